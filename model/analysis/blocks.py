@@ -127,7 +127,7 @@ def _block(trace: Trace, path: str, counted: set[tuple[int, ...]]) -> Block:
 
 
 def _memory(weight: Tensor) -> tuple[int, ...]:
-    """What tells a parameter from others: where its numbers are, since ours and a hosted module's share them."""
+    """What tells a parameter from others: where its numbers are, since ours and a bridged module's share them."""
     place = 0 if weight.is_meta else weight.data_ptr()
     return (place, weight.numel()) if place else (id(weight),)
 

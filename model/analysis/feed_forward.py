@@ -186,7 +186,7 @@ def positions_apart(trace: Trace, stack: str, layer: int, order: Sequence[int]) 
         attended = None
         if isinstance(
             getattr(attention, "query", None), HeadProjection
-        ):  # that of a hosted model is run by the model alone
+        ):  # that of a bridged model is run by the model alone
             together = attention(x[None], x[None], Mask())[0]
             single = torch.cat([attention(each, each, Mask())[0] for each in x[:, None, None]])
             attended = _largest(single - together)

@@ -80,7 +80,7 @@ class Removals:
         ]
 
     def _layers(self, kinds: Sequence[AttentionKind]) -> Iterator[tuple[AttentionKind, int, range]]:
-        """The heads of each layer, by the attention itself: a hosted model's stacks may differ in them."""
+        """The heads of each layer, by the attention itself: a bridged model's stacks may differ in them."""
         for kind in kinds:
             config, path = self.network.config, ATTENTION_PATHS[kind]
             for layer in range(config.n_encoder_layers if kind == "encoder" else config.n_decoder_layers):

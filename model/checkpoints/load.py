@@ -82,9 +82,9 @@ def _file_of(path: Path) -> Path:
 def _open_folder(folder: Path, settings: dict[str, Any], device: torch.device, dtype: torch.dtype) -> TextModel:
     found = _rebuilt(folder, settings, (dtype, device))
     if found is None:
-        from model.checkpoints.bridge.load import open_hosted
+        from model.checkpoints.bridge.load import open_bridged
 
-        return open_hosted(folder, settings, device, dtype)
+        return open_bridged(folder, settings, device, dtype)
     config, ours = found
     network = assembled(config, ours, device, dtype)
     tokenizers = open_tokenizers(folder, settings, config.vocabularies)

@@ -72,7 +72,7 @@ class TransformerConfig:
     attention_dropout: float = 0.0  # on the attention weights
     activation_dropout: float = 0.0  # on the feed-forward units
     max_length: int = 512
-    position: Position | Literal["other"] = "sinusoidal"  # other: a hosted model's own way
+    position: Position | Literal["other"] = "sinusoidal"  # other: a bridged model's own way
     position_base: float = 10000.0
     position_buckets: int = 32  # of relative positions: each distance, or range of distances, has a bias for each head
     position_reach: int = 128  # farther relative positions share one bucket

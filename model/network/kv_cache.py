@@ -97,7 +97,7 @@ class DecoderCache:
     def __init__(self, n_layers: int) -> None:
         self.layers = [LayerCache() for _ in range(n_layers)]
         self.length = 0
-        self.steps: dict[tuple[Any, ...], Callable[..., Any]] = {}  # see `stepping.step_of`
+        self.steps: dict[tuple[Any, ...], Callable[..., Any]] = {}  # of layers, see `kernels.Kernels`
 
     def cut(self, length: int) -> None:
         """Forget all but the first `length` positions."""

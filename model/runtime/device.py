@@ -50,7 +50,7 @@ def choose_dtype() -> torch.dtype:
 
 
 def choose_device_map() -> str | None:
-    """How to spread a hosted model over devices: "auto" where the environment variable VITRINE_DEVICE_MAP says so.
+    """How to spread a bridged model over devices: "auto" where the environment variable VITRINE_DEVICE_MAP says so.
 
     Raises:
         ValueError: it says something else.

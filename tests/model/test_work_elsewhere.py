@@ -36,7 +36,7 @@ from tests.pretended_device import NAME, pretending, run_as_on_mps
 pytestmark = pytest.mark.unchecked
 
 # Not gpt_oss: its code asks any device but the CPU for a histogram of integers, and the CPU computes here.
-HOSTED = ["gemma2", *(pytest.param(name, marks=pytest.mark.slow) for name in ("gptj", "electra", "pegasus", "t5"))]
+BRIDGED = ["gemma2", *(pytest.param(name, marks=pytest.mark.slow) for name in ("gptj", "electra", "pegasus", "t5"))]
 REBUILT = [*(pytest.param(kind, marks=pytest.mark.slow) for kind in ("gpt2", "bert", "t5")), "llama"]
 OTHERS = [pytest.param(kind, marks=pytest.mark.slow) for kind in KINDS[1:]]
 STEPS = {"epochs": 3, "batch_tokens": 100, "warmup": 5, "rate": 5e-3, "undo_merges": 0.0, "validate_every": 2}
@@ -165,11 +165,11 @@ def test_a_model_of_another_library_put_together_as_ours(pretended, tmp_path, ki
     same_quantities(here, copy.deepcopy(here).to(NAME), twins.texts(here))
 
 
-@pytest.mark.parametrize("name", HOSTED)
+@pytest.mark.parametrize("name", BRIDGED)
 def test_a_model_that_another_library_runs(pretended, name):
     folder: Path = models.theirs(name)[1]
     there = open_network(folder, models.settings_in(folder), pretended, torch.float32)
-    same_quantities(models.hosted(name), there, models.inputs(there))
+    same_quantities(models.bridged(name), there, models.inputs(there))
 
 
 def test_every_operation_so_far_has_a_kernel_on_mps():

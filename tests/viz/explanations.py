@@ -120,7 +120,7 @@ OTHERS: dict[tuple[str, str], tuple[str, str, list[str]]] = {
 
 LAYER = "class Gemma2DecoderLayer"
 # Of a model that others' code runs: whether a layer of that is shown, and what of ours looks into it.
-HOSTED: dict[tuple[str, str], tuple[bool, list[str]]] = {
+BRIDGED: dict[tuple[str, str], tuple[bool, list[str]]] = {
     ("map", "map"): (True, []),
     ("positions", "tokens"): (True, ["def nearest"]),
     ("positions", "laboratory curves"): (False, ["def sinusoidal"]),
@@ -136,4 +136,4 @@ HOSTED: dict[tuple[str, str], tuple[bool, list[str]]] = {
     ("predictions", "sampling"): (False, ["class Sampling"]),
     ("predictions", "film"): (False, ["def greedy"]),
 }
-OURS = ("class MultiHeadAttention", "class LayerNorm", "class FeedForward", "class TokenEmbedding", "class HostedNorm")
+OURS = ("class MultiHeadAttention", "class LayerNorm", "class FeedForward", "class TokenEmbedding", "class MirrorNorm")

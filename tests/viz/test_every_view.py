@@ -21,7 +21,7 @@ from tests.model.checkpoints.bridge.models import theirs, write_tokenizer
 from tests.model.examples import one_stack
 from tests.model.network.test_kinds import TOKENIZERS
 from tests.viz.every_view import EVERY, Seen, walk
-from tests.viz.explanations import EXPLAINED, HOSTED, LAYER, OTHERS, OURS
+from tests.viz.explanations import BRIDGED, EXPLAINED, LAYER, OTHERS, OURS
 from tests.viz.hostile import WORDS, hostile_model
 from viz.components.plot_tables import plot_tables
 
@@ -68,10 +68,10 @@ def others(here) -> dict[tuple[str, str], Seen]:
 
 
 @pytest.fixture(scope="module")
-def hosted(here) -> dict[tuple[str, str], Seen]:
+def bridged(here) -> dict[tuple[str, str], Seen]:
     shutil.copytree(theirs("gemma2")[1], here / "gemma2")
     write_tokenizer(here / "gemma2")
-    return walk(opened(source="the cat sees a dog .", model="gemma2"), list(HOSTED))
+    return walk(opened(source="the cat sees a dog .", model="gemma2"), list(BRIDGED))
 
 
 def assert_explained(view: Seen, formula: str, section: str, code: list[str]) -> None:
@@ -92,10 +92,10 @@ def test_a_model_of_other_parts_is_explained_by_those(others, view):
     assert not [piece for piece in gone if piece in others[view].code]
 
 
-@pytest.mark.parametrize("view", HOSTED, ids=" ".join)
-def test_a_hosted_model_is_explained_by_its_own_code(hosted, view):
-    shown, own = HOSTED[view]
-    found = hosted[view]
+@pytest.mark.parametrize("view", BRIDGED, ids=" ".join)
+def test_a_bridged_model_is_explained_by_its_own_code(bridged, view):
+    shown, own = BRIDGED[view]
+    found = bridged[view]
     assert (LAYER in found.code) == shown
     assert not [piece for piece in own if piece not in found.code]
     assert not [piece for piece in OURS if piece in found.code]

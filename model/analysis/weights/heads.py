@@ -16,7 +16,7 @@ from torch import Tensor
 from model.analysis.weights.movement import moved_per_head
 from model.capture.trace import ATTENTION_PATHS, AttentionKind
 from model.checkpoints.bridge.missing import Reason
-from model.checkpoints.bridge.modules import HostedAttention
+from model.checkpoints.bridge.modules import MirrorAttention
 from model.checkpoints.hints import LoadHints
 from model.checkpoints.load import renamed_weights
 from model.checkpoints.native import CONFIG, is_ours, read_config
@@ -198,22 +198,22 @@ MOST = 1 << 24  # numbers of all heads' products that are there at once
 
 
 def attentions(network: Network) -> dict[str, MultiHeadAttention]:
-    """Every attention of the model by its module path, in the order of computation: of a hosted model those whose
+    """Every attention of the model by its module path, in the order of computation: of a bridged model those whose
     matrices could be cut into heads.
     """
     found = {name: module for name, module in network.named_modules() if isinstance(module, MultiHeadAttention)}
-    return {name: module for name, module in found.items() if not isinstance(module, HostedAttention) or module.parts}
+    return {name: module for name, module in found.items() if not isinstance(module, MirrorAttention) or module.parts}
 
 
 def unclear(network: Network) -> Reason | None:
-    """Why the heads of a hosted model are not cut out of its matrices."""
-    hosted = (module for module in network.modules() if isinstance(module, HostedAttention))
-    return next((module.unclear for module in hosted if not module.parts), None)
+    """Why the heads of a bridged model are not cut out of its matrices."""
+    bridged = (module for module in network.modules() if isinstance(module, MirrorAttention))
+    return next((module.unclear for module in bridged if not module.parts), None)
 
 
 def head_weights(attention: MultiHeadAttention, projection: str) -> Float[Tensor, "head channel d_model"]:
     """W_Q, W_K, W_V or W_O of every head, W_O transposed; heads that share keys and values have the same ones."""
-    if isinstance(attention, HostedAttention):
+    if isinstance(attention, MirrorAttention):
         return for_each_head(attention.parts[projection].weight.cpu(), attention.counts[0])
     weight = getattr(attention, projection).weight.detach().cpu()
     heads = attention.query.n_heads
@@ -260,7 +260,7 @@ def _of_all(attentions: Sequence[MultiHeadAttention], projection: str) -> Float[
 
 # How families pack the queries, keys and values of an attention into one matrix, where only its file is open.
 #
-# `model.hosted.head_parts` finds the same in a model that runs; the tests hold both against each other.
+# `model.checkpoints.bridge.heads` finds the same in a model that runs; the tests hold both against each other.
 
 Three = tuple[Tensor, Tensor, Tensor]  # W_Q, W_K, W_V; their heads are the first dimensions, of W_Q two where grouped
 Cut = Callable[[Tensor, int, int], Three]  # of a matrix (out, in), the number of heads, and of those of keys and values

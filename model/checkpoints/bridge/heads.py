@@ -1,4 +1,4 @@
-"""Which rows of a hosted model's matrices are each head's: found by what its queries, keys and values depend on.
+"""Which rows of a bridged model's matrices are each head's: found by what its queries, keys and values depend on.
 
 No name is known here and no layout guessed. The products of matrices are cut out of the graph of a few tokens, so that
 a gradient is other than zero exactly at the channels that a head is made of, however they are packed.
@@ -16,7 +16,7 @@ from torch import Tensor, nn
 
 from model.checkpoints.bridge.match import as_linear, is_linear
 from model.checkpoints.bridge.missing import Reason
-from model.checkpoints.bridge.modules import HeadPart, HostedAttention
+from model.checkpoints.bridge.modules import HeadPart, MirrorAttention
 from model.checkpoints.bridge.probe import Attended, Event, close, first, flat, probing, same
 
 if TYPE_CHECKING:
@@ -138,11 +138,11 @@ def find_head_parts(runner: Runner, stacks: Sequence[BridgedStack], ids: Mapping
                 _find(events, cut, found, event)
 
 
-def _attends(shadow: nn.Module) -> TypeGuard[HostedAttention]:
-    return isinstance(shadow, HostedAttention)
+def _attends(shadow: nn.Module) -> TypeGuard[MirrorAttention]:
+    return isinstance(shadow, MirrorAttention)
 
 
-def _find(events: list[Event], cut: Cut, shadow: HostedAttention, event: Event) -> None:
+def _find(events: list[Event], cut: Cut, shadow: MirrorAttention, event: Event) -> None:
     inside = [each for each in events if event in each.within and is_linear(each) and each.module in cut]
     seen = event.attention
     assert seen is not None

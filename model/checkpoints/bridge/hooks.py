@@ -1,4 +1,4 @@
-"""One run of a hosted stack: whose modules tell what they compute, to which of ours, and by which masks."""
+"""One run of a bridged stack: whose modules tell what they compute, to which of ours, and by which masks."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from model.network.masks import Mask
 from model.runtime.errors import CheckpointError
 
 Side = Literal["in", "out", "both", "attention", "weights"]
-TELLS = "_vitrine_tells"  # on a hosted module: by stack, for each of its calls in a pass, what it tells
+TELLS = "_vitrine_tells"  # on a bridged module: by stack, for each of its calls in a pass, what it tells
 
 
 class Mirror(NamedTuple):
-    """What a hosted module tells: its input, its output, both, or the weights in what it returns."""
+    """What a bridged module tells: its input, its output, both, or the weights in what it returns."""
 
     side: Side
     shadow: nn.Module
@@ -146,11 +146,11 @@ class HeldMask(Mask):
         return False
 
 
-current: ContextVar[Pass | None] = ContextVar("hosted_pass", default=None)
+current: ContextVar[Pass | None] = ContextVar("bridged_pass", default=None)
 
 
 def mirror(module: nn.Module, stack: str, call: int, calls: int, side: Side, shadow: nn.Module) -> None:
-    """From now on one call of a hosted module, of so many in a pass of `stack`, goes through `shadow` too."""
+    """From now on one call of a bridged module, of so many in a pass of `stack`, goes through `shadow` too."""
     if TELLS not in module.__dict__:
         module.__dict__[TELLS] = {}
         module.register_forward_pre_hook(_before, with_kwargs=True)
@@ -159,7 +159,7 @@ def mirror(module: nn.Module, stack: str, call: int, calls: int, side: Side, sha
 
 
 def mirrors_of(module: nn.Module, now: Pass, *sides: Side) -> list[nn.Module]:
-    """Those of ours to which this call of a hosted module tells something of these sides, in a pass."""
+    """Those of ours to which this call of a bridged module tells something of these sides, in a pass."""
     return [each.shadow for each in _tells(module, now, sides[0]) if each.side in sides]
 
 
@@ -232,7 +232,7 @@ def _with_first_output(output: Any, y: Tensor) -> Any:
     return y if isinstance(output, Tensor) else [y, *output[1:]] if isinstance(output, list) else (y, *output[1:])
 
 
-# The one attention function that every hosted model calls, and the mask function that goes with it.
+# The one attention function that every bridged model calls, and the mask function that goes with it.
 
 NAME = "vitrine"  # of our function among transformers' attention implementations
 # Arguments that say nothing beside the mask, or are of no concern in evaluation. Any other that is not None is a step

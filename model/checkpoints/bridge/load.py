@@ -21,7 +21,7 @@ from torch import Tensor
 from torch.nn.modules import module
 
 from model.checkpoints.bridge.hooks import NAME, register
-from model.checkpoints.bridge.network import BridgedNetwork, build_hosted, keep_its_masks
+from model.checkpoints.bridge.network import BridgedNetwork, build_bridged, keep_its_masks
 from model.checkpoints.native import BUILT, MOST_LAYERS
 from model.checkpoints.tensors import TensorInfo, size, tensor_table
 from model.inference.model import TextModel
@@ -43,7 +43,7 @@ OTHER_OUTPUT = re.compile(
 )
 
 
-def open_hosted(
+def open_bridged(
     folder: Path,
     settings: dict[str, Any],
     device: torch.device,
@@ -90,7 +90,7 @@ def open_network(
         try:
             if device_map is None and made.config.get_text_config()._attn_implementation == NAME:
                 keep_its_masks(made, kind)
-            return build_hosted(made, kind, settings)
+            return build_bridged(made, kind, settings)
         except CheckpointError:
             raise
         except Exception as error:  # sizes that do not fit each other are found by the first tokens

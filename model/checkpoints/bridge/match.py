@@ -1,4 +1,4 @@
-"""Which of our quantities the modules of a hosted stack compute: only what the numbers of a probe prove."""
+"""Which of our quantities the modules of a bridged stack compute: only what the numbers of a probe prove."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from torch import Tensor, nn
 from model.checkpoints.bridge.hooks import Entering, Side, SumOfTwo
 from model.checkpoints.bridge.missing import Reason
 from model.checkpoints.bridge.modules import (
-    HostedActivation,
-    HostedAttention,
-    HostedBlock,
-    HostedDecoderLayer,
-    HostedFeedForward,
-    HostedGatedFeedForward,
-    HostedLayer,
-    HostedLinear,
-    HostedNorm,
+    MirrorActivation,
+    MirrorAttention,
+    MirrorBlock,
+    MirrorDecoderLayer,
+    MirrorFeedForward,
+    MirrorGatedFeedForward,
+    MirrorLayer,
+    MirrorLinear,
+    MirrorNorm,
     held,
 )
 from model.checkpoints.bridge.probe import Event, close, first, same
@@ -33,7 +33,7 @@ Tells = list[tuple[Event, Side, nn.Module]]
 
 @dataclass
 class LayerMatch:
-    """A layer of ours for a hosted one: its parts by name, whose modules tell them, and what is missing and why."""
+    """A layer of ours for a bridged one: its parts by name, whose modules tell them, and what is missing and why."""
 
     layer: Event
     parts: dict[str, nn.Module] = field(default_factory=dict)
@@ -43,7 +43,7 @@ class LayerMatch:
     parallel: bool = False
 
     def block(self, sublayer: str) -> nn.Module:
-        return self.parts.setdefault(f"{sublayer}_block", HostedBlock())
+        return self.parts.setdefault(f"{sublayer}_block", MirrorBlock())
 
     def keep(self, sublayer: str, name: str, event: Event, side: Side, shadow: nn.Module) -> None:
         """A part of the block around a sublayer."""
@@ -51,7 +51,7 @@ class LayerMatch:
         self.tells.append((event, side, shadow))
 
     def built(self) -> nn.Module:
-        kind = HostedDecoderLayer if "cross_attention" in self.parts else HostedLayer
+        kind = MirrorDecoderLayer if "cross_attention" in self.parts else MirrorLayer
         return kind(self.parts)
 
 
@@ -98,7 +98,7 @@ def _match_attention(found: LayerMatch, inside: list[Event], event: Event, name:
     adds = [each for each in outer if each.y.shape == found.layer.x.shape]
     if seen.call is None:
         heads, cross = seen.weights.shape[1], name == "cross_attention"
-        shadow = HostedAttention(heads, heads, 1.0, own=False, outside=True, cross=cross, place=seen.place)
+        shadow = MirrorAttention(heads, heads, 1.0, own=False, outside=True, cross=cross, place=seen.place)
         found.tells.append((event, "weights", shadow))
         absent = ("query", "key", "value", "scores", "scaled", "masked", "heads", "output")
         found.missing |= {f"{name}.{part}": Reason.OUTSIDE for part in absent}
@@ -109,7 +109,7 @@ def _match_attention(found: LayerMatch, inside: list[Event], event: Event, name:
         assert joined is not None
         written = first(inside, lambda each: is_linear(each) and same(each.x, joined.flatten(2)[0]))
         output = as_linear(written) if written else None
-        shadow = HostedAttention(
+        shadow = MirrorAttention(
             call.query.shape[1],
             call.key.shape[1],
             call.factor,
@@ -170,7 +170,7 @@ def _keep_outputs(found: LayerMatch, sublayers: list[Sublayer], written: list[Ev
     """
     for sublayer, event in zip(sublayers, written, strict=True):
         if sublayer.name not in found.parts:
-            block = found.parts[sublayer.name] = HostedBlock()
+            block = found.parts[sublayer.name] = MirrorBlock()
             block.add_module("output", nn.Identity())
             found.tells.append((event, "out", block.get_submodule("output")))
             found.missing.pop(f"{sublayer.name}.output")
@@ -190,7 +190,7 @@ def _keep_sum(found: LayerMatch, attention: Event) -> None:
 def _is_first(shadow: nn.Module, found: LayerMatch) -> bool:
     """Whether this is what reads a layer's feed-forward input."""
     network = found.parts.get("feed_forward")
-    return isinstance(network, HostedFeedForward) and (shadow is network.hidden or isinstance(shadow, Halved))
+    return isinstance(network, MirrorFeedForward) and (shadow is network.hidden or isinstance(shadow, Halved))
 
 
 def _shadow(event: Event, side: Side) -> nn.Module:
@@ -199,9 +199,9 @@ def _shadow(event: Event, side: Side) -> nn.Module:
     return made
 
 
-# The feed-forward network of a hosted layer, recognised by what flowed through it.
+# The feed-forward network of a bridged layer, recognised by what flowed through it.
 
-Matched = tuple[HostedFeedForward | None, list[tuple[Event, Side, nn.Module]], Event | None]
+Matched = tuple[MirrorFeedForward | None, list[tuple[Event, Side, nn.Module]], Event | None]
 
 
 def match_feed_forward(free: list[Event], x: Tensor) -> Matched:
@@ -243,10 +243,10 @@ def _gated_halves(event: Event, found: tuple[bool, Activated], written: Event, o
         return None, [], written
     weights = whole.weight.chunk(2)
     biases = (None, None) if whole.bias is None else whole.bias.chunk(2)
-    halves = [HostedLinear(weight, bias) for weight, bias in zip(weights, biases, strict=True)]
+    halves = [MirrorLinear(weight, bias) for weight, bias in zip(weights, biases, strict=True)]
     hidden, linear = reversed(halves) if turned else halves
-    activation = HostedActivation(function)
-    network = HostedGatedFeedForward(hidden, activation, output, linear)  # type: ignore[arg-type]
+    activation = MirrorActivation(function)
+    network = MirrorGatedFeedForward(hidden, activation, output, linear)  # type: ignore[arg-type]
     tells: list[tuple[Event, Side, nn.Module]] = [
         *((event, "both", Halved(halves)), (activated, "both", activation)),
         *((written, "both", output), (written, "in", network.gated)),
@@ -257,7 +257,7 @@ def _gated_halves(event: Event, found: tuple[bool, Activated], written: Event, o
 class Halved(nn.Module):
     """Tells two shadows the halves of what one matrix gave."""
 
-    def __init__(self, halves: list[HostedLinear]) -> None:
+    def __init__(self, halves: list[MirrorLinear]) -> None:
         super().__init__()
         self.halves = nn.ModuleList(halves)
 
@@ -290,8 +290,8 @@ def _plain(event: Event, activated: Activated, written: Event, output: nn.Module
     hidden = as_linear(event)
     if hidden is None:
         return None, [], written
-    activation = HostedActivation(activated[1])
-    network = HostedFeedForward(hidden, activation, output)  # type: ignore[arg-type]
+    activation = MirrorActivation(activated[1])
+    network = MirrorFeedForward(hidden, activation, output)  # type: ignore[arg-type]
     tells: list[tuple[Event, Side, nn.Module]] = [(event, "both", hidden), (written, "both", output)]
     tells.append(_tell_activation(activated, activation, written))
     return network, tells, written
@@ -301,8 +301,8 @@ def _gated(event: Event, activated: Activated, beside: Event, written: Event, ou
     hidden, linear = as_linear(event), as_linear(beside)
     if hidden is None or linear is None or activated[0] is None:
         return None, [], written
-    activation = HostedActivation(activated[1])
-    network = HostedGatedFeedForward(hidden, activation, output, linear)  # type: ignore[arg-type]
+    activation = MirrorActivation(activated[1])
+    network = MirrorGatedFeedForward(hidden, activation, output, linear)  # type: ignore[arg-type]
     tells: list[tuple[Event, Side, nn.Module]] = [
         *((event, "both", hidden), (beside, "both", linear), (written, "both", output)),
         *(_tell_activation(activated, activation, written), (written, "in", network.gated)),
@@ -336,13 +336,13 @@ def activation_name(function: Callable[[Tensor], Tensor], x: Tensor) -> str:
     return ""
 
 
-# Norms and matrices of a hosted model, recognised by what they computed.
+# Norms and matrices of a bridged model, recognised by what they computed.
 
 EPSILONS = ("eps", "variance_epsilon", "epsilon")
 USUAL = (1e-5, 1e-6, 1e-12, 1e-8)
 
 
-def as_norm(event: Event) -> HostedNorm | None:
+def as_norm(event: Event) -> MirrorNorm | None:
     """The norm over the channels that this call computed, None if it was none that we know."""
     module = event.module
     if "norm" not in type(module).__name__.lower() or not event.inputs or not event.outputs:
@@ -359,7 +359,7 @@ def as_norm(event: Event) -> HostedNorm | None:
         for centred in (True, False):
             for scale in (weight, None if weight is None else 1 + weight):
                 if close(_normed(x, scale, bias, eps, centred), y):
-                    return HostedNorm(scale, bias, eps, centred, x.shape[-1])
+                    return MirrorNorm(scale, bias, eps, centred, x.shape[-1])
     return None
 
 
@@ -379,7 +379,7 @@ def is_linear(event: Event) -> bool:
     return known and event.leaf and bool(event.inputs) and isinstance(weight, Tensor) and weight.dim() == 2
 
 
-def as_linear(event: Event) -> HostedLinear | None:
+def as_linear(event: Event) -> MirrorLinear | None:
     """The matrix of this call as rows of the output; None if it is not what was multiplied by, as if quantized."""
     weight = held(event.module)
     assert weight is not None
@@ -387,11 +387,11 @@ def as_linear(event: Event) -> HostedLinear | None:
         weight = weight.T
     if not weight.is_floating_point() or weight.is_meta:
         return None
-    made = HostedLinear(weight, held(event.module, "bias"))
+    made = MirrorLinear(weight, held(event.module, "bias"))
     return made if close(made(event.x), event.y) else None
 
 
-# How the blocks of a hosted layer add to the stream, and where its norms stand: found by sums that are exact.
+# How the blocks of a bridged layer add to the stream, and where its norms stand: found by sums that are exact.
 
 
 @dataclass

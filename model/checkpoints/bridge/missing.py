@@ -1,4 +1,4 @@
-"""Why a quantity does not exist in a hosted model."""
+"""Why a quantity does not exist in a bridged model."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""The attention of a hosted model by our own small modules, at our paths: maps on demand and what-if changes work as in
-a network of ours.
+"""The attention of a bridged model by our own small modules, at our paths: maps on demand and what-if changes work as
+in a network of ours.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ class AddedBias(nn.Module):
 
 @dataclass(frozen=True)
 class HeadPart:
-    """What of a hosted module's matrix is each head's: rows (head, channel), of W_O columns."""
+    """What of a bridged module's matrix is each head's: rows (head, channel), of W_O columns."""
 
     module: nn.Module
     places: Int[Tensor, "head channel"]
@@ -85,8 +85,8 @@ class HeadPart:
         return (weight if rows != self.columns else weight.T)[self.places.to(weight.device)]
 
 
-class HostedAttention(MultiHeadAttention):
-    """The part of a hosted attention between its projections, step by step.
+class MirrorAttention(MultiHeadAttention):
+    """The part of a bridged attention between its projections, step by step.
 
     output: its W^O, where that was found. own: whether these modules compute it; else the model's own function does,
     and gives its weights; outside: not even that is called, and the weights are all that is seen, at a `place` of what
@@ -188,7 +188,7 @@ class HostedAttention(MultiHeadAttention):
 
 
 def held(module: nn.Module, name: str = "weight") -> Tensor | None:
-    """A tensor of a hosted module: the one that it has, or the one that is put aside for it; None: it has none.
+    """A tensor of a bridged module: the one that it has, or the one that is put aside for it; None: it has none.
 
     What lies in a .safetensors file of the same precision stays there, and its pages are read when they are used.
     """
@@ -203,18 +203,18 @@ def held(module: nn.Module, name: str = "weight") -> Tensor | None:
 
 
 def place(model: nn.Module) -> torch.device:
-    """Where a hosted model expects its tokens."""
+    """Where a bridged model expects its tokens."""
     here = (each.device for each in model.parameters() if not each.is_meta)
     hooks = (getattr(module, "_hf_hook", None) for module in model.modules())
     there = (getattr(hook, "execution_device", None) for hook in hooks)
     return torch.device(next(here, None) or next((each for each in there if each is not None), "cpu"))
 
 
-# Our modules at our paths for what a hosted model computes: they pass it on, or compute it by the same weights.
+# Our modules at our paths for what a bridged model computes: they pass it on, or compute it by the same weights.
 
 
-class HostedConfig(TransformerConfig):
-    """A hosted model as far as our options describe it.
+class BridgedConfig(TransformerConfig):
+    """A bridged model as far as our options describe it.
 
     Its values come from the model that runs, so nothing is checked that only a network of ours would need.
     """
@@ -223,8 +223,8 @@ class HostedConfig(TransformerConfig):
         pass
 
 
-class HostedNorm(Norm):
-    """A norm of a hosted model: what it gave, or on other inputs its formula.
+class MirrorNorm(Norm):
+    """A norm of a bridged model: what it gave, or on other inputs its formula.
 
     weight: γ, where the model keeps γ − 1 that plus 1; None: ones, which are no parameter. centred: LayerNorm, else
     RMSNorm.
@@ -258,8 +258,8 @@ class HostedNorm(Norm):
         return x / (std**2 + mean**2 + self.eps).sqrt()
 
 
-class HostedLinear(nn.Linear):
-    """A matrix of a hosted model, whose memory it shares, where accelerate keeps it; in a pass, what it gave."""
+class MirrorLinear(nn.Linear):
+    """A matrix of a bridged model, whose memory it shares, where accelerate keeps it; in a pass, what it gave."""
 
     def __init__(self, weight: Tensor, bias: Tensor | None) -> None:
         nn.Module.__init__(self)
@@ -275,12 +275,12 @@ class HostedLinear(nn.Linear):
         return F.linear(x, self.weight.to(x.device), None if self.bias is None else self.bias.to(x.device))
 
 
-class HostedActivation(nn.Module):
+class MirrorActivation(nn.Module):
     """What stands between W₁ and W₂; in a pass, what it gave."""
 
     def __init__(self, function: Callable[[Tensor], Tensor]) -> None:
         super().__init__()
-        self.__dict__["_function"] = function  # perhaps a module of the hosted model, which is none of ours
+        self.__dict__["_function"] = function  # perhaps a module of the bridged model, which is none of ours
 
     @property
     def function(self) -> Callable[[Tensor], Tensor]:
@@ -291,28 +291,28 @@ class HostedActivation(nn.Module):
         return self.function(x) if given is None else given
 
 
-class HostedFeedForward(FeedForward):
-    """activation(x W₁ + b₁) W₂ + b₂ by a hosted model's weights."""
+class MirrorFeedForward(FeedForward):
+    """activation(x W₁ + b₁) W₂ + b₂ by a bridged model's weights."""
 
-    def __init__(self, hidden: HostedLinear, activation: HostedActivation, output: HostedLinear) -> None:
+    def __init__(self, hidden: MirrorLinear, activation: MirrorActivation, output: MirrorLinear) -> None:
         nn.Module.__init__(self)
         self.dropout = 0.0
         self.hidden, self.activation, self.output = hidden, activation, output
 
 
-class HostedGatedFeedForward(HostedFeedForward, GatedFeedForward):
-    """(activation(x W) ⊗ x V) W₂ by a hosted model's weights."""
+class MirrorGatedFeedForward(MirrorFeedForward, GatedFeedForward):
+    """(activation(x W) ⊗ x V) W₂ by a bridged model's weights."""
 
     def __init__(
-        self, hidden: HostedLinear, activation: HostedActivation, output: HostedLinear, linear: HostedLinear
+        self, hidden: MirrorLinear, activation: MirrorActivation, output: MirrorLinear, linear: MirrorLinear
     ) -> None:
-        HostedFeedForward.__init__(self, hidden, activation, output)
+        MirrorFeedForward.__init__(self, hidden, activation, output)
         self.linear, self.gated = linear, nn.Identity()
 
     forward = GatedFeedForward.forward
 
 
-class HostedTokens(nn.Embedding):
+class MirrorTokens(nn.Embedding):
     """The rows of the tokens, times a factor; in a pass, those that the model looked up."""
 
     def __init__(self, weight: Tensor, factor: float) -> None:
@@ -328,11 +328,11 @@ class HostedTokens(nn.Embedding):
         return super().forward(ids.to(self.weight.device)).to(ids.device) * self.factor if given is None else given
 
 
-class HostedBlock(nn.Module):
+class MirrorBlock(nn.Module):
     """What stands around a sublayer: the sum with the stream, and norms, as far as they were found."""
 
 
-class HostedLayer(EncoderLayer):
+class MirrorLayer(EncoderLayer):
     """A layer of self-attention and feed-forward."""
 
     def __init__(self, parts: Mapping[str, nn.Module]) -> None:
@@ -343,11 +343,11 @@ class HostedLayer(EncoderLayer):
     forward = nn.Module.forward
 
 
-class HostedDecoderLayer(HostedLayer, DecoderLayer):
+class MirrorDecoderLayer(MirrorLayer, DecoderLayer):
     """The same with cross-attention between."""
 
 
-class HostedStack(nn.Module):
+class MirrorStack(nn.Module):
     """An encoder or a decoder: embedding, layers, and the last norm, none where the last layer ends in one."""
 
     def __init__(self, embedding: nn.Module, layers: list[nn.Module], norm: nn.Module | None) -> None:

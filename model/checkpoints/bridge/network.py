@@ -13,10 +13,10 @@ from torch import Tensor, nn
 from model.checkpoints.bridge.heads import find_head_parts
 from model.checkpoints.bridge.hooks import NAME
 from model.checkpoints.bridge.missing import Reason
-from model.checkpoints.bridge.modules import HostedConfig, frozen, held, place
+from model.checkpoints.bridge.modules import BridgedConfig, frozen, held, place
 from model.checkpoints.bridge.probe import close, flat, probing
-from model.checkpoints.bridge.runner import HostedContext, Runner, WholeContext, new_cache
-from model.checkpoints.bridge.stack import BridgedStack, build_stack, hosted_config
+from model.checkpoints.bridge.runner import BridgedDecodingState, Runner, UncachedDecodingState, new_cache
+from model.checkpoints.bridge.stack import BridgedStack, bridged_config, build_stack
 from model.network.config import Kind
 from model.network.masks import real_tokens
 from model.network.transformer import Network
@@ -24,8 +24,8 @@ from model.runtime.device import exact
 from model.runtime.errors import CheckpointError, MissingQuantityError
 
 
-class HostedLogits(nn.Module):
-    """The head of a hosted model on states, those of its own pass or others."""
+class MirrorLogits(nn.Module):
+    """The head of a bridged model on states, those of its own pass or others."""
 
     def __init__(self, run: Callable[[Tensor], Tensor], weight: Tensor | None) -> None:
         super().__init__()
@@ -39,10 +39,10 @@ class HostedLogits(nn.Module):
         return logits if x.dim() == 3 else logits.reshape(*x.shape[:-1], -1)
 
 
-class HostedOutput(nn.Module):
+class MirrorOutput(nn.Module):
     """Logits over the vocabulary; without a head the states themselves."""
 
-    def __init__(self, logits: HostedLogits | None) -> None:
+    def __init__(self, logits: MirrorLogits | None) -> None:
         super().__init__()
         if logits is not None:
             self.logits = logits
@@ -53,14 +53,14 @@ class HostedOutput(nn.Module):
 
 
 class BridgedNetwork(Network):
-    """A hosted model: its own modules compute; ours, at our paths, are told what they could be recognised to compute.
+    """A bridged model: its own modules compute; ours, at our paths, are told what they could be recognised to compute.
 
     missing: which of our quantities it does not have, and why.
     """
 
     ours = False
 
-    def __init__(self, runner: Runner, config: HostedConfig, stacks: list[BridgedStack]) -> None:
+    def __init__(self, runner: Runner, config: BridgedConfig, stacks: list[BridgedStack]) -> None:
         nn.Module.__init__(self)
         self.config, self.kind = config, config.kind
         self.runner: Runner = runner  # its modules are none of ours: they have names and classes of their own
@@ -71,8 +71,8 @@ class BridgedNetwork(Network):
         head = None if runner.bare else runner.model.get_output_embeddings()
         weight = None if head is None else held(head)
         wide = isinstance(weight, Tensor) and weight.shape[1] == config.d_model
-        logits = None if runner.bare else HostedLogits(runner.logits, weight if wide else None)
-        self.output = HostedOutput(logits)  # type: ignore[assignment]
+        logits = None if runner.bare else MirrorLogits(runner.logits, weight if wide else None)
+        self.output = MirrorOutput(logits)  # type: ignore[assignment]
         self.missing: dict[str, Reason] = {name: why for built in stacks for name, why in built.missing.items()}
         if runner.bare:
             self.missing["output.logits"] = Reason.OUTPUT
@@ -120,7 +120,7 @@ class BridgedNetwork(Network):
         start: int,
         memory: Float[Tensor, "batch source d_model"] | None = None,
         can_cache: bool = True,
-    ) -> HostedContext:
+    ) -> BridgedDecodingState:
         """Ready to go on with prompts of one length, or to write the targets of padded sources.
 
         can_cache: is true of all of them, for no change reaches into the code of others.
@@ -130,7 +130,7 @@ class BridgedNetwork(Network):
         """
         if self.kind == "encoder-only":
             return super().read(ids, padding=padding, start=start)  # type: ignore[return-value]
-        made = HostedContext if self.runner.caches else WholeContext
+        made = BridgedDecodingState if self.runner.caches else UncachedDecodingState
         if self.kind == "decoder-only":
             return made(ids, self.runner, self.output)
         real = real_tokens(ids, padding)
@@ -157,7 +157,7 @@ class BridgedNetwork(Network):
         return [each for each in tokens if isinstance(each, nn.Embedding)]
 
     def parameters(self, recurse: bool = True) -> Iterator[nn.Parameter]:
-        """The hosted model's; those that were recognised have names of ours, too."""
+        """The bridged model's; those that were recognised have names of ours, too."""
         own: Iterator[nn.Parameter] = self.runner.model.parameters(recurse)
         return own
 
@@ -173,7 +173,7 @@ class BridgedNetwork(Network):
         Raises:
             ValueError: always; what tells of the model's modules holds only of those.
         """
-        raise ValueError("a hosted model cannot be copied: transformers' own code runs it; open it once more instead")
+        raise ValueError("this model cannot be copied: transformers' own code runs it; open it once more instead")
 
 
 # From a model of `transformers` in memory to a network that can be looked into.
@@ -182,7 +182,7 @@ LENGTHS = {"encoder": 6, "decoder": 4}  # of the probe; different, so that cross
 
 
 @torch.inference_mode()
-def build_hosted(model: Any, kind: Kind, settings: dict[str, Any]) -> BridgedNetwork:
+def build_bridged(model: Any, kind: Kind, settings: dict[str, Any]) -> BridgedNetwork:
     """Find out by a few tokens what the model's modules compute, and put ours beside them.
 
     Raises:
@@ -230,7 +230,7 @@ def build_hosted(model: Any, kind: Kind, settings: dict[str, Any]) -> BridgedNet
     if kind != "encoder-only":
         runner.caches = _caches(runner, ids["decoder"], memory, states)
     find_head_parts(runner, stacks, ids)
-    return BridgedNetwork(runner, hosted_config(model, runner, stacks), stacks)
+    return BridgedNetwork(runner, bridged_config(model, runner, stacks), stacks)
 
 
 @torch.inference_mode()

@@ -1,4 +1,4 @@
-"""A few tokens through a hosted stack, and what flowed between its modules: from that its parts are recognised."""
+"""A few tokens through a bridged stack, and what flowed between its modules: from that its parts are recognised."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from model.runtime.errors import CheckpointError
 
 @dataclass(eq=False)
 class Event:
-    """One call of a hosted module: what went in and came out, as (position, channel) where it was of one text.
+    """One call of a bridged module: what went in and came out, as (position, channel) where it was of one text.
 
     number: which call of this module it is, of `calls` in the pass. within: the calls it was part of, outermost first.
     begin, end: when.

@@ -138,7 +138,7 @@ def _whole(real: Tensor | None, ids: Tensor) -> Tensor:
     return torch.ones_like(ids) if real is None else real.long()
 
 
-# What a hosted model has read before and while it writes, in the cache of transformers.
+# What a bridged model has read before and while it writes, in the cache of transformers.
 
 
 def new_cache(memory: Tensor | None) -> Any:
@@ -151,8 +151,8 @@ def new_cache(memory: Tensor | None) -> Any:
     return DynamicCache() if memory is None else EncoderDecoderCache(DynamicCache(), DynamicCache())
 
 
-class HostedContext(DecodingState):
-    """A batch of texts being written; the interface of `DecodingState` over a cache that the hosted model fills."""
+class BridgedDecodingState(DecodingState):
+    """A batch of texts being written; the interface of `DecodingState` over a cache that the bridged model fills."""
 
     can_cache = True  # no change reaches into the code of others
 
@@ -206,7 +206,7 @@ class HostedContext(DecodingState):
         self._kept.cross_attention_cache.batch_select_indices(rows)
 
 
-class WholeContext(HostedContext):
+class UncachedDecodingState(BridgedDecodingState):
     """The same of a model whose own cache is none of transformers' usual ones: each step reads all tokens again.
 
     Its cache stays empty.

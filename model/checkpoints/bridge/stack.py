@@ -1,4 +1,4 @@
-"""A stack of ours for a hosted one, from what flowed through it in a probe."""
+"""A stack of ours for a bridged one, from what flowed through it in a probe."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from model.checkpoints.bridge.hooks import OfPositions, mirror
 from model.checkpoints.bridge.match import LayerMatch, Tells, activation_name, as_norm, match_layer
 from model.checkpoints.bridge.missing import Reason
 from model.checkpoints.bridge.modules import (
-    HostedActivation,
-    HostedAttention,
-    HostedConfig,
-    HostedFeedForward,
-    HostedNorm,
-    HostedStack,
-    HostedTokens,
+    BridgedConfig,
+    MirrorActivation,
+    MirrorAttention,
+    MirrorFeedForward,
+    MirrorNorm,
+    MirrorStack,
+    MirrorTokens,
     frozen,
     held,
 )
@@ -36,7 +36,7 @@ class BridgedStack:
     """
 
     name: str
-    stack: HostedStack
+    stack: MirrorStack
     layers: list[LayerMatch]
     tells: Tells
     missing: dict[str, Reason]
@@ -44,16 +44,16 @@ class BridgedStack:
     factor: float
     embedding_norm: bool
     other: int = 0
-    norms: list[HostedNorm] = field(default_factory=list)
+    norms: list[MirrorNorm] = field(default_factory=list)
 
     @property
-    def attention(self) -> HostedAttention:
+    def attention(self) -> MirrorAttention:
         made = self.layers[0].parts["self_attention"]
-        assert isinstance(made, HostedAttention)
+        assert isinstance(made, MirrorAttention)
         return made
 
     def attach(self) -> None:
-        """From now on the hosted modules tell ours."""
+        """From now on the bridged modules tell ours."""
         for event, side, shadow in self.tells:
             mirror(event.module, self.name, event.number, event.calls, side, shadow)
 
@@ -80,8 +80,8 @@ def build_stack(name: str, events: list[Event], ids: Tensor, last: Tensor) -> Br
     norm, told = _last_norm(events, found[-1].layer.y, last)
     if norm is None:
         missing[f"{name}.norm.output"] = Reason.FLOW
-    stack = HostedStack(embedding.made, [each.built() for each in found], norm)
-    made = [module for module in stack.modules() if isinstance(module, HostedNorm)]
+    stack = MirrorStack(embedding.made, [each.built() for each in found], norm)
+    made = [module for module in stack.modules() if isinstance(module, MirrorNorm)]
     parts = [*embedding.tells, *tells, *told]
     return BridgedStack(
         name,
@@ -191,7 +191,7 @@ class _Embedding:
         rows = weight[ids[0].to(weight.device)]
         inner = float(exact(looked.y).norm() / exact(rows).norm())
         self.factor = outer * (1.0 if abs(inner - 1) < 1e-3 else inner)
-        shadow = HostedTokens(weight, self.factor)
+        shadow = MirrorTokens(weight, self.factor)
         self.made.add_module("tokens", shadow)
         self.tells.append((looked, "both", Times(shadow, outer)))
         if positions is None:
@@ -246,7 +246,7 @@ def _trained(event: Event) -> bool:
     return "Sinusoidal" not in type(event.module).__name__
 
 
-# The options of a hosted model in ours.
+# The options of a bridged model in ours.
 
 LONGEST = ("max_position_embeddings", "n_positions", "n_ctx", "max_seq_len", "max_sequence_length")
 UNBOUNDED = 2048  # tokens at most, where the model names no length
@@ -254,7 +254,7 @@ UNITS = ("intermediate_size", "ffn_dim", "decoder_ffn_dim", "encoder_ffn_dim", "
 GATES = {"silu": "swiglu", "gelu": "geglu", "gelu-tanh": "geglu-tanh"}
 
 
-def hosted_config(model: Any, runner: Runner, stacks: list[BridgedStack]) -> HostedConfig:
+def bridged_config(model: Any, runner: Runner, stacks: list[BridgedStack]) -> BridgedConfig:
     """The model in our options, from what was found in it, and from its config only where that says nothing."""
     text = model.config.get_text_config()
     last = stacks[-1]
@@ -265,7 +265,7 @@ def hosted_config(model: Any, runner: Runner, stacks: list[BridgedStack]) -> Hos
     norms = [norm for each in stacks for norm in each.norms]
     width = layer.layer.x.shape[-1]
     heads, shared = attention.counts
-    return HostedConfig(
+    return BridgedConfig(
         source_vocabulary=_vocabulary(runner.encoder, text) if "encoder" in own else 0,
         target_vocabulary=_vocabulary(runner.decoder, text) if "decoder" in own else 0,
         d_model=width,
@@ -305,7 +305,7 @@ def _head_width(attention: Any, layer: Any, text: Any) -> int | None:
 
 
 def _units(network: Any, text: Any, width: int) -> int:
-    if isinstance(network, HostedFeedForward):
+    if isinstance(network, MirrorFeedForward):
         return network.hidden.out_features
     found = (getattr(text, name, None) for name in UNITS)
     return next((each for each in found if isinstance(each, int)), 4 * width)
@@ -329,9 +329,9 @@ def _position(text: Any, built: BridgedStack) -> Any:
 
 
 def _activation(network: Any, text: Any) -> Any:
-    if not isinstance(network, HostedFeedForward):
+    if not isinstance(network, MirrorFeedForward):
         return "relu"
     grid = torch.linspace(-4, 4, 33)
-    function = cast(HostedActivation, network.activation).function
+    function = cast(MirrorActivation, network.activation).function
     name = activation_name(function, grid)
     return GATES.get(name, "swiglu") if hasattr(network, "gated") else name or "gelu"

@@ -13,7 +13,7 @@ from model.capture.interventions import Causal, EachRemoved, RemovedHead, interv
 from model.capture.trace import ATTENTION_PATHS, record
 from model.checkpoints.bridge.load import open_network
 from model.network.transformer import Network
-from tests.model.checkpoints.bridge.models import hosted, inputs, settings_in, theirs
+from tests.model.checkpoints.bridge.models import bridged, inputs, settings_in, theirs
 from tests.model.examples import network, one_stack
 
 SOURCE = torch.tensor([[5, 6, 7, 3, 9]])
@@ -93,8 +93,8 @@ def test_grouped_queries_by_transformers():
         assert_close(made, other(input_ids=ids).logits, **EXACT)
 
 
-def test_a_hosted_model_writes_without_it_from_its_cache():
-    model, change = hosted("gpt2"), RemovedHead("decoder", 0, 2)
+def test_a_bridged_model_writes_without_it_from_its_cache():
+    model, change = bridged("gpt2"), RemovedHead("decoder", 0, 2)
     ids = inputs(model)[0]
     with torch.inference_mode(), intervening(model, [change]):
         context = model.read(ids[:, :4], padding=-1, start=0)
@@ -132,7 +132,7 @@ def test_removed_heads_are_told_and_one_that_is_not_there_is_no_change():
 
 
 def test_heads_that_only_the_model_has_apart_are_refused_in_a_sentence():
-    model = hosted("gptj")
+    model = bridged("gptj")
     with (
         torch.inference_mode(),
         intervening(model, [RemovedHead("decoder", 0, 0)]),

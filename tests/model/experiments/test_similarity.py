@@ -12,7 +12,7 @@ from model.analysis.attention_maps import Maps
 from model.capture.trace import record
 from model.experiments.similarity import agreement, cosines, dots, plane, rank_keys, ranks, spearman
 from model.runtime.errors import MissingQuantityError
-from tests.model.checkpoints.bridge.models import hosted, inputs
+from tests.model.checkpoints.bridge.models import bridged, inputs
 from tests.viz.small import small_model
 
 
@@ -79,7 +79,7 @@ def test_a_models_agreement_is_that_counted_query_by_query(tmp_path, kind):
 
 @pytest.mark.parametrize("compared", [agreement, lambda maps: rank_keys(maps, 0, 0, 0)])
 def test_a_model_that_shows_no_queries_says_so(compared):
-    network = hosted("gptj")
+    network = bridged("gptj")
     with torch.inference_mode(), record(network) as trace:
         network(*inputs(network))
     with pytest.raises(MissingQuantityError, match="query"):

@@ -8,7 +8,7 @@ import torch
 
 import viz.state.session
 from model.capture.interventions import MOST, Causal, Cells, PaddingSeen, RemovedHead, Window
-from model.checkpoints.bridge.load import open_hosted
+from model.checkpoints.bridge.load import open_bridged
 from tests.model.checkpoints.bridge.models import settings_in, theirs, write_tokenizer
 from tests.viz.small import small_model
 from viz.state.session import Session
@@ -18,7 +18,7 @@ from viz.state.what_if import WhatIf, change_name, note
 def bridged_model(folder, name):
     shutil.copytree(theirs(name)[1], folder)
     write_tokenizer(folder)
-    return open_hosted(folder, settings_in(folder), torch.device("cpu"), torch.float32)
+    return open_bridged(folder, settings_in(folder), torch.device("cpu"), torch.float32)
 
 
 @pytest.fixture

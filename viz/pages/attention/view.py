@@ -84,7 +84,7 @@ class HeadMaps:
         masks = {id(self.trace.mask(path)): path for path in reversed(self.maps.paths)}
         if any(isinstance(self.trace.mask(path), ChangedMask) for path in masks.values()):
             return self.trace[f"{self.maps.paths[0]}.visible"]
-        # Where layers have masks of their own, as windows of a hosted model, what any of them shows.
+        # Where layers have masks of their own, as windows of a bridged model, what any of them shows.
         return torch.stack([self.trace[f"{path}.visible"] for path in masks.values()]).any(dim=0)
 
     def pinned_of(self, layer: int, heads: slice) -> tuple[Tensor, Tensor] | None:

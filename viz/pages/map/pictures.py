@@ -51,7 +51,7 @@ class Pictures:
             assert isinstance(self.trace.network, Network)
             added = self.trace.network.config.position in POSITIONS_ADDED
             names = [f"{block.path}.{name}" for name in ("tokens", "positions")[: 1 + added]]
-            apart = all(name in self.trace for name in names)  # else a hosted model shows only what they add up to
+            apart = all(name in self.trace for name in names)  # else a bridged model shows only what they add up to
             parts = [self._read(name) for name in (names if apart else [block.output])]
             small = torch.stack([thinned(part, *EMBEDDING) for part in parts])
             return self._levels(small, _largest(small), True)
@@ -105,7 +105,7 @@ class Pictures:
         gated, activation = f"{block.path}.gated", f"{block.path}.activation"
         if hasattr(self.trace.module(block.path), "gated"):
             return gated
-        return activation if activation in self.trace else block.output  # a hosted model may show no units
+        return activation if activation in self.trace else block.output  # a bridged model may show no units
 
     def flow(self, block: Block) -> float:
         """The mean norm of what a block gives, or of its difference from the pinned trace; NaN where there is none."""

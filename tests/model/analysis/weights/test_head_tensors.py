@@ -15,7 +15,7 @@ from model.analysis.weights.heads import PROJECTIONS, attentions, head_tensors, 
 from model.checkpoints.catalog import listed
 from model.checkpoints.hints import LoadHints
 from model.runtime.errors import CheckpointError
-from tests.model.checkpoints.bridge.models import FAMILIES, PACKED, hosted, theirs
+from tests.model.checkpoints.bridge.models import FAMILIES, PACKED, bridged, theirs
 from tests.model.checkpoints.convert.layout_references import GPT, Annotated
 from tests.viz.small import write_small
 
@@ -99,7 +99,7 @@ def test_ours_and_other_shapes(tmp_path):
 def test_of_a_file_the_same_heads_are_cut_as_of_the_model_that_runs(name):
     folder = theirs(name)[1]
     (layers,) = head_tensors(folder, TOLD, listed(folder).kind).values()
-    for own, attention in zip(layers, attentions(hosted(name)).values(), strict=True):
+    for own, attention in zip(layers, attentions(bridged(name)).values(), strict=True):
         for each, projection in zip(own, PROJECTIONS, strict=True):
             weight = each.weight.T if each.columns else each.weight
             heads = weight.reshape(each.heads, -1, weight.shape[-1]).repeat_interleave(4 // each.heads, dim=0)

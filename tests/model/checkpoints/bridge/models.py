@@ -1,4 +1,4 @@
-"""Tiny random models of transformers in folders, and the same opened as hosted ones."""
+"""Tiny random models of transformers in folders, and the same opened as bridged ones."""
 
 from __future__ import annotations
 
@@ -132,7 +132,7 @@ def theirs(name: str) -> tuple[Any, Path]:
 
 
 @cache
-def hosted(name: str) -> BridgedNetwork:
+def bridged(name: str) -> BridgedNetwork:
     folder = theirs(name)[1]
     return open_network(folder, settings_in(folder), torch.device("cpu"), torch.float32)
 

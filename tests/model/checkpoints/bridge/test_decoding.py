@@ -1,4 +1,4 @@
-"""What hosted models write, against transformers' own generate, and beams and drafts against greedy decoding."""
+"""What bridged models write, against transformers' own generate, and beams and drafts against greedy decoding."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from transformers import GenerationConfig
 
 from model.inference.beam_search import beam_search
 from model.inference.decoding import greedy
-from tests.model.checkpoints.bridge.models import hosted, theirs
+from tests.model.checkpoints.bridge.models import bridged, theirs
 
 NEVER, LENGTH = frozenset([-5]), 10
 FAMILIES = ("gemma2", "gptj", "opt", "pegasus", "t5")
@@ -27,7 +27,7 @@ def generated(name: str, source: torch.Tensor, **options) -> list[list[int]]:
 @pytest.mark.parametrize("name", FAMILIES)
 @torch.inference_mode()
 def test_greedy_and_beams_are_those_of_generate(name):
-    network, source = hosted(name), torch.randint(5, 40, (2, 7))
+    network, source = bridged(name), torch.randint(5, 40, (2, 7))
     wanted = generated(name, source)
     assert greedy(network.read(source, padding=-1, start=0), ends=NEVER, limits=[LENGTH] * 2)[0] == wanted
     draft = [*wanted[0][:3], 5, 5, 5, 5]  # right at first, then wrong: the cache is cut
@@ -41,7 +41,7 @@ def test_greedy_and_beams_are_those_of_generate(name):
 
 @torch.inference_mode()
 def test_padded_sources_are_written_for_as_they_are_alone():
-    network, source = hosted("m2m_100"), torch.randint(5, 40, (2, 7))
+    network, source = bridged("m2m_100"), torch.randint(5, 40, (2, 7))
     source[0, 4:] = 48
     together = greedy(network.read(source, padding=48, start=0), ends=NEVER, limits=[LENGTH] * 2)[0]
     alone = greedy(network.read(source[:1, :4], padding=48, start=0), ends=NEVER, limits=[LENGTH])[0]
@@ -50,13 +50,13 @@ def test_padded_sources_are_written_for_as_they_are_alone():
 
 def test_an_encoder_does_not_write():
     with pytest.raises(ValueError, match="do not write"):
-        hosted("electra").read(torch.ones(1, 3, dtype=torch.long), padding=0, start=0)
+        bridged("electra").read(torch.ones(1, 3, dtype=torch.long), padding=0, start=0)
 
 
 @pytest.mark.parametrize("name", ["opt", "t5"])
 @torch.inference_mode()
 def test_without_a_cache_the_same_is_written(name, monkeypatch):
-    network, source = hosted(name), torch.randint(5, 40, (2, 7))
+    network, source = bridged(name), torch.randint(5, 40, (2, 7))
     assert network.runner.caches
     options = {"ends": NEVER, "limits": [6, 6]}
 

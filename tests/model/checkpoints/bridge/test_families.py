@@ -1,4 +1,4 @@
-"""Hosted models against transformers' own attentions, hidden states and logits, and against their own explicit path."""
+"""Bridged models against transformers' own attentions, hidden states and logits, and against themselves step by step."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from model.analysis.checks import checks
 from model.capture.trace import Trace, record
 from model.checkpoints.bridge.missing import Reason
 from model.checkpoints.bridge.network import BridgedNetwork
-from tests.model.checkpoints.bridge.models import FAMILIES, hosted, inputs, theirs
+from tests.model.checkpoints.bridge.models import FAMILIES, bridged, inputs, theirs
 
 SAME = 1e-5
 WHOLE = {*"gpt2 llama gemma2 gemma3 opt phi3 bart pegasus m2m_100 mt5 t5".split()}  # nothing is missing
@@ -34,7 +34,7 @@ def expected(name: str, network: BridgedNetwork) -> Any:
 
 @pytest.mark.parametrize("name", list(FAMILIES))
 def test_attentions_hidden_states_and_logits_are_those_of_transformers(name):
-    network = hosted(name)
+    network = bridged(name)
     trace, whole, wanted = traced(network), traced(network, maps=True), expected(name, network)
     two = network.kind == "encoder-decoder"
     if name != "bare":
@@ -59,7 +59,7 @@ def test_attentions_hidden_states_and_logits_are_those_of_transformers(name):
     "name", [name for name in FAMILIES if name not in ("openai-gpt", "gptj", "gpt_oss", "nllb_moe")]
 )
 def test_maps_on_demand_are_those_of_the_explicit_path(name):
-    network = hosted(name)
+    network = bridged(name)
     trace, whole = traced(network), traced(network, maps=True)
     for kind in ("encoder", "decoder", "cross"):
         for path in trace.attention_paths(kind):
@@ -72,7 +72,7 @@ def test_maps_on_demand_are_those_of_the_explicit_path(name):
 @pytest.mark.parametrize("name", list(FAMILIES))
 def test_what_is_recognised_adds_up(name):
     """Norms by their formula, units by their weights, the stream by its sums, on another input than the probe's."""
-    network = hosted(name)
+    network = bridged(name)
     trace = traced(network)
     assert not [check.name for check in checks(trace) if not check.passed]
     for path in (each.removesuffix(".output") for each in trace.names() if each.endswith(".feed_forward.output")):
@@ -87,27 +87,27 @@ def test_what_is_recognised_adds_up(name):
 
 
 def test_missing_quantities_say_why():
-    assert hosted("gptj").missing["decoder.layers.0.self_attention.scores"] == Reason.OUTSIDE
-    assert hosted("gpt_oss").missing["decoder.layers.0.self_attention.masked"] == Reason.STEPS
-    assert hosted("gpt_oss").missing["decoder.layers.0.feed_forward.hidden"] == Reason.UNITS
-    assert hosted("electra").missing["encoder.embedding.tokens"] == Reason.EMBEDDING
-    assert hosted("bare").missing["output.logits"] == Reason.OUTPUT
+    assert bridged("gptj").missing["decoder.layers.0.self_attention.scores"] == Reason.OUTSIDE
+    assert bridged("gpt_oss").missing["decoder.layers.0.self_attention.masked"] == Reason.STEPS
+    assert bridged("gpt_oss").missing["decoder.layers.0.feed_forward.hidden"] == Reason.UNITS
+    assert bridged("electra").missing["encoder.embedding.tokens"] == Reason.EMBEDDING
+    assert bridged("bare").missing["output.logits"] == Reason.OUTPUT
 
 
 def test_configs_describe_what_runs():
-    gemma, t5, phi = (hosted(name).config for name in ("gemma2", "t5", "phi"))
+    gemma, t5, phi = (bridged(name).config for name in ("gemma2", "t5", "phi"))
     assert (gemma.kv_heads, gemma.d_head, gemma.norm, gemma.norm_placement) == (2, 16, "rms", "sandwich")
     assert (gemma.activation, gemma.position, gemma.max_length, gemma.vocabulary) == ("geglu-tanh", "rotary", 64, 49)
     assert (t5.position, t5.norm, t5.n_encoder_layers, t5.n_decoder_layers, t5.d_ff) == ("relative", "rms", 2, 2, 48)
     assert phi.parallel
-    assert hosted("opt").config.position == "learned"
-    assert hosted("pegasus").config.position == "sinusoidal"
-    assert hosted("albert").config.n_encoder_layers == 2
+    assert bridged("opt").config.position == "learned"
+    assert bridged("pegasus").config.position == "sinusoidal"
+    assert bridged("albert").config.n_encoder_layers == 2
 
 
 @pytest.mark.parametrize("name", ["gptj", "phi"])
 def test_blocks_side_by_side_add_up_to_the_layer(name):
-    network = hosted(name)
+    network = bridged(name)
     trace = traced(network)
     state = trace["decoder.embedding.output"]
     for layer in ("decoder.layers.0", "decoder.layers.1"):
@@ -121,7 +121,7 @@ def test_blocks_side_by_side_add_up_to_the_layer(name):
 @pytest.mark.parametrize("name", list(FAMILIES))
 def test_blocks_and_the_rest_have_as_many_parameters_as_the_model(name):
     """None counts twice, whether tied, transposed or packed; where all was recognised, the rest are the projections."""
-    network = hosted(name)
+    network = bridged(name)
     rest, own = elsewhere(network, blocks(traced(network))), theirs(name)[0]
     places = {each.data_ptr() for each in own.parameters()}
     assert 0 <= rest < network.parameter_count() == sum(each.numel() for each in own.parameters())
@@ -133,7 +133,7 @@ def test_blocks_and_the_rest_have_as_many_parameters_as_the_model(name):
 
 @pytest.mark.parametrize("name", ["m2m_100", "mt5"])
 def test_a_single_token_of_a_target_sees_all_of_the_source(name):
-    network = hosted(name)
+    network = bridged(name)
     source, target = inputs(network)
     with torch.inference_mode(), record(network) as trace:
         network(source, target[:, :1])
@@ -142,7 +142,7 @@ def test_a_single_token_of_a_target_sees_all_of_the_source(name):
 
 
 def test_a_window_is_a_rule_of_ours():
-    trace = traced(hosted("gemma2"))
+    trace = traced(bridged("gemma2"))
     first, second = (trace.mask(path) for path in trace.attention_paths("decoder"))
     assert (first.causal, first.window, first.pattern) == (True, 4, None)
     assert (second.causal, second.window, second.pattern) == (True, None, None)

@@ -1,4 +1,4 @@
-"""Heads cut out of a hosted model's matrices, beside rows cut from its state dict by hand."""
+"""Heads cut out of a bridged model's matrices, beside rows cut from its state dict by hand."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from torch import Tensor, nn
 
 from model.analysis.weights.heads import PROJECTIONS, attentions, head_norms, head_similarity, head_weights, unclear
 from model.checkpoints.bridge.missing import Reason
-from model.checkpoints.bridge.network import build_hosted
-from tests.model.checkpoints.bridge.models import hosted, settings_in, theirs
+from model.checkpoints.bridge.network import build_bridged
+from tests.model.checkpoints.bridge.models import bridged, settings_in, theirs
 
 H, C, D = 4, 8, 32
 
@@ -103,7 +103,7 @@ def by_hand(name: str) -> list[list[Tensor]]:
 
 @pytest.mark.parametrize("name", [*PACKS, *SEPARATE])
 def test_heads_are_those_cut_by_hand(name):
-    network = hosted(name)
+    network = bridged(name)
     stack = "encoder" if network.kind == "encoder-only" else "decoder"
     found = attentions(network)[f"{stack}.layers.1.self_attention"]
     expected = by_hand(name)
@@ -120,7 +120,7 @@ def test_heads_are_those_cut_by_hand(name):
 
 @pytest.mark.parametrize("name", ["bart", "pegasus", "t5"])
 def test_cross_attention_has_its_own(name):
-    network = hosted(name)
+    network = bridged(name)
     found = attentions(network)
     weights = theirs(name)[0].state_dict()
     names = {"t5": ("decoder.block.1.layer.1.EncDecAttention.k", 1)}
@@ -132,8 +132,8 @@ def test_cross_attention_has_its_own(name):
 
 
 def test_what_is_made_in_steps_is_said():
-    assert unclear(hosted("deepseek_v2")) == Reason.SEVERAL
-    assert not attentions(hosted("deepseek_v2"))
+    assert unclear(bridged("deepseek_v2")) == Reason.SEVERAL
+    assert not attentions(bridged("deepseek_v2"))
 
 
 def test_rows_that_mix_heads_are_refused():
@@ -156,6 +156,6 @@ def test_rows_that_mix_heads_are_refused():
             mixed = Mixed(D, D)
             mixed.load_state_dict(layer.self_attn.q_proj.state_dict())
             layer.self_attn.q_proj = mixed
-        network = build_hosted(made.requires_grad_(False), "decoder-only", settings_in(folder))
+        network = build_bridged(made.requires_grad_(False), "decoder-only", settings_in(folder))
     assert unclear(network) == Reason.HEADS
     assert not attentions(network)

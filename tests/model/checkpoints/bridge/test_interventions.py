@@ -1,4 +1,4 @@
-"""What-if changes of hosted models, padding, and two threads at once."""
+"""What-if changes of bridged models, padding, and two threads at once."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import torch
 from model.capture.interventions import Causal, Cells, RemovedHead, intervening, kind_and_layer
 from model.capture.trace import record
 from model.inference.copies import trainable
-from tests.model.checkpoints.bridge.models import hosted, inputs, theirs
+from tests.model.checkpoints.bridge.models import bridged, inputs, theirs
 
 REMOVED = {
     "llama": ("decoder.layers.1.self_attention", "model.layers.1.self_attn.o_proj"),
@@ -25,7 +25,7 @@ REMOVED = {
 @pytest.mark.parametrize("name", list(REMOVED))
 @torch.inference_mode()
 def test_a_removed_head_is_a_slice_of_zeros_before_the_output_matrix(name):
-    network, (path, module) = hosted(name), REMOVED[name]
+    network, (path, module) = bridged(name), REMOVED[name]
     source, *target = inputs(network)
     with intervening(network, [RemovedHead(*kind_and_layer(path), 2)]):
         changed = network(source, *target)
@@ -46,7 +46,7 @@ def test_a_removed_head_is_a_slice_of_zeros_before_the_output_matrix(name):
 @pytest.mark.parametrize("name", ["gpt2", "gemma2", "t5"])
 @torch.inference_mode()
 def test_hidden_cells_have_no_weight(name):
-    network = hosted(name)
+    network = bridged(name)
     with intervening(network, [Cells("decoder", False, query=4, key=1, layer=0, head=3)]), record(network) as trace:
         network(*inputs(network))
     before = trace_of(network)
@@ -58,14 +58,14 @@ def test_hidden_cells_have_no_weight(name):
 
 @torch.inference_mode()
 def test_without_the_causal_mask_later_tokens_are_seen():
-    network = hosted("opt")
+    network = bridged("opt")
     with intervening(network, [Causal("decoder", False)]), record(network) as trace:
         network(*inputs(network))
     assert bool((trace.attention("decoder") > 0).all())
 
 
 def test_masks_that_only_the_model_knows_cannot_be_changed():
-    network = hosted("gptj")
+    network = bridged("gptj")
     with (
         torch.inference_mode(),
         intervening(network, [Causal("decoder", False)]),
@@ -78,7 +78,7 @@ def test_masks_that_only_the_model_knows_cannot_be_changed():
 @pytest.mark.parametrize("name", ["gemma2", "electra", "m2m_100", "gptj"])
 @torch.inference_mode()
 def test_padding_changes_nothing_for_the_real_tokens(name):
-    network = hosted(name)
+    network = bridged(name)
     texts = inputs(network)
     padded = [torch.cat([ids, torch.full((1, 3), 7)], dim=1) for ids in texts]
     real = [torch.arange(each.shape[1])[None] < ids.shape[1] for ids, each in zip(texts, padded, strict=True)]
@@ -96,7 +96,7 @@ def trace_of(network, seed: int = 1):
 
 @pytest.mark.parametrize("name", ["albert", "gemma2"])  # one whose layers are the same modules, and one of many
 def test_two_threads_leave_a_trace_each(name):
-    network = hosted(name)
+    network = bridged(name)
     alone = [trace_of(network, seed) for seed in range(4)]
     with ThreadPoolExecutor(2) as pool:
         together = list(pool.map(lambda seed: trace_of(network, seed), list(range(4)) * 2))
@@ -106,8 +106,8 @@ def test_two_threads_leave_a_trace_each(name):
             torch.testing.assert_close(trace[quantity], alone[seed][quantity], equal_nan=True)
 
 
-def test_a_hosted_model_is_not_copied():
+def test_a_bridged_model_is_not_copied():
     with pytest.raises(ValueError, match="cannot be copied"):
-        deepcopy(hosted("gpt2"))
+        deepcopy(bridged("gpt2"))
     with pytest.raises(ValueError, match="not copied"):
-        trainable(hosted("gpt2"))
+        trainable(bridged("gpt2"))

@@ -10,7 +10,7 @@ import torch
 import transformers
 
 from model.capture.trace import record
-from model.checkpoints.bridge.load import open_hosted, open_network
+from model.checkpoints.bridge.load import open_bridged, open_network
 from model.checkpoints.bridge.missing import Reason
 from model.runtime.errors import CheckpointError
 from tests.model.checkpoints.bridge.models import (
@@ -18,7 +18,7 @@ from tests.model.checkpoints.bridge.models import (
     ONE,
     T5,
     TWO,
-    hosted,
+    bridged,
     inputs,
     settings_in,
     theirs,
@@ -43,7 +43,7 @@ def folder(tmp_path):
 def test_a_folder_is_read_written_and_filled(folder, name, text):
     path = folder(name)
     write_tokenizer(path)
-    model = open_hosted(path, settings_in(path), CPU, SINGLE)
+    model = open_bridged(path, settings_in(path), CPU, SINGLE)
     trace = model.trace(text)
     assert "the" in trace.source_tokens
     assert f"{name}, run by transformers" in model.training["format"]
@@ -140,7 +140,7 @@ def test_a_bin_is_read_without_running_what_is_in_it(folder, tmp_path):
     state = theirs("gpt2")[0].state_dict()
     torch.save(state, path / "pytorch_model.bin")
     network = open_network(path, settings_in(path), CPU, SINGLE)
-    torch.testing.assert_close(network(*inputs(network)), hosted("gpt2")(*inputs(network)))
+    torch.testing.assert_close(network(*inputs(network)), bridged("gpt2")(*inputs(network)))
     torch.save(state | {"evil": Evil(tmp_path / "ran")}, path / "pytorch_model.bin")
     with pytest.raises(CheckpointError, match="could run code"):
         open_network(path, settings_in(path), CPU, SINGLE)
@@ -162,11 +162,11 @@ class Evil:
 def test_the_environment_spreads_a_model(folder, monkeypatch):
     path = folder("gpt2")
     monkeypatch.setenv("VITRINE_DEVICE_MAP", "auto")
-    network = open_hosted(path, settings_in(path), CPU, SINGLE).network
-    torch.testing.assert_close(network(*inputs(network)), hosted("gpt2")(*inputs(network)))
+    network = open_bridged(path, settings_in(path), CPU, SINGLE).network
+    torch.testing.assert_close(network(*inputs(network)), bridged("gpt2")(*inputs(network)))
     monkeypatch.setenv("VITRINE_DEVICE_MAP", "everywhere")
     with pytest.raises(ValueError, match="must be auto"):
-        open_hosted(path, settings_in(path), CPU, SINGLE)
+        open_bridged(path, settings_in(path), CPU, SINGLE)
 
 
 def test_half_precision_and_a_device_map(folder):
@@ -175,7 +175,7 @@ def test_half_precision_and_a_device_map(folder):
     assert next(half.parameters()).dtype == torch.bfloat16
     assert not half.missing
     spread = open_network(path, settings_in(path), CPU, SINGLE, device_map={"": "cpu"})
-    torch.testing.assert_close(spread(*inputs(spread)), hosted("llama")(*inputs(spread)))
+    torch.testing.assert_close(spread(*inputs(spread)), bridged("llama")(*inputs(spread)))
 
 
 @pytest.mark.parametrize(
@@ -254,4 +254,4 @@ def test_a_model_may_end_a_text_with_several_tokens(folder):
     settings = settings_in(path) | {"eos_token_id": [2, 3]}
     (path / "config.json").write_text(json.dumps(settings))
     network = open_network(path, settings, CPU, SINGLE)
-    torch.testing.assert_close(network(*inputs(network)), hosted("llama")(*inputs(network)))
+    torch.testing.assert_close(network(*inputs(network)), bridged("llama")(*inputs(network)))

@@ -20,10 +20,10 @@ from torch.testing import assert_close
 from model.analysis.checks import checks
 from model.capture.interventions import RemovedHead, intervening
 from model.capture.trace import Trace, record
-from model.checkpoints.bridge.load import open_hosted, open_network
+from model.checkpoints.bridge.load import open_bridged, open_network
 from model.checkpoints.bridge.network import BridgedNetwork
 from model.runtime.errors import CheckpointError
-from tests.model.checkpoints.bridge.models import hosted, inputs, settings_in, theirs, write_tokenizer
+from tests.model.checkpoints.bridge.models import bridged, inputs, settings_in, theirs, write_tokenizer
 from tests.pretended_device import NAME
 
 CPU = torch.device("cpu")
@@ -79,11 +79,11 @@ def test_what_does_not_fit_into_memory_stays_on_disk(name, monkeypatch):
     spread = open_network(folder, settings_in(folder), CPU, torch.float32, device_map="auto")
     assert offloaded(spread)
     assert any(each.is_meta for each in spread.parameters())
-    require_alike(spread, hosted(name))
+    require_alike(spread, bridged(name))
 
 
 def test_what_is_no_safetensors_waits_in_a_folder_that_goes_with_the_model(tmp_path, monkeypatch):
-    plain = hosted("gpt2")  # which is made once, in a temporary folder too
+    plain = bridged("gpt2")  # which is made once, in a temporary folder too
     folder, temporary = pickled_gpt(tmp_path, monkeypatch)
     give_little_room("gpt2", monkeypatch)
     spread = open_network(folder, settings_in(folder), CPU, torch.float32, device_map="auto")
@@ -125,8 +125,8 @@ def test_a_map_by_module_is_written_with_and_changed(tmp_path):
     write_tokenizer(folder)
     layers = {f"model.layers.{layer}": "disk" if layer else "cpu" for layer in range(2)}
     places = {"model.embed_tokens": "disk", "model.norm": "cpu", "model.rotary_emb": "cpu", "lm_head": "disk", **layers}
-    spread = open_hosted(folder, settings_in(folder), CPU, torch.float32, places)
-    plain = open_hosted(folder, settings_in(folder), CPU, torch.float32)
+    spread = open_bridged(folder, settings_in(folder), CPU, torch.float32, places)
+    plain = open_bridged(folder, settings_in(folder), CPU, torch.float32)
     assert spread.device == CPU
     assert spread.generate("the cat", length=4).ids == plain.generate("the cat", length=4).ids
     logits = []
@@ -157,4 +157,4 @@ def test_what_waits_on_the_cpu_computes_on_the_other_device(name, pretended, mon
     spread = open_network(folder, settings_in(folder), CPU, torch.float32, device_map=places)
     assert spread.device.type == NAME
     assert len(offloaded(spread)) > 5
-    require_alike(spread, hosted(name))
+    require_alike(spread, bridged(name))

@@ -104,7 +104,7 @@ def test_what_takes_long_waits_for_a_button_and_can_be_cancelled(small, monkeypa
 
 
 def test_half_the_heads_are_not_shown_as_all(small, monkeypatch):
-    """A hosted model's code can raise anything."""
+    """A bridged model's code can raise anything."""
     measured = Removals.without_each
 
     def astray(removals, group):

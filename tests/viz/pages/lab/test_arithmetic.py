@@ -152,7 +152,7 @@ def test_the_models_verdict_can_come_out_either_way():
     assert "nothing to rank" in verdict([float("nan")])
 
 
-def test_what_a_hosted_model_does_not_show_is_said(here):
+def test_what_a_bridged_model_does_not_show_is_said(here):
     shutil.copytree(theirs("gptj")[1], here / "gptj")
     write_tokenizer(here / "gptj")
     for claim in ("similarity", "scaling"):

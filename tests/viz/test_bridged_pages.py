@@ -1,4 +1,4 @@
-"""Every page with a hosted model of each kind: it shows what exists, and says what does not."""
+"""Every page with a bridged model of each kind: it shows what exists, and says what does not."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import torch
 from safetensors.torch import load_file
 
 import viz.state.checkpoints
-from model.checkpoints.bridge.load import open_hosted
+from model.checkpoints.bridge.load import open_bridged
 from tests.app_reading import component, heads, opened, sent, sound
 from tests.model.checkpoints.bridge.models import settings_in, theirs, write_tokenizer
 
@@ -46,7 +46,7 @@ def folder(tmp_path, monkeypatch):
 def test_every_page_shows_a_hosted_model(folder, name):
     path = folder(name)
     app = sound(opened(source=TEXTS[name]))
-    model = open_hosted(path, settings_in(path), torch.device("cpu"), torch.float32)
+    model = open_bridged(path, settings_in(path), torch.device("cpu"), torch.float32)
     trace = model.trace(TEXTS[name])
     kind = {"gemma2": "decoder", "electra": "encoder", "pegasus": "cross"}[name]
     shown = heads(app)[1]
