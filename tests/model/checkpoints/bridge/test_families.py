@@ -1,4 +1,4 @@
-"""Bridged models against transformers' own attentions, hidden states and logits, and against themselves step by step."""
+"""Bridged models against transformers' own attentions, states and logits, and against themselves step by step."""
 
 from __future__ import annotations
 
