@@ -20,7 +20,76 @@ from model.network.masks import Mask, real_tokens
 from model.network.norms import norm
 from model.network.positions import share_bias
 
-# What every kind of network has: its config, its weights, how they begin and how they are loaded.
+
+def final_norm(config: TransformerConfig) -> nn.Module:
+    """Pre-norm and sandwich stacks end in a norm; post-norm stacks have had theirs in the last layer, and may have one
+    more.
+    """
+    return norm(config) if config.ends_in_norm else nn.Identity()
+
+
+class Encoder(nn.Module):
+    """Embedding and layers of self-attention. On its own, with an output on top, an encoder-only model."""
+
+    def __init__(self, config: TransformerConfig) -> None:
+        super().__init__()
+        self.embedding = Embedding(config.source_vocabulary, config)
+        self.layers = nn.ModuleList(EncoderLayer(config) for _ in range(config.n_encoder_layers))
+        share_bias(self.layers)
+        self.norm = final_norm(config)
+
+    def forward(self, ids: Int[Tensor, "batch source"], mask: Mask) -> Float[Tensor, "batch source d_model"]:
+        x = self.embedding(ids)
+        for layer in self.layers:
+            x = layer(x, mask)
+        return self.norm(x)
+
+
+class Decoder(nn.Module):
+    """Embedding and layers that see earlier target tokens and the whole source."""
+
+    def __init__(self, config: TransformerConfig) -> None:
+        super().__init__()
+        self.embedding = Embedding(config.target_vocabulary, config)
+        self.layers = nn.ModuleList(DecoderLayer(config) for _ in range(config.n_decoder_layers))
+        share_bias(self.layers)
+        self.norm = final_norm(config)
+
+    def forward(
+        self,
+        ids: Int[Tensor, "batch target"],
+        mask: Mask,
+        memory: Float[Tensor, "batch source d_model"],
+        memory_mask: Mask,
+        cache: DecoderCache | None = None,
+    ) -> Float[Tensor, "batch target d_model"]:
+        x = self.embedding(ids, cache.length if cache else 0)
+        for layer in decoding_steps(self.layers, cache, ids.numel()) if cache else self.layers:
+            x = layer(x, mask, memory, memory_mask)
+        if cache:
+            cache.length += ids.shape[1]
+        return self.norm(x)
+
+
+class LanguageDecoder(nn.Module):
+    """Embedding and layers that see earlier tokens, without an encoder (Radford et al., 2018)."""
+
+    def __init__(self, config: TransformerConfig) -> None:
+        super().__init__()
+        self.embedding = Embedding(config.target_vocabulary, config)
+        self.layers = nn.ModuleList(EncoderLayer(config, causal=True) for _ in range(config.n_decoder_layers))
+        share_bias(self.layers)
+        self.norm = final_norm(config)
+
+    def forward(
+        self, ids: Int[Tensor, "batch length"], mask: Mask, cache: DecoderCache | None = None
+    ) -> Float[Tensor, "batch length d_model"]:
+        x = self.embedding(ids, cache.length if cache else 0)
+        for layer in decoding_steps(self.layers, cache, ids.numel()) if cache else self.layers:
+            x = layer(x, mask)
+        if cache:
+            cache.length += ids.shape[1]
+        return self.norm(x)
 
 
 class Network(nn.Module):
@@ -269,9 +338,6 @@ def build(config: TransformerConfig) -> Network:
     return KINDS[config.kind](config)
 
 
-# A network without values: all its shapes, names and ties, and no memory for its weights.
-
-
 class NothingDrawn(TorchFunctionMode):
     """Within it `normal_` does nothing: without values there is nothing to draw, and torch would take seconds to load
     what it does that with.
@@ -293,77 +359,3 @@ def skeleton(config: TransformerConfig) -> Network:
     """The network of this config on the device "meta"; tables that are computed are there, on the CPU in float32."""
     with torch.device("meta"), NothingDrawn():
         return build(config)
-
-
-# What networks are built from: stacks of layers, and the projection to the vocabulary (figure 1).
-
-
-def final_norm(config: TransformerConfig) -> nn.Module:
-    """Pre-norm and sandwich stacks end in a norm; post-norm stacks have had theirs in the last layer, and may have one
-    more.
-    """
-    return norm(config) if config.ends_in_norm else nn.Identity()
-
-
-class Encoder(nn.Module):
-    """Embedding and layers of self-attention. On its own, with an output on top, an encoder-only model."""
-
-    def __init__(self, config: TransformerConfig) -> None:
-        super().__init__()
-        self.embedding = Embedding(config.source_vocabulary, config)
-        self.layers = nn.ModuleList(EncoderLayer(config) for _ in range(config.n_encoder_layers))
-        share_bias(self.layers)
-        self.norm = final_norm(config)
-
-    def forward(self, ids: Int[Tensor, "batch source"], mask: Mask) -> Float[Tensor, "batch source d_model"]:
-        x = self.embedding(ids)
-        for layer in self.layers:
-            x = layer(x, mask)
-        return self.norm(x)
-
-
-class Decoder(nn.Module):
-    """Embedding and layers that see earlier target tokens and the whole source."""
-
-    def __init__(self, config: TransformerConfig) -> None:
-        super().__init__()
-        self.embedding = Embedding(config.target_vocabulary, config)
-        self.layers = nn.ModuleList(DecoderLayer(config) for _ in range(config.n_decoder_layers))
-        share_bias(self.layers)
-        self.norm = final_norm(config)
-
-    def forward(
-        self,
-        ids: Int[Tensor, "batch target"],
-        mask: Mask,
-        memory: Float[Tensor, "batch source d_model"],
-        memory_mask: Mask,
-        cache: DecoderCache | None = None,
-    ) -> Float[Tensor, "batch target d_model"]:
-        x = self.embedding(ids, cache.length if cache else 0)
-        for layer in decoding_steps(self.layers, cache, ids.numel()) if cache else self.layers:
-            x = layer(x, mask, memory, memory_mask)
-        if cache:
-            cache.length += ids.shape[1]
-        return self.norm(x)
-
-
-class LanguageDecoder(nn.Module):
-    """Embedding and layers that see earlier tokens, without an encoder (Radford et al., 2018)."""
-
-    def __init__(self, config: TransformerConfig) -> None:
-        super().__init__()
-        self.embedding = Embedding(config.target_vocabulary, config)
-        self.layers = nn.ModuleList(EncoderLayer(config, causal=True) for _ in range(config.n_decoder_layers))
-        share_bias(self.layers)
-        self.norm = final_norm(config)
-
-    def forward(
-        self, ids: Int[Tensor, "batch length"], mask: Mask, cache: DecoderCache | None = None
-    ) -> Float[Tensor, "batch length d_model"]:
-        x = self.embedding(ids, cache.length if cache else 0)
-        for layer in decoding_steps(self.layers, cache, ids.numel()) if cache else self.layers:
-            x = layer(x, mask)
-        if cache:
-            cache.length += ids.shape[1]
-        return self.norm(x)
