@@ -9,7 +9,7 @@ if TYPE_CHECKING:
     from model.capture.trace import Trace, record
     from model.checkpoints.load import open_checkpoint
     from model.checkpoints.native import save_checkpoint
-    from model.inference.model import TextModel
+    from model.inference.text_model import TextModel
     from model.network.config import TransformerConfig
     from model.network.transformer import Transformer, build
     from model.training.trainer import Trainer
@@ -28,7 +28,7 @@ __all__ = [
     "save_checkpoint",
 ]
 _PLACES = {
-    "TextModel": "model.inference.model",
+    "TextModel": "model.inference.text_model",
     "Trace": "model.capture.trace",
     "Trainer": "model.training.trainer",
     "Transformer": "model.network.transformer",

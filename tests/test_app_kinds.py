@@ -8,7 +8,7 @@ import pytest
 import viz.state.checkpoints
 from model.checkpoints.load import open_checkpoint
 from model.checkpoints.native import save_checkpoint
-from model.inference.model import TextModel
+from model.inference.text_model import TextModel
 from model.text.tokenizer import MASK
 from tests.app_reading import component, heads, labels, opened
 from tests.model.examples import one_stack

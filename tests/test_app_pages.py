@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 import viz.state.checkpoints
-from model.inference.model import TextModel
+from model.inference.text_model import TextModel
 from tests.app_reading import labels, opened
 from tests.viz.small import write_small
 from viz.state.session import Key

@@ -15,7 +15,7 @@ from model.analysis.predictions import UNKNOWN
 from model.capture.hooks import no_recording
 from model.capture.interventions import EachRemoved, Intervention, RemovedHead, intervening
 from model.capture.trace import ATTENTION_PATHS, AttentionKind
-from model.inference.model import TextModel
+from model.inference.text_model import TextModel
 from model.network.transformer import Network
 from model.text.tokenizer import Tokens
 

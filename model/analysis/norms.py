@@ -18,7 +18,7 @@ from model.runtime.device import exact
 from model.text.tokenizer import Role, Tokenizer, Tokens
 
 if TYPE_CHECKING:
-    from model.inference.model import TextModel
+    from model.inference.text_model import TextModel
 
 COLUMNS = ["name", "position", "token", "mean", "std", "input norm", "output norm"]
 QUANTITIES = ("mean", "std", "before", "after")

@@ -13,8 +13,8 @@ from torch import Tensor
 from model.analysis import head_metrics
 from model.capture.trace import Trace
 from model.inference.decoding import Sampling
-from model.inference.model import TextModel
 from model.inference.models import MaskedLanguageModel, Translator
+from model.inference.text_model import TextModel
 from model.network.config import Kind
 from model.runtime.device import exact, float64_place
 from model.text.tokenizer import Tokens

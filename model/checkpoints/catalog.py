@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from model.checkpoints.convert.layouts import is_known
-from model.checkpoints.formats.files import require_whole, weights_of
+from model.checkpoints.formats.weight_files import require_whole, weights_of
 from model.checkpoints.native import CONFIG, is_hugging_face, is_ours
 from model.checkpoints.tensors import TensorInfo, size, tensor_table
 from model.network.config import Kind, TransformerConfig

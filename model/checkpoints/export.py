@@ -15,7 +15,7 @@ import tokenizers
 from tokenizers.processors import TemplateProcessing
 
 from model.checkpoints.convert.to_huggingface import Parameters, counterpart
-from model.inference.model import TextModel
+from model.inference.text_model import TextModel
 from model.network.config import Kind
 from model.runtime.errors import CheckpointError
 from model.runtime.files import write_tensors

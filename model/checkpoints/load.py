@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from model.checkpoints.convert.families import rebuilt_config, renamed
 from model.checkpoints.convert.layouts import KNOWN, SUFFIXES, find_layout, open_state
-from model.checkpoints.formats.files import (
+from model.checkpoints.formats.weight_files import (
     LLAMA_CPP,
     READ,
     REFUSED,
@@ -19,11 +19,11 @@ from model.checkpoints.formats.files import (
     require_whole,
     weights_of,
 )
-from model.checkpoints.hints import LoadHints, Positions
+from model.checkpoints.load_hints import LoadHints, Positions
 from model.checkpoints.native import CONFIG, _open_ours, is_hugging_face, is_ours, require_weights
 from model.checkpoints.tensors import size, tensor_table
-from model.inference.model import TextModel
 from model.inference.models import text_model
+from model.inference.text_model import TextModel
 from model.network.config import TransformerConfig
 from model.network.transformer import Network, skeleton
 from model.runtime.device import choose_device, choose_dtype
@@ -134,9 +134,9 @@ def open_checkpoint(
     start: int | None = None,
 ) -> TextModel:
     """A trained model, ready to be looked into: our checkpoint folder, one of Hugging Face, or a file of weights alone
-    whose layout is known (`model.foreign.layouts`).
+    whose layout is known (`convert.layouts`).
 
-    device, dtype: where and in which precision to compute; by default what `model.device` chooses. heads: how many
+    device, dtype: where and in which precision to compute; by default what `runtime.device` chooses. heads: how many
     attention heads there are, positions: of which kind, where there is no table of them, start: with which id a target
     begins, for a file that does not say it.
 

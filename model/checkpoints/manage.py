@@ -7,7 +7,7 @@ import shutil
 from pathlib import Path
 
 from model.checkpoints.native import CARD, save_checkpoint
-from model.inference.model import TextModel
+from model.inference.text_model import TextModel
 from model.runtime.errors import CheckpointError
 from model.runtime.files import begin_folder, finish_replacing, replace_folder, write_text
 from model.runtime.untrusted_json import read_text

@@ -13,8 +13,8 @@ import torch
 from torch import Tensor
 
 from model.checkpoints.tensors import tensor_table
-from model.inference.model import TextModel
 from model.inference.models import MODEL_CLASSES
+from model.inference.text_model import TextModel
 from model.network.config import TransformerConfig
 from model.network.costs import parameters
 from model.network.transformer import Network, build

@@ -12,10 +12,10 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from model.checkpoints.formats.files import require_indexed, require_weights_themselves, weights_of
 from model.checkpoints.formats.gguf import GgufFile, loaded
 from model.checkpoints.formats.pickle import materialize, read_pickled, storage_place
 from model.checkpoints.formats.safetensors import DTYPES, SafeValues, read_header
+from model.checkpoints.formats.weight_files import require_indexed, require_weights_themselves, weights_of
 from model.runtime.errors import CheckpointError, UnmeasuredError, first_line
 
 PIECE = 1 << 16  # elements turned into float64 at a time

@@ -19,7 +19,7 @@ from functools import partial
 from pathlib import Path, PurePosixPath
 from typing import IO, TYPE_CHECKING, cast
 
-from model.checkpoints.formats.files import READ, REFUSED
+from model.checkpoints.formats.weight_files import READ, REFUSED
 from model.checkpoints.formats.zip import Bounded
 from model.runtime.errors import CheckpointError
 from model.runtime.files import SPARE

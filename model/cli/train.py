@@ -36,7 +36,7 @@ from model.data.datasets import unshuffled
 from model.data.readers import SPEC_HELP, name_of
 from model.data.sources import Source, TrainingData, Units, prepare
 from model.fast.matmul import ONEDNN, OWN, Products, choose_products
-from model.inference.model import TextModel
+from model.inference.text_model import TextModel
 from model.network.config import ONE_STACK, PRESETS, Kind, TransformerConfig
 from model.network.transformer import build
 from model.runtime.device import give_back_memory, keep_freed_memory, slower

@@ -13,7 +13,7 @@ from model.checkpoints.native import CONFIG
 from model.cli.options import network_options
 from model.data.sources import TrainingData, Units
 from model.inference.copies import require_ours
-from model.inference.model import TextModel
+from model.inference.text_model import TextModel
 from model.network.config import PRESETS
 from model.runtime.files import finish_replacing
 from model.training.settings import RATES, TrainingSettings

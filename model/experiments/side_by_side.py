@@ -15,7 +15,7 @@ from model.data.datasets import IGNORED, Batch, Dataset
 from model.data.sources import Data, TrainingData, material_of, new_config
 from model.data.tasks import find_task, task_pairs
 from model.experiments.runner import Report
-from model.inference.model import TextModel
+from model.inference.text_model import TextModel
 from model.network.config import Kind
 from model.network.transformer import Network
 from model.runtime.random import seeded

@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from model.inference.model import TextModel
+from model.inference.text_model import TextModel
 from model.network.config import Position, TransformerConfig
 from model.network.transformer import Network, skeleton
 

@@ -13,7 +13,7 @@ from model.capture.hooks import looks_ahead, no_recording
 from model.capture.trace import Trace, record
 from model.inference.beam_search import SearchTree, beam_search, require_room
 from model.inference.decoding import Alternative, Generation, Guess, Sampling, Step, greedy, sample
-from model.inference.model import TextModel
+from model.inference.text_model import TextModel
 from model.network.config import TransformerConfig
 from model.network.decoding_state import DecodingState
 from model.network.transformer import Network, Transformer

@@ -1,4 +1,4 @@
-"""What networks are built from: stacks of layers, and the projection to the vocabulary (figure 1)."""
+"""The projection of the last states to the vocabulary (section 3.4)."""
 
 from __future__ import annotations
 

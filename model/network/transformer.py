@@ -1,4 +1,4 @@
-"""The networks: encoder-decoder (figure 1), decoder-only and encoder-only, from the same layers."""
+"""The networks: stacks of layers, and encoder-decoder (figure 1), decoder-only and encoder-only made of them."""
 
 from __future__ import annotations
 

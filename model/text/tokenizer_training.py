@@ -1,4 +1,4 @@
-"""Text to token ids and back, by the Hugging Face `tokenizers` library."""
+"""Tokenizers made from texts: BPE and characters."""
 
 from __future__ import annotations
 

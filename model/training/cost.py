@@ -13,7 +13,7 @@ import torch
 
 from model.data.datasets import Batch, Dataset
 from model.inference.copies import trainable
-from model.inference.model import TextModel
+from model.inference.text_model import TextModel
 from model.network.config import TransformerConfig
 from model.network.costs import FLOAT, Costs, costs
 from model.network.transformer import build

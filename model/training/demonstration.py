@@ -8,8 +8,8 @@ from typing import Any
 
 from model.data.sources import Source, TrainingData, prepare
 from model.data.tasks import MADE
-from model.inference.model import TextModel
 from model.inference.models import MODEL_CLASSES
+from model.inference.text_model import TextModel
 from model.network.config import TransformerConfig
 from model.network.transformer import build
 from model.runtime.device import choose_device

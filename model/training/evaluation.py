@@ -15,7 +15,7 @@ from model.data.pairs import Pair, Split, in_split
 from model.data.readers import is_text, lines_of, read_pairs_from, read_text
 from model.data.sources import SEPARATOR, TEXT_HELD
 from model.data.tasks import exact_match, find_task, task_pairs
-from model.inference.model import TextModel
+from model.inference.text_model import TextModel
 from model.training.losses import loss_and_hits
 
 Figures = dict[str, float | int | str]

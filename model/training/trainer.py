@@ -33,7 +33,8 @@ from model.training.distributed import Processes
 from model.training.gradients import Gradients, first_not_finite
 from model.training.losses import loss_and_hits, summed_loss
 from model.training.optimizer import AveragedWeights, Averager, FusedAdamW, LastAverage, RunningAverage, Weights
-from model.training.settings import Progress, StepReport, TrainingSettings, learning_rate
+from model.training.schedule import learning_rate
+from model.training.settings import Progress, StepReport, TrainingSettings
 
 FIXED = ("compile", "average", "average_last", "undo_merges")  # settings that a run keeps
 

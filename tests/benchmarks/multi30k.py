@@ -22,7 +22,7 @@ from sacrebleu.metrics.bleu import BLEU
 
 from model.checkpoints.load import open_checkpoint
 from model.data.pairs import Pair
-from model.inference.model import TextModel
+from model.inference.text_model import TextModel
 
 ROOT = Path(__file__).parents[2]
 BEAM, LENGTH_PENALTY = 5, 1.6  # the best one on the validation set

@@ -10,7 +10,7 @@ import pytest
 from playwright.sync_api import Browser, BrowserContext, Error, Page, Request, expect, sync_playwright
 
 from model.checkpoints.load import open_checkpoint
-from model.inference.model import TextModel
+from model.inference.text_model import TextModel
 from tests.browser.server import CHROMIUM, CHROMIUM_OPTIONS, PATIENCE, ROOT, serve
 
 HERE = ("127.0.0.1", "localhost")

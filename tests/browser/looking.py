@@ -8,7 +8,7 @@ from xml.etree import ElementTree
 
 from playwright.sync_api import Locator, Page, expect
 
-from model.inference.model import TextModel
+from model.inference.text_model import TextModel
 from tests.browser.server import PATIENCE
 
 PIXELS = """

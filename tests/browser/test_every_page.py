@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Browser, Page
 
-from model.inference.model import TextModel
+from model.inference.text_model import TextModel
 from tests.browser.conftest import Visit
 from tests.browser.looking import eventually, source, stands_still
 from tests.browser.test_hostile import INTRUDERS

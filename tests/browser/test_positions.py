@@ -6,7 +6,7 @@ from xml.etree import ElementTree
 import pytest
 from playwright.sync_api import Page, expect
 
-from model.inference.model import TextModel
+from model.inference.text_model import TextModel
 from tests.browser.looking import chips, eventually, pixels, source, stands_still
 from tests.browser.test_hostile import INTRUDERS, SCRIPT
 

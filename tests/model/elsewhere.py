@@ -13,8 +13,8 @@ from torch import Tensor
 from torch.testing import assert_close
 
 from model.capture.trace import Trace
-from model.inference.model import TextModel
 from model.inference.models import MODEL_CLASSES, MaskedLanguageModel
+from model.inference.text_model import TextModel
 from model.network.config import Kind
 from model.text.tokenizer import Tokenizer
 from model.text.tokenizer_training import train_bpe

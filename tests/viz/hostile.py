@@ -9,7 +9,7 @@ import tokenizers
 
 from model.checkpoints.load import open_checkpoint
 from model.checkpoints.native import save_checkpoint
-from model.inference.model import TextModel
+from model.inference.text_model import TextModel
 from model.text.tokenizer import Tokenizer
 from model.text.tokenizer_training import train_characters
 from tests.model.examples import network

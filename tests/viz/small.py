@@ -7,7 +7,7 @@ from pathlib import Path
 
 from model.checkpoints.load import open_checkpoint
 from model.checkpoints.native import save_checkpoint
-from model.inference.model import TextModel
+from model.inference.text_model import TextModel
 from tests.model.examples import network, sentences, tokenizers
 
 LENGTH = 32

@@ -29,7 +29,7 @@ from viz.ui.parts import ARRANGED, Views, foreign_code, no_views
 if TYPE_CHECKING:
     from streamlit.navigation.page import StreamlitPage
 
-    from model.inference.model import TextModel
+    from model.inference.text_model import TextModel
     from model.training.live.session import LiveTraining
 
 PAGES = {

@@ -15,7 +15,7 @@ from viz.state.checkpoints import GIVEN, MODELS, TOLD, words_after
 
 def unfollowed() -> list[str]:
     """Words of the command line that mean nothing here, and a folder of models that is not there."""
-    from model.checkpoints.hints import LoadHints
+    from model.checkpoints.load_hints import LoadHints
 
     words, known = sys.argv[1:], (GIVEN, TOLD)
     found = [

@@ -17,7 +17,7 @@ from viz.state.texts import CONTINUED, LINE_BREAK, first_source, model_and_text,
 from viz.state.what_if import note
 
 if TYPE_CHECKING:
-    from model.inference.model import TextModel
+    from model.inference.text_model import TextModel
 
 
 def show_controls(model: TextModel) -> list[DeltaGenerator]:

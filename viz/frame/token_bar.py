@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from model.analysis.comparison import Alignment, Comparison
     from model.inference.decoding import Guess
-    from model.inference.model import TextModel
+    from model.inference.text_model import TextModel
 
 News = tuple[Mapping[str, Any], Sequence["NDArray[Any]"]]
 

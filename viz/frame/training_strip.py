@@ -20,7 +20,7 @@ from viz.state.film_feed import film_data
 from viz.state.session import Key, Session, current_session
 
 if TYPE_CHECKING:
-    from model.inference.model import TextModel
+    from model.inference.text_model import TextModel
     from model.training.live.session import LiveTraining
     from model.training.live.snapshot import Snapshot
 

@@ -16,7 +16,7 @@ from viz.state.checkpoints import given_told
 from viz.state.session import current_session
 
 if TYPE_CHECKING:
-    from model.inference.model import TextModel
+    from model.inference.text_model import TextModel
 
 ADDRESS = "told"  # the parameter with what was told of the shown model, "heads:8,positions:none,start:1@gpt.pt"
 KNOWN = "told_of_models"  # in the session: the same by the names of models
@@ -104,7 +104,7 @@ def fields(
 
 
 def _tell(name: str, keys: dict[str, str], show: Callable[[str], None]) -> None:
-    from model.checkpoints.hints import LoadHints
+    from model.checkpoints.load_hints import LoadHints
 
     found: dict[str, Any] = {each: st.session_state[key] for each, key in keys.items()}
     st.session_state[KNOWN][name] = LoadHints(**found).text()
@@ -112,7 +112,7 @@ def _tell(name: str, keys: dict[str, str], show: Callable[[str], None]) -> None:
 
 
 def _positions() -> dict[str, str]:
-    from model.checkpoints.hints import Positions
+    from model.checkpoints.load_hints import Positions
 
     words = {"sinusoidal": _("sinusoidal"), "none": _("none")}
     return {each: words[each] for each in get_args(Positions)}
@@ -120,7 +120,7 @@ def _positions() -> dict[str, str]:
 
 def _read(text: str) -> str:
     """What an address says, as far as it can be read."""
-    from model.checkpoints.hints import LoadHints
+    from model.checkpoints.load_hints import LoadHints
 
     try:
         return LoadHints.read(text).text()

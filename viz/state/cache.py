@@ -2,24 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable
-from typing import TYPE_CHECKING, TypeVar
+from collections.abc import Callable
+from typing import TypeVar
 
 import streamlit as st
 
-if TYPE_CHECKING:
-    from viz.state.session import Pin
-
 Made = TypeVar("Made")
-
-
-def cached_for_pin(pin: Pin, key: Hashable, made_of: tuple[object, ...], make: Callable[[], Made]) -> Made:
-    """What `make` gave for these on the pin, kept by the pin itself; only the last of a key."""
-    known = pin.made.get(key)
-    if known is None or known[0] != made_of:
-        known = pin.made[key] = (made_of, make())
-    made: Made = known[1]
-    return made
 
 
 def cached(key: str, made_of: tuple[object, ...], make: Callable[[], Made]) -> Made:

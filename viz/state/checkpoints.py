@@ -21,7 +21,7 @@ from viz.state.session import Session
 if TYPE_CHECKING:
     from model.checkpoints.catalog import CatalogEntry
     from model.checkpoints.uploads import Opened, OpenedSessions
-    from model.inference.model import TextModel
+    from model.inference.text_model import TextModel
 
 CHECKPOINTS = Path(__file__).parents[2] / "checkpoints"
 SAVED = "VITRINE_SAVED"  # in the environment: the folder of the checkpoints that the user saves
@@ -89,7 +89,7 @@ def given_paths() -> list[Path]:
 
 def given_told() -> str:
     """What the command line tells of the weights that it gives; empty where it says nothing that can be read."""
-    from model.checkpoints.hints import LoadHints
+    from model.checkpoints.load_hints import LoadHints
 
     try:
         return LoadHints.read(",".join(words_after(TOLD))).text()
@@ -196,8 +196,8 @@ def _open_own(name: str, path: str, changed: int, device: str, dtype: str, told:
 def _open(name: str, path: str, device: str, dtype: str, told: str) -> TextModel:
     import torch
 
-    from model.checkpoints.hints import LoadHints
     from model.checkpoints.load import open_checkpoint
+    from model.checkpoints.load_hints import LoadHints
     from model.runtime.device import DTYPES, keep_freed_memory
 
     keep_freed_memory()

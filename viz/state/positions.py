@@ -14,7 +14,7 @@ from viz.i18n.errors import translate_error
 from viz.state.session import Session, current_session
 
 if TYPE_CHECKING:
-    from model.inference.model import TextModel
+    from model.inference.text_model import TextModel
     from model.network.config import TransformerConfig
 
 

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import TYPE_CHECKING, Any, cast, get_args
+from typing import TYPE_CHECKING, cast, get_args
 
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
 from viz.state.film_feed import Sent
+from viz.state.pin import Pin
 from viz.state.what_if import CHANGES, WhatIf
 
 if TYPE_CHECKING:
@@ -20,12 +21,9 @@ if TYPE_CHECKING:
     from model.capture.interventions import AttentionChange
     from model.capture.trace import AttentionKind, Trace
     from model.inference.decoding import Generation
-    from model.inference.model import TextModel
+    from model.inference.text_model import TextModel
     from model.text.tokenizer import Tokens
     from model.training.live.camera import Probe
-
-
-# What a session has its training watch: the target of the text that is in the fields.
 
 
 @dataclass
@@ -73,23 +71,6 @@ class Selection:
     head: int = 0
     query: int = 0
     side: str = field(default="target", init=False, compare=False)
-
-
-@dataclass(frozen=True)
-class Pin:
-    """A trace kept as the reference: of which model, on which text; name: of the model, with the step of a training."""
-
-    name: str
-    text: str
-    trace: Trace
-    model: TextModel
-    texts: tuple[Tokens, Tokens | None]  # source and target
-    made: dict[Any, Any] = field(default_factory=dict, init=False, compare=False, repr=False)  # of it: see viz/pinned
-
-    def same_words(self, model: TextModel, side: str = "target") -> bool:
-        """Whether a model reads, or predicts, tokens of the same vocabulary: only then can they be compared."""
-        own, other = (getattr(each, f"{side}_tokenizer") for each in (self.model, model))
-        return own is other or (len(own) == len(other) and own.to_json() == other.to_json())
 
 
 @dataclass

@@ -16,7 +16,7 @@ from viz.state.checkpoints import CheckpointEntry, bundled_names, find, given_pa
 from viz.state.session import Key, Session, choice, current_session
 
 if TYPE_CHECKING:
-    from model.inference.model import TextModel
+    from model.inference.text_model import TextModel
 
 PRECISIONS = ("float32", "bfloat16", "float16")
 

@@ -9,7 +9,7 @@ import streamlit as st
 from viz.state.session import FIRST_SOURCE, Key, Session, current_session
 
 if TYPE_CHECKING:
-    from model.inference.model import TextModel
+    from model.inference.text_model import TextModel
 
 LINE_BREAK = "⏎"  # in a field of one line
 CONTINUED = 20  # tokens that the button lets a language model write

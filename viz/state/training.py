@@ -14,8 +14,8 @@ if TYPE_CHECKING:
     import torch
 
     from model.data.sources import Data, Source, TrainingData
-    from model.inference.model import TextModel
     from model.inference.models import Translator
+    from model.inference.text_model import TextModel
     from model.network.config import TransformerConfig
     from model.text.tokenizer import Tokens
     from model.training.live.camera import Probe

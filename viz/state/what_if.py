@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from model.capture.interventions import AttentionChange
     from model.capture.trace import Trace
     from model.inference.decoding import Generation
-    from model.inference.model import TextModel
+    from model.inference.text_model import TextModel
     from model.network.config import TransformerConfig
     from model.text.tokenizer import Tokens
 

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from torch import nn
 
     from model.capture.trace import Trace
-    from model.inference.model import TextModel
+    from model.inference.text_model import TextModel
     from viz.components.plots import Mount
 
 

@@ -14,7 +14,7 @@ from torch import Tensor
 from model.analysis.comparison import Comparison
 from model.analysis.predictions import UNKNOWN, actual_tokens, losses, ranks
 from model.capture.trace import Trace
-from model.inference.model import TextModel
+from model.inference.text_model import TextModel
 from model.text.tokenizer import Tokens
 from viz.i18n.catalogue import _
 from viz.state.session import Session

@@ -1,4 +1,4 @@
-"""Keep what was trained: as a checkpoint that the list of models shows, or as a file to take away."""
+"""The name that something is saved under: one that is free, and why another is refused."""
 
 from __future__ import annotations
 

@@ -17,8 +17,8 @@ from model.analysis.weights.movement import moved_per_head
 from model.capture.trace import ATTENTION_PATHS, AttentionKind
 from model.checkpoints.bridge.missing import Reason
 from model.checkpoints.bridge.modules import MirrorAttention
-from model.checkpoints.hints import LoadHints
 from model.checkpoints.load import renamed_weights
+from model.checkpoints.load_hints import LoadHints
 from model.checkpoints.native import CONFIG, is_ours, read_config
 from model.checkpoints.tensors import read_tensors
 from model.network.attention import MultiHeadAttention, for_each_head

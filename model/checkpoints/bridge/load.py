@@ -24,8 +24,8 @@ from model.checkpoints.bridge.hooks import NAME, register
 from model.checkpoints.bridge.network import BridgedNetwork, build_bridged, keep_its_masks
 from model.checkpoints.native import BUILT, MOST_LAYERS
 from model.checkpoints.tensors import TensorInfo, size, tensor_table
-from model.inference.model import TextModel
 from model.inference.models import text_model
+from model.inference.text_model import TextModel
 from model.network.config import Kind
 from model.runtime.device import choose_device_map
 from model.runtime.errors import CheckpointError, first_line

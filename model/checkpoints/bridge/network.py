@@ -10,7 +10,7 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
-from model.checkpoints.bridge.heads import find_head_parts
+from model.checkpoints.bridge.head_slices import find_head_parts
 from model.checkpoints.bridge.hooks import NAME
 from model.checkpoints.bridge.missing import Reason
 from model.checkpoints.bridge.modules import BridgedConfig, frozen, held, place

@@ -12,9 +12,9 @@ from torch import Tensor
 from model.checkpoints.convert.layout_torch import FIRST_LAYER, torch_transformer
 from model.checkpoints.convert.state_dict import Layout, State, config_of
 from model.checkpoints.convert.weight_map import WeightMap, modules, tensor, third
-from model.checkpoints.formats.files import require_whole
 from model.checkpoints.formats.pickle import Plain, read_state
-from model.checkpoints.hints import LoadHints
+from model.checkpoints.formats.weight_files import require_whole
+from model.checkpoints.load_hints import LoadHints
 from model.checkpoints.native import require_weights
 from model.checkpoints.tensors import is_of_training, read_tensors
 from model.network.config import TransformerConfig

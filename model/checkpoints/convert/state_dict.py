@@ -12,7 +12,7 @@ from torch import Tensor
 
 from model.checkpoints.convert.weight_map import WeightMap
 from model.checkpoints.formats.pickle import Plain
-from model.checkpoints.hints import LoadHints, Positions
+from model.checkpoints.load_hints import LoadHints, Positions
 from model.network.config import TiedEmbeddings, TransformerConfig
 from model.runtime.errors import CheckpointError
 

@@ -18,8 +18,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from model.checkpoints.formats.files import map_file
 from model.checkpoints.formats.safetensors import FormatError, require_name
+from model.checkpoints.formats.weight_files import map_file
 from model.runtime.errors import CheckpointError, UnmeasuredError
 
 MOST_TENSORS = 50_000

@@ -12,8 +12,8 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from model.checkpoints.formats.files import Refused, map_file
 from model.checkpoints.formats.safetensors import LONGEST_NAME, MOST_DIMENSIONS
+from model.checkpoints.formats.weight_files import Refused, map_file
 from model.checkpoints.formats.zip import read_archive
 from model.runtime.errors import CheckpointError
 

@@ -15,7 +15,7 @@ import torch
 from safetensors import SafetensorError, safe_open
 from torch import Tensor
 
-from model.checkpoints.formats.files import Refused, map_file
+from model.checkpoints.formats.weight_files import Refused, map_file
 from model.runtime.errors import CheckpointError, UnmeasuredError, first_line
 from model.runtime.untrusted_json import parse_json
 

@@ -19,8 +19,8 @@ from model.capture.hooks import no_recording
 from model.capture.trace import AttentionKind, Trace
 from model.data.sources import TrainingData, Translations
 from model.data.tasks import find_task
-from model.inference.model import TextModel
 from model.inference.models import Translator
+from model.inference.text_model import TextModel
 from model.network.attention import MultiHeadAttention
 from model.network.norms import Norm
 from model.text.tokenizer import Tokens

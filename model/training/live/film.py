@@ -6,23 +6,19 @@ import dataclasses
 import itertools
 import threading
 from bisect import bisect_right
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
 from typing import Any, Generic, NamedTuple, Protocol, TypeVar, runtime_checkable
 
 import numpy as np
 import numpy.typing as npt
-import torch
 from jaxtyping import UInt8
-from torch import Tensor
 
 from model.capture.trace import AttentionKind, Trace
 from model.inference.copies import alone
-from model.inference.model import TextModel
-from model.network.transformer import Network
+from model.inference.text_model import TextModel
 from model.training.live.camera import KINDS, LEVELS, TOKENS, Camera, Frame, Probe
-from model.training.settings import RunSettings
+from model.training.live.key_frames import KeyFrame
 
 BUDGET, KEY_BUDGET = 64 << 20, 384 << 20  # bytes
 KEYS = 50  # are enough to choose from
@@ -250,37 +246,6 @@ class Film:
         with self._lock:
             self._frames.shrink(int(self._frames.budget * share))
             self.keys.shrink(int(self.keys.budget * share))
-
-
-# A step of a training that one can go back to.
-
-
-@dataclass(frozen=True)
-class KeyFrame:
-    """All that a run needs to go on from a step exactly as it did.
-
-    run: the number of the one it belongs to. tensors: weights, moments and average. figures: progress and scaling.
-    Random numbers follow from the seed, which is among the choices, and the step.
-    """
-
-    run: int
-    step: int
-    choices: RunSettings
-    tensors: Mapping[str, Tensor]
-    figures: Mapping[str, str]
-
-    @property
-    def size(self) -> int:
-        return sum(tensor.numel() * tensor.element_size() for tensor in self.tensors.values())
-
-    @torch.no_grad()
-    def load(self, network: Network) -> None:
-        """Put its weights into a model."""
-        for name, parameter in network.named_parameters():
-            parameter.copy_(self.tensors[f"model.{name}"])
-
-
-# A series of things within a budget of memory, thinned evenly as it grows.
 
 
 @runtime_checkable

@@ -10,13 +10,14 @@ from torch import Tensor
 
 from model.data.sources import TrainingData
 from model.inference.copies import alone, sharing, trainable
-from model.inference.model import TextModel
+from model.inference.text_model import TextModel
 from model.runtime.errors import AGAIN, NO_PREDICTIONS, NO_WAY_BACK, NOT_FINITE, STANDS, WENT_BACK
 from model.training.cost import require_room
 from model.training.gradients import first_not_finite
 from model.training.live.camera import Probe
-from model.training.live.film import Film, KeyFrame
-from model.training.live.moments import Moments
+from model.training.live.film import Film
+from model.training.live.key_frames import KeyFrame
+from model.training.live.pending_steps import Moments
 from model.training.live.runs import Curves, Mark, Run
 from model.training.live.snapshot import View
 from model.training.losses import counts_exactly

@@ -12,7 +12,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from model.training.live.film import Film, KeyFrame, Thinned
+from model.training.live.film import Film, Thinned
+from model.training.live.key_frames import KeyFrame
 from model.training.settings import RunSettings
 
 Array = npt.NDArray[Any]

@@ -16,7 +16,7 @@ from model.checkpoints.model_card import card
 from model.checkpoints.native import save_checkpoint
 from model.data.sources import Source, TrainingData
 from model.inference.copies import alone
-from model.inference.model import TextModel
+from model.inference.text_model import TextModel
 from model.training.live.recorded_trainer import RecordedTrainer
 from model.training.live.runs import Run
 from model.training.tensorboard import write_curves

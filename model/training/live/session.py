@@ -11,10 +11,10 @@ from typing import Any
 
 from model.data import sources
 from model.data.sources import TrainingData
-from model.inference.model import TextModel
+from model.inference.text_model import TextModel
 from model.training.live import saving
 from model.training.live.camera import Probe
-from model.training.live.film import KeyFrame
+from model.training.live.key_frames import KeyFrame
 from model.training.live.recorded_trainer import RecordedTrainer
 from model.training.live.runs import Run
 from model.training.live.snapshot import Snapshot, View

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from model.capture.trace import Trace
-from model.inference.model import TextModel
+from model.inference.text_model import TextModel
 from model.training.live.camera import Probe
 from model.training.live.runs import Mark
 from model.training.settings import RunSettings

@@ -13,7 +13,7 @@ from typing import Protocol, TypeVar, runtime_checkable
 from model.runtime.device import compute_alone
 from model.runtime.errors import describe_training_error
 from model.training.live.camera import Probe
-from model.training.live.moments import MANY
+from model.training.live.pending_steps import MANY
 from model.training.live.recorded_trainer import RecordedTrainer
 from model.training.live.snapshot import Snapshot, Status, View
 from model.training.settings import RunSettings

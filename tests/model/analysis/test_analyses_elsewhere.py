@@ -33,7 +33,7 @@ from model.analysis.weights import heads as head_weights
 from model.analysis.weights import spectra, statistics
 from model.capture.trace import Trace
 from model.inference.decoding import Sampling
-from model.inference.model import TextModel
+from model.inference.text_model import TextModel
 from tests.model.elsewhere import KINDS, OPTIONS, TEXT, alike, elsewhere, model_of, trace_of
 
 

@@ -13,8 +13,8 @@ from model.analysis.head_importance import Removals
 from model.analysis.head_metrics import likeness, map_distance
 from model.analysis.predictions import UNKNOWN, actual_tokens
 from model.capture.interventions import Causal, RemovedHead, intervening
-from model.inference.model import TextModel
 from model.inference.models import LanguageModel, MaskedLanguageModel, Translator
+from model.inference.text_model import TextModel
 from model.text.tokenizer import Tokens
 from tests.model.capture.test_head_removal import without_columns
 from tests.model.examples import network, one_stack, sentences, tokenizers

@@ -16,8 +16,8 @@ from torch.testing import assert_close
 from model.checkpoints.convert.to_huggingface import FAMILIES, counterpart
 from model.checkpoints.export import export_huggingface, folder_zipped, huggingface_zipped, without_front_matter
 from model.checkpoints.load import open_checkpoint
-from model.inference.model import TextModel
 from model.inference.models import MODEL_CLASSES
+from model.inference.text_model import TextModel
 from model.network.config import TransformerConfig
 from model.network.transformer import build
 from model.runtime.errors import CheckpointError

@@ -11,7 +11,7 @@ from model.checkpoints.load import open_checkpoint
 from model.checkpoints.native import save_checkpoint
 from model.data.pairs import Pair
 from model.inference.decoding import Generation, Sampling
-from model.inference.model import TextModel
+from model.inference.text_model import TextModel
 from model.training.evaluation import translation_figures
 from tests.model.examples import network, sentences, tokenizers, write_pairs
 

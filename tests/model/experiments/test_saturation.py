@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from model.analysis.predictions import derivative_norm
-from model.experiments.softmax import MOST, first_factor, jacobian, thresholds
+from model.experiments.scaling import MOST, first_factor, jacobian, thresholds
 
 
 def test_two_scores_saturate_where_the_formula_says():

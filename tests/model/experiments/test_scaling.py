@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from model.analysis.attention_maps import Maps
-from model.experiments.softmax import against_width, attend, both_ways, first_below, last_alike, scaled_by
+from model.experiments.scaling import against_width, attend, both_ways, first_below, last_alike, scaled_by
 from tests.viz.small import small_model
 
 TEXT = "The cat sees the dog."

@@ -13,8 +13,8 @@ from model.analysis.checks import checks
 from model.capture.trace import record
 from model.data.datasets import PairDataset
 from model.inference.decoding import Sampling
-from model.inference.model import TextModel
 from model.inference.models import LanguageModel, Translator
+from model.inference.text_model import TextModel
 from model.network.kernels import plain_kernels
 from model.training.settings import TrainingSettings
 from model.training.trainer import Trainer

@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 from torch.testing import assert_close
 
 from model.training.gradients import Gradients
-from model.training.settings import SETTING_CHOICES, TrainingSettings, learning_rate
+from model.training.schedule import learning_rate
+from model.training.settings import SETTING_CHOICES, TrainingSettings
 from tests.model.examples import network
 
 

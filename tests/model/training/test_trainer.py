@@ -10,7 +10,8 @@ from torch.testing import assert_close
 
 from model.data.datasets import IGNORED
 from model.training.losses import summed_loss
-from model.training.settings import StepReport, learning_rate
+from model.training.schedule import learning_rate
+from model.training.settings import StepReport
 from tests.model.examples import trainer
 from tests.model.training.training_examples import PAIRS, make
 

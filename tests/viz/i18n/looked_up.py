@@ -8,8 +8,8 @@ import re
 from pathlib import Path
 from typing import get_args
 
-from model.checkpoints.formats.files import REFUSED
 from model.checkpoints.formats.pickle import UNREADABLE, why_not
+from model.checkpoints.formats.weight_files import REFUSED
 from model.checkpoints.hub import REASONS
 from model.cli.options import HELP
 from model.data.tasks import TASKS

@@ -6,7 +6,7 @@ import re
 
 import torch
 
-from model.experiments.softmax import against_width
+from model.experiments.scaling import against_width
 from tests.test_rooms import ROOT, files
 from tests.viz.components.test_registry import unpack
 from viz.pages.lab import scaling, softmax

@@ -1,6 +1,4 @@
-"""The components that pages mount. Each function packs its data and returns what mounts it: a page packs all it has
-before it mounts the first, so that the browser gets everything at once and paints it in one frame.
-"""
+"""Components of the page Attention; each function packs its data and returns what mounts it."""
 
 from __future__ import annotations
 

@@ -14,7 +14,7 @@ from streamlit.delta_generator import DeltaGenerator
 from model.analysis.attention_maps import Quantity
 from model.analysis.head_metrics import METRICS
 from model.capture.trace import ATTENTION_PATHS, AttentionKind
-from model.inference.model import TextModel
+from model.inference.text_model import TextModel
 from viz.i18n.catalogue import _
 from viz.i18n.errors import lacks
 from viz.i18n.format import attention_name, scale_name

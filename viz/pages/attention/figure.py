@@ -17,7 +17,7 @@ from model.analysis.head_metrics import METRICS
 from viz.components import plots
 from viz.i18n.catalogue import _
 from viz.i18n.format import attention_sentence, significant
-from viz.pages.attention.heads import Thumbnails, block_size, pooled, pooled_positive, top_values
+from viz.pages.attention.head_grid import Thumbnails, block_size, pooled, pooled_positive, top_values
 from viz.pages.attention.text import combination_title, metric_name, pair, quantity_name
 from viz.pages.attention.view import HeadImage, HeadMaps, metrics
 from viz.state.session import Selection

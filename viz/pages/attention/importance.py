@@ -15,7 +15,7 @@ from model.analysis.head_importance import Effect, Place, Removals, removable
 from model.analysis.head_metrics import Likeness, likeness
 from model.capture.interventions import RemovedHead
 from model.capture.trace import AttentionKind, Trace
-from model.inference.model import TextModel
+from model.inference.text_model import TextModel
 from model.runtime.errors import require
 from viz.i18n import catalogue
 from viz.i18n.catalogue import _

@@ -9,13 +9,13 @@ from functools import partial
 import streamlit as st
 
 from model.analysis.attention_maps import Maps
-from model.inference.model import TextModel
+from model.inference.text_model import TextModel
 from viz.i18n.catalogue import _
 from viz.i18n.errors import translate_error, unless_absent
 from viz.pages.attention import bertviz, importance
 from viz.pages.attention.controls import Choice, show_below, show_controls, show_figure_controls, show_head_controls
 from viz.pages.attention.figure import file_name, large, metrics_table, pack_figure, weights_table
-from viz.pages.attention.heads import pack_heads, thumbnails
+from viz.pages.attention.head_grid import pack_heads, thumbnails
 from viz.pages.attention.importance import Places
 from viz.pages.attention.steps import pack_stages, steps_name, steps_table
 from viz.pages.attention.text import bertviz_name, explain, missing, refusal, trace_name

@@ -16,7 +16,7 @@ from streamlit.delta_generator import DeltaGenerator
 from model.analysis.weights import movement
 from model.analysis.weights.heads import CROSS, head_tensors, moved_heads, projection_of
 from model.checkpoints.catalog import listed
-from model.checkpoints.hints import LoadHints
+from model.checkpoints.load_hints import LoadHints
 from viz.components.plots import Mount, Panel, Series, chart, panels
 from viz.i18n.catalogue import _
 from viz.i18n.errors import translate_error
@@ -40,7 +40,8 @@ from viz.pages.checkpoints.subjects import (
 from viz.pages.checkpoints.tensor import beside
 from viz.pages.checkpoints.tensors import tree_header
 from viz.state import assumptions, texts
-from viz.state.session import Key, Pin, Session, choose, current_session
+from viz.state.pin import Pin
+from viz.state.session import Key, Session, choose, current_session
 from viz.ui.background import CHOSEN, follow
 from viz.ui.parts import data_table, explanation, plot_words
 

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from torch import Tensor
 
     from model.capture.trace import AttentionKind
-    from model.inference.model import TextModel
+    from model.inference.text_model import TextModel
 
 NORMS, ALIKE = "w_head_norms", "w_heads_alike"
 KIND, CIRCUIT = "w_kind", "w_circuit"

@@ -21,7 +21,7 @@ from viz.ui.parts import show_result
 from viz.ui.save_name import NAME, refused
 
 if TYPE_CHECKING:
-    from model.inference.model import TextModel
+    from model.inference.text_model import TextModel
 
 TALL = 420  # pixels of the card
 READING = 720  # pixels of a column that stands alone

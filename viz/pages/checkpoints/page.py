@@ -7,7 +7,7 @@ from enum import StrEnum
 
 import streamlit as st
 
-from model.inference.model import TextModel
+from model.inference.text_model import TextModel
 from viz.i18n.catalogue import _
 from viz.i18n.errors import translate_error
 from viz.i18n.format import as_sentence, literal

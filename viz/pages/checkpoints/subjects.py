@@ -18,7 +18,7 @@ from viz.state.session import Key, current_session
 
 if TYPE_CHECKING:
     from model.checkpoints.tensors import TensorInfo
-    from model.inference.model import TextModel
+    from model.inference.text_model import TextModel
 
 CHECKPOINT, TENSOR = "checkpoint", "tensor"  # parameters of the address
 REGION = ("w_rows", "w_columns")  # the fields of the rows and columns that are looked at

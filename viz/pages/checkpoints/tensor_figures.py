@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from model.analysis.weights.statistics import Statistics
     from model.checkpoints.tensors import TensorInfo
-    from model.inference.model import TextModel
+    from model.inference.text_model import TextModel
     from model.text.tokenizer import Tokenizer
 
 BINS = (12, 96)  # of a few values, of many

@@ -39,7 +39,7 @@ from viz.pages.feed_forward.units import (
     pinned_share,
     values_of,
 )
-from viz.state.cache import cached_for_pin
+from viz.state.pin import cached_for_pin
 from viz.ui.parts import explanation
 from viz.ui.plots import FIRST, PINNED, SECOND, array, header, missing
 

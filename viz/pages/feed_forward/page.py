@@ -11,7 +11,7 @@ from streamlit.delta_generator import DeltaGenerator
 
 from model.analysis.feed_forward import Seen, quantities
 from model.analysis.residual import stacks
-from model.inference.model import TextModel
+from model.inference.text_model import TextModel
 from model.network.config import TransformerConfig
 from viz.i18n.catalogue import _
 from viz.i18n.format import attention_name

@@ -1,4 +1,4 @@
-"""What the views of the norms' and the feed-forward's pages are called."""
+"""Words of the page Feed-forward: what its views, orders and quantities are called."""
 
 from __future__ import annotations
 

@@ -28,13 +28,14 @@ from viz.i18n.catalogue import _
 from viz.i18n.errors import beside_pin, translate_error
 from viz.i18n.format import significant
 from viz.pages.feed_forward.text import unit_quantity
-from viz.state.cache import cached_for_pin
+from viz.state.pin import cached_for_pin
 from viz.ui.plots import FIRST, PINNED, SECOND, array, chosen_token, header, levels, missing, now, pinned, side_of
 
 if TYPE_CHECKING:
     from model.analysis.norms import Get
     from model.network.config import TransformerConfig
-    from viz.state.session import Pin, Session
+    from viz.state.pin import Pin
+    from viz.state.session import Session
 
 PAGE = 40  # units side by side
 TALL = 340  # pixels of their map, where the text is short

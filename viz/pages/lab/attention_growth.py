@@ -25,7 +25,7 @@ from model.experiments.attention_cost import (
 )
 from model.experiments.timing import ROUNDS, SECONDS, Fit, Numbers, fit
 from model.fast.attention import fused
-from model.inference.model import TextModel
+from model.inference.text_model import TextModel
 from model.network.attention import Scores, Weights
 from model.network.costs import attention_flops
 from viz.components.plots import Mount, Series, chart

@@ -12,7 +12,7 @@ import streamlit as st
 from model.experiments.attention_cost import Room, Sizes
 from model.experiments.runner import Report, Running
 from model.experiments.timing import Machine, Times
-from model.inference.model import TextModel
+from model.inference.text_model import TextModel
 from viz.i18n import catalogue
 from viz.i18n.catalogue import _
 from viz.i18n.errors import translate_error

@@ -11,7 +11,7 @@ import torch
 from streamlit.delta_generator import DeltaGenerator
 
 from model.capture.trace import AttentionKind
-from model.inference.model import TextModel
+from model.inference.text_model import TextModel
 from viz.components.plots import Panel, panels
 from viz.i18n.catalogue import _
 from viz.i18n.format import attention_name, significant

@@ -23,7 +23,7 @@ from model.experiments.head_cost import (
     with_heads,
 )
 from model.experiments.timing import ROUNDS, SECONDS
-from model.inference.model import TextModel
+from model.inference.text_model import TextModel
 from model.network.attention import MultiHeadAttention
 from model.network.costs import attention_flops
 from viz.components.plots import Mount, Series, chart

@@ -5,7 +5,7 @@ from __future__ import annotations
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
-from model.inference.model import TextModel
+from model.inference.text_model import TextModel
 from viz.i18n.catalogue import _
 from viz.pages.lab import (
     attention_growth,

@@ -17,9 +17,9 @@ from model.analysis.attention_maps import Maps
 from model.analysis.head_metrics import entropy
 from model.analysis.predictions import derivative_norm
 from model.capture.trace import AttentionKind, Trace
-from model.experiments import softmax
-from model.experiments.softmax import Against, BothWays, against_width, both_ways, first_below, last_alike
-from model.inference.model import TextModel
+from model.experiments import scaling
+from model.experiments.scaling import Against, BothWays, against_width, both_ways, first_below, last_alike
+from model.inference.text_model import TextModel
 from model.network.attention import Scaled, Scores, Weights
 from model.runtime.errors import require
 from viz.components.plots import Mount, Series, chart
@@ -28,7 +28,8 @@ from viz.i18n.errors import unless_absent
 from viz.i18n.format import significant
 from viz.pages.lab.experiment import Kept, experiment, header, show_claim
 from viz.pages.lab.head_choice import choose_head, choose_kind, head_panels, heading, mean
-from viz.state.cache import cached, cached_for_pin
+from viz.state.cache import cached
+from viz.state.pin import cached_for_pin
 from viz.state.session import Session, current_session
 from viz.ui.fields import Field, number_field
 from viz.ui.parts import Views, data_table, expander, explanation, mount
@@ -174,7 +175,7 @@ def explain() -> None:
             "larger as long as the softmax is not saturated. In the model, the same queries and keys are taken with "
             "the factor and without; masks and positions stay. This is the code that has just run:"
         ),
-        *(Scores, Scaled, Weights, softmax.attend, against_width, derivative_norm, entropy, both_ways),
+        *(Scores, Scaled, Weights, scaling.attend, against_width, derivative_norm, entropy, both_ways),
     )
 
 

@@ -17,7 +17,7 @@ from model.data.tasks import TASKS
 from model.experiments.arms import COMPARISONS, begin, lengths_of, setup_of
 from model.experiments.side_by_side import Course, Setup, Side, step_seconds
 from model.experiments.weight_tying import tied
-from model.inference.model import TextModel
+from model.inference.text_model import TextModel
 from viz.components.plots import Mount, Series, chart
 from viz.i18n.catalogue import _
 from viz.i18n.errors import translate_error

@@ -27,7 +27,7 @@ from model.network.positions import LearnedPositions, SinusoidalPositions
 from model.network.transformer import Network
 from model.training.gradients import Gradients
 from model.training.losses import summed_loss
-from model.training.settings import learning_rate
+from model.training.schedule import learning_rate
 from viz.i18n.catalogue import _
 from viz.i18n.format import significant
 from viz.ui.parts import explanation

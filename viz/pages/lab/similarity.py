@@ -27,7 +27,7 @@ from model.experiments.similarity import (
     ranks,
     spearman,
 )
-from model.inference.model import TextModel
+from model.inference.text_model import TextModel
 from viz.components.plots import Mount, Series, chart
 from viz.i18n.catalogue import _
 from viz.i18n.errors import unless_absent
@@ -35,7 +35,8 @@ from viz.i18n.format import sides, significant, token_sign, tokens
 from viz.pages.lab.components import vectors
 from viz.pages.lab.experiment import percent, show_claim
 from viz.pages.lab.head_choice import choose_head, choose_kind, head_panels, heading, marked, mean
-from viz.state.cache import cached, cached_for_pin
+from viz.state.cache import cached
+from viz.state.pin import cached_for_pin
 from viz.state.session import Selection, Session, current_session
 from viz.ui.parts import Views, data_table, expander, explanation, mount, plot_words, stamp
 from viz.ui.plots import PINNED, array

@@ -10,7 +10,7 @@ import pandas as pd
 import streamlit as st
 
 from model.experiments.weight_tying import Tied, every_kind, saved, tied
-from model.inference.model import TextModel
+from model.inference.text_model import TextModel
 from model.network.config import TransformerConfig
 from model.network.costs import parameters
 from viz.components.plots import Mount, Series, chart

@@ -21,7 +21,7 @@ from model.experiments.worked_example import (
     take_steps,
     texts_of,
 )
-from model.inference.model import TextModel
+from model.inference.text_model import TextModel
 from model.network.attention import Scaled, Scores, Weights
 from viz.i18n.catalogue import _
 from viz.i18n.format import significant

@@ -15,7 +15,7 @@ from viz.ui.parts import plot_words
 if TYPE_CHECKING:
     from model.analysis.comparison import Comparison
     from model.capture.trace import Trace
-    from model.inference.model import TextModel
+    from model.inference.text_model import TextModel
 
 PAGES = {
     "embedding": "positions",

@@ -11,7 +11,7 @@ import streamlit as st
 
 from model.analysis.blocks import Block, blocks, elsewhere
 from model.capture.trace import ATTENTION_PATHS
-from model.inference.model import TextModel
+from model.inference.text_model import TextModel
 from model.network.layers import BLOCKS, Residual
 from viz.components.plots import Mount
 from viz.i18n.catalogue import _

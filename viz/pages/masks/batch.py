@@ -13,7 +13,7 @@ import torch
 from model.analysis.comparison import align
 from model.analysis.masking import Batch, without_causal_mask, without_padding_masks
 from model.capture.trace import AttentionKind, Trace
-from model.inference.model import TextModel
+from model.inference.text_model import TextModel
 from model.network.masks import Mask
 from model.text.tokenizer import Tokens
 from viz.components.plots import Mount, Panel, panels
@@ -21,11 +21,12 @@ from viz.i18n.catalogue import _
 from viz.i18n.format import attention_sentence, side_name, sides
 from viz.pages.masks.figures import DRAWN, numbers, of_head, words
 from viz.pages.masks.pinned import text_of, unlike
-from viz.state.cache import cached_for_pin
+from viz.state.pin import cached_for_pin
 from viz.ui.parts import stamp
 
 if TYPE_CHECKING:
-    from viz.state.session import Pin, Selection, Session
+    from viz.state.pin import Pin
+    from viz.state.session import Selection, Session
 
 EXAMPLES = 4  # texts of the batch
 

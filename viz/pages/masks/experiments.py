@@ -16,7 +16,7 @@ from torch import Tensor
 from model.analysis.masking import Order, fills, future_change, orders, self_attention, without_causal_mask
 from model.capture.interventions import Causal, Intervention
 from model.capture.trace import AttentionKind, Trace
-from model.inference.model import TextModel
+from model.inference.text_model import TextModel
 from model.network.attention import Masked, Weights
 from viz.components.plots import Mount, Panel, Series, chart, panels
 from viz.i18n.catalogue import _

@@ -15,7 +15,7 @@ from streamlit.delta_generator import DeltaGenerator
 from model.analysis.comparison import prediction_changes
 from model.capture.interventions import Cells
 from model.capture.trace import ATTENTION_PATHS, AttentionKind
-from model.inference.model import TextModel
+from model.inference.text_model import TextModel
 from model.runtime.errors import require
 from viz.components.plots import Mount
 from viz.i18n.catalogue import _

@@ -13,7 +13,7 @@ from model.analysis.attention_maps import Maps
 from model.analysis.masking import future_change, self_attention, without_causal_mask
 from model.capture.interventions import Causal, Intervention
 from model.capture.trace import AttentionKind, Trace
-from model.inference.model import TextModel
+from model.inference.text_model import TextModel
 from model.runtime.errors import require
 from viz.components.plots import Series
 from viz.i18n.catalogue import _
@@ -27,7 +27,8 @@ if TYPE_CHECKING:
 
     from model.analysis.comparison import Comparison
     from model.text.tokenizer import Tokens
-    from viz.state.session import Pin, Selection, Session
+    from viz.state.pin import Pin
+    from viz.state.session import Selection, Session
 
 HeadTensors = tuple[Tensor, Tensor, Tensor]
 

@@ -17,16 +17,17 @@ from model.analysis.comparison import Comparison
 from model.analysis.predictions import labels_of, perplexity, text_losses, token_losses
 from model.capture.trace import Trace
 from model.inference.copies import BASES, LONGEST, vary
-from model.inference.model import TextModel
 from model.inference.models import MaskedLanguageModel, Translator
+from model.inference.text_model import TextModel
 from model.network.config import CHOICES
 from model.text.tokenizer import Tokens
 from viz.components.plots import Mount, Series, chart, heatmap
 from viz.i18n.catalogue import _
 from viz.i18n.format import attention_name, no_predictions, not_ours, significant
 from viz.state.cache import cached
+from viz.state.pin import Pin
 from viz.state.positions import WITH_BASE, Wished, as_trained, position_name, wish
-from viz.state.session import Key, Pin, Session, current_session
+from viz.state.session import Key, Session, current_session
 from viz.state.texts import first_source, typed
 from viz.ui.fields import Field, number_field, parse, written
 from viz.ui.parts import Views, classes, data_table, expander, explanation, mount, no_views, plot_words, stamp

@@ -22,7 +22,7 @@ from viz.state.positions import position_name
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from model.inference.model import TextModel
+    from model.inference.text_model import TextModel
 
 CURVES = 12  # in one picture
 SPOKEN = 4  # of them are told in a sentence

@@ -14,7 +14,7 @@ from streamlit.delta_generator import DeltaGenerator
 
 from model.analysis import positions as analysis
 from model.inference.copies import LONGEST
-from model.inference.model import TextModel
+from model.inference.text_model import TextModel
 from model.network.positions import alibi_slopes, sinusoidal
 from viz.i18n.catalogue import _, language
 from viz.pages.positions import encodings

@@ -14,14 +14,15 @@ from torch import Tensor
 from model.analysis.comparison import moved
 from model.analysis.positions import order_difference, reversed_order, states_beside, token_states
 from model.inference.copies import vary
-from model.inference.model import TextModel
+from model.inference.text_model import TextModel
 from model.network.masks import Mask
 from model.network.positions import NoPositions
 from model.text.tokenizer import Tokens
 from viz.components.plots import Mount, Series, chart, heatmap
 from viz.i18n.catalogue import _
 from viz.i18n.format import not_ours, significant
-from viz.state.cache import cached, cached_for_pin
+from viz.state.cache import cached
+from viz.state.pin import cached_for_pin
 from viz.state.positions import as_trained
 from viz.state.session import Session, current_session
 from viz.ui.parts import Views, data_table, expander, explanation, mount, no_views

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import streamlit as st
 
-from model.inference.model import TextModel
+from model.inference.text_model import TextModel
 from viz.i18n.catalogue import _
 from viz.pages.positions import applied, laboratory, order, tokens
 from viz.state.session import choose

@@ -15,7 +15,7 @@ from torch import Tensor
 
 from model.analysis.embeddings import in_groups, nearest, principal_plane
 from model.capture.trace import Trace
-from model.inference.model import TextModel
+from model.inference.text_model import TextModel
 from model.network.layers import TokenEmbedding
 from model.text.tokenizer import Tokenizer, Tokens
 from viz.components.plots import Mount, Series, chart, heatmap

@@ -10,7 +10,7 @@ import pandas as pd
 
 from model.inference.beam_search import SearchTree
 from model.inference.decoding import Generation
-from model.inference.model import TextModel
+from model.inference.text_model import TextModel
 from model.text.tokenizer import Tokens
 from viz.components.plots import Mount
 from viz.i18n.catalogue import _

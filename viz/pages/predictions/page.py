@@ -12,7 +12,7 @@ from streamlit.delta_generator import DeltaGenerator
 
 from model.inference.beam_search import SearchTree
 from model.inference.decoding import Sampling
-from model.inference.model import TextModel
+from model.inference.text_model import TextModel
 from viz.i18n.catalogue import _
 from viz.pages.predictions import beam_tree, decoding_film, logit_lens, positions, sampling
 from viz.pages.predictions import text as explaining

@@ -6,7 +6,7 @@ from model.analysis.logit_lens import lens_logits, read_layers
 from model.analysis.predictions import entropies, losses, ranks, saturation
 from model.inference.beam_search import SearchTree, beam_search
 from model.inference.decoding import Sampling, greedy
-from model.inference.model import TextModel
+from model.inference.text_model import TextModel
 from viz.i18n.catalogue import _
 from viz.i18n.format import no_predictions
 from viz.ui.parts import classes, explanation

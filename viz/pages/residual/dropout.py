@@ -14,7 +14,7 @@ from model.runtime.device import exact
 from viz.components.plots import Mount, Series, chart
 from viz.i18n.catalogue import _
 from viz.i18n.format import significant
-from viz.state.cache import cached_for_pin
+from viz.state.pin import cached_for_pin
 from viz.ui.parts import explanation
 from viz.ui.plots import EXPECTED, FIRST, PINNED, SECOND, array, header, missing, pinned
 

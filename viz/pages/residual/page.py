@@ -12,7 +12,7 @@ from streamlit.delta_generator import DeltaGenerator
 from model.analysis.dropout import sites
 from model.analysis.norms import QUANTITIES, stack_norms
 from model.analysis.residual import blocks, stacks
-from model.inference.model import TextModel
+from model.inference.text_model import TextModel
 from viz.i18n.catalogue import _
 from viz.i18n.format import attention_name
 from viz.pages.residual import batch_norm, dropout, norm_forms, norms, placement, stream

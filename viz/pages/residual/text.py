@@ -1,4 +1,4 @@
-"""What the views of the norms' and the feed-forward's pages are called."""
+"""Words of the page Norms and residual: what its views and quantities are called."""
 
 from __future__ import annotations
 

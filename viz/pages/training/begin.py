@@ -11,7 +11,7 @@ import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
 from model.data.sources import Data, TrainingData, Units, material_of, new_config
-from model.inference.model import TextModel
+from model.inference.text_model import TextModel
 from model.network.config import TransformerConfig
 from model.runtime.device import choose_device
 from model.runtime.errors import LONGEST, first_line

@@ -17,7 +17,7 @@ from viz.state.training import training
 from viz.ui.fields import Form, options_of, whose
 
 if TYPE_CHECKING:
-    from model.training.live.film import KeyFrame
+    from model.training.live.key_frames import KeyFrame
     from model.training.live.session import LiveTraining
 
 NAMES = (

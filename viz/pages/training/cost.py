@@ -10,7 +10,7 @@ from streamlit.delta_generator import DeltaGenerator
 
 from model.data.datasets import Dataset
 from model.data.sources import TrainingData
-from model.inference.model import TextModel
+from model.inference.text_model import TextModel
 from model.network.config import Kind, TransformerConfig
 from model.network.costs import Costs, parameters
 from model.runtime.device import choose_device

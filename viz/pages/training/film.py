@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from model.capture.trace import AttentionKind
-    from model.training.live.film import KeyFrame
+    from model.training.live.key_frames import KeyFrame
     from model.training.live.runs import Run
     from model.training.live.session import LiveTraining
 

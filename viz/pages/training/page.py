@@ -8,7 +8,7 @@ from enum import StrEnum
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
-from model.inference.model import TextModel
+from model.inference.text_model import TextModel
 from model.training.live.snapshot import Snapshot
 from viz.i18n.catalogue import _
 from viz.i18n.errors import translate_error

@@ -21,7 +21,7 @@ from viz.state.session import Session, current_session
 from viz.ui.fields import field_text, options_of
 
 if TYPE_CHECKING:
-    from model.training.live.film import KeyFrame
+    from model.training.live.key_frames import KeyFrame
     from model.training.live.runs import Run
     from model.training.live.session import LiveTraining
 

@@ -12,7 +12,8 @@ import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
 from model.network.config import CHOICES, TransformerConfig
-from model.training.settings import CHANGEABLE, RATES, SETTING_CHOICES, TrainingSettings, learning_rate
+from model.training.schedule import learning_rate
+from model.training.settings import CHANGEABLE, RATES, SETTING_CHOICES, TrainingSettings
 from viz.components.plots import Mount, Series, chart
 from viz.i18n.catalogue import _
 from viz.i18n.errors import translate_error

@@ -7,7 +7,7 @@ from dataclasses import replace
 import streamlit as st
 
 from model.data.sources import Source, TrainingData
-from model.inference.model import TextModel
+from model.inference.text_model import TextModel
 from model.network.config import TransformerConfig
 from model.runtime.device import choose_device
 from model.training.demonstration import REVERSE, fresh

@@ -13,7 +13,7 @@ from safetensors.torch import load_file, save_file
 
 from model.analysis.weights.heads import PROJECTIONS, attentions, head_tensors, head_weights, moved_heads, projection_of
 from model.checkpoints.catalog import listed
-from model.checkpoints.hints import LoadHints
+from model.checkpoints.load_hints import LoadHints
 from model.runtime.errors import CheckpointError
 from tests.model.checkpoints.bridge.models import FAMILIES, PACKED, bridged, theirs
 from tests.model.checkpoints.convert.layout_references import GPT, Annotated

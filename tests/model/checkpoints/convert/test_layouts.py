@@ -11,8 +11,8 @@ from safetensors.torch import save_file
 from torch import nn
 
 from model.checkpoints.convert.state_dict import HeadsNeededError
-from model.checkpoints.hints import LoadHints
 from model.checkpoints.load import open_checkpoint
+from model.checkpoints.load_hints import LoadHints
 from model.runtime.errors import CheckpointError
 from tests.model.checkpoints.convert.layout_references import (
     GPT,

@@ -11,8 +11,8 @@ import torch
 from model.data.pairs import Pair
 from model.data.sources import Answers, Sentences, TrainingData, Translations
 from model.data.tasks import task_pairs
-from model.inference.model import TextModel
 from model.inference.models import MODEL_CLASSES
+from model.inference.text_model import TextModel
 from model.network.config import Kind, TransformerConfig
 from model.network.transformer import build
 from model.training.live.camera import Probe, probe_of

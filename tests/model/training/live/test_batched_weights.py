@@ -10,7 +10,7 @@ from model.analysis.checks import checks
 from model.inference.copies import alone
 from model.training.flat_parameters import weights_in_a_row
 from model.training.live.camera import Camera
-from model.training.live.moments import READERS, BatchedWeights, can_be_several
+from model.training.live.pending_steps import READERS, BatchedWeights, can_be_several
 from tests.model.network.test_options import OPTIONS
 from tests.model.training.live.live_examples import material, probe, start
 from tests.model.training.live.test_film import check_frame

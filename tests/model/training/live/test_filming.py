@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from model.data import sources
-from model.training.live import moments, saving
+from model.training.live import pending_steps, saving
 from model.training.live.worker import TrainingWorker
 from tests.model.training.live.live_examples import (
     LONG,
@@ -98,7 +98,7 @@ def test_a_step_whose_view_is_wanted_is_looked_at_once(monkeypatch):
 
 
 def test_what_waits_is_on_the_curves_that_are_saved(monkeypatch):
-    monkeypatch.setattr(moments, "LONGEST", LONG)
+    monkeypatch.setattr(pending_steps, "LONGEST", LONG)
     training = settled(live(replace(SETTINGS, validate_every=1)))
     own = training._driver.own
     for _ in range(2):

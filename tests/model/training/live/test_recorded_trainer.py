@@ -10,7 +10,7 @@ from numpy.testing import assert_array_equal
 from model.training.live.camera import KINDS
 from model.training.live.recorded_trainer import RUNS, RecordedTrainer
 from model.training.live.runs import Mark
-from model.training.settings import learning_rate
+from model.training.schedule import learning_rate
 from model.training.trainer import Trainer
 from tests.model.training.live.live_examples import SETTINGS, material, start, watched
 

@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from model.training.cost import forecast, table_memory
-from model.training.live import moments
+from model.training.live import pending_steps
 from model.training.live.registry import TrainingRegistry
 from model.training.live.worker import Slots
 from tests.model.training.live.live_examples import (
@@ -132,7 +132,7 @@ def test_trainings_are_kept_for_a_reconnect_and_then_freed():
 
 
 def test_what_a_training_holds_counts_as_free_for_the_one_that_follows_it(monkeypatch):
-    monkeypatch.setattr(moments, "HELD", 1)
+    monkeypatch.setattr(pending_steps, "HELD", 1)
     kept = TrainingRegistry()
     given = settled(kept.begin("one", lambda slots: live(slots=slots)))
     weights = 4 * given.start.network.parameter_count()

@@ -7,7 +7,8 @@ import dataclasses
 import numpy as np
 import pytest
 
-from model.training.settings import CHANGEABLE, RATES, learning_rate
+from model.training.schedule import learning_rate
+from model.training.settings import CHANGEABLE, RATES
 from tests.app_reading import sound
 from tests.viz.components.test_registry import unpack
 from tests.viz.pages.training.training_page import demonstrated, live, page, part, short_trainings, words

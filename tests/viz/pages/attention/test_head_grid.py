@@ -14,9 +14,9 @@ from model.analysis.head_metrics import METRICS
 from model.capture.trace import record
 from tests.model.examples import one_stack
 from viz.i18n.format import tokens
-from viz.pages.attention import heads as smaller
+from viz.pages.attention import head_grid as smaller
 from viz.pages.attention import view as of_heads
-from viz.pages.attention.heads import block_size, pooled, pooled_positive, thumbnails
+from viz.pages.attention.head_grid import block_size, pooled, pooled_positive, thumbnails
 from viz.pages.attention.view import HeadMaps, HeadView
 
 

@@ -14,7 +14,7 @@ from torch import Tensor, nn
 
 from model.capture.hooks import original_class
 from model.inference.copies import alone, with_weights
-from model.inference.model import TextModel
+from model.inference.text_model import TextModel
 from model.network.attention import HeadProjection, TurnedProjection
 from model.network.layers import TokenEmbedding
 from model.network.norms import NORMS

@@ -7,7 +7,7 @@ import torch
 from numpy.testing import assert_allclose
 from torch.testing import assert_close
 
-from model.training.live import moments
+from model.training.live import pending_steps
 from model.training.live.camera import Camera
 from model.training.live.recorded_trainer import RUNS, RecordedTrainer
 from tests.model.training.live.live_examples import (
@@ -26,7 +26,7 @@ pytestmark = pytest.mark.unchecked
 @pytest.fixture(autouse=True)
 def unhurried(monkeypatch):
     """However long a step takes here."""
-    monkeypatch.setattr(moments, "LONGEST", math.inf)
+    monkeypatch.setattr(pending_steps, "LONGEST", math.inf)
 
 
 def step(given: RecordedTrainer, count: int) -> None:
@@ -57,12 +57,12 @@ def assert_alike(given: RecordedTrainer, other: RecordedTrainer) -> None:
 @pytest.mark.parametrize("options", [{}, {"position": "relative"}, {"norm": "none"}, {"kind": "decoder-only"}], ids=str)
 def test_steps_that_are_filmed_together_are_those_filmed_one_by_one(options):
     one_by_one, together = watched(**options), watched(**options)
-    for _ in range(2 * moments.MANY + 3):
+    for _ in range(2 * pending_steps.MANY + 3):
         one_by_one.step()
-    step(together, 2 * moments.MANY)
-    assert together.run.film.steps.tolist() == list(range(2 * moments.MANY + 1))
+    step(together, 2 * pending_steps.MANY)
+    assert together.run.film.steps.tolist() == list(range(2 * pending_steps.MANY + 1))
     step(together, 3)
-    assert together.run.film.latest == 2 * moments.MANY
+    assert together.run.film.latest == 2 * pending_steps.MANY
     assert together.latest("loss") == one_by_one.run.curves.latest("loss") != together.run.curves.latest("loss")
     together.develop()
     assert_alike(together, one_by_one)
@@ -71,22 +71,22 @@ def test_steps_that_are_filmed_together_are_those_filmed_one_by_one(options):
 def test_where_the_weights_or_the_frames_are_large_each_step_is_filmed_at_once(monkeypatch):
     given = watched()
     logits = 5 * given.model.config.vocabulary
-    each = 2 * given.trainer.gradients.weights.whole.nbytes + moments.WHILE_FILMED * (
+    each = 2 * given.trainer.gradients.weights.whole.nbytes + pending_steps.WHILE_FILMED * (
         given.run.film.frame_size + logits
     )
-    monkeypatch.setattr(moments, "HELD", 2 * each)
+    monkeypatch.setattr(pending_steps, "HELD", 2 * each)
     step(given, 1)
     assert given.run.film.latest == 0
     step(given, 1)
     assert given.run.film.latest == 2
-    monkeypatch.setattr(moments, "HELD", 1)
+    monkeypatch.setattr(pending_steps, "HELD", 1)
     step(given, 1)
     assert given.run.film.latest == 3
 
 
 def test_slow_steps_do_not_wait(monkeypatch):
     given = watched()
-    monkeypatch.setattr(moments, "LONGEST", -1)
+    monkeypatch.setattr(pending_steps, "LONGEST", -1)
     for count in (1, 2):
         step(given, 1)
         assert given.run.film.latest == count
