@@ -40,7 +40,13 @@ DYNAMIC = {
 # The files of model/ whose errors a page shows.
 SPEAKING = (
     *("network/config", "capture/interventions", "text/**/*", "data/*", "checkpoints/**/*", "runtime/memory"),
-    *("runtime/untrusted_json", "inference/model", "inference/models", "inference/decoding", "inference/beam_search"),
+    *(
+        "runtime/untrusted_json",
+        "inference/text_model",
+        "inference/models",
+        "inference/decoding",
+        "inference/beam_search",
+    ),
     *("training/settings", "training/cost", "training/trainer", "training/live/session"),
     *("training/live/recorded_trainer", "analysis/weights/heads", "experiments/arms", "experiments/attention_cost"),
 )
