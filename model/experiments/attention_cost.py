@@ -278,12 +278,12 @@ def steps(attention: MultiHeadAttention, sizes: Sizes, length: int) -> dict[str,
     """
     x = drawn(sizes, sizes.batch, length, sizes.config.d_model)
     query = attention.query(x)
-    key, value = attention.project(x)
+    key, value = attention.keys_and_values(x)
     visible = Mask().visible(length, length, sizes.device)
     scaled = attention.scaled(attention.scores(query, key))
 
     def projections(_given: Any) -> object:
-        return attention.query(x), attention.project(x), attention.output(x_heads)
+        return attention.query(x), attention.keys_and_values(x), attention.output(x_heads)
 
     x_heads = drawn(sizes, sizes.batch, length, sizes.heads * sizes.width, seed=1)
     return {

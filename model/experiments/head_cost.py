@@ -71,7 +71,7 @@ def _pieces(attention: MultiHeadAttention, x: Tensor) -> dict[str, Task]:
     """What a piece reads is made when it is needed, and not kept: all numbers of heads together have much of it."""
 
     def projected() -> tuple[Tensor, Tensor, Tensor]:
-        return attention.query(x), *attention.project(x)
+        return attention.query(x), *attention.keys_and_values(x)
 
     def products(given: tuple[Tensor, Tensor, Tensor]) -> Tensor:
         query, key, value = given

@@ -61,7 +61,7 @@ def take_steps(matrices: Mapping[str, Rows], scaled: bool) -> Steps:
     x = torch.tensor(matrices["X"], dtype=torch.float64)[None]
     visible = torch.ones(3, 3, dtype=torch.bool)
     with torch.inference_mode():
-        query, (key, value) = attention.query(x), attention.project(x)
+        query, (key, value) = attention.query(x), attention.keys_and_values(x)
         scores = attention.scores(query, key)
         scaled_scores = attention.scaled(scores)
         weights = attention.weights(attention.masked(scaled_scores, visible), visible)

@@ -10,16 +10,34 @@ import torch.nn.functional as F
 from jaxtyping import Bool, Float
 from torch import Tensor
 
-from model.capture.hooks import no_recording
+from model.capture.hooks import is_watched, no_recording
 from model.network.attention import MultiHeadAttention, for_each_head
 from model.network.dropout import dropout
+from model.network.kv_cache import Cache
 from model.network.masks import Mask
 from model.network.positions import RelativeBias
 
 # Up to so many tokens, training on a CPU is quicker in plain products than in torch's fused kernel (AVX-512, measured).
 TRAINED_IN_PRODUCTS = {torch.float32: 64, torch.bfloat16: 512}
 
+SMALL = 1 << 16  # weights of a projection: below, calls cost more than products
+
 Kernel = Callable[[MultiHeadAttention, Tensor, Tensor, Tensor, Mask], Tensor]
+
+
+def project(
+    attention: MultiHeadAttention, x: Tensor, memory: Tensor, cache: Cache | None
+) -> tuple[Tensor, Tensor, Tensor]:
+    """`attention.project`, in one product where a small self-attention learns and nobody sees its parts."""
+    small = attention.training and attention.query.weight.numel() < SMALL
+    seen = not torch.compiler.is_compiling() and is_watched()
+    if not small or seen or cache is not None or x is not memory:
+        return attention.project(x, memory, cache)
+    parts = (attention.query, attention.key, attention.value)
+    bias = None if parts[0].bias is None else torch.cat([each.bias for each in parts])
+    product = F.linear(x, torch.cat([each.weight for each in parts]), bias)
+    query, key, value = product.split([each.out_features for each in parts], dim=-1)
+    return parts[0].split(query), parts[1].split(key), parts[2].split(value)
 
 
 def attend(

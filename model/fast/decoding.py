@@ -122,7 +122,7 @@ def _attention_with(attention: MultiHeadAttention, use: Use, cache: Cache) -> Fu
     def grown(memory: Tensor, first: int = 0) -> tuple[Tensor, Tensor]:
         return key(memory, first), value(memory)
 
-    project = grown if isinstance(cache, GrowingCache) else attention.project  # a source is read once
+    project = grown if isinstance(cache, GrowingCache) else attention.keys_and_values  # a source is read once
 
     def step(x: Tensor, memory: Tensor, mask: Any) -> Tensor:
         asked = query(x, cache.length)

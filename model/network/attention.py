@@ -85,13 +85,18 @@ class MultiHeadAttention(nn.Module):
         mask: Mask,
         cache: Cache | None = None,
     ) -> Float[Tensor, "batch query d_model"]:
-        query = self.query(x, cache.length if cache else 0)
-        key, value = cache(self.project, memory) if cache else self.project(memory)
+        query, key, value = kernels().project(self, x, memory, cache)
         heads = self.heads(kernels().attend(self, query, key, value, mask))
         return self.output(side_by_side(heads))
 
-    def project(self, memory: Tensor, first: int = 0) -> KeysAndValues:
-        """Keys and values; `first`: the position of the first token of `memory`."""
+    def project(self, x: Tensor, memory: Tensor, cache: Cache | None) -> tuple[Tensor, Tensor, Tensor]:
+        """Queries of x, keys and values of what is cached and of `memory`: each (batch, head, length, channel)."""
+        query = self.query(x, cache.length if cache else 0)
+        key, value = cache(self.keys_and_values, memory) if cache else self.keys_and_values(memory)
+        return query, key, value
+
+    def keys_and_values(self, memory: Tensor, first: int = 0) -> KeysAndValues:
+        """`first`: the position of the first token of `memory`."""
         return self.key(memory, first), self.value(memory)
 
     def attend(

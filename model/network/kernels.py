@@ -1,4 +1,4 @@
-"""The three places where a quicker computation of the same numbers may stand in for the plain one.
+"""The four places where a quicker computation of the same numbers may stand in for the plain one.
 
 They hold what the network's own files say; `model.fast.install` fills them.
 """
@@ -21,6 +21,11 @@ from model.network.kv_cache import DecoderCache
 Step = Callable[..., Tensor]
 
 
+def _project(attention: Any, x: Tensor, memory: Tensor, cache: Any) -> tuple[Tensor, Tensor, Tensor]:
+    projected: tuple[Tensor, Tensor, Tensor] = attention.project(x, memory, cache)
+    return projected
+
+
 def _attend(attention: Any, query: Tensor, key: Tensor, value: Tensor, mask: Any) -> Tensor:
     heads: Tensor = attention.attend(query, key, value, mask)
     return heads
@@ -34,11 +39,13 @@ def _step(module: nn.Module, text: DecoderCache, rows: int, **given: Any) -> Ste
 class Kernels:
     """How a network computes.
 
-    attend: of an attention, (batch, head, query, channel) from its queries, keys and values and a mask. dropout: of a
-    tensor, a rate and whether the network learns. step: of a layer or the output, its `forward` in the steps of writing
-    a text, from the text's cache, how many new tokens there are, the batch counted, and the layer's own cache by name.
+    project: queries, keys and values of an attention, from what it reads and its cache. attend: (batch, head, query,
+    channel) of an attention, from its queries, keys and values and a mask. dropout: of a tensor, a rate and whether the
+    network learns. step: of a layer or the output, its `forward` in the steps of writing a text, from the text's cache,
+    how many new tokens there are, the batch counted, and the layer's own cache by name.
     """
 
+    project: Callable[..., tuple[Tensor, Tensor, Tensor]] = _project
     attend: Callable[..., Tensor] = _attend
     dropout: Callable[[Tensor, float, bool], Tensor] = F.dropout
     step: Callable[..., Step] = _step

@@ -94,7 +94,7 @@ def test_a_query_that_sees_nothing_gets_zeros_from_whatever_kernel(monkeypatch, 
     attention(x, x, mask)[real.to(NAME)].sum().backward()
     gradients = [x.grad, *(each.grad for each in attention.parameters())]
     assert all(bool(each.isfinite().all()) for each in gradients)
-    query, (key, value) = attention.query(x), attention.project(x)
+    query, (key, value) = attention.query(x), attention.keys_and_values(x)
     blind = fused(attention, query, key, value, mask)[1, :, 3:]
     assert blind.abs().max() == 0
     assert_close(

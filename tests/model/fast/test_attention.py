@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from torch.testing import assert_close
 
 from model.fast import attention as kernels
-from model.fast.attention import added_mask, choose_kernel, fused, products
+from model.fast.attention import added_mask, choose_kernel, fused, products, project
 from model.network.attention import MultiHeadAttention
 from model.network.kernels import plain_kernels
 from model.network.masks import Mask
@@ -116,3 +116,19 @@ def test_the_kernels_agree_in_half_precision(dtype):
     quick = module(x, x, Mask(causal=True))
     with plain_kernels():
         assert_close(module(x, x, Mask(causal=True)), quick, rtol=0.05, atol=0.05)
+
+
+@pytest.mark.parametrize("options", [{}, {"position": "rotary"}, {"qk_norm": True}, {"n_key_value_heads": 2}])
+def test_one_product_gives_queries_keys_and_values_and_their_gradients(options, monkeypatch):
+    module = attention(n_heads=4, **options).train()
+    x = torch.randn(2, 5, 16, dtype=torch.float64, requires_grad=True)
+    inputs = (x, *(each for part in (module.query, module.key, module.value) for each in part.parameters()))
+    monkeypatch.setattr(module.query, "forward", None)  # cannot be called: the product is taken indeed
+    found = project(module, x, x, None)
+    monkeypatch.undo()
+    slopes = [torch.randn_like(each) for each in found]
+    for one, other in zip(found, module.project(x, x, None), strict=True):
+        assert_close(one, other)
+    quick = torch.autograd.grad(found, inputs, slopes)
+    for one, other in zip(quick, torch.autograd.grad(module.project(x, x, None), inputs, slopes), strict=True):
+        assert_close(one, other)
