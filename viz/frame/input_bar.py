@@ -105,11 +105,7 @@ def write_target() -> None:
     session = current_session()
     session.watching.rewrite = session.step is not None  # a model in training has written once for this text
     text = ""
-    if (
-        session.model is not None
-        and session.trace is not None
-        and note(session.what_if, session.trace, session.model.config)
-    ):
+    if session.shown is not None and note(session.what_if, session.trace, session.model.config):
         text = session.what_if.generate(session.model, typed(Key.SOURCE, first_source(session.model))).text
     st.session_state[Key.TARGET] = text.replace("\n", LINE_BREAK)
 

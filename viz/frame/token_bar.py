@@ -36,9 +36,6 @@ def pack_tokens(session: Session, news: Callable[[], News] | None = None) -> Mou
     from model.analysis.checks import checks
     from model.text.tokenizer import Tokens
 
-    assert session.trace is not None
-    assert session.source is not None
-    assert session.model is not None
     cut = _("{count} tokens left out: this model reads {length}")
     length = session.model.config.max_length
     sides = {"source": session.source, "target": session.target or Tokens([], [])}

@@ -73,21 +73,29 @@ class Selection:
     side: str = field(default="target", init=False, compare=False)
 
 
+@dataclass(frozen=True)
+class Shown:
+    """What every view is of: a model, the tokens that it was given, and the trace of its pass over them."""
+
+    model: TextModel
+    trace: Trace
+    source: Tokens
+    target: Tokens | None
+
+
 @dataclass
 class Session:
     """One session. Widgets keep their own values in the session state; what they mean is here.
 
-    pin: what every view is compared with. differing: views show differences from it, and not values.
+    pin: what every view is compared with. differing: views show differences from it, and not values. shown: None until
+    the first input has gone through a model.
     """
 
     selection: Selection = field(default_factory=Selection)
     what_if: WhatIf = field(default_factory=WhatIf)
     pin: Pin | None = None
     differing: bool = False
-    model: TextModel | None = None
-    trace: Trace | None = None
-    source: Tokens | None = None
-    target: Tokens | None = None
+    shown: Shown | None = None
     generation: Generation | None = None  # the target, when the model wrote it
     traced: tuple[str, str] = ("", "")
     run: str = ""  # the key of this session's training
@@ -102,23 +110,46 @@ class Session:
     _address: dict[str, str] = field(default_factory=dict)
 
     @property
+    def current(self) -> Shown:
+        """What is shown.
+
+        Raises:
+            LookupError: nothing is yet: no page draws its views before.
+        """
+        if self.shown is None:
+            raise LookupError("no input has gone through a model yet")
+        return self.shown
+
+    @property
+    def model(self) -> TextModel:
+        return self.current.model
+
+    @property
+    def trace(self) -> Trace:
+        return self.current.trace
+
+    @property
+    def source(self) -> Tokens:
+        return self.current.source
+
+    @property
+    def target(self) -> Tokens | None:
+        return self.current.target
+
+    @property
     def comparison(self) -> Comparison | None:
         """The trace beside the pinned one; None while nothing is pinned."""
-        if self.pin is None or self.trace is None:
+        if self.pin is None or self.shown is None:
             return None
         known = self._comparison
         if known is None or known.trace is not self.trace or known.pinned is not self.pin.trace:
             from model.analysis.comparison import Comparison
 
-            assert self.model is not None
             known = self._comparison = Comparison(self.trace, self.pin.trace, self.pin.same_words(self.model))
         return known
 
     def keep(self) -> None:
         """Pin the current trace."""
-        assert self.trace is not None
-        assert self.model is not None
-        assert self.source is not None
         step = "" if self.step is None else f" · {self.step:,}"
         self.pin = Pin(self.model.name + step, self.traced[0], self.trace, self.model, (self.source, self.target))
 
@@ -155,46 +186,51 @@ class Session:
 
     def look(self, model: TextModel, source: str, target: str) -> Trace:
         """The trace of this input, computed once per change; an empty target is the model's to write, if it has one."""
-        wanted = (source, target)
+        wanted, before = (source, target), self.shown
         plain: Trace | None = None
         trained = self.step is not None  # what was shown before is of a training, which may have begun with this model
-        if self.trace is None or trained or model is not self.model or wanted != self.traced:
+        if before is not None and not trained and model is before.model and wanted == self.traced:
+            tokens, answer = before.source, before.target
+        else:
             from model.inference.models import Translator
 
-            self.source = model.source_tokens(source)
+            tokens, answer, draft = model.source_tokens(source), None, self.generation
+            self.generation = None
             if not isinstance(model, Translator):
-                self.target = self.generation = None
-                plain = model.trace_tokens(self.source)
+                plain = model.trace_tokens(tokens)
             elif target:
-                self.target, self.generation = model.target_tokens(target), None
-                plain = model.trace_tokens(self.source, self.target)
+                answer = model.target_tokens(target)
+                plain = model.trace_tokens(tokens, answer)
             else:
-                draft = self.generation if model is self.model else None
-                plain, self.target, self.generation = model.trace_generated(self.source, draft)
-            self.model, self.traced, self.step = model, wanted, None
-        assert self.source is not None
-        self.trace = self.what_if.look(model, plain, self.source, self.target)
-        return self.trace
+                same = before is not None and model is before.model
+                plain, answer, self.generation = model.trace_generated(tokens, draft if same else None)
+            self.traced, self.step = wanted, None
+        return self._show(model, plain, tokens, answer)
 
     def show(
         self, model: TextModel, texts: tuple[str, str], trace: Trace, source: Tokens, target: Tokens | None, step: int
     ) -> None:
         """A trace that was computed elsewhere: of a model in training, after `step`."""
-        self.model, self.traced, self.step = model, texts, step
-        self.source, self.target, self.generation = source, target, None
-        self.trace = self.what_if.look(model, trace, source, target)
+        self.traced, self.step, self.generation = texts, step, None
+        self._show(model, trace, source, target)
+
+    def _show(self, model: TextModel, plain: Trace | None, source: Tokens, target: Tokens | None) -> Trace:
+        """The trace with the what-if changes; plain: without them, None where it is the one of before."""
+        trace = self.what_if.look(model, plain, source, target)
+        self.shown = Shown(model, trace, source, target)
+        return trace
 
     @property
     def is_long(self) -> bool:
         """Whether the checks of the trace take longer than a page should wait."""
-        return self.trace is not None and len(self.trace.source_tokens) + len(self.trace.target_tokens) > LONG
+        return self.shown is not None and len(self.trace.source_tokens) + len(self.trace.target_tokens) > LONG
 
     @property
     def written(self) -> str:
         """The target that was not typed."""
         if self.generation:
             return self.generation.text
-        return self.model.target_tokenizer.decode(self.target.ids) if self.model and self.target else ""
+        return self.model.target_tokenizer.decode(self.target.ids) if self.shown and self.target else ""
 
     def select(self, **parts: int) -> None:
         """Choose a layer, head or query, and put it into the address bar."""

@@ -42,12 +42,11 @@ def look(session: Session, model: TextModel) -> None:
 
 def follow_model(session: Session, model: TextModel) -> None:
     """Another model: the text stays, unless it was only the example of the one before."""
-    before = session.model
-    if before not in (None, model) and typed(Key.SOURCE, first_source(before)) == first_source(before):
+    before = session.model if session.shown else model
+    if before is not model and typed(Key.SOURCE, first_source(before)) == first_source(before):
         write_source(first_source(model))
 
 
 def model_and_text() -> tuple[TextModel, str]:
     model = current_session().model
-    assert model is not None
     return model, typed(Key.SOURCE, first_source(model))

@@ -85,9 +85,9 @@ def begin(
     from model.training.live.session import LiveTraining
 
     session.run = session.run or secrets.token_urlsafe(9)
-    same = model is session.model and session.source is not None
+    same = session.shown is not None and model is session.model
     shown, typed = session.traced if same else (text or model.example or material.example, "")
-    tokens = session.source if same and session.source else model.source_tokens(shown)
+    tokens = session.source if same else model.source_tokens(shown)
     target = session.target if same else None
     if isinstance(model, Translator) and not typed:
         target = _answer(model, material, shown) or target or model.target_tokens("")

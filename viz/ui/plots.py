@@ -36,7 +36,6 @@ def array(tensor: Tensor) -> NDArray[np.float32]:
 
 def now(session: Session) -> Get:
     """Quantities of the current trace."""
-    assert session.trace is not None
     return session.trace.__getitem__
 
 
@@ -167,6 +166,5 @@ def block_label(layer: int, sublayer: str) -> str:
 
 def chosen_token(session: Session, stack: str) -> int:
     """The chosen position, moved inside the stack's text; a click on its tokens chooses another."""
-    assert session.trace is not None
     session.selection.side = side_of(session.trace, stack)
     return min(session.selection.query, len(session.trace.tokens_of(f"{stack}.")) - 1)

@@ -142,10 +142,7 @@ class Subject:
 def subject_of(session: Session) -> Subject:
     """What the session's trace predicts, beside the pinned one."""
     model, trace, target = session.model, session.trace, session.target
-    assert model is not None
-    assert trace is not None
     written = target or session.source
-    assert written is not None
     wrote = session.generation
     ended = not written.left_out and (wrote is None or not model.target_tokenizer.stops.isdisjoint(wrote.ids))
     chosen = session.selection.query

@@ -189,7 +189,7 @@ def open_head(place: Place) -> None:
     """Show this head large, of whichever kind of attention it is."""
     session, (kind, layer, head) = current_session(), place
     session.select(layer=layer, head=head)
-    if len(attention_kinds(session.model.network) if session.model else []) > 1:
+    if len(attention_kinds(session.model.network) if session.shown else []) > 1:
         session.asked[Key.KIND] = kind
         session.say(Key.KIND, kind)
         arrange_again()
@@ -250,7 +250,6 @@ class Measured:
 
 def measured(session: Session, model: TextModel) -> Measured:
     """What there is of the session's trace; begun now, where it is quick."""
-    assert session.trace is not None
     kept: list[Measured] = st.session_state.setdefault(KEPT, [])
     pinned = session.pin.trace if session.pin else None
     for each in kept:
@@ -273,7 +272,6 @@ def shown(session: Session) -> Measured:
 
 
 def _new(session: Session, trace: Trace, model: TextModel) -> Measured:
-    assert session.source is not None
     actual = subject_of(session).ids if model.predicts else []
     kinds = [kind for kind in attention_kinds(model.network) if not lacks(model.network, removable(kind))]
     removals = Removals(model, session.source, session.target, actual, trace.changes)

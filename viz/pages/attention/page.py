@@ -60,7 +60,6 @@ def page(model: TextModel) -> Views:
     def views(model: TextModel) -> Iterator[None]:
         session = current_session()
         trace = session.trace
-        assert trace is not None
         shown = HeadMaps(trace, wish, session.comparison, session.differing)
         maps = shown.maps
         chosen = session.fit_selection(maps.layers, maps.heads, maps.queries)

@@ -212,14 +212,13 @@ def pin_and_show(before: Subject, after: Subject) -> None:
     session, model, shown = current_session(), model_of(before), model_of(after)
     assert model is not None
     assert shown is not None
-    now = session.model or shown
+    now = session.model if session.shown else shown
     source, target = texts.texts(now)
     if source == texts.first_source(now):
         source = texts.first_source(shown)
         texts.write_source(source)
     other = Session()
     trace = other.look(model, source, target)
-    assert other.source is not None
     session.pin, session.differing = Pin(before.name, source, trace, model, (other.source, other.target)), True
     st.session_state[Key.MODEL] = after.name
     st.session_state[LEAVE] = "attention"

@@ -50,9 +50,9 @@ def show(session: Session) -> None:
 
 def unsaid_row(session: Session) -> None:
     """Of the shown model what its weights do not tell; some of it can be told."""
-    model = session.model
-    if model is None:
+    if session.shown is None:
         return
+    model = session.model
     row = st.container(horizontal=True, vertical_alignment="bottom")
     if text := assumptions.in_short(model):
         row.popover(assumptions.title(model)).markdown(text)

@@ -52,7 +52,6 @@ if TYPE_CHECKING:
 def histogram(session: Session, chosen: Chosen, key: str) -> Mount:
     """How many activations of the layer have which size, counts on a log axis."""
     trace = session.trace
-    assert trace is not None
     own, other = values_of(session, chosen)
     counts, edges = np.histogram(array(own), bins=BINS)
     centres = (edges[:-1] + edges[1:]) / 2
@@ -79,8 +78,6 @@ def direction_charts(
     session: Session, config: TransformerConfig, chosen: Chosen, keys: tuple[str, str]
 ) -> tuple[list[Mount], str]:
     """Tokens that a unit's output pushes up and down, and those that its input is like; and a sentence on how."""
-    assert session.trace is not None
-    assert session.model is not None
     network, stack = session.model.network, chosen.stack
     side = "source" if stack == "encoder" else "target"
     tokenizer = session.model.source_tokenizer if side == "source" else session.model.target_tokenizer
@@ -116,7 +113,6 @@ def direction_charts(
 def _direction(
     session: Session, name: str, axis: str, found: Direction, before: Numbers | None, colour: str, file: str, key: str
 ) -> Mount:
-    assert session.trace is not None
     tokens = [*found.towards, *reversed(found.away)]
     labels, values = [label for label, _value in tokens], np.array([value for _label, value in tokens], np.float32)
     alt = f"{name}: {', '.join(label for label, _value in found.towards)} … {', '.join(t for t, _v in found.away)}"
@@ -131,7 +127,6 @@ def _direction(
 def layer_sentence(session: Session, config: TransformerConfig, chosen: Chosen, seen: Seen) -> str:
     """Share of zeros and dead units, of this text and of all texts seen in this session."""
     trace = session.trace
-    assert trace is not None
     path = path_of(chosen.stack, chosen.layer)
     silent = off(trace[f"{path}.{quantities(config)[0]}"].float(), threshold(config))
     return _(
@@ -153,7 +148,6 @@ def apart_table(session: Session, chosen: Chosen) -> tuple[pd.DataFrame, str]:
     """That the network treats each position by itself, in numbers; self-attention beside it does not. And a sentence
     where the pinned one's numbers cannot stand beside.
     """
-    assert session.trace is not None
     rows = _apart_rows(_apart(session.trace, chosen))
     table = pd.DataFrame(rows.items(), columns=[_("compared"), _("largest difference")])
     pin = session.pin
@@ -188,7 +182,6 @@ def _apart_rows(found: Apart) -> dict[str, float]:
 def unit_table(session: Session, config: TransformerConfig, chosen: Chosen, seen: Seen) -> pd.DataFrame:
     """A row per unit of the layer."""
     trace = session.trace
-    assert trace is not None
     own, other = values_of(session, chosen)
     labels = trace.tokens_of(chosen.name)
     path = path_of(chosen.stack, chosen.layer)

@@ -63,7 +63,6 @@ def page(model: TextModel) -> Views:
 
     def views(model: TextModel) -> Iterator[None]:
         session, seen = current_session(), units_seen()
-        assert session.trace is not None
         seen.add(session.trace, model.config)
         chosen = current(session, model.config)
         mounts = [
@@ -138,7 +137,6 @@ def units_seen() -> Seen:
 
 def chosen_now() -> tuple[Session, units.Chosen]:
     session = current_session()
-    assert session.model is not None
     return session, current(session, session.model.config)
 
 

@@ -64,7 +64,6 @@ def choose_units(
     session: Session, config: TransformerConfig, stack: str, quantity: str, order: str, page: int, unit: str | None
 ) -> Chosen:
     """The wishes, moved inside what there is; without a wish the chosen token's strongest unit."""
-    assert session.trace is not None
     layers = config.n_encoder_layers if stack == "encoder" else config.n_decoder_layers
     layer = min(session.selection.layer, layers - 1)
     token = chosen_token(session, stack)
@@ -113,7 +112,6 @@ def layer_map(
 ) -> Mount:
     """The share of units that are off, layer by token; a click chooses both."""
     trace = session.trace
-    assert trace is not None
     values, other = (_shares(get, config, chosen.stack) for get in (now(session), pinned(session)))
     assert values is not None
     name = off_name(config)
@@ -140,7 +138,6 @@ def layer_map(
 def unit_map(session: Session, chosen: Chosen, key: str, on_cell: Callable[[], None]) -> Mount:
     """One page of the layer's units at every token; a click chooses both."""
     trace = session.trace
-    assert trace is not None
     own, other = values_of(session, chosen)
     units = on_page(session, chosen)
     before = None if other is None else other[:, units]
@@ -176,7 +173,6 @@ def unit_map(session: Session, chosen: Chosen, key: str, on_cell: Callable[[], N
 def all_units(session: Session, chosen: Chosen, key: str, on_place: Callable[[], None]) -> Mount:
     """How strong every unit of the layer gets over the text, in the chosen order; a click opens its page."""
     trace = session.trace
-    assert trace is not None
     own, other = values_of(session, chosen)
     units = ordered(session, chosen)
     before = None if other is None else array(strengths(other)[units])
@@ -202,7 +198,6 @@ def all_units(session: Session, chosen: Chosen, key: str, on_place: Callable[[],
 def unit_chart(session: Session, chosen: Chosen, key: str, on_place: Callable[[], None]) -> Mount:
     """One unit at every token; a click chooses the token."""
     trace = session.trace
-    assert trace is not None
     own, other = values_of(session, chosen)
     labels = trace.tokens_of(chosen.name)
     column = array(own[:, chosen.unit])
@@ -229,7 +224,6 @@ def unit_chart(session: Session, chosen: Chosen, key: str, on_place: Callable[[]
 def token_chart(session: Session, chosen: Chosen, key: str, on_place: Callable[[], None]) -> Mount:
     """The strongest units of one token; a click chooses the unit."""
     trace = session.trace
-    assert trace is not None
     own, other = values_of(session, chosen)
     units = top_units(session, chosen)
     places = np.arange(len(units))

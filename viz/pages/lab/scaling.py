@@ -129,7 +129,6 @@ def of_model(session: Session, kind: AttentionKind) -> tuple[str, list[Mount]]:
         AbsentError: the model does not show its scores.
     """
     trace = session.trace
-    assert trace is not None
     found = cached(Part.FOUND, (trace, kind), lambda: heads_of(trace, kind))
     pinned = None
     if session.pin is not None and session.pin.trace.attention_paths(kind):

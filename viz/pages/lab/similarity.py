@@ -301,7 +301,6 @@ def of_model(session: Session, kind: AttentionKind) -> tuple[list[str], Ranked, 
         AbsentError: the model does not show its queries and keys.
     """
     trace = session.trace
-    assert trace is not None
     maps = Maps(trace, kind)
     found = cached(Part.FOUND, (trace, kind), lambda: agreement(maps))
     chosen = session.fit_selection(maps.layers, maps.heads, maps.queries)

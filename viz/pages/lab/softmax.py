@@ -154,7 +154,6 @@ def of_head(kind: AttentionKind) -> Subject:
     """
     session = current_session()
     trace = session.trace
-    assert trace is not None
     maps = Maps(trace, kind)
     chosen = session.fit_selection(maps.layers, maps.heads, maps.queries)
     path = maps.paths[chosen.layer]

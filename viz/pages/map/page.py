@@ -48,7 +48,6 @@ def page(model: TextModel) -> Views:
             kept = {name: value for name, value in st.query_params.to_dict().items() if name not in BOUND}
             st.switch_page(f"viz/pages/{opened}/page.py", query_params=kept)
         session = current_session()
-        assert session.trace is not None
         found = blocks(session.trace)
         pictures = Pictures(session.trace, session.comparison, session.differing)
         mount = pack_map(session, model, found, pictures)
@@ -146,7 +145,6 @@ def table(model: TextModel, found: list[Block], pictures: Pictures) -> pd.DataFr
 def on_open() -> None:
     """A click on a block leads to its page, with its layer and head chosen."""
     session, clicked = current_session(), st.session_state[Part.MAP].open
-    assert session.trace is not None
     block = blocks(session.trace)[int(clicked["block"])]
     if block.layer is not None:
         session.select(layer=block.layer)

@@ -76,7 +76,7 @@ class PinnedBatch:
 def pinned_batch(session: Session) -> tuple[PinnedBatch | None, str]:
     """The same batch of what is pinned; or a sentence why there is none."""
     pin = session.pin
-    if pin is None or session.model is None:
+    if pin is None or session.shown is None:
         return None, ""
     texts, lacking = text_of(pin, session.model.kind)
     if lacking:
@@ -96,8 +96,6 @@ def pack_batch(
     """The masks of a padded batch, framed where the pinned batch's are others; how far padding moves each text's
     outputs with and without them; and a sentence where there is no pinned batch to compare with.
     """
-    assert session.trace is not None
-    assert session.source is not None
     batch, rows = batch_of(model, text, session.source, session.target)
     with_changes = batch.trace(model.network, session.what_if.changes)
     path = with_changes.attention_paths(kind)[chosen.layer]

@@ -37,8 +37,6 @@ def pack_future(
     model: TextModel, session: Session, place: int, key: str, on_place: Callable[[], None]
 ) -> tuple[Mount, str]:
     """Change a token and watch the outputs before it: with the causal mask, without it, and as the model is now."""
-    assert session.trace is not None
-    assert session.source is not None
     texts = [session.source] if session.target is None else [session.source, session.target]
     last = texts[-1]
     token = other_token(model, last.ids, place)

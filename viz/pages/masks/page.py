@@ -84,7 +84,6 @@ def page(model: TextModel) -> Views:
     def views(model: TextModel) -> Iterator[None]:
         session = current_session()
         trace, before = session.trace, session.what_if.plain
-        assert trace is not None
         assert before is not None
         chosen = fit(session, trace, kind)
         comparison = session.comparison if session.differing else None
@@ -166,8 +165,6 @@ def on_rules(own: Rules, rules: str, window: str) -> None:
 def on_cell() -> None:
     """A click on a cell of the mask, or on the label of a row or column."""
     session, clicked = current_session(), st.session_state[Part.MASK].cell
-    assert session.trace is not None
-    assert session.model is not None
     kind = chosen_kind(attention_kinds(session.model.network))
     chosen, scope = fit(session, session.trace, kind), choice(SCOPES, SCOPES[0], Part.SCOPE)
     visible = of_head(session.trace.visible(session.trace.attention_paths(kind)[chosen.layer]), chosen.head)
@@ -182,7 +179,6 @@ def on_cell() -> None:
 def on_head() -> None:
     """A click on a head of any attention chooses it."""
     session, clicked = current_session(), st.session_state[Part.WHERE].cell
-    assert session.model is not None
     kinds = attention_kinds(session.model.network)
     if int(clicked["row"]) >= 0 and int(clicked["column"]) >= 0:
         kind = kinds[int(clicked["panel"])]
@@ -211,7 +207,6 @@ def run_experiment(
 ) -> tuple[Mount | None, str, pd.DataFrame | None]:
     """What an experiment shows, what it says, and its numbers."""
     trace, compared = session.trace, session.comparison
-    assert trace is not None
     if name == "numbers":
         return None, *fill_experiment(trace, kind, chosen, compared)
     if name == "order":

@@ -205,8 +205,6 @@ class BeforeAfter:
 
 def compare(session: Session, model: TextModel, trained: TextModel) -> BeforeAfter:
     """Both passes on what is in the fields. A target that the model is left to write is written as trained."""
-    assert session.trace is not None
-    assert session.source is not None
     source, target, trace = session.source, session.target, session.trace
     if model is trained:
         now = _pass(model, trace, source, target)

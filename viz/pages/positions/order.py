@@ -60,8 +60,6 @@ def section(model: TextModel, row: DeltaGenerator) -> Views:
     def views(model: TextModel) -> Iterator[None]:
         session = current_session()
         trace, given = session.trace, session.source
-        assert trace is not None
-        assert given is not None
         order = reversed_order([label in trace.special_labels for label in given.labels])
         runs = cached("order", (trace, model), lambda: _both(as_trained(model), model, given, order))
         before, lacking = pinned_reversals(session)
@@ -133,7 +131,6 @@ def pack_cosines(
     session: Session, given: Tokens, order: list[int], found: Reversal, before: Reversal | None, key: str
 ) -> Mount:
     """How alike each state of the text is to each state of its reverse; or how much more than in the pinned trace."""
-    assert session.trace is not None
     name = _("Positions off") if key == "order_off" else _("Positions as they are")
     backwards = [given.labels[place] for place in order]
     sentence = _("largest difference {most}").format(most=significant(found.most))
@@ -166,7 +163,6 @@ def pack_differences(
     ]
     said = "; ".join(f"{name}: {significant(each.most)}" for name, each, _colour, _mark in runs)
     title = _("Largest difference of a token's two states")
-    assert session.trace is not None
     more = {
         "x": {"title": _("token"), "labels": given.labels, "side": "source"},
         "y": {"title": _("difference"), "log": True},

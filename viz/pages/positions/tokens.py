@@ -332,8 +332,6 @@ def section(model: TextModel, row: DeltaGenerator) -> Views:
 
     def views(model: TextModel) -> Iterator[None]:
         session = current_session()
-        assert session.trace is not None
-        assert session.source is not None
         chosen = Chosen(model, session.trace, side, quantity, binned, around)
         given = session.source if side == "source" else session.target
         assert given is not None

@@ -187,7 +187,6 @@ def show_search(model: TextModel, row: DeltaGenerator) -> Views:
 
     def views(model: TextModel) -> Iterator[None]:
         session = current_session()
-        assert session.trace is not None
         tree = searched(model, beam)
         drawn = beam_tree.pack_tree(model, tree, stamp(session.trace), Part.TREE, on_node)
         yield
@@ -215,7 +214,7 @@ def searched(model: TextModel, beam: int) -> SearchTree:
 def on_place() -> None:
     """A click on a loss chooses the position that predicts the token there."""
     session = current_session()
-    shift = 0 if session.model is not None and session.model.kind == "encoder-only" else 1
+    shift = 0 if session.model.kind == "encoder-only" else 1
     session.select(query=max(0, int(st.session_state[Part.LOSSES].place["index"]) - shift))
 
 
@@ -226,8 +225,6 @@ def on_row(key: str) -> None:
 def on_choice(key: str) -> None:
     """A click on a token that was not chosen: the text goes on from it."""
     clicked, session = st.session_state[key].choice, current_session()
-    assert session.model is not None
-    assert session.source is not None
     model, texts = session.model, (typed(Key.SOURCE, first_source(session.model)), typed(Key.TARGET, ""))
     place, token = int(clicked["position"]), int(clicked["token"])
     with session.what_if.in_effect(model):

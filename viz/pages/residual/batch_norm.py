@@ -31,16 +31,12 @@ def moment_name(name: str) -> str:
 
 def batch(session: Session) -> Batch | None:
     """The batch made of the current text; None if that is too short."""
-    assert session.trace is not None
-    assert session.model is not None
-    assert session.source is not None
     if session.trace not in _batches:
         _batches[session.trace] = batch_of(session.model, session.source, session.target)
     return _batches[session.trace]
 
 
 def statistics(session: Session, made: Batch, path: str) -> BatchStatistics:
-    assert session.trace is not None
     stack = path.partition(".")[0]
     name = f"{path}.input"
     norm = session.trace.module(path)
@@ -56,7 +52,6 @@ def row_names(count: int) -> list[str]:
 def layer_map(session: Session, made: Batch, found: BatchStatistics, path: str, moment: str, key: str) -> Mount:
     """LayerNorm's mean or deviation of each position; padding is hatched."""
     trace = session.trace
-    assert trace is not None
     values = array(found.layer_mean if moment == "mean" else found.layer_std)
     stack = path.partition(".")[0]
     real = made.real[stack].cpu().numpy()
@@ -86,7 +81,6 @@ def layer_map(session: Session, made: Batch, found: BatchStatistics, path: str, 
 def batch_chart(session: Session, found: BatchStatistics, path: str, moment: str, key: str) -> Mount:
     """BatchNorm's mean or deviation of each channel, without and with the padding."""
     trace = session.trace
-    assert trace is not None
     real, padded = (found.real_mean, found.padded_mean) if moment == "mean" else (found.real_std, found.padded_std)
     places = np.arange(len(real))
     series = [

@@ -67,7 +67,6 @@ def dropout_chart(
 ) -> Mount:
     """Mean and deviation of each entry over the masks against the entry itself, beside what is expected."""
     trace = session.trace
-    assert trace is not None
     head = session.selection.head
     x = array(vector(trace[name], position, head))
     mean, deviation = array(found.mean), array(found.variance.sqrt())
@@ -110,7 +109,6 @@ def error_chart(
     session: Session, name: str, found: MaskStatistics, before: Vector | None, rate: float, key: str
 ) -> Mount:
     """How far the mean over ever more masks is from x, beside what is expected."""
-    assert session.trace is not None
     counts = np.array(found.counts)
     expected = np.array([expected_error(rate, count) for count in found.counts])
     series = [
@@ -175,7 +173,6 @@ def pinned_measured(session: Session, name: str, position: int, rate: float, mas
 
 def measured(session: Session, name: str, position: int, rate: float, masks: int) -> Vector:
     """The vector of a token and its statistics; the same masks for the same count and rate."""
-    assert session.trace is not None
     x = vector(session.trace[name], position, session.selection.head)
     return x, over_masks(x, rate, masks, f"dropout {rate} {masks}")
 

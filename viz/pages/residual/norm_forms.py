@@ -36,7 +36,6 @@ def form_table(session: Session, path: str, position: int, eps: float) -> pd.Dat
     """LayerNorm's three forms on a norm's input: what each divides by at a token, and how far it is from torch's; then
     the same of the pinned input, at the tokens of both, without a divisor where this token is not among them.
     """
-    assert session.trace is not None
     table = _form_rows(session.trace[f"{path}.input"], position, eps)
     other = pinned(session)(f"{path}.input")
     kept = None if other is None else ~other.isnan().any(dim=-1)
@@ -78,7 +77,6 @@ def digits(table: pd.DataFrame) -> dict[str, str]:
 def form_differences(session: Session, path: str, position: int, eps: float, key: str) -> Mount:
     """What the textbook's forms give at one token minus what torch's gives, channel by channel."""
     trace = session.trace
-    assert trace is not None
     other = pinned(session)(f"{path}.input")
     series: list[Series] = []
     for form, colour in (("textbook", SECOND), ("textbook-sample", FIRST)):
@@ -101,7 +99,6 @@ def form_differences(session: Session, path: str, position: int, eps: float, key
 def form_widths(session: Session, path: str, eps: float, key: str) -> Mount:
     """How far the textbook's forms are from torch's, on ever more channels of this input, beside 1 − √((n−1)/n)."""
     trace = session.trace
-    assert trace is not None
     x = trace[f"{path}.input"]
     other = pinned(session)(f"{path}.input")
     before = None if other is None else other[~other.isnan().any(dim=-1)]

@@ -59,7 +59,6 @@ def chosen_norm(session: Session, stack: str, wish: str | None) -> tuple[list[st
     Raises:
         AbsentError: none of the model's norms was recognised.
     """
-    assert session.trace is not None
     paths = stack_norms(session.trace, stack)
     if not paths:
         require(session.trace.network, f"{stack}.layers.0.self_attention_block.norm.output")
@@ -90,7 +89,6 @@ def norm_map(
 ) -> Mount:
     """One quantity of every norm at every token; a click chooses both."""
     trace = session.trace
-    assert trace is not None
     values = norm_levels(now(session), paths, quantity)
     assert values is not None
     other = norm_levels(pinned(session), paths, quantity)
@@ -123,7 +121,6 @@ def norm_map(
 def norm_channels(session: Session, path: str, position: int, key: str) -> Mount:
     """What one norm gets and gives at one token, channel by channel."""
     trace = session.trace
-    assert trace is not None
     series: list[Series] = []
     other = None
     for name, part, colour in ((_("input"), "input", SECOND), (_("output"), "output", FIRST)):
@@ -152,7 +149,6 @@ def norm_channels(session: Session, path: str, position: int, key: str) -> Mount
 def norm_weights(session: Session, path: str, key: str) -> Mount:
     """γ, and β where there is one, of the norm at `path`."""
     trace = session.trace
-    assert trace is not None
     norm = trace.module(path)
     assert isinstance(norm, Norm)
     before = _pinned_norm(session, path)
@@ -200,7 +196,6 @@ def _equal(one: Tensor | None, other: Tensor | None) -> bool:
 
 def norms_table(session: Session) -> pd.DataFrame:
     """A row per norm and token, of both stacks."""
-    assert session.trace is not None
     return norm_table(session.trace).rename(
         columns={
             "name": _("norm"),

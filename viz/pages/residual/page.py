@@ -221,7 +221,6 @@ def pick_norm(place: DeltaGenerator, paths: list[str], row: int) -> None:
 def on_norm() -> None:
     """A click on a norm at a token."""
     clicked, session = st.session_state[Part.MAP].cell, current_session()
-    assert session.trace is not None
     session.select(query=int(clicked["column"]))
     choose_norm(session, stack_norms(session.trace, current_stack(session))[int(clicked["row"])])
 
@@ -239,12 +238,10 @@ def choose_norm(session: Session, path: str) -> None:
 def on_step() -> None:
     """A click on a step of the stream at a token chooses the token and the step's layer."""
     clicked, session = st.session_state[Part.MAP].cell, current_session()
-    assert session.model is not None
     steps = blocks(session.model.config, current_stack(session))
     row = int(clicked["row"]) - (choice(stream.QUANTITIES, "length", Part.OF_STREAM) == "length")
     session.select(layer=steps[max(0, row)].layer, query=int(clicked["column"]))
 
 
 def current_stack(session: Session) -> str:
-    assert session.model is not None
     return choice(names := stacks(session.model.config), names[-1], Part.STACK)

@@ -44,7 +44,6 @@ def own_placement(config: TransformerConfig) -> str:
 
 def wires(session: Session, config: TransformerConfig, key: str) -> Mount:
     """The paper's placement, the later ones and the wrong one, with the loaded model's own framed."""
-    assert session.trace is not None
     norm = {"rms": "RMSNorm"}.get(config.norm, "LayerNorm")
     own = own_placement(config)
     shown = ("post", "pre", "wrong", own)
@@ -65,7 +64,6 @@ def wires(session: Session, config: TransformerConfig, key: str) -> Mount:
 
 def placement_chart(session: Session, parts: Sequence[Block], key: str) -> Mount:
     """By layer, how far the feed-forward block's outcome would be from the model's own if its norm stood elsewhere."""
-    assert session.trace is not None
     last = [part for part in parts if part.sublayer == "feed_forward"]
     own, before = differences(session.trace, last), _pinned_differences(session, last)
     series = []
@@ -108,7 +106,6 @@ def _pinned_differences(session: Session, parts: Sequence[Block]) -> dict[str, n
 
 def placement_table(session: Session, parts: Sequence[Block]) -> pd.DataFrame:
     """A row per layer and placement."""
-    assert session.trace is not None
     last = [part for part in parts if part.sublayer == "feed_forward"]
     own, before = differences(session.trace, last), _pinned_differences(session, last)
     table = pd.DataFrame(

@@ -72,7 +72,6 @@ def stream_map(
 ) -> Mount:
     """One quantity of the stream, state or block by token; a click chooses both."""
     trace = session.trace
-    assert trace is not None
     values = quantity_of(now(session), parts, quantity)
     assert values is not None
     other = quantity_of(pinned(session), parts, quantity)
@@ -103,7 +102,6 @@ def stream_map(
 def stream_chart(session: Session, stack: str, parts: Sequence[Block], quantity: str, position: int, key: str) -> Mount:
     """The same quantity over the steps: its mean and the chosen token, and every token while they are few."""
     trace = session.trace
-    assert trace is not None
     values, other = (quantity_of(get, parts, quantity) for get in (now(session), pinned(session)))
     assert values is not None
     tokens = trace.tokens_of(stack + ".")
@@ -137,7 +135,6 @@ def stream_chart(session: Session, stack: str, parts: Sequence[Block], quantity:
 def cosine_map(session: Session, stack: str, parts: Sequence[Block], key: str) -> Mount:
     """The cosine of every state of the stream with every other, mean over the tokens."""
     trace = session.trace
-    assert trace is not None
     own = stream(now(session), states(parts))
     assert own is not None
     before = stream(pinned(session), states(parts))
@@ -159,7 +156,6 @@ def cosine_map(session: Session, stack: str, parts: Sequence[Block], key: str) -
 def stream_table(session: Session, stack: str, parts: Sequence[Block]) -> pd.DataFrame:
     """A row per block and token: the stream that it reads and leaves, and what it adds."""
     trace = session.trace
-    assert trace is not None
     length, share, cosine = (quantity_of(now(session), parts, quantity) for quantity in QUANTITIES)
     assert length is not None
     assert share is not None
@@ -190,8 +186,6 @@ def nan_mean(values: np.ndarray) -> np.ndarray:
 
 def sum_sentence(session: Session, parts: Sequence[Block]) -> str:
     """The largest error of "what a block read, plus what it wrote, is the stream after it"."""
-    assert session.trace is not None
-    assert session.model is not None
     if not session.model.config.residual:
         return _("This model has no residual: each block's output replaces the stream; what stood there is lost.")
     error = significant(sum_error(session.trace, session.model.config, parts))

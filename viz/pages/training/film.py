@@ -98,17 +98,15 @@ def other_futures(runs: Sequence[Run], film: Film) -> list[dict[str, Any]]:
 
 def visible_of(session: Session, film: Film, kind: AttentionKind) -> NDArray[np.bool_]:
     """The mask of the trace, where it is of the film's tokens; no cell is known to be masked otherwise."""
-    trace, probe = session.trace, film.probe
+    probe = film.probe
     queries, keys = film.shape(kind)[2:]
-    target = probe.target.labels if probe.target else []
-    if (
-        trace
-        and session.step is not None
-        and (trace.source_tokens, trace.target_tokens) == (probe.source.labels, target)
-    ):
-        found: NDArray[np.bool_] = trace[f"{trace.attention_paths(kind)[0]}.visible"].cpu().numpy()
-        if found.shape == (queries, keys):
-            return found
+    if session.step is not None:  # what is shown is the training
+        trace = session.trace
+        target = probe.target.labels if probe.target else []
+        if (trace.source_tokens, trace.target_tokens) == (probe.source.labels, target):
+            visible: NDArray[np.bool_] = trace[f"{trace.attention_paths(kind)[0]}.visible"].cpu().numpy()
+            if visible.shape == (queries, keys):
+                return visible
     return np.ones((queries, keys), dtype=bool)
 
 
