@@ -5,9 +5,11 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterable
 from functools import partial
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+
+from viz.components.plots import PlotTable
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -29,13 +31,6 @@ def unpack(data: bytes) -> tuple[dict[str, Any], list[NDArray[Any]]]:
         flat = np.frombuffer(data, described["type"], count, start + described["offset"])
         arrays.append(flat.reshape(described["shape"]))
     return header, arrays
-
-
-class PlotTable(NamedTuple):
-    """The table of a plot, and the name of its file."""
-
-    file: str
-    make: Callable[[], DataFrame]
 
 
 def plot_tables(mounts: Iterable[Mount]) -> dict[str, PlotTable]:

@@ -1,26 +1,244 @@
-"""The components that pages mount. Each function packs its data and returns what mounts it: a page packs all it has
-before it mounts the first, so that the browser gets everything at once and paints it in one frame.
+"""Plots that several pages mount: a heatmap, lines from token to token, a chart, small matrices side by side.
+
+A plot is packed when it is made and mounted when it is called: a page makes all its plots before it mounts the first,
+so that the browser gets everything at once and paints it in one frame. Its table has the numbers that it draws, as the
+CSV of its menu.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from functools import partial
-from typing import Any
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import KW_ONLY, dataclass, field, fields
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from viz.components.registry import component, pack
+from viz.i18n.catalogue import _
+from viz.i18n.format import significant
+
+if TYPE_CHECKING:
+    from pandas import DataFrame
 
 Mount = Callable[[], object]
-_nothing: Callable[[], None] = lambda: None  # a click that only the browser answers  # noqa: E731
+Table = list[tuple[Any, ...]]  # its lines
 LEVELS = 65533  # of a thumbnail's value in 16 bits; the next two say that a cell is not comparable, or hidden
-_heatmap = component("heatmap", "plot", "heat")
-_lines = component("lines", "plot")
-_chart = component("chart", "plot")
-_panels = component("panels", "plot")
+NAMED = 6  # series whose ends a chart's alternative text says
+
+
+def nothing() -> None:
+    """The answer to a click that only the browser needs."""
+
+
+def words(*columns: str, **more: str) -> dict[str, Any]:
+    """Words that every plot needs; columns: of its CSV."""
+    return {
+        "masked": _("masked"),
+        "missing": _("this token is not in the pinned text"),
+        "download": _("Download"),
+        "csv": list(columns),
+        **more,
+    }
+
+
+@dataclass(frozen=True)
+class Axis:
+    """An axis of tokens, layers or numbers.
+
+    labels: of rows, columns or places, in their order. side: whose tokens they are, so that one that is pointed at is
+    lit in every plot. places: the tokens of that side, where labels are not they in their order; -1 for none. log, low,
+    high, zero (begin there): of numbers.
+    """
+
+    title: str
+    labels: Sequence[str] | None = None
+    side: str | None = None
+    places: Sequence[int] | None = None
+    log: bool | None = None
+    low: float | None = None
+    high: float | None = None
+    zero: bool | None = None
+
+
+@dataclass(frozen=True)
+class Scale:
+    """Colours of values from `low` to `high`, diverging where low is negative; of differences from the pin."""
+
+    low: float
+    high: float
+    title: str = ""
+    difference: bool = False
+
+
+def known(thing: Any, *arrays: str) -> dict[str, Any]:
+    """What is known of an axis, a scale, a series or a panel, for the browser; without its arrays."""
+    names = (each.name for each in fields(thing) if each.name not in arrays)
+    return {name: value for name in names if (value := getattr(thing, name)) is not None}
+
+
+@dataclass(frozen=True)
+class Heading:
+    """What a plot is called, and what stands above it.
+
+    file: the name of what is saved. stamp: what was painted, so that another drawing is known. note: numbers at its
+    end. sentence: below the name. alt: for screen readers, made of these and the plot's numbers where it is empty.
+    """
+
+    name: str
+    file: str
+    stamp: str
+    note: str = ""
+    sentence: str = ""
+    alt: str = ""
+
+
+@dataclass
+class Plot(ABC):
+    """A picture of a page. chosen: the framed row or band. words: more than every plot needs, by their keys."""
+
+    COMPONENT: ClassVar[Callable[..., Any]]
+    ANSWERS: ClassVar[Sequence[str]] = ()  # what clicks put into the session state, each with its own callback
+
+    key: str
+    heading: Heading
+    chosen: int = field(default=-1, kw_only=True)
+    words: Mapping[str, str] = field(default_factory=dict, kw_only=True)
+    data: bytes = field(init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        heading = self.heading
+        alt = heading.alt or " ".join(filter(None, (f"{heading.name}: {self.summary()}.", heading.note)))
+        said = {"alt": alt, "chosen": self.chosen, "words": words(*self.titles(), **self.words)}
+        self.data = pack(known(heading) | said | self.header(), self.arrays())
+
+    def __call__(self) -> object:
+        answers = {f"on_{name}_change": getattr(self, f"on_{name}") or nothing for name in self.ANSWERS}
+        return type(self).COMPONENT(data=self.data, key=self.key, **answers)
+
+    def table(self) -> DataFrame:
+        """The numbers that are drawn, a line each."""
+        import pandas
+
+        return pandas.DataFrame(self.lines(), columns=list(self.titles()))
+
+    @abstractmethod
+    def header(self) -> dict[str, Any]:
+        """What the script draws besides the arrays."""
+
+    @abstractmethod
+    def titles(self) -> Sequence[str]:
+        """Names of the table's columns."""
+
+    @abstractmethod
+    def lines(self) -> Table:
+        """Lines of the table."""
+
+    def arrays(self) -> Sequence[NDArray[Any]]:
+        return ()
+
+    def summary(self) -> str:
+        """The numbers in a few words."""
+        return self.heading.sentence
+
+
+class PlotTable(NamedTuple):
+    """The table of a plot, and the name of its file."""
+
+    file: str
+    make: Callable[[], DataFrame]
+
+
+def plot_tables(mounts: Iterable[Mount]) -> dict[str, PlotTable]:
+    """By its name, the table of each plot among what is mounted."""
+    return {plot.heading.name: PlotTable(plot.heading.file, plot.table) for plot in mounts if isinstance(plot, Plot)}
+
+
+def span(values: NDArray[Any]) -> tuple[str, str]:
+    """The least and the largest finite value as they are written; "?" where there is none."""
+    finite = values[np.isfinite(values)]
+    return (significant(float(finite.min())), significant(float(finite.max()))) if finite.size else ("?", "?")
+
+
+@dataclass
+class Heatmap(Plot):
+    """Values (row, column) large, with labels and a colour bar; a click on a row, or on a cell, is answered.
+
+    _: KW_ONLY
+    visible: False on masked cells, 2 on those that the threshold hides; a value that is not a number has no counterpart
+    and is hatched too. tokens: {side, labels, places}, where cells are tokens. block: how many tokens a row and a
+    column stand for, if not 1. highest, wanted: CSS pixels of all rows together, where those are thin, or the text is
+    short. square: cells as high as wide. column: a framed column. texts: words inside the cells; their column's title.
+    """
+
+    COMPONENT = staticmethod(component("heatmap", "plot", "heat"))
+    ANSWERS: ClassVar[Sequence[str]] = ("row", "cell")
+
+    values: NDArray[np.float32]
+    rows: Axis
+    columns: Axis
+    scale: Scale
+    visible: NDArray[np.bool_] | NDArray[np.uint8] | None = None
+    column: int = -1
+    tokens: Mapping[str, Any] | None = None
+    block: tuple[int, int] | None = None
+    highest: int | None = None
+    wanted: int | None = None
+    square: bool = False
+    texts: Sequence[str] | None = None
+    texts_title: str = ""
+    on_row: Callable[[], None] | None = None
+    on_cell: Callable[[], None] | None = None
+
+    def header(self) -> dict[str, Any]:
+        shape = {"column": self.column, "square": self.square, "cells": self.on_cell is not None}
+        some = {name: getattr(self, name) for name in ("tokens", "block", "highest", "wanted", "texts")}
+        sides = {"rows": known(self.rows), "columns": known(self.columns), "scale": known(self.scale)}
+        return shape | {name: value for name, value in some.items() if value is not None} | sides
+
+    def arrays(self) -> Sequence[NDArray[Any]]:
+        visible = np.ones(self.values.shape) if self.visible is None else self.visible
+        return [np.asarray(self.values, np.float32), visible.astype(np.uint8)]
+
+    def titles(self) -> Sequence[str]:
+        of_cells = (self.rows.title, self.columns.title, self.scale.title, _("masked"))
+        return of_cells if self.texts is None else (*of_cells, self.texts_title)
+
+    def lines(self) -> Table:
+        values, visible = self.arrays()
+        cells = crossed(self.rows.labels or (), self.columns.labels or (), values, visible)
+        texts = [()] * values.size if self.texts is None else [(text,) for text in self.texts]
+        return [(*cell, not seen, *text) for (*cell, seen), text in zip(cells, texts, strict=True)]
+
+    def summary(self) -> str:
+        rows, columns = self.values.shape
+        low, high = span(self.values)
+        sentence = _("{quantity} from {low} to {high}; {rows} × {columns} ({row} × {column})")
+        titles = {"quantity": self.scale.title, "row": self.rows.title, "column": self.columns.title}
+        return sentence.format(low=low, high=high, rows=rows, columns=columns, **titles)
+
+
+@dataclass
+class Lines(Heatmap):
+    """A heatmap's values as lines from tokens to tokens, in a colour, [red, green, blue]."""
+
+    COMPONENT = staticmethod(component("lines", "plot"))
+    ANSWERS: ClassVar[Sequence[str]] = ("row",)
+
+    _: KW_ONLY
+    colour: Sequence[int]
+
+    def header(self) -> dict[str, Any]:
+        return super().header() | {"colour": list(self.colour)}
+
+
+def crossed(
+    rows: Sequence[str], columns: Sequence[str], values: NDArray[Any], visible: NDArray[Any]
+) -> Iterable[tuple[Any, ...]]:
+    """Of each cell its row, its column, its value, whether it is visible."""
+    names = (np.repeat(np.array(rows, object), len(columns)).tolist(), list(columns) * len(rows))
+    return zip(*names, values.ravel().tolist(), visible.ravel().tolist(), strict=True)
 
 
 @dataclass(frozen=True)
@@ -43,94 +261,128 @@ class Series:
     colours: Sequence[str] | None = None
 
 
-def heatmap(
-    values: NDArray[np.float32],
-    visible: NDArray[np.bool_] | NDArray[np.uint8],
-    header: Mapping[str, Any],
-    key: str,
-    on_row: Callable[[], None] | None = None,
-    on_cell: Callable[[], None] | None = None,
-) -> Mount:
-    """Values (row, column) large, with labels, a colour bar and a menu of files; a click puts a `row` into the state,
-    or, with on_cell, a `cell`, {row, column}.
+@dataclass
+class Chart(Plot):
+    """Series over tokens, layers or numbers; a click on a place is answered.
 
-    visible: False on masked cells, 2 on those that the threshold hides; a value that is not a number has no counterpart
-    and is hatched too. header: `rows` and `columns`, each {title, labels, side, and `places` where labels are not in
-    the order of that side's tokens}; `tokens`, {side, labels, places}, where cells are tokens; `block`, how many tokens
-    a row and a column stand for, if not 1; `scale`, {low, high, title, difference: from the pin}, diverging if low
-    is negative; `highest`, CSS pixels of all rows together, where those are thin; `square`, cells as high as wide;
-    `chosen`, the framed row, or -1; `column`, a framed column; `name`, `sentence` and `note` above it; `alt` for
-    screen readers; `file`, the name of what is saved; `stamp`, what was painted; `texts`, words inside the cells,
-    if there are any; `words`, {masked, missing, hidden, download, csv: the names of the four columns, of a fifth
-    for the words in the cells}.
+    marks: {x, text}, lines at places of a numeric axis. tall: CSS pixels of the plane. of, place: titles of the table's
+    first two columns, where they are not "series" and the x axis's.
     """
-    data = pack({**header, "cells": on_cell is not None}, [values, visible.astype(np.uint8)])
-    return partial(_heatmap, data=data, key=key, on_row_change=on_row or _nothing, on_cell_change=on_cell or _nothing)
 
+    COMPONENT = staticmethod(component("chart", "plot"))
+    ANSWERS: ClassVar[Sequence[str]] = ("place",)
 
-def lines(
-    values: NDArray[np.float32],
-    visible: NDArray[np.bool_] | NDArray[np.uint8],
-    header: Mapping[str, Any],
-    key: str,
-    on_row: Callable[[], None],
-) -> Mount:
-    """The same as a heatmap, as lines from tokens to tokens; header: also their `colour`, [red, green, blue]."""
-    return partial(_lines, data=pack(header, [values, visible.astype(np.uint8)]), key=key, on_row_change=on_row)
+    series: Sequence[Series]
+    x: Axis
+    y: Axis
+    _: KW_ONLY
+    tall: int
+    marks: Sequence[Mapping[str, Any]] = ()
+    of: str = ""
+    place: str = ""
+    on_place: Callable[[], None] | None = None
 
+    def header(self) -> dict[str, Any]:
+        series = [known(each, "xs", "ys") for each in self.series]
+        marks = {"marks": list(self.marks)} if self.marks else {}
+        return {"x": known(self.x), "y": known(self.y), "tall": self.tall, "series": series, **marks}
 
-def chart(
-    series: Sequence[Series], header: Mapping[str, Any], key: str, on_place: Callable[[], None] | None = None
-) -> Mount:
-    """Series over tokens, layers or numbers; a click puts {series, index} into the state as `place`.
+    def arrays(self) -> Sequence[NDArray[Any]]:
+        return [np.asarray(axis, np.float32) for each in self.series for axis in (each.xs, each.ys)]
 
-    header: `x`, {title, and for tokens or layers labels and side, or log}; `y`, {title, log, low, high, zero: begin
-    there}; `marks`, each {x, text}, lines at places of a numeric axis; `chosen`, a token's band, or -1; `tall`, CSS
-    pixels of the plane; `name`, `sentence`, `note`, `alt`, `file` and `stamp` as of a heatmap;
-    `words`, {download, csv: the names of series, place and value}.
-    """
-    arrays: list[NDArray[Any]] = []
-    described = []
-    for each in series:
-        arrays += [np.asarray(each.xs, np.float32), np.asarray(each.ys, np.float32)]
-        described.append({k: v for k, v in vars(each).items() if k not in ("xs", "ys") and v is not None})
-    data = pack({"chosen": -1, **header, "series": described}, arrays)
-    return partial(_chart, data=data, key=key, on_place_change=on_place or _nothing)
+    def titles(self) -> Sequence[str]:
+        return self.of or _("series"), self.place or self.x.title, self.y.title
+
+    def lines(self) -> Table:
+        labels, arrays = self.x.labels, self.arrays()
+        lines: Table = []
+        for each, xs, ys in zip(self.series, arrays[::2], arrays[1::2], strict=True):
+            places = each.labels or ([labels[int(x)] for x in xs] if labels else xs.tolist())
+            lines += [(each.name, place, y) for place, y in zip(places, ys.tolist(), strict=True)]
+        return lines
+
+    def summary(self) -> str:
+        said = [(each.name, *span(np.asarray(each.ys))) for each in self.series if not each.quiet]
+        ends = "; ".join(f"{name} {low} … {high}" for name, low, high in said[:NAMED])
+        return _("{quantity} over {places}: {series}").format(quantity=self.y.title, places=self.x.title, series=ends)
 
 
 @dataclass(frozen=True)
 class Panel:
     """A matrix among others: values (row, column), None for a mask; visible, False on hidden cells; changed cells.
 
-    described: `name` and `note` above it; `rows` and `columns`, each {title, labels, side, and `places` where labels
-    are not that side's tokens in their order, -1 for none}; `scale`, {low, high, difference}, none for a mask;
-    `pinned`: it is of the pinned trace, NaN where that has no such token; `line`, panels of another line begin a new
-    one; `chosen`, a framed row; `framed`, a framed cell; `choose`: it can be clicked.
+    name, note: above it. scale: none for a mask. pinned: it is of the pinned trace, NaN where that has no such token.
+    line: panels of another line begin a new one. chosen: a framed row. framed: a framed cell. choose: it can be
+    clicked. joined: what stands between a cell's labels where it is pointed at.
     """
 
+    name: str
+    rows: Axis
+    columns: Axis
     visible: NDArray[np.bool_]
-    described: Mapping[str, Any]
     values: NDArray[np.float32] | None = None
+    _: KW_ONLY
     changed: NDArray[np.bool_] | None = None
+    note: str = ""
+    scale: Scale | None = None
+    pinned: bool | None = None
+    line: int = 0
+    chosen: int | None = None
+    framed: Sequence[int] | None = None
+    choose: bool | None = None
+    joined: str | None = None
+
+    @property
+    def flags(self) -> NDArray[np.uint8]:
+        """(row, column): 1 where a cell is visible, and 2 more where it was changed."""
+        flags = self.visible.astype(np.uint8)
+        return flags if self.changed is None else flags | (2 * self.changed.astype(np.uint8))
+
+    def header(self) -> dict[str, Any]:
+        parts = known(self, "visible", "values", "changed")
+        return {name: known(value) if isinstance(value, Axis | Scale) else value for name, value in parts.items()}
 
 
-def panels(
-    shown: Sequence[Panel], header: Mapping[str, Any], key: str, on_cell: Callable[[], None] | None = None
-) -> Mount:
-    """Small matrices side by side; a click puts {panel, row, column} into the state as `cell`, −1 for a whole row's
-    or column's label.
+@dataclass
+class Panels(Plot):
+    """Small matrices side by side; a click on a cell is answered, −1 for a whole row's or column's label.
 
-    header: `slot`, the least width of a panel, and `cell`, the largest of a cell, in CSS pixels; `name`, `sentence`,
-    `note`, `alt`, `file` and `stamp` as of a heatmap; `words`, {masked, visible, changed, missing, download, csv: the
-    names of panel, row, column, value and masked}.
+    _: KW_ONLY
+    slot: the least width of a panel, cell: the largest of a cell, in CSS pixels. cells: titles of the table's columns
+    for row, column, value and masked, where a panel's axes do not say them.
     """
-    arrays: list[NDArray[Any]] = []
-    for each in shown:
-        values = np.zeros((0, 0)) if each.values is None else each.values
-        flags = each.visible.astype(np.uint8)
-        arrays += [
-            values.astype(np.float32),
-            flags if each.changed is None else flags | (2 * each.changed.astype(np.uint8)),
-        ]
-    data = pack({**header, "panels": [dict(each.described) for each in shown]}, arrays)
-    return partial(_panels, data=data, key=key, on_cell_change=on_cell or _nothing)
+
+    COMPONENT = staticmethod(component("panels", "plot"))
+    ANSWERS: ClassVar[Sequence[str]] = ("cell",)
+
+    panels: Sequence[Panel]
+    slot: int | None = None
+    cell: int | None = None
+    cells: Sequence[str] = ()
+    on_cell: Callable[[], None] | None = None
+
+    def header(self) -> dict[str, Any]:
+        sizes = {name: value for name in ("slot", "cell") if (value := getattr(self, name)) is not None}
+        return {**sizes, "panels": [panel.header() for panel in self.panels]}
+
+    def arrays(self) -> Sequence[NDArray[Any]]:
+        none = np.zeros((0, 0), np.float32)
+        each = ((none if panel.values is None else panel.values, panel.flags) for panel in self.panels)
+        return [array for values, flags in each for array in (np.asarray(values, np.float32), flags)]
+
+    def titles(self) -> Sequence[str]:
+        return _("panel"), *(self.cells or (_("query"), _("key"), _("value"), _("masked")))
+
+    def lines(self) -> Table:
+        lines: Table = []
+        for panel in self.panels:
+            unknown = panel.scale is None or panel.values is None
+            values = np.full(panel.visible.shape, np.nan) if unknown else np.asarray(panel.values, np.float32)
+            columns = [label or str(place) for place, label in enumerate(panel.columns.labels or ())]
+            cells = crossed(panel.rows.labels or (), columns, values, panel.flags & 1)
+            lines += [(panel.name, row, column, value, not seen) for row, column, value, seen in cells]
+        return lines
+
+    def summary(self) -> str:
+        said = (f"{panel.name} {panel.note}".strip() for panel in self.panels)
+        return ". ".join(filter(None, (self.heading.sentence, ", ".join(said))))

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import streamlit as st
 from streamlit.runtime.scriptrunner import get_script_run_ctx
 
-from viz.components.plot_tables import PlotTable, plot_tables
+from viz.components import plot_tables as old
+from viz.components.plots import Plot, PlotTable, plot_tables
 from viz.i18n import catalogue
 from viz.i18n.catalogue import _
 from viz.state.session import Key
@@ -137,7 +138,8 @@ def data_table(
     if not data.open:
         return
     tables = {_("Overview"): PlotTable(file, table)} if table else {}
-    tables |= plot_tables(show for _place, show in parts)
+    for _place, show in parts:
+        tables |= plot_tables([show]) if isinstance(show, Plot) else old.plot_tables([show])
     tables |= {name: PlotTable(f"{file}-{number}", make) for number, (name, make) in enumerate((more or {}).items(), 1)}
     with data:
         chosen = choose_table(f"{key}_of", tables) if len(tables) > 1 else next(iter(tables), None)

@@ -12,8 +12,9 @@ from torch import nn
 
 from model.network.attention import Scaled
 from model.network.positions import Alibi, Unbiased
-from viz.components.plots import Series
+from viz.components.plots import Axis, Heading, Scale, Series
 from viz.i18n.catalogue import _
+from viz.i18n.format import significant
 from viz.ui.parts import plot_words, stamp
 
 if TYPE_CHECKING:
@@ -53,7 +54,7 @@ def levels(
     *,
     signed: bool = False,
     high: float | None = None,
-) -> tuple[NDArray[np.float32], dict[str, Any]]:
+) -> tuple[NDArray[np.float32], Scale]:
     """What a heatmap draws, and its scale: values, or, if the user wants them, differences from the pinned ones.
 
     high: the end of the scale of values, where it is not their largest.
@@ -65,7 +66,7 @@ def levels(
     largest = float(np.nanmax(np.abs(shown), initial=0.0)) or 1.0
     top = largest if differing or high is None else high
     name = _("{name}, minus pinned").format(name=title) if differing else title
-    return shown, {"low": -top if signed or differing else 0, "high": top, "title": name, "difference": differing}
+    return shown, Scale(-top if signed or differing else 0, top, name, differing)
 
 
 def missing(session: Session, other: object, row: Tensor | None = None) -> str:
@@ -112,6 +113,21 @@ def header(
 def side_of(trace: Trace, stack: str) -> str:
     """Whose tokens the positions of a stack are: "source" or "target"."""
     return "target" if stack == "decoder" and trace.target_tokens else "source"
+
+
+def heading(trace: Trace, name: str, file: str, note: str = "", sentence: str = "", alt: str = "") -> Heading:
+    """The heading of a plot of this trace."""
+    return Heading(name, file, stamp(trace), note, sentence, alt)
+
+
+def cell_note(row: str, column: str, value: Tensor) -> str:
+    """The framed cell of a map in words."""
+    return f"{row} · {column}  {significant(float(value))}"
+
+
+def token_axis(trace: Trace, stack: str) -> Axis:
+    """The tokens that a stack reads."""
+    return Axis(_("token"), trace.tokens_of(f"{stack}."), side_of(trace, stack))
 
 
 def by_root(attention: nn.Module) -> bool:

@@ -14,7 +14,8 @@ from torch import Tensor
 
 from model.analysis.attention_maps import Heads
 from model.analysis.head_metrics import METRICS
-from viz.components import plots
+from viz.components import old_plots as plots
+from viz.components.plots import Mount
 from viz.i18n.catalogue import _
 from viz.i18n.format import attention_sentence, significant
 from viz.pages.attention.head_grid import Thumbnails, block_size, pooled, pooled_positive, top_values
@@ -50,7 +51,7 @@ def pack_figure(
     heads: Heads,
     key: str,
     on_row: Callable[[], None],
-) -> plots.Mount:
+) -> Mount:
     """The figure of these numbers; `made` has the scale of all heads."""
     wish, maps = shown.wish, shown.maps
     block = block_size(maps.queries, maps.keys, CELLS)

@@ -14,7 +14,8 @@ from numpy.typing import NDArray
 from model.analysis.head_importance import Effect, Place
 from model.analysis.head_metrics import Likeness
 from model.capture.trace import AttentionKind, Trace
-from viz.components.plots import Mount, Panel, Series, chart, panels
+from viz.components.old_plots import Panel, chart, panels
+from viz.components.plots import Mount, Series
 from viz.i18n.catalogue import _
 from viz.i18n.format import attention_name, significant, token_code
 from viz.ui.parts import stamp

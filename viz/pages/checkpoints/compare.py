@@ -17,7 +17,8 @@ from model.analysis.weights import movement
 from model.analysis.weights.heads import CROSS, head_tensors, moved_heads, projection_of
 from model.checkpoints.catalog import listed
 from model.checkpoints.load_hints import LoadHints
-from viz.components.plots import Mount, Panel, Series, chart, panels
+from viz.components.old_plots import Panel, chart, panels
+from viz.components.plots import Mount, Series
 from viz.i18n.catalogue import _
 from viz.i18n.errors import translate_error
 from viz.i18n.format import as_sentence, attention_name, literal, shape_text, significant

@@ -15,7 +15,8 @@ from model.analysis.weights import heads as head_weights
 from model.analysis.weights.heads import attentions, head_norms, head_similarity
 from model.capture.trace import ATTENTION_PATHS
 from model.network.attention import MultiHeadAttention
-from viz.components.plots import Mount, Panel, heatmap, panels
+from viz.components.old_plots import Panel, heatmap, panels
+from viz.components.plots import Mount
 from viz.i18n.catalogue import _
 from viz.i18n.errors import reason_words
 from viz.i18n.format import attention_name, literal, significant

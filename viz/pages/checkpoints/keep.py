@@ -214,8 +214,8 @@ def show_as_ours(place: DeltaGenerator, kept: CheckpointEntry) -> None:
     form = f"{found.format}: {found.family}" if found.family else found.format
     sentence = _("{name} is not of Vitrine ({format}): it stays as it came.")
     place.caption(sentence.format(name=literal(kept.name), format=literal(form)))
-    model = current_session().model
-    if model is None or not model.network.ours:
+    session = current_session()
+    if session.shown is None or not session.model.network.ours:
         place.caption(not_ours())
         place.caption(
             _(
@@ -225,7 +225,7 @@ def show_as_ours(place: DeltaGenerator, kept: CheckpointEntry) -> None:
         )
         return
     place.markdown(_("Saved as a model of Vitrine it can be taken away, renamed and described; so can what you train."))
-    ask(place, kept, _("Its name"), _("Save it as a model of Vitrine"), _keep, model)
+    ask(place, kept, _("Its name"), _("Save it as a model of Vitrine"), _keep, session.model)
 
 
 def _keep(model: TextModel, name: str) -> None:

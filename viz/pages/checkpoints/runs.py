@@ -17,7 +17,8 @@ from streamlit.delta_generator import DeltaGenerator
 from model.checkpoints.native import TRAINING
 from model.runtime.errors import CheckpointError
 from model.runtime.untrusted_json import read_record
-from viz.components.plots import Mount, Series, chart
+from viz.components.old_plots import chart
+from viz.components.plots import Mount, Series
 from viz.i18n.catalogue import _
 from viz.i18n.errors import translate_error
 from viz.i18n.format import as_sentence, significant

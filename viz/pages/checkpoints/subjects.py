@@ -120,9 +120,9 @@ def choose_tensor(table: Sequence[TensorInfo], place: int) -> None:
 
 def model_of(subject: Subject) -> TextModel | None:
     """The model in that file, if it is one that opens."""
-    model = current_session().model
-    if model is not None and st.session_state.get(Key.MODEL) == subject.name:
-        return model
+    session = current_session()
+    if session.shown is not None and st.session_state.get(Key.MODEL) == subject.name:
+        return session.model
     try:
         return shown_model.open_named(subject.name)
     except ValueError:

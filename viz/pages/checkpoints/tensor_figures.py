@@ -12,7 +12,8 @@ import numpy as np
 from model.analysis.downsample import as_matrix, exact_histogram, in_blocks
 from model.analysis.embeddings import nearest
 from model.analysis.weights.spectra import Leading, effective_rank, has_spectrum, leading, singular_values, stable_rank
-from viz.components.plots import Mount, Series, chart, heatmap
+from viz.components.old_plots import chart, heatmap
+from viz.components.plots import Mount, Series
 from viz.i18n.catalogue import _
 from viz.i18n.format import significant
 from viz.ui.parts import plot_words

@@ -24,7 +24,8 @@ from model.analysis.feed_forward import (
 )
 from model.network.layers import FeedForward, GatedFeedForward
 from model.runtime.errors import MissingQuantityError
-from viz.components.plots import Mount, Series, chart
+from viz.components.old_plots import chart
+from viz.components.plots import Mount, Series
 from viz.i18n.catalogue import _
 from viz.i18n.errors import absent_words, beside_pin
 from viz.i18n.format import no_predictions, significant

@@ -23,7 +23,8 @@ from model.analysis.feed_forward import (
     threshold,
 )
 from model.network.transformer import Network
-from viz.components.plots import Mount, Series, chart, heatmap
+from viz.components.old_plots import chart, heatmap
+from viz.components.plots import Mount, Series
 from viz.i18n.catalogue import _
 from viz.i18n.errors import beside_pin, translate_error
 from viz.i18n.format import significant

@@ -28,7 +28,8 @@ from model.fast.attention import fused
 from model.inference.text_model import TextModel
 from model.network.attention import Scores, Weights
 from model.network.costs import attention_flops
-from viz.components.plots import Mount, Series, chart
+from viz.components.old_plots import chart
+from viz.components.plots import Mount, Series
 from viz.i18n.catalogue import _
 from viz.i18n.format import bytes_text, significant
 from viz.pages.lab.experiment import (

@@ -12,7 +12,7 @@ from streamlit.delta_generator import DeltaGenerator
 
 from model.capture.trace import AttentionKind
 from model.inference.text_model import TextModel
-from viz.components.plots import Panel, panels
+from viz.components.old_plots import Panel, panels
 from viz.i18n.catalogue import _
 from viz.i18n.format import attention_name, significant
 from viz.state.session import Key, attention_kinds, choose, current_session

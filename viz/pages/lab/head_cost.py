@@ -26,7 +26,8 @@ from model.experiments.timing import ROUNDS, SECONDS
 from model.inference.text_model import TextModel
 from model.network.attention import MultiHeadAttention
 from model.network.costs import attention_flops
-from viz.components.plots import Mount, Series, chart
+from viz.components.old_plots import chart
+from viz.components.plots import Mount, Series
 from viz.i18n.catalogue import _
 from viz.i18n.format import significant
 from viz.pages.lab.experiment import (

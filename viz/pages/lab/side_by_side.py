@@ -18,7 +18,8 @@ from model.experiments.arms import COMPARISONS, begin, lengths_of, setup_of
 from model.experiments.side_by_side import Course, Setup, Side, step_seconds
 from model.experiments.weight_tying import tied
 from model.inference.text_model import TextModel
-from viz.components.plots import Mount, Series, chart
+from viz.components.old_plots import chart
+from viz.components.plots import Mount, Series
 from viz.i18n.catalogue import _
 from viz.i18n.errors import translate_error
 from viz.i18n.format import as_sentence, literal, significant, stopped

@@ -28,7 +28,8 @@ from model.experiments.similarity import (
     spearman,
 )
 from model.inference.text_model import TextModel
-from viz.components.plots import Mount, Series, chart
+from viz.components.old_plots import chart
+from viz.components.plots import Mount, Series
 from viz.i18n.catalogue import _
 from viz.i18n.errors import unless_absent
 from viz.i18n.format import sides, significant, token_sign, tokens

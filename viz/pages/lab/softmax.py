@@ -23,7 +23,8 @@ from model.inference.text_model import TextModel
 from model.network.attention import Weights
 from model.runtime.device import exact
 from model.runtime.errors import require
-from viz.components.plots import Series, chart
+from viz.components.old_plots import chart
+from viz.components.plots import Series
 from viz.i18n.catalogue import _
 from viz.i18n.errors import unless_absent
 from viz.i18n.format import literal, sides, significant, token_sign, tokens

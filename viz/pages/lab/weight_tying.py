@@ -13,7 +13,8 @@ from model.experiments.weight_tying import Tied, every_kind, saved, tied
 from model.inference.text_model import TextModel
 from model.network.config import TransformerConfig
 from model.network.costs import parameters
-from viz.components.plots import Mount, Series, chart
+from viz.components.old_plots import chart
+from viz.components.plots import Mount, Series
 from viz.i18n.catalogue import _
 from viz.i18n.errors import translate_error
 from viz.i18n.format import literal, not_ours

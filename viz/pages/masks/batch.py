@@ -16,7 +16,8 @@ from model.capture.trace import AttentionKind, Trace
 from model.inference.text_model import TextModel
 from model.network.masks import Mask
 from model.text.tokenizer import Tokens
-from viz.components.plots import Mount, Panel, panels
+from viz.components.old_plots import Panel, panels
+from viz.components.plots import Mount
 from viz.i18n.catalogue import _
 from viz.i18n.format import attention_sentence, side_name, sides
 from viz.pages.masks.figures import DRAWN, numbers, of_head, words

@@ -10,7 +10,8 @@ from torch import Tensor
 from model.analysis.comparison import Comparison, divergence, prediction_changes, weight_changes
 from model.capture.trace import AttentionKind, Trace
 from model.text.tokenizer import Tokenizer
-from viz.components.plots import Mount, Panel, Series, chart, panels
+from viz.components.old_plots import Panel, chart, panels
+from viz.components.plots import Mount, Series
 from viz.i18n.catalogue import _
 from viz.i18n.format import attention_name, side_name, significant, token_sign
 from viz.pages.masks.figures import largest, words

@@ -18,7 +18,8 @@ from model.capture.interventions import Causal, Intervention
 from model.capture.trace import AttentionKind, Trace
 from model.inference.text_model import TextModel
 from model.network.attention import Masked, Weights
-from viz.components.plots import Mount, Panel, Series, chart, panels
+from viz.components.old_plots import Panel, chart, panels
+from viz.components.plots import Mount, Series
 from viz.i18n.catalogue import _
 from viz.i18n.format import side_name, significant, token_code
 from viz.pages.masks.effects import BEFORE, NOW

@@ -14,7 +14,8 @@ from torch import Tensor
 from model.analysis.comparison import Comparison, output_changes, weight_changes
 from model.capture.interventions import ChangedMask
 from model.capture.trace import AttentionKind, Trace
-from viz.components.plots import Mount, Panel, panels
+from viz.components.old_plots import Panel, panels
+from viz.components.plots import Mount
 from viz.i18n.catalogue import _
 from viz.i18n.format import attention_sentence, sides, significant, token_code, tokens
 from viz.state.session import Selection

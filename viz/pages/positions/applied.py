@@ -21,7 +21,8 @@ from model.inference.models import MaskedLanguageModel, Translator
 from model.inference.text_model import TextModel
 from model.network.config import CHOICES
 from model.text.tokenizer import Tokens
-from viz.components.plots import Mount, Series, chart, heatmap
+from viz.components.old_plots import chart, heatmap
+from viz.components.plots import Mount, Series
 from viz.i18n.catalogue import _
 from viz.i18n.format import attention_name, no_predictions, not_ours, significant
 from viz.state.cache import cached

@@ -18,7 +18,8 @@ from model.inference.text_model import TextModel
 from model.network.masks import Mask
 from model.network.positions import NoPositions
 from model.text.tokenizer import Tokens
-from viz.components.plots import Mount, Series, chart, heatmap
+from viz.components.old_plots import chart, heatmap
+from viz.components.plots import Mount, Series
 from viz.i18n.catalogue import _
 from viz.i18n.format import not_ours, significant
 from viz.state.cache import cached
@@ -144,7 +145,7 @@ def pack_cosines(
         "scale": scale,
         "sentence": sentence,
     }
-    csv = (_("token, forwards"), _("token, reversed"), scale["title"], _("masked"))
+    csv = (_("token, forwards"), _("token, reversed"), scale.title, _("masked"))
     packed = header(session.trace, name, f"{name}: {sentence}", key, csv, more)
     return heatmap(values, np.ones(values.shape, np.bool_), packed, key, lambda: None)
 

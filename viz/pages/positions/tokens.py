@@ -18,7 +18,8 @@ from model.capture.trace import Trace
 from model.inference.text_model import TextModel
 from model.network.layers import TokenEmbedding
 from model.text.tokenizer import Tokenizer, Tokens
-from viz.components.plots import Mount, Series, chart, heatmap
+from viz.components.old_plots import chart, heatmap
+from viz.components.plots import Mount, Series
 from viz.i18n.catalogue import _
 from viz.i18n.format import significant
 from viz.state.positions import position_name

@@ -12,7 +12,8 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from model.analysis.logit_lens import LayerReading, last_stack, read_layers, stream_names
-from viz.components.plots import Mount, Series, chart, heatmap
+from viz.components.old_plots import chart, heatmap
+from viz.components.plots import Mount, Series
 from viz.i18n.catalogue import _
 from viz.ui.parts import plot_words, stamp
 from viz.ui.plots import PINNED

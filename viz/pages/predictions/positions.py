@@ -8,7 +8,8 @@ import numpy as np
 import pandas as pd
 
 from model.analysis.predictions import UNKNOWN, entropies, perplexity
-from viz.components.plots import Mount, Series, chart, heatmap
+from viz.components.old_plots import chart, heatmap
+from viz.components.plots import Mount, Series
 from viz.i18n.catalogue import _
 from viz.i18n.format import significant
 from viz.pages.predictions.components import ranking

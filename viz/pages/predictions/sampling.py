@@ -11,7 +11,8 @@ from model.analysis.head_metrics import entropies
 from model.analysis.predictions import Sampled, sampled, saturation
 from model.inference.decoding import Sampling
 from model.runtime.device import exact
-from viz.components.plots import Mount, Series, chart
+from viz.components.old_plots import chart
+from viz.components.plots import Mount, Series
 from viz.i18n.catalogue import _
 from viz.i18n.format import significant
 from viz.pages.predictions.components import ranking

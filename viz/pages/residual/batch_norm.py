@@ -10,12 +10,12 @@ import pandas as pd
 
 from model.analysis.norms import Batch, BatchStatistics, batch_of, batch_statistics
 from model.network.norms import Norm
-from viz.components.plots import Mount, Series, chart, heatmap
+from viz.components.plots import Axis, Chart, Heatmap, Scale, Series
 from viz.i18n.catalogue import _
 from viz.i18n.format import significant
 from viz.pages.residual.norms import norm_label
 from viz.ui.parts import explanation
-from viz.ui.plots import FIRST, SECOND, array, header, side_of
+from viz.ui.plots import FIRST, SECOND, array, heading, side_of
 
 if TYPE_CHECKING:
     from model.capture.trace import Trace
@@ -49,57 +49,42 @@ def row_names(count: int) -> list[str]:
     return [_("whole"), *(_("part {number}").format(number=number + 1) for number in range(count - 1))]
 
 
-def layer_map(session: Session, made: Batch, found: BatchStatistics, path: str, moment: str, key: str) -> Mount:
+def layer_map(session: Session, made: Batch, found: BatchStatistics, path: str, moment: str, key: str) -> Heatmap:
     """LayerNorm's mean or deviation of each position; padding is hatched."""
     trace = session.trace
     values = array(found.layer_mean if moment == "mean" else found.layer_std)
     stack = path.partition(".")[0]
     real = made.real[stack].cpu().numpy()
     top = float(np.abs(values[real]).max()) or 1.0
-    name = moment_name(moment)
     rows, columns = values.shape
-    more = {
-        "rows": {"title": _("text"), "labels": row_names(rows), "side": ""},
-        "columns": {"title": _("position"), "labels": [str(place + 1) for place in range(columns)], "side": ""},
-        "tokens": {
-            "side": side_of(trace, stack),
-            "labels": made.rows[stack][0].labels,
-            "places": [place for row in made.places[stack] for place in [*row, *[-1] * (columns - len(row))]],
-        },
-        "scale": {"low": -top if moment == "mean" else 0, "high": top, "title": name},
-        "sentence": _("one for each position, over its channels"),
-    }
-    alt = _("LayerNorm's {name} at {columns} positions of {rows} texts; padding is hatched.").format(
-        name=name, columns=columns, rows=rows
+    places = [place for row in made.places[stack] for place in [*row, *[-1] * (columns - len(row))]]
+    sentence = _("one for each position, over its channels")
+    return Heatmap(
+        key,
+        heading(trace, "LayerNorm", f"batch-layer-norm-{moment}", sentence=sentence),
+        values,
+        Axis(_("text"), row_names(rows), ""),
+        Axis(_("position"), [str(place + 1) for place in range(columns)], ""),
+        Scale(-top if moment == "mean" else 0, top, moment_name(moment)),
+        visible=real,
+        tokens={"side": side_of(trace, stack), "labels": made.rows[stack][0].labels, "places": places},
+        words={"masked": _("padding")},
     )
-    csv = (_("text"), _("position"), name, _("padding"))
-    packed = header(trace, "LayerNorm", alt, f"batch-layer-norm-{moment}", csv, more)
-    packed["words"]["masked"] = _("padding")
-    return heatmap(values, real, packed, key)
 
 
-def batch_chart(session: Session, found: BatchStatistics, path: str, moment: str, key: str) -> Mount:
+def batch_chart(session: Session, found: BatchStatistics, path: str, moment: str, key: str) -> Chart:
     """BatchNorm's mean or deviation of each channel, without and with the padding."""
-    trace = session.trace
     real, padded = (found.real_mean, found.padded_mean) if moment == "mean" else (found.real_std, found.padded_std)
     places = np.arange(len(real))
     series = [
         Series(_("real tokens alone"), places, array(real), SECOND),
         Series(_("padding counted in"), places, array(padded), FIRST),
     ]
-    name = moment_name(moment)
     change = float((padded - real).abs().mean() / real.abs().mean())
     note = _("padding changes it by {share:.1%}").format(share=change)
-    alt = _("BatchNorm's {name} of {count} channels; {note}.").format(name=name, count=len(real), note=note)
-    more = {
-        "x": {"title": _("channel")},
-        "y": {"title": name},
-        "note": note,
-        "tall": 210,
-        "sentence": _("one for each channel, over all positions of all texts"),
-    }
-    csv = (_("series"), _("channel"), name)
-    return chart(series, header(trace, "BatchNorm", alt, f"batch-batch-norm-{moment}", csv, more), key)
+    sentence = _("one for each channel, over all positions of all texts")
+    above = heading(session.trace, "BatchNorm", f"batch-batch-norm-{moment}", note, sentence)
+    return Chart(key, above, series, Axis(_("channel")), Axis(moment_name(moment)), tall=210)
 
 
 def sentence(made: Batch, found: BatchStatistics, path: str) -> str:

@@ -1,21 +1,36 @@
-"""The component of the page Norms and residual; the function packs its data and returns what mounts it."""
+"""The plot that the page Norms and residual alone has."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from functools import partial
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
-from viz.components.plots import Mount
-from viz.components.registry import component, pack
+from viz.components.plots import Plot, Table
+from viz.components.registry import component
+from viz.i18n.catalogue import _
 
-_wiring = component("wiring", "plot")
 
-
-def wiring(header: Mapping[str, Any], key: str) -> Mount:
+@dataclass
+class Wiring(Plot):
     """Ways of placing norm, sublayer, dropout and short cut, one a row, drawn as wires.
 
-    header: `rows`, each {name, formula, own: framed, boxes: [{text, kind: norm, sublayer, dropout or sum}], past: the
-    way past the block, "bare", "" for none, or the name of a norm on it}; the rest as of a heatmap, `words.csv` of 3.
+    rows: each {name, formula, own: framed, boxes: [{text, kind: norm, sublayer, dropout or sum}], past: the way past
+    the block, "bare", "" for none, or the name of a norm on it}.
     """
-    return partial(_wiring, data=pack(header), key=key)
+
+    COMPONENT = staticmethod(component("wiring", "plot"))
+
+    rows: Sequence[Mapping[str, Any]]
+
+    def header(self) -> dict[str, Any]:
+        return {"rows": list(self.rows)}
+
+    def titles(self) -> Sequence[str]:
+        return _("placement"), _("formula"), _("this model")
+
+    def lines(self) -> Table:
+        return [(row["name"], row["formula"], row["own"]) for row in self.rows]
+
+    def summary(self) -> str:
+        return "; ".join(f"{row['name']}: {row['formula']}" for row in self.rows) + f". {self.heading.sentence}"

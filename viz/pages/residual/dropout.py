@@ -11,12 +11,12 @@ from torch import Tensor
 from model.analysis.dropout import MaskStatistics, expected_error, over_masks
 from model.network.dropout import dropout
 from model.runtime.device import exact
-from viz.components.plots import Mount, Series, chart
+from viz.components.plots import Axis, Chart, Series
 from viz.i18n.catalogue import _
 from viz.i18n.format import significant
 from viz.state.pin import cached_for_pin
 from viz.ui.parts import explanation
-from viz.ui.plots import EXPECTED, FIRST, PINNED, SECOND, array, header, missing, pinned
+from viz.ui.plots import EXPECTED, FIRST, PINNED, SECOND, array, heading, missing, pinned
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -64,7 +64,7 @@ Vector = tuple[Tensor, MaskStatistics]  # its entries, and what masks do to them
 
 def dropout_chart(
     session: Session, name: str, position: int, found: MaskStatistics, before: Vector | None, rate: float, key: str
-) -> Mount:
+) -> Chart:
     """Mean and deviation of each entry over the masks against the entry itself, beside what is expected."""
     trace = session.trace
     head = session.selection.head
@@ -78,24 +78,15 @@ def dropout_chart(
         Series(_("mean over the masks"), x, mean, SECOND, "dots"),
         Series(_("deviation over the masks"), x, deviation, FIRST, "dots"),
     ]
-    token = trace.tokens_of(name)[position]
-    title = _("{token}, {count} masks of rate {rate}").format(
-        token=token, count=f"{found.counts[-1]:,}", rate=f"{rate:g}"
-    )
-    alt = _("A vector of {entries} entries, and mean and deviation over dropout masks.").format(entries=len(x))
-    more = {
-        "x": {"title": _("entry x")},
-        "y": {"title": _("over the masks")},
-        "tall": 230,
-        "sentence": _missing(session, name, before),
-    }
     if before is not None:
         known = array(before[0])
         order = np.argsort(known)
         label = _("{name}, pinned").format(name=_("mean over the masks"))
         series.append(Series(label, known[order], array(before[1].mean)[order], PINNED, dash=True))
-    csv = (_("series"), _("entry x"), _("over the masks"))
-    return chart(series, header(trace, title, alt, "dropout-mean", csv, more), key)
+    token, count = trace.tokens_of(name)[position], f"{found.counts[-1]:,}"
+    title = _("{token}, {count} masks of rate {rate}").format(token=token, count=count, rate=f"{rate:g}")
+    above = heading(trace, title, "dropout-mean", sentence=_missing(session, name, before))
+    return Chart(key, above, series, Axis(_("entry x")), Axis(_("over the masks")), tall=230)
 
 
 def _missing(session: Session, name: str, before: Vector | None) -> str:
@@ -107,7 +98,7 @@ def _missing(session: Session, name: str, before: Vector | None) -> str:
 
 def error_chart(
     session: Session, name: str, found: MaskStatistics, before: Vector | None, rate: float, key: str
-) -> Mount:
+) -> Chart:
     """How far the mean over ever more masks is from x, beside what is expected."""
     counts = np.array(found.counts)
     expected = np.array([expected_error(rate, count) for count in found.counts])
@@ -118,19 +109,10 @@ def error_chart(
     if before is not None:
         label = _("{name}, pinned").format(name=_("measured"))
         series.append(Series(label, counts, np.array(before[1].errors), PINNED, dash=True))
-    note = significant(found.errors[-1])
-    alt = _("Relative error of the mean over N masks; after {count} masks it is {note}.").format(
-        count=found.counts[-1], note=note
-    )
-    more = {
-        "x": {"title": _("masks N"), "log": True},
-        "y": {"title": _("‖mean − x‖ / ‖x‖"), "log": True},
-        "note": note,
-        "sentence": _missing(session, name, before),
-        "tall": 210,
-    }
-    csv = (_("series"), _("masks N"), _("‖mean − x‖ / ‖x‖"))
-    return chart(series, header(session.trace, _("The mean comes to be x"), alt, "dropout-error", csv, more), key)
+    note, lacking = significant(found.errors[-1]), _missing(session, name, before)
+    above = heading(session.trace, _("The mean comes to be x"), "dropout-error", note, lacking)
+    x_axis, y_axis = (Axis(title, log=True) for title in (_("masks N"), _("‖mean − x‖ / ‖x‖")))
+    return Chart(key, above, series, x_axis, y_axis, tall=210)
 
 
 def summary(x: Tensor, found: MaskStatistics, before: Vector | None, rate: float) -> pd.DataFrame:

@@ -9,12 +9,12 @@ import pandas as pd
 
 from model.analysis.norms import expected_gap, form_gap, forms
 from model.runtime.device import exact
-from viz.components.plots import Mount, Series, chart
+from viz.components.plots import Axis, Chart, Series
 from viz.i18n.catalogue import _
 from viz.i18n.format import significant
 from viz.pages.residual.norms import norm_label
 from viz.ui.parts import explanation
-from viz.ui.plots import EXPECTED, FIRST, SECOND, array, beside, header, missing, pinned
+from viz.ui.plots import EXPECTED, FIRST, SECOND, array, beside, heading, missing, pinned
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -74,7 +74,7 @@ def digits(table: pd.DataFrame) -> dict[str, str]:
     return {name: "{:.9g}" if name in divisors else "{:.3g}" for name in table.columns[1:]}
 
 
-def form_differences(session: Session, path: str, position: int, eps: float, key: str) -> Mount:
+def form_differences(session: Session, path: str, position: int, eps: float, key: str) -> Chart:
     """What the textbook's forms give at one token minus what torch's gives, channel by channel."""
     trace = session.trace
     other = pinned(session)(f"{path}.input")
@@ -85,18 +85,12 @@ def form_differences(session: Session, path: str, position: int, eps: float, key
         assert own is not None
         series += beside(form_name(form), own, before, colour)
     name = _("{norm} at {token}").format(norm=norm_label(path), token=trace.tokens_of(path)[position])
-    alt = _("The textbook's forms of LayerNorm minus torch's, over the channels of {name}.").format(name=name)
-    more = {
-        "x": {"title": _("channel")},
-        "y": {"title": _("form − torch")},
-        "sentence": missing(session, other, None if other is None else other[position]),
-        "tall": 210,
-    }
-    csv = (_("series"), _("channel"), _("value"))
-    return chart(series, header(trace, name, alt, f"norm-forms-{path}", csv, more), key)
+    lacking = missing(session, other, None if other is None else other[position])
+    above = heading(trace, name, f"norm-forms-{path}", sentence=lacking)
+    return Chart(key, above, series, Axis(_("channel")), Axis(_("form − torch")), tall=210)
 
 
-def form_widths(session: Session, path: str, eps: float, key: str) -> Mount:
+def form_widths(session: Session, path: str, eps: float, key: str) -> Chart:
     """How far the textbook's forms are from torch's, on ever more channels of this input, beside 1 − √((n−1)/n)."""
     trace = session.trace
     x = trace[f"{path}.input"]
@@ -119,15 +113,9 @@ def form_widths(session: Session, path: str, eps: float, key: str) -> Mount:
                 Series(_("{name}, pinned").format(name=form_name(form)), np.array(widths), gaps, colour, dash=True)
             )
     note = f"d {own}: {significant(form_gap(x, eps, 'textbook-sample'))}"
-    alt = _("Relative difference from torch's LayerNorm by number of channels. {note}").format(note=note)
-    more = {
-        "x": {"title": _("channels n"), "log": True},
-        "y": {"title": _("relative difference"), "log": True},
-        "note": note,
-        "tall": 210,
-    }
-    csv = (_("series"), _("channels n"), _("relative difference"))
-    return chart(series, header(trace, _("By d_model"), alt, "norm-forms-by-width", csv, more), key)
+    above = heading(trace, _("By d_model"), "norm-forms-by-width", note)
+    x_axis, y_axis = (Axis(title, log=True) for title in (_("channels n"), _("relative difference")))
+    return Chart(key, above, series, x_axis, y_axis, tall=210)
 
 
 def explain(key: str) -> None:

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-import numpy as np
 import pandas as pd
 
 from model.analysis.norms import norm_levels, norm_table, stack_norms
 from model.network.norms import Norm
 from model.runtime.errors import require
-from viz.components.plots import Mount, Series, chart, heatmap
+from viz.components.plots import Axis, Chart, Heatmap, Series
 from viz.i18n.catalogue import _
 from viz.i18n.format import significant
 from viz.ui.parts import classes, explanation
@@ -21,13 +20,14 @@ from viz.ui.plots import (
     array,
     beside,
     block_label,
+    cell_note,
     chosen_token,
-    header,
+    heading,
     levels,
     missing,
     now,
     pinned,
-    side_of,
+    token_axis,
 )
 
 if TYPE_CHECKING:
@@ -86,39 +86,20 @@ def norm_map(
     chosen: tuple[int, int],
     key: str,
     on_cell: Callable[[], None],
-) -> Mount:
+) -> Heatmap:
     """One quantity of every norm at every token; a click chooses both."""
     trace = session.trace
     values = norm_levels(now(session), paths, quantity)
     assert values is not None
     other = norm_levels(pinned(session), paths, quantity)
     shown, scale = levels(values, other, session, quantity_name(quantity), signed=quantity == "mean")
-    labels = trace.tokens_of(stack + ".")
-    row, column = chosen
-    name = quantity_name(quantity)
-    note = f"{norm_label(paths[row])} · {labels[column]}  {significant(float(values[row, column]))}"
-    alt = _("{name} of {rows} norms at {columns} tokens, from {low} to {high}.").format(
-        name=name,
-        rows=len(paths),
-        columns=len(labels),
-        low=significant(float(values.min())),
-        high=significant(float(values.max())),
-    )
-    more = {
-        "rows": {"title": _("norm"), "labels": [norm_label(path) for path in paths], "side": f"{stack} norm"},
-        "columns": {"title": _("token"), "labels": labels, "side": side_of(trace, stack)},
-        "scale": scale,
-        "chosen": row,
-        "column": column,
-        "note": note,
-        "sentence": missing(session, other),
-    }
-    csv = (_("norm"), _("token"), name, _("masked"))
-    packed = header(trace, _("Every norm, every token"), alt, f"norms-{stack}-{quantity}", csv, more)
-    return heatmap(shown, np.ones(shown.shape, bool), packed, key, on_cell=on_cell)
+    rows, (row, column) = Axis(_("norm"), [norm_label(path) for path in paths], f"{stack} norm"), chosen
+    note = cell_note(norm_label(paths[row]), trace.tokens_of(stack + ".")[column], values[row, column])
+    above = heading(trace, _("Every norm, every token"), f"norms-{stack}-{quantity}", note, missing(session, other))
+    return Heatmap(key, above, shown, rows, token_axis(trace, stack), scale, chosen=row, column=column, on_cell=on_cell)
 
 
-def norm_channels(session: Session, path: str, position: int, key: str) -> Mount:
+def norm_channels(session: Session, path: str, position: int, key: str) -> Chart:
     """What one norm gets and gives at one token, channel by channel."""
     trace = session.trace
     series: list[Series] = []
@@ -129,24 +110,13 @@ def norm_channels(session: Session, path: str, position: int, key: str) -> Mount
         own = array(trace[f"{path}.{part}"][position])
         series += beside(name, own, None if other is None else array(other), colour)
     x = trace[f"{path}.input"][position].float()
-    token = trace.tokens_of(path)[position]
-    numbers = f"μ {significant(float(Norm.mean(x)))}  σ {significant(float(Norm.std(x)))}"
-    name = _("{norm} at {token}").format(norm=norm_label(path), token=token)
-    alt = _("Input and output of the norm {name} over {count} channels: {numbers}.").format(
-        name=name, count=len(x), numbers=numbers
-    )
-    more = {
-        "x": {"title": _("channel")},
-        "y": {"title": _("value")},
-        "note": numbers,
-        "tall": 180,
-        "sentence": missing(session, other, other),
-    }
-    csv = (_("series"), _("channel"), _("value"))
-    return chart(series, header(trace, name, alt, f"norm-{path}-{position}", csv, more), key)
+    name = _("{norm} at {token}").format(norm=norm_label(path), token=trace.tokens_of(path)[position])
+    note = f"μ {significant(float(Norm.mean(x)))}  σ {significant(float(Norm.std(x)))}"
+    above = heading(trace, name, f"norm-{path}-{position}", note, missing(session, other, other))
+    return Chart(key, above, series, Axis(_("channel")), Axis(_("value")), tall=180)
 
 
-def norm_weights(session: Session, path: str, key: str) -> Mount:
+def norm_weights(session: Session, path: str, key: str) -> Chart:
     """γ, and β where there is one, of the norm at `path`."""
     trace = session.trace
     norm = trace.module(path)
@@ -160,18 +130,11 @@ def norm_weights(session: Session, path: str, key: str) -> Mount:
         other = shown.bias if shown else None
         series += beside("β", array(norm.bias), None if other is None else array(other), "#2a9d8f")
     low, high = (float(each) for each in norm.weight.detach().float().aminmax())
-    note = f"γ {significant(low)} … {significant(high)}" + ("" if norm.bias is not None else f" · {_('no β')}")
-    alt = _("γ and β of the norm {name}: {note}.").format(name=norm_label(path), note=note)
-    more = {
-        "x": {"title": _("channel")},
-        "y": {"title": _("value")},
-        "note": note,
-        "tall": 120,
-        "sentence": _("the pinned ones are the same") if equal else missing(session, same),
-    }
-    csv = (_("series"), _("channel"), _("value"))
-    name = _("γ and β") if norm.bias is not None else "γ"
-    return chart(series, header(trace, name, alt, f"norm-weights-{path}", csv, more), key)
+    name = "γ" if norm.bias is None else _("γ and β")
+    note = f"γ {significant(low)} … {significant(high)}" + (f" · {_('no β')}" if norm.bias is None else "")
+    sentence = _("the pinned ones are the same") if equal else missing(session, same)
+    above = heading(trace, name, f"norm-weights-{path}", note, sentence)
+    return Chart(key, above, series, Axis(_("channel")), Axis(_("value")), tall=120)
 
 
 def _parts(path: str) -> tuple[str, str] | None:

@@ -13,6 +13,7 @@ from model.analysis.dropout import sites
 from model.analysis.norms import QUANTITIES, stack_norms
 from model.analysis.residual import blocks, stacks
 from model.inference.text_model import TextModel
+from viz.components.plots import Mount
 from viz.i18n.catalogue import _
 from viz.i18n.format import attention_name
 from viz.pages.residual import batch_norm, dropout, norm_forms, norms, placement, stream
@@ -169,7 +170,7 @@ def show_placement(model: TextModel, stack: str) -> Views:
 
     def views(model: TextModel) -> Iterator[None]:
         session, steps = current_session(), blocks(model.config, stack)
-        parts = [(left, placement.wires(session, model.config, Part.WIRES))]
+        parts: list[tuple[DeltaGenerator, Mount]] = [(left, placement.wires(session, model.config, Part.WIRES))]
         if normed:
             parts.append((curves, placement.placement_chart(session, steps, Part.SECOND)))
         yield

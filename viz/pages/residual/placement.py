@@ -9,11 +9,11 @@ import pandas as pd
 
 from model.analysis.residual import Block, placements, relative
 from model.network.layers import BLOCKS, in_parallel
-from viz.components.plots import Mount, chart
+from viz.components.plots import Axis, Chart
 from viz.i18n.catalogue import _
-from viz.pages.residual.components import wiring
+from viz.pages.residual.components import Wiring
 from viz.ui.parts import explanation
-from viz.ui.plots import FIRST, FOURTH, SECOND, THIRD, beside, header, missing
+from viz.ui.plots import FIRST, FOURTH, SECOND, THIRD, beside, heading, missing
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -42,7 +42,7 @@ def own_placement(config: TransformerConfig) -> str:
     return "none" if config.norm == "none" else config.norm_placement
 
 
-def wires(session: Session, config: TransformerConfig, key: str) -> Mount:
+def wires(session: Session, config: TransformerConfig, key: str) -> Wiring:
     """The paper's placement, the later ones and the wrong one, with the loaded model's own framed."""
     norm = {"rms": "RMSNorm"}.get(config.norm, "LayerNorm")
     own = own_placement(config)
@@ -56,13 +56,11 @@ def wires(session: Session, config: TransformerConfig, key: str) -> Mount:
         sentence += " · " + _("without residual: nothing passes by its blocks")
     if session.pin is not None:
         sentence += " · " + _("{name}, pinned").format(name=placement_name(own_placement(session.pin.model.config)))
-    alt = "; ".join(f"{row['name']}: {row['formula']}" for row in rows) + f". {sentence}"
-    csv = (_("placement"), _("formula"), _("this model"))
-    more = {"rows": rows, "sentence": sentence}
-    return wiring(header(session.trace, _("One block of the stream"), alt, "placement", csv, more), key)
+    above = heading(session.trace, _("One block of the stream"), "placement", sentence=sentence)
+    return Wiring(key, above, rows)
 
 
-def placement_chart(session: Session, parts: Sequence[Block], key: str) -> Mount:
+def placement_chart(session: Session, parts: Sequence[Block], key: str) -> Chart:
     """By layer, how far the feed-forward block's outcome would be from the model's own if its norm stood elsewhere."""
     last = [part for part in parts if part.sublayer == "feed_forward"]
     own, before = differences(session.trace, last), _pinned_differences(session, last)
@@ -70,21 +68,11 @@ def placement_chart(session: Session, parts: Sequence[Block], key: str) -> Mount
     for name, values in own.items():
         other = before.get(name) if before else None
         series += beside(placement_name(name), values, other, COLOURS[name])
-    names = [str(part.layer + 1) for part in last]
     note = " · ".join(f"{placement_name(name)} {values.mean():.0%}" for name, values in own.items())
-    alt = _(
-        "Relative difference from the model's own feed-forward blocks by layer, if the norm stood elsewhere: {note}."
-    )
-    more = {
-        "x": {"title": _("layer"), "labels": names, "side": "layers"},
-        "y": {"title": _("relative difference"), "zero": True},
-        "tall": 200,
-        "note": note,
-        "sentence": missing(session, before),
-    }
-    csv = (_("series"), _("layer"), _("relative difference"))
-    name = _("The norm elsewhere")
-    return chart(series, header(session.trace, name, alt.format(note=note), "placement-difference", csv, more), key)
+    lacking = missing(session, before)
+    above = heading(session.trace, _("The norm elsewhere"), "placement-difference", note, lacking)
+    layers = Axis(_("layer"), [str(part.layer + 1) for part in last], "layers")
+    return Chart(key, above, series, layers, Axis(_("relative difference"), zero=True), tall=200)
 
 
 def differences(trace: Trace, parts: Sequence[Block]) -> dict[str, np.ndarray]:

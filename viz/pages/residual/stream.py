@@ -9,11 +9,24 @@ import pandas as pd
 
 from model.analysis.residual import contributions, cosines, states, stream, sum_error
 from model.network.layers import BLOCKS, NoResidual, Residual
-from viz.components.plots import Mount, Series, chart, heatmap
+from viz.components.plots import Axis, Chart, Heatmap, Series
 from viz.i18n.catalogue import _
 from viz.i18n.format import significant
 from viz.ui.parts import explanation
-from viz.ui.plots import FIRST, SECOND, array, beside, block_label, header, levels, missing, now, pinned, side_of
+from viz.ui.plots import (
+    FIRST,
+    SECOND,
+    array,
+    beside,
+    block_label,
+    cell_note,
+    heading,
+    levels,
+    missing,
+    now,
+    pinned,
+    token_axis,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -69,37 +82,29 @@ def stream_map(
     chosen: tuple[int, int],
     key: str,
     on_cell: Callable[[], None],
-) -> Mount:
+) -> Heatmap:
     """One quantity of the stream, state or block by token; a click chooses both."""
     trace = session.trace
     values = quantity_of(now(session), parts, quantity)
     assert values is not None
     other = quantity_of(pinned(session), parts, quantity)
     cosine = quantity == "cosine"
-    name = quantity_name(quantity)
-    shown, scale = levels(values, other, session, name, signed=cosine, high=1.0 if cosine else None)
+    high = 1.0 if cosine else None
+    shown, scale = levels(values, other, session, quantity_name(quantity), signed=cosine, high=high)
     names = state_labels(parts) if quantity == "length" else block_labels(parts)
-    labels = trace.tokens_of(stack + ".")
     row, column = min(chosen[0], len(names) - 1), chosen[1]
-    note = f"{names[row]} · {labels[column]}  {significant(float(values[row, column]))}"
-    more = {
-        "rows": {"title": _("after block"), "labels": names, "side": f"{stack} {len(names)} states"},
-        "columns": {"title": _("token"), "labels": labels, "side": side_of(trace, stack)},
-        "scale": scale,
-        "chosen": row,
-        "column": column,
-        "note": note,
-        "sentence": missing(session, other),
-    }
-    alt = _("{name} after {rows} steps of the stream at {columns} tokens. {note}").format(
-        name=name, rows=len(names), columns=len(labels), note=note
-    )
-    csv = (_("after block"), _("token"), name, _("masked"))
-    packed = header(trace, _("Step by step"), alt, f"stream-{stack}-{quantity}", csv, more)
-    return heatmap(shown, np.ones(shown.shape, bool), packed, key, on_cell=on_cell)
+    rows, columns = step_axis(_("after block"), stack, names), token_axis(trace, stack)
+    note = cell_note(names[row], trace.tokens_of(stack + ".")[column], values[row, column])
+    above = heading(trace, _("Step by step"), f"stream-{stack}-{quantity}", note, missing(session, other))
+    return Heatmap(key, above, shown, rows, columns, scale, chosen=row, column=column, on_cell=on_cell)
 
 
-def stream_chart(session: Session, stack: str, parts: Sequence[Block], quantity: str, position: int, key: str) -> Mount:
+def step_axis(title: str, stack: str, names: Sequence[str]) -> Axis:
+    """The stream's states or blocks; those of a stack are lit together."""
+    return Axis(title, names, f"{stack} {len(names)} states")
+
+
+def stream_chart(session: Session, stack: str, parts: Sequence[Block], quantity: str, position: int, key: str) -> Chart:
     """The same quantity over the steps: its mean and the chosen token, and every token while they are few."""
     trace = session.trace
     values, other = (quantity_of(get, parts, quantity) for get in (now(session), pinned(session)))
@@ -117,22 +122,13 @@ def stream_chart(session: Session, stack: str, parts: Sequence[Block], quantity:
     series += beside(tokens[position], own[:, position], None if before is None else before[:, position], SECOND)
     series += beside(_("mean"), own.mean(axis=1), None if before is None else nan_mean(before), FIRST)
     names = state_labels(parts) if quantity == "length" else block_labels(parts)
-    name = quantity_name(quantity)
-    ends = f"{significant(float(own[0].mean()))} … {significant(float(own[-1].mean()))}"
-    alt = _("{name} over the steps of the stream, mean over the tokens: {ends}.").format(name=name, ends=ends)
-    more = {
-        "x": {"title": _("after block"), "labels": names, "side": f"{stack} {len(names)} states"},
-        "y": {"title": name, "zero": True},
-        "note": ends,
-        "tall": 190,
-        "chosen": -1,
-        "sentence": missing(session, other),
-    }
-    csv = (_("series"), _("after block"), name)
-    return chart(series, header(trace, name, alt, f"stream-{stack}-{quantity}-curves", csv, more), key)
+    name, x = quantity_name(quantity), step_axis(_("after block"), stack, names)
+    note = f"{significant(float(own[0].mean()))} … {significant(float(own[-1].mean()))}"
+    above = heading(trace, name, f"stream-{stack}-{quantity}-curves", note, missing(session, other))
+    return Chart(key, above, series, x, Axis(name, zero=True), tall=190)
 
 
-def cosine_map(session: Session, stack: str, parts: Sequence[Block], key: str) -> Mount:
+def cosine_map(session: Session, stack: str, parts: Sequence[Block], key: str) -> Heatmap:
     """The cosine of every state of the stream with every other, mean over the tokens."""
     trace = session.trace
     own = stream(now(session), states(parts))
@@ -141,16 +137,10 @@ def cosine_map(session: Session, stack: str, parts: Sequence[Block], key: str) -
     values, other = cosines(own), None if before is None else cosines(before)
     shown, scale = levels(values, other, session, _("cosine"), signed=True, high=1.0)
     names = state_labels(parts)
-    first = significant(float(values[0, -1]))
-    note = f"{names[0]} · {names[-1]}  {first}"
-    axis = {"title": _("state after"), "labels": names, "side": f"{stack} {len(names)} states"}
-    more = {"rows": axis, "columns": axis, "scale": scale, "note": note, "sentence": missing(session, other)}
-    alt = _("Cosine between {count} states of the stream, mean over the tokens. {note}").format(
-        count=len(names), note=note
-    )
-    csv = (_("state after"), _("and after"), _("cosine"), _("masked"))
-    packed = header(trace, _("Cosine between layers"), alt, f"stream-{stack}-cosines", csv, more)
-    return heatmap(shown, np.ones(shown.shape, bool), packed, key)
+    note = cell_note(names[0], names[-1], values[0, -1])
+    above = heading(trace, _("Cosine between layers"), f"stream-{stack}-cosines", note, missing(session, other))
+    rows, columns = (step_axis(title, stack, names) for title in (_("state after"), _("and after")))
+    return Heatmap(key, above, shown, rows, columns, scale)
 
 
 def stream_table(session: Session, stack: str, parts: Sequence[Block]) -> pd.DataFrame:

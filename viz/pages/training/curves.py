@@ -13,7 +13,8 @@ import streamlit as st
 from numpy.typing import NDArray
 
 from model.analysis.downsample import outline, smoothed
-from viz.components.plots import Series, chart
+from viz.components.old_plots import chart
+from viz.components.plots import Series
 from viz.i18n.catalogue import _
 from viz.i18n.format import attention_name
 from viz.pages.training.start import nothing_begun

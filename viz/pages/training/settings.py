@@ -14,7 +14,8 @@ from streamlit.delta_generator import DeltaGenerator
 from model.network.config import CHOICES, TransformerConfig
 from model.training.schedule import learning_rate
 from model.training.settings import CHANGEABLE, RATES, SETTING_CHOICES, TrainingSettings
-from viz.components.plots import Mount, Series, chart
+from viz.components.old_plots import chart
+from viz.components.plots import Mount, Series
 from viz.i18n.catalogue import _
 from viz.i18n.errors import translate_error
 from viz.i18n.format import slow_precision
