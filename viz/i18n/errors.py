@@ -30,10 +30,11 @@ def translate_error(error: Exception | str) -> str:
 
 @cache
 def _patterns(language: str) -> list[tuple[re.Pattern[str], str]]:
-    """The sentences with the most words of their own first: others may fit too."""
-    if language == "en":
+    """The sentences with the most words of their own first: others may fit too. None where nobody has translated any."""
+    catalogue = LOCALE / language / "LC_MESSAGES" / f"{CATALOGUE}.mo"
+    if not catalogue.exists():
         return []
-    with (LOCALE / language / "LC_MESSAGES" / f"{CATALOGUE}.mo").open("rb") as file:
+    with catalogue.open("rb") as file:
         known: dict[str, str] = gettext.GNUTranslations(file)._catalog  # type: ignore[attr-defined]  # no public way
     written = sorted((text for text in known if text), key=lambda text: -len(re.sub(r"\{\d\}", "", text)))
     return [(_pattern(text), known[text]) for text in written]

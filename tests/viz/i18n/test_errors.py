@@ -11,7 +11,7 @@ from model.inference.decoding import Sampling
 from model.network.config import TransformerConfig
 from model.runtime.errors import NOT_FINITE, STANDS, WENT_BACK, CheckpointError, describe_training_error
 from model.training.settings import TrainingSettings
-from viz.i18n.catalogue import use
+from viz.i18n.catalogue import LANGUAGES, _, use
 from viz.i18n.errors import translate_error
 
 
@@ -38,6 +38,13 @@ def test_an_error_is_said_in_chinese_with_its_values(cause, sentence):
     use("zh")
     assert translate_error(raised.value).startswith(sentence)
     assert not re.search(r"must|one of|at least", translate_error(raised.value))
+
+
+def test_a_language_in_which_no_error_is_translated_yet_says_them_in_english(monkeypatch):
+    monkeypatch.setitem(LANGUAGES, "de", "DE")
+    use("de")
+    assert translate_error("d_ff (0) must be at least 1") == "d_ff (0) must be at least 1"
+    assert _("Translate") == "Translate"
 
 
 def test_an_error_inside_of_another_is_said_too():
