@@ -30,7 +30,7 @@ def translate_error(error: Exception | str) -> str:
 
 @cache
 def _patterns(language: str) -> list[tuple[re.Pattern[str], str]]:
-    """The sentences with the most words of their own first: others may fit too. None where nobody has translated any."""
+    """Patterns of the sentences, those with most words of their own first; none where nobody has translated any."""
     catalogue = LOCALE / language / "LC_MESSAGES" / f"{CATALOGUE}.mo"
     if not catalogue.exists():
         return []
