@@ -9,10 +9,9 @@ the rounds of how many times Marian's tokens a second ours reached.
 
 from __future__ import annotations
 
-import argparse
 import statistics
-import time
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import TYPE_CHECKING
 
 import torch
@@ -108,26 +107,6 @@ def sources(batch: int) -> Tensor:
     return torch.randint(4, SIZE["vocabulary"], (batch, SOURCE), generator=torch.Generator().manual_seed(1))
 
 
-def times(decoders: dict[str, Decode], batch: int, beam: int, rounds: int) -> dict[str, list[float]]:
-    """Seconds of each in every round; the order turns round each time."""
-    seconds: dict[str, list[float]] = {name: [] for name in decoders}
-    order, read = list(decoders), sources(batch)
-    for name in order:
-        decoders[name](read, beam)
-    for _ in range(rounds):
-        for name in order:
-            start = time.perf_counter()
-            decoders[name](read, beam)
-            seconds[name].append(time.perf_counter() - start)
-        order.reverse()
-    return seconds
-
-
-def ratio(seconds: dict[str, list[float]]) -> float:
-    """How many times Marian's speed ours reached."""
-    return statistics.median(a / b for a, b in zip(seconds["Marian"], seconds["Vitrine"], strict=True))
-
-
 COLUMNS = ("batch", "beam", "Marian, tokens a second", "Vitrine, tokens a second", "ratio", "target")
 
 
@@ -137,18 +116,16 @@ def rows(rounds: int) -> Iterator[list[str]]:
     yield ["---:"] * len(COLUMNS)
     decoders = {"Marian": marian(), "Vitrine": vitrine()}
     for (batch, beam), target in TARGETS.items():
-        seconds = times(decoders, batch, beam, rounds)
+        works = {name: partial(decode, sources(batch), beam) for name, decode in decoders.items()}
+        seconds = results.in_turn(works, rounds)
         speeds = [f"{batch * NEW / statistics.median(seconds[name]):,.0f}" for name in decoders]
-        yield [str(batch), str(beam) if beam > 1 else "greedy", *speeds, f"{ratio(seconds):.2f}", f"≥ {target}"]
+        ratio = f"{results.ratio(seconds, 'Marian', 'Vitrine'):.2f}"
+        yield [str(batch), str(beam) if beam > 1 else "greedy", *speeds, ratio, f"≥ {target}"]
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description="Decoding beside Hugging Face's Marian, in tokens a second.")
-    parser.add_argument("--rounds", type=int, default=20, help="rounds of each way of decoding")
-    parser.add_argument("--write", action="store_true", help="put the table into RESULTS.md")
+    parser = results.options("Decoding beside Hugging Face's Marian, in tokens a second.", rounds=(20, "of each way"))
     options = parser.parse_args()
-    if options.rounds < 1:
-        parser.error("rounds are at least 1")
     keep_freed_memory()  # as the application does
     print(results.machine(), flush=True)
     table = results.printed(rows(options.rounds))

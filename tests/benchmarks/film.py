@@ -22,7 +22,8 @@ import numpy as np
 from playwright.sync_api import Page, sync_playwright
 
 from tests.benchmarks import results
-from tests.browser.server import CHROMIUM_OPTIONS, serve
+from tests.benchmarks.window import open_window
+from tests.browser.server import serve
 
 SPEEDS, TARGET = (30, 60), 30  # frames a second
 LONGEST = 900.0  # seconds
@@ -71,10 +72,7 @@ def play(page: Page, speed: int, rounds: int) -> list[dict[str, Any]]:
 
 def main(rounds: int, steps: int, write: bool) -> None:
     with serve("app.py") as url, sync_playwright() as chromium:
-        browser = chromium.chromium.launch(**CHROMIUM_OPTIONS)  # type: ignore[arg-type]
-        page = browser.new_page(viewport={"width": 1440, "height": 900})
-        page.set_default_timeout(60_000)
-        page.goto(f"{url}/training?model=reverse&lang=en")
+        page = open_window(chromium, f"{url}/training?model=reverse&lang=en", ".vitrine.strip")
         reached = reach(page, steps)
         page.get_by_role("button", name="Pause").click()
         if steps:
@@ -86,7 +84,6 @@ def main(rounds: int, steps: int, write: bool) -> None:
         page.wait_for_timeout(5000)
         frames = int(page.locator(".vitrine.training-film").get_attribute("data-frames") or 0)
         played = {speed: play(page, speed, rounds) for speed in SPEEDS}
-        browser.close()
     lines = [
         f"{reached}; load {os.getloadavg()[0]:.1f}",
         f"film of {frames} frames, played {rounds} times at each speed; target ≥ {TARGET} a second",
@@ -98,10 +95,7 @@ def main(rounds: int, steps: int, write: bool) -> None:
             f"at {speed}/s: {drawn:5.1f} frames of the film drawn a second; between animation frames "
             f"{np.median(deltas):.1f} ms (median), {np.percentile(deltas, 95):.1f} (95 %), {deltas.max():.1f} (longest)"
         )
-    text = "\n".join(lines)
-    print(text)
-    if write:
-        results.write("The film and its demonstration", f"```text\n{text}\n```")
+    results.publish("The film and its demonstration", lines, write)
 
 
 if __name__ == "__main__":

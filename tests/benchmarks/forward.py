@@ -14,14 +14,13 @@ Memory: how far the resident set rises in a forward, each in a process of its ow
 
 from __future__ import annotations
 
-import argparse
 import gc
 import importlib.util
 import multiprocessing
 import statistics
-import time
 from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor
+from functools import partial
 
 import torch
 from torch import Tensor
@@ -38,24 +37,8 @@ MOST_EXTRA = 900  # MB at 1,024 tokens
 
 @torch.inference_mode()
 def times(forwards: dict[str, Forward], ids: Tensor, runs: int) -> dict[str, list[float]]:
-    """Seconds of each forward in every round; the order turns round each time, so that none always follows another."""
-    seconds: dict[str, list[float]] = {name: [] for name in forwards}
-    order = list(forwards)
-    for name in order:
-        forwards[name](ids)
-    began = time.perf_counter()
-    while len(seconds["bare"]) < runs or time.perf_counter() - began < SECONDS:
-        for name in order:
-            start = time.perf_counter()
-            forwards[name](ids)
-            seconds[name].append(time.perf_counter() - start)
-        order.reverse()
-    return seconds
-
-
-def ratio(seconds: dict[str, list[float]], name: str) -> float:
-    """How many times the bare forward it takes."""
-    return statistics.median(a / b for a, b in zip(seconds[name], seconds["bare"], strict=True))
+    """Seconds of each forward in every round."""
+    return results.in_turn({name: partial(forward, ids) for name, forward in forwards.items()}, runs, least=SECONDS)
 
 
 def peaks(subject: str, size: Size, length: int, names: list[str]) -> dict[str, float]:
@@ -114,8 +97,8 @@ def rows(lengths: list[int], runs: int) -> Iterator[list[str]]:
                     label,
                     f"{length:,}",
                     f"{statistics.median(pairs['recorded']['bare']) * 1000:.2f} ms",
-                    f"{ratio(pairs['recorded'], 'recorded'):.2f}",
-                    f"{ratio(pairs['all maps'], 'all maps'):.2f}" if maps else "",
+                    f"{results.ratio(pairs['recorded'], 'recorded', 'bare'):.2f}",
+                    f"{results.ratio(pairs['all maps'], 'all maps', 'bare'):.2f}" if maps else "",
                     f"≤ {most(length)}" if ours else "",
                     f"{memory['bare']:.0f} MB",
                     f"{memory['recorded'] - memory['bare']:.0f} MB",
@@ -125,21 +108,17 @@ def rows(lengths: list[int], runs: int) -> Iterator[list[str]]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description="The forward pass with everything recorded beside the bare one.")
+    about = "The forward pass with everything recorded beside the bare one."
+    parser = results.options(about, runs=(30, "rounds at least, of each length"))
     parser.add_argument("--lengths", default=",".join(map(str, LENGTHS)), help="tokens, separated by commas")
-    parser.add_argument("--runs", type=int, default=30, help="rounds at least, of each length")
-    parser.add_argument("--write", action="store_true", help="put the table into RESULTS.md")
     options = parser.parse_args()
     lengths = [int(length) for length in options.lengths.split(",")]
-    if not all(1 <= length <= max(LENGTHS) for length in lengths) or options.runs < 1:
-        parser.error(f"lengths are 1 to {max(LENGTHS)}, runs at least 1")
+    if not all(1 <= length <= max(LENGTHS) for length in lengths):
+        parser.error(f"lengths are 1 to {max(LENGTHS)}")
 
     keep_freed_memory()  # as the application does
     print(results.machine(), flush=True)
-    table = []
-    for row in rows(lengths, options.runs):
-        table.append("| " + " | ".join(row) + " |")
-        print(table[-1], flush=True)
+    table = results.printed(rows(lengths, options.runs))
     if options.write:
         sizes = "; ".join(
             f"{size.name}: d {size.d_model}, {size.n_heads} heads, d_ff {size.d_ff}, {size.layers} layers in all, "
@@ -151,7 +130,7 @@ def main() -> None:
             f"states against its bare SDPA; TransformerLens `run_with_cache`. Times are ratios to the model's own bare "
             f"forward, medians of {options.runs} rounds or more."
         )
-        results.write("Forward with everything recorded", f"{method}\n\n" + "\n".join(table))
+        results.write("Forward with everything recorded", f"{method}\n\n{table}")
 
 
 if __name__ == "__main__":

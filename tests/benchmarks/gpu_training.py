@@ -8,7 +8,6 @@ rate is measured on it, with one large bfloat16 product. Without a GPU it says s
 
 from __future__ import annotations
 
-import argparse
 import gc
 import statistics
 import time
@@ -148,12 +147,8 @@ def rows(speed: Speed) -> list[list[str]]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description="Training GPT-2's small size on a GPU, in tokens a second.")
-    parser.add_argument("--rounds", type=int, default=20, help="steps that are measured")
-    parser.add_argument("--write", action="store_true", help="put the table into RESULTS.md")
-    options = parser.parse_args()
-    if options.rounds < 1:
-        parser.error("rounds are at least 1")
+    about = "Training GPT-2's small size on a GPU, in tokens a second."
+    options = results.options(about, rounds=(20, "steps that are measured")).parse_args()
     if not torch.cuda.is_available():
         raise SystemExit("this benchmark needs a GPU with CUDA, and torch finds none")
     device = torch.device("cuda")

@@ -16,14 +16,15 @@ from pathlib import Path
 
 import psutil
 import torch
-from playwright.sync_api import Browser, Locator, Page, sync_playwright
+from playwright.sync_api import Locator, Page, Playwright, sync_playwright
 
 from model.checkpoints.native import save_checkpoint
 from model.network.config import TransformerConfig
 from model.network.transformer import build
 from model.text.tokenizer_training import train_characters
 from tests.benchmarks import results
-from tests.browser.server import CHROMIUM_OPTIONS, ROOT, serve
+from tests.benchmarks.window import open_window
+from tests.browser.server import ROOT, serve
 
 LETTERS = "abcdefghijklmnopqrstuvwxyz "
 TARGETS = {128: 150, 512: 500}  # tokens: milliseconds from the trace to the painted grid
@@ -71,11 +72,8 @@ def text(tokens: int) -> str:
     return (LETTERS * (tokens // len(LETTERS) + 1))[: tokens - 1]  # and the start
 
 
-def open_page(browser: Browser, url: str, ready: str, part: str = ".vitrine.heads") -> Page:
-    page = browser.new_page(viewport={"width": 1440, "height": 900})
-    page.goto(url)
-    page.wait_for_selector(ready, timeout=120_000)
-    page.wait_for_timeout(2000)
+def watched(play: Playwright, url: str, ready: str, part: str = ".vitrine.heads") -> Page:
+    page = open_window(play, url, ready)
     page.evaluate(WATCH, part)
     return page
 
@@ -102,10 +100,10 @@ def strike(page: Page, key: str) -> tuple[float, float]:
     return taken, moment / 1000
 
 
-def measure_short(play_browsers: list[Browser], app_url: str, echo_url: str, folder: Path, strokes: int) -> list[str]:
+def measure_short(play: Playwright, app_url: str, echo_url: str, folder: Path, strokes: int) -> list[str]:
     lines = []
-    echo = open_page(play_browsers[0], echo_url, '[data-testid="stText"]')
-    app = open_page(play_browsers[1], f"{app_url}/?model=wide", ".vitrine.heads[data-painted]")
+    echo = watched(play, echo_url, '[data-testid="stText"]')
+    app = watched(play, f"{app_url}/?model=wide", ".vitrine.heads[data-painted]")
     for tokens, target in TARGETS.items():
         for page in (echo, app):
             field(page).fill(text(tokens - strokes // 2))
@@ -128,10 +126,10 @@ def measure_short(play_browsers: list[Browser], app_url: str, echo_url: str, fol
     return lines
 
 
-def measure_map(browser: Browser, app_url: str, folder: Path, strokes: int) -> list[str]:
+def measure_map(play: Playwright, app_url: str, folder: Path, strokes: int) -> list[str]:
     """From the trace to the painted map, and the frames while a word is typed."""
     lines = []
-    page = open_page(browser, f"{app_url}/map?model=wide", ".model_map[data-painted]", ".model_map")
+    page = watched(play, f"{app_url}/map?model=wide", ".model_map[data-painted]", ".model_map")
     for tokens in TARGETS:
         field(page).fill(text(tokens - strokes // 2))
         settle(page)
@@ -160,9 +158,9 @@ def server_memory() -> int:
     return max(each.memory_info().rss for each in servers)
 
 
-def measure_long(browser: Browser, app_url: str) -> list[str]:
+def measure_long(play: Playwright, app_url: str) -> list[str]:
     """Peak memory of the server while a long text is shown, what stays, and how long a head takes to open."""
-    page = open_page(browser, f"{app_url}/?model=small", ".vitrine.heads[data-painted]")
+    page = watched(play, f"{app_url}/?model=small", ".vitrine.heads[data-painted]")
     before, peak, done = server_memory(), [0], threading.Event()
 
     def watch() -> None:
@@ -202,16 +200,10 @@ def main(strokes: int, write: bool) -> None:
         (folder / "viz").symlink_to(ROOT / "viz")
         script = shutil.copy(ROOT / "tests" / "benchmarks" / "long_page.py", folder)
         with serve("tests/benchmarks/echo_page.py") as echo_url, serve(str(script)) as app_url:
-            # A browser each: a page in the background is throttled.
-            browsers = [play.chromium.launch(**CHROMIUM_OPTIONS) for _ in range(2)]  # type: ignore[arg-type]
-            lines = measure_short(browsers, app_url, echo_url, folder, strokes)
-            lines += measure_map(browsers[1], app_url, folder, strokes)
-            lines += measure_long(browsers[1], app_url)
-            for browser in browsers:
-                browser.close()
-    if write:
-        body = "\n".join(lines)
-        results.write("From a trace to the painted heads", f"```text\n{body}\n```")
+            lines = measure_short(play, app_url, echo_url, folder, strokes)
+            lines += measure_map(play, app_url, folder, strokes)
+            lines += measure_long(play, app_url)
+    results.publish("From a trace to the painted heads", lines, write)
 
 
 if __name__ == "__main__":

@@ -14,10 +14,11 @@ import argparse
 import statistics
 from pathlib import Path
 
-from playwright.sync_api import Browser, Page, sync_playwright
+from playwright.sync_api import Page, sync_playwright
 
 from tests.benchmarks import results
-from tests.browser.server import CHROMIUM_OPTIONS, serve
+from tests.benchmarks.window import open_window
+from tests.browser.server import serve
 
 ROOT = Path(__file__).parent.parent.parent
 SENTENCE = (
@@ -59,15 +60,6 @@ WATCH = """
 """
 
 
-def open_page(browser: Browser, url: str, ready: str) -> Page:
-    page = browser.new_page(viewport={"width": 1440, "height": 900})
-    page.goto(url)
-    page.wait_for_selector(ready, timeout=60_000)
-    page.wait_for_timeout(2000)
-    page.evaluate(WATCH)
-    return page
-
-
 def strike(page: Page, key: str, wanted: set[str]) -> dict[str, float]:
     """Press a key, wait, and see when each part changed last."""
     page.locator('input[aria-label="Source"]').press(key)
@@ -84,11 +76,9 @@ def main(keystrokes: int, write: bool) -> None:
         serve("app.py") as app_url,
         sync_playwright() as play,
     ):
-        # A browser each: a page in the background is throttled.
-        browsers = [play.chromium.launch(**CHROMIUM_OPTIONS) for _ in range(2)]  # type: ignore[arg-type]
-        echo = open_page(browsers[0], echo_url, '[data-testid="stText"]')
-        app = open_page(browsers[1], app_url, ".vitrine.heatmap[data-painted]")
+        echo, app = open_window(play, echo_url, '[data-testid="stText"]'), open_window(play, app_url)
         for page in (echo, app):
+            page.evaluate(WATCH)
             page.locator('input[aria-label="Source"]').fill(SENTENCE)
             page.wait_for_timeout(3000)
         times: dict[str, list[float]] = {"echo": [], **{part: [] for part in parts}, "all": []}
@@ -105,17 +95,12 @@ def main(keystrokes: int, write: bool) -> None:
                 times[part].append(marks[part])
             times["all"].append(max(marks[part] for part in parts))
             tokens.append(app.locator(".vitrine .tokens.source .chip").count())
-        for browser in browsers:
-            browser.close()
     medians = {name: statistics.median(values) for name, values in times.items()}
     middle = statistics.median(tokens)
     lines = [f"{len(tokens)} keystrokes each; source tokens: {min(tokens)} to {max(tokens)}, median {middle:.0f}"]
     for name, value in medians.items():
         lines.append(f"{name:8} {value:7.0f} ms   {value / medians['echo']:.2f} times the echo")
-    text = "\n".join(lines)
-    print(text)
-    if write:
-        results.write("From a keystroke to the painted change", f"```text\n{text}\n```")
+    results.publish("From a keystroke to the painted change", lines, write)
 
 
 if __name__ == "__main__":

@@ -1,11 +1,14 @@
-"""RESULTS.md: the figures of every benchmark, each section with its date and the machine it was measured on."""
+"""What benchmarks share: works timed in turn, and RESULTS.md, each section with its date and its machine."""
 
 from __future__ import annotations
 
+import argparse
 import datetime
 import os
 import platform
-from collections.abc import Iterable
+import statistics
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 
 import torch
@@ -14,6 +17,56 @@ RESULTS = Path(__file__).parent / "RESULTS.md"
 HEADING = (
     "# Results\n\nMeasured by `python -m tests.benchmarks.NAME --write`; each section has its own day and machine.\n"
 )
+
+
+def in_turn(
+    works: Mapping[str, Callable[[], object]], rounds: int, warm: int = 1, least: float = 0.0
+) -> dict[str, list[float]]:
+    """Seconds of each work in every round; the order turns round each time, so that none always follows another.
+
+    warm: calls of each before the first that counts. least: seconds that all rounds together take at least.
+    """
+    for work in works.values():
+        for _ in range(warm):
+            work()
+    seconds: dict[str, list[float]] = {name: [] for name in works}
+    order, began, done = list(works), time.perf_counter(), 0
+    while done < rounds or time.perf_counter() - began < least:
+        for name in order:
+            start = time.perf_counter()
+            works[name]()
+            seconds[name].append(time.perf_counter() - start)
+        order.reverse()
+        done += 1
+    return seconds
+
+
+def ratio(seconds: Mapping[str, Sequence[float]], slow: str, fast: str) -> float:
+    """Median over the rounds of how many times the time of `fast` that `slow` takes."""
+    return statistics.median(a / b for a, b in zip(seconds[slow], seconds[fast], strict=True))
+
+
+def options(description: str, **numbers: tuple[int, str]) -> argparse.ArgumentParser:
+    """The options of a benchmark: numbers, each with its default and its help, and whether RESULTS.md is written."""
+    parser = argparse.ArgumentParser(description=description)
+    for name, (default, words) in numbers.items():
+        parser.add_argument(f"--{name}", type=at_least_one, default=default, help=words)
+    parser.add_argument("--write", action="store_true", help="put the figures into RESULTS.md")
+    return parser
+
+
+def at_least_one(text: str) -> int:
+    if (number := int(text)) < 1:
+        raise argparse.ArgumentTypeError("it is at least 1")
+    return number
+
+
+def publish(title: str, lines: Sequence[str], written: bool) -> None:
+    """Print the figures, and put them into RESULTS.md where that is wished."""
+    text = "\n".join(lines)
+    print(text)
+    if written:
+        write(title, f"```text\n{text}\n```")
 
 
 def machine() -> str:

@@ -11,10 +11,8 @@ median of those of the rounds.
 
 from __future__ import annotations
 
-import argparse
 import statistics
 import tempfile
-import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -94,23 +92,6 @@ def comparisons(folder: Path, tensors: dict[str, Tensor]) -> list[Comparison]:
     ]
 
 
-def times(comparison: Comparison, rounds: int) -> tuple[list[float], list[float]]:
-    """Seconds of the plain way and of ours in every round, after one that does not count; the order turns round."""
-    plain: list[float] = []
-    ours: list[float] = []
-    order = [(comparison.plain, plain), (comparison.ours, ours)]
-    comparison.ours()
-    if not comparison.long:
-        comparison.plain()
-    for _ in range(rounds):
-        for work, seconds in order:
-            start = time.perf_counter()
-            work()
-            seconds.append(time.perf_counter() - start)
-        order.reverse()
-    return plain, ours
-
-
 COLUMNS = ("what", "plain way", "plain, ms", "Vitrine, ms", "ratio", "target")
 
 
@@ -119,20 +100,19 @@ def rows(found: list[Comparison], rounds: int, spectra: int) -> Iterator[list[st
     yield list(COLUMNS)
     yield ["---", "---", "---:", "---:", "---:", "---:"]
     for comparison in found:
-        plain, ours = times(comparison, spectra if comparison.long else rounds)
-        ratio = statistics.median(a / b for a, b in zip(plain, ours, strict=True))
-        milliseconds = [f"{1000 * statistics.median(each):,.1f}" for each in (plain, ours)]
-        yield [comparison.what, comparison.plain_name, *milliseconds, f"{ratio:.1f}", comparison.target]
+        works = {"plain": comparison.plain, "ours": comparison.ours}
+        seconds = results.in_turn(works, spectra if comparison.long else rounds, warm=0 if comparison.long else 1)
+        milliseconds = [f"{1000 * statistics.median(each):,.1f}" for each in seconds.values()]
+        ratio = f"{results.ratio(seconds, 'plain', 'ours'):.1f}"
+        yield [comparison.what, comparison.plain_name, *milliseconds, ratio, comparison.target]
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description="Listing and measuring a file's tensors beside the plain ways.")
-    parser.add_argument("--rounds", type=int, default=7, help="rounds of each comparison")
-    parser.add_argument("--spectra", type=int, default=3, help="rounds of all singular values, which take longest")
-    parser.add_argument("--write", action="store_true", help="put the table into RESULTS.md")
-    options = parser.parse_args()
-    if min(options.rounds, options.spectra) < 1:
-        parser.error("rounds are at least 1")
+    options = results.options(
+        "Listing and measuring a file's tensors beside the plain ways.",
+        rounds=(7, "rounds of each comparison"),
+        spectra=(3, "rounds of all singular values, which take longest"),
+    ).parse_args()
     print(results.machine(), flush=True)
     tensors = gpt2()
     with tempfile.TemporaryDirectory() as folder:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.benchmarks import training
+from tests.benchmarks import results, training
 from tests.benchmarks.training_networks import CHARACTERS, SETTINGS, Setting
 
 
@@ -20,4 +20,4 @@ def test_the_losses_follow_the_same_curve(setting: Setting) -> None:
 def test_training_is_no_slower_than_a_plain_loop() -> None:
     """With a bound far enough away to hold on a busy machine: the targets are in training.py."""
     seconds = training.times(training.subjects(CHARACTERS), 2, 7)
-    assert training.ratio(seconds, "float32") > 0.75
+    assert results.ratio(seconds, "plain", "float32") > 0.75

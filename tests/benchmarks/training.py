@@ -10,10 +10,9 @@ compiler and some minutes.
 
 from __future__ import annotations
 
-import argparse
 import statistics
-import time
 from collections.abc import Iterator, Sequence
+from functools import partial
 from typing import Any
 
 import torch
@@ -103,25 +102,14 @@ def losses(setting: Setting, steps: int = SAME, compiled: bool = False) -> dict[
 
 
 def times(loops: dict[str, Ours | PlainLoop], steps: int, rounds: int) -> dict[str, list[float]]:
-    """Seconds of so many steps in every round; the order turns round each time."""
-    seconds: dict[str, list[float]] = {name: [] for name in loops}
-    order = list(loops)
-    for name in order:
-        for _ in range(WARM):
-            loops[name].step()
-    for _ in range(rounds):
-        for name in order:
-            start = time.perf_counter()
-            for _ in range(steps):
-                loops[name].step()
-            seconds[name].append(time.perf_counter() - start)
-        order.reverse()
-    return seconds
+    """Seconds of so many steps of each in every round."""
 
+    def take(loop: Ours | PlainLoop) -> None:
+        for _ in range(steps):
+            loop.step()
 
-def ratio(seconds: dict[str, list[float]], name: str) -> float:
-    """How many times the plain loop's speed it reached."""
-    return statistics.median(a / b for a, b in zip(seconds["plain"], seconds[name], strict=True))
+    works = {name: partial(take, loop) for name, loop in loops.items()}
+    return results.in_turn(works, rounds, warm=-(-WARM // steps))
 
 
 COLUMNS = ("what is trained", "plain loop", "precision", "plain, tokens a second", "Vitrine, tokens a second")
@@ -143,19 +131,15 @@ def rows(rounds: int, compiled: bool) -> Iterator[list[str]]:
                 continue
             apart = max(abs(a - b) for a, b in zip(curves["plain"], curves[name], strict=True))
             target = setting.targets[name.removesuffix(COMPILED)]
-            found = [speeds["plain"], speeds[name], f"{ratio(seconds, name):.2f}", f"≥ {target}"]
+            found = [speeds["plain"], speeds[name], f"{results.ratio(seconds, 'plain', name):.2f}", f"≥ {target}"]
             label = f"{name}, oneDNN" if ours.products.onednn else name
             yield [setting.name, setting.other, label, *found, f"{apart:.1e}"]
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description="Training beside the usual loops of torch, in tokens a second.")
-    parser.add_argument("--rounds", type=int, default=30, help="rounds of each setting")
+    parser = results.options("Training beside the usual loops of torch, in tokens a second.", rounds=(30, "of each"))
     parser.add_argument("--compile", action="store_true", help="measure compiled networks too")
-    parser.add_argument("--write", action="store_true", help="put the table into RESULTS.md")
     options = parser.parse_args()
-    if options.rounds < 1:
-        parser.error("rounds are at least 1")
     keep_freed_memory()  # as our commands do
     print(results.machine(), flush=True)
     table = results.printed(rows(options.rounds, options.compile))

@@ -17,7 +17,8 @@ import statistics
 from playwright.sync_api import Page, sync_playwright
 
 from tests.benchmarks import results
-from tests.browser.server import CHROMIUM_OPTIONS, serve
+from tests.benchmarks.window import open_window
+from tests.browser.server import serve
 
 TEXTS = {"reverse": ("abcdefgh", "ijklmnop"), "eng-cmn": ("She bought a red car", "yesterday because")}
 TARGET = 1.5
@@ -67,12 +68,9 @@ def main(model: str, rounds: int, write: bool) -> None:
     keys = (typed * rounds)[: 2 * rounds]
     times: dict[str, list[float]] = {"paused": [], "running": []}
     with serve("app.py") as url, sync_playwright() as play:
-        browser = play.chromium.launch(**CHROMIUM_OPTIONS)  # type: ignore[arg-type]
-        page = browser.new_page(viewport={"width": 1440, "height": 900})
-        page.goto(f"{url}/?model={model}&source={first}")
-        page.wait_for_selector(".vitrine.heatmap[data-painted]", timeout=60_000)
+        page = open_window(play, f"{url}/?model={model}&source={first}")
         page.get_by_role("button", name="Train one step", exact=True).click()
-        page.wait_for_selector(".vitrine.strip[data-step='1']", timeout=60_000)
+        page.wait_for_selector(".vitrine.strip[data-step='1']")
         page.wait_for_timeout(2000)
         for number, key in enumerate(key for key in keys if key != " "):
             state, button = (("paused", "Pause"), ("running", "Train on"))[number % 2]
@@ -83,18 +81,13 @@ def main(model: str, rounds: int, write: bool) -> None:
                 page.wait_for_timeout(2000)
             times[state].append(strike(page, key))
             page.wait_for_timeout(500)
-        browser.close()
     paused, running = (statistics.median(times[state]) for state in ("paused", "running"))
-    text = "\n".join(
-        [
-            f"model {model}, {len(times['running'])} keystrokes each, in turn; load {os.getloadavg()[0]:.1f}",
-            f"paused  {paused:6.0f} ms",
-            f"running {running:6.0f} ms   {running / paused:.2f} times; target ≤ {TARGET}",
-        ]
+    lines = (
+        f"model {model}, {len(times['running'])} keystrokes each, in turn; load {os.getloadavg()[0]:.1f}",
+        f"paused  {paused:6.0f} ms",
+        f"running {running:6.0f} ms   {running / paused:.2f} times; target ≤ {TARGET}",
     )
-    print(text)
-    if write:
-        results.write("From a keystroke to the painted change while training", f"```text\n{text}\n```")
+    results.publish("From a keystroke to the painted change while training", lines, write)
 
 
 if __name__ == "__main__":

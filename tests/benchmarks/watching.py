@@ -28,7 +28,8 @@ from model.runtime.device import compute_alone
 from model.training.settings import TrainingSettings
 from model.training.trainer import Trainer
 from tests.benchmarks import results
-from tests.browser.server import CHROMIUM_OPTIONS, ROOT, serve
+from tests.benchmarks.window import open_window
+from tests.browser.server import ROOT, serve
 from viz.state.training import RATE, STEPS, material_of, usual_data
 
 MODEL, TURN, TARGET = "reverse", 6.0, 0.9  # five rounds end before the training does
@@ -110,12 +111,9 @@ def main(rounds: int, write: bool) -> None:
     with serve("app.py") as url:
         server = child()
         with sync_playwright() as play:
-            browser = play.chromium.launch(**CHROMIUM_OPTIONS)  # type: ignore[arg-type]
-            page = browser.new_page(viewport={"width": 1440, "height": 900})
-            page.goto(f"{url}/?model={MODEL}&source={TEXT}")
-            page.wait_for_selector(".vitrine.heatmap[data-painted]", timeout=60_000)
+            page = open_window(play, f"{url}/?model={MODEL}&source={TEXT}")
             page.get_by_role("button", name="Train one step").click()
-            page.wait_for_selector(".vitrine.strip[data-step='1']", timeout=60_000)
+            page.wait_for_selector(".vitrine.strip[data-step='1']")
             page.wait_for_timeout(1500)
             page.evaluate(WATCH)
             bare_speed(trainer)
@@ -124,24 +122,19 @@ def main(rounds: int, write: bool) -> None:
                 alone, spent, watched, taken, look, looks = found[-1]
                 times = f"{1000 * spent:.1f} and {1000 * taken:.1f} ms, look {1000 * look:.0f} ms"
                 print(f"{alone:.1f} and {watched:.1f} steps/s, {times}, {looks:.1f} looks/s", flush=True)
-            browser.close()
     alone, spent, watched, taken, look, looks = (statistics.median(column) for column in zip(*found, strict=True))
     ratios = [each[2] / each[0] for each in found]
     kept = [(1 - 2 * each[4]) * each[1] / each[3] for each in found]
-    text = "\n".join(
-        [
-            f"model {MODEL}, {rounds} rounds of {TURN:.0f} s each, medians; load {os.getloadavg()[0]:.1f}",
-            f"bare trainer {alone:6.1f} steps a second, {1000 * spent:5.1f} ms of processor time a step",
-            f"watched      {watched:6.1f} steps a second, {1000 * taken:5.1f} ms; a look {1000 * look:.0f} ms, "
-            f"{looks:.1f} a second",
-            f"steps a second, ratio   {statistics.median(ratios):.2f} ({min(ratios):.2f} to {max(ratios):.2f})",
-            f"by processor time       {statistics.median(kept):.2f} ({min(kept):.2f} to {max(kept):.2f})",
-            f"target                ≥ {TARGET:.2f}",
-        ]
+    lines = (
+        f"model {MODEL}, {rounds} rounds of {TURN:.0f} s each, medians; load {os.getloadavg()[0]:.1f}",
+        f"bare trainer {alone:6.1f} steps a second, {1000 * spent:5.1f} ms of processor time a step",
+        f"watched      {watched:6.1f} steps a second, {1000 * taken:5.1f} ms; a look {1000 * look:.0f} ms, "
+        f"{looks:.1f} a second",
+        f"steps a second, ratio   {statistics.median(ratios):.2f} ({min(ratios):.2f} to {max(ratios):.2f})",
+        f"by processor time       {statistics.median(kept):.2f} ({min(kept):.2f} to {max(kept):.2f})",
+        f"target                ≥ {TARGET:.2f}",
     )
-    print(text)
-    if write:
-        results.write("Watching a training", f"```text\n{text}\n```")
+    results.publish("Watching a training", lines, write)
 
 
 if __name__ == "__main__":

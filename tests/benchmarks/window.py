@@ -1,0 +1,20 @@
+"""A window of Chromium for the benchmarks, in a browser of its own: a page in the background is throttled."""
+
+from __future__ import annotations
+
+from playwright.sync_api import Page, Playwright
+
+from tests.browser.server import CHROMIUM_OPTIONS, PATIENCE
+
+FIGURE = ".vitrine.heatmap[data-painted]"  # the last part of the first page to come
+
+
+def open_window(play: Playwright, url: str, ready: str = FIGURE) -> Page:
+    """The page at this address, once what is `ready` is there."""
+    browser = play.chromium.launch(**CHROMIUM_OPTIONS)  # type: ignore[arg-type]
+    page = browser.new_page(viewport={"width": 1440, "height": 900})
+    page.set_default_timeout(PATIENCE)
+    page.goto(url)
+    page.wait_for_selector(ready)
+    page.wait_for_timeout(2000)
+    return page
