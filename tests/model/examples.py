@@ -8,6 +8,8 @@ from typing import Any
 
 import torch
 
+from model.capture.interventions import Intervention, intervening
+from model.capture.trace import Trace, record
 from model.data.datasets import PairDataset
 from model.data.pairs import Pair
 from model.network.config import Kind, TransformerConfig
@@ -28,6 +30,7 @@ SMALL = {
     "d_ff": 24,
     "max_length": 32,
 }
+SOURCE, TARGET = torch.tensor([[5, 6, 7, 3, 9]]), torch.tensor([[1, 4, 12]])
 
 
 def config(**options: Any) -> TransformerConfig:
@@ -53,6 +56,14 @@ def one_stack(kind: Kind, seed: int = 0, **options: Any) -> Network:
     ).eval()
     disturb(model)
     return model
+
+
+def traced(model: Network, *changes: Intervention, ids: tuple[Any, ...] = (), maps: bool = False) -> Trace:
+    """A trace of `ids`, or of SOURCE and TARGET, of SOURCE alone where the model has one stack."""
+    inputs = ids or ((SOURCE, TARGET) if model.kind == "encoder-decoder" else (SOURCE,))
+    with torch.inference_mode(), intervening(model, changes), record(model, maps=maps) as trace:
+        model(*inputs)
+    return trace
 
 
 @torch.no_grad()

@@ -11,6 +11,7 @@ import torch
 from model.analysis import (
     attention_maps,
     blocks,
+    comparison,
     downsample,
     dropout,
     embeddings,
@@ -23,10 +24,6 @@ from model.analysis import (
     predictions,
     residual,
 )
-from model.analysis import comparison as differences
-from model.analysis import comparison as effects
-from model.analysis import norms as batches
-from model.analysis import predictions as loss
 from model.analysis.attention_maps import Maps, Quantity
 from model.analysis.checks import checks
 from model.analysis.weights import heads as head_weights
@@ -51,7 +48,7 @@ def analyses(model: TextModel, trace: Trace, before: Trace) -> dict[str, Callabl
     actual = torch.arange(len(logits), device=model.device) % logits.shape[1] - 1
     parts = residual.blocks(config, stack)
     three, units = torch.tensor([[3, 4, 5]], device=model.device), trace[f"{stack}.layers.0.feed_forward.hidden"]
-    comparison, seen = differences.Comparison(trace, before), feed_forward.Seen()
+    beside, seen = comparison.Comparison(trace, before), feed_forward.Seen()
     seen.add(trace, config)
     seen.add(before, config)
     made: dict[str, Callable[[], Any]] = {
@@ -81,8 +78,8 @@ def analyses(model: TextModel, trace: Trace, before: Trace) -> dict[str, Callabl
         "entropies": lambda: predictions.entropies(logits),
         "sampled": lambda: predictions.sampled(logits[0], Sampling(temperature=0.7, top_k=5, top_p=0.9)),
         "saturation": lambda: predictions.saturation(logits[0], [0.5, 1.0, 2.0]),
-        "text losses": lambda: loss.text_losses(model, trace, source, target)[:3],
-        "perplexity": lambda: loss.perplexity(predictions.losses(logits, actual)),
+        "text losses": lambda: predictions.text_losses(model, trace, source, target)[:3],
+        "perplexity": lambda: predictions.perplexity(predictions.losses(logits, actual)),
         "nearest": lambda: embeddings.nearest(network.get_submodule(f"{stack}.embedding.tokens").weight, 3, 4)[0],
         "plane": lambda: embeddings.principal_plane(x).project(x).abs(),
         "groups": lambda: embeddings.in_groups(x, 5),
@@ -91,12 +88,12 @@ def analyses(model: TextModel, trace: Trace, before: Trace) -> dict[str, Callabl
         "thinned": lambda: downsample.thinned(x, 3, 4),
         "mean norm": lambda: downsample.mean_norm(x),
         "blocks": lambda: len(blocks.blocks(trace)),
-        "effects": lambda: effects.weight_changes(trace, trace, kinds[0]),
-        "outputs": lambda: effects.output_changes(trace, trace, kinds[0]),
-        "divergence": lambda: effects.prediction_changes(trace, trace),
-        "difference": lambda: [comparison.difference(name) for name in trace.names()],
-        "pinned attention": lambda: comparison.attention(kinds[0]),
-        "changes": lambda: comparison.changes,
+        "effects": lambda: comparison.weight_changes(trace, trace, kinds[0]),
+        "outputs": lambda: comparison.output_changes(trace, trace, kinds[0]),
+        "divergence": lambda: comparison.prediction_changes(trace, trace),
+        "difference": lambda: [beside.difference(name) for name in trace.names()],
+        "pinned attention": lambda: beside.attention(kinds[0]),
+        "changes": lambda: beside.changes,
         "future": lambda: masking.future_change(network, [three] * (2 if target else 1), 1, 6),
         "orders": lambda: masking.orders(trace[f"{path}.scaled"][0], trace[f"{path}.visible"], trace.values(path)[0]),
         "order": lambda: positions.order_difference(network, source.ids, [1, 0, *range(2, len(source.ids))]),
@@ -116,10 +113,10 @@ def analyses(model: TextModel, trace: Trace, before: Trace) -> dict[str, Callabl
     }
     if config.norm != "none":
         made["placements"] = lambda: residual.placements(network, parts[-1], x, trace[parts[-1].read])
-    if batch := batches.batch_of(model, source, target):
+    if batch := norms.batch_of(model, source, target):
         name = f"{norms.stack_norms(trace, stack)[0]}.input"
         alone = model.trace_tokens(source, target)[name]
-        made["batch"] = lambda: batches.batch_statistics(batch.stacked(name), batch.real[stack], alone, 1e-5)
+        made["batch"] = lambda: norms.batch_statistics(batch.stacked(name), batch.real[stack], alone, 1e-5)
     return made
 
 

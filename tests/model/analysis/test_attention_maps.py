@@ -1,85 +1,121 @@
-"""Maps computed head by head against the model's own, and what values make of them against sums of vectors."""
+"""Maps head by head against the model's own, what values make of them, and average, maximum and rollout of heads."""
 
 from __future__ import annotations
 
+from itertools import product
+
+import numpy as np
 import pytest
 import torch
+from torch.testing import assert_close
 
 from model.analysis import attention_maps as module
-from model.analysis.attention_maps import Maps, Quantity
-from model.capture.trace import Trace, record
-from tests.model.examples import network, one_stack
+from model.analysis.attention_maps import Maps, Quantity, average, maximum, rollout
+from tests.model.examples import network, one_stack, traced
 
-OPTIONS = [{}, {"position": "alibi"}, {"position": "rotary", "n_key_value_heads": 1}, {"scale_attention": False}]
-
-
-def traced(**options) -> Trace:
-    model = network(**options)
-    with torch.inference_mode(), record(model) as trace:
-        model(torch.tensor([[5, 6, 7, 3, 9]]), torch.tensor([[1, 4, 12]]))
-    return trace
+MODELS = {
+    "plain": network,
+    "alibi": lambda: network(position="alibi"),
+    "shared keys": lambda: network(position="rotary", n_key_value_heads=1),
+    "unscaled": lambda: network(scale_attention=False),
+}
+HEADS = [(0, 1), (1, 0), (1, 1)]
 
 
-@pytest.fixture
-def head_by_head(monkeypatch):
+@pytest.mark.parametrize(
+    ("make", "kind"),
+    [
+        *product(MODELS.values(), ("encoder", "decoder", "cross")),
+        (lambda: one_stack("decoder-only", position="alibi"), "decoder"),
+    ],
+)
+def test_head_by_head_is_what_the_model_computes(monkeypatch, make, kind):
     """As if every map were too large to keep, and two too large to be in memory together."""
     monkeypatch.setattr(module, "KEPT_MAP", 0)
     monkeypatch.setattr(module, "AT_ONCE", 1)
-
-
-@pytest.mark.parametrize("kind", ["encoder", "decoder", "cross"])
-@pytest.mark.parametrize("options", OPTIONS)
-def test_head_by_head_is_what_the_model_computes(head_by_head, options, kind):
-    trace = traced(**options)
+    trace = traced(make())
     maps = Maps(trace, kind)
     assert (maps.layers, maps.heads) == (2, 2)
     groups = list(maps.groups())
     assert [(layer, heads.start) for layer, heads in groups] == [(0, 0), (0, 1), (1, 0), (1, 1)]
-    found = torch.cat([maps.weights(layer, heads) for layer, heads in groups]).view(2, 2, maps.queries, maps.keys)
-    torch.testing.assert_close(found, trace.attention(kind))
-    for name, row in maps.row(1, 1, 2).items():
-        torch.testing.assert_close(row, trace[f"{maps.paths[1]}.{name}"][1, 2])
+    weights = torch.cat([maps.weights(layer, heads) for layer, heads in groups]).view(2, 2, maps.queries, maps.keys)
+    assert_close(weights, trace.attention(kind))
     assert list(maps.row(1, 1, 2)) == trace.maps_of(maps.paths[1])
+    for name, row in maps.row(1, 1, 2).items():
+        assert_close(row, trace[f"{maps.paths[1]}.{name}"][1, 2])
 
 
 def test_small_maps_are_those_that_the_trace_keeps():
-    trace = traced()
+    trace = traced(network())
     maps = Maps(trace, "cross")
     assert list(maps.groups()) == [(0, slice(0, 2)), (1, slice(0, 2))]
     assert maps.computed(1, slice(0, 2)).data_ptr() == trace["decoder.layers.1.cross_attention.weights"].data_ptr()
 
 
-@pytest.mark.parametrize("options", [{}, {"n_key_value_heads": 1}])
-def test_value_weighted_maps_are_norms_of_what_each_key_adds(options):
-    """‖w·v‖ and ‖w·v·Wᴼ‖, a vector at a time in float64."""
-    trace = traced(**options)
+@pytest.mark.parametrize("name", ["plain", "shared keys"])
+def test_value_weighted_maps_are_norms_of_what_each_key_adds(name):
+    """‖w·v‖ and ‖w·v·Wᴼ‖, a vector at a time in float64; together the vectors are the attention's output."""
+    trace = traced(MODELS[name]())
     path = "decoder.layers.1.cross_attention"
     weights, values = trace[f"{path}.weights"].double(), trace.values(path).double()
-    output = trace.network.get_submodule(path).output.weight.detach().double()
+    output = trace.module(path).output
     plain, projected = (
         Maps(trace, "cross", quantity).of(1, slice(0, 2)) for quantity in (Quantity.VALUE, Quantity.OUTPUT)
     )
-    for head in range(2):
-        part = output[:, head * 8 : (head + 1) * 8]
-        for query in range(3):
-            for key in range(5):
-                added = weights[head, query, key] * values[head, key]
-                assert float(plain[head, query, key]) == pytest.approx(float(added.norm()), rel=1e-5)
-                assert float(projected[head, query, key]) == pytest.approx(float((part @ added).norm()), rel=1e-5)
+    summed = output.bias.detach().double().repeat(3, 1)
+    for head, query, key in np.ndindex(2, 3, 5):
+        added = weights[head, query, key] * values[head, key]
+        assert float(plain[head, query, key]) == pytest.approx(float(added.norm()), rel=1e-5)
+        written = output.weight[:, head * 8 : (head + 1) * 8].detach().double() @ added
+        assert float(projected[head, query, key]) == pytest.approx(float(written.norm()), rel=1e-5)
+        summed[query] += written
+    assert_close(summed, trace[f"{path}.output"].double(), atol=1e-5, rtol=1e-5)
 
 
-def test_what_all_keys_add_is_the_attentions_output():
-    """The parts whose norms are shown sum to the recorded output: they are all of it, but for the bias."""
-    trace = traced()
-    path = "encoder.layers.0.self_attention"
-    attention = trace.network.get_submodule(path)
-    parts = attention.output.weight.unflatten(1, (2, 8))
-    summed = torch.einsum("hqk,hkc,dhc->qd", trace[f"{path}.weights"], trace.values(path), parts)
-    torch.testing.assert_close(summed + attention.output.bias, trace[f"{path}.output"], atol=1e-5, rtol=1e-5)
+def by_hand(layers: list[np.ndarray]) -> np.ndarray:
+    """Abnar and Zuidema (2020), section 4: mix with the identity, rows to 1, multiply, the last layer leftmost."""
+    joined = np.eye(len(layers[0]))
+    for weights in layers:
+        mixed = 0.5 * weights + 0.5 * np.eye(len(weights))
+        joined = (mixed / mixed.sum(axis=1, keepdims=True)) @ joined
+    return joined
 
 
-def test_a_model_of_one_stack_has_maps_too(head_by_head):
-    model = one_stack("decoder-only", position="alibi")
-    with torch.inference_mode(), record(model) as trace:
-        model(torch.tensor([[5, 6, 7, 3]]))
-    torch.testing.assert_close(Maps(trace, "decoder").weights(0, slice(1, 2))[0], trace.attention("decoder")[0, 1])
+@pytest.mark.parametrize("kind", ["encoder", "decoder"])
+def test_rollout_is_the_product_in_float64(kind):
+    trace = traced(network())
+    weights = trace.attention(kind).double().numpy()
+    mixed = rollout(Maps(trace, kind), HEADS)
+    assert np.allclose(mixed, by_hand([weights[0, 1], (weights[1, 0] + weights[1, 1]) / 2]), atol=1e-6)
+    assert not np.allclose(mixed, by_hand([weights[0].mean(axis=0), weights[1].mean(axis=0)]), atol=1e-3)
+
+
+def test_rollout_of_two_tokens_computed_on_paper():
+    """W₁ = [[1, 0], [½, ½]], W₂ = [[1, 0], [1, 0]]: Ã₂ Ã₁ = [[1, 0], [½, ½]] · [[1, 0], [¼, ¾]] = [[1, 0], [⅝, ⅜]]."""
+
+    class Two(Maps):
+        def __init__(self):
+            self.kind, self.queries, self.paths, self.trace = "decoder", 2, ["a"], {"a.query": torch.zeros(1)}
+
+        def of(self, layer, heads):
+            return torch.tensor([[[1.0, 0.0], [0.5, 0.5]], [[1.0, 0.0], [1.0, 0.0]]])[layer][None]
+
+    assert rollout(Two(), [(0, 0), (1, 0)]).tolist() == [[1, 0], [0.625, 0.375]]
+    assert rollout(Two(), [(1, 0)]).tolist() == [[1, 0], [0.5, 0.5]]
+    assert rollout(Two(), [(0, 0), (1, 0)], residual=False).tolist() == [[1, 0], [1, 0]]
+
+
+@pytest.mark.parametrize("quantity", list(Quantity))
+def test_average_and_maximum_are_those_of_the_chosen_heads(quantity):
+    maps = Maps(traced(network()), "cross", quantity)
+    chosen = np.stack([maps.of(layer, slice(head, head + 1))[0].double().numpy() for layer, head in HEADS])
+    assert np.allclose(average(maps, HEADS), chosen.mean(axis=0), atol=1e-6)
+    assert np.allclose(maximum(maps, HEADS), chosen.max(axis=0), atol=1e-6)
+
+
+def test_cross_attention_has_no_rollout_and_no_heads_no_maximum():
+    maps = Maps(traced(network()), "cross")
+    with pytest.raises(ValueError, match="two texts"):
+        rollout(maps, HEADS)
+    with pytest.raises(ValueError, match="at least one"):
+        maximum(maps, [])

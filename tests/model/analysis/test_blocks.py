@@ -7,21 +7,18 @@ import torch
 from torch.utils.flop_counter import FlopCounterMode
 
 from model.analysis.blocks import blocks, rows
-from model.capture.trace import Trace, record
-from model.network.costs import costs
 from model.network.kernels import plain_kernels
-from model.network.layers import EncoderLayer, FeedForward, Residual
+from model.network.layers import FeedForward, Residual
 from model.network.norms import Norm
 from model.network.transformer import Network, build
-from tests.model.examples import config, network, one_stack
+from tests.model.examples import SOURCE, TARGET, config, network, one_stack, traced
 
-BOTH = torch.tensor([[1, 4, 5, 6, 2]]), torch.tensor([[1, 7, 8]])
 MODELS = {
     "pre": lambda: network(norm_placement="pre", tied_embeddings="output"),
     "post": lambda: network(norm_placement="post", n_decoder_layers=1, n_key_value_heads=1),
     "sandwich": lambda: network(norm_placement="sandwich", embedding_norm=True, activation="swiglu", position="alibi"),
     "bare": lambda: network(norm="none", residual=False, bias=False, heads="full", position="learned"),
-    "inputs": lambda: build(config(target_vocabulary=11, tied_embeddings="all")).eval(),
+    "inputs": lambda: build(config(source_vocabulary=13, tied_embeddings="all")).eval(),
     "decoder": lambda: one_stack("decoder-only", norm_placement="pre", norm="rms", qk_norm=True),
     "relative": lambda: network(norm_placement="pre", position="relative", scale_output=True, head_width=6),
     "masked": lambda: one_stack("encoder-only", output_head="transform", output_bias=True, tied_embeddings="output"),
@@ -36,32 +33,21 @@ def model(request) -> Network:
 
 
 def inputs(model: Network) -> tuple[torch.Tensor, ...]:
-    return BOTH if model.kind == "encoder-decoder" else BOTH[:1]
+    return (SOURCE, TARGET) if model.kind == "encoder-decoder" else (SOURCE,)
 
 
-def traced(model: Network) -> Trace:
-    with torch.inference_mode(), record(model) as trace:
-        model(*inputs(model))
-    return trace
-
-
-def test_all_blocks_together_have_the_models_parameters_and_operations(model):
-    found = blocks(traced(model))
-    lengths = [tensor.shape[1] for tensor in inputs(model)]
-    sizes = {"encoder-decoder": lengths, "encoder-only": [*lengths, 0], "decoder-only": [0, *lengths]}[model.kind]
-    assert sum(block.parameters for block in found) == model.parameter_count()
-    assert sum(block.flops for block in found) == costs(model.config, 1, *sizes).forward_flops
-    assert len({block.path for block in found}) == len(found)
-
-
-def test_each_block_has_the_operations_that_torch_counts_in_its_module(model):
+def test_blocks_have_the_models_parameters_and_the_operations_that_torch_counts(model):
     with plain_kernels(), FlopCounterMode(display=False) as counter:
         model(*inputs(model))
     counted = {
         path.partition(".")[2]: sum(operations.values()) for path, operations in counter.get_flop_counts().items()
     }
-    for block in blocks(traced(model)):
+    found = blocks(traced(model))
+    for block in found:
         assert block.flops == counted.get(block.path, 0), block.path
+    assert sum(block.flops for block in found) == counter.get_total_flops()
+    assert sum(block.parameters for block in found) == model.parameter_count()
+    assert len({block.path for block in found}) == len(found)
 
 
 def test_blocks_stand_in_the_order_in_which_their_modules_finish(model):
@@ -110,22 +96,20 @@ def test_a_tied_matrix_counts_where_it_is_first_used():
     assert (found["decoder.embedding"].parameters, found["decoder.embedding"].tied) == (matrix, 0)
 
 
-@pytest.mark.parametrize(
-    ("name", "expected"),
-    [
-        ("pre", ["norm", "self-attention", "residual"]),
-        ("post", ["self-attention", "residual", "norm"]),
-        ("sandwich", ["norm", "self-attention", "norm", "residual"]),
-        ("bare", ["self-attention", "residual"]),
-    ],
-)
-def test_a_row_is_a_sublayer_with_its_norms_where_they_compute(name, expected):
-    model = MODELS[name]()
-    found = blocks(traced(model))
+ROWS = {
+    "pre": ["norm", "self-attention", "residual"],
+    "post": ["self-attention", "residual", "norm"],
+    "sandwich": ["norm", "self-attention", "norm", "residual"],
+    "bare": ["self-attention", "residual"],
+}
+
+
+@pytest.mark.parametrize("name", ROWS)
+def test_a_row_is_a_sublayer_with_its_norms_where_they_compute(name):
+    found = blocks(traced(MODELS[name]()))
     together = rows(found)
     assert sorted(number for row in together for number in row) == list(range(len(found)))
-    assert [found[number].kind for number in together[1]] == expected
-    assert isinstance(model.encoder.layers[0], EncoderLayer)
+    assert [found[number].kind for number in together[1]] == ROWS[name]
     assert found[together[0][0]].kind == "embedding"
     last = [found[number].kind for number in together[-1]]
     assert last == (["norm", "output"] if name in ("pre", "sandwich") else ["output"])

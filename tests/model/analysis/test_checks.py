@@ -7,43 +7,51 @@ import torch
 from torch import nn
 
 from model.analysis.checks import TOLERANCES, Check, checks
-from model.capture.interventions import Causal, Cells, PaddingSeen, intervening
-from model.capture.trace import Trace, record
+from model.capture.interventions import Causal, Cells, PaddingSeen
+from model.capture.trace import Trace
+from tests.model import examples
 from tests.model.examples import network
 
 SOURCE = torch.tensor([[5, 6, 7, 3, 9], [9, 3, 0, 0, 0]])  # 0 is padding
 TARGET = torch.tensor([[1, 4, 12, 8], [1, 2, 0, 0]])
+PADDED, UNPADDED = (SOURCE, TARGET, SOURCE != 0, TARGET != 0), (SOURCE[:1], TARGET[:1])
 NAMES = ["rows", "future", "padding", "fused", "norm"]
 ATTENTIONS = ["encoder.layers.1.self_attention", "decoder.layers.0.self_attention", "decoder.layers.1.cross_attention"]
 
 
-def traced(model, *changes, maps=False, padded=True) -> Trace:
-    with torch.inference_mode(), intervening(model, changes), record(model, maps=maps) as trace:
-        if padded:
-            model(SOURCE, TARGET, SOURCE != 0, TARGET != 0)
-        else:
-            model(SOURCE[:1], TARGET[:1])
-    return trace
+def traced(model, *changes, maps=False, ids=PADDED) -> Trace:
+    return examples.traced(model, *changes, maps=maps, ids=ids)
 
 
 def failed(trace: Trace) -> list[str]:
     return [check.name for check in checks(trace) if not check.passed]
 
 
+def error_of(trace: Trace, name: str) -> float:
+    return next(check.error for check in checks(trace) if check.name == name)
+
+
 class Broken(nn.Module):
-    """A softmax that was tampered with: `change` gets its output and the mask."""
+    """A softmax that was tampered with: `change` gets its output, which it may write into."""
 
     def __init__(self, weights: nn.Module, change) -> None:
         super().__init__()
         self.inner, self.change = weights, change
 
     def forward(self, masked, visible):
-        return self.change(self.inner(masked, visible).clone(), visible)
+        weights = self.inner(masked, visible).clone()
+        self.change(weights)
+        return weights
 
 
 def break_weights(trace: Trace, path: str, change) -> None:
     attention = trace.network.get_submodule(path)
     attention.weights = Broken(attention.weights, change)
+
+
+def break_tensor(trace: Trace, name: str, place: tuple[int, ...], by: float) -> None:
+    trace._tensors[name] = trace._tensors[name].clone()
+    trace._tensors[name][place] += by
 
 
 def largest(trace: Trace, *endings: str) -> float:
@@ -55,12 +63,11 @@ def largest(trace: Trace, *endings: str) -> float:
 @pytest.mark.parametrize("placement", ["post", "pre"])
 def test_they_pass_on_a_real_trace(placement, dtype, maps):
     batch = traced(network(norm_placement=placement).to(dtype), maps=maps)
-    for trace in (batch, batch.example(1), traced(network().to(dtype), maps=maps, padded=False)):
+    for trace in (batch, batch.example(1), traced(network().to(dtype), maps=maps, ids=UNPADDED)):
         made = checks(trace)
         assert [check.name for check in made] == NAMES
         assert not failed(trace), made
-        errors = {check.name: check.error for check in made}
-        assert errors["future"] == errors["padding"] == 0
+        assert error_of(trace, "future") == error_of(trace, "padding") == 0
         sizes = [largest(trace, ".heads"), largest(trace, "norm.output")]
         expected = [TOLERANCES[dtype], 0, 0, *(TOLERANCES[dtype] * max(1, size) for size in sizes)]
         assert [check.tolerance for check in made] == pytest.approx(expected)
@@ -90,69 +97,70 @@ def test_what_an_intervention_shows_fails_and_says_where_and_by_how_much(change,
 
 
 def test_a_cell_that_was_hidden_from_outside_is_compared_too():
-    made = {check.name: check for check in checks(traced(network(), Cells("cross", False, 2, 1), padded=False))}
+    made = {check.name: check for check in checks(traced(network(), Cells("cross", False, 2, 1), ids=UNPADDED))}
     assert made["padding"].cells == 2 * 2
     assert all(check.passed for check in made.values())
 
 
 def test_every_layer_head_and_kind_is_compared():
     trace = traced(network()).example(1)  # two real source tokens of five, two real target tokens of four
-    cells = {check.name: check.cells for check in checks(trace)}
     layers, heads, n, m = 2, 2, 5, 4
-    assert cells["rows"] == layers * heads * (n + m + m)
-    assert cells["future"] == layers * heads * (m * (m - 1) // 2)
     hidden_in_decoder = 2 + 1  # padding at positions 2 and 3, from the queries that do not come before it
-    assert cells["padding"] == layers * heads * (n * 3 + hidden_in_decoder + m * 3)
-    assert cells["fused"] == layers * (n + m + m) * 16
-    assert cells["norm"] == (4 * n + 6 * m) * 16
+    cells = {
+        "rows": layers * heads * (n + m + m),
+        "future": layers * heads * (m * (m - 1) // 2),
+        "padding": layers * heads * (n * 3 + hidden_in_decoder + m * 3),
+        "fused": layers * (n + m + m) * 16,
+        "norm": (4 * n + 6 * m) * 16,
+    }
+    assert {check.name: check.cells for check in checks(trace)} == cells
+    unpadded = {check.name: check.cells for check in checks(traced(network(), ids=UNPADDED))}
+    assert unpadded == cells | {"padding": 0}
 
 
-def test_without_padding_there_is_nothing_to_compare_with_it():
-    cells = {check.name: check.cells for check in checks(traced(network(), padded=False))}
-    assert cells["padding"] == 0
-    assert cells["future"] > 0
+def lose(weights):
+    weights *= 1.001
 
 
-@pytest.mark.parametrize("path", ATTENTIONS)
-def test_rows_that_do_not_add_up_to_1_fail(path):
+def look_ahead(weights):
+    """Rows still add up."""
+    weights[0, 1, 2] += 1e-7
+    weights[0, 1, 0] -= 1e-7
+
+
+def look_at_padding(weights):
+    weights[1, 3, 2 if weights.shape[-1] == 4 else 4] += 1e-7  # hidden, and not in the future
+
+
+def spoil(weights):
+    """Whatever comes after it."""
+    weights[0, 0, 0] = math.nan
+
+
+@pytest.mark.parametrize(
+    ("path", "change", "names", "by"),
+    [
+        *((path, lose, ["rows", "fused"], 0.001) for path in ATTENTIONS),
+        (ATTENTIONS[1], look_ahead, ["future"], 1e-7),
+        *((path, look_at_padding, ["padding"], 1e-7) for path in ATTENTIONS),
+        *((path, spoil, ["rows", "fused"], math.nan) for path in ATTENTIONS),
+    ],
+)
+def test_weights_that_are_wrong_fail(path, change, names, by):
     trace = traced(network())
-    break_weights(trace, path, lambda weights, visible: weights * 1.001)
-    assert failed(trace) == ["rows", "fused"]
-    error = checks(trace)[0].error
-    assert error == pytest.approx(0.001, rel=0.01)
-
-
-def test_a_tiny_weight_on_the_future_fails_though_rows_still_add_up():
-    def move(weights, visible):
-        weights[0, 1, 2] += 1e-7
-        weights[0, 1, 0] -= 1e-7
-        return weights
-
-    trace = traced(network())
-    break_weights(trace, "decoder.layers.0.self_attention", move)
-    assert failed(trace) == ["future"]
-    assert checks(trace)[1].error == pytest.approx(1e-7, rel=0.01)
-
-
-@pytest.mark.parametrize("path", ATTENTIONS)
-def test_a_tiny_weight_on_padding_fails(path):
-    def move(weights, visible):
-        weights[1, 3, 2 if "decoder.layers.0" in path else 4] += 1e-7  # hidden, and not in the future
-        return weights
-
-    trace = traced(network()).example(1)
-    break_weights(trace, path, move)
-    assert failed(trace) == ["padding"]
+    trace = trace.example(1) if change is look_at_padding else trace
+    break_weights(trace, path, change)
+    assert set(names) <= set(failed(trace))
+    assert change is spoil or failed(trace) == names
+    assert error_of(trace, names[0]) == pytest.approx(by, rel=0.01, nan_ok=True)
 
 
 @pytest.mark.parametrize("maps", [False, True])
 def test_heads_that_are_not_weights_times_values_fail(maps):
     trace = traced(network(), maps=maps)
-    name = "decoder.layers.1.cross_attention.heads"
-    trace._tensors[name] = trace._tensors[name].clone()
-    trace._tensors[name][0, 1, 3, 5] += 0.001
+    break_tensor(trace, "decoder.layers.1.cross_attention.heads", (0, 1, 3, 5), 0.001)
     assert failed(trace) == ["fused"]
-    assert checks(trace)[3].error == pytest.approx(0.001, rel=0.02)
+    assert error_of(trace, "fused") == pytest.approx(0.001, rel=0.02)
 
 
 def test_a_scale_that_the_kernel_did_not_use_fails():
@@ -165,25 +173,12 @@ def test_a_scale_that_the_kernel_did_not_use_fails():
 def test_a_norm_that_is_not_the_formula_fails(placement):
     path = "decoder.layers.1.feed_forward_block.norm"
     trace = traced(network(norm_placement=placement))
-    output = trace._tensors[f"{path}.output"] = trace._tensors[f"{path}.output"].clone()
-    output[0, 2, 7] += 0.01
+    break_tensor(trace, f"{path}.output", (0, 2, 7), 0.01)
     assert failed(trace) == ["norm"]
-    assert checks(trace)[4].error == pytest.approx(0.01, rel=0.02)
+    assert error_of(trace, "norm") == pytest.approx(0.01, rel=0.02)
     trace = traced(network(norm_placement=placement))
     trace.network.get_submodule(path).eps = 0.1
     assert failed(trace) == ["norm"]
-
-
-@pytest.mark.parametrize("path", ATTENTIONS)
-def test_one_number_that_is_none_fails_whatever_comes_after_it(path):
-    def spoil(weights, visible):
-        weights[0, 0, 0] = math.nan
-        return weights
-
-    trace = traced(network())
-    break_weights(trace, path, spoil)
-    assert {"rows", "fused"} <= set(failed(trace))
-    assert math.isnan(checks(trace)[0].error)
 
 
 def test_a_network_that_computes_nan_fails_every_check_it_reaches():

@@ -2,53 +2,60 @@
 
 from __future__ import annotations
 
+import pytest
 import torch
+import torch.nn.functional as F
 from torch.testing import assert_close
 
-from model.analysis.comparison import Comparison, align
+from model.analysis.comparison import Comparison, align, output_changes, prediction_changes, weight_changes
+from model.capture.interventions import Causal, Cells
 from model.checkpoints.load import open_checkpoint
 from model.checkpoints.native import save_checkpoint
-from tests.model.examples import one_stack
+from tests.model.examples import network, one_stack, traced
 from tests.viz.small import parts, small_model
 
-
-def test_the_same_text_is_aligned_with_itself():
-    alignment = align(["a", "b", "a"], ["a", "b", "a"])
-    assert alignment.places == [0, 1, 2]
-    assert (alignment.inserted, alignment.deleted) == ([], [])
+TEXT, SHORTER = "The dog sees the cat.", "The dog the cat."
 
 
-def test_insertions_and_deletions_are_found():
-    alignment = align("the big cat".split(), "the cat sleeps".split())
-    assert alignment.places == [0, -1, 1]
-    assert alignment.inserted == [1]
-    assert alignment.deleted == [2]
-    assert align([], ["a"]).deleted == [0]
-    assert align(["a"], []).inserted == [0]
+@pytest.fixture
+def model(tmp_path):
+    return small_model(tmp_path / "small")
 
 
-def test_a_trace_does_not_differ_from_itself(tmp_path):
-    trace = small_model(tmp_path).trace("The cat sees.", "我")
+@pytest.mark.parametrize(
+    ("tokens", "others", "places", "deleted"),
+    [
+        ("a b a", "a b a", [0, 1, 2], []),
+        ("the big cat", "the cat sleeps", [0, -1, 1], [2]),
+        ("", "a", [], [0]),
+        ("a", "", [-1], []),
+    ],
+)
+def test_tokens_are_aligned(tokens, others, places, deleted):
+    alignment = align(tokens.split(), others.split())
+    assert (alignment.places, alignment.deleted) == (places, deleted)
+    assert alignment.inserted == [place for place, other in enumerate(places) if other < 0]
+
+
+def test_a_trace_does_not_differ_from_itself(model):
+    trace = model.trace("The cat sees.", "我")
     comparison = Comparison(trace, trace)
     for name in trace.names():
-        difference = comparison.difference(name)
-        assert difference is not None, name
-        assert float(difference.nan_to_num().abs().max()) == 0, name
+        assert float(comparison.difference(name).nan_to_num().abs().max()) == 0, name
     assert not comparison.changes["change"].any()
     assert set(comparison.changes["kind"]) == {"head", "layer", "position", "prediction"}
 
 
-def test_the_heads_of_a_kind_are_compared_without_those_of_others(tmp_path, monkeypatch):
-    trace = small_model(tmp_path).trace("The cat sees.", "我")
+def test_the_heads_of_a_kind_are_compared_without_those_of_others(model, monkeypatch):
+    trace = model.trace("The cat sees.", "我")
     comparison, asked, own = Comparison(trace, trace), [], Comparison.counterpart
     monkeypatch.setattr(Comparison, "counterpart", lambda self, name: asked.append(name) or own(self, name))
     assert comparison.head_changes("encoder").shape == (2, 2)
     assert asked == [f"encoder.layers.{layer}.self_attention.weights" for layer in (0, 1)]
 
 
-def test_counterparts_stand_at_this_traces_tokens(tmp_path):
-    model = small_model(tmp_path)
-    now, before = model.trace("The dog sees the cat.", "我"), model.trace("The dog the cat.", "我")
+def test_counterparts_stand_at_this_traces_tokens(model):
+    now, before = model.trace(TEXT, "我"), model.trace(SHORTER, "我")
     comparison = Comparison(now, before)
     places = align(now.source_tokens, before.source_tokens).places
     assert -1 in places
@@ -63,12 +70,11 @@ def test_counterparts_stand_at_this_traces_tokens(tmp_path):
                 assert_close(cell, pinned[:, query_before, key_before])
     residual = comparison.difference("encoder.layers.1.feed_forward_block.residual")
     assert [bool(row.isnan().all()) for row in residual] == [place < 0 for place in places]
-    assert_close(comparison.attention("cross").shape, now.attention("cross").shape)
+    assert comparison.attention("cross").shape == now.attention("cross").shape
 
 
-def test_the_change_of_a_head_is_the_total_variation_of_its_rows(tmp_path):
-    model = small_model(tmp_path)
-    now, before = model.trace("The dog sees the cat.", "我"), model.trace("The dog the cat.", "我")
+def test_the_change_of_a_head_is_the_total_variation_of_its_rows(model):
+    now, before = model.trace(TEXT, "我"), model.trace(SHORTER, "我")
     table = Comparison(now, before).changes
     places = align(now.source_tokens, before.source_tokens)
     path = "encoder.layers.1.self_attention"
@@ -88,30 +94,29 @@ def test_the_change_of_a_head_is_the_total_variation_of_its_rows(tmp_path):
     assert 0 < max(table[table["kind"] == "head"]["change"]) <= 1
 
 
-def test_the_change_of_a_prediction_is_torchs_divergence(tmp_path):
-    model = small_model(tmp_path)
+def test_the_change_of_a_prediction_is_torchs_divergence(model):
     now, before = model.trace("The dog sees.", "我"), model.trace("The cat sees.", "我")
     table = Comparison(now, before).changes
-    rows = table[table["kind"] == "prediction"].sort_values("position")
+    ranked = table[table["kind"] == "prediction"]
     log_now, log_before = (each["output.logits"].double().log_softmax(-1) for each in (now, before))
-    expected = torch.nn.functional.kl_div(log_now, log_before, log_target=True, reduction="none").sum(-1)
-    assert_close(torch.tensor(rows["change"].tolist()).double(), expected, atol=1e-5, rtol=1e-3)
-    ranked = table[table["kind"] == "prediction"]["change"]
-    assert ranked.is_monotonic_decreasing
+    expected = F.kl_div(log_now, log_before, log_target=True, reduction="none").sum(-1)
+    changes = torch.tensor(ranked.sort_values("position")["change"].tolist()).double()
+    assert_close(changes, expected, atol=1e-5, rtol=1e-3)
+    assert ranked["change"].is_monotonic_decreasing
 
 
-def test_what_the_pinned_model_has_not_is_none(tmp_path):
-    deep, other = small_model(tmp_path / "a"), small_model(tmp_path / "b", n_encoder_layers=1)
-    comparison = Comparison(deep.trace("The cat.", "我"), other.trace("The cat.", "我"))
+def test_what_the_pinned_model_has_not_is_none(model, tmp_path):
+    other = small_model(tmp_path / "other", n_encoder_layers=1)
+    comparison = Comparison(model.trace("The cat.", "我"), other.trace("The cat.", "我"))
     assert comparison.counterpart("encoder.layers.1.self_attention.weights") is None
     assert comparison.attention("encoder") is None
     assert comparison.attention("cross") is not None
     assert not comparison.changes.empty
 
 
-def test_a_decoder_of_another_kind_of_model_is_compared_by_the_tokens_it_reads(tmp_path):
+def test_a_decoder_of_another_kind_of_model_is_compared_by_the_tokens_it_reads(model, tmp_path):
     """The decoder of one stack reads the source, that of two the target: its rows are found by their own tokens."""
-    translating = small_model(tmp_path / "two").trace("the cat sees the dog the cat sees the dog", "")
+    translating = model.trace("the cat sees the dog the cat sees the dog", "")
     network, tokenizer = one_stack("decoder-only", vocabulary=len(parts()[0]), norm_placement="pre"), parts()[0]
     save_checkpoint(tmp_path / "one", network, (tokenizer, tokenizer))
     writing = open_checkpoint(tmp_path / "one").trace("the cat sees the dog the cat sees the dog")
@@ -121,9 +126,32 @@ def test_a_decoder_of_another_kind_of_model_is_compared_by_the_tokens_it_reads(t
         comparison = Comparison(now, before)
         places = align(now.tokens_of("decoder."), before.tokens_of("decoder.")).places
         counterpart = comparison.counterpart("decoder.layers.0.self_attention.heads")
-        assert counterpart is not None
         pinned = before["decoder.layers.0.self_attention.heads"]
         for place, other in enumerate(places):
             row = counterpart[:, place]
             assert row.isnan().all() if other < 0 else torch.equal(row, pinned[:, other])
         assert len(comparison.changes) > 0
+
+
+def test_effects_of_a_change_are_those_of_the_definitions():
+    model = network()
+    before, now = traced(model), traced(model, Causal("decoder", False))
+    assert (weight_changes(now, before, "encoder") == 0).all()
+    weights = [trace.attention("decoder") for trace in (now, before)]
+    assert_close(weight_changes(now, before, "decoder"), (weights[0] - weights[1]).abs().sum(-1).mean(-1) / 2)
+    outputs = [trace["decoder.layers.1.cross_attention.output"] for trace in (now, before)]
+    assert_close(output_changes(now, before, "cross")[1], torch.linalg.vector_norm(outputs[0] - outputs[1], dim=-1))
+    logits = [trace["output.logits"].log_softmax(dim=-1) for trace in (now, before)]
+    expected = F.kl_div(logits[0], logits[1], reduction="none", log_target=True).sum(dim=-1)
+    assert_close(prediction_changes(now, before), expected, rtol=1e-4, atol=1e-6)
+    assert (prediction_changes(now, now) == 0).all()
+    for kind in ("encoder", "decoder", "cross"):
+        assert (weight_changes(now, now, kind) == 0).all()
+        assert (output_changes(now, now, kind) == 0).all()
+
+
+def test_a_query_that_lost_all_it_saw_counts_a_half():
+    model = network()
+    changes = weight_changes(traced(model, Cells("cross", False, 1, layer=0)), traced(model), "cross")
+    assert_close(changes[0], torch.full((2,), 0.5 / 3))
+    assert (changes[1] > 0).all()  # what came from there is another query in the next layer

@@ -19,8 +19,8 @@ from model.analysis.feed_forward import (
     threshold,
     writes,
 )
-from model.capture.trace import Trace, record
-from tests.model.examples import config, network, one_stack
+from tests.model import examples
+from tests.model.examples import TARGET, config, network, one_stack
 from tests.viz.small import small_model
 
 PLACED = [
@@ -34,9 +34,8 @@ PLACED = [
 ]
 
 
-def traced(source=(5, 6, 7, 3, 9), **options) -> Trace:
-    with torch.inference_mode(), record(network(**options)) as trace:
-        trace.network(torch.tensor([source]), torch.tensor([[1, 4, 12]]))
+def traced(model, source=(5, 6, 7, 3, 9)):
+    trace = examples.traced(model, ids=(torch.tensor([source]), TARGET))
     trace.source_tokens, trace.target_tokens = [str(token) for token in source], ["1", "4", "12"]
     return trace
 
@@ -44,7 +43,7 @@ def traced(source=(5, 6, 7, 3, 9), **options) -> Trace:
 @pytest.mark.parametrize("options", PLACED)
 @pytest.mark.parametrize("stack", ["encoder", "decoder"])
 def test_positions_are_apart_in_the_network_and_not_in_attention(options, stack):
-    trace = traced(**options)
+    trace = traced(network(**options))
     length = 5 if stack == "encoder" else 3
     found = positions_apart(trace, stack, 1, [*range(1, length), 0])
     assert found.recorded < 1e-5  # the input found is the one that was computed with
@@ -53,11 +52,12 @@ def test_positions_are_apart_in_the_network_and_not_in_attention(options, stack)
     assert found.attention_alone > 1e-3
     layer = trace.network.get_submodule(f"{stack}.layers.1.feed_forward")
     x, hidden = input_of(trace, stack, 1), trace[f"{stack}.layers.1.feed_forward.hidden"]
-    assert_close(F.linear(x, layer.hidden.weight, layer.hidden.bias), hidden)
+    with torch.inference_mode():
+        assert_close(layer.hidden(x), hidden)
 
 
 def test_a_network_that_mixes_positions_is_found_out():
-    trace = traced()
+    trace = traced(network())
 
     class Mixing(torch.nn.Module):
         def forward(self, x):
@@ -82,20 +82,15 @@ def test_shares_strengths_and_order_are_counted():
 
 
 def test_units_seen_are_those_of_all_texts_and_repeats_do_not_count():
-    transformer = network()
-    seen, traces = Seen(), []
-    for source in ((5, 6, 7), (8, 9), (5, 6, 7)):
-        with torch.inference_mode(), record(transformer) as trace:
-            transformer(torch.tensor([source]), torch.tensor([[1, 4]]))
-        trace.source_tokens, trace.target_tokens = [str(token) for token in source], ["1", "4"]
+    transformer, seen, path = network(), Seen(), "encoder.layers.1.feed_forward"
+    traces = [traced(transformer, source) for source in ((5, 6, 7), (8, 9), (5, 6, 7))]
+    for trace in traces:
         seen.add(trace, transformer.config)
-        traces.append(trace)
-    path = "encoder.layers.1.feed_forward"
     both = torch.cat([trace[f"{path}.activation"] for trace in traces[:2]])
     assert torch.equal(seen.on(transformer, path), (both > 0).any(dim=0))
     assert seen.positions(transformer, path) == 5
-    assert seen.positions(transformer, "decoder.layers.0.feed_forward") == 4
-    other = traced()
+    assert seen.positions(transformer, "decoder.layers.0.feed_forward") == 6
+    other = traced(network())
     seen.add(other, other.network.config)
     assert seen.positions(other.network, path) == 5  # another model's units are its own
     assert seen.positions(transformer, path) == 5

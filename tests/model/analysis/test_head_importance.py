@@ -13,7 +13,7 @@ from model.analysis.head_importance import Removals
 from model.analysis.head_metrics import likeness, map_distance
 from model.analysis.predictions import UNKNOWN, actual_tokens
 from model.capture.interventions import Causal, RemovedHead, intervening
-from model.inference.models import LanguageModel, MaskedLanguageModel, Translator
+from model.inference.models import MODEL_CLASSES, Translator
 from model.inference.text_model import TextModel
 from model.text.tokenizer import Tokens
 from tests.model.capture.test_head_removal import without_columns
@@ -28,9 +28,8 @@ def model_of(kind: str, **options) -> TextModel:
     if kind == "encoder-decoder":
         sizes = {"source_vocabulary": len(SOURCE), "target_vocabulary": len(TARGET)}
         return Translator("one", network(**sizes, **options).double(), (SOURCE, TARGET), {})
-    sizes = {"vocabulary": len(TARGET)} if kind == "encoder-only" else {"target_vocabulary": len(TARGET)}
-    made = one_stack(kind, **{**sizes, **options}).double()
-    return (LanguageModel if kind == "decoder-only" else MaskedLanguageModel)("one", made, (TARGET, TARGET), {})
+    transformer = one_stack(kind, vocabulary=len(TARGET), **options).double()
+    return MODEL_CLASSES[kind]("one", transformer, (TARGET, TARGET), {})
 
 
 def texts(model: TextModel) -> tuple[Tokens, Tokens | None, list[int]]:
@@ -47,6 +46,11 @@ def logs_of(network, source: Tokens, target: Tokens | None) -> np.ndarray:
     with torch.inference_mode():
         logits = network(*(torch.tensor([text.ids]) for text in (source, target) if text))[0].numpy()
     return logits - np.log(np.exp(logits).sum(axis=-1, keepdims=True))
+
+
+def lost(cut, plain, source: Tokens, target: Tokens | None, actual: list[int]) -> float:
+    """By how much the mean loss of `cut` is above that of `plain`."""
+    return mean_loss(logs_of(cut, source, target), actual) - mean_loss(logs_of(plain, source, target), actual)
 
 
 def mean_loss(logs: np.ndarray, actual: list[int]) -> float:
@@ -91,24 +95,17 @@ def test_a_bare_encoder_loses_a_share_of_its_states():
 
 def test_several_heads_are_removed_together_and_beside_other_changes():
     model = model_of("encoder-decoder")
-    source, target, actual = texts(model)
-    both = without_columns(without_columns(model.network, RemovedHead("encoder", 0, 1)), RemovedHead("cross", 1, 0))
-    expected = mean_loss(logs_of(both, source, target), actual) - mean_loss(
-        logs_of(model.network, source, target), actual
-    )
-    found = Removals(model, source, target, actual).without(("encoder", 0, 1), ("cross", 1, 0))
-    assert found.loss == pytest.approx(expected, abs=1e-5)
-    changes = [Causal("decoder", False), RemovedHead("decoder", 0, 0)]
-    with intervening(model.network, changes):
-        plain = logs_of(model.network, source, target)
-        without = logs_of(without_columns(model.network, RemovedHead("cross", 1, 0)), source, target)
+    text = source, target, actual = texts(model)
     cut = without_columns(model.network, RemovedHead("cross", 1, 0))
-    with intervening(cut, changes):
-        without = logs_of(cut, source, target)
-    removals = Removals(model, source, target, actual, changes)
-    assert removals.loss == pytest.approx(mean_loss(plain, actual), abs=1e-5)
-    found = removals.without(("cross", 1, 0)).loss
-    assert found == pytest.approx(mean_loss(without, actual) - mean_loss(plain, actual), abs=1e-5)
+    both = without_columns(cut, RemovedHead("encoder", 0, 1))
+    effect = Removals(model, *text).without(("encoder", 0, 1), ("cross", 1, 0))
+    assert effect.loss == pytest.approx(lost(both, model.network, *text), abs=1e-5)
+    changes = [Causal("decoder", False), RemovedHead("decoder", 0, 0)]
+    removals = Removals(model, *text, changes)
+    with intervening(model.network, changes), intervening(cut, changes):
+        assert removals.loss == pytest.approx(mean_loss(logs_of(model.network, source, target), actual), abs=1e-5)
+        expected = lost(cut, model.network, *text)
+    assert removals.without(("cross", 1, 0)).loss == pytest.approx(expected, abs=1e-5)
     again = dict(removals.each(["decoder"]))
     assert again["decoder", 0, 0].loss == pytest.approx(0, abs=1e-6)  # it was removed already
 
@@ -117,12 +114,13 @@ def test_nothing_changes_outside_of_the_generator():
     """It can be left at any head: no change stays behind."""
     model = model_of("decoder-only")
     source, target, actual = texts(model)
-    before = logs_of(model.network, source, target)
+    before, kept = logs_of(model.network, source, target), copy.deepcopy(model.network.state_dict())
     measuring = Removals(model, source, target, actual).each(["decoder"])
     next(measuring)
     assert np.array_equal(logs_of(model.network, source, target), before)
     measuring.close()
     assert not torch.is_inference_mode_enabled()
+    assert all(torch.equal(kept[name], value) for name, value in model.network.state_dict().items())
 
 
 @pytest.mark.parametrize("kind", ["encoder", "decoder", "cross"])
@@ -137,22 +135,17 @@ def test_likeness_is_that_of_numpy(kind):
         width = model.config.d_head
         heads = trace[f"{path}.heads"].numpy()
         given.append([heads[h] @ matrix[:, h * width : (h + 1) * width].T for h in range(2)])
-    for layer in range(2):
-        for head in range(2):
-            one, other = given[layer][head].ravel(), given[1][0].ravel()
-            cosine = one @ other / np.linalg.norm(one) / np.linalg.norm(other)
-            assert float(found.outputs[layer, head]) == pytest.approx(cosine, abs=1e-9)
-            p, q = weights[layer, head], weights[1, 0]
-            middle = (p + q) / 2
-            with np.errstate(divide="ignore", invalid="ignore"):
-                parts = [np.nan_to_num(each * np.log2(each / middle)).sum(axis=-1) for each in (p, q)]
-            expected = np.sqrt(np.clip((parts[0] + parts[1]) / 2, 0, 1)).mean()
-            assert float(found.maps[layer, head]) == pytest.approx(expected, abs=1e-6)
+    for layer, head in np.ndindex(2, 2):
+        one, other = given[layer][head].ravel(), given[1][0].ravel()
+        cosine = one @ other / np.linalg.norm(one) / np.linalg.norm(other)
+        assert float(found.outputs[layer, head]) == pytest.approx(cosine, abs=1e-9)
+        p, q = weights[layer, head], weights[1, 0]
+        with np.errstate(divide="ignore", invalid="ignore"):
+            parts = [np.nan_to_num(each * np.log2(each / ((p + q) / 2))).sum(axis=-1) for each in (p, q)]
+        expected = np.sqrt(np.clip((parts[0] + parts[1]) / 2, 0, 1)).mean()
+        assert float(found.maps[layer, head]) == pytest.approx(expected, abs=1e-6)
     assert found.maps[1, 0] == 0
-    assert found.outputs[1, 0] == pytest.approx(1)
-    others = {(layer, head): float(found.outputs[layer, head]) for layer in range(2) for head in range(2)}
-    del others[1, 0]
-    assert found.nearest(1, 0) == max(others, key=others.__getitem__)
+    assert found.nearest(1, 0) == max([(0, 0), (0, 1), (1, 1)], key=lambda place: found.outputs[place])
 
 
 def test_the_distance_is_0_of_one_map_and_1_of_two_that_share_no_key():
@@ -183,11 +176,3 @@ def test_a_long_text_is_compared_at_queries_spread_over_it():
     weights = trace.attention("decoder")[1, 1, places].double()
     chosen = trace.attention("decoder")[0, 0, places].double()
     assert float(found.maps[1, 1]) == pytest.approx(float(map_distance(weights[None], chosen[None]).mean()), abs=1e-9)
-
-
-def test_the_model_is_what_it_was():
-    model = model_of("encoder-decoder")
-    kept = copy.deepcopy(model.network).state_dict()
-    source, target, actual = texts(model)
-    list(Removals(model, source, target, actual).each(["cross"]))
-    assert all(torch.equal(kept[name], value) for name, value in model.network.state_dict().items())

@@ -1,37 +1,41 @@
-"""Entropy of attention against the formula, number by number."""
+"""What describes a head's attention against the formulas in plain Python; entropy against torch's own function too."""
+
+from __future__ import annotations
 
 import math
 
 import pytest
 import torch
-from hypothesis import given
-from hypothesis import strategies as st
+from torch.testing import assert_close
 
-from model.analysis.head_metrics import METRICS, after_the_same, diagonal, distance, entropy, previous
-from model.capture.trace import record
-from tests.model.examples import network
-
-
-def by_hand(rows: list[list[float]]) -> float:
-    """Mean over the rows with any weight of −Σ w ln w."""
-    filled = [row for row in rows if sum(row) > 0]
-    each = [-math.fsum(w * math.log(w) for w in row if w > 0) for row in filled]
-    return math.fsum(each) / len(each) if each else 0.0
-
-
-@given(
-    st.lists(
-        st.lists(st.floats(0.01, 1.0) | st.just(0.0), min_size=4, max_size=4),
-        min_size=1,
-        max_size=5,
-    )
+from model.analysis.head_metrics import (
+    METRICS,
+    after_the_same,
+    diagonal,
+    distance,
+    entropies,
+    entropy,
+    entropy_terms,
+    previous,
 )
-def test_it_is_the_mean_of_the_rows_entropies(rows):
-    shares = [[w / (sum(row) or 1.0) for w in row] for row in rows]
-    assert float(entropy(torch.tensor(shares))) == pytest.approx(by_hand(shares), abs=1e-6)
+from tests.model.examples import network, traced
 
 
-def test_one_key_is_0_and_n_equal_keys_are_the_logarithm_of_n():
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.bfloat16, torch.float16], ids=str)
+def test_terms_of_the_entropy_are_those_of_torch(dtype):
+    drawn = torch.randn(4, 300).mul(6).softmax(dim=-1)
+    p = torch.cat([drawn, torch.eye(3, 300), torch.full((1, 300), 1e-7)]).to(dtype)
+    kept = p.clone()
+    terms = entropy_terms(p)
+    assert terms.dtype == (torch.float64 if dtype == torch.float64 else torch.float32)
+    assert_close(terms.double(), torch.special.entr(p.double()), rtol=2e-6, atol=1e-10)
+    assert torch.equal(p, kept)
+
+
+def test_nothing_surprises_where_one_is_sure_and_most_where_all_are_equal():
+    p = torch.tensor([[0.0, 1.0, 0.0, 0.0], [0.25] * 4, [0.5, 0.5, 0.0, 0.0], [math.nan, 0.5, 0.5, 0.0]])
+    assert entropies(p)[:3].tolist() == pytest.approx([0.0, math.log(4), math.log(2)])
+    assert entropies(p)[3].isnan()
     assert float(entropy(torch.eye(6))) == 0
     for n in (1, 2, 7, 1000):
         assert float(entropy(torch.full((3, n), 1 / n, dtype=torch.float64))) == pytest.approx(math.log(n))
@@ -43,48 +47,37 @@ def test_empty_rows_do_not_count():
     assert float(entropy(torch.tensor([empty, empty]))) == 0
 
 
-def test_each_layer_and_head_has_its_own():
-    weights = torch.rand(3, 2, 5, 4).softmax(dim=-1)
-    found = entropy(weights)
-    assert found.shape == (3, 2)
-    for layer in range(3):
-        for head in range(2):
-            assert float(found[layer, head]) == pytest.approx(by_hand(weights[layer, head].tolist()), abs=1e-6)
-
-
 def test_on_the_maps_of_a_trace_it_lies_between_0_and_its_largest():
-    with torch.inference_mode(), record(network()) as trace:
-        network_input = torch.tensor([[5, 6, 7, 3, 9]]), torch.tensor([[1, 4, 12]])
-        trace.network(*network_input)
+    trace = traced(network())
     cross = entropy(trace.attention("cross"))
     assert cross.shape == (2, 2)
     assert bool(((cross > 0) & (cross < math.log(5))).all())
-    decoder = trace.attention("decoder")
-    assert decoder[:, :, 0, 0].tolist() == [[1, 1], [1, 1]]  # the first token sees itself alone
-    assert bool((entropy(decoder) < (math.log(2) + math.log(3)) / 3).all())
+    decoder = entropy(trace.attention("decoder"))
+    assert bool((decoder < (math.log(2) + math.log(3)) / 3).all())  # the first token sees itself alone
 
 
 def by_definition(name: str, rows: list[list[float]], marked: list[bool]) -> float:
     """A metric as its docstring says, in plain Python; p(i) is i·(m−1)/(n−1), rounded to even where it is halfway."""
     n, m = len(rows), len(rows[0])
-    found = []
+    values = []
     for i, row in enumerate(rows):
         place = i * (m - 1) / max(1, n - 1)
         if sum(row) == 0 or (name == "previous" and round(place) < 1):
             continue
-        found.append(
+        values.append(
             {
                 "distance": math.fsum(w * abs(place - j) for j, w in enumerate(row)),
                 "previous": row[round(place) - 1],
                 "first": row[0],
                 "special": math.fsum(w for w, here in zip(row, marked, strict=True) if here),
                 "diagonal": row[round(place)],
+                "entropy": -math.fsum(w * math.log(w) for w in row if w > 0),
             }[name]
         )
-    return math.fsum(found) / len(found) if found else math.nan if name == "previous" else 0.0
+    return math.fsum(values) / len(values) if values else math.nan if name == "previous" else 0.0
 
 
-@pytest.mark.parametrize("name", ["distance", "previous", "first", "special", "diagonal"])
+@pytest.mark.parametrize("name", ["entropy", "distance", "previous", "first", "special", "diagonal"])
 @pytest.mark.parametrize(("queries", "keys"), [(5, 5), (3, 7), (6, 2), (1, 4)])
 def test_each_number_is_what_its_docstring_says(name, queries, keys):
     torch.manual_seed(queries)

@@ -1,20 +1,21 @@
 """The logit lens: after the last layer it is the model itself, before that torch's own layers say the same."""
 
+from functools import partial
+
 import pytest
 import torch
 import torch.nn.functional as F
 from torch.testing import assert_close
 
 from model.analysis.logit_lens import TOGETHER, lens_logits, read_layers, stream_names
-from model.capture.trace import Trace, record
-from tests.model.examples import network, one_stack
+from model.capture.trace import record
+from tests.model.examples import SOURCE, TARGET, network, one_stack, traced
 
-SOURCE, TARGET = torch.tensor([[5, 6, 7, 3, 9]]), torch.tensor([[1, 4, 12]])
 OPTIONS = [
     {"norm_placement": "pre"},
     {"norm_placement": "post"},
     {"norm_placement": "sandwich", "norm": "rms", "position": "rotary", "activation": "swiglu"},
-    {"norm_placement": "pre", "norm": "none", "n_decoder_layers": 3},
+    {"norm_placement": "pre", "norm": "none"},
     {"norm_placement": "post", "norm": "none", "residual": False},
     {"norm_placement": "post", "output_head": "transform", "output_bias": True},
     {"norm_placement": "pre", "parallel": True, "scale_output": True, "position": "relative"},
@@ -22,46 +23,27 @@ OPTIONS = [
 ]
 
 
-def traced(model) -> Trace:
-    inputs = (SOURCE, TARGET) if model.kind == "encoder-decoder" else (SOURCE,)
-    with torch.inference_mode(), record(model) as trace:
-        model(*inputs)
-    return trace
-
-
 @pytest.mark.parametrize("options", OPTIONS)
-@pytest.mark.parametrize("kind", ["encoder-decoder", "decoder-only", "encoder-only"])
-def test_after_the_last_layer_the_lens_shows_the_models_own_logits(kind, options):
-    if kind != "encoder-decoder":
-        options = {name: value for name, value in options.items() if name != "n_decoder_layers"}
-    trace = traced(network(**options) if kind == "encoder-decoder" else one_stack(kind, **options))
+@pytest.mark.parametrize("make", [network, partial(one_stack, "decoder-only"), partial(one_stack, "encoder-only")])
+def test_after_the_last_layer_the_lens_shows_the_models_own_logits(make, options):
+    trace = traced(make(**options))
     names = stream_names(trace)
-    layers = options.get("n_decoder_layers", 2)
-    assert len(names) == 1 + layers
+    assert len(names) == 1 + 2
     assert_close(lens_logits(trace.network, trace[names[-1]]), trace["output.logits"], atol=1e-5, rtol=1e-5)
     assert not torch.allclose(lens_logits(trace.network, trace[names[0]]), trace["output.logits"], atol=0.1)
 
 
+@pytest.mark.parametrize(("placement", "end"), [("pre", "residual"), ("post", "norm.output")])
 @torch.inference_mode()
-def test_an_earlier_layer_goes_through_the_final_norm_of_a_pre_norm_stack():
-    model = network(norm_placement="pre")
+def test_an_earlier_layer_goes_through_the_final_norm_of_a_pre_norm_stack_alone(placement, end):
+    model = network(norm_placement=placement)
     trace = traced(model)
-    name = "decoder.layers.0.feed_forward_block.residual"
+    name = f"decoder.layers.0.feed_forward_block.{end}"
     assert stream_names(trace)[1] == name
-    norm = model.decoder.norm
-    expected = (
-        F.layer_norm(trace[name], norm.weight.shape, norm.weight, norm.bias, norm.eps) @ model.output.logits.weight.T
-    )
-    assert_close(lens_logits(model, trace[name]), expected)
-
-
-@torch.inference_mode()
-def test_an_earlier_layer_of_a_post_norm_stack_is_only_projected():
-    model = network(norm_placement="post")
-    trace = traced(model)
-    name = "decoder.layers.0.feed_forward_block.norm.output"
-    assert stream_names(trace)[1] == name
-    assert_close(lens_logits(model, trace[name]), trace[name] @ model.output.logits.weight.T)
+    state, norm = trace[name], model.decoder.norm
+    if placement == "pre":
+        state = F.layer_norm(state, norm.weight.shape, norm.weight, norm.bias, norm.eps)
+    assert_close(lens_logits(model, trace[name]), state @ model.output.logits.weight.T)
 
 
 def test_a_reading_is_counted_by_hand():

@@ -1,44 +1,57 @@
-"""The table of LayerNorm statistics against the formula, position by position."""
+"""LayerNorm statistics against the formula, position by position; a padded batch of one text against torch's norms."""
+
+from __future__ import annotations
 
 import math
 
 import pytest
 import torch
+import torch.nn.functional as F
+from torch.testing import assert_close
 
-from model.analysis.norms import QUANTITIES, expected_gap, form_gap, forms, norm_levels, norm_table, stack_norms
-from model.capture.trace import Trace, record
+from model.analysis.norms import (
+    QUANTITIES,
+    batch_of,
+    batch_statistics,
+    expected_gap,
+    form_gap,
+    forms,
+    norm_levels,
+    norm_table,
+    pieces,
+    stack_norms,
+)
+from tests.model import examples
 from tests.model.examples import network
+from tests.model.network.test_kinds import model as saved_model
+from tests.viz.small import small_model
 
-SOURCE, TARGET = torch.tensor([[5, 6, 7, 3, 9]]), torch.tensor([[1, 4, 12]])
 COLUMNS = ["name", "position", "token", "mean", "std", "input norm", "output norm"]
+SOURCE_TOKENS, TARGET_TOKENS = "I see the cat </s>".split(), ["<s>", "我", "看"]
 
 
-def traced(**options) -> Trace:
-    with torch.inference_mode(), record(network(**options)) as trace:
-        trace.network(SOURCE, TARGET)
-    trace.source_tokens, trace.target_tokens = "I see the cat </s>".split(), ["<s>", "我", "看"]
+def traced(dtype=torch.float32, **options):
+    trace = examples.traced(network(**options).to(dtype))
+    trace.source_tokens, trace.target_tokens = SOURCE_TOKENS, TARGET_TOKENS
     return trace
 
 
-@pytest.mark.parametrize(("placement", "norms"), [("post", (4, 6)), ("pre", (5, 7))])
-def test_it_has_a_row_for_every_norm_and_position(placement, norms):
-    trace = traced(norm_placement=placement)
+@pytest.mark.parametrize(
+    ("placement", "dtype", "norms"),
+    [("post", torch.float32, (4, 6)), ("pre", torch.float32, (5, 7)), ("post", torch.bfloat16, (4, 6))],
+)
+def test_the_table_has_the_formulas_numbers_for_every_norm_and_position(placement, dtype, norms):
+    trace = traced(dtype, norm_placement=placement)
     table = norm_table(trace)
     assert table.columns.tolist() == COLUMNS
-    in_encoder, in_decoder = norms
-    assert len(table) == in_encoder * 5 + in_decoder * 3
+    assert len(table) == norms[0] * 5 + norms[1] * 3
     assert table.index.tolist() == list(range(len(table)))
     assert table["name"].drop_duplicates().tolist() == trace.norm_paths()
     for name, part in table.groupby("name", sort=False):
-        tokens = trace.source_tokens if name.startswith("encoder.") else trace.target_tokens
+        tokens = SOURCE_TOKENS if name.startswith("encoder.") else TARGET_TOKENS
         assert part["token"].tolist() == tokens
         assert part["position"].tolist() == list(range(len(tokens)))
-
-
-@pytest.mark.parametrize("placement", ["post", "pre"])
-def test_every_row_is_the_formula(placement):
-    trace = traced(norm_placement=placement)
-    for row in norm_table(trace).to_dict("records"):
+    for row in table.to_dict("records"):
         x = trace[f"{row['name']}.input"][row["position"]].tolist()
         y = trace[f"{row['name']}.output"][row["position"]].tolist()
         mean = math.fsum(x) / len(x)
@@ -49,29 +62,8 @@ def test_every_row_is_the_formula(placement):
         assert row["output norm"] == pytest.approx(math.hypot(*y), rel=1e-5)
 
 
-def test_a_norm_with_unit_weights_gives_vectors_of_length_root_d():
-    model = network()
-    with torch.no_grad():
-        for path, parameter in model.named_parameters():
-            if ".norm." in path:
-                parameter.fill_(1.0 if path.endswith("weight") else 0.0)
-    with torch.inference_mode(), record(model) as trace:
-        model(SOURCE, TARGET)
-    assert norm_table(trace)["output norm"].tolist() == pytest.approx([4.0] * 38, rel=1e-3)  # d_model is 16
-
-
 def test_without_tokens_the_column_is_empty():
-    with torch.inference_mode(), record(network()) as trace:
-        trace.network(SOURCE, TARGET)
-    assert set(norm_table(trace)["token"]) == {""}
-
-
-def test_half_precision_is_read_in_float32():
-    with torch.inference_mode(), record(network().to(torch.bfloat16)) as trace:
-        trace.network(SOURCE, TARGET)
-    row = norm_table(trace).iloc[7]
-    x = trace[f"{row['name']}.input"][row["position"]].tolist()
-    assert row["std"] == pytest.approx(math.sqrt(sum((v - sum(x) / 16) ** 2 for v in x) / 16), rel=1e-4)
+    assert set(norm_table(examples.traced(network()))["token"]) == {""}
 
 
 def test_levels_are_the_tables_columns():
@@ -90,11 +82,11 @@ def test_levels_are_the_tables_columns():
 
 def test_the_forms_are_torchs_and_the_ones_written_with_std():
     x = torch.randn(3, 7, dtype=torch.float64) * 4 + 1
-    found = forms(x, 0.1)
+    values = forms(x, 0.1)
     centred = x - x.mean(-1, keepdim=True)
-    torch.testing.assert_close(found["layer"], torch.nn.functional.layer_norm(x, (7,), eps=0.1))
-    torch.testing.assert_close(found["textbook"], centred / (x.std(-1, correction=0, keepdim=True) + 0.1))
-    torch.testing.assert_close(found["textbook-sample"], centred / (x.std(-1, keepdim=True) + 0.1))
+    assert_close(values["layer"], F.layer_norm(x, (7,), eps=0.1))
+    assert_close(values["textbook"], centred / (x.std(-1, correction=0, keepdim=True) + 0.1))
+    assert_close(values["textbook-sample"], centred / (x.std(-1, keepdim=True) + 0.1))
 
 
 @pytest.mark.parametrize("width", [2, 8, 256])
@@ -103,3 +95,59 @@ def test_the_sample_deviation_takes_the_expected_share_away(width):
     assert form_gap(x, 0.0, "textbook-sample") == pytest.approx(expected_gap(width), rel=1e-9)
     assert form_gap(x, 0.0, "textbook") == pytest.approx(0, abs=1e-15)
     assert expected_gap(width) == pytest.approx(1 / (2 * width), rel=0.5)
+
+
+@pytest.fixture
+def model(tmp_path):
+    return small_model(tmp_path / "small")
+
+
+def test_sentences_are_the_pieces_and_halves_of_one_alone(model):
+    tokenizer = model.source_tokenizer
+    whole = model.source_tokens("The cat sees. The dog hears.")
+    two = [[whole.labels[place] for place in piece] for piece in pieces(whole, tokenizer)]
+    assert [piece[-1] for piece in two] == ["</s>", "</s>"]
+    assert "".join(two[0]).replace("▁", " ").strip() == "The cat sees.</s>"
+    one = model.source_tokens("The cat sees the dog")
+    halves = pieces(one, tokenizer)
+    assert [*halves[0][:-1], *halves[1]] == [*range(len(one))]
+    assert abs(len(halves[0]) - len(halves[1])) <= 1
+    assert len(pieces(model.source_tokens("A. B. C."), tokenizer, 2)) == 2
+    assert pieces(model.source_tokens(""), tokenizer) == []
+
+
+def test_every_row_of_a_batch_is_what_the_model_computes_of_it_alone(model):
+    source = model.source_tokens("The cat sees the dog.")
+    batch = batch_of(model, source, model.target_tokens(model.target_tokenizer.label(7) * 5))
+    assert {stack: len(rows) for stack, rows in batch.rows.items()} == {"encoder": 3, "decoder": 3}
+    assert int((~batch.real["encoder"]).sum()) > 0
+    assert batch.places["encoder"][0] == [*range(len(source))]
+    for row, places in enumerate(batch.places["encoder"]):
+        assert batch.rows["encoder"][row].labels == [source.labels[place] for place in places]
+        alone = model.trace_tokens(batch.rows["encoder"][row], batch.rows["decoder"][row])
+        for stack in ("encoder", "decoder"):
+            name = f"{stack}.layers.1.feed_forward_block.norm.input"
+            own = batch.stacked(name)[row][batch.real[stack][row]]
+            assert_close(own, alone[name], atol=1e-5, rtol=1e-5)
+
+
+@pytest.mark.parametrize("kind", ["decoder-only", "encoder-only"])
+def test_models_of_one_stack_have_a_batch_of_their_text(kind, tmp_path):
+    model = saved_model(kind, tmp_path / "one")
+    assert list(batch_of(model, model.source_tokens("The cat sees"), None).rows) == [kind.split("-")[0]]
+    assert batch_of(model, model.source_tokens(""), None) is None
+
+
+def test_statistics_of_a_batch_are_torchs():
+    x = (torch.randn(3, 4, 6) + 2).double()
+    real = torch.tensor([[True] * 4, [True, True, False, False], [True, False, False, False]])
+    statistics = batch_statistics(x.float(), real, x[0].float(), 1e-5)
+    assert_close(statistics.layer_mean, x.mean(-1))
+    assert_close(statistics.layer_std, x.std(-1, correction=0))
+    assert_close(statistics.real_mean, x[real].mean(0))
+    assert_close(statistics.padded_std, x.flatten(0, 1).std(0, correction=0))
+    normal = F.batch_norm(x.flatten(0, 1), None, None, training=True).view_as(x)[0]
+    alone = F.batch_norm(x[0], None, None, training=True)
+    assert statistics.batch_moves == pytest.approx(float((normal - alone).norm() / alone.norm()), rel=1e-6)
+    assert statistics.layer_moves == 0
+    assert batch_statistics(x, real, x[0] + torch.randn(4, 6), 1e-5).layer_moves > 0.1

@@ -1,4 +1,6 @@
-"""Position encodings against complex numbers, hand-computed values and direct sums."""
+"""Position encodings against complex numbers, hand-computed values and direct sums; without them a text is a set."""
+
+from __future__ import annotations
 
 import math
 
@@ -13,15 +15,21 @@ from model.analysis.positions import (
     likeness_error,
     misread,
     misread_wavelengths,
+    order_difference,
     pair_error,
+    reversed_order,
     rotary_angles,
     rotary_scores,
     rotation,
     shift_residual,
+    token_states,
     wavelengths,
 )
 from model.network.config import TransformerConfig
 from model.network.positions import Rotation, sinusoidal
+from tests.model.examples import network, one_stack
+
+IDS, ORDER = [4, 5, 6, 7, 2], [3, 2, 1, 0, 4]
 
 
 def test_wavelengths_by_hand():
@@ -38,9 +46,8 @@ def test_a_dimension_repeats_after_its_wavelength():
 
 @pytest.mark.parametrize("k", [-7, 0, 1, 50])
 def test_the_rotation_is_a_product_of_complex_numbers(k):
-    matrix, d_model, base = rotation(k, 8, 300.0), 8, 300.0
-    frequency = base ** (-torch.arange(0, d_model, 2, dtype=torch.float64) / d_model)
-    place = torch.tensor(13.0, dtype=torch.float64)
+    matrix, place = rotation(k, 8, 300.0), torch.tensor(13.0, dtype=torch.float64)
+    frequency = 300.0 ** (-torch.arange(0, 8, 2, dtype=torch.float64) / 8)
     moved = torch.polar(torch.ones_like(frequency), (place + k) * frequency)
     code = torch.stack([(place * frequency).sin(), (place * frequency).cos()], dim=-1).flatten()
     assert_close(matrix @ code, torch.stack([moved.imag, moved.real], dim=-1).flatten())
@@ -49,16 +56,13 @@ def test_the_rotation_is_a_product_of_complex_numbers(k):
 
 @pytest.mark.parametrize("k", [-3, 0, 5])
 def test_the_residual_is_zero_for_the_papers_codes_alone(k):
-    table, matrix = sinusoidal(40, 16), rotation(k, 16)
+    table, wrong, matrix, first = sinusoidal(40, 16), misread(40, 16), rotation(k, 16), max(0, -k)
     residual = shift_residual(table, matrix, k)
     assert len(residual) == 40 - abs(k)
     assert residual.max() < 1e-12
-    first = max(0, -k)
-    wrong = shift_residual(misread(40, 16), matrix, k)
-    assert float(wrong[0]) == pytest.approx(
-        float((matrix @ misread(40, 16)[first] - misread(40, 16)[first + k]).norm()), abs=1e-12
-    )
-    assert wrong.max() > (0.1 if k else -1)
+    errors = shift_residual(wrong, matrix, k)
+    assert float(errors[0]) == pytest.approx(float((matrix @ wrong[first] - wrong[first + k]).norm()), abs=1e-12)
+    assert errors.max() > (0.1 if k else -1)
 
 
 def test_a_shift_beyond_the_table_leaves_nothing():
@@ -111,3 +115,30 @@ def test_rotary_angles_are_those_the_model_turns_by():
     angles = rotary_angles(6, 8, 77.0)
     assert_close(turned[:, :4], angles.cos() - angles.sin(), atol=1e-6, rtol=0)
     assert_close(turned @ turned[0], rotary_scores(6, 8, 77.0), atol=1e-5, rtol=0)
+
+
+def test_all_but_special_tokens_are_reversed():
+    assert reversed_order([True, False, False, True, False]) == [0, 4, 2, 3, 1]
+    assert reversed_order([]) == []
+
+
+@pytest.mark.parametrize("make", [network, lambda **options: one_stack("encoder-only", **options)])
+def test_an_encoder_without_positions_notices_no_order(make):
+    """Claim 13: without positions a set, with positions a sequence."""
+    assert order_difference(make(position="none"), IDS, ORDER).max() < 1e-5
+    for position in ("sinusoidal", "learned", "rotary", "alibi"):
+        assert order_difference(make(position=position), IDS, ORDER).max() > 1e-3
+
+
+def test_a_causal_mask_tells_the_order_too():
+    assert order_difference(one_stack("decoder-only", position="none"), IDS, ORDER).max() > 1e-3
+
+
+def test_the_difference_is_that_of_the_states_by_hand():
+    model = network()
+    states = token_states(model, IDS)
+    with torch.inference_mode():
+        assert torch.equal(states, model.encode(torch.tensor([IDS]))[0])
+    moved = token_states(model, [IDS[place] for place in ORDER])
+    expected = [float((states[place] - moved[i]).abs().max()) for i, place in enumerate(ORDER)]
+    assert order_difference(model, IDS, ORDER).tolist() == pytest.approx(expected)

@@ -1,4 +1,6 @@
-"""Losses, ranks, entropies and saturation against torch's own functions and against sums by hand."""
+"""Losses, ranks, entropies and saturation against torch's own functions, sums by hand and passes made one by one."""
+
+from __future__ import annotations
 
 import math
 
@@ -7,8 +9,22 @@ import torch
 import torch.nn.functional as F
 from torch.testing import assert_close
 
-from model.analysis.predictions import UNKNOWN, actual_tokens, entropies, losses, perplexity, ranks, sampled, saturation
+from model.analysis.predictions import (
+    UNKNOWN,
+    actual_tokens,
+    entropies,
+    losses,
+    perplexity,
+    ranks,
+    sampled,
+    saturation,
+    text_losses,
+    token_losses,
+)
 from model.inference.decoding import Sampling
+from model.text.tokenizer import MASK
+from tests.model.network.test_kinds import model as saved_model
+from tests.viz.small import small_model
 
 LOGITS = torch.tensor([[2.0, 1.0, 0.0, -1.0], [0.0, 3.0, 3.0, 1.0], [1.0, 1.0, 1.0, 1.0]])
 
@@ -20,22 +36,18 @@ def test_which_token_each_position_is_asked_for():
     assert actual_tokens("encoder-only", [1, 7, 4, 3], 3, 4) == [1, 7, UNKNOWN, 3]
 
 
-def test_losses_are_the_cross_entropy():
-    torch.manual_seed(1)
+def test_losses_are_the_cross_entropy_and_an_unknown_token_has_none():
     logits, actual = 5 * torch.randn(9, 31), torch.randint(31, (9,))
     assert_close(losses(logits, actual), F.cross_entropy(logits, actual, reduction="none"))
-    expected = F.cross_entropy(logits.double(), actual)
-    assert perplexity(losses(logits, actual)) == pytest.approx(float(expected.exp()), rel=1e-5)
-    by_hand = math.log(sum(map(math.exp, (2, 1, 0, -1)))) - 1
-    assert float(losses(LOGITS[:1], torch.tensor([1]))) == pytest.approx(by_hand, abs=1e-6)
-
-
-def test_an_unknown_token_has_no_loss_and_counts_in_no_mean():
-    found = losses(LOGITS, torch.tensor([0, UNKNOWN, 2]))
-    assert found.isnan().tolist() == [False, True, False]
-    known = F.cross_entropy(LOGITS[[0, 2]], torch.tensor([0, 2]))
-    assert perplexity(found) == pytest.approx(float(known.exp()))
-    assert math.isnan(perplexity(losses(LOGITS[:1], torch.tensor([UNKNOWN]))))
+    actual[[2, 5]] = UNKNOWN
+    known = actual != UNKNOWN
+    expected = F.cross_entropy(logits[known].double(), actual[known], reduction="none")
+    for values in (losses(logits, actual), token_losses(logits, actual.tolist())):
+        assert torch.equal(values.isnan(), ~known)
+        assert_close(values[known].double(), expected, rtol=1e-5, atol=1e-6)
+        assert perplexity(values) == pytest.approx(float(expected.mean().exp()), rel=1e-5)
+        assert math.isnan(perplexity(values[~known]))
+    assert perplexity(token_losses(torch.tensor([[1e4, 0.0]]), [1])) == math.inf
     missing = torch.full((1, 4), torch.nan)
     assert losses(missing, torch.tensor([2])).isnan().all()
     assert ranks(missing, torch.tensor([2])).isnan().all()
@@ -54,13 +66,13 @@ def test_entropy_is_that_of_torchs_distribution():
 
 
 def test_sampling_is_applied_to_the_logits_that_are_there():
-    found = sampled(LOGITS[0].flip(0), Sampling(temperature=0.5, top_k=2))
-    assert found.tokens.tolist() == [3, 2, 1, 0]
-    assert_close(found.before, LOGITS[0].softmax(dim=-1))
+    after = sampled(LOGITS[0].flip(0), Sampling(temperature=0.5, top_k=2))
+    assert after.tokens.tolist() == [3, 2, 1, 0]
+    assert_close(after.before, LOGITS[0].softmax(dim=-1))
     first = 1 / (1 + math.exp(-2))  # two tokens whose logits, 1 apart, are divided by 0.5
-    assert found.after.tolist() == pytest.approx([first, 1 - first, 0, 0])
-    assert found.left == 2
-    assert found.kept == pytest.approx(float(LOGITS[0].softmax(dim=-1)[:2].sum()))
+    assert after.after.tolist() == pytest.approx([first, 1 - first, 0, 0])
+    assert after.left == 2
+    assert after.kept == pytest.approx(float(LOGITS[0].softmax(dim=-1)[:2].sum()))
     everything = sampled(LOGITS[0], Sampling())
     assert (everything.left, everything.kept) == (4, pytest.approx(1))
     assert_close(everything.after, everything.before)
@@ -73,13 +85,46 @@ def test_top_p_leaves_the_fewest_tokens_that_reach_it():
 
 def test_saturation_is_that_of_the_softmaxs_jacobian():
     temperatures = [0.05, 0.5, 1.0, 4.0]
-    found = saturation(LOGITS[0], temperatures)
+    curve = saturation(LOGITS[0], temperatures)
     for index, temperature in enumerate(temperatures):
         z = LOGITS[0].double() / temperature
         jacobian = torch.autograd.functional.jacobian(lambda each: each.softmax(dim=-1), z)
-        assert float(found.derivative[index]) == pytest.approx(float(jacobian.norm()), abs=1e-7)
-        assert float(found.largest[index]) == pytest.approx(float(z.softmax(dim=-1).max()))
+        assert float(curve.derivative[index]) == pytest.approx(float(jacobian.norm()), abs=1e-7)
+        assert float(curve.largest[index]) == pytest.approx(float(z.softmax(dim=-1).max()))
         entropy = torch.distributions.Categorical(logits=z).entropy()
-        assert float(found.entropy[index]) == pytest.approx(float(entropy) / math.log(4))
-    assert found.largest[0] > 0.999
-    assert found.derivative[0] < 1e-6
+        assert float(curve.entropy[index]) == pytest.approx(float(entropy) / math.log(4))
+
+
+def test_a_translator_is_measured_on_the_target_and_its_end(tmp_path):
+    model = small_model(tmp_path / "a")
+    source = model.source_tokens("The cat sees the dog.")
+    target = model.target_tokens(model.target_tokenizer.label(6) * 3)
+    trace = model.trace_tokens(source, target)
+    labels = torch.tensor([*target.ids[1:], model.target_tokenizer.end])
+    expected = F.cross_entropy(trace["output.logits"], labels, reduction="none")
+    assert_close(text_losses(model, trace, source, target), expected.double(), atol=1e-5, rtol=0)
+
+
+def test_a_language_model_is_measured_on_the_next_token(tmp_path):
+    model = saved_model("decoder-only", tmp_path / "a")
+    source, trace = model.source_tokens("The cat"), model.trace("The cat")
+    values = text_losses(model, trace, source)
+    expected = F.cross_entropy(trace["output.logits"][:-1], torch.tensor(source.ids[1:]), reduction="none")
+    assert_close(values[:-1], expected.double(), atol=1e-5, rtol=0)
+    assert values[-1].isnan()
+
+
+def test_a_masked_model_is_measured_on_each_token_hidden_alone(tmp_path):
+    model = saved_model("encoder-only", tmp_path / "a")
+    text, tokenizer = f"The cat {MASK} the dog.", model.source_tokenizer
+    source = model.source_tokens(text)
+    values = text_losses(model, model.trace(text), source)
+    for place, token in enumerate(source.ids):
+        if token in tokenizer.special:
+            assert values[place].isnan()
+            continue
+        hidden = torch.tensor([[*source.ids[:place], tokenizer.mask, *source.ids[place + 1 :]]])
+        with torch.inference_mode():
+            expected = F.cross_entropy(model.network(hidden)[0, place][None], torch.tensor([token]))
+        assert float(values[place]) == pytest.approx(float(expected), abs=1e-5)
+    assert text_losses(model, model.trace(""), model.source_tokens("")).isnan().all()

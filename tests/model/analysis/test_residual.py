@@ -16,8 +16,7 @@ from model.analysis.residual import (
     stream,
     sum_error,
 )
-from model.capture.trace import Trace, record
-from tests.model.examples import network, one_stack
+from tests.model.examples import network, one_stack, traced
 
 OPTIONS = [
     {"norm_placement": "post"},
@@ -31,15 +30,14 @@ OPTIONS = [
 ]
 
 
-def traced(**options) -> Trace:
-    with torch.inference_mode(), record(network(**options)) as trace:
-        trace.network(torch.tensor([[5, 6, 7, 3, 9]]), torch.tensor([[1, 4, 12]]))
-    return trace
+def part_of(trace):
+    """The feed-forward block of the encoder's second layer."""
+    return blocks(trace.network.config, "encoder")[3]
 
 
 @pytest.mark.parametrize("options", OPTIONS)
 def test_every_state_is_the_one_before_and_what_its_block_adds(options):
-    trace = traced(**options)
+    trace = traced(network(**options))
     config = trace.network.config
     assert stacks(config) == ["encoder", "decoder"]
     for stack in stacks(config):
@@ -62,7 +60,7 @@ def test_every_state_is_the_one_before_and_what_its_block_adds(options):
 
 
 def test_a_wrong_sum_is_found():
-    trace = traced(norm_placement="pre")
+    trace = traced(network(norm_placement="pre"))
     parts = blocks(trace.network.config, "encoder")
     wrong = trace._tensors[parts[1].added].clone()
     wrong[0, 2, 3] += 0.5
@@ -75,24 +73,19 @@ def test_a_model_of_one_stack_has_no_cross_attention(kind):
     model = one_stack(kind)
     (stack,) = stacks(model.config)
     assert stack == kind.split("-")[0]
-    with torch.inference_mode(), record(model) as trace:
-        model(torch.tensor([[3, 4, 5]]))
     parts = blocks(model.config, stack)
     assert [part.sublayer for part in parts] == ["self_attention", "feed_forward"] * 2
-    assert stream(trace.__getitem__, states(parts)).shape == (5, 3, 16)
+    assert stream(traced(model).__getitem__, states(parts)).shape == (5, 5, 16)
 
 
 def test_contributions_and_cosines_are_the_formulas():
-    trace = traced(norm_placement="pre")
+    trace = traced(network(norm_placement="pre"))
     parts = blocks(trace.network.config, "decoder")
     share, cosine = contributions(trace.__getitem__, parts)
     for row, part in enumerate(parts):
         x, y = trace[part.before].double(), trace[part.added].double()
-        for place in range(3):
-            assert float(share[row, place]) == pytest.approx(float(y[place].norm() / x[place].norm()), rel=1e-5)
-            assert float(cosine[row, place]) == pytest.approx(
-                float(F.cosine_similarity(x[place], y[place], dim=0)), abs=1e-6
-            )
+        assert_close(share[row].double(), y.norm(dim=-1) / x.norm(dim=-1), rtol=1e-5, atol=0)
+        assert_close(cosine[row].double(), F.cosine_similarity(x, y, dim=-1), rtol=0, atol=1e-6)
     both = stream(trace.__getitem__, states(parts))
     found = cosines(both)
     assert found.shape == (7, 7)
@@ -104,15 +97,15 @@ def test_contributions_and_cosines_are_the_formulas():
 
 
 def test_nothing_is_compared_with_what_is_not_there():
-    parts = blocks(traced().network.config, "encoder")
+    parts = blocks(network().config, "encoder")
     assert stream(lambda name: None, states(parts)) is None
     assert contributions(lambda name: None, parts) is None
 
 
 @pytest.mark.parametrize("own", ["post", "pre"])
 def test_the_models_own_placement_gives_what_was_recorded_and_the_wrong_one_does_not(own):
-    trace = traced(norm_placement=own)
-    (part,) = [p for p in blocks(trace.network.config, "encoder") if p.sublayer == "feed_forward" and p.layer == 1]
+    trace = traced(network(norm_placement=own))
+    part = part_of(trace)
     x = trace[part.before]
     made = placements(trace.network, part, x, trace[part.read])
     assert part.read == part.before
@@ -120,16 +113,16 @@ def test_the_models_own_placement_gives_what_was_recorded_and_the_wrong_one_does
     assert relative(made["wrong"], trace[part.after]) > 0.1
     layer = trace.network.encoder.layers[1]
     norm = layer.feed_forward_block.norm
-    normal = F.layer_norm(x, (16,), norm.weight, norm.bias)
     with torch.inference_mode():
+        normal = F.layer_norm(x, (16,), norm.weight, norm.bias)
         assert_close(made["wrong"], layer.feed_forward(x[None])[0] + normal)
         assert_close(made["pre"], x + layer.feed_forward(normal[None])[0])
 
 
 @pytest.mark.parametrize("own", ["post", "pre", "sandwich"])
 def test_a_parallel_block_reads_what_enters_its_layer(own):
-    trace = traced(norm_placement=own, parallel=True)
-    (part,) = [p for p in blocks(trace.network.config, "encoder") if p.sublayer == "feed_forward" and p.layer == 1]
+    trace = traced(network(norm_placement=own, parallel=True))
+    part = part_of(trace)
     x, read = trace[part.before], trace[part.read]
     assert_close(read, trace[states(blocks(trace.network.config, "encoder"))[2]])  # after the two blocks of layer 0
     made = placements(trace.network, part, x, read)
