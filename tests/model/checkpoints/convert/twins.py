@@ -189,7 +189,11 @@ def difference(theirs: Tensor, ours: Tensor) -> float:
 
 
 class Doubled:
-    """torch, with float64 where a module asks for float32: see tests/model/huggingface_reference.py."""
+    """torch, with float64 where a module asks for float32.
+
+    Some norms, softmaxes and rotary angles are computed in float32 whatever the model's precision. With this in place
+    of `torch` the module's own code runs unchanged, in float64 throughout.
+    """
 
     float32 = float = torch.float64
 
