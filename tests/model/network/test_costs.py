@@ -1,7 +1,5 @@
 """Costs by arithmetic are those of the network that is built: parameters, operations, and what autograd keeps."""
 
-from typing import get_args
-
 import pytest
 import torch
 from hypothesis import given, settings
@@ -10,52 +8,15 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from model.data.datasets import IGNORED, Batch
 from model.inference.decoding import greedy
-from model.network.config import CHOICES, Kind, TiedEmbeddings, TransformerConfig
+from model.network.config import TransformerConfig
 from model.network.costs import Costs, costs, parameters
 from model.network.kernels import plain_kernels
 from model.network.transformer import Network, build
 from model.training.losses import summed_loss
 from tests.model.examples import config, network, one_stack
+from tests.model.network.any_config import configs
 
 PART_OF = {"embedding": "embeddings", "feed_forward": "feed-forward", "output": "output"}
-
-
-@st.composite
-def configs(draw) -> TransformerConfig:
-    """Any option with any other, as far as they go together."""
-    kind = draw(st.sampled_from(get_args(Kind)))
-    heads = draw(st.sampled_from([1, 2, 4]))
-    vocabulary = draw(st.integers(3, 12))
-    head = draw(st.sampled_from(CHOICES["output_head"]))
-    tied = draw(st.sampled_from(("none", "inputs") if head == "none" else get_args(TiedEmbeddings)))
-    chosen = ("position", "norm", "norm_placement", "activation", "attention_bias")
-    other = vocabulary if tied in ("inputs", "all") else draw(st.integers(3, 12))
-    layers, residual = st.integers(1, 3), draw(st.booleans())
-    return TransformerConfig(
-        source_vocabulary=0 if kind == "decoder-only" else vocabulary,
-        target_vocabulary=0 if kind == "encoder-only" else other,
-        n_encoder_layers=0 if kind == "decoder-only" else draw(layers),
-        n_decoder_layers=0 if kind == "encoder-only" else draw(layers),
-        d_model=draw(st.sampled_from([8, 16])),
-        n_heads=heads,
-        n_key_value_heads=draw(st.sampled_from([None, 1, heads])),
-        d_ff=draw(st.sampled_from([1, 24, 100])),
-        dropout=draw(st.sampled_from([0.0, 0.1])),
-        activation_dropout=draw(st.sampled_from([0.0, 0.1])),
-        attention_dropout=draw(st.sampled_from([0.0, 0.1])),
-        max_length=draw(st.integers(8, 12)),
-        position_buckets=draw(st.sampled_from([4, 32])),
-        window=draw(st.sampled_from([None, 2])),
-        **draw(st.sampled_from([{}, {"heads": "full"}, {"head_width": 6}])),
-        tied_embeddings=tied,
-        output_head=head,
-        output_bias=head != "none" and draw(st.booleans()),
-        scale_output=head == "linear" and draw(st.booleans()),
-        **{name: draw(st.sampled_from(CHOICES[name])) for name in chosen},
-        residual=residual,
-        parallel=residual and draw(st.booleans()),
-        **{name: draw(st.booleans()) for name in ("bias", "qk_norm", "embedding_norm", "last_norm")},
-    )
 
 
 def lengths(size: TransformerConfig, source: int, target: int) -> tuple[int, int]:

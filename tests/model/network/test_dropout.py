@@ -30,18 +30,14 @@ def test_the_rate_the_scale_and_the_mean(rate):
     assert abs(float(result.mean()) - 1) < 5 * deviation
 
 
-@pytest.mark.parametrize("rate", [0.0, 1e-9, 0.999999])
-def test_the_ends_of_the_range(rate):
+def test_at_the_ends_of_the_range_and_outside_training_it_is_the_input_or_next_to_nothing():
     x = torch.rand(5000) + 1
-    result = dropout(x, rate, training=True)
-    assert result.isfinite().all()
-    assert torch.equal(result, x) if rate < 0.5 else (result == 0).float().mean() > 0.99
-
-
-def test_outside_training_it_is_the_input_itself():
-    x = torch.randn(4, 5)
     assert dropout(x, 0.5, training=False) is x
     assert dropout(x, 0.0, training=True) is x
+    assert torch.equal(dropout(x, 1e-9, training=True), x)
+    rest = dropout(x, 0.999999, training=True)
+    assert rest.isfinite().all()
+    assert (rest == 0).float().mean() > 0.99
 
 
 def test_the_gradient_flows_through_kept_entries_only():
@@ -78,13 +74,8 @@ def test_rows_and_calls_differ_and_the_seed_repeats_them():
 @pytest.mark.parametrize("shape", [(), (1,), (3,), (0, 4), (2, 3, 5)])
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32, torch.float64])
 def test_shape_and_precision_stay(shape, dtype):
-    result = dropout(torch.ones(shape, dtype=dtype), 0.5, training=True)
-    assert result.shape == shape
-    assert result.dtype == dtype
-    assert ((result == 0) | (result == 2)).all()
-
-
-def test_a_view_that_is_not_contiguous_keeps_its_values():
-    x = (torch.arange(12.0) + 1).reshape(3, 4).T
-    result = dropout(x, 0.5, training=True)
-    assert ((result == 0) | (result == 2 * x)).all()
+    x = torch.arange(1, 1 + math.prod(shape)).reshape(shape).to(dtype)
+    for view in (x, x.mT.contiguous().mT if x.ndim > 1 else x):  # not contiguous, too
+        result = dropout(view, 0.5, training=True)
+        assert (result.shape, result.dtype) == (x.shape, dtype)
+        assert ((result == 0) | (result == 2 * x)).all()

@@ -45,14 +45,10 @@ def model(kind, folder, seed=0, **options):
 
 
 def test_the_config_chooses_the_network():
-    assert [type(build(each)) for each in (config(), *map(one_config, STACKS))] == [
-        Transformer,
-        DecoderOnly,
-        EncoderOnly,
-    ]
-    with pytest.raises(
-        ValueError, match=r"Transformer is encoder-decoder, the config decoder-only: use build\(config\)"
-    ):
+    networks = [type(build(each)) for each in (config(), *map(one_config, STACKS))]
+    assert networks == [Transformer, DecoderOnly, EncoderOnly]
+    message = r"Transformer is encoder-decoder, the config decoder-only: use build\(config\)"
+    with pytest.raises(ValueError, match=message):
         Transformer(one_config("decoder-only"))
 
 
@@ -105,14 +101,6 @@ def test_no_future_reaches_a_language_model_and_both_sides_reach_an_encoder(opti
         assert not same[5]
 
 
-@pytest.mark.parametrize("kind", STACKS)
-def test_padding_changes_nothing(kind):
-    network, ids = one_stack(kind).double(), torch.randint(1, 13, (1, 6))
-    real = torch.tensor([[True] * 6 + [False] * 3])
-    padded = torch.cat([ids, torch.zeros(1, 3, dtype=torch.long)], dim=1)
-    assert_close(network(padded, real)[:, :6], network(ids), rtol=0, atol=1e-12)
-
-
 @pytest.mark.parametrize("options", [*OPTIONS, *POSITIONS])
 def test_cached_writing_is_the_uncached_one(options):
     network, prompts = one_stack("decoder-only", **options), torch.randint(3, 13, (3, 4))
@@ -125,19 +113,15 @@ def test_cached_writing_is_the_uncached_one(options):
         assert_close(values[: len(written), row, 0], expected.max(dim=-1).values, rtol=0, atol=1e-5)
 
 
-@pytest.mark.parametrize("options", [{}, {"beam": 3}, {"sampling": Sampling(temperature=2.0)}])
-def test_prompts_are_continued_alone_as_together(options, tmp_path):
-    compare(model("decoder-only", tmp_path / "c"), options)
+SAMPLED = {"sampling": Sampling(temperature=2.0)}
+CONTINUED = [({}, {}, 6), ({}, {"beam": 3}, 6), ({}, SAMPLED, 6)]
+CONTINUED += [(position, options, 3) for position in POSITIONS for options in ({"beam": 2}, SAMPLED)]
 
 
-@pytest.mark.parametrize("options", [{"beam": 2}, {"sampling": Sampling(temperature=2.0)}])
-@pytest.mark.parametrize("position", POSITIONS)
-def test_with_any_positions_prompts_are_continued_alone_as_together(options, position, tmp_path):
-    compare(model("decoder-only", tmp_path / "c", **position), options, length=3)
-
-
-def compare(given, options, length=6):
-    """Prompts together, with each alone and with the whole network; log-probabilities to 1e-5."""
+@pytest.mark.parametrize(("position", "options", "length"), CONTINUED)
+def test_prompts_are_continued_alone_as_together(position, options, length, tmp_path):
+    """Together, each alone and with the whole network; log-probabilities to 1e-5."""
+    given = model("decoder-only", tmp_path / "c", **position)
     texts = ["The cat", "The dog sees", "", "The cat sees t"]
     together = given.generate_batch(texts, length=length, **options)
     for text, made in zip(texts, together, strict=True):
@@ -173,12 +157,12 @@ def learnt(network: Network, corpus) -> tuple[float, float]:
 @pytest.mark.unchecked
 def test_every_kind_learns():
     letters, words = TOKENIZERS["decoder-only"], TOKENIZERS["encoder-only"]
-    corpora = {
-        "text": ("decoder-only", TextDataset(TEXT, letters, 32), letters),
-        "answers": ("decoder-only", AnswerDataset(PAIRS, words, 32, "="), words),
-        "masked": ("encoder-only", MaskedDataset([pair.source for pair in PAIRS], words, 32), words),
-    }
-    for kind, corpus, tokenizer in corpora.values():
+    corpora = [
+        ("decoder-only", TextDataset(TEXT, letters, 32), letters),
+        ("decoder-only", AnswerDataset(PAIRS, words, 32, "="), words),
+        ("encoder-only", MaskedDataset([pair.source for pair in PAIRS], words, 32), words),
+    ]
+    for kind, corpus, tokenizer in corpora:
         first, last = learnt(one_stack(kind, vocabulary=len(tokenizer), norm_placement="pre"), corpus)
         assert last < 0.85 * first
         assert first < 2 * math.log(len(tokenizer))

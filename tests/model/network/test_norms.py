@@ -1,63 +1,36 @@
 """Norms against torch's and against their formulas in plain arithmetic."""
 
-import math
-
+import numpy as np
 import pytest
 import torch
-import torch.nn.functional as F
-from torch import nn
 from torch.testing import assert_close
 
 from model.network.norms import NORMS, LayerNorm, RMSNorm, SampleTextbookNorm, TextbookNorm
 from tests.model.examples import config
 from tests.model.network.test_layers import randomised
 
+# Of an input, its mean and deviation (of the population, and of the sample), and epsilon.
+FORMULAS = {
+    LayerNorm: lambda x, mean, deviation, sample, epsilon: (x - mean) / (deviation**2 + epsilon).sqrt(),
+    RMSNorm: lambda x, mean, deviation, sample, epsilon: x / (x.square().mean(-1, keepdim=True) + epsilon).sqrt(),
+    TextbookNorm: lambda x, mean, deviation, sample, epsilon: (x - mean) / (deviation + epsilon),
+    SampleTextbookNorm: lambda x, mean, deviation, sample, epsilon: (x - mean) / (sample + epsilon),
+}
+
 
 @pytest.mark.parametrize("bias", [True, False])
 @pytest.mark.parametrize("epsilon", [1e-5, 0.3])
-def test_layer_norm_is_torchs(bias, epsilon):
-    norm = randomised(LayerNorm(config(bias=bias, norm_epsilon=epsilon)))
-    x = torch.randn(3, 4, 16) * 3 + 1
-    assert_close(norm(x), F.layer_norm(x, (16,), norm.weight, norm.bias, epsilon))
-    assert (norm.bias is not None) == bias
-
-
-def test_layer_norm_is_the_formula():
-    norm = randomised(LayerNorm(config(norm_epsilon=0.01)).double())
-    x = torch.randn(16, dtype=torch.float64) * 5 - 2
-    mean = math.fsum(x.tolist()) / 16
-    variance = math.fsum((value - mean) ** 2 for value in x.tolist()) / 16  # of the population
-    expected = [
-        (value - mean) / math.sqrt(variance + 0.01) * gain + shift
-        for value, gain, shift in zip(x.tolist(), norm.weight.tolist(), norm.bias.tolist(), strict=True)
-    ]
-    assert_close(norm(x), torch.tensor(expected, dtype=torch.float64), rtol=0, atol=1e-12)
-    assert float(norm.mean(x)) == pytest.approx(mean, abs=1e-12)
-    assert float(norm.std(x)) == pytest.approx(math.sqrt(variance), abs=1e-12)
-
-
-@pytest.mark.parametrize(("kind", "correction"), [(TextbookNorm, 0), (SampleTextbookNorm, 1)])
-@pytest.mark.parametrize("bias", [True, False])
-def test_the_textbooks_norm_adds_epsilon_to_the_deviation(kind, correction, bias):
-    norm = randomised(kind(config(norm_epsilon=0.2, bias=bias)).double())
-    x = torch.randn(16, dtype=torch.float64) * 2 + 1
-    mean = math.fsum(x.tolist()) / 16
-    deviation = math.sqrt(math.fsum((value - mean) ** 2 for value in x.tolist()) / (16 - correction))
-    shifts = norm.bias.tolist() if bias else [0.0] * 16
-    expected = [
-        (value - mean) / (deviation + 0.2) * gain + shift
-        for value, gain, shift in zip(x.tolist(), norm.weight.tolist(), shifts, strict=True)
-    ]
-    assert_close(norm(x), torch.tensor(expected, dtype=torch.float64), rtol=0, atol=1e-12)
-
-
-@pytest.mark.parametrize("epsilon", [1e-5, 0.3])
-def test_rms_norm_is_torchs(epsilon):
-    norm, theirs = randomised(RMSNorm(config(norm_epsilon=epsilon))), nn.RMSNorm(16, eps=epsilon)
-    theirs.load_state_dict(norm.state_dict())
-    x = torch.randn(3, 4, 16) * 3 + 1
-    assert_close(norm(x), theirs(x))
-    assert_close(norm(x), x / (x.square().mean(dim=-1, keepdim=True) + epsilon).sqrt() * norm.weight)
+@pytest.mark.parametrize("kind", FORMULAS)
+def test_a_norm_is_its_formula(kind, epsilon, bias):
+    norm = randomised(kind(config(bias=bias, norm_epsilon=epsilon)).double())
+    x = torch.randn(3, 4, 16, dtype=torch.float64) * 3 + 1
+    mean = torch.from_numpy(np.mean(x.numpy(), axis=-1, keepdims=True))
+    deviation, sample = (torch.from_numpy(np.std(x.numpy(), axis=-1, ddof=n, keepdims=True)) for n in (0, 1))
+    shift = norm.bias if bias and kind is not RMSNorm else torch.zeros(16)
+    assert (norm.bias is not None) == (bias and kind is not RMSNorm)
+    assert_close(norm(x), FORMULAS[kind](x, mean, deviation, sample, epsilon) * norm.weight + shift)
+    assert_close(norm.mean(x), mean.squeeze(-1))
+    assert_close(norm.std(x), deviation.squeeze(-1))
 
 
 @pytest.mark.parametrize("name", [name for name in NORMS if name != "none"])
