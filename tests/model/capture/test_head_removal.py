@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+from functools import partial
 
 import pytest
 import torch
@@ -14,10 +15,8 @@ from model.capture.trace import ATTENTION_PATHS, record
 from model.checkpoints.bridge.load import open_network
 from model.network.transformer import Network
 from tests.model.checkpoints.bridge.models import bridged, inputs, settings_in, theirs
-from tests.model.examples import network, one_stack
+from tests.model.examples import SOURCE, TARGET, network, one_stack, traced
 
-SOURCE = torch.tensor([[5, 6, 7, 3, 9]])
-TARGET = torch.tensor([[1, 4, 12, 8]])
 EXACT = {"rtol": 0, "atol": 1e-10}
 
 
@@ -31,66 +30,48 @@ def without_columns(model: Network, change: RemovedHead) -> Network:
     return other
 
 
+GROUPED = {"n_heads": 4, "n_key_value_heads": 2, "norm_placement": "pre"}
+REMOVED = [(partial(network, **options), kind) for options in ({}, GROUPED) for kind in ("encoder", "decoder", "cross")]
+REMOVED += [
+    (partial(one_stack, "decoder-only", position="rotary", n_heads=4, n_key_value_heads=1), "decoder"),
+    (partial(one_stack, "decoder-only", position="alibi"), "decoder"),
+    (partial(one_stack, "encoder-only"), "encoder"),
+]
+
+
 @pytest.mark.parametrize("maps", [False, True])
-@pytest.mark.parametrize("kind", ["encoder", "decoder", "cross"])
-@pytest.mark.parametrize("options", [{}, {"n_heads": 4, "n_key_value_heads": 2, "norm_placement": "pre"}])
-def test_it_is_a_copy_without_the_heads_columns(kind, options, maps):
-    model, change = network(**options).double(), RemovedHead(kind, 1, 1)
-    with torch.inference_mode(), intervening(model, [change]), record(model, maps) as trace:
-        made = model(SOURCE, TARGET)
-    with torch.inference_mode():
-        assert_close(made, without_columns(model, change)(SOURCE, TARGET), **EXACT)
-        assert float((made - model(SOURCE, TARGET)).abs().max()) > 1e-3
-    heads = trace[f"{ATTENTION_PATHS[kind].format(1)}.heads"]
-    assert not heads[1].any()
-    assert heads[0].all()
-    assert trace[f"{ATTENTION_PATHS[kind].format(1)}.weights"][1].any()  # it looks, and gives nothing
+@pytest.mark.parametrize(("make", "kind"), REMOVED)
+def test_it_is_a_copy_without_the_heads_columns(make, kind, maps):
+    model, change = make().double(), RemovedHead(kind, 1, 1)
+    trace, cut = traced(model, change, maps=maps), traced(without_columns(model, change))
+    assert_close(trace["output.logits"], cut["output.logits"], **EXACT)
+    assert float((trace["output.logits"] - traced(model)["output.logits"]).abs().max()) > 1e-3
+    path = ATTENTION_PATHS[kind].format(1)
+    assert not trace[f"{path}.heads"][1].any()
+    assert trace[f"{path}.heads"][0].all()
+    assert trace[f"{path}.weights"][1].any()  # it looks, and gives nothing
     assert all(check.passed for check in checks(trace))
 
 
-@pytest.mark.parametrize(
-    ("kind", "options"),
-    [
-        ("decoder-only", {"position": "rotary", "n_heads": 4, "n_key_value_heads": 1}),
-        ("decoder-only", {"position": "alibi"}),
-        ("encoder-only", {}),
-    ],
-)
-def test_it_is_so_in_models_of_one_stack(kind, options):
-    model = one_stack(kind, **options).double()
-    change = RemovedHead("encoder" if kind == "encoder-only" else "decoder", 0, 1)
-    with torch.inference_mode(), intervening(model, [change]):
-        made = model(SOURCE)
-    with torch.inference_mode():
-        assert_close(made, without_columns(model, change)(SOURCE), **EXACT)
+def rows_of_gpt2(model, heads: slice) -> torch.Tensor:
+    return model.transformer.h[1].attn.c_proj.weight[heads]  # theirs is (in, out)
 
 
-def test_gpt2_by_transformers_without_the_heads_rows():
-    reference, folder = theirs("gpt2")
-    model = open_network(folder, settings_in(folder), torch.device("cpu"), torch.float64)
-    other = copy.deepcopy(reference).double()
-    width = model.config.d_head
-    with torch.no_grad():
-        other.transformer.h[1].attn.c_proj.weight[3 * width : 4 * width] = 0  # theirs is (in, out)
-    ids = inputs(model)[0]
-    with torch.inference_mode(), intervening(model, [RemovedHead("decoder", 1, 3)]):
-        made = model(ids)
-    with torch.inference_mode():
-        assert_close(made, other(input_ids=ids).logits, **EXACT)
+def columns_of_llama(model, heads: slice) -> torch.Tensor:
+    return model.model.layers[1].self_attn.o_proj.weight[:, heads]
 
 
-def test_grouped_queries_by_transformers():
-    """Four heads share two keys: each of the four can be removed alone."""
-    reference, folder = theirs("llama")
+@pytest.mark.parametrize(("name", "part"), [("gpt2", rows_of_gpt2), ("llama", columns_of_llama)])
+def test_by_transformers_it_is_theirs_without_the_heads_part_of_the_matrix(name, part):
+    """Of llama four heads share two keys: each of the four can be removed alone."""
+    reference, folder = theirs(name)
     model = open_network(folder, settings_in(folder), torch.device("cpu"), torch.float64)
     other, width = type(reference).from_pretrained(folder, dtype=torch.float64).eval(), model.config.d_head
     with torch.no_grad():
-        other.model.layers[1].self_attn.o_proj.weight[:, 2 * width : 3 * width] = 0
+        part(other, slice(2 * width, 3 * width)).zero_()
     ids = inputs(model)[0]
     with torch.inference_mode(), intervening(model, [RemovedHead("decoder", 1, 2)]):
-        made = model(ids)
-    with torch.inference_mode():
-        assert_close(made, other(input_ids=ids).logits, **EXACT)
+        assert_close(model(ids), other(input_ids=ids).logits, **EXACT)
 
 
 def test_a_bridged_model_writes_without_it_from_its_cache():
@@ -116,12 +97,7 @@ def test_a_batch_of_copies_loses_one_head_each():
 
 
 def test_removed_heads_are_told_and_one_that_is_not_there_is_no_change():
-    changes = [
-        RemovedHead("cross", 1, 1),
-        RemovedHead("cross", 1, 0),
-        Causal("cross", True),
-        RemovedHead("cross", 0, 3),
-    ]
+    changes = [RemovedHead("cross", *place) for place in ((1, 1), (1, 0), (0, 3))] + [Causal("cross", True)]
     assert removed_heads(changes, "cross", 1) == [0, 1]
     assert removed_heads(changes, "decoder", 1) == []
     model = network()

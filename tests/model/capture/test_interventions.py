@@ -22,8 +22,9 @@ from model.capture.interventions import (
     read_changes,
     write_changes,
 )
-from model.capture.trace import Trace, record
+from model.capture.trace import Trace
 from model.network.masks import Mask
+from tests.model import examples
 from tests.model.examples import network, one_stack
 
 SOURCE = torch.tensor([[5, 6, 7, 3, 9], [9, 3, 0, 0, 0]])  # 0 is padding
@@ -44,9 +45,7 @@ ALL = [
 
 
 def traced(model, *changes, ids=(SOURCE, TARGET, SOURCE != 0, TARGET != 0), maps=False) -> Trace:
-    with torch.inference_mode(), intervening(model, changes), record(model, maps) as trace:
-        model(*ids)
-    return trace
+    return examples.traced(model, *changes, ids=ids, maps=maps)
 
 
 def by_hand(trace: Trace, path: str, visible: torch.Tensor) -> torch.Tensor:
@@ -143,31 +142,22 @@ def test_later_edits_win_and_cells_outside_are_none():
     assert trace["decoder.layers.0.cross_attention.visible"].all()
 
 
-def test_without_changes_the_pass_is_the_ordinary_one_and_so_it_is_afterwards():
+def test_a_change_holds_inside_of_its_block_and_thread_and_for_this_model_alone():
     model = network()
+    other, outputs = copy.deepcopy(model), {}
     with torch.inference_mode():
         expected = model(SOURCE, TARGET)
         with intervening(model, [Causal("decoder", False)]):
-            changed = model(SOURCE, TARGET)
-        assert torch.equal(model(SOURCE, TARGET), expected)
-    assert not torch.equal(changed, expected)
-    assert torch.equal(traced(model, ids=(SOURCE, TARGET))["output.logits"], expected[0])
-
-
-def test_other_threads_and_copies_compute_as_ever():
-    model = network()
-    other, found = copy.deepcopy(model), {}
-    with torch.inference_mode():
-        expected = model(SOURCE, TARGET)
-        with intervening(model, [Causal("decoder", False)]):
-            thread = threading.Thread(target=lambda: found.update(thread=model(SOURCE, TARGET)))
+            thread = threading.Thread(target=lambda: outputs.update(thread=model(SOURCE, TARGET)))
             thread.start()
             thread.join()
-            found["copy"] = other(SOURCE, TARGET)
-            found["here"] = model(SOURCE, TARGET)
-    assert torch.equal(found["thread"], expected)
-    assert torch.equal(found["copy"], expected)
-    assert not torch.equal(found["here"], expected)
+            outputs["copy"] = other(SOURCE, TARGET)
+            changed = model(SOURCE, TARGET)
+        outputs["afterwards"] = model(SOURCE, TARGET)
+    for name, output in outputs.items():
+        assert torch.equal(output, expected), name
+    assert not torch.equal(changed, expected)
+    assert torch.equal(traced(model, ids=(SOURCE, TARGET))["output.logits"], expected[0])
 
 
 @dataclass(frozen=True)
@@ -181,19 +171,15 @@ class Unscaled(Intervention):
 
 
 def test_changes_of_other_modules_are_recorded_and_computed_on_demand():
-    model = network(d_model=32)
+    model, unscaled = network(d_model=32), network(d_model=32, scale_attention=False)
     trace = traced(model, RemovedHead("cross", 0, 1), ids=(SOURCE[:1], TARGET[:1]))
     heads = trace["decoder.layers.0.cross_attention.heads"]
     assert (heads[1] == 0).all()
     assert (heads[0] != 0).all()
-    output = model.decoder.layers[0].cross_attention.output
     with torch.inference_mode():
-        expected = output(heads.transpose(0, 1).flatten(1))
+        expected = model.decoder.layers[0].cross_attention.output(heads.transpose(0, 1).flatten(1))
     assert_close(trace["decoder.layers.0.cross_attention.output"], expected)
-    trace, plain = (
-        traced(model, Unscaled(), ids=(SOURCE[:1], TARGET[:1])),
-        traced(network(d_model=32, scale_attention=False)),
-    )
+    trace, plain = traced(model, Unscaled(), ids=(SOURCE[:1], TARGET[:1])), traced(unscaled)
     path = "encoder.layers.0.self_attention"
     assert torch.equal(trace[f"{path}.scaled"], trace[f"{path}.scores"])
     assert_close(trace[f"{path}.weights"], plain[f"{path}.weights"])
@@ -218,14 +204,8 @@ def test_changes_are_read_as_they_were_written():
 
 
 HOSTILE = ["x", ";", "decoder:causal:maybe", "decoder:window:0", "decoder.1:hide:2,3", "cross.*.*:hide:٣,1", "a;" * 999]
-HOSTILE += [
-    "decoder.*.1:remove",
-    "decoder.1:remove",
-    "decoder.1.999999:remove",
-    "cross.0.٣:remove",
-    "<script>.0.0:remove",
-]
-HOSTILE += ["decoder.0.0:remove\n", "decoder.-1.0:remove"]
+HOSTILE += ["decoder.*.1:remove", "decoder.1:remove", "decoder.1.999999:remove", "cross.0.٣:remove"]
+HOSTILE += ["<script>.0.0:remove", "decoder.0.0:remove\n", "decoder.-1.0:remove"]
 
 
 @pytest.mark.parametrize("text", HOSTILE)

@@ -12,24 +12,21 @@ import torch
 import torch.nn.functional as F
 from torch.testing import assert_close
 
-from model.analysis.norms import norm_table
 from model.capture.trace import Trace, record
 from model.network.attention import MAPS
+from tests.model import examples
 from tests.model.examples import network
 
 SOURCE = torch.tensor([[5, 6, 7, 3, 3, 9, 1, 2, 10]])  # no length equals a width of the network
 TARGET = torch.tensor([[1, 4, 12, 4, 8, 6, 7]])
 PARTS = "query key value visible scores scaled masked weights heads output".split()
 STATISTICS = "input mean std output".split()
-KINDS = ["encoder", "decoder", "cross"]
 PLAIN = [part for part in MAPS if part not in ("capped", "biased")]  # of a model that adds nothing to its scores
 TOLERANCES = {torch.float32: 1e-5, torch.float64: 1e-12}
 
 
-def traced(model, *ids, maps=False) -> Trace:
-    with torch.inference_mode(), record(model, maps=maps) as trace:
-        model(*(ids or (SOURCE, TARGET)))
-    return trace
+def traced(model, **options) -> Trace:
+    return examples.traced(model, **({"ids": (SOURCE, TARGET)} | options))
 
 
 def sublayer(path: str, kind: str, placement: str) -> list[str]:
@@ -58,35 +55,12 @@ def expected_names(placement: str) -> list[str]:
 
 
 @pytest.mark.parametrize("maps", [False, True])
-@pytest.mark.parametrize("placement", ["post", "pre"])
-def test_names_are_complete_and_in_order_of_computation(placement, maps):
-    trace = traced(network(norm_placement=placement), maps=maps)
-    assert trace.names() == expected_names(placement)
+@pytest.mark.parametrize("options", [{}, {"norm_placement": "pre"}, {"position": "learned"}, {"bias": False}])
+def test_names_are_complete_and_in_order_of_computation(options, maps):
+    trace = traced(network(**options), maps=maps)
+    assert trace.names() == expected_names(options.get("norm_placement", "post"))
     assert all(name in trace for name in trace.names())
     assert "encoder.layers.0.cross_attention.query" not in trace
-
-
-@pytest.mark.parametrize("options", [{"position": "learned"}, {"position": "none"}, {"bias": False}])
-def test_options_keep_the_names(options):
-    assert traced(network(**options)).names() == expected_names("post")
-
-
-def test_shapes():
-    trace, (n, m) = traced(network()), (9, 7)
-    lengths = {"encoder.layers.1.self_attention": (n, n), "decoder.layers.0.self_attention": (m, m)}
-    for path, (queries, keys) in {**lengths, "decoder.layers.1.cross_attention": (m, n)}.items():
-        assert trace[f"{path}.query"].shape == trace[f"{path}.heads"].shape == (2, queries, 8)
-        assert trace[f"{path}.key"].shape == trace[f"{path}.value"].shape == (2, keys, 8)
-        assert trace[f"{path}.visible"].shape == (queries, keys)
-        assert {trace[f"{path}.{part}"].shape for part in PLAIN} == {(2, queries, keys)}
-        assert trace[f"{path}.output"].shape == (queries, 16)
-    assert trace["encoder.layers.0.feed_forward.hidden"].shape == (n, 24)
-    assert trace["encoder.embedding.positions"].shape == (n, 16)
-    norm = "decoder.layers.1.feed_forward_block.norm"
-    assert trace[f"{norm}.mean"].shape == trace[f"{norm}.std"].shape == (m,)
-    assert trace[f"{norm}.input"].shape == trace[f"{norm}.output"].shape == (m, 16)
-    assert trace["output.logits"].shape == (m, 13)
-    assert [tuple(trace.attention(kind).shape) for kind in KINDS] == [(2, 2, n, n), (2, 2, m, m), (2, 2, m, n)]
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
@@ -98,14 +72,14 @@ def test_maps_on_demand_are_those_of_the_explicit_path(placement, dtype):
     assert sum(name.endswith(MAPS) for name in names) == 6 * len(PLAIN)
     for name in names:
         assert_close(demanded[name], recorded[name], rtol=TOLERANCES[dtype], atol=TOLERANCES[dtype])
-    for kind in KINDS:
+    for kind in PATHS:
         assert_close(demanded.attention(kind), recorded.attention(kind), rtol=0, atol=TOLERANCES[dtype])
 
 
 def test_without_maps_nothing_of_the_size_of_a_map_is_kept():
     squares = {(9, 9), (7, 7), (7, 9)}
     source_real = torch.tensor([[True] * 8 + [False]])
-    trace, full = traced(network(), SOURCE, TARGET, source_real), traced(network(), maps=True)
+    trace, full = traced(network(), ids=(SOURCE, TARGET, source_real)), traced(network(), maps=True)
     assert squares.isdisjoint(tuple(tensor.shape[-2:]) for tensor in trace._tensors.values())
     assert squares <= {tuple(tensor.shape[-2:]) for tensor in full._tensors.values()}
     assert not trace._maps
@@ -123,14 +97,14 @@ def test_a_map_is_kept_once_asked_for_unless_it_is_large(monkeypatch):
     assert_close(trace[name], trace[name], rtol=0, atol=0)
 
 
-@pytest.mark.parametrize(
-    ("kind", "path"),
-    [
-        ("encoder", "encoder.layers.{}.self_attention"),
-        ("decoder", "decoder.layers.{}.self_attention"),
-        ("cross", "decoder.layers.{}.cross_attention"),
-    ],
-)
+PATHS = {
+    "encoder": "encoder.layers.{}.self_attention",
+    "decoder": "decoder.layers.{}.self_attention",
+    "cross": "decoder.layers.{}.cross_attention",
+}
+
+
+@pytest.mark.parametrize(("kind", "path"), PATHS.items())
 def test_weights_are_the_softmax_of_scaled_products(kind, path):
     model = network().double().requires_grad_(False)
     trace = traced(model)
@@ -140,8 +114,8 @@ def test_weights_are_the_softmax_of_scaled_products(kind, path):
         scores = torch.einsum("hqc,hkc->hqk", query, key)
         assert_close(trace[f"{here}.scores"], scores)
         assert_close(trace[f"{here}.scaled"], scores / math.sqrt(8))
-        queries, keys = torch.arange(scores.shape[1])[:, None], torch.arange(scores.shape[2])[None]
-        visible = queries >= keys if kind == "decoder" else torch.ones_like(queries >= keys)
+        visible = torch.ones(scores.shape[1:]).bool()
+        visible = visible.tril() if kind == "decoder" else visible
         assert torch.equal(trace[f"{here}.visible"], visible)
         masked = torch.where(visible, scores / math.sqrt(8), torch.tensor(-math.inf, dtype=torch.float64))
         assert torch.equal(trace[f"{here}.masked"].isneginf(), masked.isneginf())
@@ -149,9 +123,8 @@ def test_weights_are_the_softmax_of_scaled_products(kind, path):
         assert_close(trace[f"{here}.weights"], weights, rtol=0, atol=1e-12)
         assert_close(trace.attention(kind)[layer], weights, rtol=0, atol=1e-12)
         assert_close(trace[f"{here}.heads"], weights @ value, rtol=0, atol=1e-12)
-        linear = model.get_submodule(here).output
         side_by_side = torch.cat(list(trace[f"{here}.heads"]), dim=-1)
-        assert_close(trace[f"{here}.output"], F.linear(side_by_side, linear.weight, linear.bias))
+        assert_close(trace[f"{here}.output"], model.get_submodule(here).output(side_by_side))
 
 
 @pytest.mark.parametrize("placement", ["post", "pre"])
@@ -190,25 +163,6 @@ def test_an_unknown_name_is_a_key_error_that_says_where_to_look():
         with pytest.raises(KeyError, match=r"is not a quantity of this trace; names\(\) lists them"):
             trace[name]
         assert name not in trace
-
-
-def test_norms_is_a_row_per_norm_and_position():
-    model = network().double()
-    trace = traced(model)
-    trace.source_tokens, trace.target_tokens = list("abcdefghi"), list("1234567")
-    table = norm_table(trace)
-    assert table.columns.tolist() == ["name", "position", "token", "mean", "std", "input norm", "output norm"]
-    assert len(table) == 4 * 9 + 6 * 7
-    assert table["name"].drop_duplicates().tolist() == trace.norm_paths()
-    row = table[(table["name"] == "decoder.layers.0.cross_attention_block.norm") & (table["position"] == 4)].iloc[0]
-    x, y = (trace[f"decoder.layers.0.cross_attention_block.norm.{part}"][4].tolist() for part in ("input", "output"))
-    mean = math.fsum(x) / 16
-    assert row["token"] == "5"
-    assert row["mean"] == pytest.approx(mean, abs=1e-6)
-    assert row["std"] == pytest.approx(math.sqrt(math.fsum((v - mean) ** 2 for v in x) / 16), rel=1e-5)
-    assert row["input norm"] == pytest.approx(math.hypot(*x), rel=1e-5)
-    assert row["output norm"] == pytest.approx(math.hypot(*y), rel=1e-5)
-    assert table["token"].tolist()[:9] == list("abcdefghi")
 
 
 def test_traces_of_one_model_look_its_parts_up_once_and_let_it_go(monkeypatch):

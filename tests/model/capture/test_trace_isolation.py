@@ -8,7 +8,7 @@ import torch
 from torch.testing import assert_close
 
 from model.capture.trace import Trace, record
-from tests.model.examples import network
+from tests.model.examples import network, traced
 
 INPUTS = [
     (torch.tensor([[5, 6, 7, 3, 9]]), torch.tensor([[1, 4, 12]])),
@@ -17,54 +17,40 @@ INPUTS = [
 PASSES = 1000
 
 
-def traced(model, *ids) -> Trace:
-    with torch.inference_mode(), record(model) as trace:
-        model(*ids)
-    return trace
-
-
 def assert_same(trace: Trace, reference: Trace, names=None) -> None:
     assert trace.names() == reference.names()
     for name in names or trace.names():
         assert torch.equal(trace[name], reference[name]), name
 
 
-def run_inside(model, *steps) -> None:
+def run_inside(model, steps) -> None:
     with record(model):
         for step in steps:
-            step()
+            step(model)
 
 
-def test_no_forward_is_an_error():
-    with pytest.raises(RuntimeError, match=r"left no encoder\.embedding\.tokens \(\d+ such\): run the whole model"):
-        run_inside(network())
-
-
-def test_half_a_forward_is_an_error():
+@pytest.mark.parametrize(
+    ("steps", "message"),
+    [
+        ([], r"left no encoder\.embedding\.tokens \(\d+ such\): run the whole model"),
+        ([lambda model: model.encode(INPUTS[0][0])], r"left no decoder\.embedding\.tokens"),
+        ([lambda model: model(*INPUTS[0])] * 2, r"encoder\.embedding\.tokens was computed twice inside one record\(\)"),
+        ([lambda model: 1 / 0], "division"),
+        ([lambda model: model(*INPUTS[0]), lambda model: 1 / 0], "division"),
+    ],
+    ids=["no pass", "half a pass", "two passes", "an exception", "an exception after a pass"],
+)
+def test_an_error_is_named_and_not_masked_and_the_next_recording_is_whole(steps, message):
     model = network()
-    with pytest.raises(RuntimeError, match=r"left no decoder\.embedding\.tokens"):
-        run_inside(model, lambda: model.encode(INPUTS[0][0]))
-
-
-def test_two_forwards_are_an_error_and_the_next_recording_is_whole():
-    model = network()
-    with pytest.raises(RuntimeError, match=r"encoder\.embedding\.tokens was computed twice inside one record\(\)"):
-        run_inside(model, *[lambda: model(*INPUTS[0])] * 2)
-    assert_same(traced(model, *INPUTS[1]), traced(network(), *INPUTS[1]))
-
-
-def test_an_exception_in_the_block_is_not_masked():
-    model = network()
-    with pytest.raises(ZeroDivisionError):
-        run_inside(model, lambda: 1 / 0)
-    with pytest.raises(ZeroDivisionError):
-        run_inside(model, lambda: model(*INPUTS[0]), lambda: 1 / 0)
-    assert_same(traced(model, *INPUTS[0]), traced(network(), *INPUTS[0]))
+    error = ZeroDivisionError if message == "division" else RuntimeError
+    with pytest.raises(error, match=message):
+        run_inside(model, steps)
+    assert_same(traced(model, ids=INPUTS[1]), traced(network(), ids=INPUTS[1]))
 
 
 def test_an_ordinary_forward_leaves_a_trace_as_it_was():
     model = network()
-    trace, reference = traced(model, *INPUTS[0]), traced(network(), *INPUTS[0])
+    trace, reference = traced(model, ids=INPUTS[0]), traced(network(), ids=INPUTS[0])
     for ids in INPUTS:
         model(*ids)
     assert_same(trace, reference)
@@ -75,7 +61,7 @@ def test_modules_are_observed_once_and_stay_what_they_were():
     before = [(type(module).__name__, type(module)) for module in model.modules()]
     lines = []
     for _ in range(3):
-        traced(model, *INPUTS[0])
+        traced(model, ids=INPUTS[0])
         lines.append([type(module).__mro__ for module in model.modules()])
     assert lines[0] == lines[1] == lines[2]
     assert any(len(line) > len(kind.__mro__) for line, (_, kind) in zip(lines[0], before, strict=True))
@@ -86,13 +72,13 @@ def test_modules_are_observed_once_and_stay_what_they_were():
 
 def test_a_deep_copy_of_an_observed_model_is_a_model_of_its_own():
     model = network()
-    reference = traced(model, *INPUTS[0])
+    reference = traced(model, ids=INPUTS[0])
     twin = copy.deepcopy(model)
     with torch.no_grad():
         for parameter in twin.parameters():
             parameter.mul_(1.1)
-    assert_same(traced(model, *INPUTS[0]), reference)
-    other = traced(twin, *INPUTS[0])
+    assert_same(traced(model, ids=INPUTS[0]), reference)
+    other = traced(twin, ids=INPUTS[0])
     assert other.names() == reference.names()
     assert not torch.equal(other["output.logits"], reference["output.logits"])
     with torch.inference_mode():
@@ -105,26 +91,23 @@ def test_nested_recordings_of_two_models_keep_apart():
         with record(second) as inner:
             second(*INPUTS[1])
         first(*INPUTS[0])
-    assert_same(outer, traced(network(1), *INPUTS[0]))
-    assert_same(inner, traced(network(2, norm_placement="pre"), *INPUTS[1]))
+    assert_same(outer, traced(network(1), ids=INPUTS[0]))
+    assert_same(inner, traced(network(2, norm_placement="pre"), ids=INPUTS[1]))
 
 
 def test_maps_of_a_first_trace_may_be_asked_for_while_a_second_is_recorded():
     model = network()
-    first = traced(model, *INPUTS[0])
+    first = traced(model, ids=INPUTS[0])
     with torch.inference_mode(), record(model) as second:
         weights = first.attention("cross")
         model(*INPUTS[1])
-    assert_same(second, traced(network(), *INPUTS[1]))
-    assert_close(weights, traced(network(), *INPUTS[0]).attention("cross"), rtol=0, atol=0)
+    assert_same(second, traced(network(), ids=INPUTS[1]))
+    assert_close(weights, traced(network(), ids=INPUTS[0]).attention("cross"), rtol=0, atol=0)
 
 
 def test_maps_hold_for_their_own_block_only():
-    model = network()
-    with torch.inference_mode(), record(model, maps=True) as full:
-        model(*INPUTS[0])
-    assert "encoder.layers.0.self_attention.weights" in full._tensors
-    assert "encoder.layers.0.self_attention.weights" not in traced(model, *INPUTS[0])._tensors
+    model, name = network(), "encoder.layers.0.self_attention.weights"
+    assert [name in traced(model, maps=maps)._tensors for maps in (True, False)] == [True, False]
 
 
 @pytest.mark.parametrize("maps", [False, True])
@@ -134,10 +117,9 @@ def test_each_example_of_a_padded_batch_is_its_own_trace(maps):
     targets = [[1, 4, 12], [1, 11, 2, 8, 5, 7], [1, 3]]
     padded = [[ids + [0] * (max(map(len, rows)) - len(ids)) for ids in rows] for rows in (sources, targets)]
     source, target = (torch.tensor(rows) for rows in padded)
-    with torch.inference_mode(), record(model, maps=maps) as batch:
-        model(source, target, source != 0, target != 0)
+    batch = traced(model, ids=(source, target, source != 0, target != 0), maps=maps)
     for index, (own_source, own_target) in enumerate(zip(sources, targets, strict=True)):
-        trace, alone = batch.example(index), traced(model, torch.tensor([own_source]), torch.tensor([own_target]))
+        trace, alone = batch.example(index), traced(model, ids=(torch.tensor([own_source]), torch.tensor([own_target])))
         n, m = len(own_source), len(own_target)
         for path, rows, columns in (
             ("encoder.layers.1.self_attention", n, n),
@@ -158,7 +140,7 @@ def test_each_example_of_a_padded_batch_is_its_own_trace(maps):
 @pytest.mark.unchecked
 def test_threads_that_share_a_model_get_their_own_tensors():
     model = network(n_encoder_layers=1, n_decoder_layers=1)
-    references = [traced(network(n_encoder_layers=1, n_decoder_layers=1), *ids) for ids in INPUTS]
+    references = [traced(network(n_encoder_layers=1, n_decoder_layers=1), ids=ids) for ids in INPUTS]
     kept = list(references[0]._tensors)
     weights = [name for name in references[0].names() if name.endswith(".weights")]
     together, done, failures = threading.Barrier(2), [0, 0], []
@@ -167,7 +149,7 @@ def test_threads_that_share_a_model_get_their_own_tensors():
         try:
             together.wait()  # both attach the hooks
             for turn in range(PASSES):
-                trace = traced(model, *INPUTS[index])
+                trace = traced(model, ids=INPUTS[index])
                 assert_same(trace, references[index], kept + weights if turn % 10 == 0 else kept)
                 done[index] += 1
         except BaseException as error:
