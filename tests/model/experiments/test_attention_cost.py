@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 import torch
+from torch.testing import assert_close
 from torch.utils.flop_counter import FlopCounterMode
 
 from model.experiments.attention_cost import (
@@ -40,10 +41,11 @@ def test_operations_by_hand() -> None:
 
 
 @pytest.mark.parametrize("sizes", [TINY, *narrow_and_wide(TINY).values()])
-def test_products_are_those_that_torch_counts(sizes) -> None:
+def test_products_are_those_that_torch_counts_step_by_step(sizes) -> None:
     attention, x = made(sizes), drawn(sizes, sizes.batch, 5, sizes.config.d_model)
     with torch.no_grad(), FlopCounterMode(display=False) as counter:
-        step_by_step(attention, x)
+        heads = step_by_step(attention, x)
+    assert_close(heads, attention(x, x, Mask()))
     assert counter.get_total_flops() == counted(sizes, 5)["products"]
     assert sum(weight.numel() for weight in attention.parameters()) == sizes.parameters
 
@@ -57,7 +59,7 @@ def test_each_step_is_what_the_attention_computes() -> None:
         weights = tasks["softmax"].run(None)
         x = drawn(TINY, 2, 7, 6)
         value = attention.value(x)
-        torch.testing.assert_close(weights @ value, heads)
+        assert_close(weights @ value, heads)
         assert peak_memory(tasks["scores"]) == 4 * 2 * 2 * 7 * 7
         assert peak_memory(tasks["fused"]) < peak_memory(tasks["softmax"])
 
@@ -97,24 +99,21 @@ def test_the_forecast_covers_what_a_step_makes() -> None:
         assert held + max(peak_memory(task) for task in tasks.values()) <= memory_needed(sizes, 256)
 
 
-def test_heads_divide_the_width() -> None:
+def test_heads_divide_the_width_and_their_products_are_as_many() -> None:
     assert head_counts(12) == [1, 2, 3, 4, 6]
     assert head_counts(7) == [1]
     assert (with_heads(TINY, 3).width, with_heads(TINY, 3).config.d_model) == (2, 6)
-
-
-def test_the_products_of_any_number_of_heads_are_the_same() -> None:
     several = [counted(with_heads(TINY, heads), 5) for heads in (1, 2, 3)]
     assert len({each["products"] for each in several}) == 1
     assert [each["softmax"] for each in several] == [230, 460, 690]
 
 
 def test_every_number_of_heads_is_measured() -> None:
-    found = list(by_heads(TINY, 5, least=2, seconds=0.0))[-1]
-    assert found.share == 1.0
-    assert list(found.result.sizes) == [1, 2, 3]
-    assert len(found.result.times) == 3 * 4
-    assert all(times.median > 0 for times in found.result.times.values())
+    *_before, last = by_heads(TINY, 5, least=2, seconds=0.0)
+    assert last.share == 1.0
+    assert list(last.result.sizes) == [1, 2, 3]
+    assert len(last.result.times) == 3 * 4
+    assert all(times.median > 0 for times in last.result.times.values())
 
 
 def test_narrow_and_wide_are_measured_forwards_and_backwards() -> None:
@@ -124,12 +123,6 @@ def test_narrow_and_wide_are_measured_forwards_and_backwards() -> None:
     found = list(ways(TINY, 5, least=2, seconds=0.0))[-1].result
     assert set(found.times) == {(way, piece) for way in both for piece in ("forward", "backward")}
     assert found.sizes["wide"].width == 6
-
-
-def test_explicit_and_fused_give_the_same() -> None:
-    attention, x = made(TINY), drawn(TINY, 2, 5, 6)
-    with torch.no_grad():
-        torch.testing.assert_close(step_by_step(attention, x), attention(x, x, Mask()))
 
 
 def test_all_is_measured_on_another_device_too() -> None:

@@ -1,4 +1,4 @@
-"""Entropy and gradients against d_k: against formulas in numpy, and a model computed the other way."""
+"""Entropy, gradients and saturation against d_k: against formulas in numpy, and a model computed the other way."""
 
 from __future__ import annotations
 
@@ -9,7 +9,19 @@ import pytest
 import torch
 
 from model.analysis.attention_maps import Maps
-from model.experiments.scaling import against_width, attend, both_ways, first_below, last_alike, scaled_by
+from model.analysis.predictions import derivative_norm
+from model.experiments.scaling import (
+    MOST,
+    against_width,
+    attend,
+    both_ways,
+    first_below,
+    first_factor,
+    jacobian,
+    last_alike,
+    scaled_by,
+    thresholds,
+)
 from tests.viz.small import small_model
 
 TEXT = "The cat sees the dog."
@@ -86,3 +98,45 @@ def test_of_a_long_text_every_kth_query_is_taken(tmp_path, monkeypatch):
     weights = maps.trace[f"{maps.paths[0]}.weights"].double()[:, ::2]
     expected = torch.special.entr(weights).sum(dim=-1).mean(dim=-1)
     assert torch.allclose(both_ways(maps).entropy[1, 0], expected, atol=1e-5)
+
+
+def test_two_scores_saturate_where_the_formula_says():
+    found = thresholds(torch.tensor([0.0, 1.0]))
+    assert found.sure == pytest.approx(math.log(99), rel=1e-3)  # 1 / (1 + e^-f) = 0.99
+    factors = np.arange(10, 30, 0.001)
+    first = factors[1 / (1 + np.exp(-factors.astype(np.float32))) == 1][0]
+    assert found.own_gradient == pytest.approx(first, abs=0.5)
+    smallest = float(np.finfo(np.float32).smallest_subnormal)
+    assert 0.8 * -math.log(float(np.finfo(np.float32).tiny)) < found.all_gradients < 1.02 * -math.log(smallest)
+    half = thresholds(torch.tensor([0.0, 0.5]))
+    assert half.sure == pytest.approx(2 * found.sure, rel=1e-3)
+
+
+def test_equal_or_single_scores_never_saturate():
+    found = thresholds(torch.tensor([2.0, 4.0, 4.0]))
+    assert (found.sure, found.own_gradient) == (None, None)
+    assert thresholds(torch.tensor([3.0])).sure is None
+
+
+def test_the_jacobian_is_that_of_the_formula_and_its_norm_exact_where_one_weight_is_nearly_1():
+    scores = torch.randn(7).double()
+    w = scores.softmax(dim=-1).numpy()
+    expected = np.diag(w) - np.outer(w, w)
+    assert np.allclose(jacobian(scores), expected, atol=1e-14)
+    assert np.allclose(jacobian(scores, 3), expected[3:4], atol=1e-14)
+    assert np.allclose(derivative_norm(scores.softmax(dim=-1)[None]), np.linalg.norm(expected), atol=1e-14)
+    tiny = 1e-30
+    assert float(derivative_norm(torch.tensor([1.0, tiny]).double())) == pytest.approx(2 * tiny)  # four cells of ±w
+
+
+def test_the_first_factor_is_found_by_halving():
+    assert first_factor(lambda factor: factor > 123.4) == pytest.approx(123.4, rel=2e-4)
+    assert first_factor(lambda factor: False) is None
+    assert first_factor(lambda factor: factor > 2e-9) == pytest.approx(2e-9, rel=2e-4)
+    assert first_factor(lambda factor: True) == 1 / MOST
+
+
+def test_large_scores_saturate_at_small_factors():
+    found, small = thresholds(torch.tensor([0.0, 1e6, 2e6])), thresholds(torch.tensor([0.0, 1.0, 2.0]))
+    assert found.sure == pytest.approx(small.sure * 1e-6, rel=2e-4)
+    assert found.own_gradient == pytest.approx(small.own_gradient * 1e-6, rel=1e-2)

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import math
 import random
-from collections import Counter
 from dataclasses import replace
 
 import pytest
 import torch
+from torch import nn
 
 from model.data.datasets import IGNORED, PairDataset
 from model.data.tasks import TASKS
@@ -41,10 +41,9 @@ def test_arms_see_the_same_batches_in_turn(monkeypatch) -> None:
     ordinary = PairDataset.batch
 
     def watched(corpus, indices, chance):
-        made = ordinary(corpus, indices, chance)
         if chance:
             seen.append(tuple(indices))
-        return made
+        return ordinary(corpus, indices, chance)
 
     monkeypatch.setattr(PairDataset, "batch", watched)
     reports = list(train(COMPARISONS["norms"].arms(setup()), setup()))
@@ -99,10 +98,8 @@ def test_what_diverges_is_a_result_and_the_others_go_on() -> None:
 
 def test_the_loss_of_frequencies_is_the_entropy_of_the_labels() -> None:
     corpus = material(setup(), 100).corpora(64, 0.0)[0]
-    labels: Counter[int] = Counter()
-    for index in range(len(corpus)):
-        labels.update(token for token in corpus.batch([index], None).labels[0].tolist() if token != IGNORED)
-    shares = torch.tensor(list(labels.values()), dtype=torch.float64) / sum(labels.values())
+    labels = torch.cat([corpus.batch([index], None).labels[0] for index in range(len(corpus))])
+    shares = labels[labels != IGNORED].bincount().double() / (labels != IGNORED).sum()
     expected = torch.distributions.Categorical(probs=shares).entropy()
     assert frequencies_alone(corpus) == pytest.approx(float(expected))
 
@@ -138,18 +135,16 @@ def test_the_recipe_switches_off_one_thing_in_each_arm() -> None:
     assert arms["no warm-up"].trainer.settings == replace(usual, warmup=0)
     assert arms["no clipping"].trainer.settings == replace(usual, clip=math.inf)
     assert arms["no Adam"].trainer.settings == replace(usual, rate=SGD_RATE * usual.rate)
-    query = "encoder.layers.0.feed_forward.hidden.weight"
-    xavier, torchs = (
-        dict(arms[name].model.network.named_parameters())[query].detach() for name in ("whole", "no Xavier")
-    )
+    name = "encoder.layers.0.feed_forward.hidden.weight"
+    xavier, torchs = (arms[arm].model.network.get_parameter(name).detach() for arm in ("whole", "no Xavier"))
     assert float(xavier.abs().max()) > 8**-0.5  # √(6 / (8 + 32)) = 0.387
     assert 8**-0.5 * 0.8 < float(torchs.abs().max()) <= 8**-0.5
     descent = arms["no Adam"]
-    before = {name: each.detach().clone() for name, each in descent.model.network.named_parameters()}
+    parameters = list(descent.model.network.parameters())
+    before = nn.utils.parameters_to_vector(parameters).detach()
     descent.step()
     norm = math.hypot(*descent.trainer.gradients.norms().values())
-    after = {name: each.detach() for name, each in descent.model.network.named_parameters()}
-    moved = math.sqrt(sum(float((after[name] - before[name]).square().sum()) for name in before))
+    moved = float((nn.utils.parameters_to_vector(parameters).detach() - before).norm())
     assert moved == pytest.approx(norm * SGD_RATE * usual.rate / 2, rel=1e-3)
 
 

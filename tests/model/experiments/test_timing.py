@@ -21,7 +21,6 @@ def test_a_fit_is_that_of_numpy() -> None:
     xs = [32.0, 64.0, 128.0, 256.0, 512.0, 700.0]
     ys = [3e-9 * x**1.7 * math.exp(noise) for x, noise in zip(xs, draw.normal(0, 0.1, len(xs)), strict=True)]
     found = fit(xs, ys)
-    assert found is not None
     (slope, offset), covariance = np.polyfit(np.log(xs), np.log(ys), 1, cov=True)
     assert found.exponent == pytest.approx(slope)
     assert found.factor == pytest.approx(math.exp(offset))
@@ -32,12 +31,10 @@ def test_a_fit_is_that_of_numpy() -> None:
 
 def test_an_exponent_agrees_within_its_error_only() -> None:
     exact = fit([1, 2, 4, 8], [3, 12, 48, 192])
-    assert exact is not None
     assert exact.exponent == pytest.approx(2)
     assert exact.error < 1e-6
     assert not exact.agrees(1.9)
     rough = fit([1, 2, 4, 8], [3, 15, 40, 192])
-    assert rough is not None
     assert rough.agrees(2)
     assert not rough.agrees(1)
 
@@ -46,24 +43,17 @@ def test_what_cannot_be_fitted_is_not() -> None:
     assert fit([4], [1.0]) is None
     assert fit([4, 8], [0.0, 1.0]) is None  # no logarithm of 0
     two = fit([4, 8], [1.0, 4.0])
-    assert two is not None
     assert two.exponent == pytest.approx(2)
     assert math.isnan(two.error)
     assert not two.agrees(2)  # nothing is known of its error
 
 
-def test_students_points() -> None:
+def test_students_points_the_upper_part_from_an_eighth_on_medians_and_quartiles() -> None:
     assert student(1) == 12.706
     assert student(10) == 2.228
     assert student(30) == pytest.approx(2.042, rel=0.02)
-
-
-def test_the_upper_part_begins_at_an_eighth() -> None:
     assert upper([32, 64, 128, 256, 512, 1024]) == [128, 256, 512, 1024]
     assert upper([7]) == [7]
-
-
-def test_medians_and_quartiles() -> None:
     found = summary([5.0, 1.0, 2.0, 4.0, 3.0])
     assert (found.median, found.low, found.high, found.runs) == (3.0, 2.0, 4.0, 5)
 

@@ -9,36 +9,39 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch.testing import assert_close
 
+from model.checkpoints.convert.layout_torch import torch_transformer
+from model.checkpoints.convert.state_dict import State
 from model.network.positions import sinusoidal
 from model.network.transformer import Transformer
+from tests.model.checkpoints.convert.layout_references import Seq2Seq, random_weights
 from tests.model.examples import config, network
-from tests.model.torch_reference import Reference, matched
+
+EXACT = {"rtol": 0, "atol": 1e-10}
 
 
-@pytest.mark.parametrize("activation", ["relu", "gelu"])
-@pytest.mark.parametrize("placement", ["post", "pre"])
-def test_it_is_torchs_transformer(placement, activation):
-    ours = network(norm_placement=placement, activation=activation, n_decoder_layers=3).double()
+@pytest.mark.parametrize("options", [{}, {"norm_first": True}, {"activation": "gelu", "bias": False}], ids=str)
+def test_it_is_torchs_transformer(options):
+    theirs, settings = random_weights(Seq2Seq(**options)).double(), {"nhead": 3, "norm_first": False} | options
+    theirs.pos_embedding = sinusoidal(40, 12)[:, None]
+    layout = torch_transformer(State("torch's", theirs.state_dict(), settings))
+    ours = Transformer(layout.config).double().eval()
+    ours.load_weights(layout.weights)
     for stack in (ours.encoder, ours.decoder):  # the table was rounded to float32
-        stack.embedding.positions.table = sinusoidal(32, 16)
-    theirs = Reference(ours)
-    pairs = matched(ours, theirs)
-    assert sum(other.numel() for _, other in pairs) == ours.parameter_count()
-    assert len(pairs) == len(list(theirs.parameters()))
-    with torch.no_grad():
-        for parts, other in pairs:
-            other.copy_(torch.cat(parts))
-    source, target = torch.randint(11, (3, 7)), torch.randint(13, (3, 5))
+        stack.embedding.positions.table = sinusoidal(40, 12)
+    source, target = torch.randint(17, (3, 7)), torch.randint(19, (3, 5))
     source_real, target_real = torch.ones(3, 7, dtype=torch.bool), torch.ones(3, 5, dtype=torch.bool)
     source_real[1, 4:], target_real[2, 3:] = False, False
+    padding = {"src_key_padding_mask": ~source_real, "tgt_key_padding_mask": ~target_real}
     result = ours(source, target, source_real, target_real)
-    expected = theirs(source, target, source_real, target_real)
-    assert_close(result, expected, rtol=0, atol=1e-10)
+    expected = theirs(source, target, **padding, memory_key_padding_mask=~source_real)
+    assert_close(result, expected, **EXACT)
     slope = torch.randn_like(result)
     result.backward(slope)
     expected.backward(slope)
-    for parts, other in pairs:
-        assert_close(torch.cat([part.grad for part in parts]), other.grad, rtol=0, atol=1e-10)
+    gradients = {name: parameter.grad for name, parameter in theirs.named_parameters()}  # ours by the same linear map
+    gradients = torch_transformer(State("torch's", dict(theirs.named_buffers()) | gradients, settings)).weights
+    for name, parameter in ours.named_parameters():
+        assert_close(parameter.grad, gradients[name], **EXACT)
 
 
 @settings(max_examples=25)

@@ -215,11 +215,11 @@ class Seq2Seq(nn.Module):
         else:
             self.register_buffer("pos_embedding", positions * sines(40, width)[:, None], persistent=positions)
 
-    def forward(self, source, target):
-        causal = nn.Transformer.generate_square_subsequent_mask(target.shape[1])
+    def forward(self, source, target, **padding):
+        causal = torch.ones(target.shape[1], target.shape[1]).triu(1).bool()
         pairs = ((self.src_tok_emb, "src_pos", source), (self.tgt_tok_emb, "tgt_pos", target))
         embedded = [self._embed(table(ids), name) for table, name, ids in pairs]
-        return self.generator(self.transformer(*embedded, tgt_mask=causal, tgt_is_causal=True))
+        return self.generator(self.transformer(*embedded, tgt_mask=causal, tgt_is_causal=True, **padding))
 
     def _embed(self, x, name):
         if self.learned:

@@ -1,15 +1,30 @@
-"""Trained short, tested long: which lengths, on which texts, and what counts as right."""
+"""Arms that are trained short and tested long, and the wrong pre-norm, which is the formula as it is said."""
 
 from __future__ import annotations
 
 from types import SimpleNamespace
 
 import pytest
+import torch
+import torch.nn.functional as F
 
 from model.data.tasks import find_task
-from model.experiments import arms as lengths
-from model.experiments.arms import COMPARISONS, SOURCES, begin, room, setup_of, unseen
+from model.experiments import arms as module
+from model.experiments.arms import (
+    COMPARISONS,
+    SOURCES,
+    NormOnTheShortCut,
+    answered_at,
+    begin,
+    put_norm_on_the_short_cut,
+    room,
+    setup_of,
+    unseen,
+)
 from model.experiments.side_by_side import learners
+from model.network.layers import PreNorm
+from tests.model.examples import network
+from tests.model.network.test_attention import torchs
 
 SIZES = {"steps": 1, "d_model": 8, "depth": 1, "warmup": 0, "task": "copy", "lengths": (3, 4)}
 
@@ -21,8 +36,8 @@ def _few(monkeypatch):
 
 
 def test_lengths_reach_from_the_shortest_to_the_longest_with_the_last_trained_one() -> None:
-    assert lengths.tested_lengths((3, 4, 5), 9) == [3, 4, 5, 6, 7, 8, 9]
-    found = lengths.tested_lengths(tuple(range(3, 9)), 60)
+    assert module.tested_lengths((3, 4, 5), 9) == [3, 4, 5, 6, 7, 8, 9]
+    found = module.tested_lengths(tuple(range(3, 9)), 60)
     assert 8 in found
     assert len(found) <= 15
     assert found[0] >= 3
@@ -65,7 +80,7 @@ def test_right_to_the_character_is_what_is_written(kind, monkeypatch) -> None:
         return [SimpleNamespace(text=pair.target if number else "wrong") for number, pair in enumerate(pairs)]
 
     monkeypatch.setattr(made[0].model, "generate_batch", answers)
-    assert lengths.answered_at(made[0], chosen, pairs, 4).exact == pytest.approx(5 / 6)
+    assert answered_at(made[0], chosen, pairs, 4).exact == pytest.approx(5 / 6)
     assert asked == [pair.source + ("=" if kind == "decoder-only" else "") for pair in pairs]
 
 
@@ -74,3 +89,38 @@ def test_learned_positions_have_rows_for_the_longest_text() -> None:
     assert room(chosen, 20) == 22
     with pytest.raises(ValueError, match="must be above"):
         next(begin("positions", chosen, 4))
+
+
+def short_cut(x, block):
+    return F.layer_norm(x, (16,), block.norm.weight, block.norm.bias, 1e-5)
+
+
+def test_the_wrong_norm_is_the_sublayer_of_the_bare_stream_plus_the_normalised_stream() -> None:
+    """Sublayer(x) + LayerNorm(x), by torch's own attention and layer norm."""
+    model = network(norm_placement="pre").double()
+    put_norm_on_the_short_cut(model)
+    ids = torch.tensor([[3, 4, 5, 6, 7]])
+    x = model.encoder.embedding(ids)
+    for layer in model.encoder.layers:
+        attention = torchs(layer.self_attention, 2)
+        x = attention(x, x, x, need_weights=False)[0] + short_cut(x, layer.self_attention_block)
+        hidden, output = layer.feed_forward.hidden, layer.feed_forward.output
+        x = output(hidden(x).relu()) + short_cut(x, layer.feed_forward_block)
+    norm = model.encoder.norm
+    x = F.layer_norm(x, (16,), norm.weight, norm.bias, 1e-5)
+    torch.testing.assert_close(model.encode(ids), x, rtol=1e-12, atol=1e-12)
+
+
+def test_every_block_is_replaced_and_no_weight() -> None:
+    model = network(norm_placement="pre")
+    before = {name: tensor.clone() for name, tensor in model.state_dict().items()}
+    source, target = torch.tensor([[3, 4, 5]]), torch.tensor([[1, 4]])
+    right = model(source, target)
+    put_norm_on_the_short_cut(model)
+    blocks = [module for module in model.modules() if isinstance(module, PreNorm)]
+    assert len(blocks) == 2 * 2 + 2 * 3
+    assert all(type(block) is NormOnTheShortCut for block in blocks)
+    after = model.state_dict()
+    assert list(after) == list(before)
+    assert all(torch.equal(after[name], before[name]) for name in before)
+    assert not torch.allclose(model(source, target), right)
