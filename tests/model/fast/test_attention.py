@@ -111,11 +111,10 @@ def test_a_query_with_nothing_to_look_at_gets_zeros(way, dtype, is_causal):
 
 @pytest.mark.parametrize("dtype", HALF)
 def test_the_kernels_agree_in_half_precision(dtype):
-    module = attention(dtype=dtype)
-    x = torch.randn(2, 6, 16).to(dtype)
-    quick = module(x, x, Mask(causal=True))
+    module, x, mask = attention(dtype=dtype), torch.randn(2, 6, 16).to(dtype), Mask(causal=True)
+    quick = module(x, x, mask)
     with plain_kernels():
-        assert_close(module(x, x, Mask(causal=True)), quick, rtol=0.05, atol=0.05)
+        assert_close(module(x, x, mask), quick, rtol=0.05, atol=0.05)
 
 
 @pytest.mark.parametrize("options", [{}, {"position": "rotary"}, {"qk_norm": True}, {"n_key_value_heads": 2}])

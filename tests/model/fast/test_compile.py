@@ -17,17 +17,13 @@ ROOT = Path(__file__).parents[3]
 
 
 def test_a_failure_of_the_compiler_is_one_sentence(monkeypatch):
-    def failing(compute, **options):
-        def call(*inputs):
-            raise torch._dynamo.exc.TorchDynamoException("No working C++ compiler found in (None, 'g++')\nmore\n")
+    def failing(*_inputs):
+        raise torch._dynamo.exc.TorchDynamoException("No working C++ compiler found in (None, 'g++')\nmore\n")
 
-        return call
-
-    monkeypatch.setattr(compiling.torch, "compile", failing)
+    monkeypatch.setattr(compiling.torch, "compile", lambda compute, **options: failing)
     quick = compiled(torch.sin)
-    with pytest.raises(
-        ValueError, match=r"torch\.compile failed: No working C\+\+ compiler found in .*; train without it"
-    ):
+    message = r"torch\.compile failed: No working C\+\+ compiler found in .*; train without it"
+    with pytest.raises(ValueError, match=message):
         quick(torch.ones(1))
 
 

@@ -3,6 +3,7 @@
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -10,63 +11,43 @@ import torch
 from model.runtime.device import choose_device, choose_dtype, compute_alone, keep_freed_memory
 
 
-@pytest.fixture
-def machine(monkeypatch):
-    """A machine with these accelerators."""
-
-    def has(cuda: bool, mps: bool) -> None:
-        monkeypatch.delenv("VITRINE_DEVICE", raising=False)
-        monkeypatch.setattr(torch.cuda, "is_available", lambda: cuda)
-        monkeypatch.setattr(torch.backends.mps, "is_available", lambda: mps)
-
-    return has
-
-
 @pytest.mark.parametrize(
-    ("cuda", "mps", "chosen"),
-    [(True, True, "cuda"), (True, False, "cuda"), (False, True, "mps"), (False, False, "cpu")],
+    ("cuda", "mps", "wanted", "chosen"),
+    [
+        (True, True, None, "cuda"),
+        (True, False, None, "cuda"),
+        (False, True, None, "mps"),
+        (False, False, None, "cpu"),
+        (True, True, "cpu", "cpu"),
+        (True, True, " cpu ", "cpu"),
+        (False, False, "  ", "cpu"),
+    ],
 )
-def test_cuda_is_chosen_before_mps_before_the_cpu(cuda, mps, chosen, machine):
-    machine(cuda, mps)
+def test_what_is_wanted_is_chosen_else_cuda_before_mps_before_the_cpu(cuda, mps, wanted, chosen, monkeypatch):
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: cuda)
+    monkeypatch.setattr(torch.backends.mps, "is_available", lambda: mps)
+    monkeypatch.delenv("VITRINE_DEVICE", raising=False)
+    if wanted is not None:
+        monkeypatch.setenv("VITRINE_DEVICE", wanted)
     assert choose_device() == torch.device(chosen)
 
 
-@pytest.mark.parametrize("wanted", ["cpu", " cpu "])
-def test_the_environment_overrides(wanted, machine, monkeypatch):
-    machine(cuda=True, mps=True)
-    monkeypatch.setenv("VITRINE_DEVICE", wanted)
-    assert choose_device() == torch.device("cpu")
+NO_CUDA = pytest.mark.skipif(torch.cuda.is_available(), reason="this machine has CUDA")
 
 
-def test_an_empty_variable_is_none(machine, monkeypatch):
-    machine(cuda=False, mps=False)
-    monkeypatch.setenv("VITRINE_DEVICE", "  ")
-    assert choose_device() == torch.device("cpu")
-
-
-@pytest.mark.parametrize("wanted", ["banana", "cuda:99", "cpu:x", "GPU"])
+@pytest.mark.parametrize("wanted", ["banana", "cuda:99", "cpu:x", "GPU", pytest.param("cuda", marks=NO_CUDA)])
 def test_a_device_that_is_not_there_is_refused(wanted, monkeypatch):
     monkeypatch.setenv("VITRINE_DEVICE", wanted)
     with pytest.raises(ValueError, match=rf"^VITRINE_DEVICE \('{wanted}'\) cannot be used here: \S.*$"):
         choose_device()
 
 
-@pytest.mark.skipif(torch.cuda.is_available(), reason="this machine has CUDA")
-def test_cuda_without_cuda_is_refused(monkeypatch):
-    monkeypatch.setenv("VITRINE_DEVICE", "cuda")
-    with pytest.raises(ValueError, match=r"VITRINE_DEVICE \('cuda'\) cannot be used here"):
-        choose_device()
-
-
-@pytest.mark.parametrize("wanted", ["float32", "bfloat16", "float16"])
-def test_the_precision_is_what_the_environment_says(wanted, monkeypatch):
-    monkeypatch.setenv("VITRINE_DTYPE", wanted)
-    assert choose_dtype() == getattr(torch, wanted)
-
-
-def test_the_precision_is_float32_if_nothing_is_said(monkeypatch):
+@pytest.mark.parametrize("wanted", ["float32", "bfloat16", "float16", None])
+def test_the_precision_is_what_the_environment_says_or_float32(wanted, monkeypatch):
     monkeypatch.delenv("VITRINE_DTYPE", raising=False)
-    assert choose_dtype() == torch.float32
+    if wanted:
+        monkeypatch.setenv("VITRINE_DTYPE", wanted)
+    assert choose_dtype() == getattr(torch, wanted or "float32")
 
 
 @pytest.mark.parametrize("wanted", ["float64", "int8", "half", "Float32"])
@@ -77,25 +58,15 @@ def test_another_precision_is_refused(wanted, monkeypatch):
         choose_dtype()
 
 
-@pytest.mark.parametrize("platform", ["linux", "darwin", "win32"])
-def test_asking_to_keep_memory_works_everywhere(platform, monkeypatch):
+@pytest.mark.parametrize(("platform", "count"), [("linux", 3), ("darwin", 0), ("win32", 0)])
+def test_asking_to_keep_memory_works_everywhere(platform, count, monkeypatch):
     calls = []
-
-    class Library:
-        @staticmethod
-        def mallopt(option: int, value: int) -> None:
-            calls.append((option, value))
-
-    monkeypatch.setattr("ctypes.CDLL", lambda name: Library())
+    library = SimpleNamespace(mallopt=lambda option, value: calls.append((option, value)))
     monkeypatch.setattr("sys.platform", platform)
-    keep_freed_memory()
-    assert len(calls) == (3 if platform == "linux" else 0)
-
-
-def test_a_c_library_without_mallopt_is_left_alone(monkeypatch):
-    monkeypatch.setattr("ctypes.CDLL", lambda name: object())
-    monkeypatch.setattr("sys.platform", "linux")
-    keep_freed_memory()
+    for each in (library, object()):  # a C library without mallopt is left alone
+        monkeypatch.setattr("ctypes.CDLL", lambda name, each=each: each)
+        keep_freed_memory()
+    assert len(calls) == count
 
 
 HOLES = """

@@ -70,6 +70,12 @@ def test_a_harmful_config_is_refused_before_memory_is_taken(change, message, our
         open_checkpoint(folder)
 
 
+def changed_tokenizer(ours, folder, change):
+    record = json.loads((ours / "source_tokenizer.json").read_text())
+    (folder / "tokenizer.json").write_text(json.dumps(record | change))
+    return folder / "tokenizer.json"
+
+
 TEXT, SPECIAL = {"Sequence": {"id": "A", "type_id": 0}}, {"SpecialToken": {"id": "<s>", "type_id": 0}}
 
 
@@ -80,13 +86,13 @@ def template(pieces, ids):
     return {"post_processor": {"type": "Sequence", "processors": [made]}}
 
 
+DOUBLED = {"type": "Sequence", "normalizers": [{"type": "Replace", "content": "aa"}] * 40}
+
+
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        (
-            {"normalizer": {"type": "Sequence", "normalizers": [{"type": "Replace", "content": "aa"}] * 40}},
-            "become 12,157,665,",
-        ),
+        ({"normalizer": DOUBLED}, "become 12,157,665,"),
         ({"decoder": {"type": "Sequence", "decoders": [{"type": "Fuse"}] * 299}}, "in 309 steps"),
         (template([TEXT] + [SPECIAL] * 1000, 1000), "puts 1,000,000 special tokens around 1 copies"),
         (template([TEXT, TEXT], 1), "puts 0 special tokens around 2 copies"),
@@ -96,30 +102,22 @@ def template(pieces, ids):
     ],
 )
 def test_a_harmful_tokenizer_is_refused(change, message, ours, tmp_path):
-    record = json.loads((ours / "source_tokenizer.json").read_text())
-    path = tmp_path / "tokenizer.json"
-    path.write_text(json.dumps(record | change))
     with pytest.raises(CheckpointError, match=message):
-        read_tokenizer(path)
+        read_tokenizer(changed_tokenizer(ours, tmp_path, change))
 
 
 def test_a_tokenizer_neither_pads_nor_cuts(ours, tmp_path):
-    record = json.loads((ours / "source_tokenizer.json").read_text())
     padding = {"strategy": {"Fixed": 10**12}, "direction": "Right", "pad_to_multiple_of": None, "pad_id": 0}
-    record["padding"] = padding | {"pad_type_id": 0, "pad_token": "<pad>"}
-    record["truncation"] = {"direction": "Right", "max_length": 1, "strategy": "LongestFirst", "stride": 0}
-    (tmp_path / "tokenizer.json").write_text(json.dumps(record))
-    made = read_tokenizer(tmp_path / "tokenizer.json")
-    assert made.padding is None
-    assert made.truncation is None
+    padding |= {"pad_type_id": 0, "pad_token": "<pad>"}
+    truncation = {"direction": "Right", "max_length": 1, "strategy": "LongestFirst", "stride": 0}
+    tokenizer = read_tokenizer(changed_tokenizer(ours, tmp_path, {"padding": padding, "truncation": truncation}))
+    assert (tokenizer.padding, tokenizer.truncation) == (None, None)
 
 
 def test_a_panic_at_a_text_is_an_error_like_others(ours, tmp_path):
     """A regular expression that never ends: the library gives up and panics."""
-    record = json.loads((ours / "source_tokenizer.json").read_text())
-    record["normalizer"] = {"type": "Replace", "pattern": {"Regex": "(a+)+$"}, "content": "b"}
-    (tmp_path / "tokenizer.json").write_text(json.dumps(record))
-    tokenizer = Tokenizer.read(tmp_path / "tokenizer.json")
+    normalizer = {"type": "Replace", "pattern": {"Regex": "(a+)+$"}, "content": "b"}
+    tokenizer = Tokenizer.read(changed_tokenizer(ours, tmp_path, {"normalizer": normalizer}))
     assert len(tokenizer.encode("I")) > 0
     with pytest.raises(CheckpointError, match=r"the tokenizer fails at this text: .*retry-limit"):
         tokenizer.encode("a" * 40 + "x")
