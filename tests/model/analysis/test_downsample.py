@@ -12,18 +12,7 @@ from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
 
 from model.analysis import downsample
-from model.analysis.downsample import (
-    BLOCK,
-    as_matrix,
-    binned,
-    exact_histogram,
-    in_blocks,
-    mean_norm,
-    outline,
-    pooled,
-    smoothed,
-    thinned,
-)
+from model.analysis.downsample import BLOCK
 
 
 def largest_in_size(values: np.ndarray) -> float:
@@ -36,7 +25,7 @@ def test_a_cell_is_the_largest_in_size_of_its_block(queries, keys, most, signed,
     generator = torch.Generator().manual_seed(seed)
     maps = torch.rand(2, queries, keys, generator=generator) - 0.5 * signed
     maps = maps.masked_fill(torch.rand(2, queries, keys, generator=generator) < 0.4, torch.nan)
-    small = pooled(maps, most).numpy()
+    small = downsample.pooled(maps, most).numpy()
     assert max(small.shape[1:]) <= most
     high, wide = (-(-length // most) if max(queries, keys) > most else 1 for length in (queries, keys))
     for head, row, column in np.ndindex(*small.shape):
@@ -46,21 +35,21 @@ def test_a_cell_is_the_largest_in_size_of_its_block(queries, keys, most, signed,
 
 def test_maps_that_are_small_enough_stay_themselves():
     maps = torch.rand(3, 4, 5)
-    assert pooled(maps, 5) is maps
+    assert downsample.pooled(maps, 5) is maps
 
 
 def test_neighbouring_units_are_averaged_and_every_kth_position_and_channel_is_kept():
-    assert binned(torch.arange(6.0), 3).tolist() == [0.5, 2.5, 4.5]
-    assert binned(torch.arange(5.0), 8).tolist() == [0, 1, 2, 3, 4]
+    assert downsample.binned(torch.arange(6.0), 3).tolist() == [0.5, 2.5, 4.5]
+    assert downsample.binned(torch.arange(5.0), 8).tolist() == [0, 1, 2, 3, 4]
     x = torch.arange(35.0).view(5, 7)
-    assert thinned(x, 3, 4).tolist() == [[0, 2, 4, 6], [14, 16, 18, 20], [28, 30, 32, 34]]
-    assert torch.equal(thinned(x, 9, 9), x)
+    assert downsample.thinned(x, 3, 4).tolist() == [[0, 2, 4, 6], [14, 16, 18, 20], [28, 30, 32, 34]]
+    assert torch.equal(downsample.thinned(x, 9, 9), x)
 
 
 def test_the_mean_norm_leaves_out_what_has_no_counterpart():
     x = torch.tensor([[3.0, 4.0], [torch.nan, torch.nan], [0.0, 1.0]])
-    assert mean_norm(x) == pytest.approx(3.0)
-    assert math.isnan(mean_norm(x[1:2]))
+    assert downsample.mean_norm(x) == pytest.approx(3.0)
+    assert math.isnan(downsample.mean_norm(x[1:2]))
 
 
 @pytest.mark.parametrize("count", [0, 1, 5, BLOCK, 3 * BLOCK + 7])
@@ -71,14 +60,14 @@ def test_smoothing_is_the_recursion_step_by_step(count, keep):
     for step, value in enumerate(values, start=1):
         average = keep * average + (1 - keep) * value
         expected.append(average / (1 - keep**step))
-    assert_allclose(smoothed(values, keep), expected, rtol=1e-12)
+    assert_allclose(downsample.smoothed(values, keep), expected, rtol=1e-12)
 
 
 @pytest.mark.parametrize("count", [3, 400, 401, 9999])
 def test_spikes_and_both_ends_survive_thinning(count):
     xs, ys = np.arange(float(count)), np.random.default_rng(2).normal(size=count)
     ys[count // 3], ys[2 * count // 3] = 50, -50
-    places, values = outline(xs, ys, 400)
+    places, values = downsample.outline(xs, ys, 400)
     assert min(count, 250) <= len(places) <= 400
     assert (np.diff(places) > 0).all()
     assert_array_equal(values, ys[places.astype(int)])
@@ -89,9 +78,9 @@ def test_spikes_and_both_ends_survive_thinning(count):
 @pytest.mark.parametrize(
     ("reduce", "message"),
     [
-        (lambda: smoothed(np.ones(3), -0.1), "-0.1"),
-        (lambda: smoothed(np.ones(3), 1.0), "1.0"),
-        (lambda: outline(np.ones(9), np.ones(9), 3), "most"),
+        (lambda: downsample.smoothed(np.ones(3), -0.1), "-0.1"),
+        (lambda: downsample.smoothed(np.ones(3), 1.0), "1.0"),
+        (lambda: downsample.outline(np.ones(9), np.ones(9), 3), "most"),
     ],
 )
 def test_a_weight_that_cannot_be_and_too_few_points_are_refused(reduce, message):
@@ -105,10 +94,10 @@ def test_a_histogram_counts_every_finite_value_once(monkeypatch, dtype):
     values = (3 * torch.randn(37, 13)).to(dtype)
     low, high = float(values.double().min()), float(values.double().max())
     expected, _edges = np.histogram(values.float().numpy(), 10, (low, high))
-    assert exact_histogram(values, 10, low, high).tolist() == expected.tolist()
+    assert downsample.exact_histogram(values, 10, low, high).tolist() == expected.tolist()
     if dtype.is_floating_point:
         broken = torch.cat([torch.tensor([math.nan, math.inf, -math.inf], dtype=dtype), values.flatten()])
-        assert exact_histogram(broken, 10, low, high).tolist() == expected.tolist()
+        assert downsample.exact_histogram(broken, 10, low, high).tolist() == expected.tolist()
 
 
 @pytest.mark.parametrize("largest", [False, True])
@@ -117,7 +106,7 @@ def test_blocks_are_those_of_a_loop_and_marked_where_a_value_is_not_finite(monke
     monkeypatch.setattr(downsample, "PIECE", 60)
     matrix = torch.randn(rows, columns)
     matrix[0, 0], matrix[-1, -1] = math.nan, -math.inf
-    blocks, (tall, wide) = in_blocks(matrix, (4, 6), largest)
+    blocks, (tall, wide) = downsample.in_blocks(matrix, (4, 6), largest)
     assert blocks.shape == (-(-rows // tall), -(-columns // wide))
     assert blocks.shape[0] <= 4
     assert blocks.shape[1] <= 6
@@ -128,7 +117,7 @@ def test_blocks_are_those_of_a_loop_and_marked_where_a_value_is_not_finite(monke
 
 
 def test_tensors_of_any_shape_are_matrices():
-    assert as_matrix(torch.ones(())).shape == (1, 1)
-    assert as_matrix(torch.ones(3)).shape == (1, 3)
-    assert as_matrix(torch.ones(2, 3, 4)).shape == (2, 12)
-    assert in_blocks(torch.ones(0, 4), (2, 2))[0].shape == (0, 4)
+    assert downsample.as_matrix(torch.ones(())).shape == (1, 1)
+    assert downsample.as_matrix(torch.ones(3)).shape == (1, 3)
+    assert downsample.as_matrix(torch.ones(2, 3, 4)).shape == (2, 12)
+    assert downsample.in_blocks(torch.ones(0, 4), (2, 2))[0].shape == (0, 4)

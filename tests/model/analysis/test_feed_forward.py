@@ -5,20 +5,8 @@ import torch
 import torch.nn.functional as F
 from torch.testing import assert_close
 
-from model.analysis.feed_forward import (
-    Seen,
-    input_of,
-    layer_of,
-    order_of,
-    positions_apart,
-    quantities,
-    reaches_output,
-    reads,
-    shares_off,
-    strengths,
-    threshold,
-    writes,
-)
+from model.analysis import feed_forward
+from model.analysis.feed_forward import Seen
 from tests.model import examples
 from tests.model.examples import TARGET, config, network, one_stack
 from tests.viz.small import small_model
@@ -45,13 +33,13 @@ def traced(model, source=(5, 6, 7, 3, 9)):
 def test_positions_are_apart_in_the_network_and_not_in_attention(options, stack):
     trace = traced(network(**options))
     length = 5 if stack == "encoder" else 3
-    found = positions_apart(trace, stack, 1, [*range(1, length), 0])
+    found = feed_forward.positions_apart(trace, stack, 1, [*range(1, length), 0])
     assert found.recorded < 1e-5  # the input found is the one that was computed with
     assert found.permuted < 1e-5
     assert found.alone < 1e-5
     assert found.attention_alone > 1e-3
     layer = trace.network.get_submodule(f"{stack}.layers.1.feed_forward")
-    x, hidden = input_of(trace, stack, 1), trace[f"{stack}.layers.1.feed_forward.hidden"]
+    x, hidden = feed_forward.input_of(trace, stack, 1), trace[f"{stack}.layers.1.feed_forward.hidden"]
     with torch.inference_mode():
         assert_close(layer.hidden(x), hidden)
 
@@ -64,21 +52,21 @@ def test_a_network_that_mixes_positions_is_found_out():
             return x.cumsum(dim=1)
 
     trace.network.encoder.layers[1].feed_forward = Mixing()
-    found = positions_apart(trace, "encoder", 1, [4, 3, 2, 1, 0])
+    found = feed_forward.positions_apart(trace, "encoder", 1, [4, 3, 2, 1, 0])
     assert min(found.permuted, found.alone, found.recorded) > 0.1
 
 
 def test_shares_strengths_and_order_are_counted():
     units = torch.tensor([[0.0, -0.005, 2.0, 0.0], [0.0, -3.0, 1.0, 0.02], [torch.nan] * 4])
-    assert shares_off(units, 0.0)[:2].tolist() == [0.5, 0.25]
-    assert shares_off(units, 0.01)[:2].tolist() == [0.75, 0.25]
-    assert shares_off(units, 0.0)[2].isnan()
-    assert strengths(units).tolist() == pytest.approx([0, 3, 2, 0.02])
-    assert order_of(units, "strength") == [1, 2, 3, 0]
-    assert order_of(units, "number") == [0, 1, 2, 3]
-    assert [threshold(config(activation=name)) for name in ("relu", "gelu", "swiglu")] == [0, 0.01, 0.01]
-    assert quantities(config(activation="swiglu"))[0] == "gated"
-    assert quantities(config())[0] == "activation"
+    assert feed_forward.shares_off(units, 0.0)[:2].tolist() == [0.5, 0.25]
+    assert feed_forward.shares_off(units, 0.01)[:2].tolist() == [0.75, 0.25]
+    assert feed_forward.shares_off(units, 0.0)[2].isnan()
+    assert feed_forward.strengths(units).tolist() == pytest.approx([0, 3, 2, 0.02])
+    assert feed_forward.order_of(units, "strength") == [1, 2, 3, 0]
+    assert feed_forward.order_of(units, "number") == [0, 1, 2, 3]
+    assert [feed_forward.threshold(config(activation=name)) for name in ("relu", "gelu", "swiglu")] == [0, 0.01, 0.01]
+    assert feed_forward.quantities(config(activation="swiglu"))[0] == "gated"
+    assert feed_forward.quantities(config())[0] == "activation"
 
 
 def test_units_seen_are_those_of_all_texts_and_repeats_do_not_count():
@@ -99,18 +87,18 @@ def test_units_seen_are_those_of_all_texts_and_repeats_do_not_count():
 def test_a_unit_reads_and_writes_what_its_weights_say(tmp_path):
     model = small_model(tmp_path / "small")
     transformer, unit = model.network, 7
-    network_ = layer_of(transformer, "decoder", 1)
+    network_ = feed_forward.layer_of(transformer, "decoder", 1)
     logits = (transformer.output.logits.weight.double() @ network_.output.weight[:, unit].double()).detach()
-    found = writes(transformer, "decoder", 1, unit, model.target_tokenizer, keep=5)
+    found = feed_forward.writes(transformer, "decoder", 1, unit, model.target_tokenizer, keep=5)
     best = logits.topk(5)
     assert [label for label, _ in found.towards] == [model.target_tokenizer.label(int(t)) for t in best.indices]
     assert [value for _, value in found.towards] == pytest.approx(best.values.tolist(), rel=1e-4)
     assert found.away[0][1] == pytest.approx(float(logits.min()), rel=1e-4)
     embedding = transformer.encoder.embedding.tokens.weight.double()
-    weight = layer_of(transformer, "encoder", 0).hidden.weight[unit].double()
+    weight = feed_forward.layer_of(transformer, "encoder", 0).hidden.weight[unit].double()
     cosines = F.cosine_similarity(embedding, weight[None]).detach()
-    read = reads(transformer, "encoder", 0, unit, model.source_tokenizer, keep=3)
+    read = feed_forward.reads(transformer, "encoder", 0, unit, model.source_tokenizer, keep=3)
     assert [value for _, value in read.towards] == pytest.approx(cosines.topk(3).values.tolist(), rel=1e-4)
     assert read.towards[0][0] == model.source_tokenizer.label(int(cosines.argmax()))
-    assert [reaches_output(transformer.config, stack) for stack in ("encoder", "decoder")] == [False, True]
-    assert reaches_output(one_stack("encoder-only").config, "encoder")
+    assert [feed_forward.reaches_output(transformer.config, stack) for stack in ("encoder", "decoder")] == [False, True]
+    assert feed_forward.reaches_output(one_stack("encoder-only").config, "encoder")

@@ -8,16 +8,8 @@ import pytest
 import torch
 from torch.testing import assert_close
 
-from model.analysis.head_metrics import (
-    METRICS,
-    after_the_same,
-    diagonal,
-    distance,
-    entropies,
-    entropy,
-    entropy_terms,
-    previous,
-)
+from model.analysis import head_metrics
+from model.analysis.head_metrics import METRICS
 from tests.model.examples import network, traced
 
 
@@ -26,7 +18,7 @@ def test_terms_of_the_entropy_are_those_of_torch(dtype):
     drawn = torch.randn(4, 300).mul(6).softmax(dim=-1)
     p = torch.cat([drawn, torch.eye(3, 300), torch.full((1, 300), 1e-7)]).to(dtype)
     kept = p.clone()
-    terms = entropy_terms(p)
+    terms = head_metrics.entropy_terms(p)
     assert terms.dtype == (torch.float64 if dtype == torch.float64 else torch.float32)
     assert_close(terms.double(), torch.special.entr(p.double()), rtol=2e-6, atol=1e-10)
     assert torch.equal(p, kept)
@@ -34,25 +26,25 @@ def test_terms_of_the_entropy_are_those_of_torch(dtype):
 
 def test_nothing_surprises_where_one_is_sure_and_most_where_all_are_equal():
     p = torch.tensor([[0.0, 1.0, 0.0, 0.0], [0.25] * 4, [0.5, 0.5, 0.0, 0.0], [math.nan, 0.5, 0.5, 0.0]])
-    assert entropies(p)[:3].tolist() == pytest.approx([0.0, math.log(4), math.log(2)])
-    assert entropies(p)[3].isnan()
-    assert float(entropy(torch.eye(6))) == 0
+    assert head_metrics.entropies(p)[:3].tolist() == pytest.approx([0.0, math.log(4), math.log(2)])
+    assert head_metrics.entropies(p)[3].isnan()
+    assert float(head_metrics.entropy(torch.eye(6))) == 0
     for n in (1, 2, 7, 1000):
-        assert float(entropy(torch.full((3, n), 1 / n, dtype=torch.float64))) == pytest.approx(math.log(n))
+        assert float(head_metrics.entropy(torch.full((3, n), 1 / n, dtype=torch.float64))) == pytest.approx(math.log(n))
 
 
 def test_empty_rows_do_not_count():
     uniform, empty = [0.25] * 4, [0.0] * 4
-    assert float(entropy(torch.tensor([empty, uniform, empty]))) == pytest.approx(math.log(4))
-    assert float(entropy(torch.tensor([empty, empty]))) == 0
+    assert float(head_metrics.entropy(torch.tensor([empty, uniform, empty]))) == pytest.approx(math.log(4))
+    assert float(head_metrics.entropy(torch.tensor([empty, empty]))) == 0
 
 
 def test_on_the_maps_of_a_trace_it_lies_between_0_and_its_largest():
     trace = traced(network())
-    cross = entropy(trace.attention("cross"))
+    cross = head_metrics.entropy(trace.attention("cross"))
     assert cross.shape == (2, 2)
     assert bool(((cross > 0) & (cross < math.log(5))).all())
-    decoder = entropy(trace.attention("decoder"))
+    decoder = head_metrics.entropy(trace.attention("decoder"))
     assert bool((decoder < (math.log(2) + math.log(3)) / 3).all())  # the first token sees itself alone
 
 
@@ -95,28 +87,28 @@ def test_each_number_is_what_its_docstring_says(name, queries, keys):
 def test_a_head_that_looks_one_back_and_one_that_looks_at_itself():
     back = torch.diag(torch.ones(4), -1)
     back[0, 0] = 1
-    assert float(previous(back)) == 1
-    assert float(distance(back)) == pytest.approx(4 / 5)
-    assert float(diagonal(torch.eye(5))) == 1
-    assert float(distance(torch.eye(5))) == 0
-    assert math.isnan(float(previous(torch.ones(1, 1))))
+    assert float(head_metrics.previous(back)) == 1
+    assert float(head_metrics.distance(back)) == pytest.approx(4 / 5)
+    assert float(head_metrics.diagonal(torch.eye(5))) == 1
+    assert float(head_metrics.distance(torch.eye(5))) == 0
+    assert math.isnan(float(head_metrics.previous(torch.ones(1, 1))))
 
 
 def test_a_head_that_looks_at_what_came_after_the_same_token_before():
     words = "a b c a b a".split()
-    after = after_the_same(words)
+    after = head_metrics.after_the_same(words)
     looked = [(i, j) for i in range(6) for j in range(1, i) if words[j - 1] == words[i]]
     assert after.nonzero().tolist() == [list(each) for each in looked] == [[3, 1], [4, 2], [5, 1], [5, 4]]
     weights = torch.eye(6)
     weights[3:] = torch.tensor([[0, 1, 0, 0, 0, 0], [0, 0, 0.5, 0, 0.5, 0], [0, 0.25, 0, 0, 0.75, 0]])
     assert float(METRICS["induction"](weights, after)) == pytest.approx((1 + 0.5 + 1) / 3)
-    assert math.isnan(float(METRICS["induction"](torch.eye(3), after_the_same("abc"))))
+    assert math.isnan(float(METRICS["induction"](torch.eye(3), head_metrics.after_the_same("abc"))))
 
 
 def test_a_doubled_token_makes_no_induction_of_a_head_that_looks_at_itself():
-    after = after_the_same("aaaab")
+    after = head_metrics.after_the_same("aaaab")
     assert after.nonzero().tolist() == [[2, 1], [3, 1], [3, 2]]
     assert float(METRICS["induction"](torch.eye(5), after)) == 0
     back = torch.diag(torch.ones(4), -1)
     assert float(METRICS["induction"](back, after)) == 1
-    assert math.isnan(float(METRICS["induction"](torch.eye(2), after_the_same("aa"))))
+    assert math.isnan(float(METRICS["induction"](torch.eye(2), head_metrics.after_the_same("aa"))))

@@ -7,15 +7,8 @@ import torch
 import torch.nn.functional as F
 from torch.testing import assert_close
 
-from model.analysis.masking import (
-    Batch,
-    fills,
-    future_change,
-    orders,
-    self_attention,
-    without_causal_mask,
-    without_padding_masks,
-)
+from model.analysis import masking
+from model.analysis.masking import Batch
 from model.capture.interventions import Causal
 from tests.model.examples import SOURCE, network, one_stack
 
@@ -27,10 +20,10 @@ TARGET = torch.tensor([[1, 4, 12, 8, 7, 2]])
 def test_with_the_causal_mask_no_output_before_a_changed_token_moves(options):
     model = network() if options is None else one_stack("decoder-only", **options)
     ids = [SOURCE, TARGET] if options is None else [TARGET]
-    changes = future_change(model, ids, 3, 11)
+    changes = masking.future_change(model, ids, 3, 11)
     assert (changes[:3] == 0).all()
     assert (changes[3:] > 0).all()
-    leaking = future_change(model, ids, 3, 11, without_causal_mask(model))
+    leaking = masking.future_change(model, ids, 3, 11, masking.without_causal_mask(model))
     assert (leaking > 1e-3).all()
     with torch.inference_mode():
         expected = model(*ids[:-1], torch.tensor([[1, 4, 12, 11, 7, 2]])) - model(*ids)
@@ -39,9 +32,9 @@ def test_with_the_causal_mask_no_output_before_a_changed_token_moves(options):
 
 def test_a_model_that_fills_in_sees_the_future_until_it_gets_a_causal_mask():
     model = one_stack("encoder-only")
-    assert self_attention(model) == "encoder"
-    assert (future_change(model, [TARGET], 5, 3) > 0).all()
-    assert (future_change(model, [TARGET], 5, 3, [Causal("encoder", True)])[:5] == 0).all()
+    assert masking.self_attention(model) == "encoder"
+    assert (masking.future_change(model, [TARGET], 5, 3) > 0).all()
+    assert (masking.future_change(model, [TARGET], 5, 3, [Causal("encoder", True)])[:5] == 0).all()
 
 
 def test_a_batch_is_padded_on_the_right():
@@ -59,15 +52,15 @@ def test_padding_changes_nothing_with_the_masks_and_something_without(kind):
     batch = Batch.of(stacks, [0] * len(stacks), CPU)
     alone = batch.alone(model)
     assert batch.changes_of(model, alone).max() < 1e-5
-    unmasked = batch.changes_of(model, alone, without_padding_masks(model))
+    unmasked = batch.changes_of(model, alone, masking.without_padding_masks(model))
     if kind == "decoder-only":  # padding on the right is the future
         assert unmasked.max() < 1e-5
-        causal = without_causal_mask(model)
-        unmasked = batch.changes_of(model, batch.alone(model, causal), [*without_padding_masks(model), *causal])
+        causal = masking.without_causal_mask(model)
+        unmasked = batch.changes_of(model, batch.alone(model, causal), [*masking.without_padding_masks(model), *causal])
     assert unmasked[0] < 1e-5  # the longest source has no padding
     assert (unmasked[1:] > 1e-3).all()
     trace = batch.trace(model).example(1)
-    path = trace.attention_paths(self_attention(model))[0]
+    path = trace.attention_paths(masking.self_attention(model))[0]
     assert_close(trace["output.logits"], model(*batch.ids, *batch.real)[1])
     assert not trace[f"{path}.visible"][:, len(stacks[-1][1]) :].any()
 
@@ -75,7 +68,7 @@ def test_padding_changes_nothing_with_the_masks_and_something_without(kind):
 def test_the_three_orders_are_what_torch_computes_step_by_step():
     scores, value = torch.randn(4, 4), torch.randn(4, 3)
     visible = torch.ones(4, 4).tril().bool()
-    before, after, zeroed = orders(scores, visible, value)
+    before, after, zeroed = masking.orders(scores, visible, value)
     assert_close(before.output, F.scaled_dot_product_attention(scores, torch.eye(4), value, visible, scale=1.0))
     assert_close(before.sums, torch.ones(4))
     assert after.sums.tolist() == [-math.inf] * 3 + [pytest.approx(1.0)]
@@ -83,13 +76,13 @@ def test_the_three_orders_are_what_torch_computes_step_by_step():
     assert_close(after.output[3], before.output[3])
     later = torch.softmax(scores, -1).triu(1).sum(-1)
     assert_close(zeroed.sums, 1 - later)
-    assert orders(scores, visible & False, value)[0].weights.abs().max() == 0
+    assert masking.orders(scores, visible & False, value)[0].weights.abs().max() == 0
 
 
 def test_what_stands_for_minus_infinity_in_three_precisions():
     scores = torch.randn(3, 4) * 3
     visible = torch.ones(3, 4).tril().bool()
-    table = fills(scores, visible).set_index(["dtype", "fill"])
+    table = masking.fills(scores, visible).set_index(["dtype", "fill"])
     assert len(table) == 9
     assert (table["hidden"] == 0).all()
     assert table.loc[("float16", "-1e9"), "stored"] == -math.inf

@@ -8,23 +8,7 @@ import pytest
 import torch
 from torch.testing import assert_close
 
-from model.analysis.positions import (
-    best_shift,
-    length_difference,
-    likeness,
-    likeness_error,
-    misread,
-    misread_wavelengths,
-    order_difference,
-    pair_error,
-    reversed_order,
-    rotary_angles,
-    rotary_scores,
-    rotation,
-    shift_residual,
-    token_states,
-    wavelengths,
-)
+from model.analysis import positions
 from model.network.config import TransformerConfig
 from model.network.positions import Rotation, sinusoidal
 from tests.model.examples import network, one_stack
@@ -33,20 +17,14 @@ IDS, ORDER = [4, 5, 6, 7, 2], [3, 2, 1, 0, 4]
 
 
 def test_wavelengths_by_hand():
-    assert_close(wavelengths(4, 100.0), 2 * math.pi * torch.tensor([1, 1, 10, 10], dtype=torch.float64))
-    assert (wavelengths(64, 1000.0)[2:] < wavelengths(64, 10_000.0)[2:]).all()  # claim 6
-    assert (wavelengths(64).diff() >= 0).all()  # claim 7
-
-
-def test_a_dimension_repeats_after_its_wavelength():
-    base = (20 / (2 * math.pi)) ** 2  # of 4 dimensions the last pair's wavelength is then 20 positions
-    table = sinusoidal(41, 4, base)
-    assert_close(table[0:21, 2:], table[20:41, 2:], atol=1e-12, rtol=0)
+    assert_close(positions.wavelengths(4, 100.0), 2 * math.pi * torch.tensor([1, 1, 10, 10], dtype=torch.float64))
+    assert (positions.wavelengths(64, 1000.0)[2:] < positions.wavelengths(64, 10_000.0)[2:]).all()  # claim 6
+    assert (positions.wavelengths(64).diff() >= 0).all()  # claim 7
 
 
 @pytest.mark.parametrize("k", [-7, 0, 1, 50])
 def test_the_rotation_is_a_product_of_complex_numbers(k):
-    matrix, place = rotation(k, 8, 300.0), torch.tensor(13.0, dtype=torch.float64)
+    matrix, place = positions.rotation(k, 8, 300.0), torch.tensor(13.0, dtype=torch.float64)
     frequency = 300.0 ** (-torch.arange(0, 8, 2, dtype=torch.float64) / 8)
     moved = torch.polar(torch.ones_like(frequency), (place + k) * frequency)
     code = torch.stack([(place * frequency).sin(), (place * frequency).cos()], dim=-1).flatten()
@@ -56,28 +34,28 @@ def test_the_rotation_is_a_product_of_complex_numbers(k):
 
 @pytest.mark.parametrize("k", [-3, 0, 5])
 def test_the_residual_is_zero_for_the_papers_codes_alone(k):
-    table, wrong, matrix, first = sinusoidal(40, 16), misread(40, 16), rotation(k, 16), max(0, -k)
-    residual = shift_residual(table, matrix, k)
+    table, wrong, matrix, first = sinusoidal(40, 16), positions.misread(40, 16), positions.rotation(k, 16), max(0, -k)
+    residual = positions.shift_residual(table, matrix, k)
     assert len(residual) == 40 - abs(k)
     assert residual.max() < 1e-12
-    errors = shift_residual(wrong, matrix, k)
+    errors = positions.shift_residual(wrong, matrix, k)
     assert float(errors[0]) == pytest.approx(float((matrix @ wrong[first] - wrong[first + k]).norm()), abs=1e-12)
     assert errors.max() > (0.1 if k else -1)
 
 
 def test_a_shift_beyond_the_table_leaves_nothing():
-    assert len(shift_residual(sinusoidal(4, 8), rotation(9, 8), 9)) == 0
+    assert len(positions.shift_residual(sinusoidal(4, 8), positions.rotation(9, 8), 9)) == 0
     with pytest.raises(ValueError, match=r"k \(4\) must be at least 0 and below the length \(4\)"):
-        best_shift(sinusoidal(4, 8), 4)
+        positions.best_shift(sinusoidal(4, 8), 4)
 
 
 def test_the_best_shift_is_the_rotation_where_there_is_one():
-    assert_close(best_shift(sinusoidal(64, 8, 20.0), 3), rotation(3, 8, 20.0))
-    wrong = misread(64, 8, 20.0)
-    found = shift_residual(wrong, best_shift(wrong, 3), 3)
+    assert_close(positions.best_shift(sinusoidal(64, 8, 20.0), 3), positions.rotation(3, 8, 20.0))
+    wrong = positions.misread(64, 8, 20.0)
+    found = positions.shift_residual(wrong, positions.best_shift(wrong, 3), 3)
     assert found.mean() > 0.05
-    disturbed = best_shift(wrong, 3) + 0.01 * torch.randn(8, 8, dtype=torch.float64)
-    assert shift_residual(wrong, disturbed, 3).square().sum() > found.square().sum()
+    disturbed = positions.best_shift(wrong, 3) + 0.01 * torch.randn(8, 8, dtype=torch.float64)
+    assert positions.shift_residual(wrong, disturbed, 3).square().sum() > found.square().sum()
 
 
 def test_the_misread_formula_is_the_tutorials_loop():
@@ -87,58 +65,58 @@ def test_the_misread_formula_is_the_tutorials_loop():
         for i in range(0, d_model, 2):
             table[place, i] = math.sin(place / base ** ((2 * i) / d_model))
             table[place, i + 1] = math.cos(place / base ** ((2 * (i + 1)) / d_model))
-    assert_close(misread(length, d_model, base), table)
-    assert float(misread_wavelengths(512)[-1]) == pytest.approx(2 * math.pi * 1e4 ** (2 * 511 / 512))
-    assert pair_error(sinusoidal(50, 16)) < 1e-12
-    assert pair_error(table) > 0.1
+    assert_close(positions.misread(length, d_model, base), table)
+    assert float(positions.misread_wavelengths(512)[-1]) == pytest.approx(2 * math.pi * 1e4 ** (2 * 511 / 512))
+    assert positions.pair_error(sinusoidal(50, 16)) < 1e-12
+    assert positions.pair_error(table) > 0.1
 
 
 def test_likeness_depends_on_the_distance_alone():
     table = sinusoidal(30, 8, 50.0)
     frequency = 50.0 ** (-torch.arange(0, 8, 2, dtype=torch.float64) / 8)
     distance = torch.arange(30, dtype=torch.float64) - 11
-    assert_close(likeness(table, 11), (distance[:, None] * frequency).cos().sum(dim=-1))
-    assert likeness_error(table, [0, 11, 29]) < 1e-12
-    assert likeness_error(misread(30, 8, 50.0), [0, 11, 29]) > 0.01
+    assert_close(positions.likeness(table, 11), (distance[:, None] * frequency).cos().sum(dim=-1))
+    assert positions.likeness_error(table, [0, 11, 29]) < 1e-12
+    assert positions.likeness_error(positions.misread(30, 8, 50.0), [0, 11, 29]) > 0.01
     shifted = torch.arange(4, dtype=torch.float64)[:, None]  # p·q: 0·d at p = 0, 1·(1 + d) at p = 1
-    assert likeness_error(shifted, [0, 1]) == 3.0
+    assert positions.likeness_error(shifted, [0, 1]) == 3.0
 
 
 def test_a_code_is_the_same_at_any_length():
-    assert length_difference(50, [51, 60, 512], 64) == 0.0
+    assert positions.length_difference(50, [51, 60, 512], 64) == 0.0
 
 
 def test_rotary_angles_are_those_the_model_turns_by():
     config = TransformerConfig(source_vocabulary=3, target_vocabulary=3, d_model=8, n_heads=1, position_base=77.0)
     ones = torch.ones(1, 1, 6, 8)
     turned = Rotation(config)(ones)[0, 0].double()
-    angles = rotary_angles(6, 8, 77.0)
+    angles = positions.rotary_angles(6, 8, 77.0)
     assert_close(turned[:, :4], angles.cos() - angles.sin(), atol=1e-6, rtol=0)
-    assert_close(turned @ turned[0], rotary_scores(6, 8, 77.0), atol=1e-5, rtol=0)
+    assert_close(turned @ turned[0], positions.rotary_scores(6, 8, 77.0), atol=1e-5, rtol=0)
 
 
 def test_all_but_special_tokens_are_reversed():
-    assert reversed_order([True, False, False, True, False]) == [0, 4, 2, 3, 1]
-    assert reversed_order([]) == []
+    assert positions.reversed_order([True, False, False, True, False]) == [0, 4, 2, 3, 1]
+    assert positions.reversed_order([]) == []
 
 
 @pytest.mark.parametrize("make", [network, lambda **options: one_stack("encoder-only", **options)])
 def test_an_encoder_without_positions_notices_no_order(make):
     """Claim 13: without positions a set, with positions a sequence."""
-    assert order_difference(make(position="none"), IDS, ORDER).max() < 1e-5
+    assert positions.order_difference(make(position="none"), IDS, ORDER).max() < 1e-5
     for position in ("sinusoidal", "learned", "rotary", "alibi"):
-        assert order_difference(make(position=position), IDS, ORDER).max() > 1e-3
+        assert positions.order_difference(make(position=position), IDS, ORDER).max() > 1e-3
 
 
 def test_a_causal_mask_tells_the_order_too():
-    assert order_difference(one_stack("decoder-only", position="none"), IDS, ORDER).max() > 1e-3
+    assert positions.order_difference(one_stack("decoder-only", position="none"), IDS, ORDER).max() > 1e-3
 
 
 def test_the_difference_is_that_of_the_states_by_hand():
     model = network()
-    states = token_states(model, IDS)
+    states = positions.token_states(model, IDS)
     with torch.inference_mode():
         assert torch.equal(states, model.encode(torch.tensor([IDS]))[0])
-    moved = token_states(model, [IDS[place] for place in ORDER])
+    moved = positions.token_states(model, [IDS[place] for place in ORDER])
     expected = [float((states[place] - moved[i]).abs().max()) for i, place in enumerate(ORDER)]
-    assert order_difference(model, IDS, ORDER).tolist() == pytest.approx(expected)
+    assert positions.order_difference(model, IDS, ORDER).tolist() == pytest.approx(expected)

@@ -10,18 +10,8 @@ import torch.nn.functional as F
 from torch.testing import assert_close
 
 from model.analysis.checks import checks
-from model.capture.interventions import (
-    Causal,
-    Cells,
-    Intervention,
-    PaddingSeen,
-    RemovedHead,
-    Window,
-    intervening,
-    kind_and_layer,
-    read_changes,
-    write_changes,
-)
+from model.capture import interventions
+from model.capture.interventions import Causal, Cells, Intervention, PaddingSeen, RemovedHead, Window
 from model.capture.trace import Trace
 from model.network.masks import Mask
 from tests.model import examples
@@ -147,7 +137,7 @@ def test_a_change_holds_inside_of_its_block_and_thread_and_for_this_model_alone(
     other, outputs = copy.deepcopy(model), {}
     with torch.inference_mode():
         expected = model(SOURCE, TARGET)
-        with intervening(model, [Causal("decoder", False)]):
+        with interventions.intervening(model, [Causal("decoder", False)]):
             thread = threading.Thread(target=lambda: outputs.update(thread=model(SOURCE, TARGET)))
             thread.start()
             thread.join()
@@ -188,19 +178,19 @@ def test_changes_of_other_modules_are_recorded_and_computed_on_demand():
 
 def test_inner_changes_come_on_top_of_outer_ones():
     model = network()
-    with torch.inference_mode(), intervening(model, [Cells("cross", False, 1, 0)]):
+    with torch.inference_mode(), interventions.intervening(model, [Cells("cross", False, 1, 0)]):
         trace = traced(model, Cells("cross", False, 1, 1))
     assert trace["decoder.layers.0.cross_attention.visible"][1].tolist() == [False, False, True, True, True]
     assert len(trace.changes) == 2
 
 
 def test_changes_are_read_as_they_were_written():
-    assert read_changes(write_changes(ALL)) == tuple(ALL)
-    assert read_changes("") == ()
-    assert write_changes(ALL[-5:]) == (
+    assert interventions.read_changes(interventions.write_changes(ALL)) == tuple(ALL)
+    assert interventions.read_changes("") == ()
+    assert interventions.write_changes(ALL[-5:]) == (
         "cross.*.*:hide:2,1;decoder.1.*:show:0,3;encoder.0.1:hide:*,4;decoder.*.*:hide:2,*;encoder.1.0:remove"
     )
-    assert len({*ALL, *read_changes(write_changes(ALL))}) == len(ALL)
+    assert len({*ALL, *interventions.read_changes(interventions.write_changes(ALL))}) == len(ALL)
 
 
 HOSTILE = ["x", ";", "decoder:causal:maybe", "decoder:window:0", "decoder.1:hide:2,3", "cross.*.*:hide:٣,1", "a;" * 999]
@@ -211,11 +201,11 @@ HOSTILE += ["<script>.0.0:remove", "decoder.0.0:remove\n", "decoder.-1.0:remove"
 @pytest.mark.parametrize("text", HOSTILE)
 def test_another_text_is_refused_in_a_sentence(text):
     with pytest.raises(ValueError, match=r"is no change: write|500 are the most|must be at least 1"):
-        read_changes(text)
+        interventions.read_changes(text)
 
 
 def test_paths_tell_kind_and_layer():
-    assert kind_and_layer("decoder.layers.12.cross_attention") == ("cross", 12)
-    assert kind_and_layer("encoder.layers.0.self_attention") == ("encoder", 0)
-    assert kind_and_layer("decoder.layers.0.self_attention.query") == ("", -1)
-    assert kind_and_layer("output.logits") == ("", -1)
+    assert interventions.kind_and_layer("decoder.layers.12.cross_attention") == ("cross", 12)
+    assert interventions.kind_and_layer("encoder.layers.0.self_attention") == ("encoder", 0)
+    assert interventions.kind_and_layer("decoder.layers.0.self_attention.query") == ("", -1)
+    assert interventions.kind_and_layer("output.logits") == ("", -1)

@@ -3,6 +3,7 @@
 import gc
 import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 import torch
@@ -61,14 +62,10 @@ def test_the_products_are_those_in_float64(shape, bias):
 def test_elsewhere_a_weight_stays_as_it_is():
     assert made(weights().double(), 1) is None
     assert made(weights().to("meta"), 1) is None
-    with torch.inference_mode():
-        assert made(weights(), 1) is None  # nobody counts how often it is written to
-    with torch.autocast("cpu", torch.bfloat16):
-        assert made(weights(), 1) is None
-    with FlopCounterMode(display=False):
-        assert made(weights(), 1) is None
-    with torch.device("cpu"):
-        assert made(weights(), 1) is None
+    modes = [torch.autocast("cpu", torch.bfloat16), FlopCounterMode(display=False), torch.device("cpu")]
+    for mode in [torch.inference_mode(), *modes]:  # in inference nobody counts how often a weight is written to
+        with mode:
+            assert made(weights(), 1) is None
 
 
 def trained(weight):
@@ -142,17 +139,16 @@ def test_room_is_given_back_with_the_weight(monkeypatch):
 
 
 def test_threads_lay_a_weight_out_once():
-    weight, together, found = weights(400, 400), threading.Barrier(4), []
+    weight, together = weights(400, 400), threading.Barrier(4)
     laid_out(weight, 1, Text())
     before = packed_weights._taken
-    run = [
-        threading.Thread(target=lambda: (together.wait(), found.append(laid_out(weight, 1, Text())))) for _ in range(4)
-    ]
-    for each in run:
-        each.start()
-    for each in run:
-        each.join()
-    assert len(set(map(id, found))) == 1
+
+    def lay_out(_number):
+        together.wait()
+        return laid_out(weight, 1, Text())
+
+    with ThreadPoolExecutor(4) as pool:
+        assert len(set(map(id, pool.map(lay_out, range(4))))) == 1
     assert packed_weights._taken == before + weight.nbytes
 
 

@@ -150,17 +150,17 @@ def test_published_sizes_are_known():
     assert gpt2.forward_flops == pytest.approx(2 * 1024 * (matrices + 2 * 12 * 1024 * 768), rel=1e-3)
 
 
-@pytest.mark.parametrize(
-    ("size", "given_sizes", "message"),
-    [
-        (config(), (0, 1, 1), r"batch \(0\) must be at least 1"),
-        (config(), (1, 1, 0), r"target \(0\) must be at least 1 token"),
-        (one_stack("decoder-only").config, (1, 2, 2), r"source \(2\) must be 0: a model that is decoder-only does not"),
-    ],
-)
-def test_sizes_that_make_no_sense_are_refused(size, given_sizes, message):
+REFUSED = [
+    (config(), (0, 1, 1), r"batch \(0\) must be at least 1"),
+    (config(), (1, 1, 0), r"target \(0\) must be at least 1 token"),
+    (one_stack("decoder-only").config, (1, 2, 2), r"source \(2\) must be 0: a model that is decoder-only does not"),
+]
+
+
+@pytest.mark.parametrize(("size", "numbers", "message"), REFUSED)
+def test_sizes_that_make_no_sense_are_refused(size, numbers, message):
     with pytest.raises(ValueError, match=message):
-        costs(size, *given_sizes)
+        costs(size, *numbers)
 
 
 def test_fewer_predictions_cost_less_at_the_output_only():

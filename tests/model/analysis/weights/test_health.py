@@ -11,18 +11,8 @@ import pytest
 import torch
 from torch import nn
 
-from model.analysis.weights.health import (
-    KINDS,
-    Finding,
-    apart,
-    distance,
-    health,
-    role,
-    telling,
-    unit_axis,
-    unmoved,
-    unmoved_tokens,
-)
+from model.analysis.weights import health
+from model.analysis.weights.health import KINDS, Finding
 from model.analysis.weights.spectra import all_singular_values
 from model.checkpoints.tensors import tensor_table
 from tests.model.analysis.weights.test_statistics import info
@@ -50,7 +40,7 @@ def findings_of(tensors: Tensors, tied: dict[str, str] | None = None, spectra: b
     infos = [info(name, tensor, (tied or {}).get(name, "")) for name, tensor in tensors.items()]
     measured = {each.place: values for each, values in all_statistics(infos)}
     singular = {each.place: values for each, values in all_singular_values(infos)} if spectra else {}
-    return health(infos, measured, singular)
+    return health.health(infos, measured, singular)
 
 
 def test_sound_weights_have_no_finding():
@@ -140,8 +130,11 @@ def test_copies_are_told_from_tied_and_from_alike():
 
 def test_distances():
     one, two = torch.randn(3000), torch.randn(3000)
-    assert distance(one, two) == pytest.approx(float((one - two).norm() / two.norm()))
-    assert (distance(one, torch.zeros(3000)), distance(torch.zeros(3), torch.zeros(3))) == (float("inf"), 0)
+    assert health.distance(one, two) == pytest.approx(float((one - two).norm() / two.norm()))
+    assert (health.distance(one, torch.zeros(3000)), health.distance(torch.zeros(3), torch.zeros(3))) == (
+        float("inf"),
+        0,
+    )
 
 
 ROLES = {
@@ -170,7 +163,7 @@ ROLES = {
 
 @pytest.mark.parametrize(("expected", "name"), [(kind, name) for kind in ROLES for name in ROLES[kind].split()])
 def test_names_tell_roles(expected, name):
-    assert role(name) == expected
+    assert health.role(name) == expected
 
 
 def test_units_are_found_however_the_matrix_is_written():
@@ -182,12 +175,12 @@ def test_units_are_found_however_the_matrix_is_written():
         (HIDDEN, (16, 64), 0),
         (OUTPUT, (64, 16), 1),
     ]:
-        assert unit_axis(info(name, torch.zeros(shape))) == axis
+        assert health.unit_axis(info(name, torch.zeros(shape))) == axis
 
 
 def test_a_tied_tensor_goes_by_the_name_that_tells():
     tensors = [info("lm_head.weight", torch.ones(2)), info("wte.weight", torch.ones(2), place="lm_head.weight")]
-    assert [each.name for each in telling(tensors)] == ["wte.weight"]
+    assert [each.name for each in health.telling(tensors)] == ["wte.weight"]
 
 
 def trained(spread: float, rate: float, decay: float = 0.0) -> tuple[torch.Tensor, torch.Tensor]:
@@ -228,11 +221,11 @@ def test_weight_decay_leaves_next_to_nothing_of_them():
 def test_what_lengths_cannot_tell_the_beginning_does():
     before, after = trained(spread=1.0, rate=1e-3)
     assert of_tokens(after) == {}
-    (finding,) = unmoved_tokens([info(TOKENS, after)], [info(TOKENS, before)], "step-0")
+    (finding,) = health.unmoved_tokens([info(TOKENS, after)], [info(TOKENS, before)], "step-0")
     assert (finding.kind, finding.rows, finding.other) == ("unmoved_tokens", NEVER, "step-0")
     assert finding.number == pytest.approx(len(NEVER) / VOCABULARY)
     others = info(TOKENS, before[1:]), info("other.weight", before), info(TOKENS, after)  # of the last nothing moved
-    assert [unmoved_tokens([info(TOKENS, after)], [other], "x") for other in others] == [[], [], []]
+    assert [health.unmoved_tokens([info(TOKENS, after)], [other], "x") for other in others] == [[], [], []]
 
 
 def test_rows_of_zeros_and_equal_rows_are_told_apart():
@@ -255,7 +248,7 @@ def test_an_output_matrix_of_its_own_is_looked_at_too():
     zero, same = (name, (3, 9), pytest.approx(2 / 50)), (name, (4, 5, 40), pytest.approx(3 / 50))
     assert findings == {"zero_tokens": zero, "same_tokens": same}
     infos = [info(TOKENS, tensors[TOKENS]), info(name, after)]
-    (stuck,) = unmoved_tokens(infos, [info(name, before)], "step-0")
+    (stuck,) = health.unmoved_tokens(infos, [info(name, before)], "step-0")
     assert (stuck.tensor, stuck.rows, stuck.number) == (name, (20, 21), pytest.approx(2 / 50))
 
 
@@ -272,17 +265,17 @@ def test_the_rule_by_hand():
     """ln ‖row‖ is 0 of nine rows, ±0.1 of eight: median 0, median distance 0.1, five deviations of it 0.7413."""
     logarithms = torch.tensor([0.0] * 8 + [0.1] * 6 + [-0.1] * 6 + [0.75, 0.73, -0.75])
     expected = torch.tensor([False] * 20 + [True, False, True])
-    assert torch.equal(apart(logarithms.exp()), expected)
+    assert torch.equal(health.apart(logarithms.exp()), expected)
     narrow = torch.tensor([1.0] * 20 + [1.24, 1.26])  # no deviation at all: a quarter decides
-    assert apart(narrow).nonzero().flatten().tolist() == [21]
-    assert not apart(torch.zeros(9)).any()
+    assert health.apart(narrow).nonzero().flatten().tolist() == [21]
+    assert not health.apart(torch.zeros(9)).any()
 
 
 @pytest.mark.parametrize(("shape", "dtype", "size"), [([5, 0], "F32", 0), ([0, 4], "F32", 0), ([4, 4], "F6_E2M3", 12)])
 def test_an_embedding_without_values_that_torch_knows_is_left_out(shape, dtype, size, tmp_path):
     header = {"wte.weight": {"dtype": dtype, "shape": shape, "data_offsets": [0, size]}}
     table = tensor_table(raw_safetensors(tmp_path / "x.safetensors", header, bytes(size)))
-    assert unmoved_tokens(table, table, "itself") == []
+    assert health.unmoved_tokens(table, table, "itself") == []
 
 
 def test_rows_are_compared_by_their_values_and_nan_is_none():
@@ -290,5 +283,5 @@ def test_rows_are_compared_by_their_values_and_nan_is_none():
     after = before.clone()
     after[1, 2] += 1e-6
     after[3000, 5] = before[3000, 5] = torch.nan
-    assert (~unmoved(before, after)).nonzero().flatten().tolist() == [1, 3000]
-    assert unmoved(before.half(), before.half().float())[0]
+    assert (~health.unmoved(before, after)).nonzero().flatten().tolist() == [1, 3000]
+    assert health.unmoved(before.half(), before.half().float())[0]
