@@ -3,6 +3,7 @@
 import copy
 import threading
 from dataclasses import dataclass
+from functools import partial
 
 import pytest
 import torch
@@ -59,12 +60,22 @@ def test_causal_off_is_a_decoder_that_was_given_no_causal_mask(maps):
     assert not torch.allclose(traced(model)["output.logits"], expected, atol=1e-3)
 
 
-def test_causal_on_makes_an_encoder_a_decoder():
-    model = one_stack("encoder-only")
-    trace = traced(model, Causal("encoder", True), ids=(IDS,))
+MASKED = [
+    (partial(one_stack, "encoder-only"), interventions.Causal("encoder", True), Mask(causal=True)),
+    (partial(one_stack, "decoder-only"), interventions.Window("decoder", 3), Mask(causal=True, window=3)),
+    (partial(one_stack, "decoder-only", window=2), interventions.Window("decoder", 3), Mask(causal=True, window=3)),
+]
+
+
+@pytest.mark.parametrize(("make", "change", "mask"), MASKED)
+def test_an_encoder_becomes_a_decoder_and_a_window_replaces_the_models_own(make, change, mask):
+    model = make()
+    trace = traced(model, change, ids=(IDS,))
     with torch.inference_mode():
-        assert_close(trace["output.logits"], model.output(model.encoder(IDS, Mask(causal=True)))[0])
-    assert torch.equal(trace["encoder.layers.1.self_attention.visible"], torch.ones(6, 6).tril().bool())
+        states = model.get_submodule(change.kind)(IDS, mask)
+        assert_close(trace["output.logits"], model.output(states)[0])
+    path = f"{change.kind}.layers.1.self_attention"
+    assert torch.equal(trace[f"{path}.visible"], mask.visible(6, 6, IDS.device)[0, 0])
 
 
 def test_padding_seen_is_a_pass_that_was_told_of_no_padding():
@@ -73,14 +84,6 @@ def test_padding_seen_is_a_pass_that_was_told_of_no_padding():
     trace = traced(model, *changes).example(1)
     with torch.inference_mode():
         assert_close(trace["output.logits"], model(SOURCE, TARGET)[1])
-
-
-@pytest.mark.parametrize("own", [None, 2])
-def test_a_window_replaces_the_models_own(own):
-    model = one_stack("decoder-only", window=own)
-    with torch.inference_mode():
-        expected = model.output(model.decoder(IDS, Mask(causal=True, window=3)))[0]
-    assert_close(traced(model, Window("decoder", 3), ids=(IDS,))["output.logits"], expected)
 
 
 @pytest.mark.parametrize("options", [{}, {"position": "alibi"}, {"position": "rotary", "n_key_value_heads": 1}])

@@ -56,18 +56,25 @@ def test_every_kernel_gives_the_same(dtype, tolerance, case, seed):
             assert_close(found, step_by_step, rtol=0, atol=tolerance * largest)
 
 
-@pytest.mark.parametrize("options", [{}, {"position": "rotary"}, {"position": "alibi"}, {"n_key_value_heads": 2}])
-def test_what_is_compiled_is_the_same_self_attention(options):
+OPTIONS = [{}, {"position": "rotary"}, {"position": "alibi"}, {"n_key_value_heads": 2}, {"scale_attention": False}]
+
+
+@pytest.mark.parametrize("options", OPTIONS, ids=str)
+def test_products_and_what_is_compiled_serve_every_kind_of_attention(options):
     module = attention(n_heads=4, **options).train()
     x = torch.randn(3, 5, 16, dtype=torch.float64, requires_grad=True)
-    mask = Mask(keys=torch.arange(5) < torch.tensor([[5], [3], [0]]), causal=True)
-    inputs, results = (x, *module.parameters()), []
-    for context in (plain_kernels(), patch.object(torch.compiler, "is_compiling", lambda: True)):
-        with context:
-            result = module(x, x, mask)
-        results.append((result, *torch.autograd.grad(result.square().sum(), inputs)))
-    for stepwise, compiled in zip(*results, strict=True):
-        assert_close(compiled, stepwise, rtol=0, atol=1e-12 * max(1.0, float(stepwise.detach().abs().max())))
+    padded = Mask(keys=torch.arange(5) < torch.tensor([[5], [3], [0]]), causal=True)
+    windowed = Mask(keys=torch.arange(5) < torch.tensor([[5], [4], [5]]), causal=True, window=3)
+    assert added_mask(windowed, 5, 5, x) is not None  # no query looks nowhere: products are taken indeed
+    compiling = patch.object(torch.compiler, "is_compiling", lambda: True)
+    for mask, quick in ((padded, compiling), (windowed, by("products"))):
+        inputs, results = (x, *module.parameters()), []
+        for context in (plain_kernels(), quick):
+            with context:
+                result = module(x, x, mask)
+            results.append((result, *torch.autograd.grad(result.square().sum(), inputs)))
+        for stepwise, other in zip(*results, strict=True):
+            assert_close(other, stepwise, rtol=0, atol=1e-12 * max(1.0, float(stepwise.detach().abs().max())))
 
 
 @pytest.mark.parametrize(("dtype", "length"), [(torch.float32, 64), (torch.bfloat16, 65), (torch.float32, 65)])
@@ -77,17 +84,6 @@ def test_only_short_texts_are_trained_in_products(dtype, length):
     assert choose_kernel(module, query, query) == fused
     short = (dtype, length) != (torch.float32, 65)
     assert choose_kernel(module.train(), query, query) == (products if short else fused)
-
-
-@pytest.mark.parametrize("options", [{"position": "alibi"}, {"n_key_value_heads": 2}, {"scale_attention": False}])
-def test_products_serve_every_kind_of_attention(options):
-    module = attention(n_heads=4, **options)
-    x = torch.randn(2, 6, 16, dtype=torch.float64)
-    mask = Mask(keys=torch.arange(6) < torch.tensor([[6], [4]]), causal=True, window=3)
-    expected = module(x, x, mask)
-    assert added_mask(mask, 6, 6, x) is not None  # no query looks nowhere: products are taken indeed
-    with by("products"):
-        assert_close(module(x, x, mask), expected)
 
 
 @pytest.mark.parametrize("way", WAYS)

@@ -9,7 +9,7 @@ import jaxtyping
 import pytest
 from hypothesis import given
 
-from model.network.config import PRESETS, TransformerConfig
+from model.network.config import CHOICES, PRESETS, TransformerConfig
 from tests.model.network.any_config import configs
 
 VOCABULARIES = {"source_vocabulary": 100, "target_vocabulary": 100}
@@ -21,89 +21,56 @@ def unchecked(monkeypatch):
     monkeypatch.setattr(jaxtyping.config, "jaxtyping_disable", True)
 
 
+AT_LEAST_1 = ("max_length", "source_vocabulary", "n_heads", "n_key_value_heads", "window", "d_ff", "head_width")
+POSITIVE = ("position_base", "norm_epsilon", "rotary_stretch")
+SHARES = ("dropout", "attention_dropout", "activation_dropout")
+# Neither of these is true or false: 1, 0, None, "no".
+FLAGS = {"embedding_norm": 1, "qk_norm": None, "residual": 0, "bias": 1, "scale_embedding": "no", "parallel": 1}
+FLAGS |= {"scale_attention": None}
+REFUSED = [
+    *(({name: 0}, f"{name} (0) must be at least 1") for name in AT_LEAST_1),
+    *(({name: 0.0}, f"{name} (0.0) must be greater than 0") for name in POSITIVE),
+    *(({name: share}, f"{name} ({share}) must be at least 0 and below 1") for name in SHARES for share in (1.0, -0.1)),
+    *(({name: flag}, f"{name} ({flag!r}) must be true or false") for name, flag in FLAGS.items()),
+    *(({name: "odd"}, f"{name} ('odd') must be one of {', '.join(CHOICES[name])}") for name in CHOICES),
+    ({"d_model": 7, "n_heads": 1}, "d_model (7) must be even"),
+    ({"d_model": 64, "n_heads": 5}, "d_model (64) must be divisible by n_heads (5)"),
+    ({"position_base": -2.5}, "position_base (-2.5) must be greater than 0"),
+    ({"target_vocabulary": -1}, "target_vocabulary (-1) must be at least 1"),
+    ({"n_encoder_layers": -1}, "n_encoder_layers (-1) must be at least 0"),
+    ({"n_encoder_layers": 0}, "source_vocabulary (100) must be 0 where n_encoder_layers is 0"),
+    ({"n_decoder_layers": 0}, "target_vocabulary (100) must be 0 where n_decoder_layers is 0"),
+    ({"n_encoder_layers": 0, "n_decoder_layers": 0}, "n_encoder_layers (0) and n_decoder_layers (0): one of them"),
+    ({"n_key_value_heads": 3}, "n_heads (8) must be divisible by n_key_value_heads (3)"),
+    ({"window": 2.5}, "window (2.5) must be a whole number"),
+    ({"d_model": 64.0}, "d_model (64.0) must be a whole number"),
+    ({"d_model": "64"}, "d_model ('64') must be a whole number"),
+    ({"n_heads": True}, "n_heads (True) must be a whole number"),
+    ({"d_ff": None}, "d_ff (None) must be a whole number"),
+    ({"activation_dropout": "0.1"}, "activation_dropout ('0.1') must be a finite number"),
+    ({"dropout": math.nan}, "dropout (nan) must be a finite number"),
+    ({"position_base": math.inf}, "position_base (inf) must be a finite number"),
+    ({"norm_epsilon": True}, "norm_epsilon (True) must be a finite number"),
+    ({"position": "rotary", "d_model": 12, "n_heads": 4}, "a head's width (3) must be even"),
+    ({"width": 3}, "width is not an option"),
+    ({"parallel": True, "residual": False}, "parallel needs residual"),
+    ({"head_width": 8, "heads": "full"}, "head_width (8) must be left out where heads is 'full'"),
+    ({"position": "rotary", "head_width": 7}, "a head's width (7) must be even"),
+    ({"position": "rotary", "rotary_channels": 66}, "rotary_channels (66) must be at most a head's width (64)"),
+    ({"position": "rotary", "rotary_channels": 3}, "rotary_channels (3) must be even"),
+    ({"rotary_short": -1.0}, "rotary_short (-1.0) must be at least 0"),
+    ({"rotary_short": 3.0}, "rotary_short (3.0) must be at most rotary_long (0.0)"),
+    ({"position_buckets": 3}, "position_buckets (3) must be at least 4"),
+    ({"position_reach": 16}, "position_reach (16) must be above half of position_buckets (32)"),
+    ({"output_head": "none", "output_bias": True}, "output_bias must not be set where output_head is 'none'"),
+    ({"output_head": "none", "tied_embeddings": "all"}, "tied_embeddings ('all') must not be set where output_head"),
+    ({"output_head": "transform", "scale_output": True}, "scale_output needs output_head 'linear'"),
+    ({"tied_embeddings": "all", "target_vocabulary": 99}, "source_vocabulary (100) must equal target_vocabulary (99)"),
+]
+
+
 @pytest.mark.usefixtures("unchecked")
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ({"d_model": 7, "n_heads": 1}, "d_model (7) must be even"),
-        ({"d_model": 64, "n_heads": 5}, "d_model (64) must be divisible by n_heads (5)"),
-        ({"position_base": 0.0}, "position_base (0.0) must be greater than 0"),
-        ({"position_base": -2.5}, "position_base (-2.5) must be greater than 0"),
-        ({"norm_epsilon": 0.0}, "norm_epsilon (0.0) must be greater than 0"),
-        ({"max_length": 0}, "max_length (0) must be at least 1"),
-        ({"source_vocabulary": 0}, "source_vocabulary (0) must be at least 1"),
-        ({"target_vocabulary": -1}, "target_vocabulary (-1) must be at least 1"),
-        ({"n_heads": 0}, "n_heads (0) must be at least 1"),
-        ({"n_encoder_layers": -1}, "n_encoder_layers (-1) must be at least 0"),
-        ({"n_encoder_layers": 0}, "source_vocabulary (100) must be 0 where n_encoder_layers is 0"),
-        ({"n_decoder_layers": 0}, "target_vocabulary (100) must be 0 where n_decoder_layers is 0"),
-        (
-            {"n_encoder_layers": 0, "n_decoder_layers": 0},
-            "n_encoder_layers (0) and n_decoder_layers (0): one of them must be at least 1",
-        ),
-        ({"n_key_value_heads": 3}, "n_heads (8) must be divisible by n_key_value_heads (3)"),
-        ({"n_key_value_heads": 0}, "n_key_value_heads (0) must be at least 1"),
-        ({"window": 0}, "window (0) must be at least 1"),
-        ({"window": 2.5}, "window (2.5) must be a whole number"),
-        ({"embedding_norm": 1}, "embedding_norm (1) must be true or false"),
-        ({"d_ff": 0}, "d_ff (0) must be at least 1"),
-        ({"d_model": 64.0}, "d_model (64.0) must be a whole number"),
-        ({"d_model": "64"}, "d_model ('64') must be a whole number"),
-        ({"n_heads": True}, "n_heads (True) must be a whole number"),
-        ({"d_ff": None}, "d_ff (None) must be a whole number"),
-        ({"dropout": 1.0}, "dropout (1.0) must be at least 0 and below 1"),
-        ({"dropout": -0.1}, "dropout (-0.1) must be at least 0 and below 1"),
-        ({"attention_dropout": 1.5}, "attention_dropout (1.5) must be at least 0 and below 1"),
-        ({"activation_dropout": "0.1"}, "activation_dropout ('0.1') must be a finite number"),
-        ({"dropout": math.nan}, "dropout (nan) must be a finite number"),
-        ({"position_base": math.nan}, "position_base (nan) must be a finite number"),
-        ({"position_base": math.inf}, "position_base (inf) must be a finite number"),
-        ({"norm_epsilon": True}, "norm_epsilon (True) must be a finite number"),
-        (
-            {"position": "angular"},
-            "position ('angular') must be one of sinusoidal, sinusoidal-halves, learned, rotary, alibi, relative, none",
-        ),
-        ({"position": "rotary", "d_model": 12, "n_heads": 4}, "a head's width (3) must be even"),
-        ({"heads": "wide"}, "heads ('wide') must be one of split, full"),
-        ({"qk_norm": None}, "qk_norm (None) must be true or false"),
-        ({"norm_placement": "both"}, "norm_placement ('both') must be one of post, pre, sandwich"),
-        (
-            {"activation": "swish"},
-            "activation ('swish') must be one of relu, gelu, gelu-tanh, silu, swiglu, geglu, geglu-tanh",
-        ),
-        ({"tied_embeddings": "yes"}, "tied_embeddings ('yes') must be one of none, output, inputs, all"),
-        ({"norm": "batch"}, "norm ('batch') must be one of layer, textbook, textbook-sample, rms, none"),
-        ({"residual": 0}, "residual (0) must be true or false"),
-        ({"bias": 1}, "bias (1) must be true or false"),
-        ({"scale_embedding": "no"}, "scale_embedding ('no') must be true or false"),
-        ({"scale_attention": None}, "scale_attention (None) must be true or false"),
-        ({"width": 3}, "width is not an option"),
-        ({"parallel": 1}, "parallel (1) must be true or false"),
-        ({"parallel": True, "residual": False}, "parallel needs residual"),
-        ({"head_width": 0}, "head_width (0) must be at least 1"),
-        ({"head_width": 8, "heads": "full"}, "head_width (8) must be left out where heads is 'full'"),
-        ({"position": "rotary", "head_width": 7}, "a head's width (7) must be even"),
-        ({"position": "rotary", "rotary_channels": 66}, "rotary_channels (66) must be at most a head's width (64)"),
-        ({"position": "rotary", "rotary_channels": 3}, "rotary_channels (3) must be even"),
-        ({"rotary_stretch": 0.0}, "rotary_stretch (0.0) must be greater than 0"),
-        ({"rotary_short": -1.0}, "rotary_short (-1.0) must be at least 0"),
-        ({"rotary_short": 3.0}, "rotary_short (3.0) must be at most rotary_long (0.0)"),
-        ({"position_buckets": 3}, "position_buckets (3) must be at least 4"),
-        ({"position_reach": 16}, "position_reach (16) must be above half of position_buckets (32)"),
-        ({"attention_bias": "some"}, "attention_bias ('some') must be one of same, none, inputs, all"),
-        ({"output_head": "no"}, "output_head ('no') must be one of linear, transform, none"),
-        ({"output_head": "none", "output_bias": True}, "output_bias must not be set where output_head is 'none'"),
-        (
-            {"output_head": "none", "tied_embeddings": "all"},
-            "tied_embeddings ('all') must not be set where output_head",
-        ),
-        ({"output_head": "transform", "scale_output": True}, "scale_output needs output_head 'linear'"),
-        (
-            {"tied_embeddings": "all", "target_vocabulary": 99},
-            "source_vocabulary (100) must equal target_vocabulary (99)",
-        ),
-    ],
-)
+@pytest.mark.parametrize(("options", "message"), REFUSED, ids=str)
 def test_an_error_names_the_value_and_the_rule(options, message):
     with pytest.raises(ValueError, match=re.escape(message)):
         TransformerConfig.from_dict(VOCABULARIES | options)
