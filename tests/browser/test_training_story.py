@@ -11,7 +11,7 @@ from playwright.sync_api import Page, expect
 from tests.browser.looking import eventually, source, stands_still
 from tests.browser.test_checkpoints import line, upload
 from tests.browser.test_training import field, part, reaches, step
-from tests.model.training.test_tensorboard import read
+from tests.model.training.training_examples import read_curves
 
 pytestmark = [pytest.mark.browser, pytest.mark.slow]
 WORDS = [f"{first}{second}{third}" for first in "abcd" for second in "abcd" for third in "ab"]
@@ -88,7 +88,7 @@ def test_from_a_table_with_faults_to_a_model_that_opens_again(visit, tmp_path):
     content = download.value.path().read_bytes()
     with zipfile.ZipFile(io.BytesIO(content)) as archive:
         archive.extractall(tmp_path)
-    assert read(tmp_path / "own-story" / "curves" / "run-2")["loss"][-1][0] == 10
+    assert read_curves(tmp_path / "own-story" / "curves" / "run-2")["loss"][-1][0] == 10
 
     given = dict(parse_qsl(urlsplit(page.url).query))
     visited.open(**given)  # as after a reload

@@ -25,6 +25,7 @@ from model.network.transformer import build
 from model.training.cost import forecast, require_memory, timed_step
 from model.training.demonstration import fresh
 from tests.model.training.live.live_examples import PAIRS, SETTINGS, material, start
+from tests.model.training.training_examples import unchanged
 
 
 def test_the_forecast_is_that_of_the_largest_batch():
@@ -35,12 +36,8 @@ def test_the_forecast_is_that_of_the_largest_batch():
     sizes = []
     for indices in train.order(SETTINGS.batch_tokens, random.Random(SETTINGS.seed)):
         batch = train.batch(indices, None)
-        source, target = batch.inputs[0], batch.inputs[1]
-        assert source is not None
-        assert target is not None
-        sizes.append(
-            costs(model.config, len(source), source.shape[1], target.shape[1], batch.predicted).training_memory
-        )
+        source, target = batch.inputs[:2]
+        sizes.append(costs(model.config, *source.shape, target.shape[1], batch.predicted).training_memory)
     assert found.training_memory == max(sizes)
     assert found.parameter_count == sum(weights.numel() for weights in build(model.config).parameters())
 
@@ -54,9 +51,8 @@ def test_nothing_to_train_on_is_said():
 def test_a_measured_step_leaves_the_model_as_it_was():
     learned = material()
     model = start(learned)
-    before = [weights.clone() for weights in model.network.parameters()]
-    assert 0 < timed_step(model, learned.corpora(16, 0.0), SETTINGS) < 10
-    assert all(torch.equal(old, new) for old, new in zip(before, model.network.parameters(), strict=True))
+    with unchanged(model.network):
+        assert 0 < timed_step(model, learned.corpora(16, 0.0), SETTINGS) < 10
 
 
 def test_more_memory_than_there_is_is_refused():
@@ -88,9 +84,8 @@ def test_what_each_kind_learns_from():
     assert len(running.parts[1]) == len(text.text) * 20 // 100
     single = material_of("encoder-only", text, "characters", 0)
     assert isinstance(single, Sentences)
-    assert sorted(single.texts["train"] + single.texts["validation"]) == sorted(
-        each for each in ("One.", "Two is here.") if split_of(each, 20) != "test"
-    )
+    kept = [each for each in ("One.", "Two is here.") if split_of(each, 20) != "test"]
+    assert sorted(single.texts["train"] + single.texts["validation"]) == kept
     with pytest.raises(ValueError, match="needs pairs"):
         material_of("encoder-decoder", text, "characters", 0)
 
@@ -111,21 +106,21 @@ def test_a_stack_without_layers_is_of_another_kind():
 
 def test_what_a_model_is_first_shown_is_short():
     huge = "x" * 5000
-    data = {"encoder-only": f"{huge}\n{huge} y", "decoder-only": huge}
-    for kind, text in data.items():
-        assert 0 < len(material_of(kind, Data("own", text=text, held=10), "characters", 0).example) < 250
-    pairs = tuple(Pair(f"{number}{huge}", "y") for number in range(9))
-    assert 0 < len(material_of("encoder-decoder", Data("own", pairs), "characters", 0).example) < 250
+    data = {
+        "encoder-only": Data("own", text=f"{huge}\n{huge} y", held=10),
+        "decoder-only": Data("own", text=huge, held=10),
+        "encoder-decoder": Data("own", tuple(Pair(f"{number}{huge}", "y") for number in range(9))),
+    }
+    for kind, own in data.items():
+        assert 0 < len(material_of(kind, own, "characters", 0).example) < 250
 
 
-def test_tied_stacks_share_their_vocabulary():
-    assert usual_units("encoder-decoder", Data("own", tuple(PAIRS)), tied=True) == "joint"
-    assert usual_units("encoder-decoder", Data("own", tuple(PAIRS))) == "mixed"
-    assert usual_units("decoder-only", Data("own", tuple(PAIRS)), tied=True) == "bpe"
-
-
-def test_a_task_counts_characters():
-    data = task_data("reverse", 20)
-    assert len(data.pairs) == 20
-    assert usual_units("encoder-decoder", data) == "characters"
-    assert usual_units("encoder-decoder", phrase_data("encoder-decoder")) == "mixed"
+def test_tied_stacks_share_their_vocabulary_and_a_task_counts_characters():
+    own, task = Data("own", tuple(PAIRS)), task_data("reverse", 20)
+    assert usual_units("encoder-decoder", own, tied=True) == "joint"
+    assert (
+        usual_units("encoder-decoder", own) == usual_units("encoder-decoder", phrase_data("encoder-decoder")) == "mixed"
+    )
+    assert usual_units("decoder-only", own, tied=True) == "bpe"
+    assert len(task.pairs) == 20
+    assert usual_units("encoder-decoder", task) == "characters"

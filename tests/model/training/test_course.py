@@ -12,7 +12,7 @@ from model.data.datasets import PairDataset
 from model.training.settings import TrainingSettings
 from model.training.trainer import Trainer
 from tests.model.examples import network, tokenizers, trainer
-from tests.model.training.training_examples import PAIRS, make
+from tests.model.training.training_examples import PAIRS, batches_taken, make, unchanged
 
 pytestmark = pytest.mark.unchecked
 
@@ -22,11 +22,9 @@ def test_nothing_to_train_on_is_refused():
         Trainer(network(), *[PairDataset([], tokenizers(PAIRS), 32)] * 2, TrainingSettings())
 
 
-def test_each_epoch_trains_on_every_example_once(monkeypatch):
+def test_each_epoch_trains_on_every_example_once():
     given = make(epochs=2)
-    seen = []
-    batch_of = given.train.batch
-    monkeypatch.setattr(given.train, "batch", lambda indices, chance: seen.append(indices) or batch_of(indices, chance))
+    seen = batches_taken(given)
     list(given.steps())
     first, second = seen[: given.epochs.ends[0]], seen[given.epochs.ends[0] :]
     for epoch in (first, second):
@@ -65,10 +63,10 @@ def test_settings_of_the_weights_that_are_kept_do_not_change_in_a_run():
 def test_two_trainers_side_by_side_train_as_each_does_alone():
     """Though both draw dropout, in threads at the same time too, and others draw from torch's generator."""
 
+    dropout = {"dropout": 0.3, "attention_dropout": 0.2}
+
     def one(seed: int) -> Trainer:
-        return trainer(
-            PAIRS[10:], [], {"dropout": 0.3, "attention_dropout": 0.2}, epochs=1, batch_tokens=100, seed=seed
-        )
+        return trainer(PAIRS[10:], [], dropout, epochs=1, batch_tokens=100, seed=seed)
 
     alone = [[report.loss for report in one(seed).steps(6)] for seed in (1, 2)]
     assert alone[0] != alone[1]
@@ -79,19 +77,15 @@ def test_two_trainers_side_by_side_train_as_each_does_alone():
         for losses, report in zip(together, each, strict=True):
             losses.append(report.loss)
     assert together == alone
-    given = [one(1), one(2)]
     with ThreadPoolExecutor(2) as threads:
-        runs = [threads.submit(lambda each: [r.loss for r in each.steps(6)], each) for each in given]
-        assert [run.result() for run in runs] == alone
+        assert list(threads.map(lambda each: [r.loss for r in each.steps(6)], [one(1), one(2)])) == alone
 
 
 def test_a_step_leaves_torchs_random_numbers_as_they_were():
     given = trainer(PAIRS[10:], [], {"dropout": 0.3}, epochs=1)
-    torch.manual_seed(5)
-    expected = torch.rand(4)
-    torch.manual_seed(5)
+    before = torch.get_rng_state()
     list(given.steps(2))
-    assert torch.equal(torch.rand(4), expected)
+    assert torch.equal(torch.get_rng_state(), before)
 
 
 def test_a_loss_that_is_not_finite_leaves_the_weights():
@@ -99,17 +93,13 @@ def test_a_loss_that_is_not_finite_leaves_the_weights():
     list(given.steps(3))
     with torch.no_grad():
         given.network.output.logits.weight[0, 0] = math.inf
-    before = {name: value.clone() for name, value in given.network.state_dict().items()}
-    average = {name: value.clone() for name, value in given.average.items()}
-    with pytest.raises(
-        FloatingPointError,
-        match=r"step 4: loss nan, gradient norm nan, not finite first in output\.logits\.weight; the weights are still "
-        r"those of step 3: lower the rate",
-    ):
+    sentence = (
+        r"step 4: loss nan, gradient norm nan, not finite first in output\.logits\.weight; the weights are still those "
+        r"of step 3: lower the rate"
+    )
+    with unchanged(given), pytest.raises(FloatingPointError, match=sentence):
         next(given.steps())
     assert given.progress.step == 3
-    assert all(torch.equal(value, before[name]) for name, value in given.network.state_dict().items())
-    assert all(torch.equal(value, average[name]) for name, value in given.average.items())
 
 
 def test_the_first_gradient_that_is_not_finite_is_named_and_nothing_moves():
@@ -118,19 +108,10 @@ def test_the_first_gradient_that_is_not_finite_is_named_and_nothing_moves():
     names = ["decoder.layers.0.feed_forward.output.weight", "decoder.layers.1.self_attention.output.bias"]
     for name in reversed(names):
         given.network.get_parameter(name).register_hook(lambda gradient: gradient * math.nan)
-    before = {name: tensor.detach().clone() for name, tensor in given.network.named_parameters()}
-    average = {name: tensor.clone() for name, tensor in given.average.items()}
-    moments = [{name: m.clone() for name, m in each.items()} for each in given.optimizer.state.values()]
-    with pytest.raises(
-        FloatingPointError,
-        match=rf"^step 4: loss \d\.\d+, gradient norm nan, not finite first in {names[0]}; the weights",
-    ):
+    sentence = rf"^step 4: loss \d\.\d+, gradient norm nan, not finite first in {names[0]}; the weights"
+    with unchanged(given), pytest.raises(FloatingPointError, match=sentence):
         next(given.steps())
     assert given.progress.step == 3
-    assert all(torch.equal(tensor, before[name]) for name, tensor in given.network.named_parameters())
-    assert all(torch.equal(tensor, average[name]) for name, tensor in given.average.items())
-    for now, then in zip(given.optimizer.state.values(), moments, strict=True):
-        assert all(torch.equal(now[name], moment) for name, moment in then.items())
 
 
 def test_float16_steps_are_left_out_until_no_smaller_scale_can_help():
@@ -139,13 +120,9 @@ def test_float16_steps_are_left_out_until_no_smaller_scale_can_help():
     list(given.steps(2))
     name = "decoder.layers.1.self_attention.output.bias"
     hook = given.network.get_parameter(name).register_hook(lambda gradient: gradient * math.nan)
-    before = {name: tensor.detach().clone() for name, tensor in given.network.named_parameters()}
-    with pytest.raises(
-        FloatingPointError,
-        match=rf"^step 19: loss \d\.\d+, gradient norm nan, not finite first in {name}; the weights are still those of",
-    ):
+    sentence = rf"^step 19: loss \d\.\d+, gradient norm nan, not finite first in {name}; the weights are still those of"
+    with unchanged(given.network), pytest.raises(FloatingPointError, match=sentence):
         list(given.steps())
     assert (given.progress.step, given.scaler.get_scale()) == (18, 1)
-    assert all(torch.equal(tensor, before[name]) for name, tensor in given.network.named_parameters())
     hook.remove()
     assert [report.step for report in given.steps(2)] == [19, 20]

@@ -16,9 +16,9 @@ from model.data.datasets import IGNORED, Batch, PairDataset
 from model.training.distributed import LaunchedProcesses, Processes, launched
 from model.training.losses import summed_loss
 from tests.model.examples import TINY, network, sentences, tokenizers, write_pairs
+from tests.model.training.training_examples import PAIRS, read_curves
 
 ROOT = Path(__file__).parents[3]
-PAIRS = sentences(60)
 
 
 class Rank(LaunchedProcesses):
@@ -79,28 +79,32 @@ def test_without_accelerate_one_process_says_what_to_install(rank, tmp_path, mon
     assert errors.count("\n") == (rank == 0)
 
 
-def test_one_process_where_several_were_asked_for_is_refused(monkeypatch):
-    """What `accelerate launch --cpu --num_processes 2` gives its one process."""
+@pytest.mark.parametrize(
+    ("environment", "sentence"),
+    [
+        # What `accelerate launch --cpu --num_processes 2` gives its one process.
+        (
+            {"ACCELERATE_USE_CPU": "True", "MASTER_ADDR": "127.0.0.1"},
+            r"has started one process only.*: use accelerate launch --multi_gpu",
+        ),
+        (
+            {"WORLD_SIZE": "2", "ACCELERATE_USE_FSDP": "true"},
+            r"^accelerate was launched for FSDP: .*leave out --use_fsdp",
+        ),
+        ({"WORLD_SIZE": "x"}, r"^WORLD_SIZE \('x'\) in the environment must be a number of processes: unset"),
+    ],
+    ids=["one process where several were asked for", "spread weights", "a number that is none"],
+)
+def test_a_launch_that_cannot_be_followed_is_refused(environment, sentence, monkeypatch):
+    for name, value in environment.items():
+        monkeypatch.setenv(name, value)
+    with pytest.raises(ValueError, match=sentence):
+        launched()
+
+
+def test_accelerate_may_start_one_process(monkeypatch):
     monkeypatch.setenv("ACCELERATE_USE_CPU", "True")
     assert type(launched()) is Processes
-    monkeypatch.setenv("MASTER_ADDR", "127.0.0.1")
-    with pytest.raises(ValueError, match=r"has started one process only.*: use accelerate launch --multi_gpu"):
-        launched()
-
-
-def test_spreading_the_weights_is_refused(monkeypatch):
-    monkeypatch.setenv("WORLD_SIZE", "2")
-    monkeypatch.setenv("ACCELERATE_USE_FSDP", "true")
-    with pytest.raises(ValueError, match=r"^accelerate was launched for FSDP: .*leave out --use_fsdp"):
-        launched()
-
-
-def test_a_number_of_processes_that_is_none_is_refused(monkeypatch):
-    monkeypatch.setenv("WORLD_SIZE", "x")
-    with pytest.raises(
-        ValueError, match=r"^WORLD_SIZE \('x'\) in the environment must be a number of processes: unset"
-    ):
-        launched()
 
 
 # A schedule that does not ask how many epochs there will be. Without biases: those of keys have gradients that are zero
@@ -158,23 +162,15 @@ def test_two_processes_train_as_one_does_and_go_on(tmp_path):
     expected = load_file(tmp_path / "one.resume")
     losses = [loss for _, loss in open_checkpoint(tmp_path / "one").training["validations"]]
     assert losses[-1] < losses[0] - 0.1
-    curve = curves(tmp_path / "one-curves")
+    curve = read_curves(tmp_path / "one-curves")
     for name in ("two", "three"):
         found = load_file(tmp_path / f"{name}.resume")
         assert found.keys() == expected.keys()
         for key, tensor in expected.items():
             if key.startswith(("model.", "average.")):
                 assert_close(found[key], tensor, rtol=0, atol=1e-5)
-        other = curves(tmp_path / f"{name}-curves")
+        other = read_curves(tmp_path / f"{name}-curves")
         for tag in ("loss/training", "loss/validation", "gradient_norm/all", "parameter_norm", "rate"):
-            assert other[tag] == pytest.approx(curve[tag], abs=1e-5, rel=1e-5), tag
+            assert dict(other[tag]) == pytest.approx(dict(curve[tag]), abs=1e-5, rel=1e-5), tag
         told = [loss for _, loss in open_checkpoint(tmp_path / name).training["validations"]]
         assert told == pytest.approx(losses, abs=1e-5)
-
-
-def curves(folder: Path) -> dict[str, dict[int, float]]:
-    """What TensorBoard reads: value by step, by name."""
-    from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
-
-    read = EventAccumulator(str(folder)).Reload()
-    return {tag: {each.step: each.value for each in read.Scalars(tag)} for tag in read.Tags()["scalars"]}

@@ -31,9 +31,8 @@ def test_the_parts_are_the_row_and_begin_where_kernels_like_it(dtype):
 
 
 def test_weights_of_several_types_are_refused():
-    with pytest.raises(
-        ValueError, match=r"^the weights are of several types or on several devices \(.*float64.*\): make"
-    ):
+    sentence = r"^the weights are of several types or on several devices \(.*float64.*\): make"
+    with pytest.raises(ValueError, match=sentence):
         weights_in_a_row([nn.Parameter(torch.ones(2)), nn.Parameter(torch.ones(2, dtype=torch.float64))])
 
 
@@ -41,11 +40,7 @@ def test_weights_of_several_types_are_refused():
     "make", [network, lambda: network(tied_embeddings="output"), lambda: one_stack("decoder-only", position="relative")]
 )
 def test_a_network_computes_and_learns_the_same_in_a_row(make):
-    torch.manual_seed(0)
-    model = make()
-    torch.manual_seed(0)
-    plain = make()
-    plain.load_state_dict(model.state_dict())
+    model, plain = make(), make()
     gradients, ids = Gradients(model), torch.tensor([[1, 4, 5, 6], [1, 6, 4, 9]])
     given = (ids, ids[:, :3]) if model.kind == "encoder-decoder" else (ids,)
     for _ in range(2):  # the second is not added to the first
@@ -57,12 +52,10 @@ def test_a_network_computes_and_learns_the_same_in_a_row(make):
             torch.equal(mine, other) and torch.equal(mine.grad, other.grad)
             for mine, other in zip(model.parameters(), plain.parameters(), strict=True)
         )
-    whole = nn.utils.get_total_norm([each.grad for each in plain.parameters()])
-    norms = gradients.norms()
-    assert float(torch.tensor(list(norms.values())).norm()) == pytest.approx(float(whole), rel=1e-6)
-    assert gradients.parameter_norm() == pytest.approx(
-        float(nn.utils.get_total_norm(list(plain.parameters()))), rel=1e-6
-    )
+    norms, total = gradients.norms(), nn.utils.get_total_norm
+    expected = float(total([each.grad for each in plain.parameters()]))
+    assert float(torch.tensor(list(norms.values())).norm()) == pytest.approx(expected, rel=1e-6)
+    assert gradients.parameter_norm() == pytest.approx(float(total(list(plain.parameters()))), rel=1e-6)
     assert {name.split(".")[0] for name in norms} <= {"encoder", "decoder", "output"}
     before = gradients.weights.whole.clone()
     with torch.no_grad():

@@ -16,10 +16,8 @@ CPU = torch.device("cpu")
 
 
 def test_larger_networks_batches_and_accumulations_take_longer(monkeypatch):
-    monkeypatch.setattr("model.training.cost.speed_of", lambda device, alone: Speed(1e-3, 1e10))
-    monkeypatch.setattr(
-        "model.training.cost.slowdown", lambda precision, device: 3.0 if precision == "bfloat16" else 1.0
-    )
+    monkeypatch.setattr(cost, "speed_of", lambda device, alone: Speed(1e-3, 1e10))
+    monkeypatch.setattr(cost, "slowdown", lambda precision, device: 3.0 if precision == "bfloat16" else 1.0)
     corpus, _ = material().corpora(16, 0.0)
 
     def seconds(**changes: int | str) -> float:

@@ -4,13 +4,11 @@ import math
 import sys
 
 import pytest
-from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
 from model.training.live import runs
 from model.training.tensorboard import Curves, write_curves
-from tests.model.examples import sentences, trainer
-
-PAIRS = sentences(60)
+from tests.model.examples import trainer
+from tests.model.training.training_examples import PAIRS, read_curves
 
 
 def make(validation=PAIRS[:10]):
@@ -18,17 +16,12 @@ def make(validation=PAIRS[:10]):
     return trainer(PAIRS[10:], validation, {"n_encoder_layers": 1, "n_decoder_layers": 1}, **options)
 
 
-def read(folder) -> dict[str, list[tuple[int, float]]]:
-    found = EventAccumulator(str(folder)).Reload()
-    return {tag: [(each.step, each.value) for each in found.Scalars(tag)] for tag in found.Tags()["scalars"]}
-
-
 def test_every_figure_of_a_report_is_a_curve(tmp_path):
     reports = list(make().steps())
     with Curves(tmp_path, 0) as curves:
         for report in reports:
             curves.add(report)
-    found = read(tmp_path)
+    found = read_curves(tmp_path)
     expected = {
         "loss/training": [(r.step, r.loss) for r in reports],
         "loss/validation": [(r.step, r.validation) for r in reports if r.validation is not None],
@@ -42,8 +35,7 @@ def test_every_figure_of_a_report_is_a_curve(tmp_path):
         expected[f"gradient_norm/{part}"] = [(r.step, r.gradient_norms[part]) for r in reports]
     assert found.keys() == expected.keys()
     for tag, values in expected.items():
-        assert [step for step, _ in found[tag]] == [step for step, _ in values]
-        assert [value for _, value in found[tag]] == pytest.approx([value for _, value in values], rel=1e-6)
+        assert dict(found[tag]) == pytest.approx(dict(values), rel=1e-6)
 
 
 def test_a_resumed_run_goes_on_with_the_same_curve_and_no_step_is_doubled(tmp_path):
@@ -55,7 +47,7 @@ def test_a_resumed_run_goes_on_with_the_same_curve_and_no_step_is_doubled(tmp_pa
     with Curves(tmp_path, 5) as curves:
         for report in reports[5:]:
             curves.add(report)
-    assert [step for step, _ in read(tmp_path)["loss/training"]] == list(range(1, 13))
+    assert [step for step, _ in read_curves(tmp_path)["loss/training"]] == list(range(1, 13))
 
 
 def test_what_was_flushed_is_on_the_disk(tmp_path):
@@ -63,7 +55,7 @@ def test_what_was_flushed_is_on_the_disk(tmp_path):
     with Curves(tmp_path, 0) as curves:
         curves.add(report)
         curves.flush()
-        assert read(tmp_path)["loss/training"] == [(1, pytest.approx(report.loss))]
+        assert read_curves(tmp_path)["loss/training"] == [(1, pytest.approx(report.loss))]
 
 
 def test_without_a_validation_split_there_is_no_such_curve(tmp_path):
@@ -71,7 +63,7 @@ def test_without_a_validation_split_there_is_no_such_curve(tmp_path):
     assert math.isnan(reports[-1].validation)
     with Curves(tmp_path, 0) as curves:
         curves.add(reports[-1])
-    assert "loss/validation" not in read(tmp_path)
+    assert "loss/validation" not in read_curves(tmp_path)
 
 
 def test_without_tensorboard_one_sentence_says_what_to_install(tmp_path, monkeypatch):
@@ -87,7 +79,7 @@ def test_the_curves_of_a_live_run_are_written_with_their_steps(tmp_path):
     measured.add(1, {"loss": 2.5, "gradient norm/output.logits": 0.5, "validation": 3.0})
     measured.add(2, {"loss": 1.5, "gradient norm/output.logits": 0.25})
     write_curves(tmp_path, measured)
-    assert read(tmp_path) == {
+    assert read_curves(tmp_path) == {
         "loss": [(1, 2.5), (2, 1.5)],
         "gradient_norm/output.logits": [(1, 0.5), (2, 0.25)],
         "validation": [(1, 3.0)],

@@ -13,7 +13,7 @@ from model.training.losses import summed_loss
 from model.training.schedule import learning_rate
 from model.training.settings import StepReport
 from tests.model.examples import trainer
-from tests.model.training.training_examples import PAIRS, make
+from tests.model.training.training_examples import PAIRS, batches_taken, make, unchanged
 
 
 def naive_losses(model, examples, smoothing: float) -> list[float]:
@@ -47,8 +47,8 @@ def test_validation_is_nats_per_token_of_the_averaged_weights():
     given = make(batch_tokens=12)  # several batches, of different numbers of tokens
     list(given.steps(4))
     trained = given.network.output.logits.weight.detach().clone()
-    validation = given.validate()
-    assert torch.equal(given.network.output.logits.weight, trained)
+    with unchanged(given.network):
+        validation = given.validate()
     with given.averaged_weights():
         assert not torch.equal(given.network.output.logits.weight, trained)
         losses = naive_losses(given.network, given.validation.examples, 0.0)
@@ -113,31 +113,22 @@ def test_averaged_weights_leave_the_model_as_it_was():
     """In training mode too: a model left in evaluation mode would train on without dropout."""
     given = make()
     list(given.steps(2))
-    before = {name: value.clone() for name, value in given.network.state_dict().items()}
     for training in (True, False):
         given.network.train(training)
-        with given.averaged_weights() as model:
+        with unchanged(given.network), given.averaged_weights() as model:
             assert not model.training
             for name, parameter in model.named_parameters():
                 assert torch.equal(parameter, given.average[name])
         assert given.network.training == training
-        assert all(torch.equal(value, before[name]) for name, value in given.network.state_dict().items())
 
 
 def test_averaging_between_steps_changes_no_loss():
     """What the command does when it saves a checkpoint."""
-
-    def losses(looks: bool) -> list[float]:
-        given = trainer(PAIRS[10:], [], {"dropout": 0.3}, epochs=1, batch_tokens=100)
-        found = []
-        for report in given.steps():
-            found.append(report.loss)
-            if looks:
-                with given.averaged_weights():
-                    pass
-        return found
-
-    assert losses(looks=False) == losses(looks=True)
+    plain, saving = (trainer(PAIRS[10:], [], {"dropout": 0.3}, epochs=1, batch_tokens=100) for _ in range(2))
+    for expected, report in zip(plain.steps(), saving.steps(), strict=True):
+        assert report.loss == expected.loss
+        with saving.averaged_weights():
+            pass
 
 
 def test_accumulated_batches_are_one_batch():
@@ -145,8 +136,7 @@ def test_accumulated_batches_are_one_batch():
     options = {"warmup": 0, "schedule": "constant", "label_smoothing": 0.0, "clip": 1e9, "undo_merges": 0.0}
     given = trainer(PAIRS[10:], [], {"bias": False}, epochs=1, batch_tokens=60, accumulation=3, **options)
     alone = trainer(PAIRS[10:], [], {"bias": False}, epochs=1, batch_tokens=60, **options)
-    batches, batch_of = [], given.train.batch
-    given.train.batch = lambda indices, chance: batches.append(list(indices)) or batch_of(indices, chance)
+    batch_of, batches = given.train.batch, batches_taken(given)
     (report,) = given.steps(1)
     assert len(batches) == 3
     assert given.total_steps == math.ceil(alone.total_steps / 3)
@@ -167,14 +157,13 @@ def test_accumulated_batches_are_one_batch():
 
 def test_batches_with_nothing_to_predict_change_no_weight():
     given = make(weight_decay=0.0)
-    before = {name: tensor.detach().clone() for name, tensor in given.network.named_parameters()}
     batch_of = given.train.batch
     given.train.batch = lambda indices, chance: replace(
         batch_of(indices, chance), labels=torch.full_like(batch_of(indices, None).labels, IGNORED)
     )
-    (report,) = given.steps(1)
+    with unchanged(given.network):
+        (report,) = given.steps(1)
     assert (report.loss, report.gradient_norm) == (0.0, 0.0)
-    assert all(torch.equal(tensor, before[name]) for name, tensor in given.network.named_parameters())
 
 
 @pytest.mark.parametrize("tied", ["none", "output"])

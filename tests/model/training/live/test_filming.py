@@ -30,41 +30,25 @@ def test_a_run_to_the_end_is_filmed_step_by_step():
     assert training.current.film.steps.tolist() == list(range(41))
     assert losses(training) == expected_losses(40)
     assert (training.snapshot.film_every, training.snapshot.frames) == (1, 41)
-    training.close()
 
 
 @pytest.mark.parametrize("looked_at", [False, True])
-def test_where_a_run_stands_still_there_is_a_frame(looked_at):
-    """The film is full, so that the step where it is held would be left out."""
-    size = watched().run.film.frame_size
-    training = settled(live(budget=3 * size))
+@pytest.mark.parametrize("end", ["paused", "finished"])
+def test_where_a_run_stands_still_there_is_a_frame(end, looked_at):
+    """The film is full, so that the step where it is held, or that fewer steps make its last, would be left out."""
+    training = settled(live(budget=3 * watched().run.film.frame_size))
     training.advance(5)
     gate = Gate(settled(training))
     training.run()
     assert gate.reached.wait(LONG)
     if looked_at:
         training.view()  # so that step 6 leaves a look while the training still runs
-    training.pause()
+    training.pause() if end == "paused" else training.change(steps=6)
     gate.open.set()
-    assert status(training) == "paused"
+    assert status(training) == end
     assert training.snapshot.film_every == 4
     assert training.current.film.steps[-1] == training.snapshot.step == 6
     assert training.snapshot.frames == len(training.current.film)
-    training.close()
-
-
-def test_where_fewer_steps_end_a_run_there_is_a_frame():
-    training = settled(live(budget=3 * watched().run.film.frame_size))
-    training.advance(6)
-    gate = Gate(settled(training))
-    training.run()
-    assert gate.reached.wait(LONG)
-    training.view()
-    training.change(steps=7)
-    gate.open.set()
-    assert status(training) == "finished"
-    assert training.current.film.steps[-1] == training.snapshot.step == 7
-    training.close()
 
 
 def test_what_is_shown_is_on_film_and_curves():
@@ -82,7 +66,6 @@ def test_what_is_shown_is_on_film_and_curves():
     assert torch.equal(
         (weights * 255).round().to(torch.uint8), torch.from_numpy(training.current.film.series("cross")[-1])
     )
-    training.close()
 
 
 def test_a_step_whose_view_is_wanted_is_looked_at_once(monkeypatch):
@@ -94,7 +77,6 @@ def test_a_step_whose_view_is_wanted_is_looked_at_once(monkeypatch):
     training.advance(1)
     settled(training)
     assert len(looks) == 1
-    training.close()
 
 
 def test_what_waits_is_on_the_curves_that_are_saved(monkeypatch):
@@ -107,4 +89,3 @@ def test_what_waits_is_on_the_curves_that_are_saved(monkeypatch):
     _model, record = saving.frozen(own, training.start, sources.Source())
     assert record["validation_loss"] == own.latest("validation") is not None
     assert own.run.curves.get("loss")[1].tolist() == expected_losses(2, validate_every=1)
-    training.close()
