@@ -7,6 +7,7 @@ tries readers that are broken on purpose and prints which of them were found out
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import sys
@@ -15,15 +16,14 @@ from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 from random import Random
-
-import hypothesis
+from typing import Any
 
 from model.checkpoints.load import open_checkpoint
 from model.checkpoints.tensors import tensor_table
 from model.checkpoints.uploads import Uploads
 from model.runtime.errors import CheckpointError
-from tests.model.checkpoints import fuzzing_drawn, fuzzing_pieces
 from tests.model.checkpoints import fuzzing_files as files
+from tests.model.checkpoints import fuzzing_pieces
 from tests.model.checkpoints.guarding import MEMORY, Caught, Guard, limit_memory, outcome
 
 
@@ -44,61 +44,41 @@ def read_upload(sent: list[tuple[str, bytes]]) -> None:
         uploads.close()
 
 
-Make = Callable[[Random, Path], Callable[[], object]]
+Make = Callable[[Random, Path], Any]  # what is read, perhaps written into the folder
+Read = Callable[[Any], object]
 
 
-def in_file(mutated: Callable[[Random], bytes], ending: str) -> Make:
-    def make(random: Random, folder: Path) -> Callable[[], object]:
+def in_file(content: Callable[[Random], bytes], ending: str) -> Make:
+    def make(random: Random, folder: Path) -> Path:
         path = folder / f"x.{ending}"
-        path.write_bytes(mutated(random))
-        return lambda: read_table(path)
+        path.write_bytes(content(random))
+        return path
 
     return make
 
 
-def in_folder(change: Callable[[Random, Path], Path], read: Callable[[Path], object]) -> Make:
-    def make(random: Random, folder: Path) -> Callable[[], object]:
-        path = change(random, folder)
-        return lambda: read(path)
+def kinds(originals: files.Originals) -> dict[str, tuple[int, Make, Read]]:
+    """Of every 5,000 cases how many are of each kind, what makes one, and what reads it."""
 
-    return make
+    def damaged(original: bytes, ending: str) -> Make:
+        return in_file(lambda random: files.damaged(random, original), ending)
 
-
-def kinds(originals: files.Originals) -> dict[str, tuple[int, Make]]:
-    """Of every 5,000 cases how many are of each kind, and what makes one."""
-    damaged_pieces = fuzzing_pieces.Pieces()
+    pieces = fuzzing_pieces.Pieces()
     return {
-        "safetensors": (550, in_file(originals.safetensors_bytes, "safetensors")),
-        "safetensors header": (550, in_file(originals.safetensors_header, "safetensors")),
-        "pt": (550, in_file(originals.pt_bytes, "pt")),
-        "pt pickle": (900, in_file(originals.pt_pickle, "pt")),
-        "pt directory": (300, in_file(originals.pt_directory, "bin")),
-        "gguf": (450, in_file(originals.gguf_bytes, "gguf")),
-        "ours": (400, in_folder(originals.our_folder, open_checkpoint)),
-        "hugging face": (200, in_folder(originals.hugging_face_folder, open_checkpoint)),
-        "sentencepiece": (200, in_folder(damaged_pieces.folder, fuzzing_pieces.read_tokenizers)),
-        "shards": (200, in_folder(originals.shards, read_table)),
-        "upload": (300, lambda random, _: lambda: read_upload(originals.upload(random))),
+        "safetensors": (550, damaged(originals.safetensors, "safetensors"), read_table),
+        "safetensors header": (550, in_file(originals.safetensors_header, "safetensors"), read_table),
+        "safetensors parts": (150, in_file(files.safetensors_parts, "safetensors"), read_table),
+        "pt": (550, damaged(originals.pt, "pt"), read_table),
+        "pt pickle": (900, in_file(originals.pt_pickle, "pt"), read_table),
+        "pt parts": (150, in_file(files.pickle_parts, "pt"), read_table),
+        "pt directory": (300, in_file(originals.pt_directory, "bin"), read_table),
+        "gguf": (450, damaged(originals.gguf, "gguf"), read_table),
+        "ours": (400, originals.our_folder, open_checkpoint),
+        "hugging face": (200, originals.hugging_face_folder, open_checkpoint),
+        "sentencepiece": (200, pieces.folder, fuzzing_pieces.read_tokenizers),
+        "shards": (200, originals.shards, read_table),
+        "upload": (400, originals.upload, read_upload),
     }
-
-
-DRAWN = {"header": 150, "pickle": 150, "names": 100}  # by hypothesis
-
-
-def drawn(guard: Guard, folder: Path, kind: str, cases: int, tally: Counter[str]) -> None:
-    """Files that hypothesis makes from parts; it looks for the smallest one that fails."""
-    strategy, write = fuzzing_drawn.DRAWN[kind]
-
-    @hypothesis.seed(0)
-    @hypothesis.settings(
-        max_examples=cases, database=None, deadline=None, suppress_health_check=list(hypothesis.HealthCheck)
-    )
-    @hypothesis.given(strategy)
-    def each(parts: object) -> None:
-        path = folder / "x"
-        tally[outcome(guard, write(parts, path, read_table, read_upload))] += 1
-
-    each()
 
 
 def main(folder: Path, cases: int, only: str = "", seed: int = 0) -> dict[str, Counter[str]]:
@@ -110,37 +90,28 @@ def main(folder: Path, cases: int, only: str = "", seed: int = 0) -> dict[str, C
     guard = Guard(place)
     found: dict[str, Counter[str]] = {}
     chosen = {name: each for name, each in kinds(originals).items() if only in ("", name)}
-    for _, make in chosen.values():  # whatever is imported and kept at the first time is so before anything is watched
+    # What is imported and kept at the first time is so before anything is watched.
+    for _, make, read in chosen.values():
         for number in range(20):
-            try_once(make, Random(-1 - number), place)
+            try_once(read, make(Random(-1 - number), place))
     limit_memory()
     before = sorted(folder.iterdir())
-    for name, (share, make) in chosen.items():
+    for name, (share, make, read) in chosen.items():
         found[name] = Counter()
         for number in [seed] if only else range(share * cases // 5000):
-            found[name][one(guard, make, name, number, place)] += 1
-    for name, share in DRAWN.items() if not only else ():
-        found[f"drawn {name}"] = Counter()
-        drawn(guard, place, name, share * cases // 5000, found[f"drawn {name}"])
+            case = make(Random(f"{name} {number}"), place)
+            try:
+                found[name][outcome(guard, lambda read=read, case=case: read(case))] += 1
+            except BaseException:
+                print(f"kind {name!r}, seed {number}", file=sys.stderr)
+                raise
     assert sorted(folder.iterdir()) == before, "something was left beside the cases"
     return found
 
 
-def one(guard: Guard, make: Make, name: str, number: int, place: Path) -> str:
-    read = make(Random(f"{name} {number}"), place)
-    try:
-        return outcome(guard, read)
-    except BaseException:
-        print(f"kind {name!r}, seed {number}", file=sys.stderr)
-        raise
-
-
-def try_once(make: Make, random: Random, place: Path) -> None:
-    try:
-        make(random, place)()
-    except Exception as error:
-        if not isinstance(error, CheckpointError):
-            raise
+def try_once(read: Read, case: object) -> None:
+    with contextlib.suppress(CheckpointError):
+        read(case)
 
 
 def broken(folder: Path) -> list[str]:

@@ -19,23 +19,9 @@ from model.checkpoints.native import save_checkpoint
 from tests.model.examples import network, sentences, tokenizers
 
 NUMBERS = [0, 1, 2, 255, 256, 2**15, 2**16 - 1, 2**31 - 1, 2**31, 2**32 - 1, 2**40, 2**63 - 1, 2**63, 2**64 - 1]
-NASTY: list[Any] = [
-    *NUMBERS,
-    -1,
-    -(2**63),
-    10**30,
-    10**400,
-    0.5,
-    float("nan"),
-    float("inf"),
-    1e308,
-    True,
-    False,
-    None,
-    "",
-    "a",
-]
-NASTY += ["\0", "\ud800", "../x", "/etc/passwd", "x" * 300, "x.py", [], {}, [[]], [1] * 50, {"a": {"a": {}}}, [None]]
+NASTY: list[Any] = [*NUMBERS, -1, -(2**63), 10**30, 10**400, 0.5, float("nan"), float("inf"), 1e308, True, False, None]
+NASTY += ["", "a", "\0", "\ud800", "../x", "/etc/passwd", "x" * 300, "x.py"]
+NASTY += [[], {}, [[]], [1] * 50, {"a": {"a": {}}}, [None]]
 PARTS = [b"(", b")", b"]", b"}", b"t", b"u", b"s", b"a", b"e", b"0", b"1", b".", b"N", b"R", b"b", b"Q", b"\x81"]
 PARTS += [b"\x85", b"\x86", b"\x87", b"h\x00", b"h\x01", b"q\x00", b"q\x01", b"K\x01", b"M\xff\xff", b"X\1\0\0\0a"]
 PARTS += [b"ccollections\nOrderedDict\n", b"ctorch._utils\n_rebuild_tensor_v2\n", b"ctorch\nFloatStorage\n"]
@@ -105,16 +91,34 @@ def archive(files: list[tuple[str, bytes]], compression: int = zipfile.ZIP_STORE
     return held.getvalue()
 
 
+def safetensors_parts(random: Random) -> bytes:
+    """A header put together from parts."""
+
+    def size() -> int:
+        return random.choice((random.randint(0, 8), random.choice(NUMBERS), -random.choice(NUMBERS)))
+
+    def entry() -> dict[str, Any]:
+        shape = [size() for _ in range(random.randint(0, 4))]
+        dtype = random.choice(("F32", "F16", "I64", "BOOL", "F4", "?"))
+        return {"dtype": dtype, "shape": shape, "data_offsets": [size(), size()]}
+
+    header = json.dumps({random.choice(("", "a", "b.c", "\ud800")): entry() for _ in range(random.randint(0, 3))})
+    return struct.pack("<Q", len(header)) + header.encode() + bytes(8)
+
+
+def pickle_parts(random: Random) -> bytes:
+    """A pickle put together from steps."""
+    steps = b"".join(random.choice(PARTS) for _ in range(random.randint(0, 20)))
+    files = [("x/data.pkl", b"\x80\x02" + steps + b"."), ("x/byteorder", b"little"), ("x/version", b"3\n")]
+    return archive(files)
+
+
 class Originals:
     """Small whole files of every format."""
 
     def __init__(self, folder: Path) -> None:
         folder.mkdir()
-        tensors = {
-            "a": torch.arange(6.0).reshape(2, 3),
-            "b.c": torch.ones(4, dtype=torch.int64),
-            "d": torch.tensor(1.0),
-        }
+        tensors = {"a": torch.arange(6.0).reshape(2, 3), "b.c": torch.ones(4, dtype=torch.int64), "d": torch.ones(())}
         self.safetensors = save(tensors, {"format": "pt"})
         held = io.BytesIO()
         record = {"model": {**tensors, "tied": tensors["a"]}, "args": {"n": 1, "name": "x"}, "list": [1.5, None]}
@@ -132,16 +136,10 @@ class Originals:
         (self.foreign / "config.json").write_text(json.dumps(HUGGING_FACE))
         save_file({"transformer.wte.weight": torch.ones(8, 4)}, self.foreign / "model.safetensors")
 
-    def safetensors_bytes(self, random: Random) -> bytes:
-        return damaged(random, self.safetensors)
-
     def safetensors_header(self, random: Random) -> bytes:
         length = int.from_bytes(self.safetensors[:8], "little")
         header = written(random, changed(random, json.loads(self.safetensors[8 : 8 + length])))
         return struct.pack("<Q", len(header)) + header + self.safetensors[8 + length :]
-
-    def pt_bytes(self, random: Random) -> bytes:
-        return damaged(random, self.pt)
 
     def pt_pickle(self, random: Random) -> bytes:
         """A damaged data.pkl, or one with steps put in, in a whole archive."""
@@ -173,9 +171,6 @@ class Originals:
             files[at] = (name, damaged(random, content))
         return archive(files, random.choice((zipfile.ZIP_STORED, zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)))
 
-    def gguf_bytes(self, random: Random) -> bytes:
-        return damaged(random, self.gguf)
-
     def our_folder(self, random: Random, folder: Path) -> Path:
         return self._one_changed(random, self.ours, folder)
 
@@ -195,12 +190,13 @@ class Originals:
         (path / "model.safetensors.index.json").write_bytes(written(random, changed(random, index)))
         return path
 
-    def upload(self, random: Random) -> list[tuple[str, bytes]]:
+    def upload(self, random: Random, _: Path) -> list[tuple[str, bytes]]:
         if random.random() < 0.5:
             files = [("m/x.safetensors", self.safetensors), ("m/config.json", b"{}"), ("m/a.py", b"1/0")]
             packed = archive(files, random.choice((zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)))
             return [("x.zip", damaged(random, packed))]
-        names = [str(random.choice(NASTY)), "x.safetensors", "X.safetensors", "config.json"]
+        drawn = "".join(random.choice("aA./\\:é\0\ud800") for _ in range(random.randint(0, 8))) + ".json"
+        names = [str(random.choice(NASTY)), drawn, "x.safetensors", "X.safetensors", "config.json"]
         return [(random.choice(names), self.safetensors) for _ in range(random.randint(0, 3))]
 
     def _one_changed(self, random: Random, original: Path, folder: Path) -> Path:

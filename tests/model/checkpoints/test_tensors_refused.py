@@ -2,7 +2,6 @@
 
 import os
 import pickle
-import random
 import struct
 import zipfile
 
@@ -12,7 +11,6 @@ from safetensors.torch import save_file
 
 from model.checkpoints.tensors import tensor_table
 from model.runtime.errors import CheckpointError
-from tests.model.tensor_files import raw_safetensors
 
 
 def rezipped(source, path, change, compression=zipfile.ZIP_STORED):
@@ -31,34 +29,10 @@ def saved(tmp_path):
     return tmp_path / "saved.pt"
 
 
-@pytest.mark.parametrize(
-    ("entry", "data"),
-    [
-        ({"dtype": "F32", "shape": [2**40], "data_offsets": [0, 2**42]}, b"1234"),
-        ({"dtype": "F32", "shape": [2**40], "data_offsets": [0, 4]}, b"1234"),
-        ({"dtype": "F32", "shape": [2**40, 2**40], "data_offsets": [0, 4]}, b"1234"),
-        ({"dtype": "F32", "shape": [1], "data_offsets": [0, 4]}, b"123"),
-        ({"dtype": "F32", "shape": [1], "data_offsets": [0, 4]}, b"12345"),
-        ({"dtype": "X", "shape": [1], "data_offsets": [0, 4]}, b"1234"),
-        (["not", "a", "tensor"], b""),
-    ],
-)
-def test_a_safetensors_header_that_does_not_fit_is_refused(entry, data, tmp_path):
-    with pytest.raises(ValueError, match="cannot be read as safetensors: "):
-        tensor_table(raw_safetensors(tmp_path / "x.safetensors", {"a": entry}, data))
+GARBAGE = [b"", b"\0", b"PK\x03\x04", b"not tensors at all " * 9, bytes(range(256)) * 5, pickle.dumps({"a": 1})]
 
 
-GARBAGE = [
-    b"",
-    b"\0",
-    b"PK\x03\x04",
-    b"not tensors at all " * 9,
-    bytes(range(256)) * 5,
-    struct.pack("<Q", 2**60) + b"{}",
-]
-
-
-@pytest.mark.parametrize("content", [*GARBAGE, pickle.dumps({"a": 1})])
+@pytest.mark.parametrize("content", [*GARBAGE, struct.pack("<Q", 2**60) + b"{}"])
 @pytest.mark.parametrize("ending", ["safetensors", "pt"])
 def test_garbage_is_refused(content, ending, tmp_path):
     path = tmp_path / f"x.{ending}"
@@ -75,27 +49,6 @@ def test_a_file_cut_short_is_refused(share, ending, tmp_path):
     path.write_bytes(path.read_bytes()[: int(share * path.stat().st_size)])
     with pytest.raises(ValueError, match="cannot be read as"):
         tensor_table(path)
-
-
-@pytest.mark.parametrize("ending", ["safetensors", "pt"])
-def test_changed_bytes_give_a_table_or_one_sentence(ending, saved, tmp_path):
-    whole = tmp_path / "saved.safetensors"
-    save_file({"a": torch.arange(5.0)}, whole)
-    content = (saved if ending == "pt" else whole).read_bytes()
-    said = []
-    for seed in range(150):
-        generator = random.Random(seed)
-        changed = bytearray(content)
-        changed[generator.randrange(min(len(content), 400))] = generator.randrange(256)
-        path = tmp_path / f"x.{ending}"
-        path.write_bytes(changed)
-        try:
-            for info in tensor_table(path):
-                info.measure()
-        except ValueError as error:
-            said.append(str(error))
-    assert 30 < len(said) < 150
-    assert not [sentence for sentence in said if "\n" in sentence]
 
 
 class RunsCode:
@@ -168,11 +121,7 @@ def test_a_pickle_that_claims_more_than_its_file_is_refused(saved, tmp_path):
     [
         (lambda name, content: None if name.endswith("data.pkl") else content, 0, "zip archive of something else"),
         (lambda name, content: content, zipfile.ZIP_DEFLATED, "is a packed zip archive"),
-        (
-            lambda name, content: None if name.endswith("data/0") else content,
-            0,
-            "its values data/0 are not in",
-        ),
+        (lambda name, content: None if name.endswith("data/0") else content, 0, "its values data/0 are not in"),
         (lambda name, content: content[:-9] if name.endswith(".pkl") else content, 0, "is damaged: torch cannot load"),
         (lambda name, content: b"\x80\x02K\x01" if name.endswith(".pkl") else content, 0, "is damaged: torch cannot"),
     ],

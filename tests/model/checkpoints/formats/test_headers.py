@@ -49,6 +49,8 @@ DOUBLED = json.dumps({"a": entry()})[:-1].encode() + b"," + json.dumps({"a": ent
         ({"a": entry(dtype="OBJECT")}, "of the type 'OBJECT', which the format has not"),
         ({"a": entry(dtype=["F32"])}, "which the format has not"),
         ({"a": entry(code="1")}, "is not dtype, shape and data_offsets"),
+        ({"a": ["not", "a", "tensor"]}, "is not dtype, shape and data_offsets"),
+        ({"a": entry(shape=[1 << 40])}, "does not fit its data_offsets"),
         ({"a\n": entry()}, "a name has 1 to 250 characters that can be printed"),
         ({"\ud800": entry()}, "a name has 1 to 250 characters that can be printed"),
         ({"a" * 251: entry()}, "a name has 1 to 250 characters"),
