@@ -28,12 +28,12 @@ def opened(folder):
     return open_checkpoint(folder, CPU, torch.float32)
 
 
-def saved(folder: Path, kind: str, made, **settings):
+def saved(folder: Path, kind: str, tokenizer, **settings):
     """A tiny model with random weights, its tokenizer beside it; gives both as transformers has them."""
-    inner, names = made
+    inner, names = tokenizer
     torch.manual_seed(0)
-    config = getattr(transformers, f"{kind.split('For')[0].removesuffix('LMHeadModel').removesuffix('Model')}Config")
-    network = getattr(transformers, kind)(config(vocab_size=inner.get_vocab_size(), **settings)).eval()
+    made = getattr(transformers, kind)
+    network = made(made.config_class(vocab_size=inner.get_vocab_size(), **settings)).eval()
     with torch.no_grad():
         for parameter in network.parameters():
             parameter.add_(0.2 * torch.randn_like(parameter))
@@ -46,12 +46,9 @@ def saved(folder: Path, kind: str, made, **settings):
 BERT = {"hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 4, "intermediate_size": 48}
 BERT |= {"max_position_embeddings": 24, "pad_token_id": 0}
 GPT2 = {"n_embd": 32, "n_layer": 2, "n_head": 4, "n_positions": 24, "eos_token_id": 0, "bos_token_id": 0}
-BART = {
-    **{f"{stack}_{name}": value for stack in ("encoder", "decoder")
-       for name, value in (("layers", 2), ("attention_heads", 4), ("ffn_dim", 48))},
-    "d_model": 32, "max_position_embeddings": 24, "decoder_start_token_id": 2, "eos_token_id": 2,
-    "bos_token_id": 0, "pad_token_id": 1,
-}  # fmt: skip
+BART = {"d_model": 32, "encoder_layers": 2, "decoder_layers": 2, "encoder_ffn_dim": 48, "decoder_ffn_dim": 48}
+BART |= {"encoder_attention_heads": 4, "decoder_attention_heads": 4, "max_position_embeddings": 24}
+BART |= {"decoder_start_token_id": 2, "eos_token_id": 2, "bos_token_id": 0, "pad_token_id": 1}
 
 
 def test_a_gpt2_reads_and_goes_on_without_special_tokens(tmp_path):

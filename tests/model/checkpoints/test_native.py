@@ -16,14 +16,8 @@ from tests.model.examples import network, sentences, tokenizers
 PAIRS = sentences(50)
 BOTH = tokenizers(PAIRS)
 SIZES = {"source_vocabulary": len(BOTH[0]), "target_vocabulary": len(BOTH[1])}
-FILES = {
-    "config.json",
-    "model.safetensors",
-    "source_tokenizer.json",
-    "target_tokenizer.json",
-    "training.json",
-    "README.md",
-}
+FILES = {"config.json", "model.safetensors", "training.json", "README.md"}
+FILES |= {"source_tokenizer.json", "target_tokenizer.json"}
 
 
 @pytest.fixture
@@ -34,7 +28,7 @@ def folder(tmp_path):
     return path
 
 
-def test_what_was_saved_comes_back(folder):
+def test_what_was_saved_comes_back_read_only_and_does_not_drop_out(folder):
     transformer = network(**SIZES, tied_embeddings="output")
     model = open_checkpoint(folder)
     assert model.config == transformer.config
@@ -44,6 +38,8 @@ def test_what_was_saved_comes_back(folder):
     assert model.target_tokenizer.to_json() == BOTH[1].to_json()
     source, target = torch.randint(len(BOTH[0]), (2, 5)), torch.randint(len(BOTH[1]), (2, 4))
     assert torch.equal(model.network(source, target), transformer(source, target))
+    assert not model.network.training
+    assert not any(parameter.requires_grad for parameter in model.network.parameters())
     assert model.network.output.logits.weight is model.network.decoder.embedding.tokens.weight
 
 
@@ -53,12 +49,6 @@ def test_the_folder_holds_these_files_and_nothing_is_beside_it(folder):
     assert (folder / "README.md").read_text(encoding="utf-8") == "# A card: é\n"
     names = set(load_file(folder / "model.safetensors"))
     assert {name for name, _ in network(**SIZES, tied_embeddings="output").named_parameters()} == names
-
-
-def test_an_opened_model_is_read_only_and_does_not_drop_out(folder):
-    model = open_checkpoint(folder)
-    assert not model.network.training
-    assert not any(parameter.requires_grad for parameter in model.network.parameters())
 
 
 def test_half_precision_on_disk(folder):
@@ -116,8 +106,7 @@ def test_files_that_do_not_belong_together_are_refused(folder):
     with pytest.raises(ValueError, match=r"has shape \(24, 16\), the config asks for \(25, 16\)"):
         open_checkpoint(folder)
     config.write_text(json.dumps(options | {"target_vocabulary": 7}))
-    message = rf"target_tokenizer.json has {len(BOTH[1])} tokens, config.json says 7"
-    with pytest.raises(ValueError, match=message):
+    with pytest.raises(ValueError, match=f"target_tokenizer.json has {len(BOTH[1])} tokens, config.json says 7"):
         open_checkpoint(folder)
     config.write_text(json.dumps(options))
     shutil.copy(folder / "target_tokenizer.json", folder / "source_tokenizer.json")

@@ -7,38 +7,7 @@ import threading
 import pytest
 
 from model.checkpoints.uploads import OpenedSessions
-
-
-class Clock:
-    """Time that a test moves, and the timers that wait for it."""
-
-    def __init__(self) -> None:
-        self.now, self.timers = 0.0, []
-
-    def __call__(self) -> float:
-        return self.now
-
-    def timer(self, seconds, act):
-        made = Timer(self.now + seconds, act)
-        self.timers.append(made)
-        return made
-
-    def go(self, seconds: float) -> None:
-        self.now += seconds
-        for timer in [each for each in self.timers if each.running and each.due <= self.now]:
-            timer.running = False
-            timer.act()
-
-
-class Timer:
-    def __init__(self, due, act) -> None:
-        self.due, self.act, self.running, self.daemon = due, act, False, False
-
-    def start(self) -> None:
-        self.running = True
-
-    def cancel(self) -> None:
-        self.running = False
+from tests.model.clock import Clock
 
 
 @pytest.fixture
@@ -133,4 +102,4 @@ def test_the_end_of_the_process_removes_everything(sessions, clock):
     sessions.close()
     assert not any(file.exists() for file in files)
     assert len(sessions) == 0
-    assert not [timer for timer in clock.timers if timer.running]
+    assert not clock.waiting

@@ -45,10 +45,8 @@ def test_our_folder_comes_back_from_its_zip(uploads, tmp_path_factory):
     model = network(source_vocabulary=len(both[0]), target_vocabulary=len(both[1]))
     folder = tmp_path_factory.mktemp("written") / "mine"
     save_checkpoint(folder, model, both)
-    content = zipped(
-        *((f"mine/{file.name}", file.read_bytes()) for file in folder.iterdir()), ("mine/curves/run", b"?")
-    )
-    path = uploads.add([("mine.zip", content)])
+    files = [(f"mine/{file.name}", file.read_bytes()) for file in folder.iterdir()]
+    path = uploads.add([("mine.zip", zipped(*files, ("mine/curves/run", b"?")))])
     assert path.name == "mine"
     assert open_checkpoint(path).network.parameter_count() == model.parameter_count()
     assert uploads.left_out == ["mine/curves/run"]
@@ -84,18 +82,13 @@ def with_claimed_size(content, size):
     return changed[:22] + size.to_bytes(4, "little") + changed[26:]
 
 
+LEADING_OUT = ["../x", "a/../../x", "/etc/x", "C:/x", "a\\x", "a//x", "a\nb", "/".join("abcdefghi"), "x" * 300]
+
+
 @pytest.mark.parametrize(
     ("files", "message"),
     [
-        ([("../x.json", b"{}")], "could lead out of its folder"),
-        ([("a/../../x.json", b"{}")], "could lead out of its folder"),
-        ([("/etc/x.json", b"{}")], "could lead out of its folder"),
-        ([("C:/x.json", b"{}")], "could lead out of its folder"),
-        ([("a\\x.json", b"{}")], "could lead out of its folder"),
-        ([("a//x.json", b"{}")], "could lead out of its folder"),
-        ([("a\nb.json", b"{}")], "could lead out of its folder"),
-        ([("/".join("abcdefghi") + ".json", b"{}")], "could lead out of its folder"),
-        ([("x" * 300 + ".json", b"{}")], "could lead out of its folder"),
+        *(([(f"{name}.json", b"{}")], "could lead out of its folder") for name in LEADING_OUT),
         ([("a/x.json", b"{}"), ("A/X.json", b"[]")], "two files are called 'a/x.json' and 'A/X.json'"),
         ([("a.json", b"{}"), ("a.json/b.json", b"{}")], "'a.json' is a file and the folder of 'a.json/b.json'"),
         ([(special("x.json", stat.S_IFLNK | 0o777), b"/etc/passwd")], "'x.json', a link or a device"),
@@ -161,14 +154,15 @@ def test_the_folder_goes_with_the_session(uploads):
     assert not path.exists()
 
 
-def test_what_was_packed_too_tightly_is_not_unpacked(uploads, monkeypatch):
-    monkeypatch.setattr("model.checkpoints.uploads.PLAIN", 1000)
-    content = zipped(("model.safetensors", b"\0" * 1_000_000))
-    with pytest.raises(CheckpointError, match="which no trained weights are"):
-        uploads.add([("bomb.zip", content)])
-
-
-def test_the_disk_is_not_filled(uploads, monkeypatch):
-    monkeypatch.setattr("model.checkpoints.uploads.SPARE", 1 << 62)
-    with pytest.raises(CheckpointError, match="the disk has no room"):
-        uploads.add([("model.safetensors", WEIGHTS)])
+@pytest.mark.parametrize(
+    ("name", "value", "sent", "message"),
+    [
+        ("PLAIN", 1000, ("m.zip", zipped(("model.safetensors", bytes(1_000_000)))), "which no trained weights are"),
+        ("SPARE", 1 << 62, ("model.safetensors", WEIGHTS), "the disk has no room"),
+    ],
+    ids=["packed too tightly", "a full disk"],
+)
+def test_what_has_no_room_is_not_unpacked(name, value, sent, message, uploads, monkeypatch):
+    monkeypatch.setattr(f"model.checkpoints.uploads.{name}", value)
+    with pytest.raises(CheckpointError, match=message):
+        uploads.add([sent])

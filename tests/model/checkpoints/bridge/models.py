@@ -13,116 +13,95 @@ import torch
 import transformers
 from tokenizers import models, normalizers, pre_tokenizers
 
+from model.capture.trace import Trace, record
 from model.checkpoints.bridge.load import open_network
 from model.checkpoints.bridge.network import BridgedNetwork
 
+CPU = torch.device("cpu")
 WORDS = "the cat sees a dog . she bought red car yesterday i am teacher".split()
 SPECIAL = ["<pad>", "<unk>", "<s>", "</s>", "<mask>"]
 VOCABULARY = 49
-ONE = {
-    "hidden_size": 32,
-    "num_hidden_layers": 2,
-    "num_attention_heads": 4,
-    "intermediate_size": 48,
-    "max_position_embeddings": 64,
-    "vocab_size": VOCABULARY,
-}
+ONE = {"hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 4, "intermediate_size": 48}
+ONE |= {"max_position_embeddings": 64, "vocab_size": VOCABULARY}
 GROUPED = {**ONE, "num_key_value_heads": 2, "head_dim": 16}
-TWO = {
-    "d_model": 32,
-    "encoder_layers": 2,
-    "decoder_layers": 3,
-    "encoder_attention_heads": 4,
-    "decoder_attention_heads": 4,
-    "encoder_ffn_dim": 48,
-    "decoder_ffn_dim": 48,
-    "max_position_embeddings": 64,
-    "vocab_size": VOCABULARY,
-}
+TWO = {"d_model": 32, "encoder_layers": 2, "decoder_layers": 3, "encoder_ffn_dim": 48, "decoder_ffn_dim": 48}
+TWO |= {"encoder_attention_heads": 4, "decoder_attention_heads": 4}
+TWO |= {"max_position_embeddings": 64, "vocab_size": VOCABULARY}
 GPT = {"n_embd": 32, "n_layer": 2, "n_head": 4, "n_positions": 64, "vocab_size": VOCABULARY}
 T5 = {"d_model": 32, "d_kv": 8, "d_ff": 48, "num_layers": 2, "num_heads": 4, "vocab_size": VOCABULARY}
-BARE_GPT = {"hidden_size": 32, "vocab_size": VOCABULARY}
+T5 |= {"decoder_start_token_id": 0}
 # Further ones, only for how they keep the matrices of their attention.
-PACKED: dict[str, tuple[str, str, dict[str, Any]]] = {
-    "gpt_neox": ("GPTNeoXForCausalLM", "GPTNeoXConfig", ONE),
-    "falcon": ("FalconForCausalLM", "FalconConfig", {**ONE, "multi_query": False}),
-    "falcon-7b": ("FalconForCausalLM", "FalconConfig", {**ONE, "multi_query": True}),
-    "falcon-40b": ("FalconForCausalLM", "FalconConfig", {**ONE, "new_decoder_architecture": True, "num_kv_heads": 2}),
-    "bloom": ("BloomForCausalLM", "BloomConfig", {**BARE_GPT, "n_layer": 2, "n_head": 4}),
+PACKED: dict[str, tuple[str, dict[str, Any]]] = {
+    "gpt_neox": ("GPTNeoXForCausalLM", ONE),
+    "falcon": ("FalconForCausalLM", {**ONE, "multi_query": False}),
+    "falcon-7b": ("FalconForCausalLM", {**ONE, "multi_query": True}),
+    "falcon-40b": ("FalconForCausalLM", {**ONE, "new_decoder_architecture": True, "num_kv_heads": 2}),
+    "bloom": ("BloomForCausalLM", {"hidden_size": 32, "n_layer": 2, "n_head": 4, "vocab_size": VOCABULARY}),
     "mpt": (
         "MptForCausalLM",
-        "MptConfig",
         {"d_model": 32, "n_layers": 2, "n_heads": 4, "max_seq_len": 64, "vocab_size": VOCABULARY},
     ),
-    "codegen": ("CodeGenForCausalLM", "CodeGenConfig", {**GPT, "rotary_dim": 4, "n_ctx": 64}),
-    "gpt_bigcode": ("GPTBigCodeForCausalLM", "GPTBigCodeConfig", GPT),
-    "starcoder-heads": ("GPTBigCodeForCausalLM", "GPTBigCodeConfig", {**GPT, "multi_query": False}),
-    "olmo2": ("Olmo2ForCausalLM", "Olmo2Config", {**ONE, "pad_token_id": 0, "eos_token_id": 3}),
+    "codegen": ("CodeGenForCausalLM", {**GPT, "rotary_dim": 4, "n_ctx": 64}),
+    "gpt_bigcode": ("GPTBigCodeForCausalLM", GPT),
+    "starcoder-heads": ("GPTBigCodeForCausalLM", {**GPT, "multi_query": False}),
+    "olmo2": ("Olmo2ForCausalLM", {**ONE, "pad_token_id": 0, "eos_token_id": 3}),
     "modernbert": (
         "ModernBertForMaskedLM",
-        "ModernBertConfig",
         {**ONE, **{f"{role}_token_id": at for at, role in enumerate(("pad", "bos", "eos", "cls", "sep"))}},
     ),
-    "deberta-v2": ("DebertaV2ForMaskedLM", "DebertaV2Config", ONE),
+    "deberta-v2": ("DebertaV2ForMaskedLM", ONE),
     "deepseek_v2": (
         "DeepseekV2ForCausalLM",
-        "DeepseekV2Config",
-        {
-            **ONE,
-            "q_lora_rank": 8,
-            "kv_lora_rank": 8,
-            "qk_rope_head_dim": 4,
-            "qk_nope_head_dim": 4,
-            "v_head_dim": 8,
-            "n_routed_experts": 2,
-            "num_experts_per_tok": 1,
-            "moe_intermediate_size": 8,
-            "first_k_dense_replace": 2,
-            "num_key_value_heads": 4,
-        },
+        {**ONE, "q_lora_rank": 8, "kv_lora_rank": 8, "qk_rope_head_dim": 4, "qk_nope_head_dim": 4, "v_head_dim": 8}
+        | {"n_routed_experts": 2, "num_experts_per_tok": 1, "moe_intermediate_size": 8, "first_k_dense_replace": 2}
+        | {"num_key_value_heads": 4},
     ),
 }
-FAMILIES: dict[str, tuple[str, str, dict[str, Any]]] = {
-    "gpt2": ("GPT2LMHeadModel", "GPT2Config", GPT),
-    "llama": ("LlamaForCausalLM", "LlamaConfig", {**ONE, "num_key_value_heads": 2}),
-    "gemma2": ("Gemma2ForCausalLM", "Gemma2Config", {**GROUPED, "sliding_window": 4}),
-    "gemma3": ("Gemma3ForCausalLM", "Gemma3TextConfig", {**GROUPED, "sliding_window": 4}),
-    "gemma4": ("Gemma4ForCausalLM", "Gemma4TextConfig", {**GROUPED, "global_head_dim": 24, "sliding_window": 4}),
-    "opt": ("OPTForCausalLM", "OPTConfig", {**ONE, "ffn_dim": 48, "word_embed_proj_dim": 32}),
-    "openai-gpt": ("OpenAIGPTLMHeadModel", "OpenAIGPTConfig", {**GPT, "afn": "gelu"}),
-    "gptj": ("GPTJForCausalLM", "GPTJConfig", {**GPT, "rotary_dim": 4}),
-    "phi": ("PhiForCausalLM", "PhiConfig", ONE),
-    "phi3": ("Phi3ForCausalLM", "Phi3Config", {**ONE, "pad_token_id": 0}),
-    "gpt_oss": ("GptOssForCausalLM", "GptOssConfig", {**GROUPED, "num_local_experts": 4}),
-    "doge": ("DogeForCausalLM", "DogeConfig", ONE),  # its config counts experts that it does not have
-    "bert": ("BertForMaskedLM", "BertConfig", ONE),
-    "electra": ("ElectraForMaskedLM", "ElectraConfig", {**ONE, "embedding_size": 16}),
-    "albert": ("AlbertForMaskedLM", "AlbertConfig", {**ONE, "embedding_size": 16}),
-    "bare": ("BertModel", "BertConfig", ONE),
-    "bart": ("BartForConditionalGeneration", "BartConfig", TWO),
-    "pegasus": ("PegasusForConditionalGeneration", "PegasusConfig", TWO),
-    "m2m_100": ("M2M100ForConditionalGeneration", "M2M100Config", TWO),
-    "mt5": ("MT5ForConditionalGeneration", "MT5Config", {**T5, "decoder_start_token_id": 0}),
+FAMILIES: dict[str, tuple[str, dict[str, Any]]] = {
+    "gpt2": ("GPT2LMHeadModel", GPT),
+    "llama": ("LlamaForCausalLM", {**ONE, "num_key_value_heads": 2}),
+    "gemma2": ("Gemma2ForCausalLM", {**GROUPED, "sliding_window": 4}),
+    "gemma3": ("Gemma3ForCausalLM", {**GROUPED, "sliding_window": 4}),
+    "gemma4": ("Gemma4ForCausalLM", {**GROUPED, "global_head_dim": 24, "sliding_window": 4}),
+    "opt": ("OPTForCausalLM", {**ONE, "ffn_dim": 48, "word_embed_proj_dim": 32}),
+    "openai-gpt": ("OpenAIGPTLMHeadModel", {**GPT, "afn": "gelu"}),
+    "gptj": ("GPTJForCausalLM", {**GPT, "rotary_dim": 4}),
+    "phi": ("PhiForCausalLM", ONE),
+    "phi3": ("Phi3ForCausalLM", {**ONE, "pad_token_id": 0}),
+    "gpt_oss": ("GptOssForCausalLM", {**GROUPED, "num_local_experts": 4}),
+    "doge": ("DogeForCausalLM", ONE),  # its config counts experts that it does not have
+    "bert": ("BertForMaskedLM", ONE),
+    "electra": ("ElectraForMaskedLM", {**ONE, "embedding_size": 16}),
+    "albert": ("AlbertForMaskedLM", {**ONE, "embedding_size": 16}),
+    "bare": ("BertModel", ONE),
+    "bart": ("BartForConditionalGeneration", TWO),
+    "pegasus": ("PegasusForConditionalGeneration", TWO),
+    "m2m_100": ("M2M100ForConditionalGeneration", TWO),
+    "mt5": ("MT5ForConditionalGeneration", T5),
     "switch": (
         "SwitchTransformersForConditionalGeneration",
-        "SwitchTransformersConfig",
-        {**T5, "num_experts": 2, "decoder_start_token_id": 0, "num_decoder_layers": 6, "num_sparse_decoder_layers": 6},
+        {**T5, "num_experts": 2, "num_decoder_layers": 6, "num_sparse_decoder_layers": 6},
     ),
     "nllb_moe": (  # its router reads the masks too
         "NllbMoeForConditionalGeneration",
-        "NllbMoeConfig",
         {**TWO, "num_experts": 2, "encoder_sparse_step": 1, "decoder_sparse_step": 1},
     ),
-    "t5": ("T5ForConditionalGeneration", "T5Config", {**T5, "decoder_start_token_id": 0}),
+    "t5": ("T5ForConditionalGeneration", T5),
 }
+
+
+def random_model(kind: str, **options: Any) -> Any:
+    """A model of this class of transformers, with its own eager attention."""
+    torch.manual_seed(0)
+    made = getattr(transformers, kind)
+    return made(made.config_class(attn_implementation="eager", **options)).eval()
 
 
 @cache
 def theirs(name: str) -> tuple[Any, Path]:
     """The model by its own eager code, and the folder that it was saved in."""
-    made, config, options = (FAMILIES | PACKED)[name]
-    torch.manual_seed(0)
-    model = getattr(transformers, made)(getattr(transformers, config)(attn_implementation="eager", **options)).eval()
+    kind, options = (FAMILIES | PACKED)[name]
+    model = random_model(kind, **options)
     with torch.no_grad():
         for parameter in model.parameters():  # so that no norm is the identity, and no bias 0
             parameter.add_(0.1 * torch.randn_like(parameter))
@@ -133,13 +112,26 @@ def theirs(name: str) -> tuple[Any, Path]:
 
 @cache
 def bridged(name: str) -> BridgedNetwork:
-    folder = theirs(name)[1]
-    return open_network(folder, settings_in(folder), torch.device("cpu"), torch.float32)
+    return opened(theirs(name)[1])
+
+
+def opened(folder: Path, device_map: Any = None, dtype: torch.dtype = torch.float32, **changes: Any) -> BridgedNetwork:
+    """The network of a folder, in whose config.json something is changed before."""
+    settings = settings_in(folder) | changes
+    if changes:
+        (folder / "config.json").write_text(json.dumps(settings))
+    return open_network(folder, settings, CPU, dtype, device_map=device_map)
 
 
 def settings_in(folder: Path) -> dict[str, Any]:
     settings: dict[str, Any] = json.loads((folder / "config.json").read_text())
     return settings
+
+
+def traced(network: BridgedNetwork, seed: int = 1, maps: bool = False) -> Trace:
+    with torch.inference_mode(), record(network, maps) as trace:
+        network(*(each.to(network.device) for each in inputs(network, seed)))
+    return trace
 
 
 def inputs(network: BridgedNetwork, seed: int = 1) -> tuple[torch.Tensor, ...]:

@@ -10,19 +10,13 @@ import torch
 
 from model.analysis.blocks import blocks, elsewhere
 from model.analysis.checks import checks
-from model.capture.trace import Trace, record
+from model.capture.trace import record
 from model.checkpoints.bridge.missing import Reason
 from model.checkpoints.bridge.network import BridgedNetwork
-from tests.model.checkpoints.bridge.models import FAMILIES, bridged, inputs, theirs
+from tests.model.checkpoints.bridge.models import FAMILIES, bridged, inputs, theirs, traced
 
 SAME = 1e-5
 WHOLE = {*"gpt2 llama gemma2 gemma3 opt phi3 bart pegasus m2m_100 mt5 t5".split()}  # nothing is missing
-
-
-def traced(network: BridgedNetwork, maps: bool = False) -> Trace:
-    with torch.inference_mode(), record(network, maps) as trace:
-        network(*inputs(network))
-    return trace
 
 
 def expected(name: str, network: BridgedNetwork) -> Any:
@@ -39,25 +33,22 @@ def test_attentions_hidden_states_and_logits_are_those_of_transformers(name):
     two = network.kind == "encoder-decoder"
     if name != "bare":
         assert float((trace["output.logits"] - wanted.logits[0]).abs().max()) < SAME
-    for stack in ("encoder", "decoder") if two else (network.kind.partition("-")[0],):
-        prefix = f"{stack}_" if two else ""
-        attentions, states = wanted[f"{prefix}attentions"], wanted[f"{prefix}hidden_states"]
-        assert len(trace.attention_paths(stack)) == len(attentions)
+    stacks = ("encoder", "decoder") if two else (network.kind.partition("-")[0],)
+    for kind in (*stacks, "cross") if two else stacks:
+        attentions = wanted[f"{kind}_attentions" if two else "attentions"]
+        assert len(trace.attention_paths(kind)) == len(attentions)
         for each in (trace, whole):
-            for weights, theirs_ in zip(each.attention(stack), attentions, strict=True):
+            for weights, theirs_ in zip(each.attention(kind), attentions, strict=True):
                 assert float((weights - theirs_[0]).abs().max()) < SAME
+    for stack in stacks:
+        states = wanted[f"{stack}_hidden_states" if two else "hidden_states"]
         part = "norm.output" if network.config.norm_placement == "post" else "residual"
-        names = [f"{stack}.layers.{layer}.feed_forward_block.{part}" for layer in range(len(attentions) - 1)]
+        names = [f"{stack}.layers.{layer}.feed_forward_block.{part}" for layer in range(len(states) - 2)]
         for own, state in zip([f"{stack}.embedding.output", *names], states[:-1], strict=True):
             assert float((trace[own] - state[0]).abs().max()) < SAME, own
-    crossing = wanted["cross_attentions"] if two else ()
-    for weights, theirs_ in zip(trace.attention("cross") if two else (), crossing, strict=True):
-        assert float((weights - theirs_[0]).abs().max()) < SAME
 
 
-@pytest.mark.parametrize(
-    "name", [name for name in FAMILIES if name not in ("openai-gpt", "gptj", "gpt_oss", "nllb_moe")]
-)
+@pytest.mark.parametrize("name", sorted({*FAMILIES} - {"openai-gpt", "gptj", "gpt_oss", "nllb_moe"}))
 def test_maps_on_demand_are_those_of_the_explicit_path(name):
     network = bridged(name)
     trace, whole = traced(network), traced(network, maps=True)

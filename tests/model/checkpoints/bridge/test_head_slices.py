@@ -5,10 +5,13 @@ from __future__ import annotations
 import pytest
 import torch
 from torch import Tensor, nn
+from transformers import PhiForCausalLM
 
 from model.analysis.weights.heads import PROJECTIONS, attentions, head_norms, head_similarity, head_weights, unclear
+from model.checkpoints.bridge.hooks import register
 from model.checkpoints.bridge.missing import Reason
 from model.checkpoints.bridge.network import build_bridged
+from model.runtime.transformers_import import quietly
 from tests.model.checkpoints.bridge.models import bridged, settings_in, theirs
 
 H, C, D = 4, 8, 32
@@ -64,23 +67,19 @@ PACKS = {
     "modernbert": ("model.layers.1.attn", "Wqkv", in_blocks, "Wo"),
 }
 SEPARATE = {
-    "phi": ("model.layers.1.self_attn", ("q_proj", "k_proj", "v_proj", "dense"), 4),
-    "gptj": ("transformer.h.1.attn", ("q_proj", "k_proj", "v_proj", "out_proj"), 4),
-    "llama": ("model.layers.1.self_attn", ("q_proj", "k_proj", "v_proj", "o_proj"), 2),
-    "olmo2": ("model.layers.1.self_attn", ("q_proj", "k_proj", "v_proj", "o_proj"), 4),
-    "gemma3": ("model.layers.1.self_attn", ("q_proj", "k_proj", "v_proj", "o_proj"), 2),  # with norms of queries
-    "bert": ("bert.encoder.layer.1.attention", ("self.query", "self.key", "self.value", "output.dense"), 4),
+    "phi": ("model.layers.1.self_attn", "q_proj k_proj v_proj dense", 4),
+    "gptj": ("transformer.h.1.attn", "q_proj k_proj v_proj out_proj", 4),
+    "llama": ("model.layers.1.self_attn", "q_proj k_proj v_proj o_proj", 2),
+    "olmo2": ("model.layers.1.self_attn", "q_proj k_proj v_proj o_proj", 4),
+    "gemma3": ("model.layers.1.self_attn", "q_proj k_proj v_proj o_proj", 2),  # with norms of queries
+    "bert": ("bert.encoder.layer.1.attention", "self.query self.key self.value output.dense", 4),
     "deberta-v2": (
         "deberta.encoder.layer.1.attention",
-        ("self.query_proj", "self.key_proj", "self.value_proj", "output.dense"),
+        "self.query_proj self.key_proj self.value_proj output.dense",
         4,
     ),
-    "mt5": ("decoder.block.1.layer.0.SelfAttention", ("q", "k", "v", "o"), 4),
-    "albert": (
-        "albert.encoder.albert_layer_groups.0.albert_layers.0.attention",
-        ("query", "key", "value", "dense"),
-        4,
-    ),
+    "mt5": ("decoder.block.1.layer.0.SelfAttention", "q k v o", 4),
+    "albert": ("albert.encoder.albert_layer_groups.0.albert_layers.0.attention", "query key value dense", 4),
 }
 
 
@@ -92,7 +91,7 @@ def by_hand(name: str) -> list[list[Tensor]]:
         made = cut(weights[f"{place}.{pack}.weight"])
     else:
         place, names, shared = SEPARATE[name]
-        *separate, output = names
+        *separate, output = names.split()
         counts = (H, shared, shared)
         made = [apart(weights[f"{place}.{one}.weight"], heads) for one, heads in zip(separate, counts, strict=True)]
     written = weights[f"{place}.{output}.weight"]
@@ -123,12 +122,10 @@ def test_cross_attention_has_its_own(name):
     network = bridged(name)
     found = attentions(network)
     weights = theirs(name)[0].state_dict()
-    names = {"t5": ("decoder.block.1.layer.1.EncDecAttention.k", 1)}
-    key = names.get(name, ("model.decoder.layers.1.encoder_attn.k_proj", 1))[0]
+    key = "decoder.block.1.layer.1.EncDecAttention.k" if name == "t5" else "model.decoder.layers.1.encoder_attn.k_proj"
     own = head_weights(found["decoder.layers.1.cross_attention"], "key")
     torch.testing.assert_close(own, torch.stack(apart(weights[f"{key}.weight"])), rtol=0, atol=0)
-    layers = network.config.n_encoder_layers + 2 * network.config.n_decoder_layers
-    assert len(found) == layers
+    assert len(found) == network.config.n_encoder_layers + 2 * network.config.n_decoder_layers
 
 
 def test_what_is_made_in_steps_is_said():
@@ -138,12 +135,7 @@ def test_what_is_made_in_steps_is_said():
 
 def test_rows_that_mix_heads_are_refused():
     """A model that turns its channels after the matrix: no row belongs to one head, and nothing is guessed."""
-    model, folder = theirs("phi")
-    del model
-    from transformers import PhiForCausalLM
-
-    from model.checkpoints.bridge.hooks import register
-    from model.runtime.transformers_import import quietly
+    folder = theirs("phi")[1]
 
     class Mixed(nn.Linear):
         def forward(self, x: Tensor) -> Tensor:

@@ -11,7 +11,7 @@ import torch
 from model.capture.interventions import Causal, Cells, RemovedHead, intervening, kind_and_layer
 from model.capture.trace import record
 from model.inference.copies import trainable
-from tests.model.checkpoints.bridge.models import bridged, inputs, theirs
+from tests.model.checkpoints.bridge.models import bridged, inputs, theirs, traced
 
 REMOVED = {
     "llama": ("decoder.layers.1.self_attention", "model.layers.1.self_attn.o_proj"),
@@ -49,7 +49,7 @@ def test_hidden_cells_have_no_weight(name):
     network = bridged(name)
     with intervening(network, [Cells("decoder", False, query=4, key=1, layer=0, head=3)]), record(network) as trace:
         network(*inputs(network))
-    before = trace_of(network)
+    before = traced(network)
     path = "decoder.layers.0.self_attention"
     assert float(trace[f"{path}.weights"][3, 4, 1]) == 0
     torch.testing.assert_close(trace[f"{path}.weights"][:3], before[f"{path}.weights"][:3])
@@ -88,18 +88,12 @@ def test_padding_changes_nothing_for_the_real_tokens(name):
     torch.testing.assert_close(made, network(*texts)[0], atol=1e-5, rtol=1e-5)
 
 
-def trace_of(network, seed: int = 1):
-    with torch.inference_mode(), record(network) as trace:
-        network(*inputs(network, seed))
-    return trace
-
-
 @pytest.mark.parametrize("name", ["albert", "gemma2"])  # one whose layers are the same modules, and one of many
 def test_two_threads_leave_a_trace_each(name):
     network = bridged(name)
-    alone = [trace_of(network, seed) for seed in range(4)]
+    alone = [traced(network, seed) for seed in range(4)]
     with ThreadPoolExecutor(2) as pool:
-        together = list(pool.map(lambda seed: trace_of(network, seed), list(range(4)) * 2))
+        together = list(pool.map(lambda seed: traced(network, seed), list(range(4)) * 2))
     for seed, trace in zip(list(range(4)) * 2, together, strict=True):
         assert trace.names() == alone[seed].names()
         for quantity in trace.names():

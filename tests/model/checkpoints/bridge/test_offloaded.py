@@ -19,20 +19,11 @@ from torch.testing import assert_close
 
 from model.analysis.checks import checks
 from model.capture.interventions import RemovedHead, intervening
-from model.capture.trace import Trace, record
-from model.checkpoints.bridge.load import open_bridged, open_network
+from model.checkpoints.bridge.load import open_bridged
 from model.checkpoints.bridge.network import BridgedNetwork
 from model.runtime.errors import CheckpointError
-from tests.model.checkpoints.bridge.models import bridged, inputs, settings_in, theirs, write_tokenizer
+from tests.model.checkpoints.bridge.models import CPU, bridged, opened, settings_in, theirs, traced, write_tokenizer
 from tests.pretended_device import NAME
-
-CPU = torch.device("cpu")
-
-
-def traced(network: BridgedNetwork) -> Trace:
-    with torch.inference_mode(), record(network) as trace:
-        network(*(each.to(network.device) for each in inputs(network)))
-    return trace
 
 
 def require_alike(spread: BridgedNetwork, plain: BridgedNetwork) -> None:
@@ -74,9 +65,8 @@ def pickled_gpt(tmp_path: Path, monkeypatch) -> tuple[Path, Path]:
 @pytest.mark.parametrize("name", ["gpt2", "llama", "bert", "t5"])
 def test_what_does_not_fit_into_memory_stays_on_disk(name, monkeypatch):
     """Nothing differs from the model that is loaded whole."""
-    folder = theirs(name)[1]
     give_little_room(name, monkeypatch)
-    spread = open_network(folder, settings_in(folder), CPU, torch.float32, device_map="auto")
+    spread = opened(theirs(name)[1], device_map="auto")
     assert offloaded(spread)
     assert any(each.is_meta for each in spread.parameters())
     require_alike(spread, bridged(name))
@@ -86,7 +76,7 @@ def test_what_is_no_safetensors_waits_in_a_folder_that_goes_with_the_model(tmp_p
     plain = bridged("gpt2")  # which is made once, in a temporary folder too
     folder, temporary = pickled_gpt(tmp_path, monkeypatch)
     give_little_room("gpt2", monkeypatch)
-    spread = open_network(folder, settings_in(folder), CPU, torch.float32, device_map="auto")
+    spread = opened(folder, device_map="auto")
     assert list(temporary.rglob("*.safetensors"))
     require_alike(spread, plain)
     assert sorted(each.name for each in folder.iterdir()) == ["config.json", "pytorch_model.bin"]
@@ -97,11 +87,10 @@ def test_what_is_no_safetensors_waits_in_a_folder_that_goes_with_the_model(tmp_p
 
 def test_no_folder_stays_where_no_weights_wait_in_it(tmp_path, monkeypatch):
     folder, temporary = pickled_gpt(tmp_path, monkeypatch)
-    whole = open_network(folder, settings_in(folder), CPU, torch.float32, device_map={"": "cpu"})
+    whole = opened(folder, device_map={"": "cpu"})
     assert not list(temporary.iterdir())
     give_little_room("llama", monkeypatch)
-    of_safetensors = theirs("llama")[1]
-    spread = open_network(of_safetensors, settings_in(of_safetensors), CPU, torch.float32, device_map="auto")
+    spread = opened(theirs("llama")[1], device_map="auto")
     assert offloaded(spread)
     assert not offloaded(whole)
     assert not list(temporary.iterdir())
@@ -115,7 +104,7 @@ def test_a_full_disk_is_told_as_such(tmp_path, monkeypatch):
     give_little_room("gpt2", monkeypatch)
     monkeypatch.setattr(transformers.integrations.accelerate, "save_file", fail)
     with pytest.raises(CheckpointError, match=f"wait in {temporary}, whose disk is full: make room there"):
-        open_network(folder, settings_in(folder), CPU, torch.float32, device_map="auto")
+        opened(folder, device_map="auto")
     gc.collect()
     assert not list(temporary.iterdir())
 
@@ -150,11 +139,10 @@ def bring(module: nn.Module, name: str, device: str, value: torch.Tensor | None 
 @pytest.mark.parametrize("name", ["gemma2", "t5"])
 def test_what_waits_on_the_cpu_computes_on_the_other_device(name, pretended, monkeypatch):
     monkeypatch.setattr(accelerate.hooks, "set_module_tensor_to_device", bring)
-    folder = theirs(name)[1]
     kept = "encoder.block.1" if name == "t5" else "model.layers.1"
     modules = [each for each, module in theirs(name)[0].named_modules() if not [*module.children()] and each]
     places = {each: "cpu" if each.startswith(kept) else NAME for each in modules}
-    spread = open_network(folder, settings_in(folder), CPU, torch.float32, device_map=places)
+    spread = opened(theirs(name)[1], device_map=places)
     assert spread.device.type == NAME
     assert len(offloaded(spread)) > 5
     require_alike(spread, bridged(name))

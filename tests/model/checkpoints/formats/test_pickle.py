@@ -96,16 +96,8 @@ def lists_within_lists():
     return HEAD + b"}" + text("all") + b"(" + held + b"ts" + STOP
 
 
-def tuples_as_a_name():
-    """A tuple of tuples 2⁴⁰ times: its hash alone takes hours."""
-    made = b"K\x01K\x02\x86" + b"".join(b"q" + bytes([at]) + b"h" + bytes([at]) + b"\x86" for at in range(40))
-    return HEAD + b"}" + made + b"K\x01s" + STOP
-
-
-def tuples_as_a_count():
-    """The same where a storage's size should be: its text would have 2⁴⁰ parts."""
-    made = b"K\x01K\x02\x86" + b"".join(b"q" + bytes([at]) + b"h" + bytes([at]) + b"\x86" for at in range(40))
-    return named(("a", tensor(held=storage(count=made))))
+# A tuple of tuples 2⁴⁰ times: its hash alone takes hours, its text would have as many parts.
+TUPLES = b"K\x01K\x02\x86" + b"".join(b"q" + bytes([at]) + b"h" + bytes([at]) + b"\x86" for at in range(40))
 
 
 def names_in_one_place():
@@ -127,8 +119,8 @@ def attributes_without_end():
 
 HARMFUL = {
     "leaves": (lists_within_lists, "more than 200,000 values"),
-    "hash": (tuples_as_a_name, "a name that is a value of type tuple"),
-    "text": (tuples_as_a_count, "data/0 has 16 bytes, not a value of type tuple"),
+    "hash": (lambda: HEAD + b"}" + TUPLES + b"K\x01s" + STOP, "a name that is a value of type tuple"),
+    "text": (lambda: named(("a", tensor(held=storage(count=TUPLES)))), "has 16 bytes, not a value of type tuple"),
     "collisions": (names_in_one_place, "holds the number 72057594037927928 as a name"),
     "copies": (copies_of_a_dictionary, "more than 500,000 steps"),
     "attributes": (attributes_without_end, "more than 500,000 steps"),

@@ -13,6 +13,7 @@ from model.training.cost import forecast, table_memory
 from model.training.live import pending_steps
 from model.training.live.registry import TrainingRegistry
 from model.training.live.worker import Slots
+from tests.model.clock import Clock
 from tests.model.training.live.live_examples import (
     LONG,
     SETTINGS,
@@ -80,44 +81,22 @@ def test_more_than_the_limit_wait_for_their_turn():
         Slots(0)
 
 
-class Timer:
-    """Stands for threading.Timer; nothing happens by itself."""
-
-    def __init__(self, seconds, call) -> None:
-        self.seconds, self.call, self.running = seconds, call, False
-
-    def start(self) -> None:
-        self.running = True
-
-    def cancel(self) -> None:
-        self.running = False
-
-
 def test_trainings_are_kept_for_a_reconnect_and_then_freed():
-    now, timers = [0.0], []
-
-    def timer(seconds, call):
-        timers.append(Timer(seconds, call))
-        return timers[-1]
-
-    kept = TrainingRegistry(clock=lambda: now[0], timer=timer)
-    given = kept.begin("one", lambda slots: live(slots=slots, clock=lambda: now[0]))
+    clock = Clock()
+    kept = TrainingRegistry(clock=clock, timer=clock.timer)
+    given = kept.begin("one", lambda slots: live(slots=slots, clock=clock))
     given.advance(1)
     model = weakref.ref(settled(given)._driver.own.trainer.network)
-    assert (timers[-1].seconds, timers[-1].running) == (600.0, True)
-    now[0] = 500.0
+    clock.go(500)
     assert kept.get("one") is given  # somebody is back
     assert kept.get("two") is None
-    now[0] = 600.0
-    timers[-1].call()
-    assert len(kept) == 1
-    assert (timers[-1].seconds, timers[-1].running) == (500.0, True)
-    assert [timer.running for timer in timers].count(True) == 1
-    now[0] = 1100.0
-    timers[-1].call()
+    for seconds in (100, 499):
+        clock.go(seconds)
+        assert len(kept) == len(clock.waiting) == 1
+    clock.go(1)
     assert len(kept) == 0
     assert kept.get("one") is None
-    assert not any(timer.running for timer in timers)
+    assert not clock.waiting
     gc.collect()
     assert model() is None
     given.advance(1)
@@ -128,7 +107,7 @@ def test_trainings_are_kept_for_a_reconnect_and_then_freed():
     assert (first.current, settled(second).current is None) == (None, False)
     kept.end("one")
     kept.end("one")
-    assert not any(timer.running for timer in timers)
+    assert not clock.waiting
 
 
 def test_what_a_training_holds_counts_as_free_for_the_one_that_follows_it(monkeypatch):
