@@ -1,12 +1,9 @@
-"""A checkpoint that is being saved when the process dies: the old one or the new one, whole."""
+"""A checkpoint that is being saved when the process dies: the old one or the new one, whole.
+
+A process that is killed indeed is in tests/model/cli/test_stopping.py.
+"""
 
 import itertools
-import os
-import random
-import signal
-import subprocess
-import sys
-import time
 from pathlib import Path
 
 import pytest
@@ -19,8 +16,6 @@ from tests.model.checkpoints.killing import dying_at
 from tests.model.examples import config, sentences, tokenizers
 
 BOTH = tokenizers(sentences(50))
-ROOT = Path(__file__).parents[3]
-KILLS = 20
 
 
 def save_version(folder: Path, version: int) -> None:
@@ -65,48 +60,3 @@ def test_a_death_at_any_step_leaves_one_whole(exists, tmp_path, monkeypatch):
     assert set(found) == {int(exists), 2}
     assert found.count(int(exists)) > 12
     assert found.count(2) > 1
-
-
-SAVER = """
-import itertools, os, sys
-from pathlib import Path
-from tests.model.checkpoints.test_kill import opened_version, save_version
-folder = Path(sys.argv[1])
-save_version(folder, 1)
-print("ready", flush=True)
-for _ in sys.stdin:
-    child = os.fork()  # a fresh process a kill, without importing torch each time
-    if child == 0:
-        for version in itertools.count(opened_version(folder) + 1):
-            save_version(folder, version)
-            os.write(1, b"saved %d\\n" % version)
-    os.write(1, b"child %d\\n" % child)
-    os.waitpid(child, 0)
-    os.write(1, b"dead\\n")
-"""
-
-
-@pytest.mark.slow
-@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
-def test_sigkill_at_random_moments_leaves_one_whole(tmp_path):
-    folder, moments, versions = tmp_path / "checkpoint", random.Random(5), [1]
-    command = [sys.executable, "-c", SAVER, str(folder)]
-    environment = os.environ | {"OMP_NUM_THREADS": "1", "TOKENIZERS_PARALLELISM": "false"}
-    with subprocess.Popen(
-        command, cwd=ROOT, env=environment, text=True, stdin=subprocess.PIPE, stdout=subprocess.PIPE
-    ) as saver:
-        assert saver.stdout.readline() == "ready\n"
-        for _ in range(KILLS):
-            print("go", file=saver.stdin, flush=True)
-            lines = [saver.stdout.readline(), saver.stdout.readline()]  # its number, and one finished save
-            child = int(next(line for line in lines if line.startswith("child")).split()[1])
-            time.sleep(moments.uniform(0, 0.03))
-            os.kill(child, signal.SIGKILL)
-            while lines[-1] != "dead\n":
-                lines.append(saver.stdout.readline())
-            saved = max(int(line.split()[1]) for line in lines if line.startswith("saved"))
-            versions.append(opened_version(folder))
-            assert versions[-1] in (saved, saved + 1)
-        saver.stdin.close()
-    assert saver.returncode == 0
-    assert versions == sorted(set(versions))

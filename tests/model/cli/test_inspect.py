@@ -88,10 +88,8 @@ def test_a_checkpoint_of_ours_begins_with_its_records(tmp_path, capsys):
     assert rows.keys() == parameters.keys()
     for name, tensor in parameters.items():
         assert f"{tensor.norm():.4g}" in rows[name].split()
-    assert (
-        lines[-1]
-        == f"{len(rows)} tensors; {model.parameter_count():,} parameters; {4 * model.parameter_count():,} bytes"
-    )
+    count = model.parameter_count()
+    assert lines[-1] == f"{len(rows)} tensors; {count:,} parameters; {4 * count:,} bytes"
 
 
 def test_names_cannot_drive_the_terminal(tmp_path, capsys):

@@ -149,9 +149,3 @@ def test_going_on_with_other_options_is_refused(argument, message, data, uninter
     assert main(command) == 2
     assert f"was written with other settings ({message}): use the same ones" in capsys.readouterr().err
     assert (uninterrupted / "model.safetensors").read_bytes() == before
-
-
-def test_a_broken_state_file_is_one_sentence(data, tmp_path, capsys):
-    (tmp_path / "run.resume").write_bytes(b"broken")
-    assert main(["train", "--data", str(data), "--out", str(tmp_path / "run"), *TINY, *RUN]) == 2
-    assert "run.resume cannot be read as a training state" in capsys.readouterr().err

@@ -23,7 +23,6 @@ from model.data.tasks import (
     solve_date,
     task_pairs,
 )
-from model.text.tokenizer_training import train_characters
 
 NAMES = tuple(TASKS)
 
@@ -77,17 +76,6 @@ def test_sources_are_distinct_and_of_every_length_that_is_asked(name):
 def test_the_same_seed_gives_the_same_pairs(name):
     first, again, other = (task_pairs(name, 50, TASKS[name].lengths, seed) for seed in (3, 3, 4))
     assert first == again != other
-
-
-@pytest.mark.parametrize("name", NAMES)
-def test_a_character_is_a_token_and_nothing_is_lost(name):
-    pairs = task_pairs(name, 300, TASKS[name].lengths, 2)
-    for side in (0, 1):
-        tokenizer = train_characters(pair[side] for pair in pairs)
-        for pair in pairs:
-            tokens = tokenizer.encode(pair[side])
-            assert tokens.labels == list(pair[side])
-            assert tokenizer.decode(tokens.ids) == pair[side]
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -1,7 +1,6 @@
 """Beam search against trying everything, and against a plain beam search that computes every target anew."""
 
 import itertools
-import math
 from typing import get_args
 
 import pytest
@@ -10,16 +9,9 @@ import torch
 from model.inference.beam_search import beam_search
 from model.network.config import Position
 from tests.model.examples import network
-from tests.model.inference.test_decoding import END, SOURCES, START, context, naive
+from tests.model.inference.test_decoding import END, SOURCES, context, ending, log_probabilities
 
 SEEDS = [0, *(pytest.param(seed, marks=pytest.mark.slow) for seed in (1, 2, 3))]
-
-
-def log_probabilities(model, source, ids):
-    """Of each token after `ids`, by the whole network and Python's own arithmetic."""
-    logits = model(torch.tensor([source]), torch.tensor([[START, *ids]]))[0, -1].tolist()
-    total = math.log(math.fsum(map(math.exp, logits)))
-    return [logit - total for logit in logits]
 
 
 def penalised(total, length, penalty):
@@ -32,9 +24,8 @@ def plain_beam(model, source, limit, beam, penalty):
     while live:
         tried = []
         for total, ids in live:
-            tried += [
-                (total + value, [*ids, token]) for token, value in enumerate(log_probabilities(model, source, ids))
-            ]
+            values = log_probabilities(model, source, ids)
+            tried += [(total + value, [*ids, token]) for token, value in enumerate(values)]
         tried.sort(key=lambda each: -each[0])
         live = []
         for rank, (total, ids) in enumerate(tried[: 2 * beam]):
@@ -55,18 +46,15 @@ def run(model, rows, limits, extra=0, **options):
     return beam_search(context(model, rows, extra), ends=[END], limits=limits, **options)
 
 
-def ending(seed, **options):
-    model = network(seed, **options)
-    with torch.no_grad():
-        model.output.logits.weight[END] *= 1.5  # so that some hypotheses end
-    return model
+def ids_of(tree, last):
+    return [tree.nodes[index].token for index in tree.path(last)]
 
 
 @pytest.mark.unchecked
 @pytest.mark.parametrize("penalty", [0.0, 0.6, 1.5])
 @pytest.mark.parametrize("seed", SEEDS)
 def test_a_beam_that_holds_everything_finds_the_best_of_all(seed, penalty):
-    model = ending(seed)
+    model = ending(network(seed))
     tokens = range(model.config.target_vocabulary)
     whole = itertools.product(tokens, repeat=3)
     targets = {ids[: ids.index(END) + 1] if END in ids else ids for ids in whole}
@@ -76,7 +64,7 @@ def test_a_beam_that_holds_everything_finds_the_best_of_all(seed, penalty):
     best = max(totals, key=lambda ids: penalised(totals[ids], len(ids), penalty))
     (tree,) = run(model, SOURCES[:1], [3], beam=len(tokens) ** 2, length_penalty=penalty)
     found = tree.ranked()[0]
-    assert tuple(tree.nodes[index].token for index in tree.path(found)) == best
+    assert tuple(ids_of(tree, found)) == best
     assert tree.nodes[found].total == pytest.approx(totals[best], abs=1e-4)
 
 
@@ -84,12 +72,12 @@ def test_a_beam_that_holds_everything_finds_the_best_of_all(seed, penalty):
 @pytest.mark.parametrize(("beam", "penalty"), [(1, 0.0), (2, 0.6), (4, 0.6), (4, 0.0), (5, 2.0)])
 @pytest.mark.parametrize("seed", SEEDS)
 def test_a_batch_finds_what_the_plain_search_finds(seed, beam, penalty):
-    compare(ending(seed, norm_placement="pre" if seed % 2 else "post"), beam, penalty)
+    compare(ending(network(seed, norm_placement="pre" if seed % 2 else "post")), beam, penalty)
 
 
 @pytest.mark.parametrize("position", get_args(Position)[1:])  # the first one is above
 def test_with_any_positions_a_batch_finds_what_the_plain_search_finds(position):
-    compare(ending(0, position=position), beam=2, penalty=0.6, limits=(4, 2, 5, 3), extras=(2,))
+    compare(ending(network(0, position=position)), beam=2, penalty=0.6, limits=(4, 2, 5, 3), extras=(2,))
 
 
 def compare(model, beam, penalty, limits=(8, 3, 10, 5), extras=(0, 2)):
@@ -99,23 +87,13 @@ def compare(model, beam, penalty, limits=(8, 3, 10, 5), extras=(0, 2)):
             trees = run(model, SOURCES, limits, extra, beam=beam, length_penalty=penalty)
             for source, limit, tree in zip(SOURCES, limits, trees, strict=True):
                 expected = plain_beam(model, source, limit, beam, penalty)
-                found = [[tree.nodes[index].token for index in tree.path(last)] for last in tree.ranked()]
-                assert found == [ids for _, ids in expected]
+                assert [ids_of(tree, last) for last in tree.ranked()] == [ids for _, ids in expected]
                 scores = [tree.score(last) for last in tree.ranked()]
                 assert scores == pytest.approx([score for score, _ in expected], abs=1e-5)
 
 
-@pytest.mark.parametrize("seed", range(4))
-def test_a_beam_of_one_is_greedy(seed):
-    model = ending(seed)
-    with torch.no_grad():
-        (tree,) = run(model, SOURCES[:1], [11], beam=1)
-        expected, _ = naive(model, SOURCES[0], 12)
-    assert [tree.nodes[index].token for index in tree.path(tree.ranked()[0])] == expected
-
-
 def test_the_tree_is_whole():
-    model = ending(0)
+    model = ending(network(0))
     (tree,) = run(model, SOURCES[2:3], [9], beam=3)
     fates = [node.fate for node in tree.nodes]
     assert {"kept", "finished"} <= set(fates)
@@ -125,9 +103,8 @@ def test_the_tree_is_whole():
         assert parent.fate == "kept"
         assert node.length == parent.length + 1 == len(tree.path(index))
         assert node.total == pytest.approx(parent.total + node.log_probability)
-        assert dict(parent.choices).get(node.token, node.log_probability) == pytest.approx(
-            node.log_probability, abs=1e-5
-        )
+        among_choices = dict(parent.choices).get(node.token, node.log_probability)
+        assert among_choices == pytest.approx(node.log_probability, abs=1e-5)
         assert parent.choices == sorted(parent.choices, key=lambda choice: -choice[1])
     assert {index for index, fate in enumerate(fates) if fate == "finished"} == set(tree.finished)
 

@@ -55,35 +55,33 @@ def language_model(**options) -> LanguageModel:
     return LanguageModel("story", transformer.double().eval(), (target, target), {})
 
 
-def whole(model, changes, count: int) -> tuple[list[int], list[float]]:
-    """Greedy writing by nothing but whole passes: the most probable token after the last, again and again."""
-    source, ids, values = model.source_tokens(PAIRS[0].target if model.kind == "decoder-only" else TEXT).ids, [], []
-    two = model.kind == "encoder-decoder"
-    begun = model.target_tokenizer.margins("target")[0] if two else source
-    for _step in range(count):
-        target = torch.tensor([[*begun, *ids]])
-        with torch.inference_mode(), intervening(model.network, changes):
-            logits = model.network(torch.tensor([source]), target) if two else model.network(target)
-        value, token = logits[0, -1].float().log_softmax(dim=-1).max(dim=-1)
-        ids.append(int(token))
-        values.append(float(value))
-    return ids, values
+def text_of(model) -> str:
+    return PAIRS[0].target if model.kind == "decoder-only" else TEXT
 
 
-def check(model, change) -> list[int]:
-    text = PAIRS[0].target if model.kind == "decoder-only" else TEXT
+def log_probabilities(model, change, ids: list[int]) -> torch.Tensor:
+    """Of what may follow `ids`, by a changed pass over all of the text."""
+    source, two = model.source_tokens(text_of(model)).ids, model.kind == "encoder-decoder"
+    target = torch.tensor([[*(model.target_tokenizer.margins("target")[0] if two else source), *ids]])
+    with torch.inference_mode(), intervening(model.network, [change]):
+        logits = model.network(torch.tensor([source]), target) if two else model.network(target)
+    return logits[0, -1].float().log_softmax(dim=-1)
+
+
+def check(model, change, greedy: bool = True, **options) -> None:
+    """What is written token by token, and how probable each is."""
     with intervening(model.network, [change]):
-        made = model.generate(text, length=8)
-    ids, values = whole(model, [change], len(made.ids))
-    assert made.ids == ids
-    assert_close(torch.tensor(made.log_probabilities), torch.tensor(values), rtol=0, atol=1e-5)
-    return ids
+        made = model.generate(text_of(model), **options)
+    for place, (token, value) in enumerate(zip(made.ids, made.log_probabilities, strict=True)):
+        expected = log_probabilities(model, change, made.ids[:place])
+        assert token == int(expected.argmax()) or not greedy
+        assert value == pytest.approx(float(expected[token]), abs=1e-5)
 
 
 @pytest.mark.parametrize(("change", "ahead"), [*DECODER, *OTHERS])
 def test_a_translation_is_that_of_whole_changed_passes(change, ahead):
     model = translator()
-    check(model, change)
+    check(model, change, length=8)
     with intervening(model.network, [change]):
         assert looks_ahead(model.network) is ahead
     assert not looks_ahead(model.network)
@@ -92,7 +90,7 @@ def test_a_translation_is_that_of_whole_changed_passes(change, ahead):
 @pytest.mark.parametrize("options", [{}, {"position": "rotary", "n_key_value_heads": 1}, {"position": "alibi"}])
 @pytest.mark.parametrize("change", [change for change, _ahead in DECODER])
 def test_a_continuation_is_that_of_whole_changed_passes(change, options):
-    check(language_model(**options), change)
+    check(language_model(**options), change, length=8)
 
 
 def test_a_written_target_is_changed_as_a_traced_one():
@@ -122,28 +120,17 @@ def test_a_beam_search_keeps_or_reads_again_what_it_must(change):
     with intervening(model.network, [change]):
         tree = model.generate(TEXT, beam=3, length=6).tree
     path = tree.path(tree.ranked()[1])  # not the greedy one: rows of the beam have changed places
-    begun = [*model.target_tokenizer.margins("target")[0]]
-    source = torch.tensor([model.source_tokens(TEXT).ids])
-    for index in path:
-        node = tree.nodes[index]
-        with torch.inference_mode(), intervening(model.network, [change]):
-            logits = model.network(source, torch.tensor([begun]))[0, -1]
-        assert node.log_probability == pytest.approx(float(logits.float().log_softmax(dim=-1)[node.token]), abs=1e-5)
-        begun.append(node.token)
+    ids = [tree.nodes[index].token for index in path]
+    for place, index in enumerate(path):
+        expected = log_probabilities(model, change, ids[:place])[ids[place]]
+        assert tree.nodes[index].log_probability == pytest.approx(float(expected), abs=1e-5)
 
 
 def test_drawing_and_a_draft_follow_the_changed_model():
-    model, change = language_model(), Causal("decoder", False)
+    change = Causal("decoder", False)
+    check(language_model(), change, greedy=False, sampling=Sampling(seed=1), length=6)
+    model = translator()
     with intervening(model.network, [change]):
-        made = model.generate(PAIRS[0].target, sampling=Sampling(seed=1), length=6)
-        begun = list(model.source_tokens(PAIRS[0].target).ids)
-        for token, value in zip(made.ids, made.log_probabilities, strict=True):
-            with torch.inference_mode():
-                logits = model.network(torch.tensor([begun]))[0, -1]
-            assert value == pytest.approx(float(logits.float().log_softmax(dim=-1)[token]), abs=1e-5)
-            begun.append(token)
-    other = translator()
-    with intervening(other.network, [change]):
-        source = other.source_tokens(TEXT)
-        written = other.trace_generated(source)[2]
-        assert other.trace_generated(source, written)[2].ids == written.ids
+        source = model.source_tokens(TEXT)
+        written = model.trace_generated(source)[2]
+        assert model.trace_generated(source, written)[2].ids == written.ids

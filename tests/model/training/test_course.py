@@ -32,14 +32,6 @@ def test_each_epoch_trains_on_every_example_once():
     assert first != second
 
 
-def test_validation_comes_every_so_many_steps_and_at_the_end():
-    given = make(validate_every=7, epochs=3)
-    total = given.total_steps
-    assert total % 7
-    reports = list(given.steps())
-    assert [r.step for r in reports if r.validation is not None] == [*range(7, total, 7), total]
-
-
 def test_steps_instead_of_epochs():
     """An epoch is put in order when it is reached."""
     constant = {"schedule": "constant", "warmup": 0}

@@ -16,20 +16,23 @@ def make(validation=PAIRS[:10]):
     return trainer(PAIRS[10:], validation, {"n_encoder_layers": 1, "n_decoder_layers": 1}, **options)
 
 
-def test_every_figure_of_a_report_is_a_curve(tmp_path):
-    reports = list(make().steps())
+@pytest.mark.parametrize("validation", [PAIRS[:10], []], ids=["validation split", "none"])
+def test_every_figure_of_a_report_is_a_curve(validation, tmp_path):
+    reports = list(make(validation).steps())
+    assert math.isnan(reports[-1].validation) == (not validation)
     with Curves(tmp_path, 0) as curves:
         for report in reports:
             curves.add(report)
     found = read_curves(tmp_path)
     expected = {
         "loss/training": [(r.step, r.loss) for r in reports],
-        "loss/validation": [(r.step, r.validation) for r in reports if r.validation is not None],
         "rate": [(r.step, r.rate) for r in reports],
         "gradient_norm/all": [(r.step, r.gradient_norm) for r in reports],
         "parameter_norm": [(r.step, r.parameter_norm) for r in reports],
         "tokens_per_second": [(r.step, r.tokens / r.seconds) for r in reports],
     }
+    if validation:
+        expected["loss/validation"] = [(r.step, r.validation) for r in reports if r.validation is not None]
     layers = ("encoder.embedding", "encoder.layers.0", "decoder.embedding", "decoder.layers.0", "output.logits")
     for part in layers:
         expected[f"gradient_norm/{part}"] = [(r.step, r.gradient_norms[part]) for r in reports]
@@ -56,14 +59,6 @@ def test_what_was_flushed_is_on_the_disk(tmp_path):
         curves.add(report)
         curves.flush()
         assert read_curves(tmp_path)["loss/training"] == [(1, pytest.approx(report.loss))]
-
-
-def test_without_a_validation_split_there_is_no_such_curve(tmp_path):
-    reports = list(make([]).steps())
-    assert math.isnan(reports[-1].validation)
-    with Curves(tmp_path, 0) as curves:
-        curves.add(reports[-1])
-    assert "loss/validation" not in read_curves(tmp_path)
 
 
 def test_without_tensorboard_one_sentence_says_what_to_install(tmp_path, monkeypatch):

@@ -47,16 +47,29 @@ def start(learned: TrainingData, kind: Kind = "encoder-decoder", **options: Any)
     return MODEL_CLASSES[kind]("new", build(config).eval(), learned.tokenizers, {})
 
 
-def watched(settings: TrainingSettings = SETTINGS, kind: Kind = "encoder-decoder", **options: Any) -> RecordedTrainer:
+def watched(
+    settings: TrainingSettings = SETTINGS, kind: Kind = "encoder-decoder", steps: int = 0, **options: Any
+) -> RecordedTrainer:
+    """After so many steps."""
     learned = material(kind)
     model = start(learned, kind, **options)
-    return RecordedTrainer(model, learned, settings, probe(model), key_every=KEY_EVERY)
+    given = RecordedTrainer(model, learned, settings, probe(model), key_every=KEY_EVERY)
+    for _ in range(steps):
+        given.step()
+    return given
 
 
-def live(settings: TrainingSettings = SETTINGS, kind: Kind = "encoder-decoder", **options: Any) -> LiveTraining:
+def live(
+    settings: TrainingSettings = SETTINGS, kind: Kind = "encoder-decoder", steps: int = 0, **options: Any
+) -> LiveTraining:
+    """On its way, or settled after so many steps."""
     learned = material(kind)
     model = start(learned, kind)
-    return LiveTraining(model, learned, settings, probe(model), key_every=KEY_EVERY, **options)
+    given = LiveTraining(model, learned, settings, probe(model), key_every=KEY_EVERY, **options)
+    if steps:
+        given.advance(steps)
+        settled(given)
+    return given
 
 
 def probe(model: TextModel, text: str = "abcd") -> Probe:

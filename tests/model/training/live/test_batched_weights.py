@@ -6,14 +6,11 @@ import pytest
 import torch
 from torch.testing import assert_close
 
-from model.analysis.checks import checks
 from model.inference.copies import alone
 from model.training.flat_parameters import weights_in_a_row
-from model.training.live.camera import Camera
 from model.training.live.pending_steps import READERS, BatchedWeights, can_be_several
 from tests.model.network.test_options import OPTIONS
 from tests.model.training.live.live_examples import material, probe, start
-from tests.model.training.live.test_film import check_frame
 
 KINDS = [
     {"kind": "encoder-only"},
@@ -82,24 +79,3 @@ def test_what_reads_its_weights_in_another_way_is_refused_and_not_read_wrongly()
     weight = several.model.network.output.logits.weight
     with pytest.raises(NotImplementedError, match="sigmoid"):
         torch.sigmoid(weight)
-
-
-@pytest.mark.parametrize("options", [{}, {"kind": "decoder-only", "position": "alibi"}], ids=str)
-def test_frames_that_are_taken_in_one_pass_hold_what_each_trace_says(options):
-    model = start(material(options.get("kind", "encoder-decoder")), **options)
-    row = weights_in_a_row(tuple(model.network.parameters()))
-    rows = torch.stack([row.whole, row.whole * 1.3, row.whole * 0.8])
-    several = BatchedWeights(model, row)
-    several.load(rows)
-    camera = Camera(model, probe(model, "abcd"))
-    taken = camera.take([3, 7, 8], several.model)
-    assert [frame.step for frame, _ in taken] == [3, 7, 8]
-    for (frame, figures), weights in zip(taken, rows, strict=True):
-        row.whole.copy_(weights)
-        trace = model.trace_tokens(camera.probe.source, camera.probe.target)
-        check_frame(camera, frame, figures, trace)
-    assert camera.latest
-    step, newest = camera.latest
-    assert (step, newest.network, newest.source_tokens) == (8, model.network, trace.source_tokens)
-    assert_close(newest["output.logits"], trace["output.logits"])
-    assert all(check.passed for check in checks(newest))

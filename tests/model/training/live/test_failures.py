@@ -14,9 +14,7 @@ pytestmark = pytest.mark.unchecked
 
 def failed_after_six():
     """A training whose seventh gradient was not finite, and what made it so."""
-    given = live()
-    given.advance(6)
-    settled(given)
+    given = live(steps=6)
     hook = given._driver.own.trainer.network.output.logits.weight.register_hook(lambda gradient: gradient * math.nan)
     given.run()
     assert status(given) == "failed"
@@ -45,10 +43,7 @@ def test_a_gradient_that_is_not_finite_pauses_on_the_last_good_step():
 
 @pytest.mark.parametrize("way", ["on", "back", "branch", "reset"])
 def test_a_step_that_fails_on_another_course_fails_for_the_first_time(way):
-    given = live()
-    if way != "reset":
-        given.advance(4)
-    settled(given)
+    given = settled(live(steps=0 if way == "reset" else 4))
     weights = given._driver.own.trainer.network.output.logits.weight
 
     def fail() -> None:
@@ -97,10 +92,7 @@ ERRORS = [
 @pytest.mark.parametrize("error", ERRORS, ids=lambda error: type(error).__name__)
 @pytest.mark.parametrize("done", [0, 2])
 def test_a_batch_too_large_for_the_memory_pauses_on_the_last_good_step(error, done, monkeypatch):
-    given, other = live(), live()
-    if done:
-        given.advance(done)
-    settled(given)
+    given, other = settled(live(steps=done)), live()
     trainer = given._driver.own.trainer
     step = trainer.optimizer.step
 
@@ -159,9 +151,7 @@ def test_what_cannot_begin_says_why():
 
 
 def test_a_batch_that_does_not_fit_into_memory_is_refused_and_the_run_goes_on(monkeypatch):
-    given = settled(live())
-    given.advance(4)
-    settled(given)
+    given = live(steps=4)
     monkeypatch.setattr("model.training.cost.free_memory", lambda: 100_000)
     for change in (
         lambda: given.change(batch_tokens=600),
@@ -197,9 +187,7 @@ def test_a_larger_batch_asked_for_while_the_training_is_prepared_is_refused_too(
 
 
 def test_a_step_that_failed_twice_goes_back_to_larger_batches_whatever_is_free(monkeypatch):
-    given = live()
-    given.advance(4)
-    settled(given)
+    given = live(steps=4)
     given.change(batch_tokens=40)
     given.advance(2)
     settled(given)

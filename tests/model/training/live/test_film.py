@@ -152,10 +152,7 @@ def check_frame(camera: Camera, frame: Frame, figures: dict[str, float], trace: 
 
 
 def test_differences_and_the_largest_change_are_those_of_the_frames():
-    given = watched(replace(SETTINGS, rate=0.05))
-    for _ in range(4):
-        given.step()
-    film = given.run.film
+    film = watched(replace(SETTINGS, rate=0.05), steps=4).run.film
     assert_array_equal(film.steps, range(5))
     weights = film.attention("cross").astype(float) / 255
     assert weights.shape == (5, 2, 2, 5, 5)
@@ -198,9 +195,7 @@ def test_another_probe_is_shown_in_the_past_too():
     list(given.run.film.rerender(probe(model, "abcd")))  # without having been shown first
     given.step()
     assert_array_equal(given.run.film.steps, [0, 4, 7])
-    again = watched()
-    for _ in range(7):
-        again.step()
+    again = watched(steps=7)
     assert_array_equal(given.run.film.attention("cross"), again.run.film.attention("cross")[[0, 4, 7]])
 
 
@@ -247,10 +242,7 @@ def test_an_edition_gives_each_step_one_frame():
 
 
 def test_the_curves_as_one_table_are_the_curves():
-    own = watched()
-    for _ in range(6):
-        own.step()
-    curves = own.run.curves
+    curves = watched(steps=6).run.curves
     steps, values = curves.table()
     dense = curves.names[: values.shape[1]]
     assert steps.tolist() == list(range(7))

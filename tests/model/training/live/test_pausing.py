@@ -43,9 +43,7 @@ MANY = 50  # batches a step: more than an epoch has
 @pytest.mark.parametrize("command", ["pause", "stop", "reset", "close", "nobody looks"])
 def test_a_step_of_many_batches_is_broken_off_and_done_again(command):
     now = [0.0]
-    given = settled(live(replace(SETTINGS, accumulation=MANY), clock=lambda: now[0]))
-    given.advance()
-    settled(given)
+    given = live(replace(SETTINGS, accumulation=MANY), steps=1, clock=lambda: now[0])
     trainer, break_off, done = given._driver.own.trainer, given._driver.break_off, threading.Semaphore(0)
     before = [each.clone() for each in trainer.network.parameters()]
     compute, go_on = trainer._loss, threading.Event()

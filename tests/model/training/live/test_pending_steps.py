@@ -56,9 +56,7 @@ def assert_alike(given: RecordedTrainer, other: RecordedTrainer) -> None:
 
 @pytest.mark.parametrize("options", [{}, {"position": "relative"}, {"norm": "none"}, {"kind": "decoder-only"}], ids=str)
 def test_steps_that_are_filmed_together_are_those_filmed_one_by_one(options):
-    one_by_one, together = watched(**options), watched(**options)
-    for _ in range(2 * pending_steps.MANY + 3):
-        one_by_one.step()
+    one_by_one, together = watched(**options, steps=2 * pending_steps.MANY + 3), watched(**options)
     step(together, 2 * pending_steps.MANY)
     assert together.run.film.steps.tolist() == list(range(2 * pending_steps.MANY + 1))
     step(together, 3)
@@ -145,10 +143,7 @@ def test_a_step_of_the_same_number_in_another_run_begins_with_other_weights():
 
 def test_the_first_step_after_going_back_moves_the_weights_from_where_they_were_put():
     """The update ratio knows which weights a step began with."""
-    given, plain = watched(), watched()
-    for _ in range(3):
-        given.step()
-        plain.step()
+    given, plain = watched(steps=3), watched(steps=3)
     expected = plain.run.curves.get("update ratio/decoder.layers.0")[1].tolist()
     given.rewind(given.run.film.key_frames[0])
     step(given, 3)
@@ -177,9 +172,7 @@ def test_steps_that_a_full_film_would_not_keep_are_not_looked_at(monkeypatch):
     assert given.run.curves.get("probe loss")[0].tolist() == taken
     ratios = given.run.curves.get("update ratio/decoder.embedding")
     assert ratios[0].tolist() == taken[1:]
-    plain = watched()
-    for _ in range(25):
-        plain.step()
+    plain = watched(steps=25)
     everything = dict(zip(*plain.run.curves.get("update ratio/decoder.embedding"), strict=True))
     assert [everything[step] for step in taken[1:]] == ratios[1].tolist()  # each of one step, not of several
     view = given.look()
