@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import time
+from collections import deque
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -12,23 +13,32 @@ from typing import Any
 from model.data import sources
 from model.data.sources import TrainingData
 from model.inference.text_model import TextModel
+from model.runtime.device import compute_alone
+from model.runtime.errors import describe_training_error
 from model.training.live import saving
 from model.training.live.camera import Probe
 from model.training.live.key_frames import KeyFrame
+from model.training.live.pending_steps import MANY
 from model.training.live.recorded_trainer import RecordedTrainer
 from model.training.live.runs import Run
-from model.training.live.snapshot import Snapshot, View
-from model.training.live.worker import Slots, TrainingWorker
+from model.training.live.snapshot import Snapshot, Status, View
+from model.training.live.worker import Job, Slots, Worker
 from model.training.settings import RunSettings, TrainingSettings
+from model.training.trainer import BrokenOffError
 
 _numbers = itertools.count(1)
 UNSEEN = 9.0  # seconds without a heartbeat after which a run pauses, so that it stands still within ten
+RECENT = 2 * MANY  # steps that the speed is measured on: some of them stop to be filmed
 
 
 class LiveTraining:
     """One training, on a copy of `start`. Commands return at once and are done in their order, between steps.
 
-    There is a thread while there is something to do, and none else. number: no other training of the process has it.
+    There is a thread while there is something to do, and none else: it does the commands, trains while steps are
+    wanted, someone looks and a slot is free, and publishes a snapshot after whatever it does.
+
+    number: no other training of the process has it. choices: the settings as asked for; those in force are the
+    snapshot's. seen: when someone looked last, by the clock.
     """
 
     def __init__(
@@ -45,89 +55,104 @@ class LiveTraining:
         **budgets: int,
     ) -> None:
         """source: for the model card. unseen: seconds without `heartbeat` after which it pauses.
-        budgets: of the film.
+        budgets: bytes and steps of the film, see `Film`.
 
-        Raises:
-            ValueError: the settings cannot be watched.
+        What cannot be watched is a snapshot that has failed, with the sentence that says why.
         """
         self.number = next(_numbers)
         self.start, self.material, self.source = start, material, source or sources.Source()
-        self._choices = RunSettings.of(settings, start.config)  # as asked for, perhaps not in force yet
-        self._driver = TrainingWorker(
-            lambda: RecordedTrainer(start, material, settings, probe, **budgets),
-            self._choices,
-            slots or Slots(1),
-            clock,
-            unseen,
-        )
+        self.choices = RunSettings.of(settings, start.config)
+        self.seen = clock()
+        self._prepare = lambda: RecordedTrainer(start, material, settings, probe, **budgets)
+        self._slots, self._clock, self._patience = slots or Slots(1), clock, unseen
+        self._recorded: RecordedTrainer | None = None
+        self._snapshot = Snapshot("preparing", self.choices)
+        self._status: Status = "preparing"
+        self._wanted, self._message = 0, ""
+        self._ended = self._unseen = False
+        self._in_haste = False  # a command is coming that makes the step that is being done superfluous
+        self._view: View | None = None
+        self._view_wanted = self._view_is_old = False
+        self._speeds: deque[tuple[int, float]] = deque(maxlen=RECENT)
+        self._worker = Worker(compute_alone, self._next, self._fail)
+        self._worker.do(self._begin)
+
+    # What can be read from any thread.
 
     @property
     def snapshot(self) -> Snapshot:
-        driver = self._driver
-        return replace(driver.snapshot, busy=driver.worker.busy, ahead=driver.ahead)
-
-    @property
-    def choices(self) -> RunSettings:
-        """The settings as asked for; those in force are the snapshot's."""
-        return self._choices
+        return replace(self._snapshot, busy=self._worker.busy, ahead=self._slots.ahead_of(self._worker))
 
     @property
     def runs(self) -> tuple[Run, ...]:
         """Those that are kept, oldest first; none while the first is being prepared."""
-        watched = self._driver.watched
-        return tuple(watched.runs) if watched else ()
+        recorded = self._recorded
+        return tuple(recorded.runs) if recorded else ()
 
     @property
     def current(self) -> Run | None:
         """The run that is trained: its film, its curves."""
-        watched = self._driver.watched
-        return watched.run if watched else None
+        recorded = self._recorded
+        return recorded.run if recorded else None
 
     @property
     def size(self) -> int:
         """Bytes that are free again once it is; none while it is being prepared."""
-        watched = self._driver.watched
-        return watched.size if watched else 0
+        recorded = self._recorded
+        return recorded.size if recorded else 0
 
     @property
-    def seen(self) -> float:
-        """When someone looked last, by the clock."""
-        return self._driver.seen
+    def recorded(self) -> RecordedTrainer:
+        """What is trained: for the thread alone while that is busy.
+
+        Raises:
+            ValueError: it could not be prepared, or has been freed.
+        """
+        if self._recorded is None:
+            raise ValueError(self._message or "this training has been freed: begin another one")
+        return self._recorded
 
     def view(self) -> View | None:
         """The newest look at the probe; a newer one follows after the next step. None while it is being prepared."""
-        return self._driver.view()
+        self._view_wanted = True
+        return self._view
 
     def heartbeat(self) -> None:
         """Someone is looking."""
-        self._driver.heartbeat()
+        self.seen = self._clock()
 
     def settled(self, timeout: float | None = None) -> bool:
         """Wait until there is nothing to do; whether that came within so many seconds."""
-        return self._driver.worker.settled(timeout)
+        return self._worker.settled(timeout)
+
+    # Commands.
 
     def advance(self, steps: int = 1) -> None:
-        """Train so many steps more."""
+        """Train so many steps more than are wanted already.
+
+        Raises:
+            ValueError: steps are fewer than 1.
+        """
         if steps < 1:
             raise ValueError(f"steps ({steps}) must be at least 1")
-        self._do(lambda: self._driver.want_more(steps))
+        self._do(lambda: self._want(max(self._wanted, self.recorded.stands) + steps))
 
     def run(self) -> None:
         """Train to the end of the run."""
-        self._do(lambda: self._driver.want(lambda own: own.trainer.total_steps))
+        self._do(lambda: self._want(self.recorded.trainer.total_steps))
 
     def pause(self) -> None:
         """Stand still after the step that is being done, or before it where only some of its batches are done."""
-        self._do(lambda: self._driver.halt("paused"), at_once=True)
+        self._do(lambda: self._halt("paused"), at_once=True)
 
     def stop(self) -> None:
         """End the run, and wait until its thread is gone. What was recorded stays, and can be gone back to."""
-        self._do(lambda: self._driver.halt("stopped"), at_once=True)
+        self._do(lambda: self._halt("stopped"), at_once=True)
         self.settled()
 
     def reset(self) -> None:
         """Another run from the first weights, with the settings now in force; those so far are kept."""
-        self._do(lambda: self._driver.leap(RecordedTrainer.restart), at_once=True)
+        self._leap(RecordedTrainer.restart)
 
     def rewind(self, key: KeyFrame) -> None:
         """Go back to a key frame; what its run did after it is forgotten.
@@ -135,8 +160,8 @@ class LiveTraining:
         Raises:
             ValueError: the batches of that time do not fit into memory now.
         """
-        self._choices = self._allowed(key.choices)
-        self._do(lambda: self._driver.leap(lambda own: own.rewind(key)), at_once=True)
+        self.choices = self._allowed(key.choices)
+        self._leap(lambda recorded: recorded.rewind(key))
 
     def branch(self, key: KeyFrame, **changes: Any) -> None:
         """Take another course from a key frame, with the same batches and other settings; this one is kept.
@@ -144,8 +169,8 @@ class LiveTraining:
         Raises:
             ValueError: something cannot be changed in a run, is out of its range, or does not fit into memory.
         """
-        self._choices = self._allowed(key.choices.with_changes(changes, self.start.config))
-        self._do(lambda: self._driver.leap(lambda own: own.branch(key, changes)), at_once=True)
+        self.choices = self._allowed(key.choices.with_changes(changes, self.start.config))
+        self._leap(lambda recorded: recorded.branch(key, changes))
 
     def change(self, **changes: Any) -> None:
         """From the next step on, train with other settings or dropouts.
@@ -153,12 +178,17 @@ class LiveTraining:
         Raises:
             ValueError: something cannot be changed in a run, is out of its range, or does not fit into memory.
         """
-        self._choices = self._allowed(self._choices.with_changes(changes, self.start.config))
-        self._do(lambda: self._driver.own.change(changes))
+        self.choices = self._allowed(self.choices.with_changes(changes, self.start.config))
+        self._do(lambda: self.recorded.change(changes))
 
     def set_probe(self, probe: Probe) -> None:
         """Watch another text from now on; the film's `rerender` shows it in the past too."""
-        self._do(lambda: self._driver.show(probe))
+
+        def show() -> None:
+            self.recorded.show(probe)
+            self._view_is_old = True
+
+        self._do(show)
 
     def save(self, folder: Path) -> None:
         """Write the run as it is now as a checkpoint of ours."""
@@ -174,24 +204,141 @@ class LiveTraining:
 
     def close(self) -> None:
         """Free everything, and wait until the thread is gone."""
-        self._do(self._driver.free, at_once=True)
+        self._do(self._free, at_once=True)
         self.settled()
 
     def _allowed(self, choices: RunSettings) -> RunSettings:
         """These, if they fit into memory: asked before it is the thread's turn, so that whoever asks is told."""
-        watched = self._driver.watched
-        if watched is None and choices.settings.batch_tokens > self._choices.settings.batch_tokens:
-            watched = self._driver.worker.ask(lambda: self._driver.own).result()  # it is being prepared
-        if watched:
-            watched.require_room(choices)
+        recorded = self._recorded
+        if recorded is None and choices.settings.batch_tokens > self.choices.settings.batch_tokens:
+            recorded = self._worker.ask(lambda: self.recorded).result()  # it is being prepared
+        if recorded:
+            recorded.require_room(choices)
         return choices
 
-    def _do(self, job: Callable[[], None], at_once: bool = False) -> None:
+    def _do(self, job: Job, at_once: bool = False) -> None:
         """Commands are signs of someone who looks, too. at_once: after the batch, not the step, that is being done."""
         self.heartbeat()
-        if at_once:
-            self._driver.break_off()
-        self._driver.worker.do(job)
+        if not at_once:
+            self._worker.do(job)
+            return
+
+        def soon() -> None:
+            self._in_haste = False
+            job()
+
+        self._in_haste = True
+        self._worker.do(soon)
+
+    def _leap(self, there: Callable[[RecordedTrainer], None]) -> None:
+        """Go to another place of this or another run, and stand there."""
+
+        def leap() -> None:
+            recorded = self.recorded
+            self._wanted, self._ended, self._status, self._message, self._unseen = 0, False, "idle", "", False
+            self._speeds.clear()
+            there(recorded)
+            self._view_is_old = True
+
+        self._do(leap, at_once=True)
 
     def _frozen(self) -> tuple[TextModel, saving.Record]:
-        return self._driver.worker.ask(lambda: saving.frozen(self._driver.own, self.start, self.source)).result()
+        return self._worker.ask(lambda: saving.frozen(self.recorded, self.start, self.source)).result()
+
+    # What goes on in the thread: one thing after the other, so that no two meet.
+
+    def _begin(self) -> None:
+        self._recorded = recorded = self._prepare()
+        recorded.trainer.in_haste = lambda: self._in_haste or self._nobody_looks
+        self._status, self._view_is_old = "idle", True
+
+    @property
+    def _nobody_looks(self) -> bool:
+        return self._clock() - self.seen > self._patience
+
+    def _want(self, step: int) -> None:
+        """Train to this step."""
+        if not self._ended:
+            self._wanted, self._status, self._message, self._unseen = step, "idle", "", False
+
+    def _halt(self, status: Status) -> None:
+        """Train no further."""
+        if status == "stopped" or self._wanted > self.recorded.stands:
+            self._status = status
+        self._ended = self._ended or status == "stopped"
+        self._wanted = 0
+
+    def _free(self) -> None:
+        """Keep nothing."""
+        self._recorded = self._view = None
+        self._wanted, self._status, self._message = 0, "stopped", ""
+
+    def _next(self) -> Job | None:
+        """What to do when nothing else was asked for: train, or look at where the training has come to."""
+        recorded = self._recorded
+        if recorded and self._wanted > recorded.stands and not recorded.trainer.finished:
+            if self._nobody_looks:
+                self._halt("paused")
+                self._unseen = True
+            elif self._slots.take(self._worker):
+                self._status = "running"
+            else:
+                self._status = "waiting"
+        elif recorded and not self._ended and self._status in ("idle", "running", "finished"):
+            self._status = "finished" if recorded.trainer.finished else "idle"
+        self._publish()
+        if self._status == "running":
+            return self._train
+        if self._status != "waiting":
+            self._slots.leave(self._worker)
+        return self._look if recorded and self._view_is_old else None
+
+    def _train(self) -> None:
+        began = time.perf_counter()
+        self._view_is_old = True  # a step that fails may go back
+        try:
+            report = self.recorded.step(at_once=False)
+        except BrokenOffError:
+            return
+        if self._view_wanted:
+            self._look()
+        self._speeds.append((report.tokens, time.perf_counter() - began))
+
+    def _look(self) -> None:
+        self._view_wanted = self._view_is_old = False  # a look that fails is not tried again by itself
+        self._view = self.recorded.look()
+
+    def _fail(self, error: Exception) -> None:
+        recorded = self._recorded
+        stands, batch = (recorded.stands, recorded.choices.settings.batch_tokens) if recorded else (0, 0)
+        self._message = describe_training_error(error, stands, batch)
+        self._wanted, self._status = 0, "failed"
+
+    def _publish(self) -> None:
+        recorded = self._recorded
+        if recorded is None:
+            self._snapshot = replace(self._snapshot, status=self._status, message=self._message)
+            return
+        film = recorded.run.film
+        tokens, seconds = (sum(column) for column in zip(*self._speeds, strict=True)) if self._speeds else (0, 0.0)
+        wanted = max(recorded.stands, min(self._wanted, recorded.trainer.total_steps))
+        self._snapshot = Snapshot(
+            status=self._status,
+            choices=recorded.choices,
+            step=recorded.stands,
+            wanted=wanted,
+            total=recorded.trainer.total_steps,
+            loss=recorded.latest("loss"),
+            validation=recorded.latest("validation"),
+            accuracy=recorded.latest("accuracy"),
+            exact_match=recorded.latest("exact match"),
+            tokens_per_second=tokens / seconds if seconds else None,
+            seconds_left=(wanted - recorded.stands) * seconds / len(self._speeds) if seconds else None,
+            message=self._message,
+            unseen=self._unseen,
+            run=recorded.run.number,
+            marks=tuple(recorded.run.changes),
+            frames=len(film),
+            film_every=film.every,
+            key_steps=tuple(key.step for key in film.key_frames),
+        )

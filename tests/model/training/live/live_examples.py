@@ -84,7 +84,7 @@ class Gate:
 
     def __init__(self, training: LiveTraining) -> None:
         self.reached, self.open = threading.Event(), threading.Event()
-        corpus = training._driver.own.trainer.train
+        corpus = training.recorded.trainer.train
         batch_of = corpus.batch
 
         def batch(indices, chance):

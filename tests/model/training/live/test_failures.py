@@ -15,7 +15,7 @@ pytestmark = pytest.mark.unchecked
 def failed_after_six():
     """A training whose seventh gradient was not finite, and what made it so."""
     given = live(steps=6)
-    hook = given._driver.own.trainer.network.output.logits.weight.register_hook(lambda gradient: gradient * math.nan)
+    hook = given.recorded.trainer.network.output.logits.weight.register_hook(lambda gradient: gradient * math.nan)
     given.run()
     assert status(given) == "failed"
     return given, hook
@@ -44,7 +44,7 @@ def test_a_gradient_that_is_not_finite_pauses_on_the_last_good_step():
 @pytest.mark.parametrize("way", ["on", "back", "branch", "reset"])
 def test_a_step_that_fails_on_another_course_fails_for_the_first_time(way):
     given = settled(live(steps=0 if way == "reset" else 4))
-    weights = given._driver.own.trainer.network.output.logits.weight
+    weights = given.recorded.trainer.network.output.logits.weight
 
     def fail() -> None:
         hook = weights.register_hook(lambda gradient: gradient * math.nan)
@@ -93,7 +93,7 @@ ERRORS = [
 @pytest.mark.parametrize("done", [0, 2])
 def test_a_batch_too_large_for_the_memory_pauses_on_the_last_good_step(error, done, monkeypatch):
     given, other = settled(live(steps=done)), live()
-    trainer = given._driver.own.trainer
+    trainer = given.recorded.trainer
     step = trainer.optimizer.step
 
     def breaks_off(*arguments):
@@ -133,7 +133,7 @@ def test_a_look_that_does_not_fit_into_memory_is_no_endless_loop(monkeypatch):
 
 def test_what_nobody_expected_is_told_and_logged(caplog, monkeypatch):
     given = settled(live())
-    monkeypatch.setattr(given._driver.own.trainer, "_backward", lambda batches: {}["key"])
+    monkeypatch.setattr(given.recorded.trainer, "_backward", lambda batches: {}["key"])
     given.advance(1)
     assert status(given) == "failed"
     assert given.snapshot.message.startswith("step 1: training broke off with KeyError: 'key'; the weights are those")
@@ -192,7 +192,7 @@ def test_a_step_that_failed_twice_goes_back_to_larger_batches_whatever_is_free(m
     given.advance(2)
     settled(given)
     monkeypatch.setattr("model.training.cost.free_memory", lambda: 0)
-    given._driver.own.trainer.network.output.logits.weight.register_hook(lambda gradient: gradient * math.nan)
+    given.recorded.trainer.network.output.logits.weight.register_hook(lambda gradient: gradient * math.nan)
     for _ in range(2):
         given.run()
         assert status(given) == "failed"

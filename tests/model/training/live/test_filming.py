@@ -6,7 +6,7 @@ import pytest
 
 from model.data import sources
 from model.training.live import pending_steps, saving
-from model.training.live.worker import TrainingWorker
+from model.training.live.session import LiveTraining
 from tests.model.training.live.live_examples import (
     LONG,
     SETTINGS,
@@ -41,8 +41,8 @@ def test_where_a_run_stands_still_there_is_a_frame(end, looked_at):
 
 
 def test_a_step_whose_view_is_wanted_is_looked_at_once(monkeypatch):
-    looks, look = [], TrainingWorker._look
-    monkeypatch.setattr(TrainingWorker, "_look", lambda driver: (looks.append(driver), look(driver)))
+    looks, look = [], LiveTraining._look
+    monkeypatch.setattr(LiveTraining, "_look", lambda training: (looks.append(training), look(training)))
     training = settled(live())
     training.view()
     looks.clear()
@@ -54,7 +54,7 @@ def test_a_step_whose_view_is_wanted_is_looked_at_once(monkeypatch):
 def test_what_waits_is_on_the_curves_that_are_saved(monkeypatch):
     monkeypatch.setattr(pending_steps, "LONGEST", LONG)
     training = settled(live(replace(SETTINGS, validate_every=1)))
-    own = training._driver.own
+    own = training.recorded
     for _ in range(2):
         own.step(at_once=False)
     assert own.run.curves.latest("loss") is None

@@ -1,6 +1,7 @@
 """Live training that stands still: told to, broken off within a step, or looked at by nobody."""
 
 import threading
+import time
 from dataclasses import replace
 
 import pytest
@@ -44,13 +45,17 @@ MANY = 50  # batches a step: more than an epoch has
 def test_a_step_of_many_batches_is_broken_off_and_done_again(command):
     now = [0.0]
     given = live(replace(SETTINGS, accumulation=MANY), steps=1, clock=lambda: now[0])
-    trainer, break_off, done = given._driver.own.trainer, given._driver.break_off, threading.Semaphore(0)
+    trainer, done = given.recorded.trainer, threading.Semaphore(0)
     before = [each.clone() for each in trainer.network.parameters()]
-    compute, go_on = trainer._loss, threading.Event()
+    compute, superfluous, latest = trainer._loss, threading.Event(), time.monotonic() + LONG
 
     def loss(*arguments):
+        """A batch that takes until the step is superfluous; those after it take no time."""
         done.release()
-        assert go_on.wait(LONG)
+        while not (superfluous.is_set() or trainer.in_haste()):
+            assert time.monotonic() < latest
+            time.sleep(0.001)
+        superfluous.set()
         return compute(*arguments)
 
     trainer._loss = loss
@@ -58,9 +63,7 @@ def test_a_step_of_many_batches_is_broken_off_and_done_again(command):
     assert done.acquire(timeout=LONG)
     if command == "nobody looks":
         now[0] = 9.5
-        go_on.set()
     else:
-        given._driver.break_off = lambda: (break_off(), go_on.set())
         getattr(given, command)()
     settled(given)
     assert not done.acquire(blocking=False)  # no second batch

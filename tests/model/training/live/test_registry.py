@@ -40,7 +40,7 @@ def test_two_sessions_at_once_train_as_each_does_alone():
     for each in given:
         each.change(attention_dropout=0.3)
         settled(each)
-        corpus = each._driver.own.trainer.train
+        corpus = each.recorded.trainer.train
         batch_of = corpus.batch
         corpus.batch = lambda indices, chance, batch_of=batch_of: barrier.wait() * 0 or batch_of(indices, chance)
     for each in given:
@@ -86,7 +86,7 @@ def test_trainings_are_kept_for_a_reconnect_and_then_freed():
     kept = TrainingRegistry(clock=clock, timer=clock.timer)
     given = kept.begin("one", lambda slots: live(slots=slots, clock=clock))
     given.advance(1)
-    model = weakref.ref(settled(given)._driver.own.trainer.network)
+    model = weakref.ref(settled(given).recorded.trainer.network)
     clock.go(500)
     assert kept.get("one") is given  # somebody is back
     assert kept.get("two") is None
@@ -144,7 +144,7 @@ def test_twenty_runs_leave_no_thread_and_no_memory():
         given = live()
         given.advance(1)
         settled(given)
-        models.append(weakref.ref(given._driver.own.trainer.network))
+        models.append(weakref.ref(given.recorded.trainer.network))
         given.run()
         given.stop()
         assert given.snapshot.status == "stopped"

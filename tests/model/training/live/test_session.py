@@ -66,7 +66,7 @@ def test_the_course_of_a_run():
 
 def test_it_trains_on_one_core_in_a_thread_of_its_own_and_leaves_the_others_to_whoever_types():
     given, found = settled(live()), []
-    corpus = given._driver.own.trainer.train
+    corpus = given.recorded.trainer.train
     batch_of, before = corpus.batch, torch.get_num_threads()
     corpus.batch = lambda *of: found.append((threading.current_thread(), torch.get_num_threads())) or batch_of(*of)
     torch.set_num_threads(3)
@@ -120,7 +120,7 @@ def test_a_view_is_never_touched_by_the_training():
     given.advance(2)
     first = settled(given).view()
     assert (first.step, first.probe) == (2, probe(given.start))
-    trained = given._driver.own.trainer.network
+    trained = given.recorded.trainer.network
     assert all(torch.equal(first.model.network.get_parameter(n), p) for n, p in trained.named_parameters())
     before = {name: tensor.clone() for name, tensor in first.model.network.state_dict().items()}
     logits, film = first.trace["output.logits"].clone(), given.current.film
@@ -142,7 +142,7 @@ def test_a_view_that_is_wanted_comes_with_the_next_step():
     given.advance(3)
     assert gate.reached.wait(LONG)
     steps = []
-    given._driver._look, look = lambda: (look(), steps.append(given._driver._view.step)), given._driver._look
+    given._look, look = lambda: (look(), steps.append(given._view.step)), given._look
     gate.open.set()
     settled(given)
     assert steps == [1, 3]  # as asked for, and at the end; not at every step
