@@ -1,4 +1,4 @@
-"""AdamW for weights that stand in a row: one call of one kernel."""
+"""AdamW for weights that stand in a row, and averages of the weights."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from model.network.transformer import Network
 from model.training.flat_parameters import FlatParameters
@@ -15,70 +15,57 @@ from model.training.gradients import Gradients
 MOMENTS = ("exp_avg", "exp_avg_sq")
 
 
-class FusedAdamW(torch.optim.AdamW):
-    """torch's fused AdamW (Loshchilov and Hutter, 2019): the same numbers, the same state.
+class FlatAdamW(torch.optim.AdamW):
+    """torch's fused AdamW (Loshchilov and Hutter, 2019) on weights that stand in a row: to it the row is one weight.
 
     All weights have made the same number of steps, and one without a gradient is treated as if it were 0.
     """
 
     def __init__(self, gradients: Gradients, rate: float, **options: Any) -> None:
-        super().__init__(gradients.parameters, lr=rate, fused=True, **options)
-        self._gradients = gradients
-        self._moments: dict[str, FlatParameters] = {}  # made by the first step
-        self._steps = torch.zeros(len(gradients.parameters), dtype=torch.float32, device=gradients.row.whole.device)
+        self._gradients, self._row = gradients, nn.Parameter(gradients.weights.whole)
+        self._row.grad = gradients.row.whole
+        super().__init__([self._row], lr=rate, fused=True, **options)
 
-    @torch.no_grad()
     def step(self, closure: None = None) -> None:  # type: ignore[override]
-        (group,) = self.param_groups
-        if not self.state:
-            self._begin()
-        found_inf = getattr(self, "found_inf", None)  # a GradScaler's: whether to leave the step out
-        self._steps += 1
-        first, second = (row.whole for row in self._moments.values())
-        torch._fused_adamw_(
-            [self._gradients.weights.whole],
-            [self._gradients.row.whole],
-            [first],
-            [second],
-            [],
-            [self._steps[0]],
-            lr=group["lr"],
-            beta1=group["betas"][0],
-            beta2=group["betas"][1],
-            weight_decay=group["weight_decay"],
-            eps=group["eps"],
-            amsgrad=False,
-            maximize=False,
-            grad_scale=getattr(self, "grad_scale", None),
-            found_inf=found_inf,
-        )
-        torch.autograd.graph.increment_version(self._gradients.parameters)  # the kernel does not count what it writes
-        if found_inf is not None:
-            self._steps -= found_inf
+        super().step()
+        torch.autograd.graph.increment_version(self._gradients.parameters)  # torch counts what it writes to the row
 
     def zero_grad(self, set_to_none: bool = True) -> None:
         """Zeros in either case: the gradients stay in their row."""
         self._gradients.clear()
 
-    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        super().load_state_dict(state_dict)
-        loaded = [self.state.get(each) for each in self._gradients.parameters]
-        self.state.clear()
-        if any(loaded):
-            self._begin()
-            for parameter, given in zip(self._gradients.parameters, loaded, strict=True):
-                for name, tensor in (given or {}).items():
-                    self.state[parameter][name].copy_(tensor)
-            self._steps.fill_(self._steps.max())  # a file may lack the state of a weight
+    def moments(self) -> dict[int, dict[str, Tensor]]:
+        """By the number of each weight its "step", "exp_avg" and "exp_avg_sq", as torch has them where the weights are
+        apart: the moments themselves. None before the first step.
+        """
+        if not self.state:
+            return {}
+        row = self.state[self._row]
+        steps = row["step"].repeat(len(self._gradients.parameters)).unbind()
+        first, second = (self._parts(row[name]) for name in MOMENTS)
+        return {
+            index: {"step": step, "exp_avg": mean, "exp_avg_sq": square}
+            for index, (step, mean, square) in enumerate(zip(steps, first, second, strict=True))
+        }
 
     @torch.no_grad()
-    def _begin(self) -> None:
-        """The state of before the first step, in torch's form."""
-        self._steps = torch.zeros_like(self._steps)  # the ones before may be those that are loaded
-        self._moments = {name: FlatParameters(self._gradients.parameters) for name in MOMENTS}
-        columns = {"step": self._steps.unbind()} | {name: row.parts for name, row in self._moments.items()}
-        for index, parameter in enumerate(self._gradients.parameters):
-            self.state[parameter] = {name: column[index] for name, column in columns.items()}
+    def load_moments(self, moments: Mapping[int, Mapping[str, Tensor]]) -> None:
+        """Go on with what `moments` gave, of which copies are kept; a weight that is missing begins with zeros."""
+        self.state.clear()
+        if not moments:
+            return
+        step = max(float(each["step"]) for each in moments.values())
+        row = {"step": self._row.new_tensor(step, dtype=torch.float32)}
+        for name in MOMENTS:
+            row[name] = torch.zeros_like(self._row)
+            parts = self._parts(row[name])
+            for index, each in moments.items():
+                parts[index].copy_(each[name])
+        self.state[self._row] = row
+
+    def _parts(self, row: Tensor) -> list[Tensor]:
+        """What of a row like that of the weights belongs to each of them."""
+        return [part[0] for part in self._gradients.row.parts_of(row[None])]
 
 
 # Averages of the weights over training, and how they are put into a model for a while.

@@ -32,7 +32,7 @@ from model.training import state
 from model.training.distributed import Processes
 from model.training.gradients import Gradients, first_not_finite
 from model.training.losses import loss_and_hits, summed_loss
-from model.training.optimizer import AveragedWeights, Averager, FusedAdamW, LastAverage, RunningAverage, Weights
+from model.training.optimizer import AveragedWeights, Averager, FlatAdamW, LastAverage, RunningAverage, Weights
 from model.training.schedule import learning_rate
 from model.training.settings import Progress, StepReport, TrainingSettings
 
@@ -80,7 +80,7 @@ class Trainer:
             else RunningAverage(network, settings.average, self.gradients.weights)
         )
         options = {"betas": (0.9, 0.98), "eps": 1e-9, "weight_decay": settings.weight_decay}
-        self.optimizer = FusedAdamW(self.gradients, settings.rate, **options)
+        self.optimizer = FlatAdamW(self.gradients, settings.rate, **options)
         self.products, self.begun = OWN.name, ""  # library of float32 products, origin of the weights: for a resume
         self.scaler = self._new_scaler()
         self.epochs = Epochs(train, settings)
@@ -246,7 +246,7 @@ class Trainer:
         """Weights, their average and the optimizer's moments: the tensors themselves, which the next step changes."""
         tensors = {f"model.{name}": tensor.detach() for name, tensor in self.network.named_parameters()}
         tensors |= self.averager.tensors()
-        for index, moments in self.optimizer.state_dict()["state"].items():
+        for index, moments in self.optimizer.moments().items():
             tensors |= {f"optimizer.{index}.{name}": tensor for name, tensor in moments.items()}
         return tensors
 
@@ -265,8 +265,7 @@ class Trainer:
             if name.startswith("optimizer."):
                 _, index, moment = name.split(".")
                 moments.setdefault(int(index), {})[moment] = tensor
-        groups = self.optimizer.state_dict()["param_groups"]
-        self.optimizer.load_state_dict({"state": moments, "param_groups": groups})
+        self.optimizer.load_moments(moments)
         if self.scaler.is_enabled() and (scaling := json.loads(figures["scaler"])):
             self.scaler.load_state_dict(scaling)
         progress = json.loads(figures["progress"])

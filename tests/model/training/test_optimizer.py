@@ -1,4 +1,4 @@
-"""Our step of AdamW against torch's own, which is neither fused nor in a row."""
+"""AdamW on a row of weights against torch's on weights apart, which is not fused either."""
 
 import copy
 
@@ -8,7 +8,7 @@ from torch import nn
 from torch.testing import assert_close
 
 from model.training.gradients import Gradients
-from model.training.optimizer import FusedAdamW
+from model.training.optimizer import FlatAdamW
 
 OPTIONS = {"betas": (0.9, 0.98), "eps": 1e-9, "weight_decay": 0.05}
 
@@ -18,9 +18,9 @@ def network() -> nn.Module:
     return nn.Sequential(nn.Linear(5, 3), nn.Linear(3, 7))
 
 
-def made(model: nn.Module) -> tuple[Gradients, FusedAdamW]:
+def made(model: nn.Module) -> tuple[Gradients, FlatAdamW]:
     gradients = Gradients(model)
-    return gradients, FusedAdamW(gradients, 0.1, **OPTIONS)
+    return gradients, FlatAdamW(gradients, 0.1, **OPTIONS)
 
 
 def step(optimizer: torch.optim.Optimizer, model: nn.Module, number: int) -> None:
@@ -40,7 +40,7 @@ def test_it_takes_the_same_steps_and_keeps_the_same_state():
         step(own, ours, number)
         step(other, theirs, number)
         assert_close(list(ours.parameters()), list(theirs.parameters()), rtol=0, atol=1e-6)
-    mine, torchs = own.state_dict()["state"], other.state_dict()["state"]
+    mine, torchs = own.moments(), other.state_dict()["state"]
     assert_close(mine, torchs, rtol=1e-5, atol=1e-6)
     assert {int(each["step"]) for each in mine.values()} == {6}
 
@@ -57,29 +57,29 @@ def test_a_state_of_torchs_is_gone_on_with():
     with torch.no_grad():
         for mine, torchs in zip(ours.parameters(), theirs.parameters(), strict=True):
             mine.copy_(torchs)
-    given = copy.deepcopy(other.state_dict())
-    own.load_state_dict(given)
+    given = copy.deepcopy(other.state_dict()["state"])
+    own.load_moments(given)
     for number in range(3, 6):
         gradients.clear()
         other.zero_grad()
         step(own, ours, number)
         step(other, theirs, number)
     assert_close(list(ours.parameters()), list(theirs.parameters()), rtol=0, atol=1e-6)
-    assert {int(each["step"]) for each in given["state"].values()} == {3}  # it is a copy that goes on
+    assert {int(each["step"]) for each in given.values()} == {3}  # it is a copy that goes on
 
 
 def test_an_empty_state_is_that_of_before_the_first_step():
     ours, theirs = network(), network()
     (gradients, own), (others, other) = made(ours), made(theirs)
-    empty = copy.deepcopy(own.state_dict())
+    empty = copy.deepcopy(own.moments())
     start = [each.detach().clone() for each in ours.parameters()]
     for number in range(2):
         step(own, ours, number)
-    own.load_state_dict(empty)
+    own.load_moments(empty)
     with torch.no_grad():
         for each, then in zip(ours.parameters(), start, strict=True):
             each.copy_(then)
-    assert not own.state
+    assert not own.moments()
     gradients.clear()
     others.clear()
     step(own, ours, 5)
@@ -92,7 +92,7 @@ def test_its_own_state_is_gone_on_with():
     (gradients, own), (others, other) = made(ours), made(theirs)
     for number in range(4):
         if number == 2:
-            own.load_state_dict(own.state_dict())
+            own.load_moments(own.moments())
         gradients.clear()
         others.clear()
         step(own, ours, number)
@@ -105,11 +105,11 @@ def test_a_state_that_lacks_a_weight_counts_on():
     _, own = made(model)
     for number in range(3):
         step(own, model, number)
-    given = copy.deepcopy(own.state_dict())
-    del given["state"][0]
-    own.load_state_dict(given)
-    assert [int(own.state[each]["step"]) for each in model.parameters()] == [3, 3, 3, 3]
-    assert not own.state[next(model.parameters())]["exp_avg"].any()
+    given = copy.deepcopy(own.moments())
+    del given[0]
+    own.load_moments(given)
+    assert [int(each["step"]) for each in own.moments().values()] == [3, 3, 3, 3]
+    assert not own.moments()[0]["exp_avg"].any()
 
 
 def test_gradients_that_are_forgotten_the_usual_way_are_still_learned_from():
@@ -148,4 +148,4 @@ def test_a_scaler_may_leave_a_step_out():
         scaler.step(own)
         scaler.update()
         assert all(torch.equal(*both) for both in zip(model.parameters(), before, strict=True)) == huge, number
-    assert {int(each["step"]) for each in own.state.values()} == {3}
+    assert {int(each["step"]) for each in own.moments().values()} == {3}
