@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor
 
+from model.fast import install
 from model.inference.beam_search import beam_search
 from model.inference.decoding import greedy
 from model.network.config import TransformerConfig
@@ -30,6 +31,8 @@ if TYPE_CHECKING:
 SIZE = {"d_model": 256, "layers": 3, "heads": 8, "d_ff": 1024, "vocabulary": 8000}
 SOURCE, NEW = 20, 48
 TARGETS = {(1, 1): 2.0, (1, 4): 1.7, (16, 1): 1.6, (16, 4): 1.2}  # (batch, beam): times Marian
+
+install()
 
 Decode = Callable[[Tensor, int], list[list[int]]]  # sources and beam: the best text of each
 

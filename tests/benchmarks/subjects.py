@@ -10,11 +10,14 @@ import torch
 from torch import Tensor
 
 from model.capture.trace import record
+from model.fast import install
 from model.network.config import TransformerConfig
 from model.network.transformer import Transformer
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
+
+install()
 
 LENGTHS = (16, 128, 512, 1024)
 
