@@ -144,7 +144,7 @@ def _act(model: TextModel) -> None:
         try:
             model.network.require_logits()
             material = training.material_of(model, data)
-            training.require_room(session, model.config, material, settings, model.device)
+            training.trainings().require_room(session.run, model.config, material, settings, model.device)
             live = training.begin(session, model, material, settings, data.source)
         except ValueError as error:
             session.message = str(error)

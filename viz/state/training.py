@@ -11,12 +11,9 @@ import streamlit as st
 from viz.state.session import Key, Session, Watching
 
 if TYPE_CHECKING:
-    import torch
-
     from model.data.sources import Data, Source, TrainingData
     from model.inference.models import Translator
     from model.inference.text_model import TextModel
-    from model.network.config import TransformerConfig
     from model.text.tokenizer import Tokens
     from model.training.live.camera import Probe
     from model.training.live.registry import TrainingRegistry
@@ -48,21 +45,6 @@ def training(session: Session) -> LiveTraining | None:
         session.run = key or ""
         session.say(RUN, session.run)
     return found
-
-
-def require_room(
-    session: Session,
-    config: TransformerConfig,
-    material: TrainingData,
-    settings: TrainingSettings,
-    device: torch.device,
-) -> None:
-    """A training of this session fits into memory: asked before the one that goes on is given up for it.
-
-    Raises:
-        ValueError: it does not, or there is nothing to train on.
-    """
-    trainings().require_room(session.run, config, material, settings, device)
 
 
 def begin(

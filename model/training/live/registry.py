@@ -45,7 +45,8 @@ class TrainingRegistry:
         settings: TrainingSettings,
         device: torch.device,
     ) -> None:
-        """A training that begins under `key` fits into memory, once the one that is there is freed: to be asked before.
+        """A training that begins under `key` fits into memory, once the one that is there is freed: asked before that
+        one is given up for it.
 
         Raises:
             ValueError: it does not, or there is nothing to train on.

@@ -34,7 +34,8 @@ def start(
     Raises:
         ValueError: the settings do not go together with the data, or the memory does not suffice.
     """
-    training.require_room(current_session(), config, material, settings, model.device if model else choose_device())
+    device = model.device if model else choose_device()
+    training.trainings().require_room(current_session().run, config, material, settings, device)
     made = model or fresh(NEW, config, material, settings.seed)
     _run(made, material, settings, source, "" if model else material.example)
 
@@ -44,7 +45,7 @@ def demonstrate() -> None:
     session = current_session()
     few, some, _probe = replace(REVERSE, pairs=min(FEW, REVERSE.pairs)).begin()
     try:
-        training.require_room(session, few.config, some, REVERSE.settings, few.device)
+        training.trainings().require_room(session.run, few.config, some, REVERSE.settings, few.device)
     except ValueError as error:
         session.message = str(error)
         return
