@@ -18,49 +18,49 @@ Precision = Literal["float32", "bfloat16", "float16"]
 SETTING_CHOICES: dict[str, tuple[str, ...]] = {"schedule": get_args(Schedule), "precision": get_args(Precision)}
 
 
+def _setting(default: Any, text: str, low: int | None = None, high: int | float = math.inf) -> Any:
+    """A field, what is said of it wherever it can be set, and the range of its numbers, ends included; without `low`
+    it is no number.
+    """
+    return field(default=default, metadata={"help": text, "range": (low, high)})
+
+
 @dataclass(frozen=True, kw_only=True)
 class TrainingSettings:
-    """How to train; the defaults suit some ten thousand sentence pairs."""
+    """How to train; the defaults suit some ten thousand sentence pairs.
 
-    epochs: int = 30
-    steps: int | None = None  # instead of so many epochs; None: as the epochs say
-    batch_tokens: int = 2000  # per side, padding included
-    accumulation: int = 1  # batches whose gradients make one step
-    rate: float = 1e-3  # the peak
-    warmup: int = 800  # steps of linear rise before the rate falls
-    schedule: Schedule = "cosine"
-    label_smoothing: float = 0.1
-    weight_decay: float = 0.05
-    clip: float = 1.0  # largest gradient norm; inf: no clipping
-    undo_merges: float = 0.1  # share of merged source tokens cut in two, see data.undo_merges
-    average: float = 0.998  # decay of the running average of the weights; that average is what is kept
-    average_last: int = 0  # instead: the mean of the weights at the last so many validations
-    validate_every: int | None = None  # steps; None: at the end of each epoch; after the last step anyway
-    patience: int | None = None  # validations without a new best one before training stops; None: never
-    precision: Precision = "float32"
-    compile: bool = False
-    seed: int = 1
+    Raises:
+        ValueError: a setting is out of its range; the message names the value and the range.
+    """
+
+    epochs: int = _setting(30, "how often every example is seen", 1, 10_000)
+    steps: int | None = _setting(None, "stop after so many steps, instead of epochs", 1)
+    batch_tokens: int = _setting(2000, "tokens of a batch on each side, padding included", 1)
+    accumulation: int = _setting(1, "batches whose gradients make one step", 1)
+    rate: float = _setting(1e-3, "peak learning rate", 0)
+    warmup: int = _setting(800, "steps in which the rate rises to its peak", 0)
+    schedule: Schedule = _setting("cosine", "how the rate falls after that")  # noqa: RUF009
+    label_smoothing: float = _setting(0.1, "share of the target probability spread over all tokens", 0, 1)
+    weight_decay: float = _setting(0.05, "of AdamW", 0)
+    clip: float = _setting(1.0, "largest gradient norm; inf: no clipping", 0)
+    undo_merges: float = _setting(
+        0.1, "share of merged source tokens cut in two, so that words are seen in several ways", 0, 1
+    )
+    average: float = _setting(0.998, "decay of the running average of the weights, which is what is kept", 0, 1)
+    average_last: int = _setting(
+        0, "keep the mean of the weights at so many last validations instead; 0: the running average", 0
+    )
+    validate_every: int | None = _setting(None, "steps between validations, instead of one after each epoch", 1)
+    patience: int | None = _setting(None, "stop after so many validations without a new best one", 1)
+    precision: Precision = _setting("float32", "of the forward and backward pass; weights stay float32")  # noqa: RUF009
+    compile: bool = _setting(False, "compile the network with torch.compile: slow to start, then faster")
+    seed: int = _setting(1, "of the initial weights, the order of the data and dropout", -(2**63), 2**64 - 1)
 
     def __post_init__(self) -> None:
-        for name, low, high in (
-            ("epochs", 1, 10_000),
-            ("steps", 1, math.inf),
-            ("batch_tokens", 1, math.inf),
-            ("accumulation", 1, math.inf),
-            ("rate", 0, math.inf),
-            ("warmup", 0, math.inf),
-            ("label_smoothing", 0, 1),
-            ("weight_decay", 0, math.inf),
-            ("clip", 0, math.inf),
-            ("undo_merges", 0, 1),
-            ("average", 0, 1),
-            ("average_last", 0, math.inf),
-            ("validate_every", 1, math.inf),
-            ("patience", 1, math.inf),
-            ("seed", -(2**63), 2**64 - 1),  # what torch.manual_seed takes
-        ):
-            value = getattr(self, name)
-            if value is not None and not low <= value <= high:
+        for each in dataclasses.fields(self):
+            name, value = each.name, getattr(self, each.name)
+            low, high = each.metadata["range"]
+            if low is not None and value is not None and not low <= value <= high:
                 raise ValueError(f"{name} ({value}) must be between {low} and {high}")
         if not self.clip:
             raise ValueError(f"clip ({self.clip}) must be greater than 0: with 0 nothing is learnt; inf does not clip")

@@ -108,9 +108,11 @@ class LiveTraining:
         Raises:
             ValueError: it could not be prepared, or has been freed.
         """
-        if self._recorded is None:
-            raise ValueError(self._message or "this training has been freed: begin another one")
-        return self._recorded
+        if self._recorded:
+            return self._recorded
+        if self._message:
+            raise ValueError(self._message)
+        raise ValueError("this training has been freed: begin another one")
 
     def view(self) -> View | None:
         """The newest look at the probe; a newer one follows after the next step. None while it is being prepared."""

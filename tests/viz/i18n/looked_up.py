@@ -62,7 +62,7 @@ ERRORS = (
 )
 # Sentences that are put together elsewhere: an error said again, or words of a known set.
 TOLD = (
-    *("str(error)", "why_not(asked.path)", "explain_nonfinite(self, error)"),
+    *("str(error)", "why_not(asked.path)", "explain_nonfinite(self, error)", "self._message"),
     "why_not(asked.path if isinstance(asked, Named) else 'objects of Python')",
 )
 PIECES = {text for pair in REFUSED.values() for text in pair} | set(REASONS.values()) | set(UNREADABLE.values())
