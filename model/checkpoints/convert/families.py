@@ -62,7 +62,7 @@ def rebuilt_config(settings: Mapping[str, Any], names: Collection[str]) -> Trans
         given = SourceCheckpoint(family, settings, names)
         config = _config(given)
         given.require_plausible(config)
-        given.require_names(family.plan(given, config))
+        given.require_names(given.weight_map(config))
     except UnsupportedError:
         return None
     return config
@@ -77,9 +77,9 @@ def renamed(settings: Mapping[str, Any], config: TransformerConfig, weights: Map
     """
     given = SourceCheckpoint(FAMILIES[settings["model_type"]], settings, weights)
     _config(given)
-    plan = given.family.plan(given, config)
+    plan = given.weight_map(config)
     theirs = {modern(name): tensor for name, tensor in weights.items()}
-    _require_copies(given.copies, theirs)
+    _require_copies(plan, theirs)
     return _made(plan, theirs, config)
 
 
@@ -121,8 +121,8 @@ def _one(name: str, piece: WeightSource, theirs: Mapping[str, Tensor]) -> Tensor
         raise CheckpointError(f"{piece.names[0]} has shape {shape}, from which {name} cannot be made") from error
 
 
-def _require_copies(copies: Mapping[str, str], theirs: Mapping[str, Tensor]) -> None:
-    for copy, original in copies.items():
+def _require_copies(plan: WeightMap, theirs: Mapping[str, Tensor]) -> None:
+    for copy, original in ((copy, weight.names[0]) for weight in plan.values() for copy in weight.copies):
         one, other = theirs[copy], theirs[original]
         if one.data_ptr() != other.data_ptr() and not torch.equal(one.flatten(), other.flatten()):
             raise CheckpointError(

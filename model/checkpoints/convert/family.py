@@ -7,7 +7,7 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from model.checkpoints.convert.weight_map import WeightMap
+from model.checkpoints.convert.weight_map import Table, WeightMap, source, weight_map
 from model.checkpoints.native import CONFIG
 from model.network.config import Activation, TransformerConfig
 from model.runtime.errors import CheckpointError
@@ -34,11 +34,15 @@ SCALED = {
     "linear": {"factor"},
     "llama3": {"factor", "low_freq_factor", "high_freq_factor", "original_max_position_embeddings"},
 }
+# Our name of an option, their name of it, and its value where config.json leaves it out, which also tells what it must
+# be: a whole number above 0, a number, true or false, or the name of an activation function.
+SettingsTable = Mapping[str, tuple[str, int | float | bool | str]]
 
 
 @dataclass(frozen=True)
 class Family:
-    """Models that differ in size only. options: of TransformerConfig. plan: where our weights come from.
+    """Models that differ in size only. options: of TransformerConfig. weights: the table of our names and theirs, or
+    what makes it where it depends on the checkpoint.
 
     headed, bare: names of its architectures with and without an output head. prefix: before the names of all tensors
     but the head's, where there is a head. head: how the names of the head's own begin. unused: patterns of names of
@@ -47,11 +51,11 @@ class Family:
     """
 
     options: Callable[[SourceCheckpoint], TransformerConfig]
-    plan: Callable[[SourceCheckpoint, TransformerConfig], WeightMap]
+    weights: Table | Callable[[SourceCheckpoint, TransformerConfig], Table]
     headed: Collection[str]
     bare: Collection[str]
     prefix: str
-    head: str
+    head: tuple[str, ...]
     unused: str = r"(?!)"
     renamed: Mapping[str, str] = field(default_factory=dict)
     known: tuple[str, ...] = ()
@@ -60,15 +64,13 @@ class Family:
 class SourceCheckpoint:
     """A checkpoint folder: its settings and the names of its tensors.
 
-    prefix: of the family, where these names have it. head: whether there is an output head. copies: tensors that are
-    the same as another, by name; filled as `one_of` is asked.
+    prefix: of the family, where these names have it. head: whether there is an output head.
     """
 
     def __init__(self, family: Family, values: Mapping[str, Any], names: Collection[str]) -> None:
         self.family, self.settings = family, Settings(values, family.renamed)
         self.names = frozenset(map(modern, names))
         self.prefix = family.prefix if any(name.startswith(family.prefix) for name in self.names) else ""
-        self.copies: dict[str, str] = {}
         self.head = self._head(self.settings.get("architectures"))
 
     def _head(self, architectures: Any) -> bool:
@@ -80,17 +82,16 @@ class SourceCheckpoint:
             raise UnsupportedError(f"the architecture is {architectures[0]!r}")
         return architectures[0] in self.family.headed
 
-    def one_of(self, *names: str) -> str:
-        """The first of these names that is there; the others are copies of it."""
-        first, *others = [name for name in names if name in self.names] or names[:1]
-        self.copies |= dict.fromkeys(others, first)
-        return first
+    def weight_map(self, config: TransformerConfig) -> WeightMap:
+        """Where each weight of the network of `config` comes from, by our names."""
+        weights = self.family.weights
+        table = weights(self, config) if callable(weights) else weights
+        prefixed = {ours: source(row).renamed(self._prefixed) for ours, row in table.items()}
+        return weight_map(config, prefixed, self.names)
 
-    def first_of(self, *names: str) -> str:
-        """The first of these names that is there; the others are not needed, whatever they hold."""
-        first, *others = [name for name in names if name in self.names] or names[:1]
-        self.copies |= {name: name for name in others}
-        return first
+    def _prefixed(self, name: str) -> str:
+        """name: of a module or tensor."""
+        return name if f"{name}.".startswith(self.family.head) else f"{self.prefix}{name}"
 
     def has(self, name: str) -> bool:
         return name in self.names
@@ -104,7 +105,7 @@ class SourceCheckpoint:
         """Our name of an activation function.
 
         Raises:
-            UnknownError: we have no such function.
+            UnsupportedError: we have no such function.
         """
         theirs = self.settings.get(name, default)
         if not isinstance(theirs, str) or theirs not in ACTIVATIONS:
@@ -118,6 +119,18 @@ class SourceCheckpoint:
             raise UnsupportedError(f"{name} is {function!r} and gates")
         return GATES[function]
 
+    def options(self, table: SettingsTable) -> dict[str, Any]:
+        """Options of `TransformerConfig` by the table of a family.
+
+        Raises:
+            CheckpointError: a value is of another kind than the table's, or out of its range.
+            UnsupportedError: we have no such activation function.
+        """
+        settings = self.settings
+        kinds: dict[type, Callable[[str, Any], Any]]
+        kinds = {bool: settings.switch, int: settings.count, float: settings.number, str: self.function}
+        return {ours: kinds[type(usual)](theirs, usual) for ours, (theirs, usual) in table.items()}
+
     def tied(self, default: bool) -> bool:
         """Whether the output is the embedding."""
         return self.settings.switch("tie_word_embeddings", default)
@@ -126,7 +139,7 @@ class SourceCheckpoint:
         """Options for rotary positions. share: of the channels turned unless told; None: all, whatever is told.
 
         Raises:
-            UnknownError: their wavelengths are changed in a way that ours cannot be.
+            UnsupportedError: their wavelengths are changed in a way that ours cannot be.
         """
         get = self.settings.get
         old = get("rope_scaling")
@@ -169,11 +182,11 @@ class SourceCheckpoint:
         """Every tensor of the file has its place, and every place its tensor.
 
         Raises:
-            UnknownError: there are tensors of something that we do not build.
+            UnsupportedError: there are tensors of something that we do not build.
             CheckpointError: a tensor is missing.
         """
-        needed = {name for piece in plan.values() for name in piece.names}
-        more = self.names - needed - self.copies.keys()
+        needed = {name for weight in plan.values() for name in weight.names}
+        more = self.names - needed - {name for weight in plan.values() for name in weight.copies}
         if strange := sorted(name for name in more if not re.fullmatch(self.family.unused, name)):
             raise UnsupportedError(f"there is a tensor {strange[0]!r}")
         if missing := sorted(needed - self.names):
@@ -228,7 +241,7 @@ class Settings:
         """The value, the default where it is missing.
 
         Raises:
-            UnknownError: it has two names here, and differs.
+            UnsupportedError: it has two names here, and differs.
         """
         other = self.names.get(name, name)
         self.asked |= {name, other}
@@ -275,7 +288,7 @@ class Settings:
     def require(self, name: str, *allowed: Any) -> None:
         """
         Raises:
-            UnknownError: the value is there and none of these.
+            UnsupportedError: the value is there and none of these.
         """
         if (value := self.get(name, allowed[0])) not in allowed:
             raise UnsupportedError(f"{name} is {value!r}")
@@ -283,7 +296,7 @@ class Settings:
     def require_all_known(self, *known: str) -> None:
         """
         Raises:
-            UnknownError: a setting was not asked for, changes perhaps what is computed, and is not off.
+            UnsupportedError: a setting was not asked for, changes perhaps what is computed, and is not off.
         """
         for name, value in self.values.items():
             if name not in self.asked and name not in HARMLESS and name not in known and value not in OFF:

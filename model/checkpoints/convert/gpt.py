@@ -2,189 +2,169 @@
 
 from __future__ import annotations
 
-from model.checkpoints.convert.family import Family, SourceCheckpoint, UnsupportedError
+from functools import partial
+from typing import Any
+
+from model.checkpoints.convert.bart import stack_weights
+from model.checkpoints.convert.family import Family, SettingsTable, SourceCheckpoint, UnsupportedError
 from model.checkpoints.convert.weight_map import (
-    WeightMap,
-    modules,
-    tensor,
-    third,
-    third_of_columns,
-    third_of_heads,
-    transposed,
-    without_first,
+    Columns,
+    HeadRows,
+    Table,
+    WeightSource,
+    packed,
 )
 from model.network.config import TransformerConfig
 
-OPT_OFFSET = 2  # the first rows of its table of positions
+LM_HEAD: Table = {"output.logits": "lm_head"}
+GPT2_SETTINGS: SettingsTable = {
+    "vocabulary": ("vocab_size", 50257),
+    "n_layers": ("n_layer", 12),
+    "d_model": ("n_embd", 768),
+    "n_heads": ("n_head", 12),
+    "dropout": ("resid_pdrop", 0.1),
+    "attention_dropout": ("attn_pdrop", 0.1),
+    "max_length": ("n_positions", 1024),
+    "norm_epsilon": ("layer_norm_epsilon", 1e-5),
+    "activation": ("activation_function", "gelu_new"),
+}
+GPT2_WEIGHTS: Table = {
+    "decoder.embedding.tokens": "wte",
+    "decoder.embedding.positions.table": "wpe.weight",
+    **packed("decoder.layers.{}.self_attention", "h.{}.attn.c_attn", partial(Columns, parts=3)),
+    "decoder.layers.{}.self_attention.output": WeightSource(("h.{}.attn.c_proj",), Columns()),
+    "decoder.layers.{}.self_attention_block.norm": "h.{}.ln_1",
+    "decoder.layers.{}.cross_attention.query": WeightSource(("h.{}.crossattention.q_attn",), Columns()),
+    "decoder.layers.{}.cross_attention.key": WeightSource(("h.{}.crossattention.c_attn",), Columns(0, 2)),
+    "decoder.layers.{}.cross_attention.value": WeightSource(("h.{}.crossattention.c_attn",), Columns(1, 2)),
+    "decoder.layers.{}.cross_attention.output": WeightSource(("h.{}.crossattention.c_proj",), Columns()),
+    "decoder.layers.{}.cross_attention_block.norm": "h.{}.ln_cross_attn",
+    "decoder.layers.{}.feed_forward.hidden": WeightSource(("h.{}.mlp.c_fc",), Columns()),
+    "decoder.layers.{}.feed_forward.output": WeightSource(("h.{}.mlp.c_proj",), Columns()),
+    "decoder.layers.{}.feed_forward_block.norm": "h.{}.ln_2",
+    "decoder.norm": "ln_f",
+}
 
 
-def _gpt2_options(given: SourceCheckpoint) -> TransformerConfig:
+def _gpt2_options(checkpoint: SourceCheckpoint) -> TransformerConfig:
     """Radford et al., 2019."""
-    settings = given.settings
+    settings = checkpoint.settings
     settings.require("scale_attn_weights", True)
     for name in ("scale_attn_by_inverse_layer_idx", "reorder_and_upcast_attn", "add_cross_attention"):
         settings.require(name, False)
-    width, tied = settings.count("n_embd", 768), given.tied(True)
     settings.number("embd_pdrop", 0.1)
+    options = checkpoint.options(GPT2_SETTINGS)
     return TransformerConfig.one_stack(
         "decoder-only",
-        settings.count("vocab_size", 50257),
-        settings.count("n_layer", 12),
-        d_model=width,
-        n_heads=settings.count("n_head", 12),
-        d_ff=settings.count("n_inner") if settings.get("n_inner") is not None else 4 * width,
-        dropout=settings.number("resid_pdrop", 0.1),
-        attention_dropout=settings.number("attn_pdrop", 0.1),
-        max_length=settings.count("n_positions", 1024),
+        d_ff=settings.count("n_inner") if settings.get("n_inner") is not None else 4 * options["d_model"],
         position="learned",
         norm_placement="pre",
-        norm_epsilon=settings.number("layer_norm_epsilon", 1e-5),
         scale_embedding=False,
-        activation=given.function("activation_function", "gelu_new"),
-        **head_options(given, tied),
+        **options,
+        **head_options(checkpoint, tied=True),
     )
 
 
-def _gpt2_plan(given: SourceCheckpoint, config: TransformerConfig) -> WeightMap:
-    root = given.prefix
-    plan = embedding_and_head(given, config, f"{root}wte.weight", "lm_head.weight")
-    plan |= tensor("decoder.embedding.positions.table", f"{root}wpe.weight")
-    plan |= modules("decoder.", root, {"norm": "ln_f"}, bias=True)
-    for layer in range(config.n_decoder_layers):
-        ours, theirs = f"decoder.layers.{layer}.", f"{root}h.{layer}."
-        for part, name in enumerate(("query", "key", "value")):
-            own = f"{ours}self_attention.{name}"
-            plan |= tensor(f"{own}.weight", f"{theirs}attn.c_attn.weight", third_of_columns(part))
-            plan |= tensor(f"{own}.bias", f"{theirs}attn.c_attn.bias", third(part))
-        linear = {
-            "self_attention.output": "attn.c_proj",
-            "feed_forward.hidden": "mlp.c_fc",
-            "feed_forward.output": "mlp.c_proj",
-        }
-        plan |= modules(ours, theirs, linear, bias=True, make=transposed)
-        norms = {"self_attention_block.norm": "ln_1", "feed_forward_block.norm": "ln_2"}
-        plan |= modules(ours, theirs, norms, bias=True)
-    return plan
+NEOX_SETTINGS: SettingsTable = {
+    "vocabulary": ("vocab_size", 50432),
+    "n_layers": ("num_hidden_layers", 44),
+    "d_model": ("hidden_size", 6144),
+    "n_heads": ("num_attention_heads", 64),
+    "d_ff": ("intermediate_size", 24576),
+    "dropout": ("hidden_dropout", 0.0),
+    "attention_dropout": ("attention_dropout", 0.0),
+    "max_length": ("max_position_embeddings", 2048),
+    "norm_epsilon": ("layer_norm_eps", 1e-5),
+    "parallel": ("use_parallel_residual", True),
+    "activation": ("hidden_act", "gelu"),
+}
 
 
-def _neox_options(given: SourceCheckpoint) -> TransformerConfig:
+def neox_weights(config: TransformerConfig) -> Table:
+    """Of all but the output head."""
+    layout = partial(HeadRows, heads=config.n_heads)
+    return {
+        "decoder.embedding.tokens": "embed_in",
+        **packed("decoder.layers.{}.self_attention", "layers.{}.attention.query_key_value", layout),
+        "decoder.layers.{}.self_attention.output": "layers.{}.attention.dense",
+        "decoder.layers.{}.self_attention_block.norm": "layers.{}.input_layernorm",
+        "decoder.layers.{}.feed_forward.hidden": "layers.{}.mlp.dense_h_to_4h",
+        "decoder.layers.{}.feed_forward.output": "layers.{}.mlp.dense_4h_to_h",
+        "decoder.layers.{}.feed_forward_block.norm": "layers.{}.post_attention_layernorm",
+        "decoder.norm": "final_layer_norm",
+    }
+
+
+def _neox_options(checkpoint: SourceCheckpoint) -> TransformerConfig:
     """Black et al., 2022; Pythia: Biderman et al., 2023."""
-    settings = given.settings
+    settings = checkpoint.settings
     settings.require("is_decoder", False, True)
-    width, heads = settings.count("hidden_size", 6144), settings.count("num_attention_heads", 64)
-    longest, tied = settings.count("max_position_embeddings", 2048), given.tied(False)
+    options = checkpoint.options(NEOX_SETTINGS)
     share = settings.number("rotary_pct", 0.25)
     return TransformerConfig.one_stack(
         "decoder-only",
-        settings.count("vocab_size", 50432),
-        settings.count("num_hidden_layers", 44),
-        d_model=width,
-        n_heads=heads,
-        d_ff=settings.count("intermediate_size", 24576),
-        dropout=settings.number("hidden_dropout", 0.0),
-        attention_dropout=settings.number("attention_dropout", 0.0),
-        max_length=longest,
         norm_placement="pre",
-        norm_epsilon=settings.number("layer_norm_eps", 1e-5),
-        parallel=settings.switch("use_parallel_residual", True),
         scale_embedding=False,
-        activation=given.function("hidden_act", "gelu"),
         attention_bias="same" if settings.switch("attention_bias", True) else "none",
-        **given.rotary(longest, width // heads, share=share),
-        **head_options(given, tied),
+        **options,
+        **checkpoint.rotary(options["max_length"], options["d_model"] // options["n_heads"], share=share),
+        **head_options(checkpoint, tied=False),
     )
 
 
-def _neox_plan(given: SourceCheckpoint, config: TransformerConfig) -> WeightMap:
-    root = given.prefix
-    head = "lm_head.weight" if given.has("lm_head.weight") else "embed_out.weight"
-    plan = embedding_and_head(given, config, f"{root}embed_in.weight", head)
-    plan |= modules("decoder.", root, {"norm": "final_layer_norm"}, bias=True)
-    biased = config.attention_biases[0]
-    for layer in range(config.n_decoder_layers):
-        ours, theirs = f"decoder.layers.{layer}.", f"{root}layers.{layer}."
-        for part, name in enumerate(("query", "key", "value")):
-            packed = {f"self_attention.{name}": "attention.query_key_value"}
-            make = third_of_heads(part, config.n_heads)
-            plan |= modules(ours, theirs, packed, bias=biased, make=make, of_bias=make)
-        plan |= modules(ours, theirs, {"self_attention.output": "attention.dense"}, bias=biased)
-        parts = {
-            "self_attention_block.norm": "input_layernorm",
-            "feed_forward.hidden": "mlp.dense_h_to_4h",
-            "feed_forward.output": "mlp.dense_4h_to_h",
-            "feed_forward_block.norm": "post_attention_layernorm",
-        }
-        plan |= modules(ours, theirs, parts, bias=True)
-    return plan
+OPT_SETTINGS: SettingsTable = {
+    "vocabulary": ("vocab_size", 50272),
+    "n_layers": ("num_hidden_layers", 12),
+    "d_model": ("hidden_size", 768),
+    "n_heads": ("num_attention_heads", 12),
+    "d_ff": ("ffn_dim", 3072),
+    "dropout": ("dropout", 0.1),
+    "attention_dropout": ("attention_dropout", 0.0),
+    "max_length": ("max_position_embeddings", 2048),
+    "activation": ("activation_function", "relu"),
+}
+OPT_WEIGHTS: Table = {
+    "decoder.embedding.tokens": "decoder.embed_tokens",
+    **stack_weights("decoder", first=2),
+    "decoder.norm": "decoder.final_layer_norm",
+    **LM_HEAD,
+}
 
 
-def _opt_options(given: SourceCheckpoint) -> TransformerConfig:
+def _opt_options(checkpoint: SourceCheckpoint) -> TransformerConfig:
     """Zhang et al., 2022; the model of 350 million weights, whose layers differ, is not rebuilt."""
-    settings = given.settings
+    settings = checkpoint.settings
     for name in ("do_layer_norm_before", "enable_bias", "layer_norm_elementwise_affine"):
         settings.require(name, True)
     settings.require("_remove_final_layer_norm", False)
-    width, tied = settings.count("hidden_size", 768), given.tied(True)
-    if settings.get("word_embed_proj_dim") not in (None, width):
+    options = checkpoint.options(OPT_SETTINGS)
+    if settings.get("word_embed_proj_dim") not in (None, options["d_model"]):
         raise UnsupportedError("words have an embedding of another width")
     return TransformerConfig.one_stack(
         "decoder-only",
-        settings.count("vocab_size", 50272),
-        settings.count("num_hidden_layers", 12),
-        d_model=width,
-        n_heads=settings.count("num_attention_heads", 12),
-        d_ff=settings.count("ffn_dim", 3072),
-        dropout=settings.number("dropout", 0.1),
-        attention_dropout=settings.number("attention_dropout", 0.0),
-        max_length=settings.count("max_position_embeddings", 2048),
         position="learned",
         norm_placement="pre",
         scale_embedding=False,
-        activation=given.function("activation_function", "relu"),
-        **head_options(given, tied),
+        **options,
+        **head_options(checkpoint, tied=True),
     )
 
 
-def _opt_plan(given: SourceCheckpoint, config: TransformerConfig) -> WeightMap:
-    root = f"{given.prefix}decoder."
-    plan = embedding_and_head(given, config, f"{root}embed_tokens.weight", "lm_head.weight")
-    plan |= tensor("decoder.embedding.positions.table", f"{root}embed_positions.weight", without_first(OPT_OFFSET))
-    plan |= modules("decoder.", root, {"norm": "final_layer_norm"}, bias=True)
-    parts = {
-        **{f"self_attention.{own}": f"self_attn.{own[0]}_proj" for own in ("query", "key", "value")},
-        "self_attention.output": "self_attn.out_proj",
-        "self_attention_block.norm": "self_attn_layer_norm",
-        "feed_forward.hidden": "fc1",
-        "feed_forward.output": "fc2",
-        "feed_forward_block.norm": "final_layer_norm",
-    }
-    for layer in range(config.n_decoder_layers):
-        plan |= modules(f"decoder.layers.{layer}.", f"{root}layers.{layer}.", parts, bias=True)
-    return plan
-
-
-def head_options(given: SourceCheckpoint, tied: bool) -> dict[str, str]:
-    """Of a head that is one matrix, or none. tied: whether it is the embedding."""
-    if not given.head:
+def head_options(checkpoint: SourceCheckpoint, tied: bool) -> dict[str, Any]:
+    """Of a head that is one matrix, or none. tied: whether it is the embedding where config.json does not say."""
+    tied = checkpoint.tied(tied)
+    if not checkpoint.head:
         return {"output_head": "none", "tied_embeddings": "none"}
     return {"tied_embeddings": "output" if tied else "none"}
 
 
-def embedding_and_head(given: SourceCheckpoint, config: TransformerConfig, embedding: str, head: str) -> WeightMap:
-    """Of a decoder-only model; a tied head may lie in the file as a copy."""
-    if config.tied_embeddings == "output":
-        return tensor("decoder.embedding.tokens.weight", given.one_of(embedding, head))
-    own = {} if config.output_head == "none" else tensor("output.logits.weight", head)
-    return tensor("decoder.embedding.tokens.weight", embedding) | own
-
-
 GPT2 = Family(
     options=_gpt2_options,
-    plan=_gpt2_plan,
+    weights={**GPT2_WEIGHTS, **LM_HEAD},
     headed=("GPT2LMHeadModel",),
     bare=("GPT2Model",),
     prefix="transformer.",
-    head="lm_head.",
+    head=("lm_head.",),
     unused=r".*\.attn\.(masked_)?bias",
     renamed={
         "n_embd": "hidden_size",
@@ -195,19 +175,22 @@ GPT2 = Family(
 )
 GPT_NEOX = Family(
     options=_neox_options,
-    plan=_neox_plan,
+    weights=lambda _checkpoint, config: {
+        **neox_weights(config),
+        "output.logits.weight": WeightSource(("embed_out.weight",), copies=("lm_head.weight",)),
+    },
     headed=("GPTNeoXForCausalLM",),
     bare=("GPTNeoXModel",),
     prefix="gpt_neox.",
-    head="embed_out.",
+    head=("embed_out.", "lm_head."),
     unused=r".*\.attention\.((masked_)?bias|rotary_emb\.inv_freq)",
     renamed={"rope_theta": "rotary_emb_base"},
 )
 OPT = Family(
     options=_opt_options,
-    plan=_opt_plan,
+    weights=OPT_WEIGHTS,
     headed=("OPTForCausalLM",),
     bare=("OPTModel",),
     prefix="model.",
-    head="lm_head.",
+    head=("lm_head.",),
 )

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from model.checkpoints.convert.state_dict import Layout, State, config_of
-from model.checkpoints.convert.weight_map import WeightMap, modules, tensor, third
+from model.checkpoints.convert.weight_map import Rows, Table, WeightSource, below, weight_map
 from model.network.config import TransformerConfig
 from model.network.positions import sinusoidal
 from model.runtime.errors import CheckpointError
@@ -19,7 +19,6 @@ FIRST_LAYER = "layers.0.self_attn.in_proj_weight"
 STACK = rf"(.*?){re.escape(FIRST_LAYER)}$"
 OUTPUTS = r"generator|logit|head|fc_out|output|proj|linear|classifier|unembed|(^|\.)(fc|out|decoder)\.weight$"
 SOURCES, TARGETS = r"src|source|enc|input", r"tgt|trg|target|dec|output"
-FEED_FORWARD = {"feed_forward.hidden": "linear1", "feed_forward.output": "linear2"}
 BUFFERS = r"(^|[._])(pe|pos\w*|position\w*|mask)(\.|$)"  # and tables of positions, which `_around` has found
 LENGTH = 512  # positions where no table says how many
 RAN_TO = 4096  # of a longer table of sines only so many are kept ready
@@ -81,10 +80,10 @@ def torch_transformer(state: State) -> Layout | None:
         output_head="linear" if found.output else "none",
         output_bias=_bias(found.output) in state.tensors,
     )
-    plan = _plan(state, found, bias, last)
+    plan = weight_map(config, _table(found), state.tensors)
     state.require_all_used(plan, "a model around torch.nn.Transformer", BUFFERS)
     asked = state.open_heads | ({} if found.tables else {"positions": positions})
-    return Layout("torch.nn.Transformer", config, state.taken(plan), tuple(choices.assumed), asked)
+    return Layout("torch.nn.Transformer", config, state.weights(plan), tuple(choices.assumed), asked)
 
 
 @dataclass(frozen=True)
@@ -118,37 +117,30 @@ def _stacks(found: _Found) -> dict[str, str]:
     return {"encoder": found.encoder} | ({"decoder": found.decoder} if found.decoder else {})
 
 
-def _plan(state: State, found: _Found, bias: bool, last: bool) -> WeightMap:
-    plan: WeightMap = {}
+def _table(found: _Found) -> Table:
+    """Tables of positions are the stacks' own, or one for both."""
+    table: dict[str, str | WeightSource] = {"output.logits.weight": found.output}
+    table["output.logits.bias"] = _bias(found.output)
+    attentions = {"self_attention": "self_attn", "cross_attention": "multihead_attn"}
+    blocks = {"encoder": ("self_attention", "feed_forward"), "decoder": (*attentions, "feed_forward")}
     embeddings = {"encoder": found.source, "decoder": found.target}
-    tables = {"encoder": found.tables[:1], "decoder": found.tables[-1:]}
+    positions = {"encoder": found.tables[:1], "decoder": found.tables[-1:]}
     for stack, path in _stacks(found).items():
-        plan |= tensor(f"{stack}.embedding.tokens.weight", embeddings[stack])
-        if not found.sines:
-            plan |= tensor(
-                f"{stack}.embedding.positions.table", tables[stack][0], lambda table: table.reshape(-1, table.shape[-1])
-            )
-        attentions = {"self_attention": "self_attn"}
-        if stack == "decoder":
-            attentions["cross_attention"] = "multihead_attn"
-        for layer in range(state.layers(re.escape(path) + r"layers\.(\d+)\.")):
-            ours, theirs = f"{stack}.layers.{layer}.", f"{path}layers.{layer}."
-            blocks = [*attentions, "feed_forward"]
-            for own, other in attentions.items():
-                for part, name in enumerate(("query", "key", "value")):
-                    plan |= tensor(f"{ours}{own}.{name}.weight", f"{theirs}{other}.in_proj_weight", third(part))
-                    if bias:
-                        plan |= tensor(f"{ours}{own}.{name}.bias", f"{theirs}{other}.in_proj_bias", third(part))
-                plan |= modules(ours, theirs, {f"{own}.output": f"{other}.out_proj"}, bias)
-            norms = {f"{block}_block.norm": f"norm{number}" for number, block in enumerate(blocks, start=1)}
-            plan |= modules(ours, theirs, FEED_FORWARD | norms, bias)
-        if last:
-            plan |= modules(f"{stack}.", path, {"norm": "norm"}, bias)
-    if found.output:
-        plan |= tensor("output.logits.weight", found.output)
-        if _bias(found.output) in state.tensors:
-            plan |= tensor("output.logits.bias", _bias(found.output))
-    return plan
+        layer: dict[str, str | WeightSource] = {"feed_forward.hidden": "linear1", "feed_forward.output": "linear2"}
+        for number, block in enumerate(blocks[stack], start=1):
+            layer[f"{block}_block.norm"] = f"norm{number}"
+        for ours, theirs in attentions.items():
+            for part, name in enumerate(("query", "key", "value")):
+                for kind in ("weight", "bias"):
+                    layer[f"{ours}.{name}.{kind}"] = WeightSource((f"{theirs}.in_proj_{kind}",), Rows(part))
+            layer[f"{ours}.output"] = f"{theirs}.out_proj"
+        table |= {
+            f"{stack}.embedding.tokens.weight": embeddings[stack],
+            f"{stack}.embedding.positions.table": WeightSource(positions[stack], _flat),
+            **below(f"{stack}.layers.{{}}.", f"{path}layers.{{}}.", layer),
+            f"{stack}.norm": f"{path}norm",
+        }
+    return table
 
 
 def _around(state: State, encoder: str, decoder: str) -> _Found:

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from model.checkpoints.convert.layout_torch import FIRST_LAYER, torch_transformer
 from model.checkpoints.convert.state_dict import Layout, State, config_of
-from model.checkpoints.convert.weight_map import WeightMap, modules, tensor, third
+from model.checkpoints.convert.weight_map import Table, WeightSource, below, packed, weight_map
 from model.checkpoints.formats.pickle import Plain, read_state
 from model.checkpoints.formats.weight_files import require_whole
 from model.checkpoints.load_hints import LoadHints
@@ -29,31 +29,26 @@ from model.text.tokenizer import Tokenizer
 ANCHOR = "encoder.layers.0.self_attn.linears.0.weight"
 SOURCE, TARGET, OUTPUT = "src_embed.0.lut.weight", "tgt_embed.0.lut.weight", "generator.proj.weight"
 LENGTH = 5000  # positions of its table, which older files hold
-LINEARS = ("query", "key", "value", "output")
 
 
-def annotated(given: State) -> Layout | None:
+def annotated(state_dict: State) -> Layout | None:
     """Pre-norm with the textbook's norm (the sample deviation, to which ε = 1e-6 is added), sinusoidal positions."""
-    state = given.below(ANCHOR)
+    state = state_dict.below(ANCHOR)
     if state is None:
         return None
     (source, width), (target, _) = state.shape(SOURCE), state.shape(TARGET)
-    layers = {stack: state.layers(rf"{stack}\.layers\.(\d+)\.") for stack in ("encoder", "decoder")}
-    heads, hidden = state.n_heads(width), state.shape("encoder.layers.0.feed_forward.w_1.weight")[0]
     table = "src_embed.1.pe" in state.tensors
     length = state.shape("src_embed.1.pe", 3)[1] if table else LENGTH
     positions, assumed = state.positions() if not table else ("sinusoidal", ())
-    plan = _plan(layers["encoder"], layers["decoder"])
-    state.require_all_used(plan, "an Annotated Transformer", r"_embed\.1\.pe$")
     config = config_of(
         state.name,
         source_vocabulary=source,
         target_vocabulary=target,
         d_model=width,
-        n_heads=heads,
-        n_encoder_layers=layers["encoder"],
-        n_decoder_layers=layers["decoder"],
-        d_ff=hidden,
+        n_heads=state.n_heads(width),
+        n_encoder_layers=state.layers(r"encoder\.layers\.(\d+)\."),
+        n_decoder_layers=state.layers(r"decoder\.layers\.(\d+)\."),
+        d_ff=state.shape("encoder.layers.0.feed_forward.w_1.weight")[0],
         dropout=0.0,
         position=positions,
         max_length=min(length, LENGTH),
@@ -63,120 +58,135 @@ def annotated(given: State) -> Layout | None:
         tied_embeddings=state.tied(SOURCE, TARGET, OUTPUT),
         output_bias=True,
     )
+    plan = weight_map(config, ANNOTATED, state.tensors)
+    state.require_all_used(plan, "an Annotated Transformer", r"_embed\.1\.pe$")
     choices = state.open_heads | ({} if table else {"positions": positions})
-    return Layout("Annotated Transformer", config, state.taken(plan), assumed, choices)
+    return Layout("Annotated Transformer", config, state.weights(plan), assumed, choices)
 
 
-def _plan(encoder: int, decoder: int) -> WeightMap:
-    plan = tensor("encoder.embedding.tokens.weight", SOURCE) | tensor("decoder.embedding.tokens.weight", TARGET)
-    plan |= modules("output.", "generator.", {"logits": "proj"}, bias=True)
-    blocks = {
-        "encoder": (encoder, {"self_attention": "self_attn"}),
-        "decoder": (decoder, {"self_attention": "self_attn", "cross_attention": "src_attn"}),
+def _norm(ours: str, theirs: str) -> Table:
+    return {f"{ours}.weight": f"{theirs}.a_2", f"{ours}.bias": f"{theirs}.b_2"}
+
+
+def _annotated_layer(*attentions: tuple[str, str]) -> Table:
+    """attentions: our name and theirs, in order."""
+    layer: dict[str, str | WeightSource] = {
+        "feed_forward.hidden": "feed_forward.w_1",
+        "feed_forward.output": "feed_forward.w_2",
+        **_norm("feed_forward_block.norm", f"sublayer.{len(attentions)}.norm"),
     }
-    for stack, (layers, attentions) in blocks.items():
-        plan |= _norm(f"{stack}.norm", f"{stack}.norm")
-        for layer in range(layers):
-            path = f"{stack}.layers.{layer}."
-            for place, (ours, theirs) in enumerate(attentions.items()):
-                parts = {f"{ours}.{name}": f"{theirs}.linears.{number}" for number, name in enumerate(LINEARS)}
-                plan |= modules(path, path, parts, bias=True)
-                plan |= _norm(f"{path}{ours}_block.norm", f"{path}sublayer.{place}.norm")
-            parts = {"feed_forward.hidden": "feed_forward.w_1", "feed_forward.output": "feed_forward.w_2"}
-            plan |= modules(path, path, parts, bias=True)
-            plan |= _norm(f"{path}feed_forward_block.norm", f"{path}sublayer.{len(attentions)}.norm")
-    return plan
+    for block, (ours, theirs) in enumerate(attentions):
+        linears = enumerate(("query", "key", "value", "output"))
+        layer |= {f"{ours}.{name}": f"{theirs}.linears.{number}" for number, name in linears}
+        layer |= _norm(f"{ours}_block.norm", f"sublayer.{block}.norm")
+    return layer
 
 
-def _norm(ours: str, theirs: str) -> WeightMap:
-    return tensor(f"{ours}.weight", f"{theirs}.a_2") | tensor(f"{ours}.bias", f"{theirs}.b_2")
-
+SELF, CROSS = ("self_attention", "self_attn"), ("cross_attention", "src_attn")
+ANNOTATED: Table = {
+    "encoder.embedding.tokens.weight": SOURCE,
+    **below("encoder.layers.{}.", "encoder.layers.{}.", _annotated_layer(SELF)),
+    **_norm("encoder.norm", "encoder.norm"),
+    "decoder.embedding.tokens.weight": TARGET,
+    **below("decoder.layers.{}.", "decoder.layers.{}.", _annotated_layer(SELF, CROSS)),
+    **_norm("decoder.norm", "decoder.norm"),
+    "output.logits": "generator.proj",
+}
 
 # State dicts of nanoGPT and of both of minGPT's forms: GPT-2 in torch's own linear layers.
 
 PACKED, FIRST_KEYS = "transformer.h.0.attn.c_attn.weight", "blocks.0.attn.key.weight"
 KEPT_MASKS = r"\.attn\.(bias|masked_bias|mask)$"
+GPT: Table = {
+    "decoder.embedding.tokens": "transformer.wte",
+    "decoder.embedding.positions.table": "transformer.wpe.weight",
+    **packed("decoder.layers.{}.self_attention", "transformer.h.{}.attn.c_attn"),
+    "decoder.layers.{}.self_attention.output": "transformer.h.{}.attn.c_proj",
+    "decoder.layers.{}.self_attention_block.norm": "transformer.h.{}.ln_1",
+    "decoder.layers.{}.feed_forward.hidden": "transformer.h.{}.mlp.c_fc",
+    "decoder.layers.{}.feed_forward.output": "transformer.h.{}.mlp.c_proj",
+    "decoder.layers.{}.feed_forward_block.norm": "transformer.h.{}.ln_2",
+    "decoder.norm": "transformer.ln_f",
+    "output.logits": "lm_head",
+}
+FIRST_GPT: Table = {
+    "decoder.embedding.tokens": "tok_emb",
+    "decoder.embedding.positions.table": WeightSource(("pos_emb",), lambda table: table[0]),
+    "decoder.layers.{}.self_attention.query": "blocks.{}.attn.query",
+    "decoder.layers.{}.self_attention.key": "blocks.{}.attn.key",
+    "decoder.layers.{}.self_attention.value": "blocks.{}.attn.value",
+    "decoder.layers.{}.self_attention.output": "blocks.{}.attn.proj",
+    "decoder.layers.{}.self_attention_block.norm": "blocks.{}.ln1",
+    "decoder.layers.{}.feed_forward.hidden": "blocks.{}.mlp.0",
+    "decoder.layers.{}.feed_forward.output": "blocks.{}.mlp.2",
+    "decoder.layers.{}.feed_forward_block.norm": "blocks.{}.ln2",
+    "decoder.norm": "ln_f",
+    "output.logits": "head",
+}
 
 
-def gpt(given: State) -> Layout | None:
+def gpt(state_dict: State) -> Layout | None:
     """nanoGPT, or minGPT since 2022: their names are the same. The latter's output is a matrix of its own.
 
     nanoGPT computes the exact GELU, minGPT GPT-2's approximation.
     """
-    state = given.below("transformer.wte.weight")
+    state = state_dict.below("transformer.wte.weight")
     if state is None or PACKED not in state.tensors:
         return None
     vocabulary, width = state.shape("transformer.wte.weight")
-    length, _ = state.shape("transformer.wpe.weight")
-    layers = state.layers(r"transformer\.h\.(\d+)\.")
     tied = "lm_head.weight" not in state.tensors or state.same("transformer.wte.weight", "lm_head.weight")
-    bias = "transformer.h.0.attn.c_attn.bias" in state.tensors
-    plan = tensor("decoder.embedding.tokens.weight", "transformer.wte.weight")
-    plan |= tensor("decoder.embedding.positions.table", "transformer.wpe.weight")
-    plan |= tensor("output.logits.weight", "transformer.wte.weight" if tied else "lm_head.weight")
-    plan |= modules("decoder.", "transformer.", {"norm": "ln_f"}, bias)
-    for layer in range(layers):
-        ours, theirs = f"decoder.layers.{layer}.", f"transformer.h.{layer}."
-        for part, name in enumerate(("query", "key", "value")):
-            packed = {f"self_attention.{name}": "attn.c_attn"}
-            plan |= modules(ours, theirs, packed, bias, third(part), third(part))
-        plan |= modules(ours, theirs, {"self_attention.output": "attn.c_proj"} | FEED_FORWARD | NORMS, bias)
-    state.require_all_used(plan, "nanoGPT or minGPT", KEPT_MASKS + r"|^lm_head\.weight$")
-    hidden = state.shape("transformer.h.0.mlp.c_fc.weight")[0]
-    sizes = (vocabulary, layers, width, hidden, length)
-    config = _config(state, sizes, tied, bias, "gelu" if tied else "gelu-tanh")
-    return Layout("nanoGPT" if tied else "minGPT", config, state.taken(plan), open=state.open_heads)
+    return _gpt(
+        state,
+        "nanoGPT" if tied else "minGPT",
+        "nanoGPT or minGPT",
+        GPT,
+        vocabulary=vocabulary,
+        d_model=width,
+        n_layers=state.layers(r"transformer\.h\.(\d+)\."),
+        d_ff=state.shape("transformer.h.0.mlp.c_fc.weight")[0],
+        max_length=state.shape("transformer.wpe.weight")[0],
+        activation="gelu" if tied else "gelu-tanh",
+        tied_embeddings="output" if tied else "none",
+        bias="transformer.h.0.attn.c_attn.bias" in state.tensors,
+    )
 
 
-FEED_FORWARD = {"feed_forward.hidden": "mlp.c_fc", "feed_forward.output": "mlp.c_proj"}
-NORMS = {"self_attention_block.norm": "ln_1", "feed_forward_block.norm": "ln_2"}
-
-
-def first_min_gpt(given: State) -> Layout | None:
+def first_min_gpt(state_dict: State) -> Layout | None:
     """minGPT of 2020: query, key and value apart, the exact GELU."""
-    state = given.below("tok_emb.weight")
+    state = state_dict.below("tok_emb.weight")
     if state is None or FIRST_KEYS not in state.tensors:
         return None
     vocabulary, width = state.shape("tok_emb.weight")
-    _, length, _ = state.shape("pos_emb", 3)
-    layers = state.layers(r"blocks\.(\d+)\.")
-    plan = tensor("decoder.embedding.tokens.weight", "tok_emb.weight")
-    plan |= tensor("decoder.embedding.positions.table", "pos_emb", lambda table: table[0])
-    plan |= tensor("output.logits.weight", "head.weight")
-    plan |= modules("decoder.", "", {"norm": "ln_f"}, bias=True)
-    parts = {f"self_attention.{name}": f"attn.{name}" for name in ("query", "key", "value")}
-    parts |= {"self_attention.output": "attn.proj", "feed_forward.hidden": "mlp.0", "feed_forward.output": "mlp.2"}
-    parts |= {"self_attention_block.norm": "ln1", "feed_forward_block.norm": "ln2"}
-    for layer in range(layers):
-        plan |= modules(f"decoder.layers.{layer}.", f"blocks.{layer}.", parts, bias=True)
-    state.require_all_used(plan, "minGPT", KEPT_MASKS)
-    sizes = (vocabulary, layers, width, state.shape("blocks.0.mlp.0.weight")[0], length)
-    config = _config(state, sizes, tied=False, bias=True, activation="gelu")
-    return Layout("minGPT", config, state.taken(plan), open=state.open_heads)
+    return _gpt(
+        state,
+        "minGPT",
+        "minGPT",
+        FIRST_GPT,
+        vocabulary=vocabulary,
+        d_model=width,
+        n_layers=state.layers(r"blocks\.(\d+)\."),
+        d_ff=state.shape("blocks.0.mlp.0.weight")[0],
+        max_length=state.shape("pos_emb", 3)[1],
+        activation="gelu",
+    )
 
 
-def _config(
-    state: State, sizes: tuple[int, int, int, int, int], tied: bool, bias: bool, activation: str
-) -> TransformerConfig:
-    vocabulary, layers, width, hidden, length = sizes
-    heads = state.n_heads(width)
-    return config_of(
+def _gpt(state: State, name: str, kind: str, table: Table, **options: Any) -> Layout:
+    """What shapes cannot say, the number of heads, is asked for last."""
+    config = config_of(
         state.name,
         kind="decoder-only",
-        vocabulary=vocabulary,
-        n_layers=layers,
-        d_model=width,
-        n_heads=heads,
-        d_ff=hidden,
+        n_heads=1,
         dropout=0.0,
-        max_length=length,
         position="learned",
         norm_placement="pre",
         scale_embedding=False,
-        activation=activation,
-        tied_embeddings="output" if tied else "none",
-        bias=bias,
+        **options,
     )
+    plan = weight_map(config, table, state.tensors)
+    state.require_all_used(plan, kind, KEPT_MASKS)
+    config = replace(config, n_heads=state.n_heads(config.d_model))
+    return Layout(name, config, state.weights(plan), open=state.open_heads)
 
 
 ANCHORS = (PACKED, FIRST_KEYS, ANCHOR, FIRST_LAYER)  # how a name ends that each of them needs

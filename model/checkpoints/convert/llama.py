@@ -2,75 +2,99 @@
 
 from __future__ import annotations
 
-from functools import partial
+from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Any
 
-from model.checkpoints.convert.family import Family, SourceCheckpoint, UnsupportedError
-from model.checkpoints.convert.gpt import embedding_and_head, head_options
-from model.checkpoints.convert.weight_map import WeightMap, modules, one_more, same
+from model.checkpoints.convert.family import Family, SettingsTable, SourceCheckpoint, UnsupportedError
+from model.checkpoints.convert.gpt import LM_HEAD, head_options
+from model.checkpoints.convert.weight_map import Table, one_more, source
 from model.network.config import TransformerConfig
 
-# The config classes' own values, where config.json leaves them out.
-BASE = {"vocabulary": 32000, "width": 4096, "units": 11008, "layers": 32, "heads": 32, "longest": 2048}
+LLAMA_SETTINGS: SettingsTable = {
+    "vocabulary": ("vocab_size", 32000),
+    "n_layers": ("num_hidden_layers", 32),
+    "d_model": ("hidden_size", 4096),
+    "n_heads": ("num_attention_heads", 32),
+    "d_ff": ("intermediate_size", 11008),
+    "attention_dropout": ("attention_dropout", 0.0),
+    "max_length": ("max_position_embeddings", 2048),
+    "norm_epsilon": ("rms_norm_eps", 1e-6),
+}
+LLAMA_WEIGHTS: Table = {
+    "decoder.embedding.tokens": "embed_tokens",
+    "decoder.layers.{}.self_attention.query": "layers.{}.self_attn.q_proj",
+    "decoder.layers.{}.self_attention.query.norm": "layers.{}.self_attn.q_norm",
+    "decoder.layers.{}.self_attention.key": "layers.{}.self_attn.k_proj",
+    "decoder.layers.{}.self_attention.key.norm": "layers.{}.self_attn.k_norm",
+    "decoder.layers.{}.self_attention.value": "layers.{}.self_attn.v_proj",
+    "decoder.layers.{}.self_attention.output": "layers.{}.self_attn.o_proj",
+    "decoder.layers.{}.self_attention_block.norm": "layers.{}.input_layernorm",
+    "decoder.layers.{}.feed_forward.hidden": "layers.{}.mlp.gate_proj",
+    "decoder.layers.{}.feed_forward.linear": "layers.{}.mlp.up_proj",
+    "decoder.layers.{}.feed_forward.output": "layers.{}.mlp.down_proj",
+    "decoder.layers.{}.feed_forward_block.norm": "layers.{}.post_attention_layernorm",
+    "decoder.norm": "norm",
+}
 
 
-def _options(given: SourceCheckpoint, usual: dict[str, int], tied: bool = False, **more: Any) -> TransformerConfig:
-    """What all have. usual: sizes where config.json has none; `shared`: heads of keys and values, 0: as many as heads;
-    `head`: a head's width, 0: width / heads. tied: whether the output is the embedding where config.json does not say.
-    more: options of the one family.
+def _options(
+    checkpoint: SourceCheckpoint,
+    usual: Mapping[str, int],
+    kv_heads: int | None = None,
+    head_width: int | None = None,
+    tied: bool = False,
+    **more: Any,
+) -> TransformerConfig:
+    """What all have. usual: sizes that the family's config class has otherwise than Llama's. kv_heads: of keys and
+    values, None: as many as heads; head_width: None: d_model / heads; tied: whether the output is the embedding; each
+    where config.json does not say. more: options of the one family.
     """
-    settings, usual = given.settings, BASE | {"shared": 0, "head": 0} | usual
-    width, heads = settings.count("hidden_size", usual["width"]), settings.count("num_attention_heads", usual["heads"])
-    shared = given.count_or("num_key_value_heads", usual["shared"] or None, heads)
-    head = given.count_or("head_dim", usual["head"] or None, width // heads)
-    longest = settings.count("max_position_embeddings", usual["longest"])
+    sizes = {ours: (theirs, usual.get(ours, value)) for ours, (theirs, value) in LLAMA_SETTINGS.items()}
+    options = checkpoint.options(sizes)
+    width, heads = options["d_model"], options["n_heads"]
+    shared = checkpoint.count_or("num_key_value_heads", kv_heads, heads)
+    head = checkpoint.count_or("head_dim", head_width, width // heads)
     common: dict[str, Any] = {
         "scale_embedding": False,
         "bias": False,
-        "activation": given.gate("hidden_act", "silu"),
-        **given.rotary(longest, head),
-        **head_options(given, given.tied(tied)),
+        "activation": checkpoint.gate("hidden_act", "silu"),
+        **checkpoint.rotary(options["max_length"], head),
+        **head_options(checkpoint, tied),
     }
     return TransformerConfig.one_stack(
         "decoder-only",
-        settings.count("vocab_size", usual["vocabulary"]),
-        settings.count("num_hidden_layers", usual["layers"]),
-        d_model=width,
-        n_heads=heads,
         n_key_value_heads=None if shared == heads else shared,
         head_width=None if head * heads == width else head,
-        d_ff=settings.count("intermediate_size", usual["units"]),
         dropout=0.0,
-        attention_dropout=settings.number("attention_dropout", 0.0),
-        max_length=longest,
         norm="rms",
         norm_placement="pre",
-        norm_epsilon=settings.number("rms_norm_eps", 1e-6),
+        **options,
         **(common | more),
     )
 
 
-def _biased(given: SourceCheckpoint, *names: str) -> list[bool]:
-    return [given.settings.switch(name, False) for name in names]
+def _attention_bias(checkpoint: SourceCheckpoint) -> str:
+    return "all" if checkpoint.settings.switch("attention_bias", False) else "none"
 
 
-def _llama(given: SourceCheckpoint) -> TransformerConfig:
+def _llama(checkpoint: SourceCheckpoint) -> TransformerConfig:
     """Touvron et al., 2023; Llama 3: Grattafiori et al., 2024."""
-    attention, feed_forward = _biased(given, "attention_bias", "mlp_bias")
-    return _options(given, {}, bias=feed_forward, attention_bias="all" if attention else "none")
+    bias = checkpoint.settings.switch("mlp_bias", False)
+    return _options(checkpoint, {}, bias=bias, attention_bias=_attention_bias(checkpoint))
 
 
-def _mistral(given: SourceCheckpoint) -> TransformerConfig:
+def _mistral(checkpoint: SourceCheckpoint) -> TransformerConfig:
     """Jiang et al., 2023, section 2."""
-    window = given.settings.get("sliding_window", 4096)
-    usual = {"units": 14336, "shared": 8, "longest": 131072}
-    return _options(given, usual, window=None if window is None else given.settings.count("sliding_window", 4096))
+    windowed = checkpoint.settings.get("sliding_window", 4096) is not None
+    window = checkpoint.settings.count("sliding_window", 4096) if windowed else None
+    return _options(checkpoint, {"d_ff": 14336, "max_length": 131072}, kv_heads=8, window=window)
 
 
-def _window(given: SourceCheckpoint) -> int | None:
+def _window(checkpoint: SourceCheckpoint) -> int | None:
     """Qwen's: in all layers or in none; where only some have it, the model is not rebuilt."""
-    settings = given.settings
-    layers = settings.count("num_hidden_layers", BASE["layers"])
+    settings = checkpoint.settings
+    layers = settings.count("num_hidden_layers", 32)
     used, first = settings.switch("use_sliding_window", False), settings.get("max_window_layers", 28)
     width, types = settings.get("sliding_window", 4096), settings.get("layer_types")
     if types is None:
@@ -83,69 +107,47 @@ def _window(given: SourceCheckpoint) -> int | None:
     return settings.count("sliding_window", 4096)
 
 
-QWEN = {"vocabulary": 151936, "units": 22016, "shared": 32, "longest": 32768}
+QWEN = {"vocabulary": 151936, "d_ff": 22016, "max_length": 32768}
 
 
-def _qwen2(given: SourceCheckpoint) -> TransformerConfig:
+def _qwen2(checkpoint: SourceCheckpoint) -> TransformerConfig:
     """Yang et al., 2024: biases on queries, keys and values alone."""
-    return _options(given, QWEN, window=_window(given), attention_bias="inputs")
+    return _options(checkpoint, QWEN, kv_heads=32, window=_window(checkpoint), attention_bias="inputs")
 
 
-def _qwen3(given: SourceCheckpoint) -> TransformerConfig:
+def _qwen3(checkpoint: SourceCheckpoint) -> TransformerConfig:
     """Yang et al., 2025: queries and keys normalised head by head."""
-    (biased,) = _biased(given, "attention_bias")
-    bias = "all" if biased else "none"
-    return _options(given, QWEN | {"head": 128}, window=_window(given), qk_norm=True, attention_bias=bias)
+    more: dict[str, Any] = {"window": _window(checkpoint), "attention_bias": _attention_bias(checkpoint)}
+    return _options(checkpoint, QWEN, kv_heads=32, head_width=128, qk_norm=True, **more)
 
 
-def _gemma(given: SourceCheckpoint) -> TransformerConfig:
+def _gemma(checkpoint: SourceCheckpoint) -> TransformerConfig:
     """Gemma Team, 2024: embeddings times √d, γ + 1. "gelu" in its config.json has always meant the tanh form."""
-    given.settings.require("use_bidirectional_attention", None, False)
-    given.settings.require("hidden_activation", "gelu_pytorch_tanh", None)
-    given.settings.require("hidden_act", "gelu_pytorch_tanh", "gelu")
-    (biased,) = _biased(given, "attention_bias")
-    usual = {"vocabulary": 256000, "width": 3072, "units": 24576, "layers": 28, "heads": 16, "shared": 16}
-    usual |= {"head": 256, "longest": 8192}
-    bias = "all" if biased else "none"
-    more: dict[str, Any] = {"activation": "geglu-tanh", "scale_embedding": True, "attention_bias": bias}
-    return _options(given, usual, tied=True, **more)
+    checkpoint.settings.require("use_bidirectional_attention", None, False)
+    checkpoint.settings.require("hidden_activation", "gelu_pytorch_tanh", None)
+    checkpoint.settings.require("hidden_act", "gelu_pytorch_tanh", "gelu")
+    usual = {"vocabulary": 256000, "d_model": 3072, "d_ff": 24576, "n_layers": 28, "n_heads": 16, "max_length": 8192}
+    more = {"activation": "geglu-tanh", "scale_embedding": True, "attention_bias": _attention_bias(checkpoint)}
+    return _options(checkpoint, usual, kv_heads=16, head_width=256, tied=True, **more)
 
 
-def _plan(given: SourceCheckpoint, config: TransformerConfig, normed: Any = same) -> WeightMap:
-    root = given.prefix
-    plan = embedding_and_head(given, config, f"{root}embed_tokens.weight", "lm_head.weight")
-    plan |= modules("decoder.", root, {"norm": "norm"}, bias=False, make=normed)
-    attention = {f"self_attention.{own}": f"self_attn.{own[0]}_proj" for own in ("query", "key", "value")}
-    lengths = {f"self_attention.{own}.norm": f"self_attn.{own[0]}_norm" for own in ("query", "key")}
-    feed_forward = {
-        "feed_forward.hidden": "mlp.gate_proj",
-        "feed_forward.linear": "mlp.up_proj",
-        "feed_forward.output": "mlp.down_proj",
-    }
-    norms = {"self_attention_block.norm": "input_layernorm", "feed_forward_block.norm": "post_attention_layernorm"}
-    inputs_biased, output_biased = config.attention_biases
-    for layer in range(config.n_decoder_layers):
-        ours, theirs = f"decoder.layers.{layer}.", f"{root}layers.{layer}."
-        plan |= modules(ours, theirs, attention, bias=inputs_biased)
-        plan |= modules(ours, theirs, {"self_attention.output": "self_attn.o_proj"}, bias=output_biased)
-        plan |= modules(ours, theirs, feed_forward, bias=config.bias)
-        plan |= modules(ours, theirs, norms, bias=False, make=normed)
-        plan |= modules(ours, theirs, lengths, bias=False) if config.qk_norm else {}
-    return plan
-
-
-def _family(name: str, options: Any, plan: Any = _plan) -> Family:
+def _family(
+    name: str, options: Callable[[SourceCheckpoint], TransformerConfig], weights: Table = LLAMA_WEIGHTS
+) -> Family:
     return Family(
         options=options,
-        plan=plan,
+        weights={**weights, **LM_HEAD},
         headed=(f"{name}ForCausalLM",),
         bare=(f"{name}Model",),
         prefix="model.",
-        head="lm_head.",
+        head=("lm_head.",),
         unused=r".*rotary_emb\.inv_freq",
     )
 
 
 LLAMA, MISTRAL = _family("Llama", _llama), _family("Mistral", _mistral)
 QWEN2, QWEN3 = _family("Qwen2", _qwen2), _family("Qwen3", _qwen3)
-GEMMA = _family("Gemma", _gemma, partial(_plan, normed=one_more))
+GEMMA_WEIGHTS: Table = {
+    ours: replace(source(row), make=one_more) if ours.endswith("norm") else row for ours, row in LLAMA_WEIGHTS.items()
+}
+GEMMA = _family("Gemma", _gemma, GEMMA_WEIGHTS)

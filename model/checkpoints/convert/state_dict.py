@@ -139,21 +139,21 @@ class State:
         inputs, outputs = self.same(source, target), self.same(target, output)
         return "all" if inputs and outputs else "inputs" if inputs else "output" if outputs else "none"
 
-    def taken(self, plan: WeightMap) -> dict[str, Tensor]:
-        """Our weights from these.
+    def weights(self, plan: WeightMap) -> dict[str, Tensor]:
+        """Weights by our names.
 
         Raises:
             CheckpointError: one is missing or of another shape.
         """
-        made: dict[str, Tensor] = {}
-        for ours, piece in plan.items():
-            if missing := [name for name in piece.names if name not in self.tensors]:
+        weights: dict[str, Tensor] = {}
+        for ours, source in plan.items():
+            if missing := [name for name in source.names if name not in self.tensors]:
                 raise CheckpointError(f"{self.name} lacks {missing[0]}, without which its model cannot be put together")
             try:
-                made[ours] = piece.make(*(self.tensors[name] for name in piece.names))
+                weights[ours] = source.make(*(self.tensors[name] for name in source.names))
             except (RuntimeError, IndexError) as error:
-                raise CheckpointError(f"{self.name}: {ours} cannot be made from {piece.names[0]}: {error}") from error
-        return made
+                raise CheckpointError(f"{self.name}: {ours} cannot be made from {source.names[0]}: {error}") from error
+        return weights
 
     def require_all_used(self, plan: WeightMap, kind: str, buffers: str) -> None:
         """Refuse a model that has more than the layout knows. buffers: a pattern of names that hold no weights.
@@ -161,7 +161,7 @@ class State:
         Raises:
             CheckpointError: it has.
         """
-        used = {name for piece in plan.values() for name in piece.names}
+        used = {name for source in plan.values() for name in (*source.names, *source.copies)}
         more = [name for name in self.tensors if name not in used and not re.search(buffers, name)]
         if more:
             raise CheckpointError(

@@ -4,100 +4,109 @@ Xue et al., 2021)."""
 from __future__ import annotations
 
 from functools import partial
-from typing import Any
 
-from model.checkpoints.convert.family import Family, SourceCheckpoint, UnsupportedError
-from model.checkpoints.convert.weight_map import WeightMap, modules, tensor
+from model.checkpoints.convert.family import Family, SettingsTable, SourceCheckpoint, UnsupportedError
+from model.checkpoints.convert.weight_map import Table, WeightMap, WeightSource, below, source
 from model.network.config import TransformerConfig
 
-STACKS = ("encoder", "decoder")
-USUAL = {"vocabulary": 32128, "heads": 8, "layers": 6, "units": 2048, "network": "relu"}
-USUAL_OF_MT5 = {"vocabulary": 250112, "heads": 6, "layers": 8, "units": 1024, "network": "gated-gelu"}
+STACKS = {  # their blocks in order
+    "encoder": ("self_attention", "feed_forward"),
+    "decoder": ("self_attention", "cross_attention", "feed_forward"),
+}
+SETTINGS: SettingsTable = {
+    "d_model": ("d_model", 512),
+    "n_heads": ("num_heads", 8),
+    "head_width": ("d_kv", 64),
+    "n_encoder_layers": ("num_layers", 6),
+    "d_ff": ("d_ff", 2048),
+    "source_vocabulary": ("vocab_size", 32128),
+    "target_vocabulary": ("vocab_size", 32128),
+    "dropout": ("dropout_rate", 0.1),
+    "attention_dropout": ("dropout_rate", 0.1),
+    "activation_dropout": ("dropout_rate", 0.1),
+    "max_length": ("n_positions", 512),
+    "position_buckets": ("relative_attention_num_buckets", 32),
+    "position_reach": ("relative_attention_max_distance", 128),
+    "norm_epsilon": ("layer_norm_epsilon", 1e-6),
+}
+MT5_SETTINGS: SettingsTable = {
+    **SETTINGS,
+    "n_heads": ("num_heads", 6),
+    "n_encoder_layers": ("num_layers", 8),
+    "d_ff": ("d_ff", 1024),
+    "source_vocabulary": ("vocab_size", 250112),
+    "target_vocabulary": ("vocab_size", 250112),
+}
 
 
-def _options(given: SourceCheckpoint, usual: dict[str, Any] = USUAL, scaled: bool | None = None) -> TransformerConfig:
-    """usual: what a config leaves out. scaled: whether the output reads states divided by √d_model; None: as said."""
-    settings = given.settings
+def _options(
+    checkpoint: SourceCheckpoint,
+    table: SettingsTable = SETTINGS,
+    usual: str = "relu",
+    scaled: bool | None = None,
+) -> TransformerConfig:
+    """usual: the feed-forward network where config.json does not say. scaled: whether the output reads states divided
+    by √d_model; None: as config.json says.
+    """
+    settings = checkpoint.settings
     settings.require("is_decoder", False)
-    kind = settings.get("feed_forward_proj", usual["network"])
+    kind = settings.get("feed_forward_proj", usual)
     first, *rest = str(kind).split("-")
     if rest and (first != "gated" or len(rest) > 1):
         raise UnsupportedError(f"feed_forward_proj is {kind!r}")
     default = "gelu_new" if kind == "gated-gelu" else rest[0] if rest else first
     gated = settings.switch("is_gated_act", bool(rest))
-    activation = (given.gate if gated else given.function)("dense_act_fn", default)
-    layers = settings.count("num_layers", usual["layers"])
-    decoder = layers if settings.get("num_decoder_layers") is None else settings.count("num_decoder_layers")
-    width, heads = settings.count("d_model", 512), settings.count("num_heads", usual["heads"])
-    head_width = settings.count("d_kv", 64)
-    vocabulary, rate = settings.count("vocab_size", usual["vocabulary"]), settings.number("dropout_rate", 0.1)
-    v1_0 = settings.switch("scale_decoder_outputs", given.tied(True)) if scaled is None else scaled
-    own_head = given.has("lm_head.weight") and not (given.tied(True) and v1_0)
+    activation = (checkpoint.gate if gated else checkpoint.function)("dense_act_fn", default)
+    options = checkpoint.options(table)
+    if options["head_width"] * options["n_heads"] == options["d_model"]:
+        options["head_width"] = None
+    layers = checkpoint.count_or("num_decoder_layers", None, options["n_encoder_layers"])
+    v1_0 = settings.switch("scale_decoder_outputs", checkpoint.tied(True)) if scaled is None else scaled
+    own_head = checkpoint.has("lm_head.weight") and not (checkpoint.tied(True) and v1_0)
     return TransformerConfig(
-        source_vocabulary=vocabulary,
-        target_vocabulary=vocabulary,
-        d_model=width,
-        n_heads=heads,
-        head_width=None if head_width * heads == width else head_width,
-        n_encoder_layers=layers,
-        n_decoder_layers=decoder,
-        d_ff=settings.count("d_ff", usual["units"]),
-        dropout=rate,
-        attention_dropout=rate,
-        activation_dropout=rate,
-        max_length=settings.count("n_positions", 512),
+        **options,
+        n_decoder_layers=layers,
         position="relative",
-        position_buckets=settings.count("relative_attention_num_buckets", 32),
-        position_reach=settings.count("relative_attention_max_distance", 128),
         norm="rms",
         norm_placement="pre",
-        norm_epsilon=settings.number("layer_norm_epsilon", 1e-6),
         scale_embedding=False,
         scale_attention=False,
         activation=activation,
         bias=False,
-        tied_embeddings="inputs" if own_head or not given.head else "all",
-        output_head="linear" if given.head else "none",
-        scale_output=given.head and v1_0,
+        tied_embeddings="inputs" if own_head or not checkpoint.head else "all",
+        output_head="linear" if checkpoint.head else "none",
+        scale_output=checkpoint.head and v1_0,
     )
 
 
-def _plan(given: SourceCheckpoint, config: TransformerConfig) -> WeightMap:
-    head = "lm_head.weight"
-    own = [f"{stack}.embed_tokens.weight" for stack in STACKS]
-    names = ("shared.weight", *own, *([head] if config.tied_embeddings == "all" else []))
-    plan = tensor("decoder.embedding.tokens.weight", given.one_of(*names))
-    if config.output_head != "none" and config.tied_embeddings == "inputs":
-        plan |= tensor("output.logits.weight", head)
-    for stack, layers in zip(STACKS, (config.n_encoder_layers, config.n_decoder_layers), strict=True):
+def _weights(_checkpoint: SourceCheckpoint, config: TransformerConfig) -> Table:
+    """Of all layers the first keeps the table of distances."""
+    table: WeightMap = {"output.logits": source("lm_head")}
+    attentions = {"self_attention": "SelfAttention", "cross_attention": "EncDecAttention"}
+    units = {"hidden": "wi_0", "linear": "wi_1", "output": "wo"} if config.gated else {"hidden": "wi", "output": "wo"}
+    for stack, blocks in STACKS.items():
+        layer: dict[str, str] = {}
+        for place, ours in enumerate(blocks[:-1]):
+            theirs = f"layer.{place}.{attentions[ours]}"
+            layer |= {f"{ours}.{part}": f"{theirs}.{part[0]}" for part in ("query", "key", "value", "output")}
+        last = f"layer.{len(blocks) - 1}.DenseReluDense"
+        layer |= {f"feed_forward.{ours}": f"{last}.{theirs}" for ours, theirs in units.items()}
+        layer |= {f"{block}_block.norm": f"layer.{place}.layer_norm" for place, block in enumerate(blocks)}
         biases = f"{stack}.block.0.layer.0.SelfAttention.relative_attention_bias.weight"
-        plan |= tensor(f"{stack}.layers.0.self_attention.biased.table", biases)
-        plan |= modules(f"{stack}.", f"{stack}.", {"norm": "final_layer_norm"}, bias=False)
-        attentions = {"self_attention": "SelfAttention"}
-        attentions |= {"cross_attention": "EncDecAttention"} if stack == "decoder" else {}
-        parts: dict[str, str] = {}
-        for place, (ours, theirs) in enumerate(attentions.items()):
-            parts |= {
-                f"{ours}.{part}": f"layer.{place}.{theirs}.{part[0]}" for part in ("query", "key", "value", "output")
-            }
-            parts |= {f"{ours}_block.norm": f"layer.{place}.layer_norm"}
-        last = f"layer.{len(attentions)}"
-        parts |= {f"feed_forward.{own}": f"{last}.DenseReluDense.{name}" for own, name in _units(config).items()}
-        parts |= {"feed_forward_block.norm": f"{last}.layer_norm"}
-        for layer in range(layers):
-            plan |= modules(f"{stack}.layers.{layer}.", f"{stack}.block.{layer}.", parts, bias=False)
-    return plan
-
-
-def _units(config: TransformerConfig) -> dict[str, str]:
-    return {"hidden": "wi_0", "linear": "wi_1", "output": "wo"} if config.gated else {"hidden": "wi", "output": "wo"}
+        table |= {
+            f"{stack}.embedding.tokens": WeightSource(("shared",), copies=(f"{stack}.embed_tokens",)),
+            f"{stack}.layers.{{}}.self_attention.biased.table": source(biases),
+            **below(f"{stack}.layers.{{}}.", f"{stack}.block.{{}}.", layer),
+            f"{stack}.norm": source(f"{stack}.final_layer_norm"),
+        }
+    return table
 
 
 _family = partial(
     Family,
-    plan=_plan,
+    weights=_weights,
     prefix="",
-    head="lm_head.",
+    head=("lm_head.",),
     unused=r"decoder\.block\.0\.layer\.1\.EncDecAttention\.relative_attention_bias\.weight",
     renamed={
         "d_model": "hidden_size",
@@ -109,7 +118,7 @@ _family = partial(
 T5 = _family(options=_options, headed=("T5ForConditionalGeneration",), bare=("T5Model",))
 # Its code always ties and never scales, whatever the config says.
 MT5 = _family(
-    options=partial(_options, usual=USUAL_OF_MT5, scaled=False),
+    options=partial(_options, table=MT5_SETTINGS, usual="gated-gelu", scaled=False),
     headed=("MT5ForConditionalGeneration",),
     bare=("MT5Model",),
     known=("tie_word_embeddings",),

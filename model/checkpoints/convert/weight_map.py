@@ -1,84 +1,163 @@
-"""How weights of others become ours: each of ours from one or more of theirs, by name."""
+"""Weights of others by our names: a table from our modules to theirs, and the loop that applies it to a config.
+
+A table is literal: `{}` stands for the number of a layer, a name of a module for its weight and its bias. Which of its
+rows are needed is decided by the parameters that the network of a config has.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import dataclasses
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
 
+import torch
 from torch import Tensor
 
+from model.network.config import TransformerConfig
+from model.network.transformer import skeleton
 
-def same(tensor: Tensor) -> Tensor:
-    return tensor
+SHORTEST = 3  # tokens, the least `max_length` of a config
+
+
+@dataclass(frozen=True)
+class Layout:
+    """How a tensor of ours lies in one of theirs: as it is."""
+
+    def __call__(self, tensor: Tensor) -> Tensor:
+        return tensor
+
+    def joined(self, tensors: Sequence[Tensor]) -> Tensor:
+        """The tensor of theirs that holds these of ours."""
+        (tensor,) = tensors
+        return tensor
+
+
+@dataclass(frozen=True)
+class Rows(Layout):
+    """The tensor number `part` of several that lie one after the other, as queries, keys and values do."""
+
+    part: int
+    parts: int = 3
+
+    def __call__(self, tensor: Tensor) -> Tensor:
+        return tensor.chunk(self.parts)[self.part]
+
+    def joined(self, tensors: Sequence[Tensor]) -> Tensor:
+        return torch.cat([*tensors])
+
+
+@dataclass(frozen=True)
+class Columns(Rows):
+    """Of a layer that keeps (input, output), as GPT-2's: ours keep (output, input)."""
+
+    part: int = 0
+    parts: int = 1
+
+    def __call__(self, tensor: Tensor) -> Tensor:
+        return super().__call__(_transposed(tensor))
+
+    def joined(self, tensors: Sequence[Tensor]) -> Tensor:
+        return _transposed(super().joined(tensors))
+
+
+@dataclass(frozen=True)
+class HeadRows(Layout):
+    """Queries (part 0), keys (1) or values (2) of a tensor that has them head by head, as GPT-NeoX's."""
+
+    part: int
+    heads: int
+
+    def __call__(self, tensor: Tensor) -> Tensor:
+        return tensor.unflatten(0, (self.heads, 3, -1))[:, self.part].flatten(0, 1)
+
+    def joined(self, tensors: Sequence[Tensor]) -> Tensor:
+        return torch.stack([tensor.unflatten(0, (self.heads, -1)) for tensor in tensors], 1).flatten(0, 2)
+
+
+def _transposed(tensor: Tensor) -> Tensor:
+    """A matrix; a bias is left as it is."""
+    return tensor.mT if tensor.ndim > 1 else tensor
 
 
 @dataclass(frozen=True)
 class WeightSource:
-    """One of our tensors: made from theirs of these names."""
+    """Names of the tensors of theirs that one of ours is made from.
+
+    copies: other names of the first one, which a file may hold as well or instead.
+    """
 
     names: tuple[str, ...]
-    make: Callable[..., Tensor] = same
+    make: Callable[..., Tensor] = Layout()
+    copies: tuple[str, ...] = ()
+
+    def renamed(self, rename: Callable[[str], str]) -> WeightSource:
+        return WeightSource(tuple(map(rename, self.names)), self.make, tuple(map(rename, self.copies)))
+
+    def of_layer(self, layer: int) -> WeightSource:
+        return self.renamed(lambda name: name.replace("{}", str(layer)))
 
 
-WeightMap = dict[str, WeightSource]  # by our name
-Parts = Mapping[str, str]  # our modules, and theirs
-Make = Callable[[Tensor], Tensor]
+Table = Mapping[str, str | WeightSource]  # by our name of a module or of a parameter
+WeightMap = dict[str, WeightSource]  # by our name of a parameter
 
 
-def modules(ours: str, theirs: str, parts: Parts, bias: bool, make: Make = same, of_bias: Make = same) -> WeightMap:
-    """Weights, and with `bias` biases, of modules below two paths; make: of the weights, of_bias: of the biases."""
+def source(row: str | WeightSource) -> WeightSource:
+    return WeightSource((row,)) if isinstance(row, str) else row
+
+
+def below(ours: str, theirs: str, table: Table) -> WeightMap:
+    """The rows of a table with a path before each name, ours and theirs."""
+    return {f"{ours}{name}": source(row).renamed(lambda other: f"{theirs}{other}") for name, row in table.items()}
+
+
+def packed(ours: str, theirs: str, layout: Callable[[int], Layout] = Rows) -> WeightMap:
+    """Queries, keys and values of an attention whose projections are one module of theirs."""
+    projections = enumerate(("query", "key", "value"))
+    return {f"{ours}.{name}": WeightSource((theirs,), layout(part)) for part, name in projections}
+
+
+def weight_map(config: TransformerConfig, table: Table, names: Collection[str]) -> WeightMap:
+    """The source of every parameter of the network of a config, a tied one once.
+
+    names: of the tensors in the file; of several copies the first that it has is the source, and the others that it has
+    stay as `copies`.
+    """
+    layers = {"encoder": config.n_encoder_layers, "decoder": config.n_decoder_layers}
     plan: WeightMap = {}
-    for own, other in parts.items():
-        plan[f"{ours}{own}.weight"] = WeightSource((f"{theirs}{other}.weight",), make)
-        if bias:
-            plan[f"{ours}{own}.bias"] = WeightSource((f"{theirs}{other}.bias",), of_bias)
+    for tied in _parameters(config):
+        stack, numbered = tied[0].partition(".")[0], "{}" in tied[0]
+        for layer in range(layers[stack] if numbered else 1):
+            rows = [_row(table, name).of_layer(layer) for name in tied]
+            copies = list(dict.fromkeys(name for row in rows for name in (row.names[0], *row.copies)))
+            first, *others = [name for name in copies if name in names] or copies[:1]
+            names_of_first = (first, *rows[0].names[1:])
+            plan[tied[0].replace("{}", str(layer))] = WeightSource(names_of_first, rows[0].make, tuple(others))
     return plan
 
 
-def tensor(ours: str, theirs: str, make: Make = same) -> WeightMap:
-    return {ours: WeightSource((theirs,), make)}
+def _parameters(config: TransformerConfig) -> list[list[str]]:
+    """Names of the parameters of a network with {} for the number of a layer, tied ones together."""
+    counts = {name: min(1, getattr(config, name)) for name in ("n_encoder_layers", "n_decoder_layers")}
+    network = skeleton(dataclasses.replace(config, max_length=SHORTEST, **counts))  # names depend on no size
+    tied: dict[int, list[str]] = {}
+    for name, parameter in network.named_parameters(remove_duplicate=False):
+        tied.setdefault(id(parameter), []).append(name.replace(".layers.0.", ".layers.{}."))
+    return list(tied.values())
 
 
-def transposed(matrix: Tensor) -> Tensor:
-    """Of a layer that keeps (input, output), as GPT-2's: ours keep (output, input)."""
-    return matrix.mT
+def _row(table: Table, parameter: str) -> WeightSource:
+    if parameter in table:
+        return source(table[parameter])
+    module, _, part = parameter.rpartition(".")
+    return source(table[module]).renamed(lambda name: f"{name}.{part}")
 
 
-def third(part: int) -> Make:
-    """Queries, keys or values of a tensor that has them one after the other."""
-    return partial(_third, part=part)
+# What else becomes of a tensor of theirs.
 
 
-def _third(packed: Tensor, part: int) -> Tensor:
-    return packed.chunk(3)[part]
-
-
-def third_of_columns(part: int) -> Make:
-    """The same of a matrix (input, output)."""
-    return partial(_third_of_columns, part=part)
-
-
-def _third_of_columns(packed: Tensor, part: int) -> Tensor:
-    return packed.mT.chunk(3)[part]
-
-
-def third_of_heads(part: int, heads: int) -> Make:
-    """Queries, keys or values of a tensor that has them head by head, as GPT-NeoX's."""
-    return partial(_third_of_heads, part=part, heads=heads)
-
-
-def _third_of_heads(packed: Tensor, part: int, heads: int) -> Tensor:
-    return packed.unflatten(0, (heads, 3, -1))[:, part].flatten(0, 1)
-
-
-def without_first(rows: int) -> Make:
+def without_first(rows: int) -> Callable[[Tensor], Tensor]:
     """A table of positions whose first rows no token ever gets."""
-    return partial(_without_first, rows=rows)
-
-
-def _without_first(table: Tensor, rows: int) -> Tensor:
-    return table[rows:]
+    return lambda table: table[rows:]
 
 
 def one_more(weight: Tensor) -> Tensor:
