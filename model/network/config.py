@@ -114,6 +114,10 @@ class TransformerConfig:
             return "encoder-decoder"
         return "encoder-only" if self.n_encoder_layers else "decoder-only"
 
+    def depth(self, stack: str) -> int:
+        """Number of layers of the "encoder" or the "decoder"; cross-attention is the decoder's."""
+        return self.n_encoder_layers if stack == "encoder" else self.n_decoder_layers
+
     @property
     def vocabulary(self) -> int:
         """Tokens that the model tells apart at its output."""

@@ -274,7 +274,7 @@ def choose(
 def current_session() -> Session:
     """The session of this user, made from the address bar when the session begins."""
     if Key.SESSION not in st.session_state:
-        given = {part.value: n for part in Parameter if (n := _count(st.query_params.get(part))) is not None}
+        given = {part.value: n for part in Parameter if (n := address_count(part)) is not None}
         what_if = WhatIf.read(st.query_params.get(CHANGES, ""))
         st.session_state[Key.SESSION] = Session(Selection(**(DEFAULT_SELECTION | given)), what_if)
     return cast(Session, st.session_state[Key.SESSION])
@@ -291,5 +291,7 @@ def attention_kinds(network: nn.Module) -> list[AttentionKind]:
     return [kind for kind in get_args(AttentionKind) if ATTENTION_PATHS[kind].format(0) in paths]
 
 
-def _count(text: str | None) -> int | None:
-    return int(text) if text is not None and text.isascii() and text.isdigit() and len(text) < 6 else None
+def address_count(name: str) -> int | None:
+    """The whole number that a parameter of the address bar is, if it is one below 100,000."""
+    text = st.query_params.get(name, "")
+    return int(text) if text.isascii() and text.isdigit() and len(text) < 6 else None

@@ -12,9 +12,7 @@ from model.analysis.feed_forward import (
     Direction,
     Seen,
     off,
-    path_of,
     positions_apart,
-    quantities,
     reaches_output,
     read_scores,
     reads,
@@ -23,17 +21,17 @@ from model.analysis.feed_forward import (
     writes,
 )
 from model.network.layers import FeedForward, GatedFeedForward
-from model.runtime.errors import MissingQuantityError
-from viz.components.old_plots import chart
-from viz.components.plots import Mount, Series
+from viz.components.plots import Axis, Chart, Series
 from viz.i18n.catalogue import _
-from viz.i18n.errors import absent_words, beside_pin
+from viz.i18n.errors import beside_pin, unless_absent
 from viz.i18n.format import no_predictions, significant
 from viz.pages.feed_forward.text import unit_quantity
 from viz.pages.feed_forward.units import (
     BINS,
     Chosen,
     Numbers,
+    Scores,
+    activation_name,
     off_name,
     pinned_direction,
     pinned_layer,
@@ -42,17 +40,20 @@ from viz.pages.feed_forward.units import (
 )
 from viz.state.pin import cached_for_pin
 from viz.ui.parts import explanation
-from viz.ui.plots import FIRST, PINNED, SECOND, array, header, missing
+from viz.ui.plots import FIRST, PINNED, SECOND, array, heading, missing
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from torch import Tensor
+
     from model.capture.trace import Trace
     from model.network.config import TransformerConfig
     from viz.state.session import Session
 
 
-def histogram(session: Session, chosen: Chosen, key: str) -> Mount:
+def histogram(session: Session, chosen: Chosen, key: str) -> Chart:
     """How many activations of the layer have which size, counts on a log axis."""
-    trace = session.trace
     own, other = values_of(session, chosen)
     counts, edges = np.histogram(array(own), bins=BINS)
     centres = (edges[:-1] + edges[1:]) / 2
@@ -63,73 +64,59 @@ def histogram(session: Session, chosen: Chosen, key: str) -> Mount:
         series.append(Series(_("pinned"), centres, before, PINNED, dash=True))
     name = _("Histogram of layer {layer}").format(layer=chosen.layer + 1)
     note = f"{significant(float(own.min()))} … {significant(float(own.max()))}"
-    alt = _("{name}: {count} numbers from {note}.").format(name=name, count=own.numel(), note=note)
-    more = {
-        "x": {"title": unit_quantity(chosen.quantity)},
-        "y": {"title": _("count"), "log": True, "zero": False, "low": 0.5},
-        "note": note,
-        "tall": 190,
-        "sentence": missing(session, other),
-    }
-    csv = (_("series"), unit_quantity(chosen.quantity), _("count"))
-    return chart(series, header(trace, name, alt, f"histogram-{chosen.name}", csv, more), key)
+    above = heading(session.trace, name, f"histogram-{chosen.name}", note, missing(session, other))
+    x_axis, y_axis = Axis(unit_quantity(chosen.quantity)), Axis(_("count"), log=True, zero=False, low=0.5)
+    return Chart(key, above, series, x_axis, y_axis, tall=190)
 
 
 def direction_charts(
     session: Session, config: TransformerConfig, chosen: Chosen, keys: tuple[str, str]
-) -> tuple[list[Mount], str]:
+) -> tuple[list[Chart], str]:
     """Tokens that a unit's output pushes up and down, and those that its input is like; and a sentence on how."""
-    network, stack = session.model.network, chosen.stack
-    side = "source" if stack == "encoder" else "target"
-    tokenizer = session.model.source_tokenizer if side == "source" else session.model.target_tokenizer
-    mounts, said = [], []
-    if not session.model.predicts:
+    model, of = session.model, (chosen.stack, chosen.layer, chosen.unit)
+    plots, said = [], []
+
+    def draw(tokens: Callable[[], Direction], scores: Scores, side: str, *looks: str) -> None:
+        direction, lacking = unless_absent(tokens)
+        if direction is not None:
+            before, lacking = pinned_direction(session, chosen, direction, scores, side)
+            plots.append(_direction_chart(session, direction, before, *looks))
+        said.append(lacking)
+
+    if not model.predicts:
         said.append(no_predictions())
-    elif reaches_output(config, stack):
+    elif reaches_output(config, chosen.stack):
         said.append(_("Its output weights through the unembedding, without the final norm and the layers above."))
-        try:
-            written = writes(network, stack, chosen.layer, chosen.unit, session.model.target_tokenizer)
-            title, axis = _("It writes: logits"), _("logit of activation 1")
-            before, lacking = pinned_direction(session, chosen, written, write_scores, "target")
-            mounts.append(_direction(session, title, axis, written, before, FIRST, "writes", keys[0]))
-            said.append(lacking)
-        except MissingQuantityError as absent:
-            said.append(absent_words(absent))
+        looks = (_("It writes: logits"), _("logit of activation 1"), FIRST, "unit-writes", keys[0])
+        draw(lambda: writes(model.network, *of, model.target_tokenizer), write_scores, "target", *looks)
     else:
         said.append(
             _("An encoder's units reach the output only through the decoder: they have no logits of their own.")
         )
-    try:
-        read = reads(network, stack, chosen.layer, chosen.unit, tokenizer)
-        before, lacking = pinned_direction(session, chosen, read, read_scores, side)
-        mounts.append(
-            _direction(session, _("It reads: embeddings"), _("cosine"), read, before, SECOND, "reads", keys[1])
-        )
-        said.append(lacking)
-    except MissingQuantityError as absent:
-        said.append(absent_words(absent))
-    return mounts, " ".join(dict.fromkeys(filter(None, said)))
+    encoder = chosen.stack == "encoder"
+    side, tokenizer = ("source", model.source_tokenizer) if encoder else ("target", model.target_tokenizer)
+    looks = (_("It reads: embeddings"), _("cosine"), SECOND, "unit-reads", keys[1])
+    draw(lambda: reads(model.network, *of, tokenizer), read_scores, side, *looks)
+    return plots, " ".join(dict.fromkeys(filter(None, said)))
 
 
-def _direction(
-    session: Session, name: str, axis: str, found: Direction, before: Numbers | None, colour: str, file: str, key: str
-) -> Mount:
-    tokens = [*found.towards, *reversed(found.away)]
-    labels, values = [label for label, _value in tokens], np.array([value for _label, value in tokens], np.float32)
-    alt = f"{name}: {', '.join(label for label, _value in found.towards)} … {', '.join(t for t, _v in found.away)}"
-    series = [Series(axis, np.arange(len(labels)), values, colour, "bars")]
+def _direction_chart(
+    session: Session, tokens: Direction, before: Numbers | None, name: str, axis: str, colour: str, file: str, key: str
+) -> Chart:
+    labels, values = zip(*tokens.towards, *reversed(tokens.away), strict=True)
+    places, count = np.arange(len(labels)), len(tokens.towards)
+    alt = f"{name}: {', '.join(labels[:count])} … {', '.join(reversed(labels[count:]))}"
+    series = [Series(axis, places, np.array(values, np.float32), colour, "bars")]
     if before is not None:
-        series.append(Series(_("{name}, pinned").format(name=axis), np.arange(len(labels)), before, PINNED, "dots"))
+        series.append(Series(_("{name}, pinned").format(name=axis), places, before, PINNED, "dots"))
         alt += f". {_('pinned')}: {', '.join(significant(float(value)) for value in before)}"
-    more = {"x": {"title": "", "labels": labels, "side": "vocabulary"}, "y": {"title": axis}, "tall": 80}
-    return chart(series, header(session.trace, name, alt, f"unit-{file}", (_("series"), _("token"), axis), more), key)
+    above = heading(session.trace, name, file, alt=alt)
+    return Chart(key, above, series, Axis("", labels, "vocabulary"), Axis(axis), tall=80, place=_("token"))
 
 
 def layer_sentence(session: Session, config: TransformerConfig, chosen: Chosen, seen: Seen) -> str:
     """Share of zeros and dead units, of this text and of all texts seen in this session."""
-    trace = session.trace
-    path = path_of(chosen.stack, chosen.layer)
-    silent = off(trace[f"{path}.{quantities(config)[0]}"].float(), threshold(config))
+    silent, network = _silent(session, config, chosen), session.trace.network
     return _(
         "Layer {layer}: {name} **{share:.1%}** · off at all {tokens} tokens of this text: **{dead}** of {units} units "
         "· over the {positions} positions seen on this page: **{never}** were never on"
@@ -140,9 +127,14 @@ def layer_sentence(session: Session, config: TransformerConfig, chosen: Chosen, 
         tokens=len(silent),
         dead=int(silent.all(dim=0).sum()),
         units=silent.shape[1],
-        positions=seen.positions(trace.network, path),
-        never=int((~seen.on(trace.network, path)).sum()),
+        positions=seen.positions(network, chosen.path),
+        never=int((~seen.on(network, chosen.path)).sum()),
     ) + pinned_share(session, config, chosen)
+
+
+def _silent(session: Session, config: TransformerConfig, chosen: Chosen) -> Tensor:
+    """(position, unit): whether a unit of the layer is off."""
+    return off(session.trace[activation_name(config, chosen.stack, chosen.layer)].float(), threshold(config))
 
 
 def apart_table(session: Session, chosen: Chosen) -> tuple[pd.DataFrame, str]:
@@ -185,8 +177,7 @@ def unit_table(session: Session, config: TransformerConfig, chosen: Chosen, seen
     trace = session.trace
     own, other = values_of(session, chosen)
     labels = trace.tokens_of(chosen.name)
-    path = path_of(chosen.stack, chosen.layer)
-    silent = off(trace[f"{path}.{quantities(config)[0]}"].float(), threshold(config))
+    silent = _silent(session, config, chosen)
     strongest = own.abs().argmax(dim=0)
     table = pd.DataFrame(
         {
@@ -194,7 +185,7 @@ def unit_table(session: Session, config: TransformerConfig, chosen: Chosen, seen
             _("strongest token"): [labels[place] for place in strongest.tolist()],
             unit_quantity(chosen.quantity): array(own.gather(0, strongest[None])[0]),
             _("share of tokens with it on"): array((~silent).float().mean(dim=0)),
-            _("ever on, on this page"): seen.on(trace.network, path).cpu().numpy(),
+            _("ever on, on this page"): seen.on(trace.network, chosen.path).cpu().numpy(),
         }
     )
     if other is not None:

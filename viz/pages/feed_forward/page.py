@@ -13,11 +13,12 @@ from model.analysis.feed_forward import Seen, quantities
 from model.analysis.residual import stacks
 from model.inference.text_model import TextModel
 from model.network.config import TransformerConfig
+from viz.components.plots import Mount
 from viz.i18n.catalogue import _
 from viz.i18n.format import attention_name
 from viz.pages.feed_forward import layer, units
 from viz.pages.feed_forward.text import ORDERS, UNIT_VIEWS, order_name, unit_quantity, unit_view
-from viz.state.session import Session, choice, choose, current_session
+from viz.state.session import Session, address_count, choice, choose, current_session
 from viz.ui.parts import Views, arrange_again, data_table, mount, under_figures
 
 
@@ -65,16 +66,16 @@ def page(model: TextModel) -> Views:
         session, seen = current_session(), units_seen()
         seen.add(session.trace, model.config)
         chosen = current(session, model.config)
-        mounts = [
+        mounts: list[tuple[DeltaGenerator, Mount]] = [
             (overview, units.layer_map(session, model.config, chosen, Part.LAYERS, on_layer)),
             (figure, units.unit_map(session, chosen, Part.UNITS, on_cell)),
             (everything, units.all_units(session, chosen, Part.ALL, on_rank)),
         ]
         sentence, table = "", None
         if view == "unit":
-            found, sentence = layer.direction_charts(session, model.config, chosen, (Part.SECOND, Part.THIRD))
-            parts_of_unit = [units.unit_chart(session, chosen, Part.FIRST, on_token), *found]
-            mounts += [(detail, part) for part in parts_of_unit]
+            mounts.append((detail, units.unit_chart(session, chosen, Part.FIRST, on_token)))
+            directions, sentence = layer.direction_charts(session, model.config, chosen, (Part.SECOND, Part.THIRD))
+            mounts += [(detail, chart) for chart in directions]
         elif view == "token":
             mounts.append((detail, units.token_chart(session, chosen, Part.FIRST, on_top)))
         elif view == "layer":
@@ -106,15 +107,13 @@ def current(session: Session, config: TransformerConfig) -> units.Chosen:
         choice(parts, parts[0], Part.QUANTITY),
         choice(ORDERS, ORDERS[0], Part.ORDER),
         page_number(config),
-        st.query_params.get(Part.UNIT),
+        address_count(Part.UNIT),
     )
 
 
 def page_number(config: TransformerConfig) -> int:
     """The chosen page of units, counted from 0."""
-    wish = st.query_params.get(Part.PAGE, "1")
-    number = int(wish) if wish.isascii() and wish.isdigit() and len(wish) < 6 else 1
-    return max(1, min(number, units.pages(config))) - 1
+    return max(1, min(address_count(Part.PAGE) or 1, units.pages(config))) - 1
 
 
 def turn_page(model: TextModel, place: DeltaGenerator) -> None:

@@ -23,14 +23,13 @@ from model.analysis.feed_forward import (
     threshold,
 )
 from model.network.transformer import Network
-from viz.components.old_plots import chart, heatmap
-from viz.components.plots import Mount, Series
+from viz.components.plots import Axis, Chart, Heatmap, Series
 from viz.i18n.catalogue import _
 from viz.i18n.errors import beside_pin, translate_error
 from viz.i18n.format import significant
 from viz.pages.feed_forward.text import unit_quantity
 from viz.state.pin import cached_for_pin
-from viz.ui.plots import FIRST, PINNED, SECOND, array, chosen_token, header, levels, missing, now, pinned, side_of
+from viz.ui.plots import FIRST, PINNED, SECOND, array, chosen_token, heading, levels, missing, now, pinned, token_axis
 
 if TYPE_CHECKING:
     from model.analysis.norms import Get
@@ -57,23 +56,28 @@ class Chosen:
     unit: int
 
     @property
+    def path(self) -> str:
+        return path_of(self.stack, self.layer)
+
+    @property
     def name(self) -> str:
-        return f"{path_of(self.stack, self.layer)}.{self.quantity}"
+        return f"{self.path}.{self.quantity}"
 
 
 def choose_units(
-    session: Session, config: TransformerConfig, stack: str, quantity: str, order: str, page: int, unit: str | None
+    session: Session, config: TransformerConfig, stack: str, quantity: str, order: str, page: int, unit: int | None
 ) -> Chosen:
     """The wishes, moved inside what there is; without a wish the chosen token's strongest unit."""
-    layers = config.n_encoder_layers if stack == "encoder" else config.n_decoder_layers
-    layer = min(session.selection.layer, layers - 1)
+    layer = min(session.selection.layer, config.depth(stack) - 1)
     token = chosen_token(session, stack)
-    if unit and len(unit) < 6 and unit.isascii() and unit.isdigit() and int(unit) < config.d_ff:
-        wish = int(unit)
-    else:
-        wish = int(session.trace[f"{path_of(stack, layer)}.{quantities(config)[0]}"][token].float().abs().argmax())
-    page = min(page, pages(config) - 1)
-    return Chosen(stack, layer, quantity, order, page, token, wish)
+    if unit is None or unit >= config.d_ff:
+        unit = int(session.trace[activation_name(config, stack, layer)][token].float().abs().argmax())
+    return Chosen(stack, layer, quantity, order, min(page, pages(config) - 1), token, unit)
+
+
+def activation_name(config: TransformerConfig, stack: str, layer: int) -> str:
+    """What a layer's output weights multiply, and what says of a unit whether it is on."""
+    return f"{path_of(stack, layer)}.{quantities(config)[0]}"
 
 
 def pages(config: TransformerConfig) -> int:
@@ -82,9 +86,7 @@ def pages(config: TransformerConfig) -> int:
 
 def values_of(session: Session, chosen: Chosen) -> tuple[Tensor, Tensor | None]:
     """(position, unit): the chosen quantity and its pinned counterpart."""
-    own = now(session)(chosen.name)
-    assert own is not None
-    return own.float(), pinned(session)(chosen.name)
+    return session.trace[chosen.name].float(), pinned(session)(chosen.name)
 
 
 def ordered(session: Session, chosen: Chosen) -> list[int]:
@@ -110,147 +112,92 @@ def off_name(config: TransformerConfig) -> str:
 
 def layer_map(
     session: Session, config: TransformerConfig, chosen: Chosen, key: str, on_cell: Callable[[], None]
-) -> Mount:
+) -> Heatmap:
     """The share of units that are off, layer by token; a click chooses both."""
-    trace = session.trace
     values, other = (_shares(get, config, chosen.stack) for get in (now(session), pinned(session)))
     assert values is not None
-    name = off_name(config)
-    shown, scale = levels(values, other, session, name)
-    labels = trace.tokens_of(f"{chosen.stack}.")
+    shown, scale = levels(values, other, session, off_name(config))
+    rows = Axis(_("layer"), [str(row + 1) for row in range(len(values))], "layers")
+    columns = token_axis(session.trace, chosen.stack)
     note = _("layer {layer}: {share:.1%}").format(layer=chosen.layer + 1, share=float(values[chosen.layer].mean()))
-    more = {
-        "rows": {"title": _("layer"), "labels": [str(row + 1) for row in range(len(values))], "side": "layers"},
-        "columns": {"title": _("token"), "labels": labels, "side": side_of(trace, chosen.stack)},
-        "scale": scale,
-        "chosen": chosen.layer,
-        "column": chosen.token,
-        "note": note,
-        "sentence": missing(session, other),
-    }
-    alt = _("{name} in {rows} layers at {columns} tokens; {note}.").format(
-        name=name, rows=len(values), columns=len(labels), note=note
-    )
-    csv = (_("layer"), _("token"), name, _("masked"))
-    packed = header(trace, _("Every layer"), alt, f"units-off-{chosen.stack}", csv, more)
-    return heatmap(shown, np.ones(shown.shape, bool), packed, key, on_cell=on_cell)
+    lacking, (row, column) = missing(session, other), (chosen.layer, chosen.token)
+    above = heading(session.trace, _("Every layer"), f"units-off-{chosen.stack}", note, lacking)
+    return Heatmap(key, above, shown, rows, columns, scale, chosen=row, column=column, on_cell=on_cell)
 
 
-def unit_map(session: Session, chosen: Chosen, key: str, on_cell: Callable[[], None]) -> Mount:
+def unit_map(session: Session, chosen: Chosen, key: str, on_cell: Callable[[], None]) -> Heatmap:
     """One page of the layer's units at every token; a click chooses both."""
-    trace = session.trace
     own, other = values_of(session, chosen)
     units = on_page(session, chosen)
     before = None if other is None else other[:, units]
-    name = unit_quantity(chosen.quantity)
-    shown, scale = levels(own[:, units], before, session, name, signed=bool((own < 0).any()))
-    labels = trace.tokens_of(chosen.name)
+    signed = bool((own < 0).any())
+    shown, scale = levels(own[:, units], before, session, unit_quantity(chosen.quantity), signed=signed)
+    columns = Axis(_("unit"), [str(unit) for unit in units], f"units of {chosen.page}")
     first = chosen.page * PAGE + 1
     title = _("Layer {layer}: units {first} to {last} of {count}").format(
         layer=chosen.layer + 1, first=first, last=first + len(units) - 1, count=own.shape[1]
     )
-    more = {
-        "rows": {"title": _("token"), "labels": labels, "side": side_of(trace, chosen.stack)},
-        "columns": {"title": _("unit"), "labels": [str(unit) for unit in units], "side": f"units of {chosen.page}"},
-        "scale": scale,
-        "chosen": chosen.token,
-        "column": units.index(chosen.unit) if chosen.unit in units else -1,
-        "wanted": TALL,
-        "sentence": missing(session, other),
-    }
-    alt = _("{title}, {name} at {rows} tokens, from {low} to {high}.").format(
-        title=title,
-        name=name,
-        rows=len(labels),
-        low=significant(float(own[:, units].min())),
-        high=significant(float(own[:, units].max())),
-    )
-    csv = (_("token"), _("unit"), name, _("masked"))
     file = f"units-{chosen.name}-{chosen.order}-{chosen.page + 1}"
-    packed = header(trace, title, alt, file, csv, more)
-    return heatmap(shown, np.ones(shown.shape, bool), packed, key, on_cell=on_cell)
+    above = heading(session.trace, title, file, sentence=missing(session, other))
+    row, column = chosen.token, units.index(chosen.unit) if chosen.unit in units else -1
+    rows = token_axis(session.trace, chosen.stack)
+    return Heatmap(key, above, shown, rows, columns, scale, chosen=row, column=column, wanted=TALL, on_cell=on_cell)
 
 
-def all_units(session: Session, chosen: Chosen, key: str, on_place: Callable[[], None]) -> Mount:
+def all_units(session: Session, chosen: Chosen, key: str, on_place: Callable[[], None]) -> Chart:
     """How strong every unit of the layer gets over the text, in the chosen order; a click opens its page."""
-    trace = session.trace
     own, other = values_of(session, chosen)
     units = ordered(session, chosen)
-    before = None if other is None else array(strengths(other)[units])
-    places = np.arange(1, len(units) + 1)
-    series = [Series(_("largest |a|"), places, array(strengths(own)[units]), SECOND)]
-    if before is not None:
-        series.append(Series(_("{name}, pinned").format(name=_("largest |a|")), places, before, PINNED, dash=True))
-    first = chosen.page * PAGE + 1
-    shown = np.array([first, min(first + PAGE - 1, len(units))])
-    series.append(Series(_("shown above"), shown, np.zeros(2), FIRST))
-    name = _("All {count} units").format(count=len(units))
-    alt = _("The largest activation of each of {count} units over the text.").format(count=len(units))
-    more = {
-        "x": {"title": _("place in this order")},
-        "y": {"title": _("largest |a|"), "zero": True},
-        "tall": 80,
-        "sentence": missing(session, other),
-    }
-    csv = (_("series"), _("place in this order"), _("largest |a|"))
-    return chart(series, header(trace, name, alt, f"units-all-{chosen.name}", csv, more), key, on_place)
-
-
-def unit_chart(session: Session, chosen: Chosen, key: str, on_place: Callable[[], None]) -> Mount:
-    """One unit at every token; a click chooses the token."""
-    trace = session.trace
-    own, other = values_of(session, chosen)
-    labels = trace.tokens_of(chosen.name)
-    column = array(own[:, chosen.unit])
-    series = [Series(unit_quantity(chosen.quantity), np.arange(len(column)), column, SECOND, "bars")]
+    name, places = _("largest |a|"), np.arange(1, len(units) + 1)
+    series = [Series(name, places, array(strengths(own)[units]), SECOND)]
     if other is not None:
-        before = array(other[:, chosen.unit])
-        series.append(Series(_("pinned"), np.arange(len(column)), before, PINNED, dash=True))
-    strongest = labels[int(np.abs(column).argmax())]
-    name = _("Unit {unit} of layer {layer}").format(unit=chosen.unit, layer=chosen.layer + 1)
-    note = f"{strongest} {significant(float(column[np.abs(column).argmax()]))}"
-    more = {
-        "x": {"title": _("token"), "labels": labels, "side": side_of(trace, chosen.stack)},
-        "y": {"title": unit_quantity(chosen.quantity)},
-        "chosen": chosen.token,
-        "note": note,
-        "tall": 110,
-        "sentence": missing(session, other),
-    }
-    alt = _("{name} at {count} tokens; strongest: {note}.").format(name=name, count=len(labels), note=note)
-    csv = (_("series"), _("token"), unit_quantity(chosen.quantity))
-    return chart(series, header(trace, name, alt, f"unit-{chosen.name}-{chosen.unit}", csv, more), key, on_place)
+        before = array(strengths(other)[units])
+        series.append(Series(_("{name}, pinned").format(name=name), places, before, PINNED, dash=True))
+    first = chosen.page * PAGE + 1
+    series.append(Series(_("shown above"), np.array([first, min(first + PAGE - 1, len(units))]), np.zeros(2), FIRST))
+    title = _("All {count} units").format(count=len(units))
+    above = heading(session.trace, title, f"units-all-{chosen.name}", sentence=missing(session, other))
+    x_axis, y_axis = Axis(_("place in this order")), Axis(name, zero=True)
+    return Chart(key, above, series, x_axis, y_axis, tall=80, on_place=on_place)
 
 
-def token_chart(session: Session, chosen: Chosen, key: str, on_place: Callable[[], None]) -> Mount:
+def unit_chart(session: Session, chosen: Chosen, key: str, on_place: Callable[[], None]) -> Chart:
+    """One unit at every token; a click chooses the token."""
+    trace, quantity = session.trace, unit_quantity(chosen.quantity)
+    own, other = values_of(session, chosen)
+    column, places = array(own[:, chosen.unit]), np.arange(len(own))
+    series = [Series(quantity, places, column, SECOND, "bars")]
+    if other is not None:
+        series.append(Series(_("pinned"), places, array(other[:, chosen.unit]), PINNED, dash=True))
+    strongest = int(np.abs(column).argmax())
+    title = _("Unit {unit} of layer {layer}").format(unit=chosen.unit, layer=chosen.layer + 1)
+    note = f"{trace.tokens_of(chosen.name)[strongest]} {significant(float(column[strongest]))}"
+    above = heading(trace, title, f"unit-{chosen.name}-{chosen.unit}", note, missing(session, other))
+    x_axis, y_axis = token_axis(trace, chosen.stack), Axis(quantity)
+    return Chart(key, above, series, x_axis, y_axis, chosen=chosen.token, tall=110, on_place=on_place)
+
+
+def token_chart(session: Session, chosen: Chosen, key: str, on_place: Callable[[], None]) -> Chart:
     """The strongest units of one token; a click chooses the unit."""
-    trace = session.trace
+    trace, quantity = session.trace, unit_quantity(chosen.quantity)
     own, other = values_of(session, chosen)
     units = top_units(session, chosen)
-    places = np.arange(len(units))
-    series = [Series(unit_quantity(chosen.quantity), places, array(own[chosen.token, units]), SECOND, "bars")]
+    places, names = np.arange(len(units)), [str(unit) for unit in units]
+    series = [Series(quantity, places, array(own[chosen.token, units]), SECOND, "bars")]
     if other is not None:
         series.append(Series(_("pinned"), places, array(other[chosen.token, units]), PINNED, "dots"))
-    token = trace.tokens_of(chosen.name)[chosen.token]
-    name = _("Strongest units at {token}").format(token=token)
-    more = {
-        "x": {"title": _("unit"), "labels": [str(unit) for unit in units], "side": "top units"},
-        "y": {"title": unit_quantity(chosen.quantity)},
-        "chosen": units.index(chosen.unit) if chosen.unit in units else -1,
-        "tall": 190,
-        "sentence": missing(session, other),
-    }
-    alt = f"{name}: {', '.join(str(unit) for unit in units[:8])}"
-    csv = (_("series"), _("unit"), unit_quantity(chosen.quantity))
-    return chart(series, header(trace, name, alt, f"token-{chosen.name}-{chosen.token}", csv, more), key, on_place)
+    title = _("Strongest units at {token}").format(token=trace.tokens_of(chosen.name)[chosen.token])
+    alt, file = f"{title}: {', '.join(names[:8])}", f"token-{chosen.name}-{chosen.token}"
+    above = heading(trace, title, file, sentence=missing(session, other), alt=alt)
+    framed = units.index(chosen.unit) if chosen.unit in units else -1
+    x_axis, y_axis = Axis(_("unit"), names, "top units"), Axis(quantity)
+    return Chart(key, above, series, x_axis, y_axis, chosen=framed, tall=190, on_place=on_place)
 
 
 def _shares(get: Get, config: TransformerConfig, stack: str) -> Tensor | None:
-    layers = config.n_encoder_layers if stack == "encoder" else config.n_decoder_layers
-    found = [get(f"{path_of(stack, layer)}.{quantities(config)[0]}") for layer in range(layers)]
-    if any(units is None for units in found):
-        return None
-    return torch.stack([shares_off(units.float(), threshold(config)) for units in found if units is not None])
+    layers = [get(activation_name(config, stack, layer)) for layer in range(config.depth(stack))]
+    shares = [shares_off(units.float(), threshold(config)) for units in layers if units is not None]
+    return torch.stack(shares) if len(shares) == len(layers) else None
 
 
 # The units of the pinned model beside this one's: shares, what a unit reads and writes; or why they cannot be.
@@ -261,9 +208,7 @@ Scores = Callable[[Network, str, int, int], Tensor]
 
 def pinned_layer(pin: Pin, chosen: Chosen) -> str:
     """Why the pinned model has no such layer; nothing, if it has."""
-    config = pin.model.config
-    layers = config.n_encoder_layers if chosen.stack == "encoder" else config.n_decoder_layers
-    if chosen.layer < layers:
+    if chosen.layer < pin.model.config.depth(chosen.stack):
         return ""
     return _("The pinned model has no such layer: there is nothing to compare with.")
 
@@ -273,7 +218,7 @@ def pinned_direction(
 ) -> tuple[Numbers | None, str]:
     """The pinned model's scores of the same unit at the same tokens of the vocabulary; or a sentence why not."""
     pin, model = session.pin, session.model
-    if pin is None or model is None:
+    if pin is None:
         return None, ""
     network = pin.trace.network
     if network is model.network:
@@ -299,7 +244,7 @@ def pinned_share(session: Session, config: TransformerConfig, chosen: Chosen) ->
     """The share of units that are off in the pinned trace, and how many are off at all of its tokens here."""
     if session.pin is None:
         return ""
-    units = pinned(session)(f"{path_of(chosen.stack, chosen.layer)}.{quantities(config)[0]}")
+    units = pinned(session)(activation_name(config, chosen.stack, chosen.layer))
     known = None if units is None else units[~units.isnan().any(dim=-1)].float()
     if known is None or not len(known):
         return " · " + _("pinned: nothing of this shape")
