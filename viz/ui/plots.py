@@ -12,7 +12,7 @@ from torch import nn
 
 from model.network.attention import Scaled
 from model.network.positions import Alibi, Unbiased
-from viz.components.plots import Axis, Heading, Scale, Series
+from viz.components.plots import Axis, Heading, Panel, Scale, Series
 from viz.i18n.catalogue import _
 from viz.i18n.format import significant
 from viz.ui.parts import plot_words, stamp
@@ -128,6 +128,14 @@ def cell_note(row: str, column: str, value: Tensor) -> str:
 def token_axis(trace: Trace, stack: str) -> Axis:
     """The tokens that a stack reads."""
     return Axis(_("token"), trace.tokens_of(f"{stack}."), side_of(trace, stack))
+
+
+def head_panel(name: str, values: NDArray[Any], scale: Scale, framed: Sequence[int] | None, **more: Any) -> Panel:
+    """Values (layer, head), of which one can be clicked. framed: the chosen layer and head."""
+    layers, heads = ([f"{number + 1}" for number in range(count)] for count in values.shape)
+    rows, columns = Axis("", [f"L{layer}" for layer in layers], ""), Axis(_("head"), heads, "")
+    visible = more.pop("visible", np.ones(values.shape, bool))
+    return Panel(name, rows, columns, visible, values, scale=scale, framed=framed, choose=True, joined=" · ", **more)
 
 
 def by_root(attention: nn.Module) -> bool:

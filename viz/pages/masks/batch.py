@@ -16,14 +16,13 @@ from model.capture.trace import AttentionKind, Trace
 from model.inference.text_model import TextModel
 from model.network.masks import Mask
 from model.text.tokenizer import Tokens
-from viz.components.old_plots import Panel, panels
-from viz.components.plots import Mount
+from viz.components.plots import Axis, Panel, Panels
 from viz.i18n.catalogue import _
 from viz.i18n.format import attention_sentence, side_name, sides
 from viz.pages.masks.figures import DRAWN, numbers, of_head, words
 from viz.pages.masks.pinned import text_of, unlike
 from viz.state.pin import cached_for_pin
-from viz.ui.parts import stamp
+from viz.ui.plots import heading
 
 if TYPE_CHECKING:
     from viz.state.pin import Pin
@@ -77,7 +76,7 @@ class PinnedBatch:
 def pinned_batch(session: Session) -> tuple[PinnedBatch | None, str]:
     """The same batch of what is pinned; or a sentence why there is none."""
     pin = session.pin
-    if pin is None or session.shown is None:
+    if pin is None:
         return None, ""
     texts, lacking = text_of(pin, session.model.kind)
     if lacking:
@@ -91,51 +90,40 @@ def _batch_of_pin(pin: Pin, source: Tokens, target: Tokens | None = None) -> Pin
     return PinnedBatch(batch, rows, trace, _moves(pin.model, batch))
 
 
-def pack_batch(
+def batch_panels(
     model: TextModel, session: Session, text: str, kind: AttentionKind, chosen: Selection, key: str
-) -> tuple[Mount, pd.DataFrame, str]:
+) -> tuple[Panels, pd.DataFrame, str]:
     """The masks of a padded batch, framed where the pinned batch's are others; how far padding moves each text's
     outputs with and without them; and a sentence where there is no pinned batch to compare with.
     """
     batch, rows = batch_of(model, text, session.source, session.target)
     with_changes = batch.trace(model.network, session.what_if.changes)
     path = with_changes.attention_paths(kind)[chosen.layer]
-    examples = len(rows[0])
-    named = sides(session.trace, kind)
-    row_side, column_side = (0 if side == "source" else -1 for side in named)
+    row_side, column_side = sides(session.trace, kind)
+    row_texts, column_texts = (rows[0 if side == "source" else -1] for side in (row_side, column_side))
+    queries, keys = (batch.ids[0 if side == "source" else -1].shape[1] for side in (row_side, column_side))
     before, lacking = pinned_batch(session)
-    shown = [_padding_panel(batch, rows, stack, session.trace, before) for stack in range(len(rows))]
-    shown += _rule_panels(with_changes.mask(path), batch.ids[row_side].shape[1], batch.ids[column_side].shape[1])
-    shape = with_changes.mask(path).visible(batch.ids[row_side].shape[1], batch.ids[column_side].shape[1], model.device)
-    for example in range(examples):
+    panels = [_padding_panel(batch, rows, stack, session.trace, before) for stack in range(len(rows))]
+    panels += _rule_panels(with_changes.mask(path), queries, keys)
+    for example in range(len(rows[0])):
         visible = of_head(with_changes.example(example).visible(path), chosen.head)
-        labels = [_padded(rows[side][example].labels, batch.ids[side].shape[1]) for side in (row_side, column_side)]
-        places = [_places_here(rows[side], example, batch.ids[side].shape[1]) for side in (row_side, column_side)]
-        described = {
-            "name": _("text {number}").format(number=example + 1),
-            "note": f"[{example}, 0, :, :]",
-            "line": 1,
-            "rows": {"title": _("query"), "labels": labels[0][:DRAWN], "side": named[0], "places": places[0]},
-            "columns": {"title": _("key"), "labels": labels[1][:DRAWN], "side": named[1], "places": places[1]},
-        }
         framed = None
         if before is not None and example < len(before.rows[0]) and _has(before.trace, kind, chosen):
             other = of_head(before.trace.example(example).visible(path), chosen.head)
             framed = numbers(unlike(visible, other))
-        shown.append(Panel(numbers(visible), described, changed=framed))
-    name = _("Masks of a padded batch")
-    note = f"[batch, {'1' if shape.shape[1] == 1 else 'head'}, query, key] = {list(shape.shape)}"
-    if before is not None:
-        note += f" · {_('framed: unlike the pinned, place by place')}"
-    header = {
-        "name": name, "sentence": attention_sentence(session.trace, kind, chosen.layer),
-        "note": note, "alt": f"{name}: {note}",
-        "file": f"masks-batch-{kind}", "stamp": stamp(session.trace), "words": words(), "cell": 22,
-    }  # fmt: skip
+        name, note = _("text {number}").format(number=example + 1), f"[{example}, 0, :, :]"
+        row_axis = _text_axis(_("query"), row_texts, example, row_side, queries)
+        column_axis = _text_axis(_("key"), column_texts, example, column_side, keys)
+        panels.append(Panel(name, row_axis, column_axis, numbers(visible), changed=framed, note=note, line=1))
+    shape = with_changes.mask(path).visible(queries, keys, model.device).shape
+    note = f"[batch, {'1' if shape[1] == 1 else 'head'}, query, key] = {list(shape)}"
     table = _batch_table(batch, rows, _moves(model, batch))
     if before is not None:
+        note += f" · {_('framed: unlike the pinned, place by place')}"
         table = _beside(table, _batch_table(before.batch, before.rows, before.moves))
-    return panels(shown, header, key), table, lacking
+    sentence = attention_sentence(session.trace, kind, chosen.layer)
+    above = heading(session.trace, _("Masks of a padded batch"), f"masks-batch-{kind}", note, sentence)
+    return Panels(key, above, panels, cell=22, words=words()), table, lacking
 
 
 def _beside(table: pd.DataFrame, pinned: pd.DataFrame) -> pd.DataFrame:
@@ -158,15 +146,10 @@ def _padding_panel(
     real = batch.real[stack]
     framed = None if before is None else numbers(unlike(real, before.batch.real[stack]))
     examples, length = real.shape
-    side = side_name(trace, "source" if stack == 0 else "target")
-    described = {
-        "name": _("padding, {side}").format(side=side),
-        "note": f"[batch, 1, 1, key] = [{examples}, 1, 1, {length}]",
-        "line": 0,
-        "rows": {"title": "", "labels": [f"{number + 1}" for number in range(examples)], "side": ""},
-        "columns": {"title": _("key"), "labels": _places(length), "side": ""},
-    }
-    return Panel(numbers(real), described, changed=framed)
+    name = _("padding, {side}").format(side=side_name(trace, "source" if stack == 0 else "target"))
+    note = f"[batch, 1, 1, key] = [{examples}, 1, 1, {length}]"
+    texts = Axis("", [f"{number + 1}" for number in range(examples)], "")
+    return Panel(name, texts, _place_axis(_("key"), length), numbers(real), changed=framed, note=note)
 
 
 def _rule_panels(mask: Mask, queries: int, keys: int) -> list[Panel]:
@@ -176,34 +159,24 @@ def _rule_panels(mask: Mask, queries: int, keys: int) -> list[Panel]:
         rules.append((_("causal"), Mask(causal=True)))
     if mask.window is not None:
         rules.append((_("window {n}").format(n=mask.window), Mask(window=mask.window)))
-    shown = []
-    for name, rule in rules:
-        described = {
-            "name": name,
-            "note": f"[1, 1, query, key] = [1, 1, {queries}, {keys}]",
-            "line": 0,
-            "rows": {"title": "", "labels": _places(queries), "side": ""},
-            "columns": {"title": _("key"), "labels": _places(keys), "side": ""},
-        }
-        shown.append(Panel(numbers(rule.visible(queries, keys, torch.device("cpu"))[0, 0]), described))
-    return shown
+    rows, columns = _place_axis("", queries), _place_axis(_("key"), keys)
+    note = f"[1, 1, query, key] = [1, 1, {queries}, {keys}]"
+    shown = ((name, rule.visible(queries, keys, torch.device("cpu"))[0, 0]) for name, rule in rules)
+    return [Panel(name, rows, columns, numbers(visible), note=note) for name, visible in shown]
 
 
-def _places(count: int) -> list[str]:
-    return [f"{place}" for place in range(min(count, DRAWN))]
+def _place_axis(title: str, count: int) -> Axis:
+    return Axis(title, [f"{place}" for place in range(min(count, DRAWN))], "")
 
 
-def _padded(labels: Sequence[str], length: int) -> list[str]:
-    return [*labels, *["<pad>"] * (length - len(labels))]
-
-
-def _places_here(texts: Sequence[Tokens], example: int, length: int) -> list[int]:
-    """Which token of the page's text, the first, each place of another text of the batch is; -1 where it is none."""
-    found = [-1] * length
-    for here, there in enumerate(align(texts[0].labels, texts[example].labels).places):
+def _text_axis(title: str, texts: Sequence[Tokens], example: int, side: str, length: int) -> Axis:
+    """A text of the batch, with its padding; its places are the tokens of the page's text, the first."""
+    labels = texts[example].labels
+    places = [-1] * length
+    for here, there in enumerate(align(texts[0].labels, labels).places):
         if there >= 0:
-            found[there] = here
-    return found
+            places[there] = here
+    return Axis(title, [*labels, *["<pad>"] * (length - len(labels))][:DRAWN], side, places[:DRAWN])
 
 
 def _moves(model: TextModel, batch: Batch) -> list[list[float]]:

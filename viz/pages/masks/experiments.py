@@ -18,14 +18,13 @@ from model.capture.interventions import Causal, Intervention
 from model.capture.trace import AttentionKind, Trace
 from model.inference.text_model import TextModel
 from model.network.attention import Masked, Weights
-from viz.components.old_plots import Panel, chart, panels
-from viz.components.plots import Mount, Series
+from viz.components.plots import Axis, Chart, Panel, Panels, Scale, Series
 from viz.i18n.catalogue import _
-from viz.i18n.format import side_name, significant, token_code
-from viz.pages.masks.effects import BEFORE, NOW
+from viz.i18n.format import significant, token_code
+from viz.pages.masks.effects import BEFORE, NOW, predicted_axis
 from viz.pages.masks.figures import axes, cut_note, largest, numbers, words
 from viz.pages.masks.pinned import head_tensors, other_token, pinned_future, pinned_tensors
-from viz.ui.parts import stamp
+from viz.ui.plots import heading
 
 if TYPE_CHECKING:
     from model.analysis.comparison import Comparison
@@ -34,9 +33,9 @@ if TYPE_CHECKING:
 LEAK = "#d55e00"
 
 
-def pack_future(
+def future_chart(
     model: TextModel, session: Session, place: int, key: str, on_place: Callable[[], None]
-) -> tuple[Mount, str]:
+) -> tuple[Chart, str]:
     """Change a token and watch the outputs before it: with the causal mask, without it, and as the model is now."""
     texts = [session.source] if session.target is None else [session.source, session.target]
     last = texts[-1]
@@ -56,32 +55,17 @@ def pack_future(
         said.append(f"{name} {significant(float(moved[:place].max(initial=0)))}")
     before, compared = pinned_future(session, place, token)
     series += before
-    words_now = {
-        "before": token_code(last.labels[place]),
-        "after": token_code(model.target_tokenizer.label(token)),
-        "place": place + 1,
-    }
     told = _("Token {place} {before} becomes {after}. The largest change of a logit before it: {changes}.").format(
-        changes=" · ".join(said), **words_now
+        place=place + 1,
+        before=token_code(last.labels[place]),
+        after=token_code(model.target_tokenizer.label(token)),
+        changes=" · ".join(said),
     )
     told = " ".join(filter(None, [told, compared]))
-    header = {
-        "x": {
-            "title": side_name(session.trace, "target"),
-            "labels": last.labels,
-            "side": "target" if session.target else "source",
-        },
-        "y": {"title": _("largest |Δlogit|"), "low": 0},
-        "chosen": place,
-        "tall": 190,
-        "name": _("A changed future"),
-        "sentence": _("click a token to change another one"),
-        "alt": told,
-        "file": "masks-future",
-        "stamp": stamp(session.trace),
-        "words": {"download": _("Download"), "csv": [_("series"), _("token"), _("largest |Δlogit|")]},
-    }
-    return chart(series, header, key, on_place), told
+    name, sentence = _("A changed future"), _("click a token to change another one")
+    above = heading(session.trace, name, "masks-future", sentence=sentence, alt=told)
+    x_axis, y_axis = predicted_axis(session.trace), Axis(_("largest |Δlogit|"), low=0)
+    return Chart(key, above, series, x_axis, y_axis, chosen=place, tall=190, on_place=on_place), told
 
 
 def fill_experiment(
@@ -166,9 +150,9 @@ def order_name(name: str) -> str:
     }[name]
 
 
-def pack_orders(
+def order_panels(
     trace: Trace, kind: AttentionKind, chosen: Selection, key: str, comparison: Comparison | None, differing: bool
-) -> tuple[Mount, str, pd.DataFrame]:
+) -> tuple[Panels, str, pd.DataFrame]:
     """The weights of this head by three orders of softmax and mask, what they show, and what becomes of sums and
     outputs; with a pin the pinned head's below, or the differences from it.
     """
@@ -193,16 +177,11 @@ def pack_orders(
         else:
             seen = np.ones_like(visible) if order.name == "after" else numbers(there != 0)
             shown += [own, _order_panel(before[index], trace, kind, numbers(other), seen, pinned=True)]
-    shown.sort(key=lambda panel: panel.described["line"])
+    shown.sort(key=lambda panel: panel.line)
     name = _("Weights of this head, by the order of mask and softmax")
-    header = {
-        "name": name, "sentence": "", "note": cut_note(trace, kind), "file": f"masks-order-{kind}",
-        "stamp": stamp(trace),
-        "alt": f"{name}: " + ", ".join(f"{panel.described['name']}, {panel.described['note']}" for panel in shown),
-        "words": words(), "cell": 22,
-    }  # fmt: skip
+    above = heading(trace, name, f"masks-order-{kind}", cut_note(trace, kind))
     said = f"{order_sentence(found, seen_here)} {lacking}".strip()
-    return panels(shown, header, key), said, _order_table(found, before)
+    return Panels(key, above, shown, cell=22, words=words()), said, _order_table(found, before)
 
 
 def _moved(comparison: Comparison, trace: Trace, kind: AttentionKind, chosen: Selection, pinned: Tensor) -> Tensor:
@@ -222,16 +201,11 @@ def _order_panel(
     pinned: bool = False,
 ) -> Panel:
     name = order_name(order.name)
-    top = largest(values) if difference else 1.0
-    described = {
-        "name": f"Δ {name}" if difference else _("{name}, pinned").format(name=name) if pinned else name,
-        "note": _("row sums {low} to {high}").format(low=plain(order.sums.min()), high=plain(order.sums.max())),
-        "line": int(pinned),
-        "pinned": pinned,
-        "scale": {"low": -top if difference else 0.0, "high": top, "difference": difference},
-        **axes(trace, kind),
-    }
-    return Panel(seen, described, values)
+    title = f"Δ {name}" if difference else _("{name}, pinned").format(name=name) if pinned else name
+    note = _("row sums {low} to {high}").format(low=plain(order.sums.min()), high=plain(order.sums.max()))
+    top = largest(values)
+    scale = Scale(-top, top, difference=True) if difference else Scale(0.0, 1.0)
+    return Panel(title, *axes(trace, kind), seen, values, note=note, scale=scale, pinned=pinned, line=int(pinned))
 
 
 def _order_table(found: list[Order], before: list[Order]) -> pd.DataFrame:

@@ -14,26 +14,18 @@ from torch import Tensor
 from model.analysis.comparison import Comparison, output_changes, weight_changes
 from model.capture.interventions import ChangedMask
 from model.capture.trace import AttentionKind, Trace
-from viz.components.old_plots import Panel, panels
-from viz.components.plots import Mount
+from viz.components.plots import Axis, Panel, Panels, Scale
 from viz.i18n.catalogue import _
 from viz.i18n.format import attention_sentence, sides, significant, token_code, tokens
 from viz.state.session import Selection
-from viz.ui.parts import stamp
-from viz.ui.plots import scored_name
+from viz.ui.plots import heading, scored_name
 
 DRAWN = 128  # tokens of a side that are drawn; a note says so of longer texts
 
 
-def words() -> dict[str, Any]:
-    return {
-        "masked": _("masked"),
-        "visible": _("visible"),
-        "changed": _("changed"),
-        "missing": _("this token is not in the pinned text"),
-        "download": _("Download"),
-        "csv": [_("panel"), _("query"), _("key"), _("value"), _("masked")],
-    }
+def words() -> dict[str, str]:
+    """What a cell of a mask is."""
+    return {"visible": _("visible"), "changed": _("changed")}
 
 
 def numbers(tensor: Tensor) -> NDArray[Any]:
@@ -42,13 +34,11 @@ def numbers(tensor: Tensor) -> NDArray[Any]:
     return np.asarray((drawn if drawn.dtype == torch.bool else drawn.float()).cpu())
 
 
-def axes(trace: Trace, kind: AttentionKind) -> dict[str, Any]:
-    """Rows and columns of a map: titles, labels, whose tokens."""
+def axes(trace: Trace, kind: AttentionKind) -> tuple[Axis, Axis]:
+    """Rows and columns of a map."""
     rows, columns = sides(trace, kind)
-    return {
-        "rows": {"title": _("query (from)"), "labels": tokens(trace, rows)[:DRAWN], "side": rows},
-        "columns": {"title": _("key (to)"), "labels": tokens(trace, columns)[:DRAWN], "side": columns},
-    }
+    queries = Axis(_("query (from)"), tokens(trace, rows)[:DRAWN], rows)
+    return queries, Axis(_("key (to)"), tokens(trace, columns)[:DRAWN], columns)
 
 
 def own_visible(trace: Trace, path: str) -> Tensor:
@@ -66,53 +56,39 @@ def cut_note(trace: Trace, kind: AttentionKind) -> str:
     return _("the first {count} of {all} tokens are drawn").format(count=DRAWN, all=longest) if longest > DRAWN else ""
 
 
-def pack_mask(
+def mask_panels(
     trace: Trace,
     kind: AttentionKind,
     chosen: Selection,
     comparison: Comparison | None,
     key: str,
     on_cell: Callable[[], None],
-) -> Mount:
+) -> Panels:
     """The mask in force, whose cells can be clicked; framed is what is not the network's, or not the pinned one's."""
     path = trace.attention_paths(kind)[chosen.layer]
     visible, own = (of_head(each, chosen.head) for each in (trace.visible(path), own_visible(trace, path)))
     pinned = comparison.counterpart(f"{path}.visible") if comparison else None
     if pinned is not None:
         own = visible.where(pinned.isnan(), pinned == 1)
-    rows, columns = visible.shape
-    hidden, changed = int((~visible).sum()), int((visible != own).sum())
-    heads = len(trace.visible(path))
-    note = f"[1, {heads}, {rows}, {columns}]"
+    (rows, columns), heads = visible.shape, len(trace.visible(path))
+    shape = f"[batch, {'1' if heads == 1 else 'head'}, query, key]"
+    note = f"= [1, {heads}, {rows}, {columns}]" + (f" · {_('framed: unlike the pinned')}" if pinned is not None else "")
+    row = chosen.query if chosen.query < min(rows, DRAWN) else -1
+    changed = visible != own
+    panel = Panel(
+        shape, *axes(trace, kind), numbers(visible), changed=numbers(changed), note=note, chosen=row, choose=True
+    )
     name, sentence = _("Mask"), attention_sentence(trace, kind, chosen.layer)
     alt = _("{name}, {sentence}: {hidden} of {all} cells are hidden, {changed} of them or others were changed.").format(
-        name=name, sentence=sentence, hidden=hidden, all=rows * columns, changed=changed
+        name=name, sentence=sentence, hidden=int((~visible).sum()), all=visible.numel(), changed=int(changed.sum())
     )
-    described = {
-        "name": f"[batch, {'1' if heads == 1 else 'head'}, query, key]",
-        "note": f"= {note}" + (f" · {_('framed: unlike the pinned')}" if pinned is not None else ""),
-        "line": 0,
-        "choose": True,
-        "chosen": chosen.query if chosen.query < min(rows, DRAWN) else -1,
-        **axes(trace, kind),
-    }
-    shown = Panel(numbers(visible), described, changed=numbers(visible != own))
-    header = {
-        "name": name,
-        "sentence": sentence,
-        "note": cut_note(trace, kind),
-        "alt": alt,
-        "file": f"mask-{kind}",
-        "stamp": stamp(trace),
-        "cell": 28,
-        "words": words(),
-    }
-    return panels([shown], header, key, on_cell)
+    above = heading(trace, name, f"mask-{kind}", cut_note(trace, kind), sentence, alt)
+    return Panels(key, above, [panel], cell=28, words=words(), on_cell=on_cell)
 
 
-def pack_flow(
+def flow_panels(
     trace: Trace, before: Trace, kind: AttentionKind, chosen: Selection, comparison: Comparison | None, key: str
-) -> Mount:
+) -> Panels:
     """Score, mask, softmax and output of one head: now, before the change, and against the pinned trace if wanted."""
     path = trace.attention_paths(kind)[chosen.layer]
     lines = [(_("now"), trace)] if trace is before else [(_("before"), before), (_("now"), trace)]
@@ -121,45 +97,37 @@ def pack_flow(
     names = {scored: called, "masked": _("+ mask"), "weights": "softmax", "heads": _("output")}
     stages = {name: [numbers(each[f"{path}.{name}"][chosen.head]) for _line, each in lines] for name in names}
     tops = {name: largest(*(stages[name] + (stages[scored] if name == "masked" else []))) for name in names}
-    shown = []
+    queries, keys = axes(trace, kind)
+    panels = []
     for number, (line, each) in enumerate(lines):
         visible = of_head(each.visible(path), chosen.head)
         changed = visible != of_head(before.visible(path), chosen.head)
         for name, title in names.items():
-            scale = {"low": 0.0, "high": 1.0} if name == "weights" else {"low": -tops[name], "high": tops[name]}
+            scale = Scale(0.0, 1.0) if name == "weights" else Scale(-tops[name], tops[name])
             values, title = stages[name][number], f"{line}: {title}" if len(lines) > 1 else title
             if comparison and each is trace:
                 values, scale, title = _difference(comparison, f"{path}.{name}", chosen.head, values, title)
-            described = {"name": title, "line": number, "scale": scale, **axes(trace, kind)}
-            marked = numbers(changed) if each is not before and name in ("masked", "weights") else None
+            columns = Axis(_("channel"), [""] * values.shape[1], "") if name == "heads" else keys
             hatched = np.ones(values.shape, bool) if name in (scored, "heads") else numbers(visible)
-            if name == "heads":
-                described["columns"] = {"title": _("channel"), "labels": [""] * values.shape[1], "side": ""}
-            shown.append(Panel(hatched, described, values, marked))
+            marked = numbers(changed) if each is not before and name in ("masked", "weights") else None
+            panels.append(Panel(title, queries, columns, hatched, values, changed=marked, scale=scale, line=number))
     name = _("Layer {layer}, head {head}").format(layer=chosen.layer + 1, head=chosen.head + 1)
+    file = f"masked-{kind}-layer{chosen.layer + 1}-head{chosen.head + 1}"
     note = effect_note(trace, before, kind, chosen) if trace is not before else ""
-    alt = _("{name}: scores, masked scores, weights and output. {note}").format(name=name, note=note)
-    header = {
-        "name": name,
-        "sentence": _("score → mask → softmax → output"),
-        "note": note,
-        "alt": alt,
-        "file": f"masked-{kind}-layer{chosen.layer + 1}-head{chosen.head + 1}",
-        "stamp": stamp(trace),
-        "words": words(),
-    }
-    return panels(shown, header, key)
+    above = heading(trace, name, file, note, _("score → mask → softmax → output"))
+    return Panels(key, above, panels, words=words())
 
 
 def _difference(
     comparison: Comparison, name: str, head: int, values: NDArray[Any], title: str
-) -> tuple[NDArray[Any], dict[str, Any], str]:
+) -> tuple[NDArray[Any], Scale, str]:
     """Now minus pinned; NaN all over where the pinned model has no such quantity."""
     found = comparison.difference(name)
-    against = np.full_like(values, np.nan) if found is None else numbers(found[head])
-    top = 1.0 if found is None else largest(against)
-    against_title = f"{title} − {_('pinned')}" if found is not None else f"{title}: {_('none pinned')}"
-    return against, {"low": -top, "high": top, "difference": True}, against_title
+    if found is None:
+        return np.full_like(values, np.nan), Scale(-1.0, 1.0, difference=True), f"{title}: {_('none pinned')}"
+    against = numbers(found[head])
+    top = largest(against)
+    return against, Scale(-top, top, difference=True), f"{title} − {_('pinned')}"
 
 
 def largest(*arrays: NDArray[Any]) -> float:

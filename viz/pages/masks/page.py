@@ -20,13 +20,13 @@ from model.runtime.errors import require
 from viz.components.plots import Mount
 from viz.i18n.catalogue import _
 from viz.i18n.format import attention_name, no_predictions, significant
-from viz.pages.masks.batch import batch_sentence, pack_batch
-from viz.pages.masks.effects import pack_predictions, pack_tops, pack_where, pinned_changes
-from viz.pages.masks.experiments import fill_experiment, pack_future, pack_orders
-from viz.pages.masks.figures import alarms, cells_table, of_head, pack_flow, pack_mask
+from viz.pages.masks.batch import batch_panels, batch_sentence
+from viz.pages.masks.effects import pinned_changes, predictions_chart, tops_chart, where_panels
+from viz.pages.masks.experiments import fill_experiment, future_chart, order_panels
+from viz.pages.masks.figures import alarms, cells_table, flow_panels, mask_panels, of_head
 from viz.pages.masks.rules import Rules, cells_at, fit, with_cells
 from viz.pages.masks.text import experiment_name, explain, rule_name, scope_name
-from viz.state.session import Key, Selection, Session, attention_kinds, choice, choose, current_session
+from viz.state.session import Key, Selection, Session, address_count, attention_kinds, choice, choose, current_session
 from viz.state.texts import first_source, typed
 from viz.ui.parts import Views, arrange_again, data_table, mount, under_figures
 
@@ -87,19 +87,19 @@ def page(model: TextModel) -> Views:
         assert before is not None
         chosen = fit(session, trace, kind)
         comparison = session.comparison if session.differing else None
-        parts = [
-            (mask, pack_mask(trace, kind, chosen, comparison, Part.MASK, on_cell)),
-            (flow, pack_flow(trace, before, kind, chosen, comparison, Part.FLOW)),
+        parts: list[tuple[DeltaGenerator, Mount]] = [
+            (mask, mask_panels(trace, kind, chosen, comparison, Part.MASK, on_cell)),
+            (flow, flow_panels(trace, before, kind, chosen, comparison, Part.FLOW)),
         ]
         if effects:
             where, moved, tops = effects
-            parts.append((where, pack_where(trace, before, kinds, kind, chosen, comparison, Part.WHERE, on_head)))
+            parts.append((where, where_panels(trace, before, kinds, kind, chosen, comparison, Part.WHERE, on_head)))
         if effects and model.predicts:
             place = place_of(Part.PLACE, int(prediction_changes(trace, before).argmax()), len(trace["output.logits"]))
             pinned = pinned_changes(trace, session.comparison)
             parts += [
-                (moved, pack_predictions(trace, before, pinned, place, Part.PREDICTIONS, on_place)),
-                (tops, pack_tops(trace, before, session.comparison, model.target_tokenizer, place, Part.TOPS)),
+                (moved, predictions_chart(trace, before, pinned, place, Part.PREDICTIONS, on_place)),
+                (tops, tops_chart(trace, before, session.comparison, model.target_tokenizer, place, Part.TOPS)),
             ]
         shown, told, measured = run_experiment(experiment, model, session, kind, chosen)
         yield
@@ -198,8 +198,8 @@ def on_future() -> None:
 
 def place_of(name: str, default: int, length: int) -> int:
     """A position in the address bar, inside a text of this length."""
-    text = st.query_params.get(name, "")
-    return min(int(text) if text.isascii() and text.isdigit() and len(text) < 6 else default, length - 1)
+    wish = address_count(name)
+    return min(default if wish is None else wish, length - 1)
 
 
 def run_experiment(
@@ -210,15 +210,15 @@ def run_experiment(
     if name == "numbers":
         return None, *fill_experiment(trace, kind, chosen, compared)
     if name == "order":
-        return pack_orders(trace, kind, chosen, Part.ORDER, compared, session.differing)
+        return order_panels(trace, kind, chosen, Part.ORDER, compared, session.differing)
     if not model.predicts:  # the others compare logits
         return None, no_predictions(), None
     if name == "batch":
         text = typed(Key.SOURCE, first_source(model))
-        mount, numbers, lacking = pack_batch(model, session, text, kind, chosen, Part.BATCH)
-        return mount, f"{batch_sentence(model)} {lacking}".strip(), numbers
+        panels, numbers, lacking = batch_panels(model, session, text, kind, chosen, Part.BATCH)
+        return panels, f"{batch_sentence(model)} {lacking}".strip(), numbers
     length = len(trace.target_tokens or trace.source_tokens)
     if length < 2:
         return None, _("The text has one token: there is no future to change."), None
-    mount, told = pack_future(model, session, place_of(Part.FUTURE, length // 2, length), Part.FUTURE, on_future)
-    return mount, told, None
+    place = place_of(Part.FUTURE, length // 2, length)
+    return *future_chart(model, session, place, Part.FUTURE, on_future), None

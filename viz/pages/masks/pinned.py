@@ -69,7 +69,7 @@ def text_of(pin: Pin, kind: str) -> tuple[list[Tokens], str]:
 def pinned_future(session: Session, place: int, token: int) -> tuple[list[Series], str]:
     """What the same change of a token does in the pinned model, with the causal mask and without; and in words."""
     pin, comparison, model = session.pin, session.comparison, session.model
-    if pin is None or comparison is None or model is None:
+    if pin is None or comparison is None:
         return [], ""
     texts, lacking = text_of(pin, model.kind)
     if lacking:
