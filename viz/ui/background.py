@@ -129,7 +129,7 @@ LONG = 5.0  # seconds that are left, from which on there is a button to stop
 CHOSEN = "checkpoints_chosen"  # in the session: a click has chosen something
 
 
-def follow(fillings: Sequence[Filling], draw: Callable[[], None]) -> None:
+def follow(fillings: Sequence[Filling], draw: Callable[[], object]) -> None:
     """Draw, again and again while they are being filled in, with buttons to stop what takes long and to go on."""
     for filling in fillings:
         filling.wait(AT_ONCE)

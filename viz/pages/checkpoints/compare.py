@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import re
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
@@ -17,21 +16,18 @@ from model.analysis.weights import movement
 from model.analysis.weights.heads import CROSS, head_tensors, moved_heads, projection_of
 from model.checkpoints.catalog import listed
 from model.checkpoints.load_hints import LoadHints
-from viz.components.old_plots import Panel, chart, panels
-from viz.components.plots import Mount, Series
+from viz.components.plots import Axis, Chart, Heading, Panels, Scale, Series
 from viz.i18n.catalogue import _
 from viz.i18n.errors import translate_error
 from viz.i18n.format import as_sentence, attention_name, literal, shape_text, significant
 from viz.pages.checkpoints import heads as weights_heads
 from viz.pages.checkpoints import runs, tensor
-from viz.pages.checkpoints.components import Column, tensor_tree
-from viz.pages.checkpoints.heads import KIND, LEAVE, NAMES, leave, open_head, panel_words
+from viz.pages.checkpoints.components import Column
+from viz.pages.checkpoints.heads import KIND, LEAVE, NAMES, leave, open_head
 from viz.pages.checkpoints.measuring import Moving, moving
 from viz.pages.checkpoints.subjects import (
     Subject,
-    asked_place,
     choose_pair,
-    choose_tensor,
     chosen_place,
     follow_sidebar,
     model_of,
@@ -39,18 +35,16 @@ from viz.pages.checkpoints.subjects import (
     subjects,
 )
 from viz.pages.checkpoints.tensor import beside
-from viz.pages.checkpoints.tensors import tree_header
+from viz.pages.checkpoints.tensors import show_tree
 from viz.state import assumptions, texts
 from viz.state.pin import Pin
 from viz.state.session import Key, Session, choose, current_session
-from viz.ui.background import CHOSEN, follow
-from viz.ui.parts import data_table, explanation, plot_words
+from viz.ui.background import follow
+from viz.ui.parts import data_table, explanation
 
 if TYPE_CHECKING:
     from model.analysis.weights.heads import Layers
-    from model.analysis.weights.movement import Moved
     from model.capture.trace import AttentionKind
-    from model.checkpoints.tensors import TensorInfo
 
 BEFORE, AFTER, VIEW = "compare_a", "compare_b", "compare_view"
 TREE, LAYERS = "moved_tree", "moved_layers"
@@ -87,7 +81,7 @@ def show(session: Session) -> None:
         st.caption(literal(differences(before, after, measured)))
     if view == "heads":
         show_moved_heads(session, before, after, measured, explain)
-    elif not measured.same:
+    elif not measured.table:
         st.info(
             _("No tensor of {before} has a name and a shape of {after}.").format(
                 before=literal(before.name), after=literal(after.name)
@@ -99,24 +93,32 @@ def show(session: Session) -> None:
         layers(before, after, measured)
 
 
+def unlike(before: Subject, after: Subject) -> list[tuple[str, str, str]]:
+    """What exists only in one, and what has another shape: its name, its shape in each, "" where it is not."""
+    old, new = ({info.name: shape_text(info.shape) for info in subject.table()} for subject in (before, after))
+    rows = [(name, old[name], "") for name in old if name not in new]
+    rows += [(name, "", new[name]) for name in new if name not in old]
+    return rows + [(name, old[name], new[name]) for name in new if name in old and old[name] != new[name]]
+
+
 def differences(before: Subject, after: Subject, found: Moving) -> str:
     """How much both have in common, and what only one has, in a sentence."""
-    old, new = ({info.name: info for info in subject.table()} for subject in (before, after))
-    reshaped = [name for name in new if name in old and new[name].shape != old[name].shape]
-    only = [(before, [name for name in old if name not in new]), (after, [name for name in new if name not in old])]
-    parts = [_("{count} tensors in both").format(count=len(found.same))]
-    for subject, names in only:
-        if names:
-            parts.append(_("{count} only in {name}").format(count=len(names), name=subject.name))
-    if reshaped:
-        parts.append(_("{count} of another shape").format(count=len(reshaped)))
+    parts = [_("{count} tensors in both").format(count=len(found.table))]
+    rows = unlike(before, after)
+    only_before, only_after = sum(not new for _name, _old, new in rows), sum(not old for _name, old, _new in rows)
+    for subject, count in ((before, only_before), (after, only_after)):
+        if count:
+            parts.append(_("{count} only in {name}").format(count=count, name=subject.name))
+    if reshaped := len(rows) - only_before - only_after:
+        parts.append(_("{count} of another shape").format(count=reshaped))
     return " · ".join(parts)
 
 
 def tensors(before: Subject, after: Subject, found: Moving) -> None:
-    """The ranking, and the chosen tensor of both."""
-    follow([found], partial(tree, before, after, found))
-    info = found.same[place_of(found)]
+    """The ranking, the most moved first, and the chosen tensor of both."""
+    file, sentence = f"{before.name} → {after.name}", differences(before, after, found)
+    follow([found], lambda: show_tree(found, file, moved_columns(found), TREE, place_of(found), RELATIVE, sentence))
+    info = found.table[place_of(found)]
     change = found.of(info)
     tensor.show_pair(before, after, info, equal=change is not None and change.largest == 0)
     beside(explain, partial(moved_data, before, after, found))
@@ -124,72 +126,33 @@ def tensors(before: Subject, after: Subject, found: Moving) -> None:
 
 
 def moved_data(before: Subject, after: Subject, found: Moving) -> None:
-    file = f"moved-{before.name}-{after.name}"
-    data_table("moved_data", lambda: moved_table(found.same, found.of), file)
+    data_table("moved_data", partial(moved_table, found), f"moved-{before.name}-{after.name}")
 
 
 def place_of(found: Moving) -> int:
     """The number of the tensor that is looked at, at first the most moved."""
-
-    def change(place: int) -> float:
-        known = found.of(found.same[place])
-        return known.relative if known and math.isfinite(known.relative) else 0.0
-
-    return chosen_place(found.same, change)
-
-
-def tree(before: Subject, after: Subject, found: Moving) -> None:
-    header = {
-        "chosen": place_of(found),
-        "asked": asked_place(found.same) is not None,
-        "progress": found.progress,
-        "sentence": differences(before, after, found),
-    }
-    file = f"{before.name} → {after.name}"
-    moved_tree(found.same, found.of, file, header, TREE, partial(on_tensor, found))()
-
-
-def on_tensor(found: Moving) -> None:
-    choose_tensor(found.same, int(st.session_state[TREE].tensor))
-    st.session_state[CHOSEN] = True
+    changes = np.nan_to_num(found.column("relative"), posinf=0.0)
+    return chosen_place(found.table, changes.__getitem__)
 
 
 def left_over(before: Subject, after: Subject) -> None:
     """What exists only in one, and what has another shape, by name."""
-    old, new = ({info.name: info for info in subject.table()} for subject in (before, after))
-    rows = [(name, shape_text(old[name].shape), "") for name in old if name not in new]
-    rows += [(name, "", shape_text(new[name].shape)) for name in new if name not in old]
-    rows += [
-        (name, shape_text(old[name].shape), shape_text(new[name].shape))
-        for name in new
-        if name in old and old[name].shape != new[name].shape
-    ]
-    if not rows:
-        return
-    import pandas as pd
-
-    frame = pd.DataFrame(
-        rows, columns=[_("tensor"), before.name, f"{after.name} " * (before.name == after.name) or after.name]
-    )
-    data_table("left_over", lambda: frame, f"only-{before.name}-{after.name}", _("Only in one, or of another shape"))
+    if rows := unlike(before, after):
+        columns = [_("tensor"), before.name, f"{after.name} " * (before.name == after.name) or after.name]
+        title = _("Only in one, or of another shape")
+        data_table("left_over", lambda: pd.DataFrame(rows, columns=columns), f"only-{before.name}-{after.name}", title)
 
 
 def layers(before: Subject, after: Subject, found: Moving) -> None:
     """A line for each kind of matrix over the layers."""
-    stacks = stacks_of(layered([info.name for info in found.same]))
+    stacks = stacks_of(layered([info.name for info in found.table]))
     if not stacks:
         st.info(_("No name has the number of a layer in it, such as layers.0."))
         return
     place = st.container()
     stack = choose(_("Stack"), stacks, stacks[0], "compare_stack", str, place) if len(stacks) > 1 else stacks[0]
-    file = f"{before.name}-{after.name}"
-    follow([found], lambda: draw(layer_chart(found.same, found.of, stack, file, LAYERS)))
+    follow([found], lambda: layer_chart(found, stack, f"{before.name}-{after.name}", LAYERS)())
     beside(explain, partial(moved_data, before, after, found))
-
-
-def draw(mount: object) -> None:
-    assert callable(mount)
-    mount()
 
 
 def trace_button(session: Session, place: DeltaGenerator, before: Subject, after: Subject) -> None:
@@ -262,39 +225,29 @@ RELATION = "‖B−A‖/‖A‖"
 RELATIVE = 4  # the number of the column by which the tree is sorted: after name, shape, type and bytes
 
 
-def moved_tree(
-    table: Sequence[TensorInfo],
-    of: Callable[[TensorInfo], Moved | None],
-    file: str,
-    more: Mapping[str, Any],
-    key: str,
-    on_tensor: Callable[[], None],
-) -> Mount:
-    """The tensors that both have, the most moved first."""
-    found = [of(info) for info in table]
-    known = np.array([each is not None for each in found], np.bool_)
-    columns = [
-        Column(RELATION, _numbers(found, "relative")),
-        Column(_("cosine"), _numbers(found, "cosine")),
-        Column(_("largest"), _numbers(found, "largest")),
-        Column(_("at"), ["" if each is None else ", ".join(map(str, each.place)) for each in found], "text"),
+def moved_columns(found: Moving) -> list[Column]:
+    """How far the tensors that both have moved."""
+    return [
+        Column(RELATION, found.column("relative")),
+        Column(_("cosine"), found.column("cosine")),
+        Column(_("largest"), found.column("largest")),
+        Column(_("at"), places(found), "text"),
     ]
-    return tensor_tree(columns, known, tree_header(table, file, {"sorted": RELATIVE, **more}), key, on_tensor)
 
 
-def _numbers(found: Sequence[Moved | None], name: str) -> np.ndarray:
-    return np.array([np.nan if each is None else getattr(each, name) for each in found], np.float64)
+def places(found: Moving) -> list[str]:
+    """Where in each tensor its largest change is."""
+    return ["" if each is None else ", ".join(map(str, each.place)) for each in found.every()]
 
 
-def moved_table(table: Sequence[TensorInfo], of: Callable[[TensorInfo], Moved | None]) -> pd.DataFrame:
-    found = [of(info) for info in table]
+def moved_table(found: Moving) -> pd.DataFrame:
     rows = {
-        _("tensor"): [info.name for info in table],
-        _("shape"): [shape_text(info.shape) for info in table],
-        RELATION: _numbers(found, "relative"),
-        _("cosine"): _numbers(found, "cosine"),
-        _("largest change"): _numbers(found, "largest"),
-        _("at"): ["" if each is None else ", ".join(map(str, each.place)) for each in found],
+        _("tensor"): [info.name for info in found.table],
+        _("shape"): [shape_text(info.shape) for info in found.table],
+        RELATION: found.column("relative"),
+        _("cosine"): found.column("cosine"),
+        _("largest change"): found.column("largest"),
+        _("at"): places(found),
     }
     return pd.DataFrame(rows).sort_values(RELATION, ascending=False, ignore_index=True)
 
@@ -315,77 +268,44 @@ def stacks_of(kinds: Mapping[str, Any]) -> list[str]:
     return list(dict.fromkeys(kind.split(".*.")[0] for kind in kinds))
 
 
-def layer_chart(
-    table: Sequence[TensorInfo], of: Callable[[TensorInfo], Moved | None], stack: str, file: str, key: str
-) -> Mount:
+def layer_chart(found: Moving, stack: str, file: str, key: str) -> Chart:
     """How far the matrices of each layer moved: a line for each kind."""
-    infos = {info.name: info for info in table if len(info.shape) > 1}
+    infos = {info.name: info for info in found.table if len(info.shape) > 1}
     kinds = {kind: names for kind, names in layered(list(infos)).items() if kind.startswith(f"{stack}.*.")}
-    last = max((max(names) for names in kinds.values()), default=0)
+    count = 1 + max((max(names) for names in kinds.values()), default=0)
     series, most = [], (0.0, "")
     others = iter(OTHERS * (1 + len(kinds) // len(OTHERS)))
     for number, (kind, names) in enumerate(kinds.items()):
-        changes = np.full(last + 1, np.nan)
+        changes = np.full(count, np.nan)
         for layer, name in names.items():
-            if known := of(infos[name]):
+            if known := found.of(infos[name]):
                 changes[layer] = known.relative if np.isfinite(known.relative) else np.nan
                 most = max(most, (changes[layer], name))
         short = kind.removeprefix(f"{stack}.*.").removesuffix(".weight")
         part = projection_of(next(iter(names.values())))
         colour = next(others) if part is None else COLOURS[part]
         dash = CROSS.search(short) is not None
-        series.append(Series(short, np.arange(last + 1), changes, colour, dash=dash, quiet=number >= NAMED))
+        series.append(Series(short, np.arange(count), changes, colour, dash=dash, quiet=number >= NAMED))
     sentence = _("{stack}: ‖B−A‖/‖A‖ of every matrix of a layer").format(stack=stack)
     alt = _("{sentence}; most moved: {name}, {change}.").format(
         sentence=sentence, name=most[1][:120], change=significant(most[0])
     )
-    header = {
-        "x": {"title": _("layer"), "labels": [str(layer + 1) for layer in range(last + 1)], "side": ""},
-        "y": {"title": _("relative change"), "zero": True},
-        "tall": 240,
-        "name": _("Change by layer"),
-        "sentence": sentence,
-        "alt": alt,
-        "file": f"moved-layers-{file}",
-        "stamp": f"{file} {stack}",
-        "words": plot_words(_("kind"), _("layer"), _("relative change")),
-    }
-    return chart(series, header, key)
+    heading = Heading(_("Change by layer"), f"moved-layers-{file}", f"{file} {stack}", sentence=sentence, alt=alt)
+    x = Axis(_("layer"), [str(layer + 1) for layer in range(count)], "")
+    return Chart(key, heading, series, x, Axis(_("relative change"), zero=True), tall=240, of=_("kind"))
 
 
-def head_panels(
+def moved_head_panels(
     changes: np.ndarray, file: str, chosen: tuple[int, int], key: str, on_cell: Callable[[], None]
-) -> Mount:
-    """Four maps of layer by head on one scale; a click opens the head."""
-    _projections, layers, heads = changes.shape
+) -> Panels:
+    """All projections on one scale."""
     finite = changes[np.isfinite(changes)]
-    top = float(finite.max()) if finite.size and finite.max() > 0 else 1.0
-    shown = []
-    for name, each in zip(NAMES, changes, strict=True):
-        described = {
-            "name": name,
-            "note": f"{significant(float(np.nanmin(each)))} – {significant(float(np.nanmax(each)))}",
-            "rows": {"title": _("layer"), "labels": [str(row + 1) for row in range(layers)], "side": "layers"},
-            "columns": {"title": _("head"), "labels": [str(at + 1) for at in range(heads)], "side": "heads"},
-            "scale": {"low": 0, "high": top, "difference": False},
-            "line": 0,
-            "chosen": -1,
-            "framed": list(chosen),
-            "choose": True,
-        }
-        shown.append(Panel(np.ones(each.shape, np.bool_), described, np.where(np.isfinite(each), each, np.nan)))
+    scale = Scale(0, float(finite.max(initial=0.0)) or 1.0, RELATION)
+    notes = [f"{significant(float(np.nanmin(each)))} – {significant(float(np.nanmax(each)))}" for each in changes]
     sentence = _("‖B−A‖/‖A‖ of each head's part, one scale for all; a click opens the head")
-    header = {
-        "slot": 150,
-        "cell": 40,
-        "name": _("Change by head"),
-        "sentence": sentence,
-        "alt": f"{sentence}: " + "; ".join(f"{panel.described['name']} {panel.described['note']}" for panel in shown),
-        "file": f"moved-heads-{file}",
-        "stamp": file,
-        "words": panel_words(),
-    }
-    return panels(shown, header, key, on_cell)
+    heading = Heading(_("Change by head"), f"moved-heads-{file}", file, sentence=sentence)
+    shown = np.where(np.isfinite(changes), changes, np.nan)
+    return weights_heads.head_panels(key, heading, shown, [scale] * 4, chosen, on_cell, notes=notes, cell=40)
 
 
 def head_table(changes: np.ndarray, cosines: np.ndarray) -> pd.DataFrame:
@@ -429,7 +349,7 @@ def show_moved_heads(
         return
     changes, cosines = measured.float().numpy()
     framed = (min(session.selection.layer, changes.shape[1] - 1), min(session.selection.head, changes.shape[2] - 1))
-    head_panels(changes, f"{before.name}-{after.name}", framed, HEADS, partial(on_head, after.name, kind))()
+    moved_head_panels(changes, f"{before.name}-{after.name}", framed, HEADS, partial(on_head, after.name, kind))()
     file = f"moved-heads-{before.name}-{after.name}-{kind}"
     table = partial(head_table, changes, cosines)
     beside(explain, lambda: data_table("moved_heads_data", table, file))

@@ -1,4 +1,4 @@
-"""Components of the page Checkpoints; each function packs its data and returns what mounts it."""
+"""Components of the page Checkpoints, which have no table; each function packs its data and returns what mounts it."""
 
 from __future__ import annotations
 

@@ -15,19 +15,20 @@ from model.analysis.weights import heads as head_weights
 from model.analysis.weights.heads import attentions, head_norms, head_similarity
 from model.capture.trace import ATTENTION_PATHS
 from model.network.attention import MultiHeadAttention
-from viz.components.old_plots import Panel, heatmap, panels
-from viz.components.plots import Mount
+from viz.components.plots import Axis, Heading, Heatmap, Panel, Panels, Scale
 from viz.i18n.catalogue import _
 from viz.i18n.errors import reason_words
 from viz.i18n.format import attention_name, literal, significant
 from viz.pages.checkpoints.measuring import Measured
 from viz.pages.checkpoints.subjects import CHECKPOINT, REGION, Subject, model_of
 from viz.pages.checkpoints.tensor import beside
+from viz.pages.checkpoints.tensor_figures import not_finite
 from viz.state.session import Key, Session, attention_kinds, choose, current_session
-from viz.ui.parts import data_table, explanation, plot_words
+from viz.ui.parts import data_table, explanation
 from viz.ui.plots import array
 
 if TYPE_CHECKING:
+    from numpy.typing import NDArray
     from torch import Tensor
 
     from model.capture.trace import AttentionKind
@@ -66,7 +67,7 @@ def show(session: Session, subject: Subject, found: Measured) -> None:
     clicked = partial(on_head, subject.name, kind, heads)
     left, right = st.columns([11, 9], gap="medium")
     with left:
-        norm_panels(norms, subject.name, _("Norms of the projections"), framed, NORMS, partial(clicked, NORMS))()
+        norm_panels(norms, subject.name, framed, NORMS, partial(clicked, NORMS))()
     with right:
         similarity = similarity_of(model, kind, circuit, found.remember)
         labels = head_labels(layers, heads)
@@ -156,49 +157,45 @@ def norms_of(model: TextModel, kind: AttentionKind, remember: Remember) -> Tenso
     return found
 
 
-def norm_panels(
-    norms: Tensor, file: str, title: str, chosen: tuple[int, int], key: str, on_cell: Callable[[], None]
-) -> Mount:
-    """Four maps of layer by head; a click opens the head."""
+def norm_panels(norms: Tensor, file: str, chosen: tuple[int, int], key: str, on_cell: Callable[[], None]) -> Panels:
+    """Each projection on a scale of its own."""
     values = array(norms)
-    layers, heads = values.shape[1:]
-    shown, ranges = [], []
-    for number, (name, each) in enumerate(zip(NAMES, values, strict=True)):
+    scales, ranges = [], []
+    for name, each in zip(NAMES, values, strict=True):
         low, high = float(each.min()), float(each.max())
-        described = {
-            "name": name,
-            "rows": {"title": _("layer"), "labels": [str(row + 1) for row in range(layers)], "side": "layers"},
-            "columns": {"title": _("head"), "labels": [str(at + 1) for at in range(heads)], "side": "heads"},
-            "scale": {"low": low if low < high else 0, "high": high or 1.0, "difference": False},
-            "line": number // 2,
-            "chosen": -1,
-            "framed": list(chosen),
-            "choose": True,
-        }
-        shown.append(Panel(np.ones(each.shape, np.bool_), described, each))
+        scales.append(Scale(low if low < high else 0, high or 1.0, _("norm")))
         ranges.append(f"{name} {significant(low)} – {significant(high)}")
+    title = _("Norms of the projections")
     sentence = _("the Frobenius norm of each head's part; a click opens the head")
-    header = {
-        "slot": 150,
-        "cell": 34,
-        "name": title,
-        "sentence": sentence,
-        "alt": _("{title} of {layers} layers with {heads} heads: {ranges}.").format(
-            title=title,
-            layers=layers,
-            heads=heads,
-            ranges="; ".join(ranges),
-        ),
-        "file": f"heads-{file}",
-        "stamp": f"{file} {title}",
-        "words": panel_words(),
-    }
-    return panels(shown, header, key, on_cell)
+    alt = _("{title} of {layers} layers with {heads} heads: {ranges}.").format(
+        title=title, layers=values.shape[1], heads=values.shape[2], ranges="; ".join(ranges)
+    )
+    heading = Heading(title, f"heads-{file}", f"{file} {title}", sentence=sentence, alt=alt)
+    return head_panels(key, heading, values, scales, chosen, on_cell, notes=("",) * 4, lines=(0, 0, 1, 1), cell=34)
 
 
-def panel_words() -> dict[str, Any]:
-    csv = (_("matrix"), _("layer"), _("head"), _("norm"), _("masked"))
-    return {**plot_words(*csv), "visible": _("visible"), "changed": _("changed"), "missing": _("not a finite number")}
+def head_panels(
+    key: str,
+    heading: Heading,
+    values: NDArray[np.float32],
+    scales: Sequence[Scale],
+    chosen: tuple[int, int],
+    on_cell: Callable[[], None],
+    *,
+    notes: Sequence[str],
+    lines: Sequence[int] = (0, 0, 0, 0),
+    cell: int,
+) -> Panels:
+    """Four maps of layer by head, one of each projection; a click opens the head."""
+    layers, heads = ([str(number + 1) for number in range(count)] for count in values.shape[1:])
+    rows, columns = Axis(_("layer"), layers, "layers"), Axis(_("head"), heads, "heads")
+    visible = np.ones((len(layers), len(heads)), bool)
+    panels = [
+        Panel(name, rows, columns, visible, part, note=note, scale=scale, line=line, framed=chosen, choose=True)
+        for name, part, scale, note, line in zip(NAMES, values, scales, notes, lines, strict=True)
+    ]
+    titles = (_("layer"), _("head"), scales[0].title, _("masked"))
+    return Panels(key, heading, panels, slot=150, cell=cell, cells=titles, words=not_finite(), on_cell=on_cell)
 
 
 def head_labels(layers: int, heads: int) -> list[str]:
@@ -207,34 +204,25 @@ def head_labels(layers: int, heads: int) -> list[str]:
 
 def similarity_map(
     similarity: Tensor, labels: Sequence[str], circuit: str, file: str, key: str, on_cell: Callable[[], None]
-) -> Mount:
+) -> Heatmap:
     """The cosine of every head's circuit with every other's."""
     values = array(similarity)
     apart = np.abs(values) * (1 - np.eye(len(values)))
     one, other = divmod(int(apart.argmax()), len(values))
     # A head has cosine 1 with itself: the scale is that of the others, or they would all be pale.
     top = float(apart.max()) or 1.0
-    sentence = _("most alike: {one} and {other}, cosine {cosine}; the diagonal is 1").format(
+    most = _("most alike: {one} and {other}, cosine {cosine}; the diagonal is 1").format(
         one=labels[one], other=labels[other], cosine=significant(float(values[one, other]))
     )
-    axis = {"title": _("layer.head"), "labels": list(labels), "side": "weight heads"}
     product = {"scores": "W_Qᵀ W_K", "output": "W_O W_V"}[circuit]
-    header = {
-        "rows": axis,
-        "columns": axis,
-        "square": True,
-        "scale": {"low": -top, "high": top, "title": _("cosine"), "difference": False},
-        "chosen": -1,
-        "name": _("Heads that are alike"),
-        "sentence": f"{product} · {sentence}",
-        "alt": _("Cosines of {product} of {count} heads; {sentence}.").format(
-            product=product, count=len(values), sentence=sentence
-        ),
-        "file": f"similar-{circuit}-{file}",
-        "stamp": f"{file} {circuit}",
-        "words": plot_words(_("head"), _("other head"), _("cosine"), _("masked")),
-    }
-    return heatmap(values, np.ones(values.shape, np.bool_), header, key, on_cell=on_cell)
+    alt = _("Cosines of {product} of {count} heads; {sentence}.").format(
+        product=product, count=len(values), sentence=most
+    )
+    name, sentence = _("Heads that are alike"), f"{product} · {most}"
+    heading = Heading(name, f"similar-{circuit}-{file}", f"{file} {circuit}", sentence=sentence, alt=alt)
+    rows, columns = (Axis(title, labels, "weight heads") for title in (_("head"), _("other head")))
+    scale = Scale(-top, top, _("cosine"))
+    return Heatmap(key, heading, values, rows, columns, scale, square=True, on_cell=on_cell)
 
 
 def similarity_of(model: TextModel, kind: AttentionKind, circuit: str, remember: Remember) -> Tensor:

@@ -6,12 +6,14 @@ from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import streamlit as st
 
 from viz.pages.checkpoints.subjects import Subject
 from viz.ui.background import Filling, Job
 
 if TYPE_CHECKING:
+    from numpy.typing import NDArray
     from torch import Tensor
 
     from model.analysis.weights.health import Finding
@@ -22,7 +24,24 @@ if TYPE_CHECKING:
 FIRST, LAST = "\0first", "\0last"  # keys of findings among those of tensors, which no name is
 
 
-class Measured(Filling):
+class TensorTable(Filling):
+    """What is computed of each tensor of a table, as far as it is known."""
+
+    table: list[TensorInfo]
+
+    def of(self, info: TensorInfo) -> Any:
+        """What is known of it, or None."""
+        raise NotImplementedError
+
+    def every(self) -> list[Any]:
+        return [self.of(info) for info in self.table]
+
+    def column(self, name: str) -> NDArray[np.float64]:
+        """One number of each tensor, NaN where it is not known yet."""
+        return np.array([np.nan if each is None else getattr(each, name) for each in self.every()], np.float64)
+
+
+class Measured(TensorTable):
     """The statistics of a table, by the place in the file."""
 
     def __init__(self, table: list[TensorInfo]) -> None:
@@ -36,7 +55,7 @@ class Measured(Filling):
         return self.found.get(info.place)
 
 
-class Moving(Filling):
+class Moving(TensorTable):
     """How far every tensor that two tables have moved, by its name."""
 
     def __init__(self, before: list[TensorInfo], after: list[TensorInfo]) -> None:
@@ -44,9 +63,9 @@ class Moving(Filling):
         from model.analysis.weights.statistics import readable
 
         old = {info.name: info for info in before if readable(info)}
-        self.both = [info for info in after if readable(info) and info.name in old]
-        self.same = [info for info in self.both if old[info.name].shape == info.shape]
-        super().__init__([(info.name, 2 * info.bytes, partial(moved, old[info.name], info)) for info in self.same])
+        both = [info for info in after if readable(info) and info.name in old]
+        self.table = [info for info in both if old[info.name].shape == info.shape]
+        super().__init__([(info.name, 2 * info.bytes, partial(moved, old[info.name], info)) for info in self.table])
 
     def of(self, info: TensorInfo) -> Moved | None:
         return self.found.get(info.name)

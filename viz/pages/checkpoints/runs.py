@@ -17,20 +17,18 @@ from streamlit.delta_generator import DeltaGenerator
 from model.checkpoints.native import TRAINING
 from model.runtime.errors import CheckpointError
 from model.runtime.untrusted_json import read_record
-from viz.components.old_plots import chart
-from viz.components.plots import Mount, Series
+from viz.components.plots import Axis, Chart, Heading, Series
 from viz.i18n.catalogue import _
 from viz.i18n.errors import translate_error
 from viz.i18n.format import as_sentence, significant
-from viz.pages.checkpoints.measuring import measured
+from viz.pages.checkpoints.measuring import Measured, measured
 from viz.pages.checkpoints.subjects import Subject, subjects
 from viz.state.session import Key
 from viz.ui.background import follow
-from viz.ui.parts import data_table, plot_words
+from viz.ui.parts import data_table
 
 if TYPE_CHECKING:
     from model.analysis.weights.statistics import Statistics
-    from model.checkpoints.tensors import TensorInfo
 
 CHOSEN, STATISTIC, PATTERN, CHART = "compare_several", "compare_statistic", "compare_pattern", "steps_chart"
 ANY = "*.weight"
@@ -75,16 +73,12 @@ def show(row: DeltaGenerator) -> None:
     if known:
         runs.sort(key=lambda run: steps[run[0].name] or 0)
     places = [steps[subject.name] or 0 for subject, _found in runs] if known else list(range(1, len(runs) + 1))
-    rows = [Run(subject.name, place, each.table, each.of) for (subject, each), place in zip(runs, places, strict=True)]
+    rows = [Run(subject.name, place, each) for (subject, each), place in zip(runs, places, strict=True)]
     wanted = tensors(rows, pattern or "")
     if not wanted:
         st.info(_("No tensor that all of them have matches “{pattern}”.").format(pattern=(pattern or "")[:60]))
         return
-
-    def draw() -> None:
-        steps_chart(rows, wanted, str(statistic), known, CHART)()
-
-    follow([each for _subject, each in runs], draw)
+    follow([run.found for run in rows], lambda: steps_chart(rows, wanted, str(statistic), known, CHART)())
     data_table("steps_data", lambda: steps_table(rows, wanted, str(statistic)), f"steps-{statistic}")
 
 
@@ -104,9 +98,11 @@ def alike(found: Sequence[Subject]) -> list[str]:
 
 def tensors(runs: Sequence[Run], pattern: str) -> list[str]:
     """The names that all have and that match: * is any text, ? any letter, without either a part of the name."""
-    common = set.intersection(*({info.name for info in run.table} for run in runs))
+    common = set.intersection(*({info.name for info in run.found.table} for run in runs))
     wanted = pattern if any(sign in pattern for sign in "*?[") else f"*{pattern}*"
-    return [info.name for info in runs[-1].table if info.name in common and fnmatch.fnmatchcase(info.name, wanted)]
+    return [
+        info.name for info in runs[-1].found.table if info.name in common and fnmatch.fnmatchcase(info.name, wanted)
+    ]
 
 
 def step_of(path: Path) -> int | None:
@@ -140,16 +136,15 @@ class Run:
 
     name: str
     place: int
-    table: Sequence[TensorInfo]
-    of: Callable[[TensorInfo], Statistics | None]
+    found: Measured
 
     def value(self, tensor: str, statistic: str) -> float:
-        info = next(each for each in self.table if each.name == tensor)
-        found = self.of(info)
+        info = next(each for each in self.found.table if each.name == tensor)
+        found = self.found.of(info)
         return math.nan if found is None else STATISTICS[statistic](found, info.elements - found.nan - found.infinite)
 
 
-def steps_chart(runs: Sequence[Run], tensors: Sequence[str], statistic: str, known: bool, key: str) -> Mount:
+def steps_chart(runs: Sequence[Run], tensors: Sequence[str], statistic: str, known: bool, key: str) -> Chart:
     """A line for each tensor. known: places are steps; else the checkpoints stand side by side."""
     places = np.array([run.place for run in runs] if known else range(len(runs)), np.float32)
     shown = list(tensors[:MOST])
@@ -163,25 +158,16 @@ def steps_chart(runs: Sequence[Run], tensors: Sequence[str], statistic: str, kno
     sentence = _("{count} tensors in {runs} checkpoints").format(count=len(tensors), runs=len(runs))
     if len(tensors) > MOST:
         sentence += _(", the first {most} are drawn").format(most=MOST)
-    ends = [(each.ys[0], each.ys[-1]) for each in series[:3]]
-    listed = "; ".join(
-        f"{each.name} {significant(float(first))} → {significant(float(last))}"
-        for each, (first, last) in zip(series, ends, strict=False)
+    ends = "; ".join(
+        f"{each.name} {significant(float(each.ys[0]))} → {significant(float(each.ys[-1]))}" for each in series[:3]
     )
     names = [run.name[:24] for run in runs]
-    header = {
-        "x": {"title": _("step")} if known else {"title": _("checkpoint"), "labels": names, "side": ""},
-        "y": {"title": title},
-        "marks": [{"x": run.place, "text": run.name[:24]} for run in runs] if known and len(runs) <= 6 else [],
-        "tall": 300,
-        "name": title,
-        "sentence": sentence,
-        "alt": f"{title}, {sentence}: {listed}.",
-        "file": f"steps-{statistic}",
-        "stamp": f"{statistic} {len(shown)} {len(runs)}",
-        "words": plot_words(_("tensor"), _("step"), title),
-    }
-    return chart(series, header, key)
+    marks = [{"x": run.place, "text": name} for run, name in zip(runs, names, strict=True)]
+    x = Axis(_("step")) if known else Axis(_("checkpoint"), names, "")
+    stamp, alt = f"{statistic} {len(shown)} {len(runs)}", f"{title}, {sentence}: {ends}."
+    heading = Heading(title, f"steps-{statistic}", stamp, sentence=sentence, alt=alt)
+    drawn = marks if known and len(runs) <= 6 else ()
+    return Chart(key, heading, series, x, Axis(title), tall=300, marks=drawn, of=_("tensor"))
 
 
 def common_part(names: Sequence[str]) -> str:

@@ -33,26 +33,33 @@ CLOSER = 48  # rows and columns that a click looks at
 
 def show(subject: Subject, found: Measured, info: TensorInfo) -> None:
     """The chosen tensor; its numbers are computed once. Of a single number all is said in the heading."""
-    heading = st.container(horizontal=True, vertical_alignment="bottom")
-    heading.markdown(f"**{token_code(short(info.name))}**", width="content")
-    heading.caption(f"{shape_text(info.shape)} · {type_text(info)} · {bytes_text(info.bytes)}", width="content")
+    heading = title(info, f"{shape_text(info.shape)} · {type_text(info)} · {bytes_text(info.bytes)}")
     weight = weight_of(subject, found, info)
     if isinstance(weight, str):
         st.caption(literal(weight))
         return
     heading.caption(summary(weight.statistics), width="content")
+    if not info.shape:
+        return
     left, right = st.columns([11, 9], gap="medium")
-    if tensor_figures.is_matrix(weight):
-        with left:
-            draw_matrix(weight, lambda region, largest: tensor_figures.blocks_of(weight, region, largest))
-        with right:
-            spread([weight])
-            details(subject, weight)
-    elif info.shape:
-        with left:
+    matrix = tensor_figures.is_matrix(weight)
+    with left:
+        if matrix:
+            draw_matrix(weight, partial(tensor_figures.blocks_of, weight))
+        else:
             tensor_figures.feature_chart([weight], FEATURES)()
-        with right:
-            spread([weight])
+    with right:
+        spread([weight])
+        if matrix:
+            details(subject, weight)
+
+
+def title(info: TensorInfo, sizes: str) -> DeltaGenerator:
+    """The tensor's name and its sizes; the row that they stand in."""
+    row = st.container(horizontal=True, vertical_alignment="bottom")
+    row.markdown(f"**{token_code(short(info.name))}**", width="content")
+    row.caption(sizes, width="content")
+    return row
 
 
 def beside(*parts: Callable[[], None]) -> None:
@@ -93,11 +100,11 @@ def draw_matrix(weight: Weight, blocks: Callable[[Region, bool], Blocks], differ
     """The values of a rectangle that is typed as numbers; a click on a block looks closer."""
     full = whole(weight.info.shape)
     row = st.container(horizontal=True, vertical_alignment="bottom")
-    ends: list[tuple[int, int]] = []
-    for key, end in zip(REGION, (full.rows[1], full.columns[1]), strict=True):
-        ends.append(range_field(row, key, end))
+    rows, columns = (
+        range_field(row, key, end) for key, (_begin, end) in zip(REGION, (full.rows, full.columns), strict=True)
+    )
     largest = choose(_("Block"), ("mean", "largest"), "mean", BLOCK, block_name, row) == "largest"
-    region = Region(*ends)
+    region = Region(rows, columns)
     if region != full:
         row.button(_("whole"), on_click=forget_region, key="w_whole")
     made = blocks(region, largest)
@@ -160,20 +167,22 @@ def details(subject: Subject, weight: Weight) -> None:
     elif reason := tensor_figures.why_none(weight):
         st.caption(reason)
     elif view == "vectors":
-        for mount in tensor_figures.vector_charts(weight, (LEFT, RIGHT)):
-            mount()
-    elif tensor_figures.known(weight) or asked(tensor_figures.seconds(weight), weight):
-        with st.spinner(_("Computing the singular values …")):
-            mount = tensor_figures.spectrum_chart([weight], SPECTRUM)
-        mount()
+        for chart in tensor_figures.vector_charts(weight, (LEFT, RIGHT)):
+            chart()
+    else:
+        spectrum([weight])
 
 
-def asked(takes: float, weight: Weight) -> bool:
-    """Whether the singular values may be computed: those that take long only when they are asked for."""
-    if takes < tensor_figures.PATIENCE:
-        return True
-    label = _("Compute the singular values, about {seconds} s").format(seconds=f"{takes:.0f}")
-    return st.button(label, key=f"w_compute_{weight.file}")
+def spectrum(weights: list[Weight]) -> None:
+    """Their singular values; those that take long only when they are asked for."""
+    takes = sum(tensor_figures.seconds(weight) for weight in weights)
+    if takes >= tensor_figures.PATIENCE and not all(tensor_figures.known(weight) for weight in weights):
+        label = _("Compute the singular values, about {seconds} s").format(seconds=f"{takes:.0f}")
+        if not st.button(label, key=f"w_compute_{weights[-1].file}"):
+            return
+    with st.spinner(_("Computing the singular values …")):
+        chart = tensor_figures.spectrum_chart(weights, SPECTRUM)
+    chart()
 
 
 def neighbours(subject: Subject, weight: Weight, place: DeltaGenerator) -> None:
@@ -252,38 +261,29 @@ def on_cell(region: Region, size: tuple[int, int], full: Region) -> None:
 
 def show_pair(before: Subject, after: Subject, info: TensorInfo, equal: bool) -> None:
     """The tensor of this name in both. equal: value for value."""
-    heading = st.container(horizontal=True, vertical_alignment="bottom")
-    heading.markdown(f"**{token_code(short(info.name))}**", width="content")
-    heading.caption(shape_text(info.shape), width="content")
+    title(info, shape_text(info.shape))
     if equal:
         st.info(_("In {before} and {after} this tensor is equal, value for value.").format(
             before=literal(before.name), after=literal(after.name)
         ))  # fmt: skip
         return
     weights = []
-    for subject in (before, after):
+    for letter, subject in zip("AB", (before, after), strict=True):
         found = measured(subject)
-        own = next(each for each in found.table if each.name == info.name)
-        weight = weight_of(subject, found, own)
+        weight = weight_of(subject, found, next(each for each in found.table if each.name == info.name))
         if isinstance(weight, str):
             st.caption(literal(f"{subject.name}: {weight}"))
             return
-        weights.append(weight)
-    st.caption(f"A: {summary(weights[0].statistics)}  \nB: {summary(weights[1].statistics)}")
+        weights.append(weight.called(f"{letter}: {weight.file}"))
+    st.caption("  \n".join(f"{letter}: {summary(each.statistics)}" for letter, each in zip("AB", weights, strict=True)))
     left, right = st.columns([11, 9], gap="medium")
-    named = [weight.called(f"{letter}: {weight.file}") for letter, weight in zip("AB", weights, strict=True)]
     matrix = tensor_figures.is_matrix(weights[1])
     with left:
         if matrix:
-            blocks = partial(tensor_figures.difference_blocks, named)
-            draw_matrix(named[1], blocks, difference=True)
+            draw_matrix(weights[1], partial(tensor_figures.difference_blocks, weights), difference=True)
         else:
-            tensor_figures.feature_chart(named, FEATURES)()
+            tensor_figures.feature_chart(weights, FEATURES)()
     with right:
-        spread(named)
-        if matrix and not any(tensor_figures.why_none(weight) for weight in named):
-            takes = sum(tensor_figures.seconds(weight) for weight in named)
-            if all(tensor_figures.known(weight) for weight in named) or asked(takes, named[1]):
-                with st.spinner(_("Computing the singular values …")):
-                    mount = tensor_figures.spectrum_chart(named, SPECTRUM)
-                mount()
+        spread(weights)
+        if matrix and not any(tensor_figures.why_none(weight) for weight in weights):
+            spectrum(weights)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -12,11 +12,9 @@ import numpy as np
 from model.analysis.downsample import as_matrix, exact_histogram, in_blocks
 from model.analysis.embeddings import nearest
 from model.analysis.weights.spectra import Leading, effective_rank, has_spectrum, leading, singular_values, stable_rank
-from viz.components.old_plots import chart, heatmap
-from viz.components.plots import Mount, Series
+from viz.components.plots import Axis, Chart, Heading, Heatmap, Scale, Series
 from viz.i18n.catalogue import _
 from viz.i18n.format import significant
-from viz.ui.parts import plot_words
 from viz.ui.plots import EXPECTED, array
 
 if TYPE_CHECKING:
@@ -102,10 +100,25 @@ def summary(statistics: Statistics) -> str:
     return line
 
 
-def plot_header(weight: Weight, name: str, alt: str, file: str, csv: Sequence[str], **more: Any) -> dict[str, Any]:
-    """What the header of every plot of a file has."""
-    words = {**plot_words(*csv), "missing": _("not a finite number")}
-    return {"name": name, "alt": alt, "file": file, "stamp": weight.stamp, "words": words, "chosen": -1, **more}
+def above(weight: Weight, name: str, file: str, sentence: str = "", note: str = "", alt: str = "") -> Heading:
+    """The heading of a plot of this tensor."""
+    return Heading(name, file, weight.stamp, note, sentence, alt)
+
+
+def not_finite() -> dict[str, str]:
+    """What a hatched cell of weights is, for a plot's words."""
+    return {"missing": _("not a finite number")}
+
+
+def labelled(weights: Sequence[Weight], alone: str) -> Iterator[tuple[Weight, str, str]]:
+    """Each tensor with the name and the colour of its series. alone: the name where there is no other."""
+    for weight, colour in zip(weights, COLOURS, strict=False):
+        yield weight, weight.file if len(weights) > 1 else alone, colour
+
+
+def measures(weights: Sequence[Weight]) -> str:
+    """What they measure, for screen readers."""
+    return "; ".join(f"{weight.file}: {summary(weight.statistics)}" for weight in weights)
 
 
 def ends(weights: Sequence[Weight]) -> tuple[float, float]:
@@ -115,33 +128,22 @@ def ends(weights: Sequence[Weight]) -> tuple[float, float]:
     return (low, high) if low < high else (low - 0.5, high + 0.5)
 
 
-def histogram(weights: Sequence[Weight], log: bool, key: str) -> Mount:
+def histogram(weights: Sequence[Weight], log: bool, key: str) -> Chart:
     """How many values lie where, of one tensor or of two on the same bins."""
+    first = weights[0]
     low, high = ends(weights)
-    bins = max(BINS[0], min(BINS[1], 2 * round(weights[0].finite ** 0.5)))
+    bins = max(BINS[0], min(BINS[1], 2 * round(first.finite**0.5)))
     edges = np.linspace(low, high, bins + 1)
     middles = (edges[:-1] + edges[1:]) / 2
-    several = len(weights) > 1
+    mark = "line" if len(weights) > 1 or log else "bars"
     series = []
-    for weight, colour in zip(weights, COLOURS, strict=False):
+    for weight, name, colour in labelled(weights, _("values")):
         counts = weight.histogram(bins, low, high)
-        if log:
-            counts[counts == 0] = np.nan
-        name = weight.file if several else _("values")
-        series.append(Series(name, middles, counts, colour, mark="line" if several or log else "bars"))
-    first = weights[0]
-    header = plot_header(
-        first,
-        _("Histogram"),
-        "; ".join(f"{weight.file}: {summary(weight.statistics)}" for weight in weights),
-        f"histogram-{first.title}",
-        (_("checkpoint"), _("value"), _("count")),
-        x={"title": _("value"), "low": low, "high": high},
-        y={"title": _("count"), "log": log, "zero": not log},
-        sentence=_("all {count} finite values, in {bins} bins").format(count=f"{first.finite:,}", bins=bins),
-        tall=130,
-    )
-    return chart(series, header, key)
+        series.append(Series(name, middles, np.where(counts == 0, np.nan, counts) if log else counts, colour, mark))
+    sentence = _("all {count} finite values, in {bins} bins").format(count=f"{first.finite:,}", bins=bins)
+    heading = above(first, _("Histogram"), f"histogram-{first.title}", sentence, alt=measures(weights))
+    x, y = Axis(_("value"), low=low, high=high), Axis(_("count"), log=log, zero=not log)
+    return Chart(key, heading, series, x, y, tall=130, of=_("checkpoint"))
 
 
 def whole(shape: Sequence[int]) -> Region:
@@ -184,66 +186,43 @@ def value_map(
     key: str,
     on_cell: Callable[[], None],
     difference: bool = False,
-) -> Mount:
+) -> Heatmap:
     """The values of a rectangle, in blocks where there are more than a screen shows; a click looks closer."""
     shown, (high, wide) = blocks
     (top, bottom), (left, right) = region.rows, region.columns
     biggest = float(np.nanmax(np.abs(shown), initial=0.0)) or 1.0
     kind = "B − A" if difference else _("value")
-    said = ""
-    if high * wide > 1:
-        kind = _("largest |x| of a block") if largest else _("mean of a block")
-        said = _(" · each cell is a block of {high}\xa0×\xa0{wide}").format(high=high, wide=wide)
-    if len(weight.info.shape) > 2:
-        said += _(" · the first dimension against the others")
-    part = _("rows {top} to {bottom}, columns {left} to {right}").format(
+    sentence = _("rows {top} to {bottom}, columns {left} to {right}").format(
         top=f"{top:,}", bottom=f"{bottom - 1:,}", left=f"{left:,}", right=f"{right - 1:,}"
     )
-    finite = shown[np.isfinite(shown)]
-    low, most = (significant(float(x)) for x in ((finite.min(), finite.max()) if finite.size else (np.nan, np.nan)))
-    header = plot_header(
-        weight,
-        _("Difference") if difference else _("Values"),
-        _("{part}: {kind}, from {low} to {high}.").format(part=part, kind=kind, low=low, high=most),
-        f"{'difference' if difference else 'values'}-{weight.title}",
-        (_("row"), _("column"), kind, _("masked")),
-        rows={"title": _("row"), "labels": [f"{row:,}" for row in range(top, bottom, high)], "side": "weight rows"},
-        columns={
-            "title": _("column"),
-            "labels": [f"{at:,}" for at in range(left, right, wide)],
-            "side": "weight columns",
-        },
-        scale={"low": 0 if largest else -biggest, "high": biggest, "title": kind, "difference": difference},
-        sentence=part + said,
-        highest=TALL,
-    )
-    return heatmap(shown, np.ones(shown.shape, np.bool_), header, key, on_cell=on_cell)
+    if high * wide > 1:
+        kind = _("largest |x| of a block") if largest else _("mean of a block")
+        sentence += _(" · each cell is a block of {high}\xa0×\xa0{wide}").format(high=high, wide=wide)
+    if len(weight.info.shape) > 2:
+        sentence += _(" · the first dimension against the others")
+    name, file = (_("Difference"), "difference") if difference else (_("Values"), "values")
+    rows = Axis(_("row"), [f"{row:,}" for row in range(top, bottom, high)], "weight rows")
+    columns = Axis(_("column"), [f"{column:,}" for column in range(left, right, wide)], "weight columns")
+    scale = Scale(0 if largest else -biggest, biggest, kind, difference)
+    heading = above(weight, name, f"{file}-{weight.title}", sentence)
+    return Heatmap(key, heading, shown, rows, columns, scale, highest=TALL, words=not_finite(), on_cell=on_cell)
 
 
-def feature_chart(weights: Sequence[Weight], key: str) -> Mount:
+def feature_chart(weights: Sequence[Weight], key: str) -> Chart:
     """A vector over its features: γ, β, a bias."""
+    first, several = weights[0], len(weights) > 1
     series = []
-    several = len(weights) > 1
-    for weight, colour in zip(weights, COLOURS, strict=False):
+    for weight, name, colour in labelled(weights, _("value")):
         values = array(weight.info.load().reshape(-1))
         mark = "line" if several or len(values) > BARS else "bars"
-        series.append(Series(weight.file if several else _("value"), np.arange(len(values)), values, colour, mark=mark))
-    first = weights[0]
+        series.append(Series(name, np.arange(len(values)), values, colour, mark))
     if not several and np.isfinite(first.statistics.mean):
         edge = np.array([0, max(1, first.info.elements - 1)])
         series.append(Series(_("mean"), edge, np.full(2, first.statistics.mean), EXPECTED, dash=True))
-    header = plot_header(
-        first,
-        _("Values"),
-        "; ".join(f"{weight.file}: {summary(weight.statistics)}" for weight in weights),
-        f"values-{first.title}",
-        (_("checkpoint"), _("feature"), _("value")),
-        x={"title": _("feature"), "low": -0.5, "high": first.info.elements - 0.5},
-        y={"title": _("value")},
-        sentence=_("{count} features").format(count=f"{first.info.elements:,}"),
-        tall=190,
-    )
-    return chart(series, header, key)
+    sentence = _("{count} features").format(count=f"{first.info.elements:,}")
+    heading = above(first, _("Values"), f"values-{first.title}", sentence, alt=measures(weights))
+    features = Axis(_("feature"), low=-0.5, high=first.info.elements - 0.5)
+    return Chart(key, heading, series, features, Axis(_("value")), tall=190, of=_("checkpoint"))
 
 
 # The rows of a table: which tokens of an embedding are near each other, which positions.
@@ -313,60 +292,43 @@ def label(row: int, tokenizer: Tokenizer | None) -> str:
     return f"{row:,}" if tokenizer is None else tokenizer.label(row)
 
 
-def neighbour_chart(weight: Weight, row: int, tokenizer: Tokenizer | None, key: str) -> Mount:
+def neighbour_chart(weight: Weight, row: int, tokenizer: Tokenizer | None, key: str) -> Chart:
     """The rows with the largest cosine with the chosen one."""
-    count = min(NEAREST, weight.info.shape[0] - 1)
+    rows = weight.info.shape[0]
     ids, cosines = weight.remember(
-        ("nearest", weight.info.name, row), lambda: nearest(weight.info.load().float(), row, count)
+        ("nearest", weight.info.name, row), lambda: nearest(weight.info.load().float(), row, min(NEAREST, rows - 1))
     )
     labels = [label(each, tokenizer) for each in ids.tolist()]
     listed = ", ".join(f"{name} {significant(value)}" for name, value in zip(labels, cosines.tolist(), strict=True))
     own = label(row, tokenizer)
-    header = plot_header(
-        weight,
-        _("Nearest tokens") if tokenizer else _("Nearest rows"),
-        _("Nearest to {label}: {listed}.").format(label=own, listed=listed),
-        f"nearest-{row}",
-        (_("quantity"), _("token"), _("cosine")),
-        x={"title": _("token of the vocabulary") if tokenizer else _("row"), "labels": labels},
-        y={"title": _("cosine"), "zero": True},
-        sentence=_("of {count} in the embedding, by cosine").format(count=f"{weight.info.shape[0]:,}"),
-        note=f"{own} · #{row}",
-        tall=130,
-    )
-    return chart([Series(_("cosine"), np.arange(len(labels)), cosines.numpy(), COLOURS[0], mark="bars")], header, key)
+    name = _("Nearest tokens") if tokenizer else _("Nearest rows")
+    sentence = _("of {count} in the embedding, by cosine").format(count=f"{rows:,}")
+    alt = _("Nearest to {label}: {listed}.").format(label=own, listed=listed)
+    heading = above(weight, name, f"nearest-{row}", sentence, f"{own} · #{row}", alt)
+    series = Series(_("cosine"), np.arange(len(labels)), cosines.numpy(), COLOURS[0], "bars")
+    x = Axis(_("token of the vocabulary") if tokenizer else _("row"), labels)
+    return Chart(key, heading, [series], x, Axis(_("cosine"), zero=True), tall=130, of=_("quantity"))
 
 
-def position_map(weight: Weight, key: str) -> Mount:
+def position_map(weight: Weight, key: str) -> Heatmap:
     """p·q of every position's vector with every other's."""
 
-    def products() -> tuple[np.ndarray, tuple[int, int]]:
+    def products() -> Blocks:
         table = weight.info.load().float()
-        made, size = in_blocks(table @ table.T, MOST_SIMILARITIES)
-        return array(made), size
+        blocks, size = in_blocks(table @ table.T, MOST_SIMILARITIES)
+        return array(blocks), size
 
     shown, (size, _same) = weight.remember(("positions", weight.info.name), products)
     rows = weight.info.shape[0]
     top = float(np.nanmax(np.abs(shown), initial=0.0)) or 1.0
     labels = [f"{row:,}" for row in range(0, rows, size)]
-    said = _("p·q of the vectors of {count} positions").format(count=f"{rows:,}")
+    sentence = _("p·q of the vectors of {count} positions").format(count=f"{rows:,}")
     if size > 1:
-        said += _(" · each cell is a block of {high}\xa0×\xa0{wide}").format(high=size, wide=size)
-    header = plot_header(
-        weight,
-        _("Similarity of positions"),
-        _("{sentence}, from {low} to {high}.").format(
-            sentence=said, low=significant(float(np.nanmin(shown))), high=significant(float(np.nanmax(shown)))
-        ),
-        f"positions-{weight.title}",
-        (_("position p"), _("position q"), "p·q", _("masked")),
-        rows={"title": _("position p"), "labels": labels, "side": "position rows"},
-        columns={"title": _("position q"), "labels": labels, "side": "position columns"},
-        scale={"low": -top if shown.min() < 0 else 0, "high": top, "title": "p·q", "difference": False},
-        sentence=said,
-        square=True,
-    )
-    return heatmap(shown, np.ones(shown.shape, np.bool_), header, key)
+        sentence += _(" · each cell is a block of {high}\xa0×\xa0{wide}").format(high=size, wide=size)
+    heading = above(weight, _("Similarity of positions"), f"positions-{weight.title}", sentence)
+    p, q = Axis(_("position p"), labels, "position rows"), Axis(_("position q"), labels, "position columns")
+    scale = Scale(-top if shown.min() < 0 else 0, top, "p·q")
+    return Heatmap(key, heading, shown, p, q, scale, square=True, words=not_finite())
 
 
 # The singular values of a matrix of weights, and its leading singular vectors.
@@ -436,51 +398,32 @@ def spectrum_sentence(values: Tensor) -> str:
     return line + (_(" · energy in the top {shares}").format(shares=", ".join(shares)) if shares else "")
 
 
-def spectrum_chart(weights: Sequence[Weight], key: str) -> Mount:
+def spectrum_chart(weights: Sequence[Weight], key: str) -> Chart:
     """σ over its number, on a logarithmic axis."""
-    series, said = [], []
-    for weight, colour in zip(weights, COLOURS, strict=False):
+    series, sentences = [], []
+    for weight, name, colour in labelled(weights, "σ"):
         values = values_of(weight)
-        name = weight.file if len(weights) > 1 else "σ"
         series.append(Series(name, np.arange(1, len(values) + 1), values.numpy(), colour))
-        said.append(f"{weight.file}: {spectrum_sentence(values)}" if len(weights) > 1 else spectrum_sentence(values))
+        sentences.append((f"{weight.file}: " if len(weights) > 1 else "") + spectrum_sentence(values))
     first = weights[0]
-    header = plot_header(
-        first,
-        _("Singular values"),
-        "; ".join(said),
-        f"spectrum-{first.title}",
-        (_("checkpoint"), _("number"), "σ"),
-        x={"title": _("number, largest first")},
-        y={"title": "σ", "log": True},
-        sentence="\n".join(said),
-        tall=130,
-    )
-    return chart(series, header, key)
+    name, sentence = _("Singular values"), "\n".join(sentences)
+    heading = above(first, name, f"spectrum-{first.title}", sentence, alt="; ".join(sentences))
+    x, y = Axis(_("number, largest first")), Axis("σ", log=True)
+    return Chart(key, heading, series, x, y, tall=130, of=_("checkpoint"), place=_("number"))
 
 
-def vector_charts(weight: Weight, keys: tuple[str, str]) -> list[Mount]:
+def vector_charts(weight: Weight, keys: tuple[str, str]) -> Iterator[Chart]:
     """The leading left singular vectors over the rows, the right ones over the columns."""
     found = vectors_of(weight)
     sides = (
         (_("Left singular vectors"), _("row"), found.left.T, "left"),
         (_("Right singular vectors"), _("column"), found.right, "right"),
     )
-    mounts = []
-    for (name, place, vectors, file), key in zip(sides, keys, strict=True):
+    names = [f"σ{number} = {significant(sigma)}" for number, sigma in enumerate(found.values.tolist(), 1)]
+    for (title, place, vectors, file), key in zip(sides, keys, strict=True):
         series = [
-            Series(
-                f"σ{at + 1} = {significant(float(sigma))}",
-                np.arange(len(each)),
-                each.numpy(),
-                hue,
-            )
-            for at, (each, sigma, hue) in enumerate(zip(vectors, found.values.tolist(), HUES, strict=False))
+            Series(name, np.arange(len(vector)), vector.numpy(), hue)
+            for name, vector, hue in zip(names, vectors, HUES, strict=False)
         ]
-        alt = _("{name} of the {count} largest singular values over {all} places.").format(
-            name=name, count=len(series), all=vectors.shape[1]
-        )
-        csv = (_("singular value"), place, _("component"))
-        more = {"x": {"title": place}, "y": {"title": _("component")}, "tall": 95}
-        mounts.append(chart(series, plot_header(weight, name, alt, f"{file}-{weight.title}", csv, **more), key))
-    return mounts
+        heading = above(weight, title, f"{file}-{weight.title}")
+        yield Chart(key, heading, series, Axis(place), Axis(_("component")), tall=95, of=_("singular value"))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -10,12 +10,11 @@ import numpy as np
 import pandas as pd
 import streamlit as st
 
-from viz.components.plots import Mount
 from viz.i18n.catalogue import _
 from viz.i18n.format import bytes_text, shape_text
 from viz.pages.checkpoints import tensor
 from viz.pages.checkpoints.components import BINS, Column, tensor_tree
-from viz.pages.checkpoints.measuring import Measured
+from viz.pages.checkpoints.measuring import Measured, TensorTable
 from viz.pages.checkpoints.subjects import Subject, asked_place, choose_tensor, chosen_place
 from viz.state.session import Session
 from viz.ui.background import CHOSEN, follow
@@ -44,21 +43,38 @@ def totals(table: Sequence[TensorInfo]) -> str:
     )
 
 
-def tree_header(table: Sequence[TensorInfo], file: str, more: Mapping[str, Any]) -> dict[str, Any]:
-    """What the tree shows before anything is measured."""
+def show_tree(
+    found: TensorTable,
+    file: str,
+    columns: Sequence[Column],
+    key: str,
+    chosen: int,
+    sorting: int = -1,
+    sentence: str = "",
+) -> None:
+    """The tensors with what is known of them; a click chooses one.
+
+    chosen: the number of the tensor that is shown. sorting: the column by which they are sorted, if by any. sentence:
+    beside the field that searches, by default the totals.
+    """
+    table = found.table
     number = {info.name: place for place, info in enumerate(table)}
-    sentence = totals(table)
-    return {
+    header = {
         "names": [info.name for info in table],
         "shapes": [shape_text(info.shape) for info in table],
         "dtypes": [info.dtype for info in table],
         "elements": [info.elements for info in table],
         "bytes": [info.bytes for info in table],
         "same": [-1 if info.place == info.name else number.get(info.place, -1) for info in table],
-        "sentence": sentence,
-        "progress": None,
+        "sentence": sentence or totals(table),
+        "chosen": chosen,
+        "asked": asked_place(table) is not None,
+        "sorted": sorting,
+        "progress": found.progress,
         "most": MOST,
-        "alt": _("Tensors of {file}: {totals}. Arrow keys move, Enter chooses.").format(file=file, totals=sentence),
+        "alt": _("Tensors of {file}: {totals}. Arrow keys move, Enter chooses.").format(
+            file=file, totals=totals(table)
+        ),
         "file": file,
         "stamp": file,
         "words": {
@@ -69,35 +85,27 @@ def tree_header(table: Sequence[TensorInfo], file: str, more: Mapping[str, Any])
             "none": _("No name has these letters."),
             "parameters": "{count}",
         },
-        **more,
     }
+    known = np.array([each is not None for each in found.every()], np.bool_)
+    tensor_tree(columns, known, header, key, partial(on_tensor, key, table))()
 
 
-def statistics_tree(
-    table: Sequence[TensorInfo],
-    of: Callable[[TensorInfo], Statistics | None],
-    file: str,
-    more: Mapping[str, Any],
-    key: str,
-    on_tensor: Callable[[], None],
-) -> Mount:
-    """The tree with the statistics that are known."""
-    found = [of(info) for info in table]
-    known = np.array([each is not None for each in found], np.bool_)
-    columns = [
-        Column(_("mean"), _numbers(found, "mean")),
-        Column(_("deviation"), _numbers(found, "deviation")),
-        Column(_("least"), _numbers(found, "minimum")),
-        Column(_("greatest"), _numbers(found, "maximum")),
-        Column(_("zeros"), _numbers(found, "zeros"), "share"),
-        Column("NaN, ±∞", _numbers(found, "nan") + _numbers(found, "infinite"), "count"),
-        Column(_("histogram"), np.array([bars(each) for each in found]).reshape(len(table), BINS), "picture"),
+def on_tensor(key: str, table: Sequence[TensorInfo]) -> None:
+    choose_tensor(table, int(st.session_state[key].tensor))
+    st.session_state[CHOSEN] = True
+
+
+def statistics_columns(found: Measured) -> list[Column]:
+    """The statistics that are known."""
+    return [
+        Column(_("mean"), found.column("mean")),
+        Column(_("deviation"), found.column("deviation")),
+        Column(_("least"), found.column("minimum")),
+        Column(_("greatest"), found.column("maximum")),
+        Column(_("zeros"), found.column("zeros"), "share"),
+        Column("NaN, ±∞", found.column("nan") + found.column("infinite"), "count"),
+        Column(_("histogram"), np.array([bars(each) for each in found.every()]).reshape(-1, BINS), "picture"),
     ]
-    return tensor_tree(columns, known, tree_header(table, file, more), key, on_tensor)
-
-
-def _numbers(found: Sequence[Statistics | None], name: str) -> NDArray[np.float64]:
-    return np.array([np.nan if each is None else getattr(each, name) for each in found], np.float64)
 
 
 def bars(found: Statistics | None) -> NDArray[np.float64]:
@@ -113,9 +121,9 @@ def bars(found: Statistics | None) -> NDArray[np.float64]:
     return drawn
 
 
-def statistics_table(table: Sequence[TensorInfo], of: Callable[[TensorInfo], Statistics | None]) -> pd.DataFrame:
+def statistics_table(found: Measured) -> pd.DataFrame:
     """The whole table in full precision; a tensor in another's place has the other's numbers."""
-    found = [of(info) for info in table]
+    table = found.table
     columns: dict[str, Any] = {
         _("tensor"): [info.name for info in table],
         _("shape"): [shape_text(info.shape) for info in table],
@@ -132,7 +140,7 @@ def statistics_table(table: Sequence[TensorInfo], of: Callable[[TensorInfo], Sta
         "nan": "NaN",
         "infinite": "±∞",
     }
-    return pd.DataFrame(columns | {title: _numbers(found, name) for name, title in names.items()})
+    return pd.DataFrame(columns | {title: found.column(name) for name, title in names.items()})
 
 
 # The tensors of a file: their tree with what they measure, which fills in, and one of them large.
@@ -142,22 +150,7 @@ TREE = "tensor_tree"
 
 def show(session: Session, subject: Subject, found: Measured) -> None:
     """The tree goes on by itself while something is being measured."""
-    follow([found], partial(tree, subject, found))
+    follow([found], lambda: show_tree(found, subject.name, statistics_columns(found), TREE, chosen_place(found.table)))
     tensor.show(subject, found, found.table[chosen_place(found.table)])
-    tensor.beside(tensor.explain, partial(data, subject, found))
-
-
-def data(subject: Subject, found: Measured) -> None:
-    table = partial(statistics_table, found.table, found.of)
-    data_table("tensors_data", table, f"tensors-{subject.name}", _("Data of all tensors"))
-
-
-def tree(subject: Subject, found: Measured) -> None:
-    asked = asked_place(found.table) is not None
-    header = {"chosen": chosen_place(found.table), "asked": asked, "progress": found.progress, "sorted": -1}
-    statistics_tree(found.table, found.of, subject.name, header, TREE, partial(on_tensor, found))()
-
-
-def on_tensor(found: Measured) -> None:
-    choose_tensor(found.table, int(st.session_state[TREE].tensor))
-    st.session_state[CHOSEN] = True
+    file, title = f"tensors-{subject.name}", _("Data of all tensors")
+    tensor.beside(tensor.explain, lambda: data_table("tensors_data", partial(statistics_table, found), file, title))
