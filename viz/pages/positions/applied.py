@@ -21,8 +21,7 @@ from model.inference.models import MaskedLanguageModel, Translator
 from model.inference.text_model import TextModel
 from model.network.config import CHOICES
 from model.text.tokenizer import Tokens
-from viz.components.old_plots import chart, heatmap
-from viz.components.plots import Mount, Series
+from viz.components.plots import Axis, Chart, Heatmap, Mount, Scale, Series
 from viz.i18n.catalogue import _
 from viz.i18n.format import attention_name, no_predictions, not_ours, significant
 from viz.state.cache import cached
@@ -31,8 +30,8 @@ from viz.state.positions import WITH_BASE, Wished, as_trained, position_name, wi
 from viz.state.session import Key, Session, current_session
 from viz.state.texts import first_source, typed
 from viz.ui.fields import Field, number_field, parse, written
-from viz.ui.parts import Views, classes, data_table, expander, explanation, mount, no_views, plot_words, stamp
-from viz.ui.plots import PINNED
+from viz.ui.parts import Views, classes, data_table, expander, explanation, mount, no_views
+from viz.ui.plots import PINNED, array, heading
 
 TYPE = "applied_type"
 
@@ -57,9 +56,9 @@ def section(model: TextModel, row: DeltaGenerator) -> Views:
     def views(model: TextModel) -> Iterator[None]:
         session, trained = current_session(), as_trained(model)
         both = cached("applied", (session.trace, model, trained), lambda: compare(session, model, trained))
-        parts = [(losses, pack_losses(session, both))]
+        parts: list[tuple[DeltaGenerator, Mount]] = [(losses, losses_chart(session, both))]
         if both.before not in (None, both.now):
-            parts.append((changes, pack_changes(session, both)))
+            parts.append((changes, changes_map(session, both)))
         yield
         said.text("\n".join(verdicts(both)))
         mount(parts)
@@ -273,38 +272,20 @@ def measured(model: TextModel) -> str:
     }[model.kind]
 
 
-def pack_losses(session: Session, both: BeforeAfter) -> Mount:
+def losses_chart(session: Session, both: BeforeAfter) -> Chart:
     """The loss of each token, as trained dashed."""
-    passes = [(_("now"), both.now, NOW)]
-    if both.before not in (None, both.now):
-        passes.append((_("as trained"), both.before, BEFORE))
-    series = [
-        Series(name, both.places, each.losses.cpu().numpy(), colour, dash=each is both.before is not both.now)
-        for name, each, colour in passes
-        if each is not None
-    ]
+    series = [Series(_("now"), both.places, array(both.now.losses), NOW)]
+    if both.before is not None and both.before is not both.now:
+        series.append(Series(_("as trained"), both.places, array(both.before.losses), BEFORE, dash=True))
     pinned = pinned_losses(session, both)
     if pinned is not None:
-        series.append(Series(_("pinned"), both.places, pinned.cpu().numpy(), PINNED, dash=True))
+        series.append(Series(_("pinned"), both.places, array(pinned), PINNED, dash=True))
     lacking = _("no pinned predictions to compare with") if session.pin and pinned is None else ""
-    side = "target" if both.target is not None else "source"
-    said = "; ".join(f"{each.name}: {significant(float(np.nanmean(each.ys)))}" for each in series if _known(each.ys))
-    header = {
-        "x": {"title": _("token"), "labels": both.labels, "side": side},
-        "y": {"title": _("loss, nats"), "zero": True},
-        "tall": 230,
-        "name": _("Loss per token"),
-        "sentence": " · ".join(filter(None, [measured(both.now.model), lacking])),
-        "alt": f"{_('Loss per token')}. {said}",
-        "file": "loss",
-        "stamp": stamp(both.now.trace),
-        "words": plot_words(_("quantity"), _("token"), _("loss, nats")),
-    }
-    return chart(series, header, "applied_losses")
-
-
-def _known(values: np.ndarray) -> bool:
-    return bool(np.isfinite(values).any())
+    sentence = " · ".join(filter(None, [measured(both.now.model), lacking]))
+    above = heading(both.now.trace, _("Loss per token"), "loss", sentence=sentence)
+    tokens = Axis(_("token"), both.labels, "target" if both.target is not None else "source")
+    y = Axis(_("loss, nats"), zero=True)
+    return Chart("applied_losses", above, series, tokens, y, tall=230, of=_("quantity"))
 
 
 def pinned_losses(session: Session, both: BeforeAfter) -> Tensor | None:
@@ -336,27 +317,17 @@ def _layer(path: str) -> str:
     return f"{attention_name(kind)} {int(path.split('.')[2]) + 1}"
 
 
-def pack_changes(session: Session, both: BeforeAfter) -> Mount:
-    rows, values = head_changes(both)
-    row, head = divmod(int(values.argmax()), values.shape[1])
-    most = f"{rows[row]}, {_('head')} {head + 1}: {significant(float(values.max()))}"
-    name = _("Change of the attention")
+def changes_map(session: Session, both: BeforeAfter) -> Heatmap:
+    layers, values = head_changes(both)
+    layer, head = divmod(int(values.argmax()), values.shape[1])
+    most = f"{layers[layer]}, {_('head')} {head + 1}: {significant(float(values.max()))}"
     meaning = _("weights that moved to other tokens, 0 to 1, mean over the queries")
     not_the_pin = _("against the model as trained, not the pin") if session.pin else ""
-    header = {
-        "rows": {"title": _("layer"), "labels": rows, "side": ""},
-        "columns": {"title": _("head"), "labels": [str(at + 1) for at in range(values.shape[1])], "side": ""},
-        "scale": {"low": 0, "high": max(float(values.max()), 1e-9), "title": "½ Σ |w − w′|"},
-        "chosen": -1,
-        "name": name,
-        "sentence": " · ".join(filter(None, [meaning, not_the_pin])),
-        "note": most,
-        "alt": f"{name}. {_('most')}: {most}",
-        "file": "attention-change",
-        "stamp": stamp(both.now.trace),
-        "words": plot_words(_("layer"), _("head"), "½ Σ |w − w′|", _("masked")),
-    }
-    return heatmap(values, np.ones(values.shape, np.bool_), header, "applied_changes", lambda: None)
+    sentence = " · ".join(filter(None, [meaning, not_the_pin]))
+    above = heading(both.now.trace, _("Change of the attention"), "attention-change", most, sentence)
+    heads = Axis(_("head"), [str(number + 1) for number in range(values.shape[1])], "")
+    scale = Scale(0, max(float(values.max()), 1e-9), "½ Σ |w − w′|")
+    return Heatmap("applied_changes", above, values, Axis(_("layer"), layers, ""), heads, scale)
 
 
 def losses_table(session: Session, both: BeforeAfter) -> pd.DataFrame:

@@ -83,13 +83,11 @@ def table(code: Code) -> Tensor:
 
 def curves(settings: Settings) -> Shown:
     """PE over the positions, and the whole of the first encoding."""
-    asked = [
-        (code, dimension)
-        for code, dimension in product(settings.codes(), settings.dimensions)
-        if dimension < code.d_model
-    ]
+    every = product(settings.codes(), settings.dimensions)
+    asked = [(code, dimension) for code, dimension in every if dimension < code.d_model]
     drawn = [
-        dimension_curve(settings, code, dimension, number) for number, (code, dimension) in enumerate(asked[:CURVES])
+        column(dimension_name(settings.name(code), dimension), table(code), dimension, number)
+        for number, (code, dimension) in enumerate(asked[:CURVES])
     ]
     said = [*beyond(settings), *too_many(len(asked))]
     for code, dimension in asked[:SPOKEN]:
@@ -132,9 +130,8 @@ def wavelengths(settings: Settings) -> Shown:
 
 
 def _fast_and_slow(code: Code) -> Picture:
-    places = np.arange(code.length)
     drawn = [
-        Curve(_("dimension {number}").format(number=dimension), places, array(table(code)[:, dimension]), number)
+        column(_("dimension {number}").format(number=dimension), table(code), dimension, number)
         for number, dimension in enumerate(dict.fromkeys((0, code.d_model // 4 * 2, code.d_model - 2)))
     ]
     title = _("Low dimensions vary fast, high ones slowly")
@@ -193,13 +190,13 @@ def table_picture(
     return Picture(f"{title} · {name}", table_figure(drawn, *axes, top), alt, *axes)
 
 
-def dimension_name(settings: Settings, code: Code, dimension: int) -> str:
-    return f"{settings.name(code)}, {_('dimension {number}').format(number=dimension)}"
+def dimension_name(name: str, dimension: int) -> str:
+    return f"{name}, {_('dimension {number}').format(number=dimension)}"
 
 
-def dimension_curve(settings: Settings, code: Code, dimension: int, number: int) -> Curve:
-    name = dimension_name(settings, code, dimension)
-    return Curve(name, np.arange(code.length), array(table(code)[:, dimension]), number)
+def column(name: str, codes: Tensor, dimension: int, number: int, dash: bool = False) -> Curve:
+    """One dimension of a table over its positions."""
+    return Curve(name, np.arange(len(codes)), array(codes[:, dimension]), number, dash)
 
 
 def beyond(settings: Settings) -> Iterator[str]:
@@ -250,24 +247,16 @@ def any_length(settings: Settings) -> Shown:
         sentence = _("Position {place} in tables of length {lengths}: the largest difference is {error}.")
         said.append(sentence.format(place=place, lengths=", ".join(map(str, lengths)), error=significant(error)))
     codes = [Code(base, length, width) for length in lengths]
-    thick = {
-        n: 3.0 * (len(codes) - n) for n in range(len(codes))
-    }  # each lies on the one before, and leaves an edge of it
+    names = [_("length {length}").format(length=length) for length in lengths]
+    thick = [3.0 * (len(codes) - n) for n in range(len(codes))]  # each lies on the one before, and leaves its edge seen
     along = [
-        Curve(
-            _("length {length}").format(length=code.length),
-            np.arange(width),
-            array(table(code)[place]),
-            n,
-            dots=True,
-            width=thick[n],
-        )
+        Curve(names[n], np.arange(width), array(table(code)[place]), n, dots=True, width=thick[n])
         for n, code in enumerate(codes)
     ]
     titles = _("Position {place}, all dimensions").format(place=place), _("PE(p, dimension) over p")
     over = [
-        replace(dimension_curve(settings, code, dimension, n), name=each.name, width=thick[n])
-        for n, (code, each) in enumerate(zip(codes, along, strict=True))
+        replace(column(names[n], table(code), dimension, n), width=thick[n])
+        for n, code in enumerate(codes)
         for dimension in settings.dimensions[:1]
         if dimension < width
     ]
@@ -295,13 +284,11 @@ def misread(settings: Settings) -> Shown:
         ]
         sentence = _("The best linear map that moves by k = {k} misses by {right} (paper) and {wrong} (wrong).")
         said.append(sentence.format(k=settings.k, right=significant(residuals[0]), wrong=significant(residuals[1])))
-    channels, places = np.arange(code.d_model), np.arange(code.length)
-    waved = [
-        Curve(name, channels, array(wave), number) for number, (name, wave) in enumerate(zip(names, waves, strict=True))
-    ]
+    channels = np.arange(code.d_model)
+    waved = [Curve(names[number], channels, array(wave), number) for number, wave in enumerate(waves)]
     pair = [number // 2 * 2 for number in settings.dimensions[:1] if number < code.d_model]
     drawn = [
-        Curve(f"{name}, {_('dimension {number}').format(number=at)}", places, array(codes[:, at]), number, at > even)
+        column(dimension_name(name, at), codes, at, number, at > even)
         for even in pair
         for number, (name, codes) in enumerate(zip(short, (right, wrong), strict=True))
         for at in (even, even + 1)
@@ -360,13 +347,7 @@ def learned(settings: Settings, model: TextModel, pinned: TextModel | None = Non
         said.append(sentence.format(error=_all_missed(before, settings.k)))
     dashed = {id(each) for each in before.values()}
     drawn = [
-        Curve(
-            f"{name}, {_('dimension {number}').format(number=dimension)}",
-            np.arange(len(each)),
-            array(each[:, dimension]),
-            number,
-            dash=id(each) in dashed,
-        )
+        column(dimension_name(name, dimension), each, dimension, number, id(each) in dashed)
         for number, (name, each) in enumerate(tables.items())
         for dimension in settings.dimensions[:1]
         if dimension < each.shape[1]
@@ -445,13 +426,13 @@ def _named(name: str, pinned: bool) -> str:
 
 def _turns(settings: Settings, model: TextModel, distances: np.ndarray, pinned: bool) -> list[Curve]:
     width = _turned(model)
-    angles = analysis.rotary_angles(len(distances), width, settings.bases[0])
+    angles = analysis.rotary_angles(len(distances), width, settings.bases[0])[1:]
     pairs = dict.fromkeys((0, width // 4, width // 2 - 1))
     return [
         Curve(
             _named(_("pair {number}").format(number=pair), pinned),
             distances[1:],
-            array(angles[1:, pair]),
+            array(angles[:, pair]),
             number,
             pinned,
         )
@@ -469,9 +450,8 @@ def _products(settings: Settings, model: TextModel, distances: np.ndarray, pinne
 
 
 def _biases(settings: Settings, model: TextModel, distances: np.ndarray, pinned: bool) -> list[Curve]:
+    slopes = alibi_slopes(model.config.n_heads).tolist()
     return [
-        Curve(
-            _named(_("head {head}").format(head=head + 1), pinned), distances, -float(slope) * distances, head, pinned
-        )
-        for head, slope in enumerate(alibi_slopes(model.config.n_heads))
+        Curve(_named(_("head {head}").format(head=head + 1), pinned), distances, -slope * distances, head, pinned)
+        for head, slope in enumerate(slopes)
     ]

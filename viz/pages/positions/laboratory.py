@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import html
-from collections.abc import Iterator
-from functools import partial
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -27,21 +27,8 @@ from viz.ui.fields import Field, number_field
 from viz.ui.parts import Views, data_table, explanation, plot_words
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from viz.components.plots import Mount
 
-# What can be set for each experiment.
-CODE = ("bases", "lengths", "widths")
-EXPERIMENTS = {
-    "curves": (*CODE, "dimension"),
-    "wavelengths": CODE,
-    "shift": (*CODE, "k"),
-    "any_length": ("bases", "compared", "widths", "dimension", "position"),
-    "misread": (*CODE, "dimension", "k"),
-    "learned": ("bases", "dimension", "k"),
-    "relative": ("bases", "lengths"),
-}
 SEVERAL = 4  # numbers in a field
 NOTHING = Settings((1.0,), (1,), (2,))
 
@@ -62,9 +49,9 @@ def section(model: TextModel, row: DeltaGenerator) -> Views:
         if settings is not None:
             pin = current_session().pin
             of = as_trained(model), pin.model if pin else None
-            made = _experiment(name, *of)
-            key = (name, settings, *of, language())
-            shown = cached("laboratory", key, lambda: made(settings))
+            arguments = (settings, *of) if EXPERIMENTS[name].of_models else (settings,)
+            key = (name, *arguments, language())
+            shown = cached("laboratory", key, lambda: EXPERIMENTS[name].compute(*arguments))
         yield
         verdicts, pictures = shown
         place.text("\n".join([*verdicts, *no_pin(name)]))
@@ -80,7 +67,7 @@ def section(model: TextModel, row: DeltaGenerator) -> Views:
 
 def no_pin(name: str) -> list[str]:
     """Why a formula has nothing to compare with what is pinned."""
-    if current_session().pin is None or name in ("learned", "relative"):
+    if current_session().pin is None or EXPERIMENTS[name].of_models:
         return []
     return [_("These figures are of the formula with the numbers above, of no text and no model: no pin changes them.")]
 
@@ -99,8 +86,9 @@ def controls(model: TextModel, name: str) -> Settings | None:
         "k": Field("k", "k", "3", 0, longest - 1),
         "position": Field("place", _("position p"), "50", 0, longest - 1),
     }
-    places = st.columns(len(EXPERIMENTS[name]), gap="medium")
-    given = {key: number_field(place, fields[key]) for key, place in zip(EXPERIMENTS[name], places, strict=True)}
+    settable = EXPERIMENTS[name].settable
+    places = st.columns(len(settable), gap="medium")
+    given = {key: number_field(place, fields[key]) for key, place in zip(settable, places, strict=True)}
     if not all(given.values()):
         return None
     whole = {key: tuple(int(value) for value in values) for key, values in given.items()}
@@ -112,19 +100,6 @@ def controls(model: TextModel, name: str) -> Settings | None:
         whole.get("k", (1,))[0],
         whole.get("position", (0,))[0],
     )
-
-
-def _experiment(name: str, model: TextModel, pinned: TextModel | None) -> Callable[[Settings], Shown]:
-    made: dict[str, Callable[[Settings], Shown]] = {
-        "curves": encodings.curves,
-        "wavelengths": encodings.wavelengths,
-        "shift": encodings.shift,
-        "any_length": encodings.any_length,
-        "misread": encodings.misread,
-        "learned": partial(encodings.learned, model=model, pinned=pinned),
-        "relative": partial(encodings.relative, model=model, pinned=pinned),
-    }
-    return made[name]
 
 
 def experiment_name(name: str) -> str:
@@ -174,7 +149,7 @@ def curves_table(pictures: list[Picture]) -> pd.DataFrame:
     return table.set_axis([_("picture"), _("curve"), "x", "y"], axis=1)
 
 
-# The line "What am I looking at?" of the position laboratory: of each experiment its formula and what computes it.
+# The experiments, and the formulas of their line "What am I looking at?".
 
 ENCODING = r"PE_{(p,\,2i)} = \sin\!\left(p / b^{2i/d}\right) \qquad PE_{(p,\,2i+1)} = \cos\!\left(p / b^{2i/d}\right)"
 MOVED = (
@@ -185,26 +160,69 @@ WAVES = r"\lambda_i = 2\pi\,b^{2i/d}"
 WRONG = r"PE^{\mathrm{wrong}}_{(p,\,c)} = \sin\text{ or }\cos\!\left(p / b^{2c/d}\right), \quad c = 0, 1, \ldots, d - 1"
 ROTARY = r"(R_m q)^\top R_n k = q^\top R_{n-m}\,k, \quad \theta_i = b^{-2i/d_k}"
 ALIBI = r"q_i^\top k_j / \sqrt{d_k} - m_h\,|i - j|, \quad m_h = 2^{-8h/n}"
-EXPLANATIONS: dict[str, tuple[list[str], list[Any]]] = {
-    "curves": ([ENCODING], [sinusoidal]),
-    "wavelengths": ([ENCODING, WAVES], [sinusoidal, analysis.wavelengths]),
-    "shift": ([ENCODING, MOVED], [sinusoidal, analysis.rotation, analysis.shift_residual, analysis.likeness]),
-    "any_length": ([ENCODING], [sinusoidal, analysis.length_difference]),
-    "misread": ([ENCODING, WRONG], [sinusoidal, analysis.misread, analysis.misread_wavelengths, analysis.best_shift]),
-    "learned": ([ENCODING], [sinusoidal, analysis.best_shift, analysis.shift_residual, analysis.likeness]),
-    "relative": ([ROTARY, ALIBI], [analysis.rotary_angles, analysis.rotary_scores, alibi_slopes]),
+
+
+@dataclass(frozen=True)
+class Experiment:
+    """What can be set, and what is computed of it.
+
+    ran: the code that the explanation shows. of_models: it looks at the loaded model and the pinned one too.
+    """
+
+    compute: Callable[..., Shown]
+    settable: Sequence[str]
+    formulas: Sequence[str]
+    ran: Sequence[Any]
+    of_models: bool = False
+
+
+CODE = ("bases", "lengths", "widths")
+EXPERIMENTS = {
+    "curves": Experiment(encodings.curves, (*CODE, "dimension"), [ENCODING], [sinusoidal]),
+    "wavelengths": Experiment(encodings.wavelengths, CODE, [ENCODING, WAVES], [sinusoidal, analysis.wavelengths]),
+    "shift": Experiment(
+        encodings.shift,
+        (*CODE, "k"),
+        [ENCODING, MOVED],
+        [sinusoidal, analysis.rotation, analysis.shift_residual, analysis.likeness],
+    ),
+    "any_length": Experiment(
+        encodings.any_length,
+        ("bases", "compared", "widths", "dimension", "position"),
+        [ENCODING],
+        [sinusoidal, analysis.length_difference],
+    ),
+    "misread": Experiment(
+        encodings.misread,
+        (*CODE, "dimension", "k"),
+        [ENCODING, WRONG],
+        [sinusoidal, analysis.misread, analysis.misread_wavelengths, analysis.best_shift],
+    ),
+    "learned": Experiment(
+        encodings.learned,
+        ("bases", "dimension", "k"),
+        [ENCODING],
+        [sinusoidal, analysis.best_shift, analysis.shift_residual, analysis.likeness],
+        of_models=True,
+    ),
+    "relative": Experiment(
+        encodings.relative,
+        ("bases", "lengths"),
+        [ROTARY, ALIBI],
+        [analysis.rotary_angles, analysis.rotary_scores, alibi_slopes],
+        of_models=True,
+    ),
 }
 
 
 def explain(key: str, experiment: str) -> None:
-    formulas, ran = EXPLANATIONS[experiment]
     explanation(
         key,
-        formulas,
+        EXPERIMENTS[experiment].formulas,
         _(
             "Vaswani et al., *Attention Is All You Need*, section 3.5, with base b = 10000. Rotary positions: Su et "
             "al., 2021, equation 34; ALiBi: Press et al., 2022, section 3. Every number is computed now in float64 by "
             "this code:"
         ),
-        *ran,
+        *EXPERIMENTS[experiment].ran,
     )

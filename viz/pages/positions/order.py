@@ -18,8 +18,7 @@ from model.inference.text_model import TextModel
 from model.network.masks import Mask
 from model.network.positions import NoPositions
 from model.text.tokenizer import Tokens
-from viz.components.old_plots import chart, heatmap
-from viz.components.plots import Mount, Series
+from viz.components.plots import Axis, Chart, Heatmap, Series
 from viz.i18n.catalogue import _
 from viz.i18n.format import not_ours, significant
 from viz.state.cache import cached
@@ -27,7 +26,7 @@ from viz.state.pin import cached_for_pin
 from viz.state.positions import as_trained
 from viz.state.session import Session, current_session
 from viz.ui.parts import Views, data_table, expander, explanation, mount, no_views
-from viz.ui.plots import PINNED, header, levels
+from viz.ui.plots import PINNED, array, heading, levels
 
 OFF, ON = "#009e73", "#d55e00"
 
@@ -65,9 +64,9 @@ def section(model: TextModel, row: DeltaGenerator) -> Views:
         runs = cached("order", (trace, model), lambda: _both(as_trained(model), model, given, order))
         before, lacking = pinned_reversals(session)
         parts = [
-            (left, pack_cosines(session, given, order, runs[0], before and before[0], "order_off")),
-            (right, pack_cosines(session, given, order, runs[1], before and before[1], "order_on")),
-            (along, pack_differences(session, given, order, runs, before)),
+            (left, cosine_map(session, given, order, runs[0], before and before[0], "order_off")),
+            (right, cosine_map(session, given, order, runs[1], before and before[1], "order_on")),
+            (along, differences_chart(session, given, order, runs, before)),
         ]
         yield
         said.text("\n".join(filter(None, [*verdicts(model, *runs), lacking])))
@@ -128,50 +127,36 @@ def verdicts(model: TextModel, off: Reversal, on: Reversal) -> list[str]:
     return said
 
 
-def pack_cosines(
+def cosine_map(
     session: Session, given: Tokens, order: list[int], found: Reversal, before: Reversal | None, key: str
-) -> Mount:
+) -> Heatmap:
     """How alike each state of the text is to each state of its reverse; or how much more than in the pinned trace."""
     name = _("Positions off") if key == "order_off" else _("Positions as they are")
-    backwards = [given.labels[place] for place in order]
     sentence = _("largest difference {most}").format(most=significant(found.most))
     if before is not None:
         sentence += " (" + _("pinned: {value}").format(value=significant(before.most)) + ")"
     other = None if before is None else before.cosines
     values, scale = levels(found.cosines, other, session, _("cosine"), signed=True, high=1.0)
-    more = {
-        "rows": {"title": _("token, forwards"), "labels": given.labels, "side": "source"},
-        "columns": {"title": _("token, reversed"), "labels": backwards, "side": "source", "places": order},
-        "scale": scale,
-        "sentence": sentence,
-    }
-    csv = (_("token, forwards"), _("token, reversed"), scale.title, _("masked"))
-    packed = header(session.trace, name, f"{name}: {sentence}", key, csv, more)
-    return heatmap(values, np.ones(values.shape, np.bool_), packed, key, lambda: None)
+    rows = Axis(_("token, forwards"), given.labels, "source")
+    columns = Axis(_("token, reversed"), [given.labels[place] for place in order], "source", order)
+    return Heatmap(key, heading(session.trace, name, key, sentence=sentence), values, rows, columns, scale)
 
 
-def pack_differences(
+def differences_chart(
     session: Session, given: Tokens, order: list[int], found: Reversals, before: Reversals | None
-) -> Mount:
-    places = np.array(order)
-    runs = [(_("positions off"), found[0], OFF, "line"), (_("positions as they are"), found[1], ON, "line")]
-    for (name, *_rest), each, mark in zip(list(runs), before or (), ("dots", "line"), strict=False):
+) -> Chart:
+    names = _("positions off"), _("positions as they are")
+    runs = list(zip(names, found, (OFF, ON), ("line", "line"), strict=True))
+    for name, each, mark in zip(names, before or (), ("dots", "line"), strict=False):
         runs.append((_("{name}, pinned").format(name=name), each, PINNED, mark))
-    sequence = np.argsort(places)
+    sequence = np.argsort(order)
     series = [
-        Series(name, places[sequence], each.differences.cpu().numpy()[sequence], colour, mark, colour == PINNED)
+        Series(name, np.array(order)[sequence], array(each.differences)[sequence], colour, mark, colour == PINNED)
         for name, each, colour, mark in runs
     ]
-    said = "; ".join(f"{name}: {significant(each.most)}" for name, each, _colour, _mark in runs)
-    title = _("Largest difference of a token's two states")
-    more = {
-        "x": {"title": _("token"), "labels": given.labels, "side": "source"},
-        "y": {"title": _("difference"), "log": True},
-        "tall": 170,
-    }
-    csv = (_("quantity"), _("token"), _("difference"))
-    packed = header(session.trace, title, f"{title}. {said}", "order-differences", csv, more)
-    return chart(series, packed, "order_differences")
+    above = heading(session.trace, _("Largest difference of a token's two states"), "order-differences")
+    x, y = Axis(_("token"), given.labels, "source"), Axis(_("difference"), log=True)
+    return Chart("order_differences", above, series, x, y, tall=170, of=_("quantity"))
 
 
 def differences_table(given: Tokens, order: list[int], found: Reversals, before: Reversals | None) -> pd.DataFrame:

@@ -18,14 +18,13 @@ from model.capture.trace import Trace
 from model.inference.text_model import TextModel
 from model.network.layers import TokenEmbedding
 from model.text.tokenizer import Tokenizer, Tokens
-from viz.components.old_plots import chart, heatmap
-from viz.components.plots import Mount, Series
+from viz.components.plots import Axis, Chart, Heatmap, Series
 from viz.i18n.catalogue import _
 from viz.i18n.format import significant
 from viz.state.positions import position_name
 from viz.state.session import Session, choose, current_session
-from viz.ui.parts import Views, classes, data_table, expander, explanation, mount, plot_words, stamp
-from viz.ui.plots import PINNED, missing
+from viz.ui.parts import Views, classes, data_table, expander, explanation, mount
+from viz.ui.plots import PINNED, array, heading, levels, missing, pinned
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -74,49 +73,32 @@ class Chosen:
         return embedding.factor if isinstance(embedding, TokenEmbedding) else 1.0
 
 
-def pack_table(session: Session, chosen: Chosen, given: Tokens, query: int) -> Mount:
+def table_map(session: Session, chosen: Chosen, given: Tokens, query: int) -> Heatmap:
     """Tokens by channels, or their difference from the pinned ones."""
-    comparison = session.comparison if session.differing else None
-    difference = comparison.difference(chosen.name) if comparison else None
-    values = (chosen.trace[chosen.name] if difference is None else difference).float()
-    shown, size, note = channels(values, chosen.binned)
-    if comparison is not None and difference is None:
-        note = _("The pinned trace has no such quantity to compare with.")
-    elif size > 1:
-        note = _("means of {size} channels").format(size=size)
-    finite = shown[~shown.isnan()]
-    top = float(finite.abs().max()) if len(finite) and bool(finite.any()) else 1.0
-    if difference is not None and len(finite) and not bool(finite.any()):
+    values = chosen.trace[chosen.name].float()
+    other = pinned(session)(chosen.name)
+    drawn, size, note = channels(values, chosen.binned)
+    before = None if other is None else channels(other.float(), chosen.binned)[0]
+    shown, scale = levels(drawn, before, session, _("value"), signed=True)
+    if scale.difference and np.isfinite(shown).any() and not np.nan_to_num(shown).any():
         note = _("nothing differs from the pin")
-    array = shown.cpu().numpy()
-    name = quantity_name(chosen.quantity)
-    sentence = _("{tokens} tokens × {channels} channels, with their ids")
-    summary = _("{name}: {tokens} tokens, {channels} channels, values from {low} to {high}.")
-    low, high = (significant(float(x)) for x in ((finite.min(), finite.max()) if len(finite) else (0.0, 0.0)))
     counts = {"tokens": len(given), "channels": values.shape[1]}
-    title = _("difference") if difference is not None else _("value")
-    header = {
-        "rows": {"title": _("token"), "labels": ids_and_labels(given), "side": chosen.side},
-        "columns": {"title": _("channel"), "labels": [str(size * at) for at in range(array.shape[1])], "side": ""},
-        "scale": {"low": -top, "high": top, "title": title, "difference": difference is not None},
-        "chosen": query,
-        "name": name,
-        "sentence": sentence.format(**counts),
-        "note": note,
-        "alt": summary.format(name=name, low=low, high=high, **counts),
-        "file": f"embedding-{chosen.side}-{chosen.quantity}",
-        "stamp": stamp(chosen.trace),
-        "words": plot_words(_("token"), _("channel"), title, _("masked")),
-    }
-    return heatmap(array, np.ones(array.shape, np.bool_), header, TABLE, on_row)
+    sentence = _("{tokens} tokens × {channels} channels, with their ids").format(**counts)
+    sentence = " · ".join(filter(None, [sentence, missing(session, other)]))
+    name, file = quantity_name(chosen.quantity), f"embedding-{chosen.side}-{chosen.quantity}"
+    rows = Axis(_("token"), ids_and_labels(given), chosen.side)
+    columns = Axis(_("channel"), [str(size * place) for place in range(shown.shape[1])], "")
+    above = heading(chosen.trace, name, file, note, sentence)
+    return Heatmap(TABLE, above, shown, rows, columns, scale, chosen=query, on_row=on_row)
 
 
 def channels(values: Tensor, binned: bool) -> tuple[Tensor, int, str]:
-    """Channels as wide as a heatmap is, how many are one column, and what is said where some are left out."""
-    if binned:
-        return *in_groups(values, WIDE), ""
-    note = _("channels 0 to {last} of {all}").format(last=WIDE - 1, all=values.shape[1])
-    return values[:, :WIDE], 1, note
+    """Channels as wide as a heatmap is, how many are one column, and a note where a column is not one, or some lack."""
+    if not binned:
+        note = _("channels 0 to {last} of {all}").format(last=WIDE - 1, all=values.shape[1])
+        return values[:, :WIDE], 1, note
+    means, size = in_groups(values, WIDE)
+    return means, size, _("means of {size} channels").format(size=size) if size > 1 else ""
 
 
 def lengths(chosen: Chosen, given: Tokens) -> dict[str, Tensor]:
@@ -131,54 +113,40 @@ def lengths(chosen: Chosen, given: Tokens) -> dict[str, Tensor]:
     return found
 
 
-def pack_norms(session: Session, chosen: Chosen, given: Tokens, query: int) -> Mount:
+def norms_chart(session: Session, chosen: Chosen, given: Tokens, query: int) -> Chart:
     found, scaled = lengths(chosen, given), chosen.factor != 1
     used = {"times" if scaled else "plain", "positions", "sum"}
     places = np.arange(len(given))
     series = [
-        Series(norm_name(name), places, norms.cpu().numpy(), COLOURS[name], dash=name not in used)
+        Series(norm_name(name), places, array(norms), COLOURS[name], dash=name not in used)
         for name, norms in found.items()
     ]
     before = pinned_norms(session, chosen)
     if before is not None:
         series.append(Series(f"{norm_name('sum')} · {_('pinned')}", places, before, PINNED, dash=True))
-    means = {name: float(norms.mean()) for name, norms in found.items()}
     if "positions" in found:
-        share = means["times" if scaled else "plain"] / means["positions"]
-        without = means["plain"] / means["positions"]
+        share, without = (
+            significant(float(found[name].mean()) / float(found["positions"].mean()))
+            for name in ("times" if scaled else "plain", "plain")
+        )
         sentence = _("Tokens are {share} times as long as positions.")
         if scaled:
             sentence = _("Tokens are {share} times as long as positions; without the factor {without} times.")
-        note = sentence.format(share=significant(share), without=significant(without))
+        sentence = sentence.format(share=share, without=without)
     else:
-        note = _("This model adds no positions to its embeddings ({position}).").format(
+        sentence = _("This model adds no positions to its embeddings ({position}).").format(
             position=position_name(chosen.model.config.position)
         )
-    note = f"{note} {missing(session, before)}".strip()
-    alt = "; ".join(f"{norm_name(name)}: {significant(mean)}" for name, mean in means.items())
-    header = {
-        "x": {"title": _("token"), "labels": given.labels, "side": chosen.side},
-        "y": {"title": _("vector norm"), "log": True},
-        "chosen": query,
-        "tall": 170,
-        "name": _("Vector norms"),
-        "sentence": note,
-        "alt": f"{note} {alt}",
-        "file": f"norms-{chosen.side}",
-        "stamp": stamp(chosen.trace),
-        "words": plot_words(_("quantity"), _("token"), _("vector norm")),
-    }
-    return chart(series, header, NORMS, on_norm)
+    sentence = f"{sentence} {missing(session, before)}".strip()
+    above = heading(chosen.trace, _("Vector norms"), f"norms-{chosen.side}", sentence=sentence)
+    x, y = Axis(_("token"), given.labels, chosen.side), Axis(_("vector norm"), log=True)
+    return Chart(NORMS, above, series, x, y, chosen=query, tall=170, of=_("quantity"), on_place=on_norm)
 
 
-def pinned_norms(session: Session, chosen: Chosen) -> np.ndarray | None:
+def pinned_norms(session: Session, chosen: Chosen) -> NDArray[np.float32] | None:
     """How long what entered the stack was in the pinned trace, at this trace's tokens."""
-    other = session.comparison.counterpart(f"{chosen.stack}.embedding.output") if session.comparison else None
-    return None if other is None else _norms(other)
-
-
-def _norms(x: Tensor) -> np.ndarray:
-    return np.asarray(x.float().norm(dim=-1).cpu().numpy())
+    other = pinned(session)(f"{chosen.stack}.embedding.output")
+    return None if other is None else array(other.float().norm(dim=-1))
 
 
 def ids_and_labels(given: Tokens) -> list[str]:
@@ -218,35 +186,23 @@ def tokenizer_of(chosen: Chosen) -> Tokenizer:
     return chosen.model.source_tokenizer if chosen.side == "source" else chosen.model.target_tokenizer
 
 
-def pack_nearest(session: Session, chosen: Chosen, given: Tokens, query: int) -> Mount:
+def nearest_chart(session: Session, chosen: Chosen, given: Tokens, query: int) -> Chart:
     """The tokens of the vocabulary whose embeddings have the largest cosine with the chosen token's."""
-    ids, cosines = nearest(chosen.matrix, given.ids[query], NEAREST)
-    labels = [tokenizer_of(chosen).label(token) for token in ids.tolist()]
-    places = np.arange(len(labels))
-    series = [Series(_("cosine"), places, cosines.cpu().numpy(), OWN, mark="bars")]
-    before, lacking = _pinned_cosines(session, chosen, given.ids[query], ids, places)
-    series += before
-    label = given.labels[query]
+    token, label = given.ids[query], given.labels[query]
+    ids, cosines = nearest(chosen.matrix, token, NEAREST)
+    labels = [tokenizer_of(chosen).label(each) for each in ids.tolist()]
+    before, lacking = _pinned_cosines(session, chosen, token, ids)
+    series = [Series(_("cosine"), np.arange(len(labels)), array(cosines), OWN, "bars"), *before]
     listed = ", ".join(f"{name} {significant(value)}" for name, value in zip(labels, cosines.tolist(), strict=True))
     sentence = _("of {count} in the embedding, by cosine").format(count=f"{len(chosen.matrix):,}")
-    header = {
-        "x": {"title": _("token of the vocabulary"), "labels": labels},
-        "y": {"title": _("cosine"), "zero": True},
-        "tall": 130,
-        "name": _("Nearest tokens"),
-        "sentence": " · ".join(filter(None, [sentence, lacking])),
-        "note": f"{label} · {given.ids[query]}",
-        "alt": _("Nearest to {label}: {listed}.").format(label=label, listed=listed),
-        "file": f"nearest-{given.ids[query]}",
-        "stamp": stamp(chosen.trace),
-        "words": plot_words(_("quantity"), _("token"), _("cosine")),
-    }
-    return chart(series, header, "nearest")
+    sentence = " · ".join(filter(None, [sentence, lacking]))
+    alt = _("Nearest to {label}: {listed}.").format(label=label, listed=listed)
+    above = heading(chosen.trace, _("Nearest tokens"), f"nearest-{token}", f"{label} · {token}", sentence, alt)
+    x, y = Axis(_("token of the vocabulary"), labels), Axis(_("cosine"), zero=True)
+    return Chart("nearest", above, series, x, y, tall=130, of=_("quantity"))
 
 
-def _pinned_cosines(
-    session: Session, chosen: Chosen, token: int, ids: Tensor, places: NDArray[np.int64]
-) -> tuple[list[Series], str]:
+def _pinned_cosines(session: Session, chosen: Chosen, token: int, ids: Tensor) -> tuple[list[Series], str]:
     """The cosines of the same tokens in the pinned model's embedding; or a sentence where its vocabulary is another."""
     if session.pin is None:
         return [], ""
@@ -255,10 +211,10 @@ def _pinned_cosines(
         return [], _("the pinned model has another vocabulary here: nothing to compare with")
     rows = other.detach().float()
     cosines = torch.nn.functional.cosine_similarity(rows[ids], rows[token], dim=-1)
-    return [Series(f"{_('cosine')} · {_('pinned')}", places, cosines.cpu().numpy(), PINNED, mark="dots")], ""
+    return [Series(f"{_('cosine')} · {_('pinned')}", np.arange(len(ids)), array(cosines), PINNED, "dots")], ""
 
 
-def pack_plane(session: Session, chosen: Chosen, given: Tokens, query: int) -> Mount:
+def plane_chart(session: Session, chosen: Chosen, given: Tokens, query: int) -> Chart:
     """The two directions in which the vectors differ most, and where each token lies in them."""
     own = chosen.trace[chosen.name].float()
     near, labels = own[:0], []
@@ -267,37 +223,26 @@ def pack_plane(session: Session, chosen: Chosen, given: Tokens, query: int) -> M
         near, labels = chosen.matrix[ids].float() * chosen.factor, tokenizer_of(chosen).tokens(ids.tolist()).labels
     plane = principal_plane(torch.cat([own, near]))
     colours = [QUERY if place == query else OWN for place in range(len(given))]
-    series = [replace(_dots(_("text"), plane.project(own), OWN, given.labels, colours), side=chosen.side)]
+    series = [replace(_dots(_("text"), plane.project(own), OWN, given.labels), side=chosen.side, colours=colours)]
     if labels:
         series.append(_dots(_("nearest to the chosen token"), plane.project(near), OTHER, labels))
-    other = session.comparison.counterpart(chosen.name) if session.comparison else None
+    other = pinned(session)(chosen.name)
     if other is not None:
         series.append(_dots(_("pinned"), plane.project(other.float()), PINNED))
     first, second = (significant(100 * share) for share in plane.shares)
     explained = _("{first} % and {second} % of the variance").format(first=first, second=second)
     if plane.shares == (0.0, 0.0):
         explained = _("one point: these vectors do not differ")
-    header = {
-        "x": {"title": f"PC 1 · {first} %"},
-        "y": {"title": f"PC 2 · {second} %"},
-        "tall": 200,
-        "name": _("Principal components"),
-        "sentence": " · ".join(filter(None, [quantity_name(chosen.quantity), explained, missing(session, other)])),
-        "alt": _("{count} points on the plane of the two principal components: {explained}.").format(
-            count=len(own) + len(near), explained=explained
-        ),
-        "file": f"plane-{chosen.side}-{chosen.quantity}",
-        "stamp": stamp(chosen.trace),
-        "words": plot_words(_("quantity"), _("token"), "PC 2"),
-    }
-    return chart(series, header, PLANE, on_dot)
+    sentence = " · ".join(filter(None, [quantity_name(chosen.quantity), explained, missing(session, other)]))
+    file = f"plane-{chosen.side}-{chosen.quantity}"
+    above = heading(chosen.trace, _("Principal components"), file, sentence=sentence)
+    x, y = Axis(f"PC 1 · {first} %"), Axis(f"PC 2 · {second} %")
+    return Chart(PLANE, above, series, x, y, tall=200, of=_("quantity"), place=_("token"), on_place=on_dot)
 
 
-def _dots(
-    name: str, points: Tensor, colour: str, labels: list[str] | None = None, colours: list[str] | None = None
-) -> Series:
-    xs, ys = points.cpu().numpy().T
-    return Series(name, xs, ys, colour, mark="dots", labels=labels, colours=colours)
+def _dots(name: str, points: Tensor, colour: str, labels: list[str] | None = None) -> Series:
+    xs, ys = array(points).T
+    return Series(name, xs, ys, colour, "dots", labels=labels)
 
 
 def on_dot() -> None:
@@ -339,10 +284,10 @@ def section(model: TextModel, row: DeltaGenerator) -> Views:
         session.selection.side = side
         query = min(session.selection.query, len(given) - 1)
         parts = [
-            (table, pack_table(session, chosen, given, query)),
-            (norms, pack_norms(session, chosen, given, query)),
-            (near, pack_nearest(session, chosen, given, query)),
-            (plane, pack_plane(session, chosen, given, query)),
+            (table, table_map(session, chosen, given, query)),
+            (norms, norms_chart(session, chosen, given, query)),
+            (near, nearest_chart(session, chosen, given, query)),
+            (plane, plane_chart(session, chosen, given, query)),
         ]
         yield
         mount(parts)
