@@ -16,7 +16,6 @@ import torch
 import torchgen
 
 from model.analysis.checks import checks
-from model.capture.trace import record
 from model.checkpoints.bridge.load import open_network
 from model.checkpoints.load import open_checkpoint
 from model.checkpoints.native import save_checkpoint
@@ -48,17 +47,17 @@ def test_the_same_is_written(pretended, kind, options):
     model = model_of(kind)
     other = elsewhere(model)
     texts = [TEXT, "A dog"]
-    made = [each.generate_batch(texts, **options) for each in (model, other)]
-    assert [[each.ids for each in some] for some in made[:1]] == [[each.ids for each in some] for some in made[1:]]
-    alike([each.log_probabilities for each in made[1]], [each.log_probabilities for each in made[0]])
+    here, there = (each.generate_batch(texts, **options) for each in (model, other))
+    assert [each.ids for each in there] == [each.ids for each in here]
+    alike([each.log_probabilities for each in there], [each.log_probabilities for each in here])
     if options:
         return
     begun = "师学" if kind == "encoder-decoder" else TEXT
     assert model.continue_from(TEXT, begun, 2, [5]) == other.continue_from(TEXT, begun, 2, [5])
     alike(other.guesses(trace_of(other)), model.guesses(trace_of(model)))
     if kind == "encoder-decoder":  # a draft, all of whose steps are computed at once
-        _trace, _target, drafted = other.trace_generated(other.source_tokens(TEXT), made[0][1])
-        assert drafted.ids == made[0][0].ids
+        _trace, _target, drafted = other.trace_generated(other.source_tokens(TEXT), here[1])
+        assert drafted.ids == here[0].ids
 
 
 def test_the_same_is_filled_in(pretended):
@@ -83,26 +82,20 @@ TRAININGS = [
 
 @pytest.mark.parametrize(("dropout", "settings"), TRAININGS)
 def test_steps_are_the_same_and_can_be_resumed(tmp_path, dropout, settings):
+    close, roughly = (0.02, 0.1) if "precision" in settings else (1e-4, 1e-3)
     # torch's GradScaler leaves float64 out on a device of the name "mps" alone.
     with pretending(float64=settings.get("precision") == "float16"):
-        _steps_and_resumes(tmp_path, dropout, settings)
-
-
-def _steps_and_resumes(path: Path, dropout: float, settings: dict[str, Any]) -> None:
-    here, there = (trainer(dropout, place, settings) for place in ("cpu", NAME))
-    if not dropout:  # else each device draws numbers of its own
-        rough = {"rel": 0.02} if "precision" in settings else {"rel": 1e-4}
-        for one, other in zip(there.steps(2), here.steps(2), strict=True):
-            assert one.loss == pytest.approx(other.loss, **rough)
-            assert one.gradient_norm == pytest.approx(other.gradient_norm, rel=0.1 if "precision" in settings else 1e-3)
-            assert one.validation == (other.validation and pytest.approx(other.validation, **rough))
-    else:
-        list(there.steps(2))
-    assert {each.device.type for each in there.network.parameters()} == {NAME}
-    there.save_state(path / "run.resume")
-    again = trainer(dropout, NAME, settings)
-    again.load_state(path / "run.resume")
-    assert [each.loss for each in again.steps(1)] == [each.loss for each in there.steps(1)]
+        here, there = (trainer(dropout, place, settings) for place in ("cpu", NAME))
+        for one, other in zip(list(there.steps(2)), list(here.steps(2)), strict=True):
+            if not dropout:  # else each device draws numbers of its own
+                assert one.loss == pytest.approx(other.loss, rel=close)
+                assert one.gradient_norm == pytest.approx(other.gradient_norm, rel=roughly)
+                assert one.validation == (other.validation and pytest.approx(other.validation, rel=close))
+        assert {each.device.type for each in there.network.parameters()} == {NAME}
+        there.save_state(tmp_path / "run.resume")
+        again = trainer(dropout, NAME, settings)
+        again.load_state(tmp_path / "run.resume")
+        assert [each.loss for each in again.steps(1)] == [each.loss for each in there.steps(1)]
 
 
 @pytest.mark.parametrize("kind", [KINDS[0], *OTHERS])
@@ -148,14 +141,10 @@ def test_a_checkpoint_is_saved_from_there_and_opened_there(pretended, tmp_path, 
 
 
 def same_quantities(here: Network, there: Network, ids: tuple[torch.Tensor, ...]) -> None:
-    traces = []
-    for network in (here, there):
-        device = next(network.parameters()).device
-        with torch.inference_mode(), record(network) as trace:
-            network(*(each.to(device) for each in ids))
-        traces.append(trace)
-    alike(*({name: trace[name] for name in trace.names()} for trace in reversed(traces)))
-    assert all(check.passed for check in checks(traces[1]))
+    moved = tuple(each.to(next(there.parameters()).device) for each in ids)
+    traces = examples.traced(there, ids=moved), examples.traced(here, ids=ids)
+    alike(*({name: trace[name] for name in trace.names()} for trace in traces))
+    assert all(check.passed for check in checks(traces[0]))
 
 
 @pytest.mark.parametrize("kind", REBUILT)
