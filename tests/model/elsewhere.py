@@ -1,7 +1,5 @@
 """Models and traces on a pretended device (tests/pretended_device.py), and comparing what they give with the CPU's."""
 
-from __future__ import annotations
-
 import copy
 import dataclasses
 from functools import cache

@@ -1,7 +1,5 @@
 """Small models, texts and settings that many tests use."""
 
-from __future__ import annotations
-
 import random
 from pathlib import Path
 from typing import Any

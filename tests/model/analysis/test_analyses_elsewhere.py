@@ -1,7 +1,5 @@
 """Every analysis on a device that is not the CPU, with float64, as CUDA, and without, as MPS: the same numbers."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

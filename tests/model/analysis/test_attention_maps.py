@@ -1,7 +1,5 @@
 """Maps head by head against the model's own, what values make of them, and average, maximum and rollout of heads."""
 
-from __future__ import annotations
-
 from itertools import product
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Blocks are those that computed, in their order, with the weights, shapes and operations of the modules that ran."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 from torch.utils.flop_counter import FlopCounterMode

@@ -1,7 +1,5 @@
 """A trace beside another: what is the same, what is new, what changed most; against counts by hand."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 import torch.nn.functional as F

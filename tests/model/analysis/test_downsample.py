@@ -1,7 +1,5 @@
 """Small pictures and series have the numbers of the large ones: blocks, groups and smoothing beside plain loops."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

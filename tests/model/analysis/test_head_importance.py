@@ -1,7 +1,5 @@
 """What each head is good for, against models whose W^O was cut by hand, in float64; likeness, against numpy."""
 
-from __future__ import annotations
-
 import copy
 
 import numpy as np

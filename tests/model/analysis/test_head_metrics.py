@@ -1,7 +1,5 @@
 """What describes a head's attention against the formulas in plain Python; entropy against torch's own function too."""
 
-from __future__ import annotations
-
 import math
 
 import pytest

@@ -1,7 +1,5 @@
 """LayerNorm statistics against the formula, position by position; a padded batch of one text against torch's norms."""
 
-from __future__ import annotations
-
 import math
 
 import pytest
@@ -9,18 +7,8 @@ import torch
 import torch.nn.functional as F
 from torch.testing import assert_close
 
-from model.analysis.norms import (
-    QUANTITIES,
-    batch_of,
-    batch_statistics,
-    expected_gap,
-    form_gap,
-    forms,
-    norm_levels,
-    norm_table,
-    pieces,
-    stack_norms,
-)
+from model.analysis import norms
+from model.analysis.norms import QUANTITIES
 from tests.model import examples
 from tests.model.examples import network
 from tests.model.network.test_kinds import model as saved_model
@@ -37,14 +25,14 @@ def traced(dtype=torch.float32, **options):
 
 
 @pytest.mark.parametrize(
-    ("placement", "dtype", "norms"),
+    ("placement", "dtype", "counts"),
     [("post", torch.float32, (4, 6)), ("pre", torch.float32, (5, 7)), ("post", torch.bfloat16, (4, 6))],
 )
-def test_the_table_has_the_formulas_numbers_for_every_norm_and_position(placement, dtype, norms):
+def test_the_table_has_the_formulas_numbers_for_every_norm_and_position(placement, dtype, counts):
     trace = traced(dtype, norm_placement=placement)
-    table = norm_table(trace)
+    table = norms.norm_table(trace)
     assert table.columns.tolist() == COLUMNS
-    assert len(table) == norms[0] * 5 + norms[1] * 3
+    assert len(table) == counts[0] * 5 + counts[1] * 3
     assert table.index.tolist() == list(range(len(table)))
     assert table["name"].drop_duplicates().tolist() == trace.norm_paths()
     for name, part in table.groupby("name", sort=False):
@@ -63,26 +51,26 @@ def test_the_table_has_the_formulas_numbers_for_every_norm_and_position(placemen
 
 
 def test_without_tokens_the_column_is_empty():
-    assert set(norm_table(examples.traced(network()))["token"]) == {""}
+    assert set(norms.norm_table(examples.traced(network()))["token"]) == {""}
 
 
 def test_levels_are_the_tables_columns():
     trace = traced(norm_placement="pre")
-    table = norm_table(trace)
-    paths = stack_norms(trace, "decoder")
+    table = norms.norm_table(trace)
+    paths = norms.stack_norms(trace, "decoder")
     assert paths == [path for path in trace.norm_paths() if path.startswith("decoder.")]
     columns = {"mean": "mean", "std": "std", "before": "input norm", "after": "output norm"}
     for quantity in QUANTITIES:
-        levels = norm_levels(trace.__getitem__, paths, quantity)
+        levels = norms.norm_levels(trace.__getitem__, paths, quantity)
         for row, path in zip(levels, paths, strict=True):
             assert row.tolist() == pytest.approx(table.loc[table["name"] == path, columns[quantity]].tolist())
-    assert norm_levels(lambda name: None, paths, "std") is None
-    assert norm_levels(trace.__getitem__, [], "std") is None
+    assert norms.norm_levels(lambda name: None, paths, "std") is None
+    assert norms.norm_levels(trace.__getitem__, [], "std") is None
 
 
 def test_the_forms_are_torchs_and_the_ones_written_with_std():
     x = torch.randn(3, 7, dtype=torch.float64) * 4 + 1
-    values = forms(x, 0.1)
+    values = norms.forms(x, 0.1)
     centred = x - x.mean(-1, keepdim=True)
     assert_close(values["layer"], F.layer_norm(x, (7,), eps=0.1))
     assert_close(values["textbook"], centred / (x.std(-1, correction=0, keepdim=True) + 0.1))
@@ -92,9 +80,9 @@ def test_the_forms_are_torchs_and_the_ones_written_with_std():
 @pytest.mark.parametrize("width", [2, 8, 256])
 def test_the_sample_deviation_takes_the_expected_share_away(width):
     x = torch.randn(5, width, dtype=torch.float64)
-    assert form_gap(x, 0.0, "textbook-sample") == pytest.approx(expected_gap(width), rel=1e-9)
-    assert form_gap(x, 0.0, "textbook") == pytest.approx(0, abs=1e-15)
-    assert expected_gap(width) == pytest.approx(1 / (2 * width), rel=0.5)
+    assert norms.form_gap(x, 0.0, "textbook-sample") == pytest.approx(norms.expected_gap(width), rel=1e-9)
+    assert norms.form_gap(x, 0.0, "textbook") == pytest.approx(0, abs=1e-15)
+    assert norms.expected_gap(width) == pytest.approx(1 / (2 * width), rel=0.5)
 
 
 @pytest.fixture
@@ -105,20 +93,20 @@ def model(tmp_path):
 def test_sentences_are_the_pieces_and_halves_of_one_alone(model):
     tokenizer = model.source_tokenizer
     whole = model.source_tokens("The cat sees. The dog hears.")
-    two = [[whole.labels[place] for place in piece] for piece in pieces(whole, tokenizer)]
+    two = [[whole.labels[place] for place in piece] for piece in norms.pieces(whole, tokenizer)]
     assert [piece[-1] for piece in two] == ["</s>", "</s>"]
     assert "".join(two[0]).replace("▁", " ").strip() == "The cat sees.</s>"
     one = model.source_tokens("The cat sees the dog")
-    halves = pieces(one, tokenizer)
+    halves = norms.pieces(one, tokenizer)
     assert [*halves[0][:-1], *halves[1]] == [*range(len(one))]
     assert abs(len(halves[0]) - len(halves[1])) <= 1
-    assert len(pieces(model.source_tokens("A. B. C."), tokenizer, 2)) == 2
-    assert pieces(model.source_tokens(""), tokenizer) == []
+    assert len(norms.pieces(model.source_tokens("A. B. C."), tokenizer, 2)) == 2
+    assert norms.pieces(model.source_tokens(""), tokenizer) == []
 
 
 def test_every_row_of_a_batch_is_what_the_model_computes_of_it_alone(model):
     source = model.source_tokens("The cat sees the dog.")
-    batch = batch_of(model, source, model.target_tokens(model.target_tokenizer.label(7) * 5))
+    batch = norms.batch_of(model, source, model.target_tokens(model.target_tokenizer.label(7) * 5))
     assert {stack: len(rows) for stack, rows in batch.rows.items()} == {"encoder": 3, "decoder": 3}
     assert int((~batch.real["encoder"]).sum()) > 0
     assert batch.places["encoder"][0] == [*range(len(source))]
@@ -134,14 +122,14 @@ def test_every_row_of_a_batch_is_what_the_model_computes_of_it_alone(model):
 @pytest.mark.parametrize("kind", ["decoder-only", "encoder-only"])
 def test_models_of_one_stack_have_a_batch_of_their_text(kind, tmp_path):
     model = saved_model(kind, tmp_path / "one")
-    assert list(batch_of(model, model.source_tokens("The cat sees"), None).rows) == [kind.split("-")[0]]
-    assert batch_of(model, model.source_tokens(""), None) is None
+    assert list(norms.batch_of(model, model.source_tokens("The cat sees"), None).rows) == [kind.split("-")[0]]
+    assert norms.batch_of(model, model.source_tokens(""), None) is None
 
 
 def test_statistics_of_a_batch_are_torchs():
     x = (torch.randn(3, 4, 6) + 2).double()
     real = torch.tensor([[True] * 4, [True, True, False, False], [True, False, False, False]])
-    statistics = batch_statistics(x.float(), real, x[0].float(), 1e-5)
+    statistics = norms.batch_statistics(x.float(), real, x[0].float(), 1e-5)
     assert_close(statistics.layer_mean, x.mean(-1))
     assert_close(statistics.layer_std, x.std(-1, correction=0))
     assert_close(statistics.real_mean, x[real].mean(0))
@@ -150,4 +138,4 @@ def test_statistics_of_a_batch_are_torchs():
     alone = F.batch_norm(x[0], None, None, training=True)
     assert statistics.batch_moves == pytest.approx(float((normal - alone).norm() / alone.norm()), rel=1e-6)
     assert statistics.layer_moves == 0
-    assert batch_statistics(x, real, x[0] + torch.randn(4, 6), 1e-5).layer_moves > 0.1
+    assert norms.batch_statistics(x, real, x[0] + torch.randn(4, 6), 1e-5).layer_moves > 0.1

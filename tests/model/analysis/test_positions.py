@@ -1,7 +1,5 @@
 """Position encodings against complex numbers, hand-computed values and direct sums; without them a text is a set."""
 
-from __future__ import annotations
-
 import math
 
 import pytest

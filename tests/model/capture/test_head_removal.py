@@ -1,7 +1,5 @@
 """A removed head against a copy of the model whose W^O has no columns for it, in float64."""
 
-from __future__ import annotations
-
 import copy
 from functools import partial
 

@@ -3,8 +3,6 @@
 The device is a pretended one (tests/pretended_device.py), once with float64, as CUDA, and once without, as MPS.
 """
 
-from __future__ import annotations
-
 import pytest
 import torch
 import torch.nn.functional as F

@@ -1,7 +1,5 @@
 """What attention costs: operations by hand and by torch's own counter, tiny sizes measured, memory forecast."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 from torch.testing import assert_close

@@ -1,7 +1,5 @@
 """Whether a measurement of attention fits into memory: the forecast against what it really takes, and what is free."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """An experiment in a thread of its own: it reports, stops, fails in words, waits for its turn and pauses unseen."""
 
-from __future__ import annotations
-
 import re
 import threading
 

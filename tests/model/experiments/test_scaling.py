@@ -1,7 +1,5 @@
 """Entropy, gradients and saturation against d_k: against formulas in numpy, and a model computed the other way."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

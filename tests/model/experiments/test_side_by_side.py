@@ -1,7 +1,5 @@
 """Arms side by side: the same batches, the same course with a seed, gradients as autograd has them, divergence."""
 
-from __future__ import annotations
-
 import math
 import random
 from dataclasses import replace

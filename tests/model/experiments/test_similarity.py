@@ -1,7 +1,5 @@
 """Dot product against cosine: by hand, and against numpy, query by query."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Times and fits: against numpy's polynomial fit, tensors counted by hand, and tasks that count themselves."""
 
-from __future__ import annotations
-
 import math
 import threading
 import time

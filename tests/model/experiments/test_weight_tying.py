@@ -1,7 +1,5 @@
 """What tying saves: against networks that are really built, and by hand."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import pytest

@@ -1,7 +1,5 @@
 """The worked example: against numbers counted by hand and numpy."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

@@ -1,7 +1,5 @@
 """The choice of a library for float32 products: only what is exact and faster is taken, and nothing stays behind."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 

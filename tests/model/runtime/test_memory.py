@@ -1,7 +1,5 @@
 """How much memory is free, and the sentence where a model needs more."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 

@@ -1,7 +1,5 @@
 """What a narrow precision costs here is measured, and said only where it is slower than float32."""
 
-from __future__ import annotations
-
 import itertools
 
 import pytest

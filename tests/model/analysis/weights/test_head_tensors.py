@@ -1,7 +1,5 @@
 """Heads cut from the files of every layout: what is changed in theirs moves exactly the heads that it belongs to."""
 
-from __future__ import annotations
-
 import copy
 import json
 import shutil

@@ -1,7 +1,5 @@
 """Norms and likeness of heads beside the (d_model, d_model) products made in full, and beside what heads compute."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 from torch.testing import assert_close

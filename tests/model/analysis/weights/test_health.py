@@ -3,8 +3,6 @@
 Tokens that never occurred in a training are found by their lengths where these tell it, else beside its beginning.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 import pytest

@@ -1,7 +1,5 @@
 """Measuring a file's tensors never needs more memory than the file and its largest tensor."""
 
-from __future__ import annotations
-
 import gc
 import multiprocessing
 import sys

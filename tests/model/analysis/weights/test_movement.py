@@ -1,7 +1,5 @@
 """How far a tensor moved between two files, beside numpy; and per head."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Singular values beside svdvals in float64, on flat spectra and on those that float32 would lose."""
 
-from __future__ import annotations
-
 import math
 from itertools import product
 

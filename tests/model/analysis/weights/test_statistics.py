@@ -1,7 +1,5 @@
 """Statistics of tensors beside numpy in float64 and exact fractions, for every type, shape and end of the range."""
 
-from __future__ import annotations
-
 import math
 import statistics as exact
 from fractions import Fraction
