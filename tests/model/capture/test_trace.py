@@ -165,6 +165,14 @@ def test_an_unknown_name_is_a_key_error_that_says_where_to_look():
         assert name not in trace
 
 
+def test_a_quantity_has_the_tokens_that_its_stack_reads():
+    trace, stacks = traced(network()), ("encoder.embedding.output", "decoder.embedding.output")
+    trace.source_tokens, trace.target_tokens = list("abcdefghi"), list("1234567")
+    assert [trace.tokens_of(name) for name in stacks] == [trace.source_tokens, trace.target_tokens]
+    trace.target_tokens = []  # of one stack
+    assert [trace.tokens_of(name) for name in stacks] == [trace.source_tokens] * 2
+
+
 def test_traces_of_one_model_look_its_parts_up_once_and_let_it_go(monkeypatch):
     model, asked = network(), []
     find = type(model).get_submodule
