@@ -91,7 +91,7 @@ class PairDataset:
         max_length: int,
         undone: float = 0.0,
     ) -> None:
-        """undone: the share of merged source tokens cut in two, see `data.undo_merges`."""
+        """undone: the share of merged source tokens cut in two, see `pairs.undo_merges`."""
         self.examples = encode_pairs(pairs, *tokenizers, max_length)
         self.padding = tokenizers[0].need("padding"), tokenizers[1].need("padding")
         self.max_length, self.undone = max_length, undone

@@ -35,7 +35,7 @@ class TrainingData(Protocol):
     tested: bool
 
     def corpora(self, max_length: int, undone: float) -> tuple[Dataset, Dataset]:
-        """For training and for validation. undone: see `data.undo_merges`."""
+        """For training and for validation. undone: see `pairs.undo_merges`."""
         ...
 
     def record(self) -> dict[str, Any]:
@@ -51,7 +51,7 @@ def prepare(
     tokenizers: Tokenizers | None = None,
     validation: str | None = None,
 ) -> TrainingData:
-    """What `spec` (see `reading.SPEC_HELP`) holds, for a model of this kind.
+    """What `spec` (see `readers.SPEC_HELP`) holds, for a model of this kind.
 
     units: what a token is; "mixed" is BPE in the source and characters in the target, "joint" one BPE for both.
     Unless told, characters in built-in tasks, else mixed for two stacks and BPE for one. vocabulary: of a BPE.
@@ -88,8 +88,10 @@ def _text(path: str) -> str:
     return text
 
 
-class Translations:
-    """Pairs for an encoder-decoder model."""
+class _Pairs:
+    """Pairs of texts, and which of them are for what."""
+
+    separator = ""  # behind a source, where one stack reads source and target
 
     def __init__(
         self,
@@ -101,42 +103,44 @@ class Translations:
         held: int = HELD,
         others: Sequence[Pair] | None = None,
     ) -> None:
-        """held, others: see `parts_of`."""
+        """task: by whose rule they were made; empty if by none. vocabulary: of a BPE. tokenizers: of a model that is
+        trained on. held, others: see `parts_of`.
+        """
         self.pairs, self.task = parts_of(pairs, held, others), task
         self.tested = bool(test := self.pairs["test"])
-        sources, targets = ([pair[side] for pair in self.pairs["train"]] for side in (0, 1))
-        self.tokenizers = tokenizers or _two_tokenizers(sources, targets, units, vocabulary)
-        self.example = _shown(test, self.pairs["train"])
+        self.tokenizers = tokenizers or self._new_tokenizers(units, vocabulary)
+        self.example = _shown(test, self.pairs["train"]) + self.separator
 
-    def corpora(self, max_length: int, undone: float) -> tuple[Dataset, Dataset]:
-        train = PairDataset(self.pairs["train"], self.tokenizers, max_length, undone)
-        return train, PairDataset(self.pairs["validation"], self.tokenizers, max_length)
+    def _new_tokenizers(self, units: Units, vocabulary: int) -> Tokenizers:
+        raise NotImplementedError
 
     def record(self) -> dict[str, Any]:
         return {"task": self.task, "training_pairs": len(self.pairs["train"])}
 
 
-class Answers:
+class Translations(_Pairs):
+    """Pairs for an encoder-decoder model."""
+
+    def _new_tokenizers(self, units: Units, vocabulary: int) -> Tokenizers:
+        sources, targets = ([pair[side] for pair in self.pairs["train"]] for side in (0, 1))
+        if units == "joint":
+            return _twice(train_bpe([*sources, *targets], vocabulary))
+        written: Units = "bpe" if units == "bpe" else "characters"
+        return _tokenizer(sources, units, vocabulary), _tokenizer(targets, written, vocabulary)
+
+    def corpora(self, max_length: int, undone: float) -> tuple[Dataset, Dataset]:
+        train = PairDataset(self.pairs["train"], self.tokenizers, max_length, undone)
+        return train, PairDataset(self.pairs["validation"], self.tokenizers, max_length)
+
+
+class Answers(_Pairs):
     """Pairs for a decoder-only model, which reads the source and goes on with the target."""
 
-    def __init__(
-        self,
-        pairs: Sequence[Pair],
-        task: str,
-        units: Units,
-        vocabulary: int,
-        tokenizers: Tokenizers | None = None,
-        held: int = HELD,
-        others: Sequence[Pair] | None = None,
-    ) -> None:
-        """held, others: see `parts_of`."""
-        self.pairs, self.task = parts_of(pairs, held, others), task
-        self.tested = bool(test := self.pairs["test"])
+    separator = SEPARATOR
+
+    def _new_tokenizers(self, units: Units, vocabulary: int) -> Tokenizers:
         texts = [f"{pair.source}{SEPARATOR}{pair.target}" for pair in self.pairs["train"]]
-        self.tokenizers = tokenizers or _twice(
-            train_characters(texts) if units == "characters" else train_bpe(texts, vocabulary)
-        )
-        self.example = _shown(test, self.pairs["train"]) + SEPARATOR
+        return _twice(_tokenizer(texts, units, vocabulary))
 
     def corpora(self, max_length: int, undone: float) -> tuple[Dataset, Dataset]:
         train, validation = (
@@ -145,7 +149,7 @@ class Answers:
         return train, validation
 
     def record(self) -> dict[str, Any]:
-        return {"task": self.task, "training_pairs": len(self.pairs["train"]), "separator": SEPARATOR}
+        return super().record() | {"separator": SEPARATOR}
 
 
 class RunningText:
@@ -203,9 +207,7 @@ class Sentences:
         train = self.texts["train"]
         if tokenizers and tokenizers[0].mask is None:
             raise ValueError(f"the tokenizer has no {MASK} token: choose a model that was trained to fill in masks")
-        self.tokenizers = tokenizers or _twice(
-            train_characters(train, mask=True) if units == "characters" else train_bpe(train, vocabulary, mask=True)
-        )
+        self.tokenizers = tokenizers or _twice(_tokenizer(train, units, vocabulary, mask=True))
         self.example = _with_a_mask(_shown(test, pairs))
 
     def corpora(self, max_length: int, undone: float) -> tuple[Dataset, Dataset]:
@@ -220,12 +222,8 @@ def _twice(tokenizer: Tokenizer) -> Tokenizers:
     return tokenizer, tokenizer
 
 
-def _two_tokenizers(sources: Sequence[str], targets: Sequence[str], units: Units, vocabulary: int) -> Tokenizers:
-    if units == "joint":
-        return _twice(train_bpe([*sources, *targets], vocabulary))
-    source = train_characters(sources) if units == "characters" else train_bpe(sources, vocabulary)
-    target = train_bpe(targets, vocabulary) if units == "bpe" else train_characters(targets)
-    return source, target
+def _tokenizer(texts: Sequence[str], units: Units, vocabulary: int, mask: bool = False) -> Tokenizer:
+    return train_characters(texts, mask) if units == "characters" else train_bpe(texts, vocabulary, mask)
 
 
 def _shown(*places: Sequence[Pair]) -> str:

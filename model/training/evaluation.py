@@ -28,7 +28,7 @@ COUNT = 200  # sources of each such length
 def measure(
     model: TextModel, spec: str, split: Split | Literal["all"] = "test", bleu: str = "zh", **options: Any
 ) -> tuple[Figures, dict[str, str]]:
-    """The figures on a split of what `spec` (see `reading.SPEC_HELP`) holds, and what the model wrote for each text.
+    """The figures on a split of what `spec` (see `readers.SPEC_HELP`) holds, and what the model wrote for each text.
 
     bleu: sacrebleu's tokenizer. options: of `TextModel.generate_batch`.
 
