@@ -182,6 +182,4 @@ def _width(row: str, delimiter: str) -> int:
 
 
 def _cells(row: str, delimiter: str) -> tuple[str, ...]:
-    if not delimiter:
-        return (row,)
-    return tuple(row.split("\t")) if delimiter == "\t" else split_record(row, delimiter)
+    return split_record(row, delimiter) if delimiter else (row,)

@@ -2,20 +2,15 @@
 
 from __future__ import annotations
 
-import csv
 import importlib
-import io
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from model.data.pairs import Pair
 from model.data.tasks import find_task, task_pairs
 from model.runtime.errors import first_line
-
-if TYPE_CHECKING:
-    import pandas
 
 TASK_PAIRS = 10_000  # of a built-in task, unless the spec says otherwise
 MOST_TASK_PAIRS = 1_000_000  # more take minutes to draw and to cut into tokens
@@ -177,22 +172,27 @@ def read_table(text: str, name: str, quoted: bool, header: bool | None) -> list[
     """
     separator = _separator(text, name) if quoted else "\t"
     records = _records(text, separator, name) if quoted else list(enumerate(text.split("\n"), start=1))
-    filled = [(number, record) for number, record in records if record.replace(separator, "").strip()]
-    if not filled:
-        return []
-    columns = (0, 1)
-    if quoted or header:
-        titles = _titles(filled[0][1], separator, quoted)
+    filled = [
+        (number, record, split_record(record, separator))
+        for number, record in records
+        if record.replace(separator, "").strip()
+    ]
+    source, target = 0, 1
+    if filled and (quoted or header):
+        titles = [title.strip().lower() for title in filled[0][2]]
         named = {SOURCE, TARGET} <= set(titles)
         if named and header is not False:
-            columns = (titles.index(SOURCE), titles.index(TARGET))
+            source, target = titles.index(SOURCE), titles.index(TARGET)
         if header or (named and header is None):
             filled = filled[1:]
-    cells = _cells([record for _, record in filled], separator, quoted, columns)
     return [
-        Row(number, record.split("\n")[0][:SHOWN], source, target)
-        for (number, record), (source, target) in zip(filled, cells, strict=True)
+        Row(number, record.split("\n")[0][:SHOWN], _cell_at(source, cells), _cell_at(target, cells))
+        for number, record, cells in filled
     ]
+
+
+def _cell_at(column: int, cells: Sequence[str]) -> str:
+    return cells[column] if column < len(cells) else ""
 
 
 def _separator(text: str, name: str) -> str:
@@ -239,46 +239,12 @@ def scan_records(text: str, separator: str) -> Iterator[tuple[int, str, bool]]:
 
 
 def split_record(record: str, separator: str) -> tuple[str, ...]:
-    """The cells of a row of a CSV whose quotes are right, without them."""
+    """The cells of a row: of a TSV as they are, of a CSV whose quotes are right without these."""
+    if separator == "\t":
+        return tuple(record.split("\t"))
     cells = re.findall(rf"(?:\A|{separator})({_cell(separator)})", record)
     return tuple(cell[1:-1].replace('""', '"') if cell.startswith('"') else cell for cell in cells)
 
 
 def _cell(separator: str) -> str:
     return rf'(?:"(?:[^"]|"")*+"|[^"\n{separator}]*+)'
-
-
-def _titles(record: str, separator: str, quoted: bool) -> list[str]:
-    return [str(title).strip().lower() for title in _frame([record], separator, quoted).iloc[0]]
-
-
-def _cells(records: list[str], separator: str, quoted: bool, columns: tuple[int, int]) -> list[tuple[str, str]]:
-    """The cells of two columns in each row."""
-    wide = separator * max(columns)  # pandas wants a row that has all the columns
-    in_order = sorted(zip(columns, (SOURCE, TARGET), strict=True))
-    frame = _frame(
-        [wide, *records],
-        separator,
-        quoted,
-        usecols=[column for column, _ in in_order],
-        names=[title for _, title in in_order],
-    )
-    return list(zip(frame[SOURCE][1:], frame[TARGET][1:], strict=True))
-
-
-def _frame(records: list[str], separator: str, quoted: bool, **columns: Any) -> pandas.DataFrame:
-    """Records as text, no word of it taken for a missing value."""
-    import pandas
-
-    return pandas.read_csv(
-        io.StringIO("\n".join(records)),
-        sep=separator,
-        quoting=csv.QUOTE_MINIMAL if quoted else csv.QUOTE_NONE,
-        lineterminator="\n",
-        header=None,
-        index_col=False,
-        dtype=str,
-        na_filter=False,
-        skip_blank_lines=False,
-        **columns,
-    )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Sequence
+from itertools import zip_longest
 from pathlib import Path
 from typing import Any, Literal
 
@@ -69,9 +70,8 @@ def translation_figures(
     for pair in pairs:
         references[pair.source].append(pair.target)
     written = _write(model, sorted(references, key=len), **options)
-    most = max(len(given) for given in references.values())
     # sacrebleu wants one list per reference number; None where a sentence has fewer, which its types omit.
-    columns: Any = [[_get(references[source], number) for source in written] for number in range(most)]
+    columns: Any = list(zip_longest(*(references[source] for source in written)))
     scores, chrf = BLEU(tokenize=bleu), CHRF()
     outputs = list(written.values())
     figures: Figures = {
@@ -152,7 +152,3 @@ def _write(model: TextModel, sources: Sequence[str], **options: Any) -> dict[str
     for first in tqdm(range(0, len(sources), BATCH), unit="batch", leave=False):
         outputs += [made.text for made in model.generate_batch(sources[first : first + BATCH], **options)]
     return dict(zip(sources, outputs, strict=True))
-
-
-def _get(texts: list[str], number: int) -> str | None:
-    return texts[number] if number < len(texts) else None

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any
 
 import torch
@@ -141,23 +142,20 @@ class LastAverage:
 Averager = RunningAverage | LastAverage
 
 
-class AveragedWeights:
-    """Swaps averaged weights into a model on entry and the trained ones back on exit."""
+@contextmanager
+def averaged_weights(network: Network, average: Weights) -> Iterator[Network]:
+    """A block in which the network holds averaged weights and evaluates; after it, it is as it was before."""
+    was_training = network.training
+    trained = {name: tensor.detach().clone() for name, tensor in network.named_parameters()}
+    _load(network, average)
+    try:
+        yield network.eval()
+    finally:
+        _load(network, trained)
+        network.train(was_training)
 
-    def __init__(self, network: Network, average: Weights) -> None:
-        self.network, self.average = network, average
 
-    def __enter__(self) -> Network:
-        self.was_training = self.network.training
-        self.trained = {name: tensor.detach().clone() for name, tensor in self.network.named_parameters()}
-        self._load(self.average)
-        return self.network.eval()
-
-    def __exit__(self, *error: object) -> None:
-        self._load(self.trained)
-        self.network.train(self.was_training)
-
-    @torch.no_grad()
-    def _load(self, weights: Weights) -> None:
-        for name, parameter in self.network.named_parameters():
-            parameter.copy_(weights[name])
+@torch.no_grad()
+def _load(network: Network, weights: Weights) -> None:
+    for name, parameter in network.named_parameters():
+        parameter.copy_(weights[name])

@@ -8,7 +8,7 @@ import random
 import time
 from bisect import bisect_right
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import nullcontext
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import asdict
 from functools import cached_property
 from itertools import islice
@@ -32,7 +32,7 @@ from model.training import state
 from model.training.distributed import Processes
 from model.training.gradients import Gradients, first_not_finite
 from model.training.losses import loss_and_hits, summed_loss
-from model.training.optimizer import AveragedWeights, Averager, FlatAdamW, LastAverage, RunningAverage, Weights
+from model.training.optimizer import Averager, FlatAdamW, LastAverage, RunningAverage, Weights, averaged_weights
 from model.training.schedule import learning_rate
 from model.training.settings import Progress, StepReport, TrainingSettings
 
@@ -153,9 +153,9 @@ class Trainer:
         self.accuracy, self.exact = right / count, exact / len(self.validation)
         return loss / count
 
-    def averaged_weights(self) -> AveragedWeights:
+    def averaged_weights(self) -> AbstractContextManager[Network]:
         """A context in which the model holds the averaged weights and does not drop out."""
-        return AveragedWeights(self.network, self.average)
+        return averaged_weights(self.network, self.average)
 
     def _step(self) -> StepReport:
         began = time.perf_counter()
