@@ -101,11 +101,10 @@ def _rebuilt(
     config = rebuilt_config(settings, [info.name for info in table])
     if config is None:
         return None
+    require_weights(config, {info.name: info.shape for info in table}, folder.name)
     if place is not None:
         require_room(size(table)[0], *place)
-    ours = renamed(settings, config, {info.name: info.load() for info in table})
-    require_weights(config, {name: tuple(each.shape) for name, each in ours.items()}, folder.name)
-    return config, ours
+    return config, renamed(settings, config, {info.name: info.load() for info in table})
 
 
 def _only_file(folder: Path) -> Path:

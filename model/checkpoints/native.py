@@ -162,7 +162,7 @@ def require_weights(config: TransformerConfig, shapes: Mapping[str, tuple[int, .
     layers = config.n_encoder_layers + config.n_decoder_layers
     if layers > MOST_LAYERS:
         raise CheckpointError(f"{name}: the config says {layers:,} layers: at most {MOST_LAYERS} are opened")
-    width = config.d_model if config.position == "sinusoidal" else config.d_head
+    width = config.d_model if config.position.startswith("sinusoidal") else config.d_head
     if config.max_length * width > LARGEST_TABLE:
         raise CheckpointError(
             f"{name}: the config says max_length {config.max_length:,}, whose table of positions would take "

@@ -32,8 +32,8 @@ def saved(folder: Path, kind: str, tokenizer, **settings):
     """A tiny model with random weights, its tokenizer beside it; gives both as transformers has them."""
     inner, names = tokenizer
     torch.manual_seed(0)
-    made = getattr(transformers, kind)
-    network = made(made.config_class(vocab_size=inner.get_vocab_size(), **settings)).eval()
+    model_class = getattr(transformers, kind)
+    network = model_class(model_class.config_class(vocab_size=inner.get_vocab_size(), **settings)).eval()
     with torch.no_grad():
         for parameter in network.parameters():
             parameter.add_(0.2 * torch.randn_like(parameter))
@@ -200,6 +200,27 @@ def test_a_trained_sentence_encoder_opens_with_sensible_heads():
     # Heads that differ: some look at one token, some spread over all.
     spread = -(weights * weights.clamp(min=1e-9).log()).sum(-1).mean(-1)
     assert spread.min() < 1.0 < 2.0 < spread.max()
+
+
+HEADS_OF_ONE = {"d_model": 400, "encoder_attention_heads": 400, "decoder_attention_heads": 400}
+
+
+@pytest.mark.parametrize(
+    ("changes", "sentence"),
+    [
+        ({"d_model": 10_000_000}, "the config says d_model 10,000,000, and no tensor in the weights is wider"),
+        ({**HEADS_OF_ONE, "max_position_embeddings": 1 << 17}, "max_length 131,072, whose table of positions"),
+    ],
+    ids=["wide", "long"],
+)
+def test_positions_that_would_fill_the_memory_are_refused_before_they_are_computed(changes, sentence, tmp_path):
+    """Marian's are in no file: once the process was killed for them."""
+    sizes = BART | {"encoder_ffn_dim": 400, "decoder_ffn_dim": 400}
+    saved(tmp_path, "MarianMTModel", byte_level(start=True), **sizes)
+    config = tmp_path / "config.json"
+    config.write_text(json.dumps(json.loads(config.read_text()) | changes))
+    with pytest.raises(CheckpointError, match=sentence):
+        open_checkpoint(tmp_path, torch.device("cpu"), torch.float32)
 
 
 @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="no pipes with names here")
