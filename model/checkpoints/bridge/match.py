@@ -201,7 +201,7 @@ def _shadow(event: Event, side: Side) -> nn.Module:
 
 # The feed-forward network of a bridged layer, recognised by what flowed through it.
 
-Matched = tuple[MirrorFeedForward | None, list[tuple[Event, Side, nn.Module]], Event | None]
+Matched = tuple[MirrorFeedForward | None, Tells, Event | None]
 
 
 def match_feed_forward(free: list[Event], x: Tensor) -> Matched:
@@ -215,10 +215,10 @@ def match_feed_forward(free: list[Event], x: Tensor) -> Matched:
     for event in others:
         for made, activated in _activations(free, event):
             if same(made, units):
-                return _plain(event, activated, written, output)
+                return _network(event, activated, None, written, output)
             for beside in others:
                 if beside is not event and same(made * beside.y, units):
-                    return _gated(event, activated, beside, written, output)
+                    return _network(event, activated, beside, written, output)
     for event in linears:
         if event.y.shape[-1] == 2 * units.shape[-1] and (halves := _halves(free, event, units)) is not None:
             return _gated_halves(event, halves, written, output)
@@ -247,7 +247,7 @@ def _gated_halves(event: Event, found: tuple[bool, Activated], written: Event, o
     hidden, linear = reversed(halves) if turned else halves
     activation = MirrorActivation(function)
     network = MirrorGatedFeedForward(hidden, activation, output, linear)  # type: ignore[arg-type]
-    tells: list[tuple[Event, Side, nn.Module]] = [
+    tells: Tells = [
         *((event, "both", Halved(halves)), (activated, "both", activation)),
         *((written, "both", output), (written, "in", network.gated)),
     ]
@@ -286,33 +286,19 @@ def _activations(free: list[Event], event: Event) -> list[tuple[Tensor, Activate
     return found
 
 
-def _plain(event: Event, activated: Activated, written: Event, output: nn.Module) -> Matched:
-    hidden = as_linear(event)
-    if hidden is None:
+def _network(event: Event, activated: Activated, beside: Event | None, written: Event, output: nn.Module) -> Matched:
+    """beside: the call of the matrix whose output is gated, None in a network without gates."""
+    hidden, linear = as_linear(event), None if beside is None else as_linear(beside)
+    applied, function = activated
+    if hidden is None or (beside is not None and (linear is None or applied is None)):
         return None, [], written
-    activation = MirrorActivation(activated[1])
-    network = MirrorFeedForward(hidden, activation, output)  # type: ignore[arg-type]
-    tells: list[tuple[Event, Side, nn.Module]] = [(event, "both", hidden), (written, "both", output)]
-    tells.append(_tell_activation(activated, activation, written))
-    return network, tells, written
-
-
-def _gated(event: Event, activated: Activated, beside: Event, written: Event, output: nn.Module) -> Matched:
-    hidden, linear = as_linear(event), as_linear(beside)
-    if hidden is None or linear is None or activated[0] is None:
-        return None, [], written
-    activation = MirrorActivation(activated[1])
+    activation = MirrorActivation(function)
+    tells: Tells = [(event, "both", hidden), (written, "both", output)]
+    tells.append((written, "in", OfInput(activation)) if applied is None else (applied, "both", activation))
+    if beside is None or linear is None:
+        return MirrorFeedForward(hidden, activation, output), tells, written  # type: ignore[arg-type]
     network = MirrorGatedFeedForward(hidden, activation, output, linear)  # type: ignore[arg-type]
-    tells: list[tuple[Event, Side, nn.Module]] = [
-        *((event, "both", hidden), (beside, "both", linear), (written, "both", output)),
-        *(_tell_activation(activated, activation, written), (written, "in", network.gated)),
-    ]
-    return network, tells, written
-
-
-def _tell_activation(activated: Activated, shadow: nn.Module, written: Event) -> tuple[Event, Side, nn.Module]:
-    event, _function = activated
-    return (written, "in", OfInput(shadow)) if event is None else (event, "both", shadow)
+    return network, [*tells, (beside, "both", linear), (written, "in", network.gated)], written
 
 
 class OfInput(nn.Module):

@@ -165,9 +165,6 @@ class BridgedNetwork(Network):
     def device(self) -> torch.device:
         return place(self.runner.model)
 
-    def parameter_count(self) -> int:
-        return sum(parameter.numel() for parameter in self.runner.model.parameters())
-
     def __deepcopy__(self, memo: dict[int, Any]) -> BridgedNetwork:
         """
         Raises:

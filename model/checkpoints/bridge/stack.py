@@ -276,7 +276,7 @@ def bridged_config(model: Any, runner: Runner, stacks: list[BridgedStack]) -> Br
         n_decoder_layers=len(own["decoder"].layers) if "decoder" in own else 0,
         d_ff=_units(network, text, width),
         dropout=0.0,
-        max_length=_longest(text),
+        max_length=_count(text, LONGEST, UNBOUNDED),
         position=_position(text, last),
         embedding_norm=last.embedding_norm,
         norm="none" if not norms else "layer" if norms[0].centred else "rms",
@@ -305,15 +305,13 @@ def _head_width(attention: Any, layer: Any, text: Any) -> int | None:
 
 
 def _units(network: Any, text: Any, width: int) -> int:
-    if isinstance(network, MirrorFeedForward):
-        return network.hidden.out_features
-    found = (getattr(text, name, None) for name in UNITS)
-    return next((each for each in found if isinstance(each, int)), 4 * width)
+    return network.hidden.out_features if isinstance(network, MirrorFeedForward) else _count(text, UNITS, 4 * width)
 
 
-def _longest(text: Any) -> int:
-    found = (getattr(text, name, None) for name in LONGEST)
-    return next((each for each in found if isinstance(each, int) and each > 0), UNBOUNDED)
+def _count(text: Any, names: Sequence[str], otherwise: int) -> int:
+    """The first of these settings that is a whole number above 0."""
+    values = (getattr(text, name, None) for name in names)
+    return next((value for value in values if isinstance(value, int) and value > 0), otherwise)
 
 
 def _position(text: Any, built: BridgedStack) -> Any:
