@@ -48,8 +48,8 @@ FAMILIES: dict[str, Family] = {
 
 
 def rebuilt_config(settings: Mapping[str, Any], names: Collection[str]) -> TransformerConfig | None:
-    """The config of ours that computes the same; None where the model, or anything that its config.json asks for, is
-    not known to be the same.
+    """Config of our network that computes what a published model does; None where the model, or anything that its
+    config.json asks for, is not known to be computed alike.
 
     settings: config.json. names: of the tensors in the file.
 
@@ -59,66 +59,67 @@ def rebuilt_config(settings: Mapping[str, Any], names: Collection[str]) -> Trans
     if (family := FAMILIES.get(settings["model_type"])) is None:
         return None
     try:
-        given = SourceCheckpoint(family, settings, names)
-        config = _config(given)
-        given.require_plausible(config)
-        given.require_names(given.weight_map(config))
+        checkpoint = SourceCheckpoint(family, settings, names)
+        config = _config(checkpoint)
+        checkpoint.require_plausible(config)
+        checkpoint.require_names(checkpoint.weight_map(config))
     except UnsupportedError:
         return None
     return config
 
 
 def renamed(settings: Mapping[str, Any], config: TransformerConfig, weights: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """Our weights from theirs, by our names. config: what `rebuilt_config` gave for these settings and names.
+    """Weights by our names, views of a file's tensors where that is possible. config: what `rebuilt_config` gave for
+    these settings and names. weights: by the file's names.
 
     Raises:
         CheckpointError: a tensor is missing or of another shape than the config asks for, or one that should be the
             same as another differs from it.
     """
-    given = SourceCheckpoint(FAMILIES[settings["model_type"]], settings, weights)
-    _config(given)
-    plan = given.weight_map(config)
+    checkpoint = SourceCheckpoint(FAMILIES[settings["model_type"]], settings, weights)
+    _config(checkpoint)
+    plan = checkpoint.weight_map(config)
     theirs = {modern(name): tensor for name, tensor in weights.items()}
     _require_copies(plan, theirs)
-    return _made(plan, theirs, config)
+    return _weights(plan, theirs, config)
 
 
-def _config(given: SourceCheckpoint) -> TransformerConfig:
+def _config(checkpoint: SourceCheckpoint) -> TransformerConfig:
     try:
-        config = given.family.options(given)
+        config = checkpoint.family.options(checkpoint)
     except CheckpointError:
         raise
     except (ValueError, ZeroDivisionError, OverflowError) as error:
         raise CheckpointError(f"config.json does not describe a model that can be built: {error}") from error
-    given.settings.require_all_known(*given.family.known)
+    checkpoint.settings.require_all_known(*checkpoint.family.known)
     return config
 
 
-def _made(plan: WeightMap, theirs: Mapping[str, Tensor], config: TransformerConfig) -> dict[str, Tensor]:
+def _weights(plan: WeightMap, theirs: Mapping[str, Tensor], config: TransformerConfig) -> dict[str, Tensor]:
     parameters = skeleton(config).named_parameters(remove_duplicate=False)
     shapes = {name: tuple(each.shape) for name, each in parameters}
     ours = {}
-    for name, piece in plan.items():
-        ours[name] = tensor = _one(name, piece, theirs)
+    for name, weight in plan.items():
+        ours[name] = tensor = _weight(name, weight, theirs)
         if tuple(tensor.shape) != shapes[name]:
             raise CheckpointError(
-                f"{piece.names[0]} has shape {tuple(theirs[piece.names[0]].shape)}, which does not fit config.json: "
+                f"{weight.names[0]} has shape {tuple(theirs[weight.names[0]].shape)}, which does not fit config.json: "
                 f"{name} must be {shapes[name]}"
             )
     return ours
 
 
-def _one(name: str, piece: WeightSource, theirs: Mapping[str, Tensor]) -> Tensor:
-    if missing := [each for each in piece.names if each not in theirs]:
+def _weight(name: str, weight: WeightSource, theirs: Mapping[str, Tensor]) -> Tensor:
+    if missing := [other for other in weight.names if other not in theirs]:
         raise CheckpointError(f"the weights lack {missing[0]}, which config.json asks for")
-    given = [theirs[each] for each in piece.names]
+    tensors = [theirs[other] for other in weight.names]
     try:
-        if not all(each.ndim for each in given):
+        if not all(tensor.ndim for tensor in tensors):
             raise IndexError("a single number")
-        return piece.make(*given)
+        return weight.make(*tensors)
     except (RuntimeError, IndexError) as error:
-        shape = tuple(given[0].shape)
-        raise CheckpointError(f"{piece.names[0]} has shape {shape}, from which {name} cannot be made") from error
+        shape = tuple(tensors[0].shape)
+        raise CheckpointError(f"{weight.names[0]} has shape {shape}, from which {name} cannot be made") from error
 
 
 def _require_copies(plan: WeightMap, theirs: Mapping[str, Tensor]) -> None:

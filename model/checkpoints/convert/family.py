@@ -97,12 +97,16 @@ class SourceCheckpoint:
         return name in self.names
 
     def count_or(self, name: str, default: int | None, otherwise: int) -> int:
-        """A whole number above 0; `otherwise` where it is null."""
+        """A setting that is a whole number above 0; `otherwise` where it is null, or missing without a default.
+
+        Raises:
+            CheckpointError: it is something else.
+        """
         missing = self.settings.get(name, default) is None
         return otherwise if missing else self.settings.count(name, default)
 
     def function(self, name: str, default: str) -> Activation:
-        """Our name of an activation function.
+        """The activation function that a setting names, by our name of it.
 
         Raises:
             UnsupportedError: we have no such function.
@@ -113,7 +117,11 @@ class SourceCheckpoint:
         return ACTIVATIONS[theirs]
 
     def gate(self, name: str, default: str) -> Activation:
-        """The same of a gated feed-forward network."""
+        """The gated activation of a feed-forward network whose gate is the function that a setting names.
+
+        Raises:
+            UnsupportedError: we have none with such a gate.
+        """
         function = self.function(name, default)
         if function not in GATES:
             raise UnsupportedError(f"{name} is {function!r} and gates")
@@ -132,14 +140,18 @@ class SourceCheckpoint:
         return {ours: kinds[type(usual)](theirs, usual) for ours, (theirs, usual) in table.items()}
 
     def tied(self, default: bool) -> bool:
-        """Whether the output is the embedding."""
+        """Whether the output's matrix is the embedding's. default: of the family, where config.json does not say."""
         return self.settings.switch("tie_word_embeddings", default)
 
     def rotary(self, longest: int, head_width: int, share: float | None = None) -> dict[str, Any]:
-        """Options for rotary positions. share: of the channels turned unless told; None: all, whatever is told.
+        """Options of `TransformerConfig` for rotary positions (Su et al., 2021).
+
+        longest: tokens that the model was trained on. head_width: channels of a head. share: of them that are turned
+        where config.json does not say; None: all, and other shares are refused.
 
         Raises:
             UnsupportedError: their wavelengths are changed in a way that ours cannot be.
+            CheckpointError: the numbers of a change are no numbers, or contradict each other.
         """
         get = self.settings.get
         old = get("rope_scaling")

@@ -79,7 +79,7 @@ class State:
         return value if isinstance(value, bool) else default
 
     def shape(self, name: str, dimensions: int = 2) -> tuple[int, ...]:
-        """Of a tensor that must be there.
+        """Shape of a tensor that must be there.
 
         Raises:
             CheckpointError: it is not, or has other dimensions.
@@ -103,7 +103,7 @@ class State:
         return len(found)
 
     def n_heads(self, d_model: int) -> int:
-        """As it was said on opening, else in the file or beside it.
+        """Number of heads as it was said on opening, else in the file or beside it.
 
         Raises:
             HeadsNeededError: nobody said.
