@@ -19,6 +19,7 @@ from model.network.kernels import are_plain, plain_kernels
 from model.network.masks import Mask
 from model.network.norms import Norm
 from model.network.positions import Unbiased
+from model.network.transformer import Network
 from model.runtime.errors import require
 
 KEPT_MAP = 1 << 18  # a map of at most so many numbers is kept once it has been computed
@@ -33,7 +34,7 @@ class Trace:
     A pass over a batch leaves a trace of its first example; `example` gives the others.
     """
 
-    def __init__(self, network: nn.Module, maps: bool = False) -> None:
+    def __init__(self, network: Network, maps: bool = False) -> None:
         self.network, self.maps, self._example, self._modules = network, maps, 0, _parts.setdefault(network, {})
         self.changes = tuple(change for whose, change in changing.get() if whose is network)
         self.source_tokens: list[str] = []
@@ -125,20 +126,25 @@ class Trace:
             self._maps[name] = tensor
         return tensor
 
-    def on(self, network: nn.Module) -> Trace:
-        """The same trace as if a copy of the model, with the weights of then, had left it; it shares the tensors."""
+    def on(self, network: Network) -> Trace:
+        """This trace, left by a copy of the model with the weights of then; it shares the tensors."""
         other = copy.copy(self)
         other.network, other._modules = network, _parts.setdefault(network, {})
         return other
 
     def maps_of(self, path: str) -> list[str]:
         """The steps from a query and a key to a weight in the attention at `path`, in their order."""
-        attention: Any = self.module(path)
-        return self._steps.get(path) or self._steps.setdefault(path, list(attention.maps))
+        return self._steps.get(path) or self._steps.setdefault(path, list(self.attention_at(path).maps))
 
     def module(self, path: str) -> nn.Module:
         """The part of the model at `path`, looked up once for all traces."""
         return self._modules.get(path) or self._modules.setdefault(path, self.network.get_submodule(path))
+
+    def attention_at(self, path: str) -> MultiHeadAttention:
+        """The attention of the model at `path`, one of `attention_paths`."""
+        attention = self.module(path)
+        assert isinstance(attention, MultiHeadAttention)
+        return attention
 
     def given(self, path: str) -> bool:
         """Whether the pass itself left the weights of the attention at `path`."""
@@ -164,14 +170,13 @@ class Trace:
         """Scores, scaled, masked or weights from the recorded query and key, by the model's own modules, changed as in
         the pass; `visible` where any head may look.
         """
-        attention = self.module(path)
-        assert isinstance(attention, MultiHeadAttention)
         visible = self.visible(path)
         if quantity == "visible":
             return visible.any(dim=0)
-        bias = (self[f"{path}.bias"],) if f"{path}.bias" in self._tensors else ()
+        bias = self[f"{path}.bias"] if f"{path}.bias" in self._tensors else None
         with torch.inference_mode(), no_recording(), changed(self.network, self.changes):
-            return attention.step(quantity, self[f"{path}.query"], self[f"{path}.key"], visible, bias)
+            steps = self.attention_at(path).steps(self[f"{path}.query"], self[f"{path}.key"], visible, bias)
+            return next(tensor for name, tensor in steps if name == quantity)
 
     def _keep_output(self, path: str, name: str, inputs: Sequence[Any], output: Tensor) -> None:
         if name in self._tensors:
@@ -193,7 +198,7 @@ class Trace:
 
 
 @contextmanager
-def record(network: nn.Module, maps: bool = False) -> Iterator[Trace]:
+def record(network: Network, maps: bool = False) -> Iterator[Trace]:
     """Collect every quantity of the one forward pass of `network` made inside the `with` block.
 
     maps: take the explicit attention path and keep scores and weights of every head too.

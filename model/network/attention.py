@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import torch
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
@@ -114,15 +116,19 @@ class MultiHeadAttention(nn.Module):
         steps = {name: getattr(self, name, None) for name in MAPS}
         return [name for name, step in steps.items() if step is not None and not isinstance(step, Unbiased)]
 
-    def step(
-        self, last: str, query: Tensor, key: Tensor, visible: Tensor, bias: tuple[Tensor, ...] = ()
-    ) -> Float[Tensor, "*batch head query key"]:
-        """The map of this name, from a query and a key. bias: what the positions add, where that is not known here."""
-        tensor, given = query, {"scores": (key,), "biased": bias, "masked": (visible,), "weights": (visible,)}
-        maps = self.maps
-        for part in maps[: maps.index(last) + 1]:
-            tensor = getattr(self, part)(tensor, *given.get(part, ()))
-        return tensor
+    def steps(
+        self, query: Tensor, key: Tensor, visible: Tensor, bias: Tensor | None = None
+    ) -> Iterator[tuple[str, Float[Tensor, "*batch head query key"]]]:
+        """Each map by its name, from a query and a key. bias: the positions' part of the scores, unless `biased` itself
+        is to compute it.
+        """
+        tensor, others = query, {"scores": (key,), "masked": (visible,), "weights": (visible,)}
+        for name in self.maps:
+            if name == "biased" and bias is not None:
+                tensor = tensor + bias
+            else:
+                tensor = getattr(self, name)(tensor, *others.get(name, ()))
+            yield name, tensor
 
 
 # From the residual stream to queries, keys and values, head by head.

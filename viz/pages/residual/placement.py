@@ -79,7 +79,7 @@ def differences(trace: Trace, parts: Sequence[Block]) -> dict[str, np.ndarray]:
     """For each placement ‖y − y′‖ / ‖y′‖ by layer, y′ what the model's own block has left."""
     rows: dict[str, list[float]] = {}
     for part in parts:
-        made = placements(trace.network, part, trace[part.before], trace[part.read])  # type: ignore[arg-type]
+        made = placements(trace.network, part, trace[part.before], trace[part.read])
         for name, y in made.items():
             rows.setdefault(name, []).append(relative(y, trace[part.after]))
     return {name: np.array(values, np.float32) for name, values in rows.items()}
