@@ -1,4 +1,4 @@
-"""The blocks of a model in the order in which they computed, and what each of them is and costs on this input."""
+"""Blocks of a model in the order in which they computed: the kind, shapes, weights and operations of each."""
 
 from __future__ import annotations
 
@@ -29,14 +29,14 @@ Shape = tuple[int, ...]
 
 @dataclass(frozen=True)
 class Block:
-    """A part of a model that is drawn as one.
+    """Part of a model that is drawn as one.
 
     path: of its module. stack: "encoder" or "decoder"; the output belongs to the stack that it stands on.
     layer: counted from 0, None outside the layers. sublayer: "self_attention", "cross_attention"
     or "feed_forward", the part of the layer that a norm or a residual belongs to, too.
-    inputs: what it reads: "ids", "stream", or "queries" and "memory" (of an attention), or "stream" and "written" (of a
-    residual), with shapes. output: the name of the quantity that it gives. shape: of that.
-    weights: shapes by name in the module. tied: how many of its parameters are those of a block before it.
+    inputs: shapes by name: "ids", "stream", or "queries" and "memory" (of an attention), or "stream" and "written" (of
+    a residual). output: name of the quantity that it gives. shape: of that.
+    weights: shapes by name in the module. parameters: count of its own. tied: count of those of a block before it.
     flops: of its matrix products on this input, 2 per multiply-add, counted in full whatever the mask.
     """
 
@@ -55,7 +55,7 @@ class Block:
 
 
 def blocks(trace: Trace) -> list[Block]:
-    """The blocks of the traced model in the order in which they computed.
+    """Blocks of the traced model in the order in which they computed.
 
     Parameters that two blocks share count in the first of them; so all blocks of a model of ours together have as many
     as it has, and those of another as many as were recognised in it.
@@ -64,37 +64,33 @@ def blocks(trace: Trace) -> list[Block]:
     return [_block(trace, path, counted) for path in _paths(trace)]
 
 
-def elsewhere(network: Network, found: list[Block]) -> int:
-    """How many parameters of the model are in none of its blocks, as no part that is known was seen to use them."""
-    return network.parameter_count() - sum(block.parameters for block in found)
+def elsewhere(network: Network, blocks: list[Block]) -> int:
+    """Number of the model's parameters in none of its blocks: no part that is known was seen to use them."""
+    return network.parameter_count() - sum(block.parameters for block in blocks)
 
 
-def rows(found: list[Block]) -> list[list[int]]:
-    """Blocks that stand together, by number: those of an embedding, of a sublayer, and what follows the last layer."""
+def rows(blocks: list[Block]) -> list[list[int]]:
+    """Numbers of blocks that stand together: those of an embedding, of a sublayer, and those after the last layer."""
     groups: dict[tuple[object, ...], list[int]] = {}
-    for number, block in enumerate(found):
+    for number, block in enumerate(blocks):
         begins = ".embedding" in block.path
         groups.setdefault((block.stack, block.layer, block.sublayer, begins), []).append(number)
     return list(groups.values())
 
 
 def _paths(trace: Trace) -> list[str]:
-    """The output last: what it transforms states by comes before its norm, and its logits after. Only of those blocks
-    of which it is known what they give.
-    """
+    """Paths of the blocks whose output is recorded. The model's output comes last: its norm computes within it."""
     names = trace.names()
-    known = set(names)
     paths = dict.fromkeys(name if name.endswith(".residual") else name.rpartition(".")[0] for name in names)
-    return sorted((path for path in paths if _output(path) in known), key=lambda path: path == "output")
+    return sorted((path for path in paths if _output(path) in names), key=lambda path: path == "output")
 
 
 def _output(path: str) -> str:
-    """What a block gives, by name."""
+    """Name of the quantity that a block gives."""
     return {"residual": path, "output": f"{path}.logits"}.get(KINDS[path.rpartition(".")[2]], f"{path}.output")
 
 
 def _block(trace: Trace, path: str, counted: set[tuple[int, ...]]) -> Block:
-    assert isinstance(trace.network, Network)
     parts = path.split(".")
     kind = KINDS[parts[-1]]
     in_layer = len(parts) > 1 and parts[1] == "layers"
@@ -102,12 +98,12 @@ def _block(trace: Trace, path: str, counted: set[tuple[int, ...]]) -> Block:
     shape = tuple(trace[output].shape)
     stream = (shape[0], trace.network.config.d_model)
     # The norm on an embedding's sum, and that before the logits, are blocks of their own.
-    own = [
+    weights = [
         (name, weight)
         for name, weight in trace.module(path).named_parameters(remove_duplicate=False)
         if not name.startswith(BLOCKS_WITHIN.get(kind, "."))
     ]
-    new = [weight for _name, weight in own if _memory(weight) not in counted]
+    new = [weight for _name, weight in weights if _memory(weight) not in counted]
     counted |= {_memory(weight) for weight in new}
     parameters = sum(weight.numel() for weight in new)
     return Block(
@@ -119,21 +115,21 @@ def _block(trace: Trace, path: str, counted: set[tuple[int, ...]]) -> Block:
         inputs=_inputs(trace, path, kind, stream),
         output=output,
         shape=shape,
-        weights={name: tuple(weight.shape) for name, weight in own},
+        weights={name: tuple(weight.shape) for name, weight in weights},
         parameters=parameters,
-        tied=sum(weight.numel() for _name, weight in own) - parameters,
+        tied=sum(weight.numel() for _name, weight in weights) - parameters,
         flops=_flops(trace, path, kind, shape[0]),
     )
 
 
 def _memory(weight: Tensor) -> tuple[int, ...]:
-    """What tells a parameter from others: where its numbers are, since ours and a bridged module's share them."""
+    """Identity of a parameter: where its numbers are, since ours and a bridged module's share them."""
     place = 0 if weight.is_meta else weight.data_ptr()
     return (place, weight.numel()) if place else (id(weight),)
 
 
 def _keys(trace: Trace, path: str) -> int:
-    """How many keys an attention looks at."""
+    """Number of keys of an attention."""
     return int(trace[f"{path}.visible"].shape[-1])
 
 
@@ -146,7 +142,6 @@ def _inputs(trace: Trace, path: str, kind: BlockKind, stream: Shape) -> dict[str
 
 
 def _flops(trace: Trace, path: str, kind: BlockKind, tokens: int) -> int:
-    assert isinstance(trace.network, Network)
     config = trace.network.config
     if kind in ("self-attention", "cross-attention"):
         return sum(attention_flops(config, tokens, _keys(trace, path)).values())

@@ -20,16 +20,16 @@ if TYPE_CHECKING:
     import pandas
     from numpy.typing import NDArray
 
-# Quantities with a row per key; all others have one per query or position.
+# Quantities with a row for each key; all others have one for each query or position.
 OF_KEYS = ("key", "value")
 
 
 @dataclass(frozen=True)
 class Alignment:
-    """Two versions of one text, token by token.
+    """Places of the tokens of one version of a text in another version.
 
     places: for each token of this version its place in the other, −1 where it was inserted.
-    deleted: the places of the other version that this one has no more.
+    deleted: places of the other version that this one no longer has.
     """
 
     places: list[int]
@@ -37,22 +37,23 @@ class Alignment:
 
     @property
     def inserted(self) -> list[int]:
+        """Places of this version that the other does not have."""
         return [place for place, other in enumerate(self.places) if other < 0]
 
 
 def align(tokens: Sequence[str], others: Sequence[str]) -> Alignment:
-    """The longest common runs of two token sequences (Ratcliff and Metzener, 1988, as in difflib)."""
+    """Alignment by the longest common runs of two token sequences (Ratcliff and Metzener, 1988, as in difflib)."""
     places = [-1] * len(tokens)
-    for mine, other, size in SequenceMatcher(None, tokens, others, autojunk=False).get_matching_blocks():
-        places[mine : mine + size] = range(other, other + size)
+    for first, other, size in SequenceMatcher(None, tokens, others, autojunk=False).get_matching_blocks():
+        places[first : first + size] = range(other, other + size)
     kept = set(places)
     return Alignment(places, [place for place in range(len(others)) if place not in kept])
 
 
 class Comparison:
-    """A trace beside the pinned one, whose quantities are given at this trace's tokens.
+    """A trace beside the pinned one, whose quantities are moved to this trace's tokens.
 
-    same_words: both models predict the tokens of one vocabulary; else no logit has a counterpart.
+    same_words: whether both models predict the tokens of one vocabulary; else no logit has a counterpart.
     """
 
     def __init__(self, trace: Trace, pinned: Trace, same_words: bool = True) -> None:
@@ -62,7 +63,7 @@ class Comparison:
         self._stacks: dict[str, Alignment] = {}
 
     def counterpart(self, name: str) -> Tensor | None:
-        """The pinned quantity of this name, at the places of this trace's tokens; NaN where a token was inserted.
+        """Pinned quantity of this name at the places of this trace's tokens, NaN where a token was inserted.
 
         None where the pinned trace has none of that name, or one of another shape: another model's.
         """
@@ -76,28 +77,30 @@ class Comparison:
         return tensor if tensor.shape == shape else None
 
     def moved(self, name: str, tensor: Tensor) -> Tensor:
-        """A tensor of the pinned trace, with the axes of the quantity of this name, at the places of this trace's
-        tokens; NaN where a token was inserted.
+        """Tensor of the pinned trace, with the axes of the quantity of this name, at the places of this trace's tokens;
+        NaN where a token was inserted.
         """
         for axis, alignment in self._axes(name, tensor):
             tensor = moved(tensor, alignment.places, axis)
         return tensor
 
     def difference(self, name: str) -> Tensor | None:
-        """This trace's quantity minus the pinned one, NaN where one of them has no such token; or None."""
+        """This trace's quantity minus the pinned one, NaN where one of them has no such token.
+
+        None where the quantity has no counterpart.
+        """
         other = self.counterpart(name)
         return None if other is None else self.trace[name].to(other.dtype) - other.to(self.trace[name].device)
 
     def attention(self, kind: AttentionKind) -> Float[Tensor, "layer head query key"] | None:
-        """The pinned weights of all layers and heads of one kind at this trace's tokens, or None."""
-        maps = [self.counterpart(f"{path}.weights") for path in self.trace.attention_paths(kind)]
-        return (
-            None if not maps or any(each is None for each in maps) else torch.stack([m for m in maps if m is not None])
-        )
+        """Pinned weights of all layers and heads of one kind at this trace's tokens; None where a layer has none."""
+        names = [f"{path}.weights" for path in self.trace.attention_paths(kind)]
+        maps = [weights for name in names if (weights := self.counterpart(name)) is not None]
+        return torch.stack(maps) if maps and len(maps) == len(names) else None
 
     @cached_property
     def changes(self) -> pandas.DataFrame:
-        """What changed most, largest first within each `kind`: head, layer, position, prediction.
+        """Changes, largest first within each `kind`: head, layer, position, prediction.
 
         name: the quantity; layer, head, position: where, or None. change: for heads the mean total variation distance
         ½ Σ|w − w′| of a query's weights (0 to 1, weight on inserted and deleted keys counts in full); for layers and
@@ -111,21 +114,21 @@ class Comparison:
         return table.sort_values(["kind", "change"], ascending=[True, False], ignore_index=True)
 
     def head_changes(self, kind: AttentionKind) -> NDArray[np.float32]:
-        """(layer, head) of one kind: the changes of the heads, NaN where the pinned trace has none to compare with."""
+        """Changes (layer, head) of the heads of one kind, NaN where the pinned trace has none to compare with."""
         paths = self.trace.attention_paths(kind)
-        found = np.full((len(paths), len(self.trace[f"{paths[0]}.weights"])), np.nan, np.float32)
+        changes = np.full((len(paths), len(self.trace[f"{paths[0]}.weights"])), np.nan, np.float32)
         for _head, _path, layer, head, _place, change in self._heads(kind):
-            found[layer, head] = change  # type: ignore[call-overload]
-        return found
+            changes[layer, head] = change  # type: ignore[call-overload]
+        return changes
 
     def alignments(self, name: str) -> tuple[Alignment, Alignment]:
-        """Of the rows of the quantity of this name, and of the columns if it is a map."""
+        """Alignments of the rows of the quantity of this name, and of its columns if it is a map."""
         stack = "encoder." if name.startswith("encoder.") else "decoder."
-        own = self._stacks.get(stack)
-        if own is None:  # a decoder reads the source in a model of one stack, the target in one of two
-            own = self._stacks[stack] = align(self.trace.tokens_of(stack), self.pinned.tokens_of(stack))
-        keys = self.source if ".cross_attention." in name else own
-        return (keys if name.rpartition(".")[2] in OF_KEYS else own), keys
+        if stack not in self._stacks:  # a decoder reads the source in a model of one stack, the target in one of two
+            self._stacks[stack] = align(self.trace.tokens_of(stack), self.pinned.tokens_of(stack))
+        queries = self._stacks[stack]
+        keys = self.source if ".cross_attention." in name else queries
+        return (keys if name.rpartition(".")[2] in OF_KEYS else queries), keys
 
     def _axes(self, name: str, tensor: Tensor) -> list[tuple[int, Alignment]]:
         rows, columns = self.alignments(name)
@@ -171,62 +174,52 @@ class Comparison:
     def _predictions(self) -> list[tuple[object, ...]]:
         name = "output.logits"
         other = self.counterpart(name)
-        if other is None:
-            return []
-        now, before = (each.float().log_softmax(dim=-1) for each in (self.trace[name], other))
-        divergence = (before.exp() * (before - now)).sum(dim=-1).tolist()
-        return [("prediction", name, None, None, place, v) for place, v in enumerate(divergence) if v == v]
+        changes = [] if other is None else divergence(self.trace[name], other).tolist()
+        return [("prediction", name, None, None, place, value) for place, value in enumerate(changes) if value == value]
 
 
 def moved(tensor: Tensor, places: Sequence[int], axis: int) -> Tensor:
-    """The slices of `tensor` at `places` along `axis`, NaN for −1."""
-    index = torch.tensor([max(0, place) for place in places], device=tensor.device, dtype=torch.long)
-    missing = torch.tensor([place < 0 for place in places], device=tensor.device)
-    if tensor.shape[axis] == 0:
-        shape = list(tensor.shape)
-        shape[axis] = len(places)
-        return tensor.new_full(shape, torch.nan)
-    moved = tensor.index_select(axis, index)
-    shape = [1] * tensor.dim()
-    shape[axis] = -1
-    return moved.masked_fill(missing.view(shape), torch.nan)
+    """Slices of `tensor` at `places` along `axis`, NaN for −1."""
+    slices = tensor.movedim(axis, 0)
+    result = slices.new_full((len(places), *slices.shape[1:]), torch.nan)
+    kept = [number for number, place in enumerate(places) if place >= 0]
+    result[kept] = slices[[places[number] for number in kept]]
+    return result.movedim(0, axis)
 
 
-# What a change to the forward pass did: the same tokens traced before and after it.
+# Effects of a change to the forward pass: one text traced before and after it.
 
 
 def weight_changes(now: Trace, before: Trace, kind: AttentionKind) -> Float[Tensor, "layer head"]:
     """½ Σ |w − w′| over the keys, averaged over the queries: the total variation distance, 0 to 1.
 
-    A row that got nothing to look at has lost its whole weight and counts ½.
+    A row that lost all its keys has lost its whole weight and counts ½.
     """
-    names = [f"{path}.weights" for path in now.attention_paths(kind)]  # a layer at a time: maps are large
-    return torch.stack(
-        [(now[name].float() - before[name].float()).abs().sum(dim=-1).mean(dim=-1) / 2 for name in names]
-    )
+    names = [f"{path}.weights" for path in now.attention_paths(kind)]
+    changes = ((now[name].float() - before[name].float()).abs() for name in names)  # a layer at a time: maps are large
+    return torch.stack([change.sum(dim=-1).mean(dim=-1) / 2 for change in changes])
 
 
 def output_changes(now: Trace, before: Trace, kind: AttentionKind) -> Float[Tensor, "layer query"]:
-    """‖o − o′‖ of the attention's output, after W^O, at every query."""
+    """‖o − o′‖ of each attention's output, after W^O, at every query."""
     paths = [f"{path}.output" for path in now.attention_paths(kind)]
     return torch.stack([(now[path].float() - before[path].float()).norm(dim=-1) for path in paths])
 
 
 def prediction_changes(now: Trace, before: Trace) -> Float[Tensor, position]:
-    """The divergence of the predictions at every position, in nats."""
+    """KL(p′ ‖ p) of the predictions at every position, in nats."""
     return divergence(now["output.logits"], before["output.logits"])
 
 
 def divergence(
     now: Float[Tensor, "position vocabulary"], before: Float[Tensor, "position vocabulary"]
 ) -> Float[Tensor, position]:
-    """KL(p′ ‖ p) = Σ p′ (ln p′ − ln p): p′ was predicted before, p is now. NaN where one of them is."""
-    after, first = (logits.float().log_softmax(dim=-1) for logits in (now, before))
-    return divergence_of_logs(after, first)
+    """KL(p′ ‖ p) = Σ p′ (ln p′ − ln p) in nats, from the logits of p (now) and p′ (before); NaN where one is."""
+    return divergence_of_logs(now.float().log_softmax(dim=-1), before.float().log_softmax(dim=-1))
 
 
 def divergence_of_logs(
     now: Float[Tensor, "position vocabulary"], before: Float[Tensor, "position vocabulary"]
 ) -> Float[Tensor, position]:
-    """The same of ln p and ln p′."""
+    """KL(p′ ‖ p) in nats, from ln p (now) and ln p′ (before)."""
     return (before.exp() * (before - now)).sum(dim=-1).clamp(min=0)

@@ -1,4 +1,4 @@
-"""Quantities made small enough for a thumbnail."""
+"""Smaller versions of quantities: maps for thumbnails, series for curves, tensors for histograms and heatmaps."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from torch import Tensor
 
 
 def pooled(maps: Float[Tensor, "map query key"], most: int) -> Float[Tensor, "map row column"]:
-    """The maps with at most `most` rows and columns: a cell stands for a block of cells, and has of their values the
-    one that is largest in size. All blocks are equal but the last ones, which may be smaller.
+    """Maps with at most `most` rows and columns: a cell stands for a block of cells, and has of their values the one
+    that is largest in size. All blocks are equal but the last ones, which may be smaller.
 
     NaN, a cell that is masked or has no counterpart, is left out; where all are NaN it stays.
     """
@@ -31,7 +31,7 @@ def pooled(maps: Float[Tensor, "map query key"], most: int) -> Float[Tensor, "ma
 
 
 def _largest_of_blocks(x: Float[Tensor, "map query key"], most: int) -> Float[Tensor, "map row column"]:
-    """The largest number of each block; reductions of a whole tensor are several times quicker than torch's pooling."""
+    """Largest number of each block; reductions of a whole tensor are several times quicker than torch's pooling."""
     for axis in (1, 2):
         length = x.shape[axis]
         size = -(-length // most)
@@ -42,32 +42,29 @@ def _largest_of_blocks(x: Float[Tensor, "map query key"], most: int) -> Float[Te
 
 
 def binned(units: Float[Tensor, " unit"], most: int) -> Float[Tensor, " bin"]:
-    """The mean of each of at most `most` runs of neighbouring units."""
+    """Mean of each of at most `most` runs of neighbouring units."""
     return units if len(units) <= most else F.adaptive_avg_pool1d(units[None], most)[0]
 
 
 def thinned(x: Float[Tensor, "position channel"], rows: int, columns: int) -> Float[Tensor, "row column"]:
-    """Every k-th position and channel, so that there are at most so many rows and columns."""
+    """Numbers of every k-th position and channel, so that there are at most so many rows and columns."""
     positions, channels = x.shape
     return x[:: max(1, -(-positions // rows)), :: max(1, -(-channels // columns))]
 
 
 def mean_norm(x: Float[Tensor, "position d_model"]) -> float:
-    """The mean Euclidean norm of the vectors of all positions; those that are NaN, without a counterpart, left out.
-
-    NaN if none is left.
-    """
+    """Mean Euclidean norm of the vectors of all positions without those that are NaN; NaN if none is left."""
     return float(x.float().norm(dim=-1).nanmean())
 
 
-# Long series of numbers made fit to be drawn: smoothed, and thinned so that spikes survive.
+# Long series of numbers, smoothed, and thinned so that spikes survive.
 
 BLOCK = 128
 
 
 def smoothed(values: Float[ndarray, points], keep: float) -> Float[ndarray, points]:
-    """The exponential moving average s_t = keep·s_{t−1} + (1 − keep)·y_t, divided by 1 − keep^{t+1}, so that the zero
-    it begins with does not count (Kingma and Ba, 2015, section 3).
+    """Exponential moving average s_t = keep·s_{t−1} + (1 − keep)·y_t, divided by 1 − keep^{t+1}, so that the zero it
+    begins with does not count (Kingma and Ba, 2015, section 3).
 
     Raises:
         ValueError: keep is not from 0 to below 1.
@@ -75,24 +72,24 @@ def smoothed(values: Float[ndarray, points], keep: float) -> Float[ndarray, poin
     if not 0 <= keep < 1:
         raise ValueError(f"keep ({keep}) must be from 0 to below 1")
     powers = keep ** np.arange(BLOCK + 1)
-    # Row t of it weighs what a block holds up to its place t: y_j by (1 − keep)·keep^(t − j).
+    # Row t weighs the numbers of a block up to place t: y_j by (1 − keep)·keep^(t − j).
     age = np.subtract.outer(np.arange(BLOCK), np.arange(BLOCK))
     within = np.where(age >= 0, powers[np.maximum(age, 0)], 0.0) * (1 - keep)
-    found = np.empty(len(values))
+    averages = np.empty(len(values))
     last = 0.0
     for first in range(0, len(values), BLOCK):
         block = values[first : first + BLOCK]
         count = len(block)
         part = within[:count, :count] @ block + powers[1 : count + 1] * last
-        found[first : first + count], last = part, part[-1]
-    return found / (1 - keep ** np.arange(1.0, len(values) + 1))
+        averages[first : first + count], last = part, part[-1]
+    return averages / (1 - keep ** np.arange(1.0, len(values) + 1))
 
 
 def outline(
     xs: Float[ndarray, points], ys: Float[ndarray, points], most: int
 ) -> tuple[Float[ndarray, kept], Float[ndarray, kept]]:
-    """At most so many of these points, in their order: the first, the last, and of each of equal parts in between the
-    lowest and the highest. What is drawn of them covers what all points would.
+    """At most `most` of these points, in their order: the first, the last, and of each of equal parts in between the
+    lowest and the highest. A line through them covers the line through all.
 
     Raises:
         ValueError: most is below 4.
@@ -111,13 +108,13 @@ def outline(
     return xs[places], ys[places]
 
 
-# A tensor as a screen can show it: an exact histogram, and a matrix in blocks.
+# Tensors of any size on a screen: an exact histogram, and a matrix in blocks.
 
-PIECE = 1 << 22  # elements that are converted at a time
+PIECE = 1 << 22  # elements converted at a time
 
 
 def exact_histogram(tensor: Shaped[Tensor, "*shape"], bins: int, low: float, high: float) -> Int64[Tensor, " bins"]:
-    """How many of all finite values lie in each of the equal bins from low to high; those outside are left out."""
+    """Number of finite values in each of the equal bins from low to high; those outside are left out."""
     counts = torch.zeros(bins, dtype=torch.float64)
     for piece in tensor.detach().reshape(-1).split(PIECE):
         values = piece.to("cpu", torch.float32)
@@ -127,7 +124,7 @@ def exact_histogram(tensor: Shaped[Tensor, "*shape"], bins: int, low: float, hig
 
 
 def as_matrix(tensor: Shaped[Tensor, "*shape"]) -> Shaped[Tensor, "row column"]:
-    """A matrix as it is, a vector as one row; of more dimensions the first against all others."""
+    """Matrix of a tensor: of a vector one row; of more dimensions the first against all others."""
     if tensor.ndim < 2:
         return tensor.reshape(1, -1)
     return tensor.reshape(tensor.shape[0], -1)
@@ -136,8 +133,8 @@ def as_matrix(tensor: Shaped[Tensor, "*shape"]) -> Shaped[Tensor, "row column"]:
 def in_blocks(
     matrix: Shaped[Tensor, "row column"], most: tuple[int, int], largest: bool = False
 ) -> tuple[Float32[Tensor, "block_row block_column"], tuple[int, int]]:
-    """The mean of each block, or its largest |x|, and how many rows and columns a block has: the fewest with which
-    there are no more than `most` blocks. The last blocks may be smaller. NaN where a value of the block is not finite.
+    """Mean of each block, or its largest |x|, and the rows and columns of a block: the fewest with which there are at
+    most `most` (rows, columns) of blocks. The last blocks may be smaller. NaN where a value of the block is not finite.
     """
     rows, columns = matrix.shape
     if not rows * columns:
@@ -146,13 +143,13 @@ def in_blocks(
     # Bands of whole blocks: a converted copy of the matrix would take as much memory again.
     height = size[0] * max(1, PIECE // max(1, columns * size[0]))
     bands = [_pooled(band.detach().to("cpu", torch.float32), size, largest) for band in matrix.split(height)]
-    made = torch.cat(bands)
-    return made.masked_fill(~made.isfinite(), math.nan), size
+    blocks = torch.cat(bands)
+    return blocks.masked_fill(~blocks.isfinite(), math.nan), size
 
 
 def _pooled(
     band: Float[Tensor, "row column"], size: tuple[int, int], largest: bool
 ) -> Float[Tensor, "block_row block_column"]:
     if largest:
-        return torch.nn.functional.max_pool2d(band.abs()[None], size, ceil_mode=True)[0]
-    return band if size == (1, 1) else torch.nn.functional.avg_pool2d(band[None], size, ceil_mode=True)[0]
+        return F.max_pool2d(band.abs()[None], size, ceil_mode=True)[0]
+    return band if size == (1, 1) else F.avg_pool2d(band[None], size, ceil_mode=True)[0]

@@ -13,14 +13,14 @@ from model.network.dropout import dropout
 from model.runtime.device import exact
 from model.runtime.random import fork_rng
 
-TOGETHER = 1 << 20  # numbers drawn at once
+TOGETHER = 1 << 20  # numbers drawn together
 
 
 @dataclass(frozen=True)
 class MaskStatistics:
-    """Over many masks: `mean` and population `variance` of each entry, and the `kept` share of all entries.
+    """Mean and population variance of each entry over many masks, and the share of the nonzero entries that was kept.
 
-    counts, errors: ‖mean over so many masks − x‖ / ‖x‖.
+    errors: ‖mean over so many masks − x‖ / ‖x‖, for each number of masks in `counts`.
     """
 
     mean: Float[Tensor, " entry"]
@@ -31,14 +31,20 @@ class MaskStatistics:
 
 
 def sites(config: TransformerConfig) -> dict[str, float]:
-    """The places where dropout sits, with its rate there: embedding, attention weights, block, units."""
-    rates = (config.dropout, config.attention_dropout, config.dropout, config.activation_dropout)
-    return dict(zip(("embedding", "weights", "block", "units"), rates, strict=True))
+    """Rate of dropout at each place where it acts: embedding, attention weights, block, units."""
+    return {
+        "embedding": config.dropout,
+        "weights": config.attention_dropout,
+        "block": config.dropout,
+        "units": config.activation_dropout,
+    }
 
 
 @torch.no_grad()
 def over_masks(x: Float[Tensor, " entry"], rate: float, masks: int, seed: str) -> MaskStatistics:
-    """The model's own dropout on x, `masks` times. An entry's mean is x and its variance x² p / (1 − p), for rate p.
+    """Statistics of the model's own dropout on x under `masks` masks, drawn from `seed`.
+
+    An entry's mean is x and its variance x² p / (1 − p), for rate p (Srivastava et al., 2014).
 
     Raises:
         ValueError: the rate is not above 0 and below 1, or there is no mask.
@@ -69,11 +75,11 @@ def over_masks(x: Float[Tensor, " entry"], rate: float, masks: int, seed: str) -
 
 
 def expected_error(rate: float, masks: int) -> float:
-    """√(p / ((1 − p) N)): the expected ‖mean over N masks − x‖ / ‖x‖ (its root mean square)."""
+    """√(p / ((1 − p) N)), the root mean square of ‖mean over N masks − x‖ / ‖x‖ for rate p."""
     return float((rate / ((1 - rate) * masks)) ** 0.5)
 
 
 def _counts(masks: int) -> list[int]:
-    """1, 2, 5, 10, 20 … up to all masks."""
-    found = [step * 10**power for power in range(len(str(masks))) for step in (1, 2, 5)]
-    return [count for count in found if count < masks] + [masks]
+    """Numbers of masks at which the error is noted: 1, 2, 5, 10, 20 … up to all."""
+    counts = [step * 10**power for power in range(len(str(masks))) for step in (1, 2, 5)]
+    return [count for count in counts if count < masks] + [masks]

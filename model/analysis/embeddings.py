@@ -1,4 +1,4 @@
-"""Tokens as vectors: which are alike, where they lie on a plane, how long they are."""
+"""Tokens as vectors: nearest neighbours, their places on a plane, groups of channels."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from model.runtime.device import exact
 def nearest(
     matrix: Float[Tensor, "vocabulary d_model"], token: int, count: int
 ) -> tuple[Int[Tensor, found], Float[Tensor, found]]:
-    """The `count` tokens whose rows are most alike to that of `token`, itself left out, and their cosines.
+    """Ids of the `count` other tokens whose rows have the largest cosine with that of `token`, and these cosines.
 
     A row of length 0 has cosine 0 with every other.
     """
@@ -28,9 +28,9 @@ def nearest(
 
 @dataclass(frozen=True)
 class Plane:
-    """The two directions in which a set of vectors differs most.
+    """Plane through the mean of a set of vectors along the two directions in which they differ most.
 
-    shares: how much of their variance each holds; 0 where there is none.
+    centre: (d_model). directions: (2, d_model), of length 1. shares: of the variance along each; 0 where there is none.
     """
 
     centre: Tensor
@@ -38,6 +38,7 @@ class Plane:
     shares: tuple[float, float]
 
     def project(self, x: Float[Tensor, "*batch d_model"]) -> Float[Tensor, "*batch 2"]:
+        """Coordinates of vectors on the plane, in float64."""
         return (exact(x) - self.centre) @ self.directions.T
 
 
@@ -55,14 +56,14 @@ def principal_plane(x: Float[Tensor, "count d_model"]) -> Plane:
     directions = directions * torch.where(largest < 0, -1.0, 1.0)
     variances = values**2
     total = float(variances.sum())
-    # What rounding leaves of vectors that are all the same is no spread.
+    # The rounding errors of vectors that are all the same are no spread.
     spread = total > 1e-24 * max(1.0, float(x.square().sum()))
     first, second = [*variances[:2].tolist(), 0.0, 0.0][:2]
     return Plane(centre, directions, (first / total, second / total) if spread else (0.0, 0.0))
 
 
 def in_groups(x: Float[Tensor, "position channel"], most: int) -> tuple[Float[Tensor, "position group"], int]:
-    """Means of neighbouring channels, as few together as leave at most `most` of them, and how many are together.
+    """Mean of each group of neighbouring channels, and the size of a group: the least that gives at most `most` groups.
 
     The last group may be smaller; its mean is that of the channels it has.
     """

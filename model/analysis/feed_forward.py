@@ -1,21 +1,22 @@
-"""Feed-forward units: which are on, which never were, what each reads and writes; and that positions are apart."""
+"""Feed-forward units: on, off or never on, the tokens each reads and writes; and that positions are apart."""
 
 from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from weakref import WeakKeyDictionary
 
 import torch
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
+from model.analysis.residual import blocks
 from model.capture.hooks import no_recording
 from model.capture.trace import Trace
 from model.network.attention import HeadProjection
 from model.network.config import TransformerConfig
-from model.network.layers import DecoderLayer, EncoderLayer, FeedForward
+from model.network.layers import FeedForward
 from model.network.masks import Mask
 from model.network.transformer import Network
 from model.runtime.errors import require
@@ -26,85 +27,93 @@ REMEMBERED = 2000  # texts, of which a repeated one is not counted again
 
 
 def path_of(stack: str, layer: int) -> str:
+    """Module path of a layer's feed-forward network."""
     return f"{stack}.layers.{layer}.feed_forward"
 
 
 def quantities(config: TransformerConfig) -> list[str]:
-    """What there is of each unit, first what the output weights multiply; a gated unit has a gate and a linear part."""
+    """Names of the quantities of each unit, first the one that the output weights multiply; a gated unit has a gate and
+    a linear part.
+    """
     return ["gated", "activation", "linear", "hidden"] if config.gated else ["activation", "hidden"]
 
 
 def threshold(config: TransformerConfig) -> float:
-    """A unit is off where its activation is at most this large: 0 for ReLU, which gives exact zeros."""
+    """Largest size of an activation with which a unit is off: 0 for ReLU, which gives exact zeros."""
     return 0.0 if config.activation == "relu" else SMALL
 
 
 def off(units: Float[Tensor, "*batch unit"], largest: float) -> Bool[Tensor, "*batch unit"]:
-    """True where a unit is off; NaN is not."""
+    """Whether each unit is off: its activation is at most `largest` in size, and not NaN."""
     return units.abs() <= largest
 
 
 def shares_off(units: Float[Tensor, "position unit"], largest: float) -> Float[Tensor, " position"]:
-    """For each position the share of units that are off, NaN where the units are."""
+    """Share of units that are off at each position, NaN where the units are."""
     share = off(units, largest).float().mean(dim=-1)
     return share.masked_fill(units.isnan().any(dim=-1), torch.nan)
 
 
 def strengths(units: Float[Tensor, "position unit"]) -> Float[Tensor, " unit"]:
-    """The largest size of each unit's activation over the positions."""
+    """Largest size of each unit's activation over the positions."""
     return units.abs().nan_to_num(nan=0.0).amax(dim=0)
 
 
 def order_of(units: Float[Tensor, "position unit"], by: str) -> list[int]:
-    """All units: by "number", or by "strength", strongest first."""
+    """Numbers of all units: in order by "number", or strongest first by "strength"."""
     if by == "number":
         return list(range(units.shape[-1]))
-    found: list[int] = strengths(units).argsort(descending=True, stable=True).tolist()
-    return found
+    order: list[int] = strengths(units).argsort(descending=True, stable=True).tolist()
+    return order
+
+
+@dataclass
+class _Record:
+    """on: units that have ever been on, by path. positions: number of positions counted. texts: their hashes."""
+
+    on: dict[str, Bool[Tensor, " unit"]] = field(default_factory=dict)
+    positions: dict[str, int] = field(default_factory=dict)
+    texts: OrderedDict[int, None] = field(default_factory=OrderedDict)
 
 
 class Seen:
-    """Which units have ever been on over the texts of a session, for each model and layer; memory is bounded: a flag a
+    """Units that have ever been on over the texts of a session, for each model and layer; memory is bounded: a flag a
     unit, and the hashes of the last REMEMBERED texts.
     """
 
     def __init__(self) -> None:
-        self._on: WeakKeyDictionary[nn.Module, dict[str, Tensor]] = WeakKeyDictionary()
-        self._texts: WeakKeyDictionary[nn.Module, OrderedDict[int, None]] = WeakKeyDictionary()
-        self._counts: WeakKeyDictionary[nn.Module, dict[str, int]] = WeakKeyDictionary()
+        self._records: WeakKeyDictionary[nn.Module, _Record] = WeakKeyDictionary()
 
     def add(self, trace: Trace, config: TransformerConfig) -> None:
-        """Count a trace's units in; the same tokens again change nothing."""
-        network, limit = trace.network, threshold(config)
-        texts = self._texts.setdefault(network, OrderedDict())
+        """Count the units of a trace; the same tokens again change nothing."""
+        record, limit = self._records.setdefault(trace.network, _Record()), threshold(config)
         text = hash((tuple(trace.source_tokens), tuple(trace.target_tokens)))
-        if text in texts:
+        if text in record.texts:
             return
-        texts[text] = None
-        if len(texts) > REMEMBERED:
-            texts.popitem(last=False)
-        known, counts = self._on.setdefault(network, {}), self._counts.setdefault(network, {})
+        record.texts[text] = None
+        if len(record.texts) > REMEMBERED:
+            record.texts.popitem(last=False)
         unit = quantities(config)[0]
         for stack, layers in (("encoder", config.n_encoder_layers), ("decoder", config.n_decoder_layers)):
             for layer in range(layers):
                 path = path_of(stack, layer)
                 units = trace[f"{path}.{unit}"]
                 on = (~off(units, limit)).any(dim=0)
-                known[path] = known[path] | on if path in known else on
-                counts[path] = counts.get(path, 0) + len(units)
+                record.on[path] = record.on[path] | on if path in record.on else on
+                record.positions[path] = record.positions.get(path, 0) + len(units)
 
     def on(self, network: nn.Module, path: str) -> Bool[Tensor, " unit"]:
-        """Which units of this layer have been on."""
-        return self._on[network][path]
+        """Whether each unit of the feed-forward network at `path` has ever been on."""
+        return self._records[network].on[path]
 
     def positions(self, network: nn.Module, path: str) -> int:
-        """Over how many positions that is known."""
-        return self._counts[network][path]
+        """Number of positions that `on` covers."""
+        return self._records[network].positions[path]
 
 
 @dataclass(frozen=True)
 class Direction:
-    """Tokens of a vocabulary that a vector points to most, and away from most, each with its value; their ids."""
+    """Labels of the tokens that a vector points to most, and away from most, each with its value, and their ids."""
 
     towards: list[tuple[str, float]]
     away: list[tuple[str, float]]
@@ -112,20 +121,20 @@ class Direction:
 
 
 def layer_of(network: Network, stack: str, layer: int) -> FeedForward:
-    """The feed-forward network of a layer."""
-    found = network.get_submodule(path_of(stack, layer))
-    assert isinstance(found, FeedForward)
-    return found
+    """Feed-forward network of a layer."""
+    feed_forward = network.get_submodule(path_of(stack, layer))
+    assert isinstance(feed_forward, FeedForward)
+    return feed_forward
 
 
 def reads(network: Network, stack: str, layer: int, unit: int, tokenizer: Tokenizer, keep: int = 8) -> Direction:
-    """The tokens whose embeddings have the largest and least cosine with a unit's input weights, a row of W₁."""
+    """Tokens whose embeddings have the largest and least cosine with a unit's row of W₁, `keep` each."""
     return _direction(read_scores(network, stack, layer, unit), tokenizer, keep)
 
 
 @torch.inference_mode()
 def read_scores(network: Network, stack: str, layer: int, unit: int) -> Float[Tensor, " token"]:
-    """That cosine, of every token."""
+    """Cosine of every token's embedding with a unit's input weights, its row of W₁."""
     weight = layer_of(network, stack, layer).hidden.weight[unit].float()
     embedding = network.get_submodule(f"{stack}.embedding.tokens")
     assert isinstance(embedding, nn.Embedding)
@@ -133,19 +142,24 @@ def read_scores(network: Network, stack: str, layer: int, unit: int) -> Float[Te
 
 
 def writes(network: Network, stack: str, layer: int, unit: int, tokenizer: Tokenizer, keep: int = 8) -> Direction:
-    """What an activation of 1 of a unit adds to the logits, W_U w₂ with w₂ a column of W₂, without what lies between,
-    the final norm, the layers above and what transforms the states before W_U (Geva et al., 2022, section 3).
+    """Tokens to whose logits an activation of 1 of a unit adds most and least, `keep` each; see `write_scores`.
 
     Raises:
         ValueError: the model has no W_U.
-        AbsentError: it has one that does not read the stream.
+        MissingQuantityError: its W_U does not read the stream.
     """
     return _direction(write_scores(network, stack, layer, unit), tokenizer, keep)
 
 
 @torch.inference_mode()
 def write_scores(network: Network, stack: str, layer: int, unit: int) -> Float[Tensor, " token"]:
-    """The same of every token; raises the same."""
+    """W_U w₂ of every token, w₂ a unit's column of W₂: what its activation of 1 adds to the logits but for the final
+    norm, the layers above and what transforms the states before W_U (Geva et al., 2022, section 3).
+
+    Raises:
+        ValueError: the model has no W_U.
+        MissingQuantityError: its W_U does not read the stream.
+    """
     network.require_logits()
     require(network, "output.logits.weight")
     weight = layer_of(network, stack, layer).output.weight[:, unit]
@@ -153,14 +167,16 @@ def write_scores(network: Network, stack: str, layer: int, unit: int) -> Float[T
 
 
 def reaches_output(config: TransformerConfig, stack: str) -> bool:
-    """Whether a stack's stream goes to the unembedding itself; an encoder's below a decoder does not."""
+    """Whether the unembedding reads a stack's stream; that of an encoder below a decoder it does not."""
     return stack == "decoder" or config.kind == "encoder-only"
 
 
 @dataclass(frozen=True)
 class Apart:
-    """How far outputs differ, largest absolute: of the permuted input from the permuted output, and of each position
-    computed alone from the same in the whole text; the latter for self-attention too, where that can be run alone.
+    """Largest absolute differences of a feed-forward network's outputs.
+
+    permuted: of the permuted input from the permuted output. alone: of each position computed alone from the whole
+    text. attention_alone: the same of self-attention; None where it cannot be run alone. recorded: from the trace.
     """
 
     permuted: float
@@ -171,50 +187,37 @@ class Apart:
 
 @torch.inference_mode()
 def positions_apart(trace: Trace, stack: str, layer: int, order: Sequence[int]) -> Apart:
-    """A layer's own feed-forward network on its recorded input in another order, and position by position (section 3.3:
-    "applied to each position separately and identically").
+    """Differences of a layer's feed-forward network on its recorded input in another order, and position by position
+    (section 3.3: "applied to each position separately and identically").
+
+    Raises:
+        MissingQuantityError: the model does not show its feed-forward network.
     """
-    found = trace.module(f"{stack}.layers.{layer}")
-    assert isinstance(found, EncoderLayer | DecoderLayer)
-    require(trace.network, f"{path_of(stack, layer)}.hidden")
-    x, y = input_of(trace, stack, layer), trace[f"{path_of(stack, layer)}.output"]
-    network, attention = found.feed_forward, found.self_attention
+    path, places = path_of(stack, layer), list(order)
+    require(trace.network, f"{path}.hidden")
+    network, attention = trace.module(path), trace.module(f"{stack}.layers.{layer}.self_attention")
+    x, recorded = input_of(trace, stack, layer), trace[f"{path}.output"]
     with no_recording():
-        own = network(x[None])[0]
-        permuted = network(x[list(order)][None])[0]
-        alone = torch.cat([network(x[None, place : place + 1])[0] for place in range(len(x))])
-        attended = None
-        if isinstance(
-            getattr(attention, "query", None), HeadProjection
-        ):  # that of a bridged model is run by the model alone
+        y = network(x[None])[0]
+        permuted = network(x[places][None])[0]
+        alone = torch.cat([network(token)[0] for token in x[:, None, None]])
+        attention_alone = None
+        if isinstance(getattr(attention, "query", None), HeadProjection):  # a bridged model's runs in the model alone
             together = attention(x[None], x[None], Mask())[0]
-            single = torch.cat([attention(each, each, Mask())[0] for each in x[:, None, None]])
-            attended = _largest(single - together)
-    return Apart(
-        permuted=_largest(permuted - own[list(order)]),
-        alone=_largest(alone - own),
-        attention_alone=attended,
-        recorded=_largest(own - y),
-    )
+            single = torch.cat([attention(token, token, Mask())[0] for token in x[:, None, None]])
+            attention_alone = _largest(single - together)
+    return Apart(_largest(permuted - y[places]), _largest(alone - y), attention_alone, _largest(y - recorded))
 
 
 def input_of(trace: Trace, stack: str, layer: int) -> Float[Tensor, "position d_model"]:
-    """What a layer's feed-forward network read: the norm's output with pre-norm, else the stream; where blocks are
+    """Input of a layer's feed-forward network: the norm's output with pre-norm, else the stream; where blocks are
     parallel, the stream that entered the layer.
     """
-    block = f"{stack}.layers.{layer}.feed_forward_block.norm"
-    found = trace.module(f"{stack}.layers.{layer}")
-    before = "cross_attention_block" if isinstance(found, DecoderLayer) else "self_attention_block"
-    name = f"{stack}.layers.{layer}.{before}"
     config = trace.network.config
-    assert isinstance(config, TransformerConfig)
     if config.norm != "none" and config.norm_placement != "post":
-        return trace[f"{block}.output"]
-    if config.parallel:
-        name = f"{stack}.layers.{layer - 1}.feed_forward_block"
-        if not layer:
-            return trace[f"{stack}.embedding.output"]
-    return trace[f"{name}.residual" if config.norm == "none" else f"{name}.norm.output"]
+        return trace[f"{stack}.layers.{layer}.feed_forward_block.norm.output"]
+    reads = {block.layer: block.read for block in blocks(config, stack) if block.sublayer == "feed_forward"}
+    return trace[reads[layer]]
 
 
 def _largest(difference: Tensor) -> float:
@@ -222,10 +225,6 @@ def _largest(difference: Tensor) -> float:
 
 
 def _direction(scores: Float[Tensor, " token"], tokenizer: Tokenizer, keep: int) -> Direction:
-    keep = min(keep, len(scores))
-    best, worst = scores.topk(keep), (-scores).topk(keep)
-    return Direction(
-        [(tokenizer.label(int(t)), float(v)) for v, t in zip(*best, strict=True)],
-        [(tokenizer.label(int(t)), -float(v)) for v, t in zip(*worst, strict=True)],
-        (best.indices.tolist(), worst.indices.tolist()),
-    )
+    tops = [scores.topk(min(keep, len(scores)), largest=largest) for largest in (True, False)]
+    towards, away = ([(tokenizer.label(int(t)), float(v)) for v, t in zip(*top, strict=True)] for top in tops)
+    return Direction(towards, away, (tops[0].indices.tolist(), tops[1].indices.tolist()))

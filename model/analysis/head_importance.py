@@ -1,4 +1,4 @@
-"""What each head is good for on one text: what becomes of the loss without it, and which heads are alike."""
+"""Importance of each head on one text: the loss and the predictions without it."""
 
 from __future__ import annotations
 
@@ -19,10 +19,8 @@ from model.inference.text_model import TextModel
 from model.network.transformer import Network
 from model.text.tokenizer import Tokens
 
-AT_ONCE = 4096  # tokens of the copies of a text that are computed together, at most; one copy is, however long
-
-PLACES = 512  # positions whose logits are there at once, beside those that all are compared with
-
+AT_ONCE = 4096  # tokens of the copies of a text computed together, at most; one copy is, however long
+PLACES = 512  # positions whose logits are there at once, beside those of the pass with all heads
 AGAIN = 0.2  # seconds: a pass that takes longer is not timed again
 
 Place = tuple[AttentionKind, int, int]  # a head: its kind of attention, layer and number
@@ -30,11 +28,11 @@ Place = tuple[AttentionKind, int, int]  # a head: its kind of attention, layer a
 
 @dataclass(frozen=True)
 class Effect:
-    """What a pass without some heads does to the predictions of a text.
+    """Change of the predictions of a text in a pass without some heads.
 
-    loss: by how much the mean loss of the actual tokens grows, in nats; NaN where none is known. moved: the largest
-    KL(p ‖ p without) of a position, in nats, and `position`: which. Of a bare encoder, which predicts nothing, both are
-    relative changes of the last states, ‖x − x′‖ / ‖x‖: of all positions together, and the largest of one.
+    loss: growth of the mean loss of the actual tokens, in nats; NaN where none is known. moved: largest
+    KL(p ‖ p without) of a position, in nats. position: that position. Of a bare encoder, which predicts nothing, loss
+    and moved are relative changes of the last states, ‖x − x′‖ / ‖x‖: of all positions together, and of that position.
     """
 
     loss: float
@@ -45,7 +43,7 @@ class Effect:
 class Removals:
     """Passes of one text without some of a model's heads.
 
-    actual: the tokens that the logits are asked for, see `actual_tokens`. changes: what else is changed, in every pass.
+    actual: tokens that the logits are asked for, see `actual_tokens`. changes: other changes, made in every pass.
     """
 
     def __init__(
@@ -63,7 +61,7 @@ class Removals:
 
     @property
     def length(self) -> int:
-        """Tokens that a pass computes."""
+        """Number of tokens that a pass computes."""
         return sum(ids.shape[1] for ids in self.ids)
 
     def places(self, kinds: Sequence[AttentionKind]) -> list[Place]:
@@ -71,7 +69,7 @@ class Removals:
         return [(kind, layer, head) for kind, layer, heads in self._layers(kinds) for head in heads]
 
     def groups(self, kinds: Sequence[AttentionKind]) -> list[EachRemoved]:
-        """All of them, those of a layer together as far as their passes are computed at once."""
+        """Every head of these kinds of attention, those of a layer in groups whose passes are computed together."""
         size = max(1, AT_ONCE // self.length)
         return [
             EachRemoved(kind, layer, tuple(heads[first : first + size]))
@@ -80,7 +78,7 @@ class Removals:
         ]
 
     def _layers(self, kinds: Sequence[AttentionKind]) -> Iterator[tuple[AttentionKind, int, range]]:
-        """The heads of each layer, by the attention itself: a bridged model's stacks may differ in them."""
+        """Heads of each layer, by the attention itself: a bridged model's stacks may differ in them."""
         for kind in kinds:
             config, path = self.network.config, ATTENTION_PATHS[kind]
             for layer in range(config.n_encoder_layers if kind == "encoder" else config.n_decoder_layers):
@@ -88,7 +86,8 @@ class Removals:
                 yield kind, layer, range(int(attention.query.n_heads))  # type: ignore[union-attr, arg-type]
 
     def without_each(self, group: EachRemoved) -> dict[Place, Effect]:
-        """Each of these heads removed alone: I_h = L(ξ_h = 0) − L (Michel et al., 2019, section 3.2, of test scores).
+        """Effect of each of these heads removed alone: I_h = L(ξ_h = 0) − L (Michel et al., 2019, section 3.2, of test
+        scores).
 
         Raises:
             ValueError: the model's heads cannot be removed.
@@ -99,7 +98,7 @@ class Removals:
         }
 
     def each(self, kinds: Sequence[AttentionKind]) -> Iterator[tuple[Place, Effect]]:
-        """Every head of these kinds removed in turn.
+        """Effect of every head of these kinds, removed in turn.
 
         Raises:
             ValueError: the model's heads cannot be removed.
@@ -108,7 +107,7 @@ class Removals:
             yield from self.without_each(group).items()
 
     def without(self, *places: Place) -> Effect:
-        """These heads removed together.
+        """Effect of these heads, removed together.
 
         Raises:
             ValueError: the model's heads cannot be removed.
@@ -117,7 +116,7 @@ class Removals:
         return self._effect(self._states([RemovedHead(*place) for place in places], 1, encoder))
 
     def seconds(self) -> float:
-        """How long a pass takes. The first one of a process is slow, so a quick one is taken twice."""
+        """Seconds that a pass takes. The first one of a process is slow, so a quick one is taken twice."""
         times: list[float] = []
         while len(times) < (2 if sum(times) < AGAIN else 1):
             began = time.perf_counter()
@@ -127,25 +126,26 @@ class Removals:
 
     @cached_property
     def loss(self) -> float:
-        """The mean loss of the actual tokens with all heads; NaN where none is known."""
+        """Mean loss of the actual tokens with all heads, in nats; NaN where none is known."""
         if not self.predicts:
             return float("nan")
-        return _mean([_losses(logs, own) for logs, own in zip(self.plain, self._actual.split(PLACES), strict=True)])
+        parts = zip(self.plain, self._actual.split(PLACES), strict=True)
+        return _mean([_losses(logs, actual) for logs, actual in parts])
 
     @cached_property
     def plain(self) -> list[Tensor]:
-        """What a pass is compared with: ln p, of some positions after others, or the states."""
-        return list(self._made(self._states((), 1, False)))
+        """Outputs of the pass with all heads: ln p, of some positions after others, or the states."""
+        return list(self._outputs(self._states((), 1, False)))
 
     @cached_property
     def _memory(self) -> Tensor:
-        """What the encoder gives with all its heads: the same for whatever is removed from the decoder."""
+        """Encoder's output with all its heads: the same for whatever is removed from the decoder."""
         with torch.inference_mode(), no_recording(), intervening(self.network, self.changes):
             encoded: Tensor = self.network.encode(self.ids[0])  # type: ignore[operator]
             return encoded
 
     def _states(self, changes: Sequence[Intervention], copies: int, encoder: bool) -> Tensor:
-        """The last states (copy, position, d_model); encoder: whether something is changed before the decoder."""
+        """Last states (copy, position, d_model). encoder: whether something is changed before the decoder."""
         texts = [ids.expand(copies, -1) for ids in self.ids]
         memory = None if encoder or len(texts) == 1 else self._memory
         with torch.inference_mode(), no_recording(), intervening(self.network, (*self.changes, *changes)):
@@ -154,7 +154,8 @@ class Removals:
             decoded: Tensor = self.network.decode(texts[1], memory.expand(copies, -1, -1))  # type: ignore[operator]
             return decoded
 
-    def _made(self, states: Tensor) -> Iterator[Tensor]:
+    def _outputs(self, states: Tensor) -> Iterator[Tensor]:
+        """ln p (position, vocabulary) of some positions after others, or the states of a bare encoder."""
         if not self.predicts:
             yield states[0].float()
             return
@@ -165,16 +166,16 @@ class Removals:
 
     def _effect(self, states: Tensor) -> Effect:
         if not self.predicts:
-            (made,), (plain,) = self._made(states), self.plain
-            each = (made - plain).norm(dim=-1) / plain.norm(dim=-1)
-            loss = float((made - plain).norm() / plain.norm())
+            (now,), (before,) = self._outputs(states), self.plain
+            moved = (now - before).norm(dim=-1) / before.norm(dim=-1)
+            loss = float((now - before).norm() / before.norm())
         else:
-            moved, losses = [], []
-            for now, before, own in zip(self._made(states), self.plain, self._actual.split(PLACES), strict=True):
-                moved.append(divergence_of_logs(now, before))
-                losses.append(_losses(now, own))
-            each, loss = torch.cat(moved), _mean(losses) - self.loss
-        return Effect(loss, float(each.max()), int(each.argmax()))
+            parts, losses = [], []
+            for now, before, actual in zip(self._outputs(states), self.plain, self._actual.split(PLACES), strict=True):
+                parts.append(divergence_of_logs(now, before))
+                losses.append(_losses(now, actual))
+            moved, loss = torch.cat(parts), _mean(losses) - self.loss
+        return Effect(loss, float(moved.max()), int(moved.argmax()))
 
 
 def _losses(logs: Tensor, actual: Tensor) -> Tensor:
@@ -187,5 +188,5 @@ def _mean(losses: Sequence[Tensor]) -> float:
 
 
 def removable(kind: AttentionKind) -> str:
-    """The name of what a model must have for its heads to be removed: their outputs, apart."""
+    """Name of the quantity that a model must show for its heads to be removed: their outputs, apart."""
     return f"{ATTENTION_PATHS[kind].format(0)}.heads"

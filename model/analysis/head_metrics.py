@@ -1,4 +1,4 @@
-"""Numbers that describe a head's attention: how wide it looks, how far, and at what.
+"""Metrics of a head's attention: how wide it looks, how far, and at what; and the likeness of heads.
 
 Queries and keys of two texts are compared by their relative places: query i of n falls on the key at
 p(i) = i·(m−1)/(n−1) of m. Where both are one text, p(i) = i. Rows without any weight do not count.
@@ -7,7 +7,7 @@ p(i) = i·(m−1)/(n−1) of m. Where both are one text, p(i) = i. Rows without 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import torch
@@ -16,7 +16,6 @@ from torch import Tensor
 
 from model.analysis.attention_maps import Maps
 from model.capture.trace import AttentionKind, Trace
-from model.network.attention import MultiHeadAttention
 from model.runtime.device import exact, float64_place, with_float64
 
 
@@ -49,26 +48,26 @@ def first(weights: Float[Tensor, "*batch query key"]) -> Float[Tensor, "*batch"]
 
 
 def special(weights: Float[Tensor, "*batch query key"], marked: Bool[Tensor, " key"]) -> Float[Tensor, "*batch"]:
-    """Mean weight on all special tokens together; marked: which keys those are."""
+    """Mean weight on all special tokens together. marked: whether each key is one."""
     return _mean_over_queries(_sum(weights[..., marked]), weights)
 
 
 def induction(weights: Float[Tensor, "*batch query key"], after: Bool[Tensor, "query key"]) -> Float[Tensor, "*batch"]:
     """Mean weight on earlier keys right after the query's own token, over the queries that have such a key; NaN where
-    none has (Olsson et al., 2022: induction heads). after: which keys those are, see `after_the_same`.
+    none has (Olsson et al., 2022: induction heads). after: whether a key is one, see `after_the_same`.
     """
     return _mean_over_queries(_sum(weights * after), weights, counted=after.any(dim=-1))
 
 
 def after_the_same(labels: Sequence[str]) -> Bool[Tensor, "query key"]:
-    """Of each token of a text, which earlier ones stand right after one that is the same; never the token itself."""
+    """Whether a key stands right after an earlier token that is the same as the query; never the query itself."""
     numbers = {label: number for number, label in enumerate(labels)}
     ids = torch.tensor([numbers[label] for label in labels])
     same = ids[:, None] == ids
     return torch.cat([torch.zeros_like(same[:, :1]), same[:, :-1]], dim=1).tril(-1)
 
 
-# By name, each of the weights and of what is marked: the keys that are special tokens, or what `induction` needs.
+# Metrics by name, of the weights and a mark: the special tokens for `special`, the keys after for `induction`.
 METRICS: dict[str, Callable[[Tensor, Tensor], Tensor]] = {
     "entropy": lambda weights, _marked: entropy(weights),
     "distance": lambda weights, _marked: distance(weights),
@@ -83,18 +82,18 @@ METRICS: dict[str, Callable[[Tensor, Tensor], Tensor]] = {
 def _places(weights: Tensor) -> Tensor:
     """p(i) of every query, among the keys."""
     queries, keys = weights.shape[-2:]
-    each = torch.arange(queries, device=float64_place(weights.device), dtype=torch.float64)
-    return (each * ((keys - 1) / max(1, queries - 1))).to(weights.dtype).to(weights.device)
+    query = torch.arange(queries, device=float64_place(weights.device), dtype=torch.float64)
+    return (query * ((keys - 1) / max(1, queries - 1))).to(weights.dtype).to(weights.device)
 
 
 def _at(weights: Tensor, keys: Tensor) -> Tensor:
-    """Of each query the weight on the key of that place."""
+    """Weight of each query on the key of its place."""
     rows = torch.arange(weights.shape[-2], device=weights.device)
     return exact(weights[..., rows, keys])
 
 
 def _sum(cells: Tensor) -> Tensor:
-    """Over the keys, in float64."""
+    """Sum over the keys, in float64."""
     return with_float64(cells).sum(dim=-1, dtype=torch.float64)
 
 
@@ -110,7 +109,7 @@ def _mean_over_queries(rows: Tensor, weights: Tensor, counted: Tensor | None = N
 
 
 def entropy_terms(p: Float[Tensor, "*shape"]) -> Float[Tensor, "*shape"]:
-    """−p ln p of each, in nats, 0 where p is 0; in float32 at least, and without a gradient.
+    """−p ln p of each probability, in nats, 0 where p is 0; in float32 at least, and without a gradient.
 
     On a CPU two to eight times as fast as `torch.special.entr`, which is not vectorised there.
     """
@@ -123,17 +122,17 @@ def entropies(p: Float[Tensor, "*batch outcome"]) -> Float[Tensor, "*batch"]:
     return entropy_terms(p).sum(dim=-1)
 
 
-# How alike heads are on one text: in where they look, and in what they give.
+# Likeness of heads on one text: of where they look, and of their outputs.
 
-MOST = 64  # queries that are compared; of longer texts so many, evenly spread
+MOST = 64  # queries compared; of longer texts so many, evenly spread
 
 
 @dataclass(frozen=True)
 class Likeness:
-    """One head beside every head of its kind (layer, head).
+    """Likeness of one head to every head of its kind.
 
-    maps: the Jensen–Shannon distance of where they look, 0 (alike) to 1. outputs: the cosine of what they give; None
-    where a model's W^O was not found. queries: how many were compared.
+    maps: Jensen–Shannon distance of where they look, 0 (alike) to 1. outputs: cosine of their parts of the layer's
+    output; None where the model does not show its W^O. queries: number of those compared.
     """
 
     maps: Float[Tensor, "layer head"]
@@ -141,30 +140,32 @@ class Likeness:
     queries: int
 
     def nearest(self, layer: int, head: int) -> tuple[int, int] | None:
-        """The other head that gives what this one gives, or, where that is not known, looks where it looks."""
-        likest = (-self.maps if self.outputs is None else self.outputs).clone()
-        likest[layer, head] = torch.nan
-        if bool(likest.isnan().all()):
+        """Layer and number of the head whose output is most alike, or, where outputs are not known, whose map is.
+
+        layer, head: this head, which is left out. None where there is no other.
+        """
+        closeness = (-self.maps if self.outputs is None else self.outputs).clone()
+        closeness[layer, head] = torch.nan
+        if bool(closeness.isnan().all()):
             return None
-        place = int(likest.nan_to_num(-torch.inf).argmax())
-        return place // likest.shape[1], place % likest.shape[1]
+        return divmod(int(closeness.nan_to_num(-torch.inf).argmax()), closeness.shape[1])
 
 
 def likeness(trace: Trace, kind: AttentionKind, layer: int, head: int) -> Likeness:
-    """A head beside all of its kind, over the same queries.
+    """Likeness of a head to all of its kind, over the same queries.
 
-    Where they look: the distance √JS, JS = H(½p + ½q) − ½H(p) − ½H(q) in bits, averaged over the queries (Clark et al.,
-    2019, section 6, who take JS itself). What they give: cos(o, o′) of the outputs after W^O, all queries in a row (Li
-    et al., 2018, whose disagreement on outputs takes it before W^O).
+    maps: √JS, JS = H(½p + ½q) − ½H(p) − ½H(q) in bits, averaged over the queries (Clark et al., 2019, section 6, who
+    take JS itself). outputs: cos(o, o′) of the outputs after W^O, all queries in a row (Li et al., 2018, whose
+    disagreement on outputs takes it before W^O).
     """
     maps = Maps(trace, kind)
     count = min(MOST, maps.queries)
     places = torch.linspace(0, maps.queries - 1, count).round().long()
     chosen = exact(maps.weights(layer, slice(head, head + 1))[:, places])
     distances = torch.zeros(maps.layers, maps.heads, dtype=torch.float64)
-    for each, heads in maps.groups():
-        weights = maps.weights(each, heads)
-        distances[each, heads] = map_distance(exact(weights[:, places]), chosen).mean(dim=-1).cpu()
+    for other, heads in maps.groups():
+        weights = maps.weights(other, heads)
+        distances[other, heads] = map_distance(exact(weights[:, places]), chosen).mean(dim=-1).cpu()
     return Likeness(distances, _cosines(trace, maps, layer, head, places), count)
 
 
@@ -172,28 +173,26 @@ def map_distance(
     p: Float[Tensor, "head query key"], q: Float[Tensor, "#head query key"]
 ) -> Float[Tensor, "head query"]:
     """√JS(p, q) in bits: 0 where p is q, 1 where no key has weight in both (Endres and Schindelin, 2003)."""
-    mixed, both = entropy_terms((p + q) / 2), entropy_terms(p) + entropy_terms(q)
-    bits = (mixed.sum(dim=-1) - both.sum(dim=-1) / 2) / math.log(2)
+    bits = (entropies((p + q) / 2) - (entropy_terms(p) + entropy_terms(q)).sum(dim=-1) / 2) / math.log(2)
     return bits.clamp(0, 1).sqrt()
 
 
 def _cosines(trace: Trace, maps: Maps, layer: int, head: int, places: Tensor) -> Tensor | None:
     if not all(hasattr(trace.module(path), "output") and f"{path}.heads" in trace for path in maps.paths):
         return None
-    (chosen,) = (given[head].flatten() for at, given in _given(trace, maps, places) if at == layer)
-    found = torch.zeros(maps.layers, maps.heads, dtype=torch.float64)
-    for at, given in _given(trace, maps, places):
-        rows = given.flatten(1)
-        sizes = rows.norm(dim=-1) * chosen.norm()
-        found[at] = (rows @ chosen / sizes).cpu()  # NaN of a head that gives nothing
-    return found
+    chosen = _outputs(trace, maps, layer, places)[head]
+    cosines = torch.zeros(maps.layers, maps.heads, dtype=torch.float64)
+    for other in range(maps.layers):
+        outputs = _outputs(trace, maps, other, places)
+        sizes = outputs.norm(dim=-1) * chosen.norm()
+        cosines[other] = (outputs @ chosen / sizes).cpu()  # NaN of a head that gives nothing
+    return cosines
 
 
-def _given(trace: Trace, maps: Maps, places: Tensor) -> Iterator[tuple[int, Tensor]]:
-    """What the heads of each layer add to its output, (head, query, d_model), in float64."""
-    for layer, path in enumerate(maps.paths):
-        attention = trace.module(path)
-        assert isinstance(attention, MultiHeadAttention)
-        heads = exact(trace[f"{path}.heads"][:, places])
-        parts = exact(attention.output.weight.detach()).unflatten(1, (maps.heads, -1))  # (d_model, head, channel)
-        yield layer, torch.einsum("hqc,dhc->hqd", heads, parts)
+def _outputs(trace: Trace, maps: Maps, layer: int, places: Tensor) -> Float[Tensor, "head numbers"]:
+    """Outputs of the heads of a layer after W^O, in float64, the numbers of all queries in a row."""
+    path = maps.paths[layer]
+    heads = exact(trace[f"{path}.heads"][:, places])
+    weight = exact(trace.attention_at(path).output.weight.detach())
+    parts = weight.unflatten(1, (maps.heads, -1))  # (d_model, head, channel)
+    return torch.einsum("hqc,dhc->hqd", heads, parts).flatten(1)

@@ -1,4 +1,4 @@
-"""Experiments with masks: a changed future, a padded batch, a mask after softmax, what stands for −∞."""
+"""Experiments with masks: a changed future, a padded batch, a mask after softmax, numbers for −∞."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ DTYPES = (torch.float32, torch.bfloat16, torch.float16)
 
 
 def self_attention(network: Network) -> AttentionKind:
-    """The kind of attention whose causal rule keeps predictions from the future."""
+    """Kind of attention whose causal rule keeps predictions from the future."""
     return "encoder" if network.kind == "encoder-only" else "decoder"
 
 
@@ -30,9 +30,10 @@ def self_attention(network: Network) -> AttentionKind:
 def future_change(
     network: Network, ids: Sequence[Tensor], place: int, token: int, changes: Sequence[Intervention] = ()
 ) -> Float[Tensor, position]:
-    """The largest change of a logit at each position when the last of the texts has `token` at `place`.
+    """Largest change of a logit at each position when the last of the texts has `token` at `place`.
 
-    ids: (1, length) of each stack. Two passes of one shape: what does not depend on the token is equal to the last bit.
+    ids: (1, length) of each stack. Two passes of one shape: a logit that does not depend on the token stays the same to
+    the last bit.
     """
     other = ids[-1].clone()
     other[0, place] = token
@@ -43,14 +44,14 @@ def future_change(
 
 @dataclass(frozen=True)
 class Batch:
-    """Texts of several lengths as one batch: for each stack the ids (example, length) and where they are no padding."""
+    """Texts of several lengths as one batch: for each stack the ids (example, length), and `real`, False on padding."""
 
     ids: tuple[Tensor, ...]
     real: tuple[Bool[Tensor, "example _"], ...]
 
     @classmethod
     def of(cls, stacks: Sequence[Sequence[Sequence[int]]], paddings: Sequence[int], device: torch.device) -> Batch:
-        """stacks: for each stack the ids of every example, padded on the right with its padding token."""
+        """Batch of the ids of every example, for each stack, padded on the right with its padding token."""
         ids, real = [], []
         for rows, padding in zip(stacks, paddings, strict=True):
             longest = max(len(row) for row in rows)
@@ -62,41 +63,41 @@ class Batch:
 
     @torch.inference_mode()
     def trace(self, network: Network, changes: Sequence[Intervention] = ()) -> Trace:
-        """One pass over the whole batch; `example` of it gives one text."""
+        """Trace of one pass over the whole batch; `example` of it gives one text."""
         with intervening(network, changes), record(network) as trace:
             network(*self.ids, *self.real)
         return trace
 
     @torch.inference_mode()
     def alone(self, network: Network, changes: Sequence[Intervention] = ()) -> list[Tensor]:
-        """The logits (position, vocabulary) of each text in a pass of its own, without padding."""
-        found = []
+        """Logits (position, vocabulary) of each text in a pass of its own, without padding."""
+        logits = []
         with intervening(network, changes):
             for example in range(len(self.ids[0])):
                 pairs = zip(self.ids, self.real, strict=True)
-                own = [ids[example : example + 1, : int(real[example].sum())] for ids, real in pairs]
-                found.append(network(*own)[0])
-        return found
+                text = [ids[example : example + 1, : int(real[example].sum())] for ids, real in pairs]
+                logits.append(network(*text)[0])
+        return logits
 
     @torch.inference_mode()
     def changes_of(
         self, network: Network, alone: Sequence[Tensor], changes: Sequence[Intervention] = ()
     ) -> Float[Tensor, example]:
-        """For each text the largest difference between its logits in the batch and `alone`, at real positions."""
+        """Largest difference between the logits of each text in the batch and `alone`, at real positions."""
         with intervening(network, changes):
             together = network(*self.ids, *self.real)
         pairs = zip(together, alone, strict=True)
-        return torch.stack([(padded[: len(own)] - own).float().abs().max() for padded, own in pairs])
+        return torch.stack([(padded[: len(single)] - single).float().abs().max() for padded, single in pairs])
 
 
 def without_padding_masks(network: Network) -> list[Intervention]:
-    """Padding is looked at in every attention of the model."""
+    """Changes with which padding is looked at in every attention of the model."""
     paths = {path for path, _module in network.named_modules()}
     return [PaddingSeen(kind) for kind in get_args(AttentionKind) if ATTENTION_PATHS[kind].format(0) in paths]
 
 
 def without_causal_mask(network: Network) -> list[Intervention]:
-    """Nothing keeps a query from later tokens."""
+    """Change with which nothing keeps a query from later tokens."""
     return [Causal(self_attention(network), False)]
 
 
@@ -110,13 +111,14 @@ class Order:
 
     @property
     def sums(self) -> Float[Tensor, query]:
+        """Sum of each query's weights."""
         return self.weights.sum(dim=-1)
 
 
 def orders(
     scores: Float[Tensor, "query key"], visible: Bool[Tensor, "query key"], value: Float[Tensor, "key channel"]
 ) -> list[Order]:
-    """The same head three times: −∞ before softmax ("before"), −∞ after it ("after"), zeros after it ("zeroed").
+    """One head in three orders: −∞ before softmax ("before"), −∞ after it ("after"), zeros after it ("zeroed").
 
     Only the first is section 3.2.3. After softmax −∞ is no weight any more: sums and outputs are −∞, or NaN where ∞ of
     both signs meet; zeros there leave rows that add up to less than 1.
@@ -127,34 +129,34 @@ def orders(
         "after": late.masked_fill(~visible, -torch.inf),
         "zeroed": late.masked_fill(~visible, 0.0),
     }
-    return [Order(name, each, each @ value) for name, each in weights.items()]
+    return [Order(name, rows, rows @ value) for name, rows in weights.items()]
 
 
 def fills(scores: Float[Tensor, "query key"], visible: Bool[Tensor, "query key"]) -> pandas.DataFrame:
     """Numbers that stand for −∞ before softmax, in three precisions; a row each.
 
-    dtype, fill: "-inf", "-1e9" or "min", the lowest number of the type. stored: what becomes of it. accepted: whether
-    torch's masked_fill takes it. hidden: the largest weight on a hidden cell of a row that sees something. rows: the
-    largest |sum − 1| of these rows. empty_low, empty_high: the weights of the last query, were all of it hidden.
+    dtype: the precision. fill: "-inf", "-1e9" or "min", the lowest number of the type. stored: its value in that type.
+    accepted: whether torch's masked_fill takes it. hidden: largest weight on a hidden cell of a row with visible ones.
+    rows: largest |sum − 1| of these rows. empty_low, empty_high: weights of the last query, were all of it hidden.
     """
     import pandas
 
     table = []
     sees = visible.any(dim=-1)
     for dtype in DTYPES:
-        own = scores.to(dtype)
+        cast = scores.to(dtype)
         for fill, number in (("-inf", -torch.inf), ("-1e9", -1e9), ("min", torch.finfo(dtype).min)):
             stored = torch.tensor(number, dtype=torch.float64).to(dtype)
-            weights = own.where(visible, stored).softmax(dim=-1).double()
+            weights = cast.where(visible, stored).softmax(dim=-1).double()
             hidden = weights[~visible & sees[:, None]]
-            empty = stored.expand(own.shape[-1]).softmax(dim=-1).double()
+            empty = stored.expand(cast.shape[-1]).softmax(dim=-1).double()
             errors = (weights.sum(dim=-1) - 1).abs()[sees]
             table.append(
                 {
                     "dtype": str(dtype).removeprefix("torch."),
                     "fill": fill,
                     "stored": float(stored),
-                    "accepted": _accepted(own, number),
+                    "accepted": _accepted(cast, number),
                     "hidden": float(hidden.max()) if hidden.numel() else 0.0,
                     "rows": float(errors.max()) if errors.numel() else 0.0,
                     "empty_low": float(empty.min()),
@@ -165,7 +167,7 @@ def fills(scores: Float[Tensor, "query key"], visible: Bool[Tensor, "query key"]
 
 
 def _accepted(scores: Tensor, number: float) -> bool:
-    """torch refuses a number that its type would turn into −∞."""
+    """Whether torch takes a number: it refuses one that the type would turn into −∞."""
     try:
         scores[:1].masked_fill(torch.ones_like(scores[:1], dtype=torch.bool), number)
     except RuntimeError:

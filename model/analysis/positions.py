@@ -1,4 +1,4 @@
-"""What position encodings are made of: wavelengths, likeness over distance, the rotation that moves them."""
+"""Properties of position encodings: wavelengths, likeness over distance, the rotation that moves them."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import math
 from collections.abc import Sequence
 
 import torch
+import torch.nn.functional as F
 from jaxtyping import Float
 from torch import Tensor
 
@@ -15,19 +16,19 @@ from model.network.transformer import Network, Transformer
 
 
 def wavelengths(d_model: int, base: float = 10000.0) -> Float[Tensor, dimension]:
-    """2π · base^(2i/d_model) positions for both dimensions of pair i (section 3.5)."""
+    """Wavelengths 2π · base^(2i/d_model), in positions, of both dimensions of pair i (section 3.5)."""
     pair = torch.arange(0, d_model, 2, dtype=torch.float64)
     return (2 * math.pi * base ** (pair / d_model)).repeat_interleave(2)
 
 
 def misread_wavelengths(d_model: int, base: float = 10000.0) -> Float[Tensor, dimension]:
-    """The wavelengths of `misread`: 2π · base^(2c/d_model) for channel c, counted singly."""
+    """Wavelengths 2π · base^(2c/d_model) of `misread`, in positions, for channel c, counted singly."""
     channel = torch.arange(d_model, dtype=torch.float64)
     return 2 * math.pi * base ** (2 * channel / d_model)
 
 
 def misread(length: int, d_model: int, base: float = 10000.0) -> Float[Tensor, "length d_model"]:
-    """A reading of the formula that is found in tutorials: `2 * i / d_model` where i already counts in twos.
+    """Table of the formula as tutorials misread it: `2 * i / d_model` where i already counts in twos.
 
     Its sine stands on channel i with exponent 2i/d_model, its cosine on i + 1 with exponent 2(i + 1)/d_model: the
     wavelengths reach base² instead of base, and sine and cosine of a pair differ in theirs.
@@ -37,7 +38,7 @@ def misread(length: int, d_model: int, base: float = 10000.0) -> Float[Tensor, "
 
 
 def pair_error(table: Float[Tensor, "length d_model"]) -> float:
-    """The largest |sin² + cos² − 1| of a pair: 0 where its sine and its cosine turn together."""
+    """Largest |sin² + cos² − 1| of a pair: 0 where its sine and its cosine turn together."""
     return float((table[:, ::2] ** 2 + table[:, 1::2] ** 2 - 1).abs().max())
 
 
@@ -57,14 +58,14 @@ def rotation(k: int, d_model: int, base: float = 10000.0) -> Float[Tensor, "d_mo
 def shift_residual(
     table: Float[Tensor, "length d_model"], matrix: Float[Tensor, "d_model d_model"], k: int
 ) -> Float[Tensor, place]:
-    """‖R_k PE(p) − PE(p + k)‖ for every p of the table for which p + k is in it too."""
+    """‖R_k PE(p) − PE(p + k)‖ for every p of the table with p + k in it too."""
     first, last = max(0, -k), min(len(table), len(table) - k)
     places = torch.arange(first, max(first, last))
     return (table[places] @ matrix.T - table[places + k]).norm(dim=-1)
 
 
 def best_shift(table: Float[Tensor, "length d_model"], k: int) -> Float[Tensor, "d_model d_model"]:
-    """The matrix that comes nearest to moving codes by k ≥ 0, pair by pair, by least squares.
+    """Matrix that comes nearest to moving codes by k ≥ 0, pair by pair, by least squares.
 
     Raises:
         ValueError: no position of the table has another k after it.
@@ -86,31 +87,31 @@ def likeness(table: Float[Tensor, "length d_model"], place: int) -> Float[Tensor
 
 
 def likeness_error(table: Float[Tensor, "length d_model"], places: Sequence[int]) -> float:
-    """How far PE(p) · PE(q) differs, at most, between these p at one and the same distance q − p."""
+    """Largest difference of PE(p) · PE(q) between these p at one and the same distance q − p."""
     length, largest = len(table), 0.0
     rows = [likeness(table, place) for place in places]
     for number, place in enumerate(places):
         for other, row in zip(places[:number], rows, strict=False):
             first, last = max(-place, -other), min(length - place, length - other)
-            mine, theirs = rows[number][place + first : place + last], row[other + first : other + last]
-            largest = max(largest, float((mine - theirs).abs().max()))
+            difference = rows[number][place + first : place + last] - row[other + first : other + last]
+            largest = max(largest, float(difference.abs().max()))
     return largest
 
 
 def length_difference(place: int, lengths: Sequence[int], d_model: int, base: float = 10000.0) -> float:
-    """How far the code of one position differs, at most, between tables of these lengths."""
+    """Largest difference of the code of one position between tables of these lengths."""
     codes = torch.stack([sinusoidal(length, d_model, base)[place] for length in lengths])
     return float((codes - codes[0]).abs().max())
 
 
 def rotary_angles(length: int, d_head: int, base: float = 10000.0) -> Float[Tensor, "length pair"]:
-    """p / base^(2i/d_head): how far a query or key at p turns its pair i, in radians (Su et al., 2021)."""
+    """Angles p / base^(2i/d_head), in radians, by which a query or key at p turns its pair i (Su et al., 2021)."""
     pair = torch.arange(0, d_head, 2, dtype=torch.float64) / d_head
     return torch.arange(length, dtype=torch.float64)[:, None] / base**pair
 
 
 def rotary_scores(length: int, d_head: int, base: float = 10000.0) -> Float[Tensor, length]:
-    """The product of a query and a key of ones after they were turned, by how far apart they stand: 2 Σ cos ω_i d."""
+    """Product of a query and a key of ones after they were turned, by their distance d: 2 Σ cos ω_i d."""
     return 2 * rotary_angles(length, d_head, base).cos().sum(dim=-1)
 
 
@@ -118,14 +119,14 @@ def rotary_scores(length: int, d_head: int, base: float = 10000.0) -> Float[Tens
 
 
 def reversed_order(special: Sequence[bool]) -> list[int]:
-    """The places of tokens when all but the special ones stand in reverse order."""
+    """Places of tokens when all but the special ones stand in reverse order."""
     others = [place for place, fixed in enumerate(special) if not fixed]
     backwards = iter(reversed(others))
     return [place if fixed else next(backwards) for place, fixed in enumerate(special)]
 
 
 def token_states(network: Network, ids: Sequence[int]) -> Float[Tensor, "position d_model"]:
-    """The last states of the stack that reads a text: the encoder's, or the only stack's."""
+    """Last states of the stack that reads a text: the encoder's, or the only stack's."""
     rows = torch.tensor([list(ids)], device=network.device)
     with torch.inference_mode(), no_recording():
         if isinstance(network, Transformer):
@@ -143,7 +144,7 @@ def order_difference(network: Network, ids: Sequence[int], order: Sequence[int])
 
 
 def states_beside(network: Network, ids: Sequence[int], order: Sequence[int]) -> Float[Tensor, "position position"]:
-    """The cosine of each state of a text with each state of the same text in another order."""
-    states, moved = token_states(network, ids), token_states(network, [ids[place] for place in order])
-    unit, other = (torch.nn.functional.normalize(each.float(), dim=-1) for each in (states, moved))
+    """Cosine of each state of a text with each state of the same text in another order."""
+    texts = ids, [ids[place] for place in order]
+    unit, other = (F.normalize(token_states(network, text).float(), dim=-1) for text in texts)
     return unit @ other.T

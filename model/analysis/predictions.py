@@ -1,4 +1,4 @@
-"""What logits say of the tokens: losses, ranks, entropies, and how a softmax saturates."""
+"""Measures of predictions: losses, ranks and entropies of logits, sampling, and the saturation of a softmax."""
 
 from __future__ import annotations
 
@@ -13,20 +13,20 @@ from torch import Tensor
 from model.analysis import head_metrics
 from model.capture.trace import Trace
 from model.inference.decoding import Sampling
-from model.inference.models import MaskedLanguageModel, Translator
+from model.inference.models import MaskedLanguageModel
 from model.inference.text_model import TextModel
 from model.network.config import Kind
 from model.runtime.device import exact, float64_place
 from model.text.tokenizer import Tokens
 
-UNKNOWN = -1  # in the place of a token that nobody has written
+UNKNOWN = -1  # the token of a position whose token is not known
 
 
 def actual_tokens(kind: Kind, ids: Sequence[int], end: int | None, hidden: int | None) -> list[int]:
-    """For each position the token that its logits are asked for, or UNKNOWN.
+    """Token that the logits of each position are asked for, or UNKNOWN.
 
     Models that write are asked for the next token; after the last one comes `end`, where the text ended there. An
-    encoder-only model is asked for the token itself, which nobody knows of those that are `hidden` from it.
+    encoder-only model is asked for the token itself, which is not known where it is `hidden`.
     """
     if kind == "encoder-only":
         return [UNKNOWN if token == hidden else token for token in ids]
@@ -37,17 +37,16 @@ def actual_tokens(kind: Kind, ids: Sequence[int], end: int | None, hidden: int |
 def losses(
     logits: Float[Tensor, "position vocabulary"], actual: Int[Tensor, " position"]
 ) -> Float[Tensor, " position"]:
-    """Cross-entropy −ln softmax(z)[actual] in nats; NaN where the token or the logits are unknown."""
-    known = actual != UNKNOWN
-    own = logits.float().log_softmax(dim=-1).gather(-1, actual.clamp(min=0)[:, None])[:, 0]
-    return (-own).masked_fill(~known, torch.nan)
+    """Cross-entropy −ln softmax(z)[actual] in nats, in float32 at least; NaN where the token or a logit is unknown."""
+    logs = logits.to(torch.promote_types(logits.dtype, torch.float32)).log_softmax(dim=-1)
+    return -logs.gather(-1, actual.clamp(min=0)[:, None])[:, 0].masked_fill(actual == UNKNOWN, torch.nan)
 
 
 def ranks(logits: Float[Tensor, "position vocabulary"], actual: Int[Tensor, " position"]) -> Float[Tensor, " position"]:
-    """1 + the number of tokens with a larger logit; NaN where the token or the logits are unknown."""
-    own = logits.gather(-1, actual.clamp(min=0)[:, None])
-    places = 1.0 + (logits > own).sum(dim=-1)
-    return places.masked_fill((actual == UNKNOWN) | own[:, 0].isnan(), torch.nan)
+    """Rank of the actual token, 1 + the number of tokens with a larger logit; NaN where it or a logit is unknown."""
+    actual_logits = logits.gather(-1, actual.clamp(min=0)[:, None])
+    places = 1.0 + (logits > actual_logits).sum(dim=-1)
+    return places.masked_fill((actual == UNKNOWN) | actual_logits[:, 0].isnan(), torch.nan)
 
 
 def entropies(logits: Float[Tensor, "*batch vocabulary"]) -> Float[Tensor, "*batch"]:
@@ -57,9 +56,9 @@ def entropies(logits: Float[Tensor, "*batch vocabulary"]) -> Float[Tensor, "*bat
 
 @dataclass(frozen=True)
 class Sampled:
-    """A distribution before and after temperature, top-k and top-p, most probable tokens first.
+    """Distribution before and after temperature, top-k and top-p, most probable tokens first.
 
-    left: how many tokens can still be drawn. kept: how much probability these had before.
+    left: number of tokens that can still be drawn. kept: probability that these had before.
     """
 
     tokens: Int[Tensor, " vocabulary"]
@@ -70,17 +69,17 @@ class Sampled:
 
 
 def sampled(logits: Float[Tensor, " vocabulary"], sampling: Sampling) -> Sampled:
-    """What `sampling` makes of logits that are there already: no forward pass is needed."""
+    """Distribution of logits before and after `sampling`; no forward pass is needed."""
     ordered, tokens = logits.float().sort(descending=True, stable=True)
     before, after = ordered.softmax(dim=-1), sampling(ordered)
-    open_to = after > 0
-    return Sampled(tokens, before, after, int(open_to.sum()), float(before[open_to].sum()))
+    possible = after > 0
+    return Sampled(tokens, before, after, int(possible.sum()), float(before[possible].sum()))
 
 
 @dataclass(frozen=True)
 class Saturation:
-    """A softmax at several temperatures: its largest probability, its entropy as a share of ln n, and how much it still
-    moves: the norm of its derivative.
+    """Largest probability of a softmax at several temperatures, its entropy as a share of ln n, and the norm of its
+    derivative: how much it still moves.
     """
 
     largest: Float[Tensor, " temperature"]
@@ -89,7 +88,9 @@ class Saturation:
 
 
 def saturation(logits: Float[Tensor, " vocabulary"], temperatures: Sequence[float]) -> Saturation:
-    """p = softmax(z/T) for each T, and ‖∂p/∂(z/T)‖ = ‖diag(p) − ppᵀ‖ (Frobenius): towards 0 where one p is nearly 1."""
+    """Saturation of p = softmax(z/T) for each T: ‖∂p/∂(z/T)‖ = ‖diag(p) − ppᵀ‖ (Frobenius) is near 0 where one p is
+    nearly 1.
+    """
     logits = exact(logits)
     scaled = logits / torch.tensor(temperatures, dtype=torch.float64, device=logits.device)[:, None]
     p = scaled.softmax(dim=-1)
@@ -108,47 +109,43 @@ def derivative_norm(weights: Float[Tensor, "*batch key"]) -> Float[Tensor, "*bat
 
 
 def _others(values: Float[Tensor, "*batch key"]) -> Float[Tensor, "*batch key"]:
-    """For each the sum of all others of its row."""
+    """Sum of all others of the row, for each value."""
     padded = torch.nn.functional.pad(values, (1, 1))
     before, after = padded[..., :-2].cumsum(dim=-1), padded[..., 2:].flip(-1).cumsum(dim=-1).flip(-1)
     return before + after
 
 
-# How surprised a model is by a text: the loss of each token.
+# The loss of each token of a text.
 
 HIDDEN = 64  # tokens of a text that are hidden, one at a time, from a model that fills in masks
 
 
 def token_losses(logits: Float[Tensor, "position vocabulary"], labels: Sequence[int]) -> Float[Tensor, position]:
-    """−ln softmax(logits)[label] in nats, in float64; NaN where the label is −1: nothing to predict is known."""
+    """Losses of the labels in nats, in float64; NaN where a label is UNKNOWN."""
     logits = exact(logits)
-    asked = torch.tensor(list(labels), dtype=torch.long, device=logits.device)
-    losses = -logits.log_softmax(dim=-1).gather(1, asked.clamp(min=0)[:, None])[:, 0]
-    return losses.masked_fill(asked < 0, torch.nan)
+    return losses(logits, torch.tensor(list(labels), dtype=torch.long, device=logits.device))
 
 
 def perplexity(losses: Float[Tensor, position]) -> float:
-    """exp of the mean loss of the tokens that have one; NaN where none has."""
+    """Exponential of the mean loss in nats of the tokens that have one; NaN where none has."""
     mean = float(losses.nanmean())
     return math.inf if mean >= 700 else math.exp(mean)
 
 
 def labels_of(model: TextModel, source: Tokens, target: Tokens | None) -> list[int]:
-    """What a model that writes should say at each position: the next token, and `</s>` after a target's last one.
+    """Token that a model which writes should predict at each position: the next one, and `</s>` after a target's last.
 
-    −1 after the end of a text that only goes on.
+    UNKNOWN after the end of a text that only goes on.
     """
-    if isinstance(model, Translator):
-        assert target is not None
-        return [*target.ids[1:], *(model.target_tokenizer.ending or [-1])]
-    return [*source.ids[1:], -1]
+    written = source if target is None else target
+    return actual_tokens(model.kind, written.ids, model.target_tokenizer.end, hidden=None)
 
 
 @torch.inference_mode()
 def text_losses(
     model: TextModel, trace: Trace, source: Tokens, target: Tokens | None = None
 ) -> Float[Tensor, position]:
-    """The loss at each position of a trace of these tokens, as its kind of model is trained.
+    """Loss in nats at each position of a trace of these tokens, as its kind of model is trained.
 
     Encoder-decoder: of the target's next token, given source and target so far. Decoder-only: of the text's next token.
     Encoder-only: each of the first `HIDDEN` tokens is hidden alone and predicted from all others, in a forward pass of
@@ -163,22 +160,20 @@ def text_losses(
 
 
 def _unknown(model: TextModel, length: int) -> Float[Tensor, position]:
+    """NaN at every position."""
     return torch.full((length,), torch.nan, dtype=torch.float64, device=float64_place(model.device))
 
 
 def _hidden_losses(model: MaskedLanguageModel, source: Tokens) -> Float[Tensor, position]:
+    """Losses of a masked language model: row i of its batch is the text with the i-th ordinary token hidden."""
     tokenizer = model.source_tokenizer
     losses = _unknown(model, len(source))
-    known = [place for place, token in enumerate(source.ids) if token not in tokenizer.special][:HIDDEN]
-    if not known or not model.fills:
+    hidden = [place for place, token in enumerate(source.ids) if token not in tokenizer.special][:HIDDEN]
+    if not hidden or tokenizer.mask is None or not model.fills:
         return losses
-    assert tokenizer.mask is not None
-    rows = torch.tensor([source.ids] * len(known), device=model.device)
-    places = torch.tensor(known, device=model.device)
-    each = torch.arange(len(known), device=model.device)
-    rows[each, places] = tokenizer.mask
-    states = model.network.states(rows)[each, places]
-    losses[places.to(losses.device)] = token_losses(
-        model.network.output(states), [source.ids[place] for place in known]
-    )
+    row, place = torch.arange(len(hidden), device=model.device), torch.tensor(hidden, device=model.device)
+    ids = torch.tensor([source.ids] * len(hidden), device=model.device)
+    ids[row, place] = tokenizer.mask
+    logits = model.network.output(model.network.states(ids)[row, place])
+    losses[place.to(losses.device)] = token_losses(logits, [source.ids[number] for number in hidden])
     return losses

@@ -20,7 +20,7 @@ from viz.ui.parts import plot_words, stamp
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from model.analysis.norms import Get
+    from model.analysis.residual import Get
     from model.capture.trace import Trace
     from viz.state.session import Session
 

@@ -32,7 +32,7 @@ from viz.state.pin import cached_for_pin
 from viz.ui.plots import FIRST, PINNED, SECOND, array, chosen_token, heading, levels, missing, now, pinned, token_axis
 
 if TYPE_CHECKING:
-    from model.analysis.norms import Get
+    from model.analysis.residual import Get
     from model.network.config import TransformerConfig
     from viz.state.pin import Pin
     from viz.state.session import Session

@@ -33,8 +33,7 @@ if TYPE_CHECKING:
 
     from torch import Tensor
 
-    from model.analysis.norms import Get
-    from model.analysis.residual import Block
+    from model.analysis.residual import Block, Get
     from model.network.config import TransformerConfig
     from viz.state.session import Session
 
