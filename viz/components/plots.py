@@ -170,6 +170,7 @@ class Heatmap(Plot):
     and is hatched too. tokens: {side, labels, places}, where cells are tokens. block: how many tokens a row and a
     column stand for, if not 1. highest, wanted: CSS pixels of all rows together, where those are thin, or the text is
     short. square: cells as high as wide. column: a framed column. texts: words inside the cells; their column's title.
+    cell_titles: of the table's columns for row, column and value, where axes and scale are called otherwise.
     """
 
     COMPONENT = staticmethod(component("heatmap", "plot", "heat"))
@@ -188,6 +189,7 @@ class Heatmap(Plot):
     square: bool = False
     texts: Sequence[str] | None = None
     texts_title: str = ""
+    cell_titles: Sequence[str] = ()
     on_row: Callable[[], None] | None = None
     on_cell: Callable[[], None] | None = None
 
@@ -202,8 +204,8 @@ class Heatmap(Plot):
         return [np.asarray(self.values, np.float32), visible.astype(np.uint8)]
 
     def titles(self) -> Sequence[str]:
-        of_cells = (self.rows.title, self.columns.title, self.scale.title, _("masked"))
-        return of_cells if self.texts is None else (*of_cells, self.texts_title)
+        of_cells = self.cell_titles or (self.rows.title, self.columns.title, self.scale.title)
+        return *of_cells, _("masked"), *(() if self.texts is None else (self.texts_title,))
 
     def lines(self) -> Table:
         values, visible = self.arrays()

@@ -75,11 +75,11 @@ def show_head_controls(wish: HeadView, model: TextModel) -> HeadView:
     wish = replace(wish, metric=metric, order=order)
     filters = row.popover(_("Heads"), width="content", key=FILTERS, on_change="rerun")
     if not filters.open:  # its controls need not be drawn at every look: the address bar has their values
-        layers = asked_several(depth(model, wish.kind), Choice.LAYERS)
+        layers = asked_several(model.config.depth(wish.kind), Choice.LAYERS)
         heads = asked_several(model.config.n_heads, Choice.HEADS)
         return replace(wish, layers=layers, heads=heads, least=asked(Choice.LEAST), most=asked(Choice.MOST))
     with filters:
-        layers = several(_("Layers"), depth(model, wish.kind), Choice.LAYERS)
+        layers = several(_("Layers"), model.config.depth(wish.kind), Choice.LAYERS)
         heads = several(_("Heads"), model.config.n_heads, Choice.HEADS)
         st.caption(_("Only heads whose number lies between these; the figure combines those that are shown."))
         low, high = st.columns(2)
@@ -164,7 +164,3 @@ def asked(key: str, low: float | None = None) -> float | None:
     except (KeyError, ValueError):
         return None
     return found if math.isfinite(found) and (low is None or found >= low) else None
-
-
-def depth(model: TextModel, kind: AttentionKind) -> int:
-    return model.config.n_encoder_layers if kind == "encoder" else model.config.n_decoder_layers

@@ -5,7 +5,7 @@ from __future__ import annotations
 import colorsys
 import math
 from collections.abc import Callable
-from typing import Any
+from functools import partial
 
 import numpy as np
 import pandas as pd
@@ -14,15 +14,14 @@ from torch import Tensor
 
 from model.analysis.attention_maps import Heads
 from model.analysis.head_metrics import METRICS
-from viz.components import old_plots as plots
-from viz.components.plots import Mount
+from viz.components.plots import Axis, Heading, Heatmap, Lines, Scale
 from viz.i18n.catalogue import _
 from viz.i18n.format import attention_sentence, significant
 from viz.pages.attention.head_grid import Thumbnails, block_size, pooled, pooled_positive, top_values
 from viz.pages.attention.text import combination_title, metric_name, pair, quantity_name
 from viz.pages.attention.view import HeadImage, HeadMaps, metrics
 from viz.state.session import Selection
-from viz.ui.parts import plot_words, stamp
+from viz.ui.plots import heading
 
 CELLS = 256  # of the figure along each side, at most; longer texts in blocks
 MERGED = (92, 124, 250)  # of several heads' lines, the hue of the weights
@@ -43,7 +42,7 @@ def large(shown: HeadMaps, chosen: Selection, heads: Heads) -> HeadImage:
     return HeadImage(*(None if each is None else each[0] for each in vars(drawn).values()))  # type: ignore[arg-type]
 
 
-def pack_figure(
+def head_figure(
     shown: HeadMaps,
     drawn: HeadImage,
     made: Thumbnails,
@@ -51,54 +50,39 @@ def pack_figure(
     heads: Heads,
     key: str,
     on_row: Callable[[], None],
-) -> Mount:
+) -> Heatmap:
     """The figure of these numbers; `made` has the scale of all heads."""
     wish, maps = shown.wish, shown.maps
     block = block_size(maps.queries, maps.keys, CELLS)
-    cells = _smaller(pooled, drawn.cells, block) if shown.differing else _smaller(pooled_positive, drawn.cells, block)
-    states = _states(shown, drawn, block)
+    cells = _smaller(pooled if shown.differing else pooled_positive, drawn.cells, block)
+    rows = Axis(_("query (from)"), shown.row_labels[:: block[0]], shown.rows)
+    columns = Axis(_("key (to)"), shown.column_labels[:: block[1]], shown.columns)
     top = _top(shown, made, chosen, cells)
-    rows, columns = (labels[::step] for labels, step in zip(_labels(shown), block, strict=True))
-    name, sentence, note = _heading(shown, drawn, chosen, heads)
-    if max(block) > 1:
-        sentence += " · " + _("each cell is the largest of {rows} × {columns}").format(rows=block[0], columns=block[1])
-    summary = _("{name}, {sentence}. {rows} queries, {columns} keys. The chosen query looks most at: {strongest}.")
     title = _("weight") if wish.combination == "rollout" else quantity_name(wish.quantity)
-    header: dict[str, Any] = {
-        "rows": {"title": _("query (from)"), "labels": rows, "side": shown.rows},
-        "columns": {"title": _("key (to)"), "labels": columns, "side": shown.columns},
-        "scale": {
-            "low": -top if shown.differing else 0,
-            "high": top,
-            "title": f"Δ {title}" if shown.differing else title,
-            "difference": shown.differing,
-        },
-        "colour": head_colour(chosen.head) if wish.combination == "head" else MERGED,
-        "block": list(block),
-        "chosen": chosen.query // block[0],
-        "name": name,
-        "sentence": sentence,
-        "note": note,
-        "alt": summary.format(name=name, sentence=sentence, rows=maps.queries, columns=maps.keys, strongest=note),
-        "file": file_name(shown, chosen),
-        "stamp": stamp(shown.trace),
-        "words": {
-            **plot_words(_("query"), _("key"), title, _("masked")),
-            "hidden": _("below {threshold}").format(threshold=wish.threshold),
-        },
-    }
-    draw = plots.lines if wish.drawing == "lines" else plots.heatmap
-    return draw(cells, states, header, key, on_row)
+    scale = Scale(-top, top, f"Δ {title}", True) if shown.differing else Scale(0, top, title)
+    titles, words = (_("query"), _("key"), title), {"hidden": _("below {threshold}").format(threshold=wish.threshold)}
+    colour = head_colour(chosen.head) if wish.combination == "head" else MERGED
+    draw: Callable[..., Heatmap] = partial(Lines, colour=colour) if wish.drawing == "lines" else Heatmap
+    return draw(
+        key,
+        _heading(shown, drawn, chosen, heads, block),
+        cells,
+        rows,
+        columns,
+        scale,
+        visible=_states(shown, drawn, block),
+        block=block,
+        chosen=chosen.query // block[0],
+        cell_titles=titles,
+        words=words,
+        on_row=on_row,
+    )
 
 
 def file_name(shown: HeadMaps, chosen: Selection) -> str:
     if shown.wish.combination != "head":
         return f"attention-{shown.wish.kind}-{shown.wish.combination}"
     return f"attention-{shown.wish.kind}-layer{chosen.layer + 1}-head{chosen.head + 1}"
-
-
-def _labels(shown: HeadMaps) -> tuple[list[str], list[str]]:
-    return shown.row_labels, shown.column_labels
 
 
 def _smaller(
@@ -127,20 +111,26 @@ def _top(shown: HeadMaps, made: Thumbnails, chosen: Selection, cells: NDArray[np
     return max(float(np.nan_to_num(np.abs(cells)).max()), 1e-9)
 
 
-def _heading(shown: HeadMaps, drawn: HeadImage, chosen: Selection, heads: Heads) -> tuple[str, str, str]:
+def _heading(shown: HeadMaps, drawn: HeadImage, chosen: Selection, heads: Heads, block: tuple[int, int]) -> Heading:
     """The figure's name, who looks at whom, and what the chosen query looks most at, here and in the pinned trace."""
-    wish = shown.wish
+    wish, maps = shown.wish, shown.maps
     if wish.combination == "head":
         name = _("Layer {layer}, head {head}").format(layer=chosen.layer + 1, head=chosen.head + 1)
     else:
         name = combination_title(wish.combination, len(heads))
+    sentence = attention_sentence(shown.trace, wish.kind, chosen.layer)
+    if max(block) > 1:
+        sentence += " · " + _("each cell is the largest of {rows} × {columns}").format(rows=block[0], columns=block[1])
     row = drawn.own[chosen.query]
     strongest = int(row.argmax())
     note = pair(shown.row_labels[chosen.query], shown.column_labels[strongest], float(row[strongest]))
     if shown.comparison is not None:
         before = math.nan if drawn.pinned is None else float(drawn.pinned[chosen.query, strongest])
         note += " (" + _("pinned: {value}").format(value="–" if math.isnan(before) else significant(before)) + ")"
-    return name, attention_sentence(shown.trace, wish.kind, chosen.layer), note
+    alt = _("{name}, {sentence}. {rows} queries, {columns} keys. The chosen query looks most at: {strongest}.").format(
+        name=name, sentence=sentence, rows=maps.queries, columns=maps.keys, strongest=note
+    )
+    return heading(shown.trace, name, file_name(shown, chosen), note, sentence, alt)
 
 
 # The numbers behind the page of attention, as tables.

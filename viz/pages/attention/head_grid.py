@@ -20,7 +20,7 @@ from viz.components.plots import Mount
 from viz.i18n.catalogue import _
 from viz.i18n.format import side_name, significant
 from viz.pages.attention.components import head_grid
-from viz.pages.attention.text import metric_caption, metric_name, metric_number, quantity_name
+from viz.pages.attention.text import metric_caption, metric_number, metric_parts, quantity_name
 from viz.pages.attention.view import HeadMaps, marked, metrics
 from viz.ui.parts import stamp
 
@@ -29,7 +29,7 @@ FAINT = 0.3  # of a query's largest weight, on the mean
 Heads = Sequence[tuple[int, int]]
 
 
-def pack_heads(
+def heads_grid(
     shown: HeadMaps,
     made: Thumbnails,
     heads: Heads,
@@ -68,9 +68,8 @@ def _notes(shown: HeadMaps, made: Thumbnails, heads: Heads) -> list[str]:
     """Each head's number, or the sign of one that is removed from the model."""
     wish, changes = shown.wish, shown.trace.changes
     gone = {(layer, head) for layer in range(shown.maps.layers) for head in removed_heads(changes, wish.kind, layer)}
-    return [
-        GONE if place in gone else metric_number(wish.metric, made.values[place], shown.differing) for place in heads
-    ]
+    sign, _title = metric_parts(wish.metric)
+    return [GONE if place in gone else metric_number(sign, made.values[place], shown.differing) for place in heads]
 
 
 def extremes(shown: HeadMaps, made: Thumbnails, heads: Heads) -> str:
@@ -80,9 +79,7 @@ def extremes(shown: HeadMaps, made: Thumbnails, heads: Heads) -> str:
         return ""
     places = (min(known, key=lambda place: made.values[place]), max(known, key=lambda place: made.values[place]))
     low, high = (f"{significant(made.values[place])} ({place[0] + 1}.{place[1] + 1})" for place in places)
-    return _("{metric}: from {low} to {high}.").format(
-        metric=metric_name(shown.wish.metric).partition(" · ")[2], low=low, high=high
-    )
+    return _("{metric}: from {low} to {high}.").format(metric=metric_parts(shown.wish.metric)[1], low=low, high=high)
 
 
 def top_values(shown: HeadMaps, made: Thumbnails) -> NDArray[np.float64]:
@@ -128,7 +125,7 @@ def words(shown: HeadMaps, count: int, cells: NDArray[np.float32]) -> dict[str, 
     return {
         "layer": _("layer"),
         "head": _("head"),
-        "metric": metric_name(wish.metric).partition(" · ")[2],
+        "metric": metric_parts(wish.metric)[1],
         "masked": _("masked"),
         "download": _("Download"),
         "csv": [_("layer"), _("head"), _("query"), _("key"), quantity_name(wish.quantity), _("masked")],

@@ -17,17 +17,18 @@ from model.capture.interventions import RemovedHead
 from model.capture.trace import AttentionKind, Trace
 from model.inference.text_model import TextModel
 from model.runtime.errors import require
+from viz.components.plots import Plot
 from viz.i18n import catalogue
 from viz.i18n.catalogue import _
 from viz.i18n.errors import lacks, translate_error
 from viz.i18n.format import as_sentence
 from viz.pages.attention.importance_figures import (
     Weighed,
+    alike_panels,
+    effects_panels,
     importance_table,
     of_chosen,
-    pack_alike,
-    pack_effects,
-    pack_ranking,
+    ranking_chart,
     together,
     verdict,
 )
@@ -88,12 +89,12 @@ def show(places: Places, model: TextModel, kind: AttentionKind, chosen: Selectio
     head: Place = (kind, chosen.layer, chosen.head)
     labels = weighed.trace.tokens_of("output.logits")
     found.ranked = weighed.ranked
-    maps = [
-        pack_effects(weighed, found.kinds, head, Part.EFFECTS, on_effect),
-        pack_ranking(weighed, head, Part.RANKING, on_ranked),
+    maps: list[Plot] = [
+        effects_panels(weighed, found.kinds, head, Part.EFFECTS, on_effect),
+        ranking_chart(weighed, head, Part.RANKING, on_ranked),
     ]
     alike: Likeness = found.measuring.remember(("alike", head), lambda: likeness(weighed.trace, *head))
-    likest = pack_alike(weighed, alike, head, Part.ALIKE, on_alike)
+    likest = alike_panels(weighed, alike, head, Part.ALIKE, on_alike)
     both = pair_sentence(found, weighed, alike, head)
     yield
     with places.heads:
@@ -189,7 +190,7 @@ def open_head(place: Place) -> None:
     """Show this head large, of whichever kind of attention it is."""
     session, (kind, layer, head) = current_session(), place
     session.select(layer=layer, head=head)
-    if len(attention_kinds(session.model.network) if session.shown else []) > 1:
+    if len(attention_kinds(session.model.network)) > 1:
         session.asked[Key.KIND] = kind
         session.say(Key.KIND, kind)
         arrange_again()

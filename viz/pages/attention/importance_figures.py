@@ -14,81 +14,79 @@ from numpy.typing import NDArray
 from model.analysis.head_importance import Effect, Place
 from model.analysis.head_metrics import Likeness
 from model.capture.trace import AttentionKind, Trace
-from viz.components.old_plots import Panel, chart, panels
-from viz.components.plots import Mount, Series
+from viz.components.plots import Axis, Chart, Heading, Panel, Panels, Scale, Series
 from viz.i18n.catalogue import _
 from viz.i18n.format import attention_name, significant, token_code
-from viz.ui.parts import stamp
-from viz.ui.plots import PINNED
+from viz.ui.plots import PINNED, head_panel, heading
 
 BAR = "#5c7cfa"
 
 
-def pack_effects(
+def effects_panels(
     weighed: Weighed, kinds: Sequence[AttentionKind], chosen: Place, key: str, on_cell: Callable[[], None]
-) -> Mount:
+) -> Panels:
     """A cell for each head of these kinds; framed in colour: removed already."""
     tables = [_table(weighed.effects, kind, weighed.shown) for kind in kinds]
     top = max(float(np.nanmax(np.abs(table), initial=0.0)) for table in tables) or 1e-9
     low = -top if weighed.differing or any(np.nanmin(table, initial=0.0) < 0 for table in tables) else 0.0
-    shown = []
+    scale = Scale(low, top, difference=weighed.differing)
+    panels = []
     for kind, table in zip(kinds, tables, strict=True):
         gone = _table(weighed.effects, kind, lambda place: float(place in weighed.removed)) > 0
-        costs = [weighed.shown(place) for place in weighed.effects if place[0] == kind]
-        known = [cost for cost in costs if not np.isnan(cost)]
-        note = _("mean {mean}").format(mean=significant(float(np.mean(known)))) if known else ""
-        scale = {"low": low, "high": top, "difference": weighed.differing}
-        described = _described(attention_name(kind), note, scale, table, chosen if kind == chosen[0] else None)
-        shown.append(Panel(np.ones_like(table, dtype=bool), described, table, gone))
-    name = _("Without each head")
+        known = table[~np.isnan(table)]
+        note = _("mean {mean}").format(mean=significant(float(known.mean()))) if known.size else ""
+        framed = chosen[1:] if kind == chosen[0] else None
+        panels.append(head_panel(attention_name(kind), table, scale, framed, note=note, changed=gone))
     sentence = f"{weighed.quantity} · {_('layer × head; click one to see it large')}"
-    header = _header(weighed, name, f"Δ {sentence}" if weighed.differing else sentence, "attention-importance", shown)
-    return panels(shown, header, key, on_cell)
+    sentence = f"Δ {sentence}" if weighed.differing else sentence
+    above = heading(weighed.trace, _("Without each head"), "attention-importance", sentence=sentence)
+    return _head_panels(key, above, panels, on_cell)
 
 
-def pack_ranking(weighed: Weighed, chosen: Place, key: str, on_place: Callable[[], None]) -> Mount:
+def ranking_chart(weighed: Weighed, chosen: Place, key: str, on_place: Callable[[], None]) -> Chart:
     """The heads by what their loss costs; of the pinned trace, where it was measured there, beside."""
     ranked = weighed.ranked
-    alone = len({kind for kind, _layer, _head in weighed.effects}) == 1
-    names, places = [head_name(place, alone) for place in ranked], np.arange(len(ranked))
+    names, places = [head_name(place, weighed.alone) for place in ranked], np.arange(len(ranked))
     series = [Series(weighed.quantity, places, np.array([weighed.cost(place) for place in ranked]), BAR, "bars")]
     if weighed.pinned:
         other = np.array([weighed.cost(place, weighed.pinned) for place in ranked])
         series.append(Series(_("pinned"), places, other, PINNED, "dots"))
-    name = _("In order")
-    costs = ", ".join(f"{head_name(place, alone)} {weighed.said(weighed.cost(place))}" for place in ranked[:8])
-    header = {
-        "x": {"title": _("head"), "labels": names, "side": ""},
-        "y": {"title": f"{weighed.quantity}, {weighed.unit}".rstrip(", ")},
-        "chosen": ranked.index(chosen) if chosen in ranked else -1,
-        "tall": 120,
-        "name": name,
-        "sentence": _("from the head that matters most"),
-        "note": "",
-        "alt": f"{name}: {costs}",
-        "file": "attention-importance-order",
-        "stamp": stamp(weighed.trace),
-        "words": {"download": _("Download"), "csv": [_("series"), _("head"), weighed.quantity]},
-    }  # fmt: skip
-    return chart(series, header, key, on_place)
+    costs = [f"{name} {weighed.said(weighed.cost(place))}" for name, place in zip(names, ranked, strict=True)]
+    name, sentence = _("In order"), _("from the head that matters most")
+    alt = f"{name}: {', '.join(costs[:8])}"
+    above = heading(weighed.trace, name, "attention-importance-order", sentence=sentence, alt=alt)
+    x_axis, y_axis = Axis(_("head"), names, ""), Axis(f"{weighed.quantity}, {weighed.unit}".rstrip(", "))
+    framed = ranked.index(chosen) if chosen in ranked else -1
+    return Chart(key, above, series, x_axis, y_axis, chosen=framed, tall=120, on_place=on_place)
 
 
-def pack_alike(weighed: Weighed, alike: Likeness, chosen: Place, key: str, on_cell: Callable[[], None]) -> Mount:
+def alike_panels(weighed: Weighed, alike: Likeness, chosen: Place, key: str, on_cell: Callable[[], None]) -> Panels:
     """Every head of the chosen one's kind beside it: where it looks, and what it gives."""
     maps = np.asarray(1 - alike.maps, np.float32)
     pairs = [(_("looks alike"), _("1 − Jensen–Shannon distance"), maps, 0.0)]
     if alike.outputs is not None and not bool(alike.outputs.isnan().all()):
         pairs.append((_("gives alike"), "cos(oWᴼ, o′Wᴼ)", np.asarray(alike.outputs, np.float32), -1.0))
-    shown = []
-    for title, note, table, low in pairs:
-        described = _described(title, note, {"low": low, "high": 1.0}, table, chosen)
-        shown.append(Panel(~np.isnan(table), described, table))
-    name = _("Heads like {head}").format(head=head_name(chosen, True))
+    panels = [
+        head_panel(title, table, Scale(low, 1.0), chosen[1:], note=note, visible=~np.isnan(table))
+        for title, note, table, low in pairs
+    ]
+    name, sentence = _("Heads like {head}").format(head=head_name(chosen, True)), attention_name(chosen[0])
     count = len(weighed.trace.tokens_of(weighed.trace.attention_paths(chosen[0])[0]))
-    sentence = attention_name(chosen[0])
     if alike.queries < count:
         sentence += " · " + _("at {some} of {all} queries").format(some=alike.queries, all=count)
-    return panels(shown, _header(weighed, name, sentence, "attention-alike", shown), key, on_cell)
+    above = heading(weighed.trace, name, "attention-alike", sentence=sentence)
+    return _head_panels(key, above, panels, on_cell)
+
+
+def _head_panels(key: str, above: Heading, panels: Sequence[Panel], on_cell: Callable[[], None]) -> Panels:
+    words = {
+        "masked": _("not known"),
+        "visible": _("known"),
+        "changed": _("removed"),
+        "missing": _("not measured in the pinned trace"),
+    }
+    titles = (_("layer"), _("head"), _("value"), _("not known"))
+    return Panels(key, above, panels, slot=150, cell=24, cells=titles, words=words, on_cell=on_cell)
 
 
 def importance_table(weighed: Weighed) -> pd.DataFrame:
@@ -121,45 +119,6 @@ def _table(
     return found
 
 
-def _described(
-    name: str, note: str, scale: dict[str, Any], table: NDArray[Any], framed: Place | None
-) -> dict[str, Any]:
-    """A panel of layers × heads."""
-    layers, heads = table.shape
-    return {
-        "name": name,
-        "note": note,
-        "line": 0,
-        "choose": True,
-        "framed": list(framed[1:]) if framed else None,
-        "joined": " · ",
-        "scale": scale,
-        "rows": {"title": "", "labels": [f"L{layer + 1}" for layer in range(layers)], "side": ""},
-        "columns": {"title": _("head"), "labels": [f"{head + 1}" for head in range(heads)], "side": ""},
-    }
-
-
-def _header(weighed: Weighed, name: str, sentence: str, file: str, shown: Sequence[Panel]) -> dict[str, Any]:
-    return {
-        "name": name,
-        "sentence": sentence,
-        "slot": 150,
-        "cell": 24,
-        "alt": f"{name}: {sentence}. "
-        + ", ".join(f"{panel.described['name']} {panel.described['note']}" for panel in shown),
-        "file": file,
-        "stamp": stamp(weighed.trace),
-        "words": {
-            "masked": _("not known"),
-            "visible": _("known"),
-            "changed": _("removed"),
-            "missing": _("not measured in the pinned trace"),
-            "download": _("Download"),
-            "csv": [_("panel"), _("layer"), _("head"), _("value"), _("not known")],
-        },
-    }
-
-
 # What each head is good for on this text, in sentences.
 
 FREE = 0.01  # nats, or of a bare encoder the share of its states: a head that costs less can be spared
@@ -186,6 +145,11 @@ class Weighed:
     def by_divergence(self) -> bool:
         """Whether no actual token is known: then the predictions are compared with themselves."""
         return self.predicts and math.isnan(self.loss)
+
+    @property
+    def alone(self) -> bool:
+        """Whether all heads are of one kind of attention: then names need not say which."""
+        return len({kind for kind, _layer, _head in self.effects}) == 1
 
     def cost(self, place: Place, effects: Mapping[Place, Effect] | None = None) -> float:
         """What the loss of this head costs; NaN where that is not known."""
@@ -229,7 +193,7 @@ def head_name(place: Place, alone: bool) -> str:
 
 def verdict(weighed: Weighed, labels: Sequence[str]) -> str:
     """How many heads can be spared, and which matters most. labels: of the tokens at the predictions' positions."""
-    ranked, alone = weighed.ranked, len({kind for kind, _layer, _head in weighed.effects}) == 1
+    ranked, alone = weighed.ranked, weighed.alone
     if not ranked:
         return _("Every head is removed: restore some first.")
     free = sum(weighed.cost(place) < FREE for place in ranked)

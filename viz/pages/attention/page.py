@@ -14,10 +14,10 @@ from viz.i18n.catalogue import _
 from viz.i18n.errors import translate_error, unless_absent
 from viz.pages.attention import bertviz, importance
 from viz.pages.attention.controls import Choice, show_below, show_controls, show_figure_controls, show_head_controls
-from viz.pages.attention.figure import file_name, large, metrics_table, pack_figure, weights_table
-from viz.pages.attention.head_grid import pack_heads, thumbnails
+from viz.pages.attention.figure import file_name, head_figure, large, metrics_table, weights_table
+from viz.pages.attention.head_grid import heads_grid, thumbnails
 from viz.pages.attention.importance import Places
-from viz.pages.attention.steps import pack_stages, steps_name, steps_table
+from viz.pages.attention.steps import query_steps, steps_name, steps_table
 from viz.pages.attention.text import bertviz_name, explain, missing, refusal, trace_name
 from viz.pages.attention.view import HeadMaps
 from viz.state.session import Selection, choose, current_session
@@ -67,13 +67,13 @@ def page(model: TextModel) -> Views:
         made = thumbnails(shown)
         listed = shown.shown_heads(made.values)
         filmed = session.step is not None and not session.what_if.changes  # else the film shows another forward pass
-        parts = [(heads, pack_heads(shown, made, listed, (chosen.layer, chosen.head), Part.HEADS, on_head, filmed))]
+        parts = [(heads, heads_grid(shown, made, listed, (chosen.layer, chosen.head), Part.HEADS, on_head, filmed))]
         if session.is_long:  # the browser draws the heads while the rest is computed
             mount(parts)
             parts = []
         staged, lacking, weighing = None, "", None
         if places is None:
-            staged, lacking = unless_absent(lambda: pack_stages(shown, chosen, Part.STAGES, on_query))
+            staged, lacking = unless_absent(lambda: query_steps(shown, chosen, Part.STAGES, on_query))
         else:
             weighing = importance.show(places, model, wish.kind, chosen)
             lacking = unless_absent(partial(next, weighing))[1]
@@ -84,7 +84,7 @@ def page(model: TextModel) -> Views:
         if not problem:
             drawn = large(shown, chosen, listed)
             key, on_row = (Part.LINES, on_line) if wish.drawing == "lines" else (Part.HEAD, on_cell)
-            parts.append((figure, pack_figure(shown, drawn, made, chosen, listed, key, on_row)))
+            parts.append((figure, head_figure(shown, drawn, made, chosen, listed, key, on_row)))
         yield
         mount(parts)
         if weighing is not None and not lacking:

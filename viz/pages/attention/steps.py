@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-import numpy as np
 import pandas as pd
 import torch
 from torch import Tensor
@@ -25,7 +24,7 @@ from viz.pages.attention.text import missing
 from viz.pages.attention.view import HeadMaps
 from viz.state.session import Selection
 from viz.ui.parts import stamp
-from viz.ui.plots import step_names
+from viz.ui.plots import array, step_names
 
 LEAST = 5e-4  # of a weight: what a sum of three digits shows
 ROWS = 64  # keys in the table, and queries to choose from, at most
@@ -87,7 +86,7 @@ def pinned_steps(shown: HeadMaps, chosen: Selection, own: Steps) -> tuple[Steps 
     return Steps(before, before["weights"][:, None] * values, output, gone), ""
 
 
-def pack_stages(shown: HeadMaps, chosen: Selection, key: str, on_query: Callable[[], None]) -> Mount:
+def query_steps(shown: HeadMaps, chosen: Selection, key: str, on_query: Callable[[], None]) -> Mount:
     """Scores, weights and weighted values of the chosen query; of long texts, of the keys with the largest weights.
 
     Raises:
@@ -118,7 +117,7 @@ def pack_stages(shown: HeadMaps, chosen: Selection, key: str, on_query: Callable
         key=shown.column_labels[most],
         weight=significant(float(weights[most])),
     )
-    return stages([array.cpu().numpy() for array in arrays], header, key, on_query)
+    return stages([array(each) for each in arrays], header, key, on_query)
 
 
 def _less(own: Tensor, before: Tensor) -> Tensor:
@@ -150,14 +149,10 @@ def steps_table(shown: HeadMaps, chosen: Selection) -> pd.DataFrame:
     columns: dict[str, Any] = {_("key"): shown.column_labels}
     for suffix, each in (("{name}", own), (_("{name}, pinned"), before)):
         if each is not None:
-            found = {names[name]: _array(values) for name, values in each.to_weights.items()}
-            found[_("‖weighted value‖")] = _array(each.weighted.norm(dim=-1))
+            found = {names[name]: array(values) for name, values in each.to_weights.items()}
+            found[_("‖weighted value‖")] = array(each.weighted.norm(dim=-1))
             columns |= {suffix.format(name=name): values for name, values in found.items()}
     return pd.DataFrame(columns)
-
-
-def _array(tensor: Tensor) -> np.ndarray:
-    return np.asarray(tensor.cpu().numpy())
 
 
 def steps_name(chosen: Selection) -> str:

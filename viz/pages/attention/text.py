@@ -108,48 +108,44 @@ def metric_name(name: str) -> str:
     }[name]
 
 
-METRIC_SIGNS = {
-    "entropy": "H",
-    "distance": "D",
-    "previous": "P",
-    "first": "F",
-    "special": "S",
-    "diagonal": "=",
-    "induction": "I",
-}
+def metric_parts(name: str) -> tuple[str, str]:
+    """The sign of a metric, and what it is called."""
+    sign, _dot, title = metric_name(name).partition(" · ")
+    return sign, title
 
 
-def metric_number(name: str, value: float, difference: bool = False) -> str:
+def metric_number(sign: str, value: float, difference: bool = False) -> str:
     """The number as it stands beside a head; a difference has a sign."""
     if math.isnan(value):
-        return f"{METRIC_SIGNS[name]} –"
+        return f"{sign} –"
     text = f"{round(value, 2) + 0.0:+.2f}" if difference else f"{value:.2f}"  # + 0.0: no −0.00
-    return f"{METRIC_SIGNS[name]} {text.replace('-', '−')}"
+    return f"{sign} {text.replace('-', '−')}"
 
 
 def metric_caption(name: str, cross: bool) -> str:
     """What the number on the thumbnails is, and in which unit."""
+    names = {
+        "entropy": _("H = entropy in nats"),
+        "first": _("F = weight on the first key"),
+        "special": _("S = weight on special tokens"),
+    }
     if cross:
-        return {
-            "entropy": _("H = entropy in nats"),
+        names |= {
             "distance": _("D = mean |p(i) − j| in keys, p(i) the query's place when both texts are equally long"),
             "previous": _("P = weight on the key before p(i), the query's place when both texts are equally long"),
-            "first": _("F = weight on the first key"),
-            "special": _("S = weight on special tokens"),
             "diagonal": _(
                 "= is the weight on the key nearest to p(i), the query's place when both texts are equally long"
             ),
             "induction": _("I needs a text that looks at itself"),
-        }[name]
-    return {
-        "entropy": _("H = entropy in nats"),
-        "distance": _("D = mean |i − j| in tokens"),
-        "previous": _("P = weight on the token before"),
-        "first": _("F = weight on the first key"),
-        "special": _("S = weight on special tokens"),
-        "diagonal": _("= is the weight on the token itself"),
-        "induction": _("I = weight on earlier tokens right after the same token (an induction head)"),
-    }[name]
+        }
+    else:
+        names |= {
+            "distance": _("D = mean |i − j| in tokens"),
+            "previous": _("P = weight on the token before"),
+            "diagonal": _("= is the weight on the token itself"),
+            "induction": _("I = weight on earlier tokens right after the same token (an induction head)"),
+        }
+    return names[name]
 
 
 def quantity_name(name: str) -> str:
