@@ -9,6 +9,8 @@ from model.checkpoints.load import open_checkpoint
 from model.checkpoints.native import save_checkpoint
 from model.inference.text_model import TextModel
 from tests.model.examples import network, sentences, tokenizers
+from viz.state.session import Selection, Session
+from viz.state.what_if import WhatIf
 
 LENGTH = 32
 
@@ -28,3 +30,22 @@ def write_small(folder: Path, seed: int = 0, **options) -> Path:
 
 def small_model(folder: Path, seed: int = 0, **options) -> TextModel:
     return open_checkpoint(write_small(folder, seed, **options))
+
+
+def looking(
+    model: TextModel,
+    source: str,
+    target: str = "",
+    pinned: tuple[TextModel, str, str] | None = None,
+    changes: str = "",
+    **selection: int,
+) -> Session:
+    """A session that shows a model these texts. pinned: the model and the texts that it has pinned. changes: to the
+    masks, as in the address bar.
+    """
+    session = Session(Selection(**selection), WhatIf.read(changes))
+    if pinned:
+        session.look(*pinned)
+        session.keep()
+    session.look(model, source, target)
+    return session

@@ -10,7 +10,6 @@ from viz.i18n.catalogue import _
 from viz.i18n.format import attention_name, no_predictions, page_name, scale_name, significant, tokens
 from viz.pages.map.pictures import Pictures
 from viz.pages.map.text import block_name, flops_text, lines, place_name, short_name, title
-from viz.ui.parts import plot_words
 
 if TYPE_CHECKING:
     from model.analysis.comparison import Comparison
@@ -168,11 +167,10 @@ def summary(model: TextModel, found: list[Block]) -> Said:
 def alternative(model: TextModel, found: list[Block], guess: dict[str, Any], note: str) -> str:
     """The picture in words."""
     config = model.config
-    sizes = {"encoder": config.n_encoder_layers, "decoder": config.n_decoder_layers}
     layers = ", ".join(
         _("{stack} of {count} layers").format(stack=attention_name(name), count=count)
-        for name, count in sizes.items()
-        if count
+        for name in ("encoder", "decoder")
+        if (count := config.depth(name))
     )
     if not guess["labels"]:
         text = _("Map of the model: {layers}, {heads} heads each. {note}.")
@@ -193,7 +191,7 @@ def alternative(model: TextModel, found: list[Block], guess: dict[str, Any], not
 
 def words(differing: bool) -> dict[str, Any]:
     """Words of the component."""
-    return plot_words(_("block"), _("quantity"), _("value")) | {
+    return {
         "layer": _("layer {number}"),
         "head": _("head"),
         "more": _("{count} more"),

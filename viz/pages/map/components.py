@@ -1,38 +1,49 @@
-"""The component of the page Map; the function packs its data and returns what mounts it."""
+"""The plot that the page Map alone has."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from functools import partial
-from typing import Any
+from dataclasses import KW_ONLY, dataclass
+from typing import Any, ClassVar
 
 from numpy.typing import NDArray
 
-from viz.components.plots import Mount
-from viz.components.registry import component, pack
+from viz.components.plots import Plot, Table
+from viz.components.registry import component
+from viz.i18n.catalogue import _
 
-_model_map = component("model_map", "plot", "map_layout", "map_drawing")
 
+@dataclass
+class ModelMap(Plot):
+    """A whole model. A click puts {block, head} into the state as `open`, {side, position} as `token`, "one" or
+    "largest" as `scale`.
 
-def model_map(
-    pictures: Sequence[NDArray[Any]],
-    header: Mapping[str, Any],
-    key: str,
-    on_open: Callable[[], None],
-    on_token: Callable[[], None],
-    on_scale: Callable[[], None],
-) -> Mount:
-    """A whole model. A picture of each block: levels (map, row, column), 0 hatched, else 1 to 65,535 over the scale; of
-    a norm lines (line, position); or nothing.
-
-    header: `stacks`, from the first that computes to that with the output, each {name, side, labels, special, rows: of
+    model: `stacks`, from the first that computes to that with the output, each {name, side, labels, special, rows: of
     numbers of blocks, from the bottom}; `blocks`, each {kind, name, title, layer, note, flow: the width of its arrow,
     lines: [label, text]}; `predictions`, {title, labels, probabilities, pinned, side, position}; `summary`, lines of
-    the whole model; `differing`; `scale`, "one" or "largest"; `top`, the largest difference; `name`, `sentence`,
-    `note`, `alt`, `file`, `stamp` and `words` as of a heatmap. A click puts {block, head} into the state as `open`,
-    {side, position} as `token`, "one" or "largest" as `scale`.
+    the whole model; `differing`; `scale`, "one" or "largest"; `top`, the largest difference. pictures: one of each
+    block: levels (map, row, column), 0 hatched, else 1 to 65,535 over the scale; of a norm lines (line, position); or
+    nothing.
     """
-    data = pack({**header, "shapes": [picture.shape for picture in pictures]}, pictures)
-    return partial(
-        _model_map, data=data, key=key, on_open_change=on_open, on_token_change=on_token, on_scale_change=on_scale
-    )
+
+    COMPONENT = staticmethod(component("model_map", "plot", "map_layout", "map_drawing"))
+    ANSWERS: ClassVar[Sequence[str]] = ("open", "token", "scale")
+
+    model: Mapping[str, Any]
+    pictures: Sequence[NDArray[Any]]
+    _: KW_ONLY
+    on_open: Callable[[], None]
+    on_token: Callable[[], None]
+    on_scale: Callable[[], None]
+
+    def header(self) -> dict[str, Any]:
+        return {**self.model, "shapes": [picture.shape for picture in self.pictures]}
+
+    def arrays(self) -> Sequence[NDArray[Any]]:
+        return self.pictures
+
+    def titles(self) -> Sequence[str]:
+        return _("block"), _("quantity"), _("value")
+
+    def lines(self) -> Table:
+        return [(block["name"], *line) for block in self.model["blocks"] for line in block["lines"]]

@@ -13,14 +13,14 @@ from model.analysis.blocks import Block, blocks, elsewhere
 from model.capture.trace import ATTENTION_PATHS
 from model.inference.text_model import TextModel
 from model.network.layers import BLOCKS, Residual
-from viz.components.plots import Mount
 from viz.i18n.catalogue import _
-from viz.pages.map import blocks as map_header
-from viz.pages.map.components import model_map
+from viz.pages.map import blocks as of_blocks
+from viz.pages.map.components import ModelMap
 from viz.pages.map.pictures import Pictures
 from viz.pages.map.text import block_name, flops_text, place_name, shape_text
 from viz.state.session import Key, Parameter, Session, choice, current_session
-from viz.ui.parts import Views, data_table, explanation, stamp, under_figures
+from viz.ui.parts import Views, data_table, explanation, under_figures
+from viz.ui.plots import heading
 
 
 class Part(StrEnum):
@@ -50,51 +50,47 @@ def page(model: TextModel) -> Views:
         session = current_session()
         found = blocks(session.trace)
         pictures = Pictures(session.trace, session.comparison, session.differing)
-        mount = pack_map(session, model, found, pictures)
+        picture = model_map(session, model, found, pictures)
         yield
         with place:
-            mount()
+            picture()
         data_table(Part.DATA, lambda: table(model, found, pictures), "map", place=data)
 
     return views
 
 
-def pack_map(session: Session, model: TextModel, found: list[Block], pictures: Pictures) -> Mount:
+def model_map(session: Session, model: TextModel, found: list[Block], pictures: Pictures) -> ModelMap:
     trace, comparison = pictures.trace, pictures.comparison
-    guess = map_header.NOTHING
+    guess = of_blocks.NOTHING
     session.selection.side = "target" if trace.target_tokens else "source"
     if model.predicts:
-        chosen = map_header.last_prediction(trace, model)
+        chosen = of_blocks.last_prediction(trace, model)
         if Parameter.QUERY in st.query_params:
             chosen = min(session.selection.query, len(trace["output.logits"]) - 1)
-        guess = map_header.predictions(trace, comparison, model, chosen)
+        guess = of_blocks.predictions(trace, comparison, model, chosen)
     flops = flops_text(sum(block.flops for block in found))
     note = _("matrix products on this input: {flops}").format(flops=flops)
-    said = map_header.changes(comparison, found)
     sentence = _("from bottom to top, in a row from left to right")
     if comparison and all(comparison.counterpart(block.output) is None for block in found if block.kind != "output"):
         sentence = _("the pinned model is of other shapes inside: no block can be compared")
-    header = {
-        "stacks": map_header.stacks(trace, found),
-        "blocks": [
-            map_header.describe(block, model, pictures, changes) for block, changes in zip(found, said, strict=True)
-        ],
+    changed = zip(found, of_blocks.changes(comparison, found), strict=True)
+    described = {
+        "stacks": of_blocks.stacks(trace, found),
+        "blocks": [of_blocks.describe(block, model, pictures, changes) for block, changes in changed],
         "predictions": guess,
-        "summary": map_header.summary(model, found),
+        "summary": of_blocks.summary(model, found),
         "bypass": model.config.residual,
         "parallel": model.config.parallel,
         "differing": session.differing,
         "scale": choice(SCALES, SCALES[0], Key.SCALE),
         "top": pictures.top if session.differing else 1.0,
-        "name": _("The whole model"),
-        "sentence": sentence,
-        "note": note,
-        "alt": map_header.alternative(model, found, guess, note),
-        "file": f"map-{model.name}",
-        "stamp": stamp(trace),
-        "words": map_header.words(session.differing),
     }
-    return model_map([pictures.of(block) for block in found], header, Part.MAP, on_open, on_token, on_scale)
+    alt, words = of_blocks.alternative(model, found, guess, note), of_blocks.words(session.differing)
+    above = heading(trace, _("The whole model"), f"map-{model.name}", note, sentence, alt)
+    shown = [pictures.of(block) for block in found]
+    return ModelMap(
+        Part.MAP, above, described, shown, words=words, on_open=on_open, on_token=on_token, on_scale=on_scale
+    )
 
 
 def show_explanation(model: TextModel) -> None:
@@ -153,7 +149,7 @@ def on_open() -> None:
             session.say(Key.KIND, kind)
             if clicked["head"] is not None:
                 session.select(head=int(clicked["head"]))
-    st.session_state[Part.OPENED] = map_header.PAGES[block.kind]
+    st.session_state[Part.OPENED] = of_blocks.PAGES[block.kind]
 
 
 def on_token() -> None:

@@ -36,6 +36,11 @@ class Pictures:
     comparison: Comparison | None
     differing: bool
 
+    @property
+    def reference(self) -> Comparison | None:
+        """What the pictures are differences from, if they are."""
+        return self.comparison if self.differing else None
+
     def of(self, block: Block) -> NDArray[np.uint16] | NDArray[np.float32]:
         """Of an attention a map a head; of a norm its lines; of a feed-forward network a strip; of an embedding
         tokens and positions; of the others nothing.
@@ -86,10 +91,9 @@ class Pictures:
     def activity(self, block: Block) -> Tensor:
         """Mean size of each unit over the positions; or how much that is more than in the pinned trace."""
         units = self.units(block)
-        if not self.differing:
+        if self.reference is None:
             return units.abs().mean(dim=0)
-        assert self.comparison is not None
-        other = self.comparison.counterpart(self.units_name(block))
+        other = self.reference.counterpart(self.units_name(block))
         if other is None:
             return torch.full(units.shape[1:], torch.nan)
         other = other.float().cpu()
@@ -128,9 +132,8 @@ class Pictures:
     def _read(self, name: str) -> Tensor:
         """A quantity, or its difference from the pinned one, NaN where that is none."""
         x = self.trace[name]
-        if self.differing:
-            assert self.comparison is not None
-            other = self.comparison.difference(name)
+        if self.reference is not None:
+            other = self.reference.difference(name)
             x = torch.full_like(x, torch.nan) if other is None else other
         return x.detach().float().cpu()
 

@@ -1,25 +1,30 @@
-"""The feed-forward page without a browser: what it sends is what the trace holds."""
+"""Feed-forward units: what is drawn of them is what the trace holds, and the pinned one's stands beside it."""
 
 from __future__ import annotations
 
 import numpy as np
 import pytest
 
-from model.checkpoints.load import open_checkpoint
-from model.checkpoints.native import save_checkpoint
+from model.analysis.feed_forward import SMALL, Seen, positions_apart, read_scores, shares_off, write_scores
 from tests.app_reading import opened, sent, sound
-from tests.model.examples import one_stack
-from tests.model.network.test_kinds import TOKENIZERS
-from tests.viz.small import write_small
+from tests.test_app_kinds import write
+from tests.viz.small import looking, small_model
+from viz.components.plots import nothing
+from viz.pages.feed_forward import layer
 from viz.pages.feed_forward.text import UNIT_VIEWS
-from viz.pages.feed_forward.units import PAGE
+from viz.pages.feed_forward.units import (
+    PAGE,
+    all_units,
+    choose_units,
+    layer_map,
+    token_chart,
+    unit_chart,
+    unit_map,
+)
+from viz.ui.plots import PINNED
 
-SOURCE, TARGET = "The cat sees the dog.", "一七丞世"
+SOURCE, TARGET, OTHER = "The cat sees the dog.", "一七丞世", "The dog sees the dog."
 PATH = "encoder.layers.1.feed_forward"
-
-
-def page(**address):
-    return sound(opened("feed_forward", **({"source": SOURCE, "target": TARGET} | address)))
 
 
 def turned(app, **choices):
@@ -32,33 +37,56 @@ def words(app):
     return " ".join(each.value for each in app.markdown)
 
 
-def test_units_are_paged_in_order_and_none_is_left_out(here):
-    model = open_checkpoint(write_small(here / "small", d_ff=2 * PAGE + 7))
-    app = page(stack="encoder", layer="1", query="2", units_order="number")
-    units = model.trace(SOURCE, TARGET)[f"{PATH}.activation"].numpy()
-    found = []
-    for number in (1, 2, 3):
-        app.number_input[0].set_value(number).run()
-        header, (values, _visible) = sent(sound(app), "units_map")
-        found.append(values)
-        assert header["columns"]["labels"][0] == str(PAGE * (number - 1))
-        assert header["chosen"] == 2
-    assert np.array_equal(np.concatenate(found, axis=1), units)
-    app.number_input[0].set_value(1)
-    header, (values, _visible) = sent(turned(app, units_order="strength"), "units_map")
+def units_of(session, stack="encoder", order="number", page=0, unit=5):
+    return choose_units(session, session.model.config, stack, "activation", order, page, unit)
+
+
+def directions(session, stack="decoder"):
+    """What a unit writes and reads, and a sentence on that."""
+    return layer.direction_charts(session, session.model.config, units_of(session, stack), ("writes", "reads"))
+
+
+def of_layer(describe, session):
+    """What the sentence, or the table, of the layer says."""
+    seen, config = Seen(), session.model.config
+    seen.add(session.trace, config)
+    return describe(session, config, units_of(session), seen)
+
+
+@pytest.fixture(scope="module")
+def models(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("models")
+    return [small_model(folder / f"{seed}", seed=seed) for seed in (0, 1)]
+
+
+@pytest.fixture
+def pinned(models):
+    """A session with another checkpoint's trace of another text pinned."""
+    return looking(models[0], SOURCE, TARGET, (models[1], OTHER, TARGET), layer=1)
+
+
+def test_units_are_paged_in_order_and_none_is_left_out(tmp_path):
+    session = looking(small_model(tmp_path / "small", d_ff=2 * PAGE + 7), SOURCE, TARGET, layer=1, query=2)
+    units = session.trace[f"{PATH}.activation"].numpy()
+    maps = [unit_map(session, units_of(session, page=number), "key", nothing) for number in range(3)]
+    assert np.array_equal(np.concatenate([each.values for each in maps], axis=1), units)
+    assert [each.columns.labels[0] for each in maps] == ["0", str(PAGE), str(2 * PAGE)]
+    assert maps[0].chosen == 2
     strongest = np.abs(units).max(axis=0)
-    order = [int(label) for label in header["columns"]["labels"]]
+    chosen = units_of(session, order="strength")
+    drawn = unit_map(session, chosen, "key", nothing)
+    order = [int(label) for label in drawn.columns.labels]
     assert strongest[order].tolist() == pytest.approx(sorted(strongest, reverse=True)[:PAGE])
-    assert np.array_equal(values, units[:, order])
-    _header, arrays = sent(app, "units_all")
-    assert arrays[1].tolist() == pytest.approx(sorted(strongest, reverse=True))
+    assert np.array_equal(drawn.values, units[:, order])
+    everything, shown = all_units(session, chosen, "key", nothing).series
+    assert everything.ys.tolist() == pytest.approx(sorted(strongest, reverse=True))
+    assert shown.xs.tolist() == [1, PAGE]
 
 
-def test_zeros_dead_units_and_those_of_the_session_are_counted(here):
-    model = open_checkpoint(write_small(here / "small"))
-    app = page(stack="encoder", layer="1")
-    trace, other = model.trace(SOURCE, TARGET), model.trace("The dog.", TARGET)
-    units, more = (each[f"{PATH}.activation"].numpy() for each in (trace, other))
+def test_zeros_dead_units_and_those_of_the_session_are_counted_and_a_field_turns_their_pages(here):
+    model = small_model(here / "small", d_ff=2 * PAGE)
+    app = sound(opened("feed_forward", source=SOURCE, target=TARGET, stack="encoder", layer="1", units_order="number"))
+    units, more = (model.trace(text, TARGET)[f"{PATH}.activation"].numpy() for text in (SOURCE, "The dog."))
     _header, (values, _visible) = sent(app, "units_layers")
     assert np.allclose(values[1], (units == 0).mean(axis=1))
     said = words(app)
@@ -68,50 +96,33 @@ def test_zeros_dead_units_and_those_of_the_session_are_counted(here):
     never = (np.concatenate([units, more]) == 0).all(axis=0).sum()
     both = len(units) + len(more)
     assert f"over the {both} positions seen on this page: **{never}** were never on" in words(app)
+    app.number_input[0].set_value(2).run()
+    assert sent(sound(app), "units_map")[0]["columns"]["labels"][0] == str(PAGE)
 
 
-def test_a_unit_a_token_and_the_layer_are_looked_at(here):
-    model = open_checkpoint(write_small(here / "small"))
-    app = page(stack="encoder", layer="1", query="2", unit="5")
-    units = model.trace(SOURCE, TARGET)[f"{PATH}.activation"].numpy()
-    assert np.array_equal(sent(app, "units_first")[1][1], units[:, 5])
-    assert any("only through the decoder" in caption.value for caption in app.caption)
-    header, arrays = sent(turned(app, look="token"), "units_first")
-    strongest = [int(label) for label in header["x"]["labels"]]
-    assert arrays[1].tolist() == pytest.approx(units[2, strongest].tolist())
+def test_a_unit_a_token_and_the_layer_are_looked_at(models):
+    session = looking(models[0], SOURCE, TARGET, layer=1, query=2)
+    chosen, units = units_of(session), session.trace[f"{PATH}.activation"].numpy()
+    (unit,) = unit_chart(session, chosen, "key", nothing).series
+    assert np.array_equal(unit.ys, units[:, 5])
+    note = layer_map(session, session.model.config, chosen, "key", nothing).heading.note
+    assert note == f"layer 2: {(units == 0).mean():.1%}"
+    token = token_chart(session, chosen, "key", nothing)
+    strongest = [int(label) for label in token.x.labels]
+    assert token.series[0].ys.tolist() == pytest.approx(units[2, strongest].tolist())
     assert units[2, strongest[0]] == units[2].max()
-    assert sent(turned(app, look="layer"), "units_first")[1][1].sum() == units.size
-    (table,) = turned(app, look="apart").dataframe
-    permuted, alone, attention, recorded = table.value["largest difference"]
+    assert layer.histogram(session, chosen, "key").series[0].ys.sum() == units.size
+    permuted, alone, attention, recorded = layer.apart_table(session, chosen)[0]["largest difference"]
     assert max(permuted, alone, recorded) < 1e-5 < attention
-    header, _arrays = sent(turned(app, look="unit", stack="decoder"), "units_second")
-    assert len(header["x"]["labels"]) == 16  # eight tokens that it writes, eight that it takes away
-
-
-def test_differences_and_pinned_values_are_shown(here):
-    model = open_checkpoint(write_small(here / "small"))
-    app = page(stack="encoder", layer="1", units_order="number", unit="3")
-    app.session_state["session"].keep()
-    app.session_state["session"].differing = True
-    app.text_input(key="source").set_value("The dog sees the dog.").run()
-    header, (values, _visible) = sent(sound(app), "units_map")
-    assert header["scale"]["difference"] is True
-    comparison = app.session_state["session"].comparison
-    difference = comparison.difference(f"{PATH}.activation").numpy()
-    assert np.isnan(difference).any()
-    assert np.allclose(values, difference, equal_nan=True, atol=1e-6)
-    header, _arrays = sent(app, "units_first")
-    assert [each["name"] for each in header["series"]] == ["activation", "pinned"]
-    assert model.config.d_ff == values.shape[1]
+    assert "only through the decoder" in directions(session, "encoder")[1]
+    writes, _reads = directions(session)[0]
+    assert len(writes.x.labels) == 16  # eight tokens that it writes, eight that it takes away
 
 
 @pytest.mark.parametrize("kind", ["decoder-only", "encoder-only"])
 def test_gated_units_and_one_stack_are_shown(here, kind):
-    made = TOKENIZERS[kind]
-    options = {"activation": "swiglu", "norm": "none", "residual": False}
-    save_checkpoint(here / "one", one_stack(kind, vocabulary=len(made), **options), (made, made))
-    model = open_checkpoint(here / "one")
-    app = page(source="The cat sees", layer="9", query="99", unit="9" * 5000, page="77")
+    model = write(here / "one", kind, activation="swiglu", norm="none", residual=False)
+    app = sound(opened("feed_forward", source="The cat sees", layer="9", query="99", unit="9" * 5000, page="77"))
     stack = kind.split("-")[0]
     for name in ("gated", "activation", "linear", "hidden"):
         _header, (values, _visible) = sent(turned(app, units=name, units_order="number"), "units_map")
@@ -119,3 +130,75 @@ def test_gated_units_and_one_stack_are_shown(here, kind):
     for view in UNIT_VIEWS:
         assert len(turned(app, look=view).get("bidi_component")) >= 4
     assert "|a| ≤ 0.01" in words(app)
+
+
+def test_pinned_units_stand_beside_in_the_colour_of_the_pin_or_are_subtracted(pinned):
+    chosen, units = units_of(pinned), pinned.comparison.counterpart(f"{PATH}.activation").numpy()
+    own, before, _shown = all_units(pinned, chosen, "key", nothing).series
+    assert (before.name, before.colour) == ("largest |a|, pinned", PINNED)
+    assert own.colour != PINNED
+    assert sorted(before.ys) == pytest.approx(sorted(np.nanmax(np.abs(units), axis=0)))
+    for chart in (unit_chart, token_chart):
+        assert [each.name for each in chart(pinned, chosen, "key", nothing).series] == ["activation", "pinned"]
+    pinned.differing = True
+    drawn = unit_map(pinned, chosen, "key", nothing)
+    assert drawn.scale.difference
+    assert np.isnan(drawn.values).any()  # a token that the pinned text has not
+    assert np.allclose(drawn.values, pinned.trace[f"{PATH}.activation"].numpy() - units, equal_nan=True, atol=1e-6)
+
+
+@pytest.mark.parametrize(("index", "scores"), [(0, write_scores), (1, read_scores)])
+def test_a_unit_reads_and_writes_beside_the_pinned_models(pinned, models, index, scores):
+    chart = directions(pinned)[0][index]
+    assert (chart.series[1].colour, chart.series[1].name[-8:]) == (PINNED, ", pinned")
+    tokenizer = models[0].target_tokenizer
+    labels = [tokenizer.label(token) for token in range(len(tokenizer))]
+    ids = [labels.index(label) for label in chart.x.labels]
+    for series, model in zip(chart.series, models, strict=True):
+        assert np.allclose(series.ys, scores(model.network, "decoder", 1, 5)[ids], atol=1e-6)
+    assert "pinned: " in chart.heading.alt
+
+
+def test_the_pinned_numbers_are_computed_once(pinned, models, monkeypatch):
+    asked = []
+    for name in ("write_scores", "read_scores"):
+        own = getattr(layer, name)
+        spy = lambda network, *of, own=own: asked.append(network is models[1].network) or own(network, *of)  # noqa: E731
+        monkeypatch.setattr(layer, name, spy)
+    directions(pinned)
+    pinned.look(models[0], OTHER, TARGET)
+    assert all(chart.series[1].colour == PINNED for chart in directions(pinned)[0])
+    assert asked == [True, True]
+
+
+def test_tables_have_the_pinned_numbers(pinned):
+    units = pinned.comparison.counterpart(f"{PATH}.activation")
+    strongest = pinned.trace[f"{PATH}.activation"].abs().argmax(dim=0)
+    table = of_layer(layer.unit_table, pinned)
+    assert np.allclose(table["activation, pinned"], units.gather(0, strongest[None])[0], equal_nan=True)
+    table, _lacking = layer.apart_table(pinned, units_of(pinned, "decoder"))
+    places = list(reversed(range(len(pinned.pin.trace.target_tokens))))
+    expected = positions_apart(pinned.pin.trace, "decoder", 1, places).attention_alone
+    assert table["largest difference, pinned"][2] == pytest.approx(expected, rel=1e-3)
+
+
+@pytest.mark.parametrize(("activation", "largest"), [("relu", 0.0), ("gelu", SMALL)])
+def test_the_pinned_share_is_told_by_what_is_off_in_the_pinned_model(models, tmp_path, activation, largest):
+    other = small_model(tmp_path / "other", seed=1, activation=activation)
+    session = looking(models[0], SOURCE, TARGET, (other, OTHER, TARGET), layer=1)
+    units = session.comparison.counterpart(f"{PATH}.activation")
+    share, wrong = (f"{float(shares_off(units, each).nanmean()):.1%}" for each in (largest, SMALL - largest))
+    assert share != wrong
+    assert f"pinned, at the tokens of both: **{share}**" in of_layer(layer.layer_sentence, session)
+
+
+def test_what_cannot_be_compared_is_a_sentence(models, tmp_path):
+    others = (models[0], *(write(tmp_path / kind, kind) for kind in ("decoder-only", "encoder-only")))
+    same, stranger, shallow = (looking(models[0], SOURCE, TARGET, (each, SOURCE, ""), layer=1) for each in others)
+    charts, lacking = directions(same)
+    assert "of the same weights" in lacking
+    assert [len(chart.series) for chart in charts] == [1, 1]
+    assert "other words" in directions(stranger)[1]
+    assert "no such layer" in directions(shallow)[1]
+    assert "no such layer" in layer.apart_table(shallow, units_of(shallow, "decoder"))[1]
+    assert "pinned: nothing of this shape" in of_layer(layer.layer_sentence, stranger)
