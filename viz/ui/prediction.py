@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 import torch
@@ -16,9 +15,9 @@ from model.analysis.predictions import UNKNOWN, actual_tokens, losses, ranks
 from model.capture.trace import Trace
 from model.inference.text_model import TextModel
 from model.text.tokenizer import Tokens
+from viz.components.plots import Axis, Scale
 from viz.i18n.catalogue import _
 from viz.state.session import Session
-from viz.ui.parts import plot_words
 
 LOSS, GOOD = "#5c7cfa", "#009e73"
 BITS = float(np.log2(np.e))  # in a nat
@@ -91,6 +90,10 @@ class Subject:
         actual = "?" if self.ids[position] == UNKNOWN else visible(self.label(self.ids[position]))
         return f"{token} → {actual}" if self.shift or actual == "?" else token
 
+    def axis(self, title: str) -> Axis:
+        """The positions."""
+        return Axis(title, [self.asked(position) for position in range(len(self.tokens))], self.side)
+
     def best(self, position: int, count: int) -> list[int]:
         """The most probable tokens, and the actual one behind them if it is not among them."""
         found: list[int] = self.logits[position].topk(min(count, self.logits.shape[-1])).indices.tolist()
@@ -124,6 +127,13 @@ class Subject:
         values = self.pinned_log_probabilities
         return None if values is None or bool(values[position].isnan().any()) else values[position]
 
+    @property
+    def pinned_logits(self) -> Tensor | None:
+        """The pinned logits at the chosen position, where the pinned text has it."""
+        if self.pinned is None or self.pinned_at(self.chosen) is None:
+            return None
+        return self.pinned[self.chosen].float().to(self.logits.device)
+
     def with_pin(self, sentence: str) -> str:
         """What is said of the chosen position; and, where the pinned text does not have it, that."""
         if self.pinned is None or self.pinned_at(self.chosen) is not None:
@@ -155,13 +165,18 @@ def visible(label: str) -> str:
     return "␣" if label == " " else label.translate(SIGNS)
 
 
-def choice_words() -> dict[str, Any]:
-    return {"token": _("token"), "continue": _("Click to continue from it"), **plot_words(_("rank"), _("token"))}
+def choice_words() -> dict[str, str]:
+    """Words of a list of tokens that can be chosen."""
+    return {"token": _("token"), "continue": _("Click to continue from it")}
 
 
-def gathered(values: Tensor | None, tokens: Sequence[int]) -> list[float]:
-    """Some of a row's values, NaN where there is none."""
-    if values is None:
-        return [float("nan")] * len(tokens)
+def difference_scale(values: NDArray[np.float32], title: str) -> Scale:
+    """Of differences from the pinned values; NaN where the pinned text has no such token."""
+    most = float(np.nanmax(np.abs(values), initial=0.0)) or 1.0
+    return Scale(-most, most, title, True)
+
+
+def gathered(values: Tensor, tokens: Sequence[int]) -> list[float]:
+    """Some of a row's values."""
     found: list[float] = values[list(tokens)].tolist()
     return found

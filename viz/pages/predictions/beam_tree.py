@@ -12,14 +12,13 @@ from model.inference.beam_search import SearchTree
 from model.inference.decoding import Generation
 from model.inference.text_model import TextModel
 from model.text.tokenizer import Tokens
-from viz.components.plots import Mount
+from viz.components.plots import Mount, words
 from viz.i18n.catalogue import _
 from viz.i18n.format import significant
 from viz.pages.predictions.components import tree
-from viz.ui.parts import plot_words
 
 
-def pack_tree(model: TextModel, found: SearchTree, stamp: str, key: str, on_node: Callable[[], None]) -> Mount:
+def tree_of(model: TextModel, found: SearchTree, stamp: str, key: str, on_node: Callable[[], None]) -> Mount:
     """The candidates of each step, best first."""
 
     def text(tokens: list[int]) -> str:
@@ -60,7 +59,7 @@ def pack_tree(model: TextModel, found: SearchTree, stamp: str, key: str, on_node
         "words": {
             "continue": _("Click to continue from it"),
             "score": _("score"),
-            **plot_words(_("candidate"), _("step"), _("continues row"), _("token"), _("probability"), _("fate")),
+            **words(_("candidate"), _("step"), _("continues row"), _("token"), _("probability"), _("fate")),
         },
     }
     return tree(header, key, on_node)

@@ -1,33 +1,69 @@
-"""Components of what a model could write: one position's tokens, the decoding film, the tree of a beam search.
-
-Each function packs its data and returns what mounts it.
-"""
+"""Components of what a model could write: one position's tokens, the decoding film, the tree of a beam search."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import KW_ONLY, dataclass, field
 from functools import partial
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from viz.components.plots import Mount
+from viz.components.plots import Mount, Plot, Table, known
 from viz.components.registry import component, pack
+from viz.i18n.catalogue import _
+from viz.ui.prediction import choice_words
 
-_ranking = component("ranking", "plot", "picture", "choices")
 _film = component("decoding_film", "plot", "picture", "choices")
 _tree = component("beam_tree", "plot", "picture")
 
 
-def ranking(values: NDArray[np.float32], header: Mapping[str, Any], key: str, on_choice: Callable[[], None]) -> Mount:
-    """Tokens with values (row, column); a click on one puts {position, token} into the state as `choice`.
+@dataclass(frozen=True)
+class Column:
+    """A number of each token, as a "bar", a "number", or one that is "signed"."""
 
-    header: `name`, `sentence` and `facts` above them; `columns`, each {name, formula, mark, colour}; `rows`, each
-    {token, label, special, actual, open: may be chosen, rank}, see choices.js; `position`, `stamp`, `file`, `words`,
-    their `csv` without the columns.
+    name: str
+    values: Sequence[float]
+    formula: str
+    mark: str = "number"
+    colour: str | None = None
+
+    def header(self) -> dict[str, Any]:
+        return known(self, "values")
+
+
+@dataclass
+class Ranking(Plot):
+    """A position's tokens with their numbers; a click on one is answered by {position, token}.
+
+    rows: each {token, label, special, actual, open: may be chosen, rank}, see choices.js. facts: above them.
     """
-    return partial(_ranking, data=pack(header, [values]), key=key, on_choice_change=on_choice)
+
+    COMPONENT = staticmethod(component("ranking", "plot", "picture", "choices"))
+    ANSWERS: ClassVar[Sequence[str]] = ("choice",)
+
+    rows: Sequence[Mapping[str, Any]]
+    columns: Sequence[Column]
+    position: int
+    facts: Sequence[str]
+    _: KW_ONLY
+    words: Mapping[str, str] = field(default_factory=choice_words)
+    on_choice: Callable[[], None] | None = None
+
+    def header(self) -> dict[str, Any]:
+        columns = [column.header() for column in self.columns]
+        return {"rows": list(self.rows), "columns": columns, "position": self.position, "facts": list(self.facts)}
+
+    def arrays(self) -> Sequence[NDArray[Any]]:
+        return [np.array([column.values for column in self.columns], np.float32).T]
+
+    def titles(self) -> Sequence[str]:
+        return _("rank"), _("token"), *(column.name for column in self.columns)
+
+    def lines(self) -> Table:
+        (values,) = self.arrays()
+        return [(row["rank"], row["label"], *line) for row, line in zip(self.rows, values.tolist(), strict=True)]
 
 
 def film(
@@ -42,8 +78,8 @@ def film(
 
     header: `frames`, each {label, special, place: in `kept`, position, sees: so many of the source, sentence, share,
     rows}; `source`, {labels, special, side}; `kept`, {labels, special}, the text written, empty where it is the
-    source; `side`, its tokens'; `maps`, names; `columns` as of a ranking; `depth`, rows of a frame; `difference`,
-    `top`, `stamp`, `file`, `words`, their `csv` as of a ranking.
+    source; `side`, its tokens'; `maps`, names; `columns`, each a column's header; `depth`, rows of a frame;
+    `difference`, `top`, `stamp`, `file`, `words`, their `csv` without the columns.
     """
     return partial(_film, data=pack(header, [weights, values]), key=key, on_choice_change=on_choice)
 

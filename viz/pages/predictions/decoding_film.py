@@ -13,13 +13,13 @@ from torch import Tensor
 
 from model.analysis.predictions import UNKNOWN
 from model.capture.trace import AttentionKind
-from viz.components.plots import Mount
+from viz.components.plots import Mount, words
 from viz.i18n.catalogue import _
 from viz.i18n.format import significant
 from viz.pages.predictions.components import film
+from viz.pages.predictions.positions import measures
 from viz.ui.parts import stamp
-from viz.ui.plots import PINNED
-from viz.ui.prediction import LOSS, Subject, choice_words, gathered, visible
+from viz.ui.prediction import Subject, choice_words, visible
 
 ROWS = 8  # alternatives of a frame, and the actual token behind them
 FRAMES = 256  # the last so many tokens of a long text
@@ -31,7 +31,7 @@ def frames_of(subject: Subject) -> list[int]:
     return list(range(len(subject.tokens)))[-FRAMES:]
 
 
-def pack_film(subject: Subject, key: str, on_choice: Callable[[], None]) -> Mount:
+def film_of(subject: Subject, key: str, on_choice: Callable[[], None]) -> Mount:
     positions = frames_of(subject)
     kind: AttentionKind = "cross" if subject.trace.target_tokens else "decoder"
     weights, maps, difference = attention_maps(subject, kind, positions)
@@ -52,7 +52,7 @@ def pack_film(subject: Subject, key: str, on_choice: Callable[[], None]) -> Moun
         "top": float(np.nan_to_num(np.abs(weights)).max()) or 1.0,
         "file": "decoding-film",
         "stamp": stamp(subject.trace),
-        "words": words(kind, len(frames)),
+        "words": film_words(kind, len(frames)),
     }
     return film(weights, values, header, key, on_choice)
 
@@ -94,27 +94,18 @@ def _ranks(subject: Subject, position: int, tokens: list[int]) -> list[int]:
 
 def alternatives(
     subject: Subject, positions: list[int]
-) -> tuple[list[list[int]], NDArray[np.float32], list[dict[str, str]]]:
-    """For each position its most probable tokens, and their values (position, row, column)."""
+) -> tuple[list[list[int]], NDArray[np.float32], list[dict[str, Any]]]:
+    """For each position its most probable tokens, and their values (position, row, column); the columns."""
     other = subject.pinned_log_probabilities
-    columns = [
-        {"name": _("probability"), "formula": "p", "mark": "bar", "colour": LOSS},
-        {"name": _("log-probability"), "formula": "ln p", "mark": "number"},
-    ]
-    if other is not None:
-        columns += [
-            {"name": _("pinned"), "formula": "p′", "mark": "bar", "colour": PINNED},
-            {"name": _("difference"), "formula": "ln p − ln p′", "mark": "signed"},
-        ]
     rows = [subject.best(position, ROWS) for position in positions]
-    values = np.full((len(positions), ROWS + 1, len(columns)), np.nan, np.float32)
-    for index, (position, tokens) in enumerate(zip(positions, rows, strict=True)):
-        own = subject.log_probabilities[position]
-        lines = [gathered(own.exp(), tokens), gathered(own, tokens)]
-        if other is not None:
-            lines += [gathered(other[position].exp(), tokens), gathered(own - other[position], tokens)]
-        values[index, : len(tokens)] = np.array(lines, np.float32).T
-    return rows, values, columns
+    columns = [
+        measures(subject, position, tokens, None if other is None else other[position])
+        for position, tokens in zip(positions, rows, strict=True)
+    ]
+    values = np.full((len(positions), ROWS + 1, len(columns[0])), np.nan, np.float32)
+    for index, (tokens, found) in enumerate(zip(rows, columns, strict=True)):
+        values[index, : len(tokens)] = np.array([column.values for column in found], np.float32).T
+    return rows, values, [column.header() for column in columns[0]]
 
 
 def attention_maps(
@@ -144,14 +135,13 @@ def attention_maps(
     return weights.cpu().numpy(), maps, differing
 
 
-def words(kind: AttentionKind, frames: int) -> dict[str, Any]:
+def film_words(kind: AttentionKind, frames: int) -> dict[str, Any]:
     looks = _("it looks at the source") if kind == "cross" else _("it looks at the text before it")
     return {
+        **words(_("step"), _("actual token"), _("rank"), _("token")),
         **choice_words(),
-        "csv": [_("step"), _("actual token"), _("rank"), _("token")],
         "looks": looks,
         "weight": _("weight"),
-        "missing": _("this token is not in the pinned text"),
         "play": _("play"),
         "pause": _("pause"),
         "first": _("to the beginning"),

@@ -12,12 +12,10 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from model.analysis.logit_lens import LayerReading, last_stack, read_layers, stream_names
-from viz.components.old_plots import chart, heatmap
-from viz.components.plots import Mount, Series
+from viz.components.plots import Axis, Chart, Heatmap, Scale, Series
 from viz.i18n.catalogue import _
-from viz.ui.parts import plot_words, stamp
-from viz.ui.plots import PINNED
-from viz.ui.prediction import GOOD, LOSS, Subject, visible
+from viz.ui.plots import PINNED, array, heading
+from viz.ui.prediction import GOOD, LOSS, Subject, difference_scale, visible
 
 SHADES = ("top", "final", "entropy")
 ACTUAL = "#d55e00"
@@ -65,48 +63,34 @@ def shade_name(shade: str) -> str:
 def shades(reading: LayerReading, shade: str) -> NDArray[np.float32]:
     """(position, layer) values of the heatmap."""
     values = {"top": reading.top_probability, "final": reading.probability[0], "entropy": reading.entropy}[shade]
-    return values.T.float().cpu().numpy()
+    return array(values.T)
 
 
-def pack_lens(subject: Subject, readings: Readings, shade: str, key: str, on_row: Callable[[], None]) -> Mount:
+def lens_map(subject: Subject, readings: Readings, shade: str, key: str, on_row: Callable[[], None]) -> Heatmap:
     """Position × layer: each layer's top token, shaded by its probability, by the final token's, or by the entropy."""
-    values = shades(readings.own, shade)
-    name = shade_name(shade)
-    high = 1.0 if shade != "entropy" else max(float(values.max()), 1e-9)
-    scale: dict[str, object] = {"low": 0, "high": high, "title": name}
+    values, title = shades(readings.own, shade), shade_name(shade)
+    scale = Scale(0, 1.0 if shade != "entropy" else max(float(values.max()), 1e-9), title)
     if subject.differing and readings.pinned is not None:
         values = values - shades(readings.pinned, shade)
-        most = float(np.nan_to_num(np.abs(values)).max()) or 1.0
-        name = f"Δ {name}"
-        scale = {"low": -most, "high": most, "title": name, "difference": True}
-    positions, layers = values.shape
+        scale = difference_scale(values, f"Δ {title}")
+    layers = values.shape[1]
     final = readings.own.top[-1].tolist()
     texts = [
         ("✓ " if token == final[position] and layer < layers - 1 else "") + visible(subject.label(token))
         for position, row in enumerate(readings.own.top.T.tolist())
         for layer, token in enumerate(row)
     ]
-    header = {
-        "rows": {
-            "title": _("position"),
-            "labels": [subject.asked(position) for position in range(positions)],
-            "side": subject.side,
-        },
-        "columns": {"title": _("after layer"), "labels": layer_names(layers), "side": "model"},
-        "scale": scale,
-        "chosen": subject.chosen,
-        "name": _("Logit lens"),
-        "sentence": _("✓ is the final token already"),
-        "note": settled(readings.own),
-        "alt": _("Top token of {layers} layers at {count} positions. {note}").format(
-            layers=layers, count=positions, note=settled(readings.own)
-        ),
-        "file": "logit-lens",
-        "stamp": stamp(subject.trace),
-        "texts": texts,
-        "words": plot_words(_("position"), _("layer"), name, _("masked"), _("token")),
-    }
-    return heatmap(values, np.ones(values.shape, dtype=bool), header, key, on_row)
+    sentence = _("✓ is the final token already")
+    above = heading(subject.trace, _("Logit lens"), "logit-lens", settled(readings.own), sentence)
+    rows, columns = subject.axis(_("position")), layer_axis(layers)
+    chosen, title = subject.chosen, _("token")
+    return Heatmap(
+        key, above, values, rows, columns, scale, chosen=chosen, texts=texts, texts_title=title, on_row=on_row
+    )
+
+
+def layer_axis(layers: int) -> Axis:
+    return Axis(_("after layer"), layer_names(layers), "model")
 
 
 def settled(reading: LayerReading) -> str:
@@ -136,43 +120,36 @@ def explained(subject: Subject) -> str:
     )
 
 
-def pack_probability(subject: Subject, readings: Readings, key: str) -> Mount:
+def probability_chart(subject: Subject, readings: Readings, key: str) -> Chart:
     """Probability of the final and of the actual token by layer at the chosen position."""
-    series = _followed(subject, readings, lambda reading: reading.probability, _("{token} (pinned)"))
-    return _by_layer(
-        subject,
-        series,
-        {"title": _("probability"), "low": 0.0, "high": 1.0},
-        (_("Probability by layer"), "probability-by-layer"),
-        key,
-    )
+    series = _followed(subject, readings, lambda reading: reading.probability)
+    y = Axis(_("probability"), low=0.0, high=1.0)
+    return _by_layer(subject, series, y, _("Probability by layer"), "probability-by-layer", key)
 
 
-def pack_rank(subject: Subject, readings: Readings, key: str) -> Mount:
+def rank_chart(subject: Subject, readings: Readings, key: str) -> Chart:
     """Their ranks by layer, on a logarithmic axis."""
-    series = _followed(subject, readings, lambda reading: reading.rank, _("{token} (pinned)"))
-    y = {"title": _("rank"), "log": True, "low": 1.0, "high": float(subject.logits.shape[-1])}
-    return _by_layer(subject, series, y, (_("Rank by layer"), "rank-by-layer"), key)
+    series = _followed(subject, readings, lambda reading: reading.rank)
+    y = Axis(_("rank"), log=True, low=1.0, high=float(subject.logits.shape[-1]))
+    return _by_layer(subject, series, y, _("Rank by layer"), "rank-by-layer", key)
 
 
-def pack_entropy(subject: Subject, readings: Readings, key: str) -> Mount:
+def entropy_chart(subject: Subject, readings: Readings, key: str) -> Chart:
     """Entropy by layer: of the chosen position, and the mean over all."""
     at = subject.chosen
     own = readings.own.entropy
     xs = np.arange(len(own), dtype=np.float32)
     series = [
-        Series(subject.asked(at), xs, own[:, at].cpu().numpy(), LOSS),
-        Series(_("mean over positions"), xs, own.mean(dim=1).cpu().numpy(), GOOD),
+        Series(subject.asked(at), xs, array(own[:, at]), LOSS),
+        Series(_("mean over positions"), xs, array(own.mean(dim=1)), GOOD),
     ]
     if readings.pinned is not None and subject.pinned_at(at) is not None:
-        series.append(Series(_("pinned"), xs, readings.pinned.entropy[:, at].cpu().numpy(), PINNED, dash=True))
-    y = {"title": _("entropy (nats)"), "low": 0.0}
-    return _by_layer(subject, series, y, (_("Entropy by layer"), "entropy-by-layer"), key)
+        series.append(Series(_("pinned"), xs, array(readings.pinned.entropy[:, at]), PINNED, dash=True))
+    y = Axis(_("entropy (nats)"), low=0.0)
+    return _by_layer(subject, series, y, _("Entropy by layer"), "entropy-by-layer", key)
 
 
-def _followed(
-    subject: Subject, readings: Readings, part: Callable[[LayerReading], Tensor], pinned_name: str
-) -> list[Series]:
+def _followed(subject: Subject, readings: Readings, part: Callable[[LayerReading], Tensor]) -> list[Series]:
     """A quantity of the tokens followed at the chosen position, by layer; -1 stands for no reading."""
     at = subject.chosen
     tokens = readings.wanted[:, at].tolist()
@@ -180,29 +157,18 @@ def _followed(
     series = []
     for index, (token, colour) in enumerate(zip(dict.fromkeys(tokens), (LOSS, ACTUAL), strict=False)):
         name = visible(subject.label(token))
-        own = part(readings.own)[index, :, at]
-        series.append(Series(name, xs, own.float().cpu().numpy(), colour))
+        series.append(Series(name, xs, array(part(readings.own)[index, :, at]), colour))
         if readings.pinned is not None and subject.pinned_at(at) is not None:
             other = part(readings.pinned)[index, :, at].float()
-            values = other.masked_fill(other < 0, torch.nan).cpu().numpy()
-            series.append(Series(pinned_name.format(token=name), xs, values, PINNED if not index else GOOD, dash=True))
+            values = array(other.masked_fill(other < 0, torch.nan))
+            name = _("{token} (pinned)").format(token=name)
+            series.append(Series(name, xs, values, PINNED if not index else GOOD, dash=True))
     return series
 
 
-def _by_layer(subject: Subject, series: list[Series], y: dict[str, object], names: tuple[str, str], key: str) -> Mount:
-    name, file = names
-    header = {
-        "x": {"title": _("after layer"), "labels": layer_names(len(series[0].xs)), "side": "model"},
-        "y": y,
-        "tall": 120,
-        "name": name,
-        "sentence": subject.asked(subject.chosen),
-        "alt": f"{name}. {subject.asked(subject.chosen)}",
-        "file": file,
-        "stamp": stamp(subject.trace),
-        "words": plot_words(_("series"), _("layer"), _("value")),
-    }
-    return chart(series, header, key)
+def _by_layer(subject: Subject, series: list[Series], y: Axis, name: str, file: str, key: str) -> Chart:
+    above = heading(subject.trace, name, file, sentence=subject.asked(subject.chosen))
+    return Chart(key, above, series, layer_axis(len(series[0].xs)), y, tall=120)
 
 
 def table(subject: Subject, readings: Readings) -> pd.DataFrame:

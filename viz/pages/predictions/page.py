@@ -84,9 +84,9 @@ def show_positions(model: TextModel, row: DeltaGenerator) -> Views:
     def views(model: TextModel) -> Iterator[None]:
         subject = subject_of(current_session())
         parts = [
-            (places[0], positions.pack_losses(subject, Part.LOSSES, on_place)),
-            (places[1], positions.pack_top(subject, Part.TOP, partial(on_row, Part.TOP))),
-            (places[2], positions.pack_position(subject, Part.RANKING, partial(on_choice, Part.RANKING))),
+            (places[0], positions.losses_chart(subject, Part.LOSSES, on_place)),
+            (places[1], positions.top_map(subject, Part.TOP, partial(on_row, Part.TOP))),
+            (places[2], positions.position_ranking(subject, Part.RANKING, partial(on_choice, Part.RANKING))),
         ]
         yield
         mount(parts)
@@ -109,10 +109,11 @@ def show_sampling(model: TextModel, row: DeltaGenerator) -> Views:
     def views(model: TextModel) -> Iterator[None]:
         subject = subject_of(current_session())
         drawn = sampling.draw(subject, chosen)
+        ranking = sampling.drawn_ranking(subject, chosen, drawn, Part.RANKING, partial(on_choice, Part.RANKING))
         parts = [
-            (places[0], sampling.pack_saturation(subject, chosen.temperature, Part.SATURATION)),
-            (places[1], sampling.pack_curve(subject, drawn, Part.CURVE)),
-            (right_place, sampling.pack_drawn(subject, chosen, drawn, Part.RANKING, partial(on_choice, Part.RANKING))),
+            (places[0], sampling.saturation_chart(subject, chosen.temperature, Part.SATURATION)),
+            (places[1], sampling.rank_chart(subject, drawn, Part.CURVE)),
+            (right_place, ranking),
         ]
         yield
         mount(parts)
@@ -147,10 +148,10 @@ def show_layers(model: TextModel, row: DeltaGenerator) -> Views:
         subject = subject_of(current_session())
         readings = logit_lens.read(subject)
         parts = [
-            (place, logit_lens.pack_lens(subject, readings, shade, Part.LENS, partial(on_row, Part.LENS))),
-            (charts[0], logit_lens.pack_probability(subject, readings, Part.PROBABILITY)),
-            (charts[1], logit_lens.pack_rank(subject, readings, Part.RANK)),
-            (charts[2], logit_lens.pack_entropy(subject, readings, Part.ENTROPY)),
+            (place, logit_lens.lens_map(subject, readings, shade, Part.LENS, partial(on_row, Part.LENS))),
+            (charts[0], logit_lens.probability_chart(subject, readings, Part.PROBABILITY)),
+            (charts[1], logit_lens.rank_chart(subject, readings, Part.RANK)),
+            (charts[2], logit_lens.entropy_chart(subject, readings, Part.ENTROPY)),
         ]
         yield
         mount(parts)
@@ -170,7 +171,7 @@ def show_film(model: TextModel, row: DeltaGenerator) -> Views:
 
     def views(model: TextModel) -> Iterator[None]:
         subject = subject_of(current_session())
-        film = decoding_film.pack_film(subject, Part.FILM, partial(on_choice, Part.FILM))
+        film = decoding_film.film_of(subject, Part.FILM, partial(on_choice, Part.FILM))
         yield
         mount([(place, film)])
         show_pin_note(place, subject)
@@ -188,7 +189,7 @@ def show_search(model: TextModel, row: DeltaGenerator) -> Views:
     def views(model: TextModel) -> Iterator[None]:
         session = current_session()
         tree = searched(model, beam)
-        drawn = beam_tree.pack_tree(model, tree, stamp(session.trace), Part.TREE, on_node)
+        drawn = beam_tree.tree_of(model, tree, stamp(session.trace), Part.TREE, on_node)
         yield
         mount([(place, drawn)])
         if session.pin is not None:

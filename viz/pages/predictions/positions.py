@@ -2,51 +2,41 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import numpy as np
 import pandas as pd
+from torch import Tensor
 
 from model.analysis.predictions import UNKNOWN, entropies, perplexity
-from viz.components.old_plots import chart, heatmap
-from viz.components.plots import Mount, Series
+from viz.components.plots import Axis, Chart, Heatmap, Scale, Series
 from viz.i18n.catalogue import _
 from viz.i18n.format import significant
-from viz.pages.predictions.components import ranking
-from viz.ui.parts import plot_words, stamp
-from viz.ui.plots import PINNED
-from viz.ui.prediction import BITS, GOOD, LOSS, Subject, choice_words, gathered, visible
+from viz.pages.predictions.components import Column, Ranking
+from viz.ui.plots import PINNED, array, heading
+from viz.ui.prediction import BITS, GOOD, LOSS, Subject, difference_scale, gathered, visible
 
 COLUMNS = 6  # of the heatmap: the most probable tokens of each position
 ROWS = 12  # of the list of one position
 
 
-def pack_losses(subject: Subject, key: str, on_place: Callable[[], None]) -> Mount:
+def losses_chart(subject: Subject, key: str, on_place: Callable[[], None]) -> Chart:
     """−ln p of every actual token; differing: how much more probable it is than it was in the pinned trace."""
     places = np.arange(len(subject.places), dtype=np.float32)
     own, other = subject.losses, subject.pinned_losses
     if subject.differing and other is not None:
+        name, quantity = _("Difference from the pinned log-probability"), _("ln p − ln p′ (nats)")
         values = subject.at_places(other - own)
         colours = ["rgb(150,60,190)" if value < 0 else "rgb(0,140,110)" for value in values]
         series = [Series("ln p − ln p′", places, values, GOOD, "bars", colours=colours)]
     else:
+        name, quantity = _("Loss per token"), _("loss −ln p (nats)")
         series = [Series(_("loss"), places, subject.at_places(own), LOSS, "bars")]
         if other is not None:
             series.append(Series(_("pinned"), places, subject.at_places(other), PINNED, dash=True))
-    known = int((~own.isnan()).sum())
-    header = {
-        "x": {"title": _("actual token"), "labels": subject.places, "side": subject.side},
-        "y": {"title": _("ln p − ln p′ (nats)") if subject.differing else _("loss −ln p (nats)")},
-        "chosen": subject.chosen + subject.shift,
-        "tall": 150,
-        "name": _("Difference from the pinned log-probability") if subject.differing else _("Loss per token"),
-        "note": loss_note(subject),
-        "alt": _("Loss of each of {count} tokens. {note}").format(count=known, note=loss_note(subject)),
-        "file": "loss-per-token",
-        "stamp": stamp(subject.trace),
-        "words": plot_words(_("series"), _("token"), _("loss −ln p (nats)")),
-    }
-    return chart(series, header, key, on_place)
+    above = heading(subject.trace, name, "loss-per-token", loss_note(subject))
+    x, chosen = Axis(_("actual token"), subject.places, subject.side), subject.chosen + subject.shift
+    return Chart(key, above, series, x, Axis(quantity), chosen=chosen, tall=150, on_place=on_place)
 
 
 def loss_note(subject: Subject) -> str:
@@ -69,79 +59,55 @@ def loss_note(subject: Subject) -> str:
     return f"{note} ({_('where both have the token: {now}, pinned {before}').format(now=now, before=before)})"
 
 
-def pack_top(subject: Subject, key: str, on_row: Callable[[], None]) -> Mount:
+def top_map(subject: Subject, key: str, on_row: Callable[[], None]) -> Heatmap:
     """The most probable tokens of every position, by rank."""
-    values, tokens = subject.log_probabilities.topk(min(COLUMNS, subject.logits.shape[-1]), dim=-1)
-    shown, name = values.exp(), _("probability")
-    scale: dict[str, object] = {"low": 0, "high": 1, "title": name}
+    best, tokens = subject.log_probabilities.topk(min(COLUMNS, subject.logits.shape[-1]), dim=-1)
+    values, scale = array(best.exp()), Scale(0, 1, _("probability"))
     other = subject.pinned_log_probabilities
     if subject.differing and other is not None:
-        shown, name = values - other.gather(-1, tokens), "ln p − ln p′"
-        most = float(shown.nan_to_num().abs().max()) or 1.0
-        scale = {"low": -most, "high": most, "title": name, "difference": True}
+        values = array(best - other.gather(-1, tokens))
+        scale = difference_scale(values, "ln p − ln p′")
     texts = [
         ("✓ " if token == actual else "") + visible(subject.label(token))
         for row, actual in zip(tokens.tolist(), subject.ids, strict=True)
         for token in row
     ]
     ranks = subject.ranks[subject.actual != UNKNOWN]
-    first = int((ranks == 1).sum())
-    note = _("actual token on rank 1: {first} of {count}").format(first=first, count=len(ranks))
-    header = {
-        "rows": {
-            "title": _("position") if not subject.shift else _("position → actual token"),
-            "labels": [subject.asked(position) for position in range(len(subject.tokens))],
-            "side": subject.side,
-        },
-        "columns": {
-            "title": _("rank"),
-            "labels": [str(rank + 1) for rank in range(tokens.shape[1])],
-            "side": "rank",
-        },
-        "scale": scale,
-        "chosen": subject.chosen,
-        "name": _("Most probable tokens"),
-        "sentence": _("✓ is the actual token"),
-        "note": note,
-        "alt": _("The most probable tokens of {count} positions. {note}").format(count=len(subject.tokens), note=note),
-        "file": "top-tokens",
-        "stamp": stamp(subject.trace),
-        "texts": texts,
-        "words": plot_words(_("position"), _("rank"), name, _("masked"), _("token")),
-    }
-    array = shown.float().cpu().numpy()
-    return heatmap(array, np.ones(array.shape, dtype=bool), header, key, on_row)
+    note = _("actual token on rank 1: {first} of {count}").format(first=int((ranks == 1).sum()), count=len(ranks))
+    above = heading(subject.trace, _("Most probable tokens"), "top-tokens", note, _("✓ is the actual token"))
+    rows = subject.axis(_("position → actual token") if subject.shift else _("position"))
+    columns = Axis(_("rank"), [str(rank + 1) for rank in range(tokens.shape[1])], "rank")
+    chosen, title = subject.chosen, _("token")
+    return Heatmap(
+        key, above, values, rows, columns, scale, chosen=chosen, texts=texts, texts_title=title, on_row=on_row
+    )
 
 
-def pack_position(subject: Subject, key: str, on_choice: Callable[[], None]) -> Mount:
+def position_ranking(subject: Subject, key: str, on_choice: Callable[[], None]) -> Ranking:
     """The chosen position's most probable tokens with their numbers."""
     position = subject.chosen
     tokens = subject.best(position, ROWS)
-    own, other = subject.log_probabilities[position], subject.pinned_at(position)
+    columns = measures(subject, position, tokens, subject.pinned_at(position))
+    columns.insert(2, Column(_("logit"), gathered(subject.logits[position], tokens), "z"))
+    rows = [subject.row(position, token, subject.rank_of(position, token)) for token in tokens]
+    name, sentence = subject.asked(position), position_sentence(subject)
+    above = heading(subject.trace, name, f"tokens-at-{position}", sentence=sentence)
+    return Ranking(key, above, rows, columns, position, facts(subject), on_choice=on_choice)
+
+
+def measures(subject: Subject, position: int, tokens: Sequence[int], pinned: Tensor | None) -> list[Column]:
+    """Probabilities of these tokens at a position, beside those of the pinned log-probabilities."""
+    own = subject.log_probabilities[position]
     columns = [
-        {"name": _("probability"), "formula": "p", "mark": "bar", "colour": LOSS},
-        {"name": _("log-probability"), "formula": "ln p", "mark": "number"},
-        {"name": _("logit"), "formula": "z", "mark": "number"},
+        Column(_("probability"), gathered(own.exp(), tokens), "p", "bar", LOSS),
+        Column(_("log-probability"), gathered(own, tokens), "ln p"),
     ]
-    lines = [gathered(own.exp(), tokens), gathered(own, tokens), gathered(subject.logits[position], tokens)]
-    if other is not None:
+    if pinned is not None:
         columns += [
-            {"name": _("pinned"), "formula": "p′", "mark": "bar", "colour": PINNED},
-            {"name": _("difference"), "formula": "ln p − ln p′", "mark": "signed"},
+            Column(_("pinned"), gathered(pinned.exp(), tokens), "p′", "bar", PINNED),
+            Column(_("difference"), gathered(own - pinned, tokens), "ln p − ln p′", "signed"),
         ]
-        lines += [gathered(other.exp(), tokens), gathered(own - other, tokens)]
-    header = {
-        "name": subject.asked(position),
-        "sentence": position_sentence(subject),
-        "facts": facts(subject),
-        "columns": columns,
-        "rows": [subject.row(position, token, subject.rank_of(position, token)) for token in tokens],
-        "position": position,
-        "file": f"tokens-at-{position}",
-        "stamp": stamp(subject.trace),
-        "words": choice_words(),
-    }
-    return ranking(np.array(lines, np.float32).T, header, key, on_choice)
+    return columns
 
 
 def position_sentence(subject: Subject) -> str:

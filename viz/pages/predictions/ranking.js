@@ -18,8 +18,7 @@ function showFacts(parent, facts) {
 // A line for each token.
 function rankingLines({ shown: { header } }) {
   const numbers = ({ values }) => [...values].map(exact);
-  const names = header.columns.map(({ name }) => name);
-  return [[...header.words.csv, ...names], ...header.rows.map((row) => [row.rank, row.label, ...numbers(row)])];
+  return [header.words.csv, ...header.rows.map((row) => [row.rank, row.label, ...numbers(row)])];
 }
 
 export default function ({ data, parentElement, setTriggerValue }) {
