@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Any
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
-from model.network.config import CHOICES, TransformerConfig
-from model.training.settings import RATES, SETTING_CHOICES, TrainingSettings
+from model.training.settings import RATES
 from viz.i18n.catalogue import _
 from viz.i18n.errors import translate_error
+from viz.pages.training.settings import DESCRIBED
 from viz.state.session import current_session
 from viz.state.training import training
-from viz.ui.fields import Form, options_of, whose
+from viz.ui.fields import Form, whose
 
 if TYPE_CHECKING:
     from model.training.live.key_frames import KeyFrame
@@ -36,13 +36,12 @@ class Part(StrEnum):
 
 
 def form() -> Form:
-    described = options_of(TrainingSettings, SETTING_CHOICES) | options_of(TransformerConfig, CHOICES)
-    return Form("branch", {name: described[name] for name in NAMES})
+    return Form("branch", {name: DESCRIBED[name] for name in NAMES})
 
 
 def offer(live: LiveTraining, key: KeyFrame) -> None:
     """Show the settings of this key frame, to be changed; in a callback."""
-    form().put({name: setting(key, name) for name in NAMES})
+    form().put({name: key.choices.value(name) for name in NAMES})
     st.session_state[Part.PLACE] = (live.number, key.run, key.step)
     st.session_state[Part.WRONG] = {}
 
@@ -86,17 +85,13 @@ def chosen(live: LiveTraining) -> KeyFrame | None:
     return next((key for key in keys if key.step == step), None)
 
 
-def setting(key: KeyFrame, name: str) -> Any:
-    """What was in force at a key frame."""
-    return key.choices.value(name)
-
-
 def _read(key: KeyFrame) -> tuple[dict[str, Any], dict[str, str]]:
     """What the fields change of a key frame's settings, and what is wrong with those that have no value, by name."""
-    fields = form()
-    values, wrong = fields.read(NAMES)
-    left = {name for name, value in values.items() if fields.described[name].left(value, setting(key, name))}
-    return {name: value for name, value in values.items() if name not in left}, wrong
+    values, wrong = form().read(NAMES)
+    changes = {
+        name: value for name, value in values.items() if not DESCRIBED[name].left(value, key.choices.value(name))
+    }
+    return changes, wrong
 
 
 def _branch() -> None:

@@ -13,15 +13,13 @@ import streamlit as st
 from numpy.typing import NDArray
 
 from model.analysis.downsample import outline, smoothed
-from viz.components.old_plots import chart
-from viz.components.plots import Series
+from viz.components.plots import Axis, Chart, Heading, Series
 from viz.i18n.catalogue import _
 from viz.i18n.format import attention_name
 from viz.pages.training.start import nothing_begun
 from viz.state.session import Key, attention_kinds, choose, current_session
 from viz.state.training import training
 from viz.ui.curves import change_text, group_name, part_name, smoothing_name, title_of
-from viz.ui.parts import plot_words
 
 if TYPE_CHECKING:
     from model.capture.trace import AttentionKind
@@ -34,7 +32,7 @@ SMOOTHINGS = ("0.9", "0.98", "0")
 SCALES = ("linear", "log", "log-log")
 NOISY = ("loss", "gradient norm", "update ratio")  # what is smoothed
 WIDE = ("loss", "validation", "rate", "gradient norm", "update ratio", "γ drift")  # what has a logarithm worth seeing
-SHARES = {"accuracy": {"low": 0, "high": 1}}
+SHARES = ("accuracy",)  # from 0 to 1
 POINTS, ALL = 400, 12_000  # of a series, of a chart
 TALL = 150
 LEGIBLE = 8  # names of curves above a chart; of more, the pointer says them
@@ -121,7 +119,7 @@ def show() -> None:
     places = [place for __ in range(0, len(charts), columns) for place in st.columns(columns, gap="medium")]
     for place, (title, lines) in zip(places, charts.items(), strict=False):
         with place:
-            pack_chart(title, lines, table, look, run)
+            curve_chart(title, lines, table, look, run)()
 
 
 def hue(number: int) -> int:
@@ -174,8 +172,7 @@ def heads_of(kind: AttentionKind, run: Run, parent: Run | None) -> dict[str, lis
     return charts
 
 
-def pack_chart(title: str, lines: Sequence[Line], table: Table, look: Look, run: Run) -> None:
-    """One chart, drawn where it is mounted."""
+def curve_chart(title: str, lines: Sequence[Line], table: Table, look: Look, run: Run) -> Chart:
     from model.training.live.runs import SPARSE
 
     most = max(40, min(POINTS, ALL // len(lines)))
@@ -205,22 +202,16 @@ def pack_chart(title: str, lines: Sequence[Line], table: Table, look: Look, run:
         texts.setdefault(mark.step, []).append(change_text(mark.changes))
     marks = [{"x": step, "text": " · ".join(parts)} for step, parts in sorted(texts.items())]
     last = next((f"{each.ys[-1]:.3g}" for each in reversed(series) if len(each.ys)), "")
-    header = {
-        "x": {"title": _("step"), "log": look.log_x, **({} if look.log_x else {"low": 0, "high": table.last})},
-        "y": {"title": unit_of(quantity), "log": look.log and quantity in WIDE, **SHARES.get(quantity, {})},
-        "marks": marks,
-        "tall": TALL,
-        "name": name,
-        "sentence": " · ".join(sentences),
-        "note": "",
-        "alt": _("{name} over the steps, {count} curves; the last value is {last}.").format(
-            name=name, count=len(lines), last=last
-        ),
-        "file": f"curves-{title.replace(' ', '-')}",
-        "stamp": f"{run.number} {int(series[0].xs[-1]) if len(series[0].xs) else 0}",
-        "words": plot_words(_("series"), _("step"), _("value")),
-    }
-    chart(series, header, f"curves_{title}")()
+    alt = _("{name} over the steps, {count} curves; the last value is {last}.").format(
+        name=name, count=len(lines), last=last
+    )
+    stamp = f"{run.number} {int(series[0].xs[-1]) if len(series[0].xs) else 0}"
+    heading = Heading(name, f"curves-{title.replace(' ', '-')}", stamp, sentence=" · ".join(sentences), alt=alt)
+    first, end = (None, None) if look.log_x else (0, table.last)  # 0 has no logarithm
+    low, high = (0, 1) if quantity in SHARES else (None, None)
+    x = Axis(_("step"), log=look.log_x, low=first, high=end)
+    y = Axis(unit_of(quantity), log=look.log and quantity in WIDE, low=low, high=high)
+    return Chart(f"curves_{title}", heading, series, x, y, tall=TALL, marks=marks)
 
 
 def unit_of(quantity: str) -> str:

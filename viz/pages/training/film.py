@@ -9,6 +9,7 @@ import streamlit as st
 
 from model.training.live.camera import LOSS
 from model.training.live.film import Film
+from viz.components.plots import words
 from viz.i18n.catalogue import _
 from viz.i18n.errors import translate_error
 from viz.i18n.format import SIDES, attention_name
@@ -20,7 +21,6 @@ from viz.state.film_feed import thinned
 from viz.state.session import Key, Session, choose, current_session
 from viz.state.training import training
 from viz.ui.curves import OTHER_QUANTITIES, part_name
-from viz.ui.parts import plot_words
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -57,9 +57,14 @@ def show() -> None:
     render_again(film, row)
     layers, heads, queries, _keys = film.shape(kind)
     chosen = session.fit_selection(layers, heads, queries)
-    header = {**described(film, kind), "chosen": [chosen.layer, chosen.head]}
-    header |= {"norms": norm_groups(film), "others": other_futures(live.runs, film), "words": words()}
-    header["run"] = run.number
+    header = {
+        **described(film, kind),
+        "chosen": [chosen.layer, chosen.head],
+        "norms": norm_groups(film),
+        "others": other_futures(live.runs, film),
+        "words": film_words(),
+        "run": run.number,
+    }
     training_film(visible_of(session, film, kind), header, FILM, on_head, on_rewind, on_branch, on_again)()
     if (every := live.snapshot.film_every) > 1:
         text = _("The film is full: of the steps so far it keeps one in {every}, evenly, and takes no others.")
@@ -130,10 +135,10 @@ def render_again(film: Film, place: st.delta_generator.DeltaGenerator) -> None:
     st.rerun()
 
 
-def words() -> dict[str, Any]:
+def film_words() -> dict[str, Any]:
     """All that the component says."""
     return {
-        **plot_words(_("query"), _("key"), _("weight"), _("masked")),
+        **words(_("query"), _("key"), _("weight"), _("masked")),
         "weight": _("weight"),
         "difference": _("difference"),
         "play": _("Play"),

@@ -9,23 +9,24 @@ import pandas as pd
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
-from model.network.config import CHOICES, TransformerConfig
-from model.training.settings import CHANGEABLE, RATES, SETTING_CHOICES, TrainingSettings
+from model.training.settings import CHANGEABLE, RATES
 from viz.i18n.catalogue import _
 from viz.i18n.errors import translate_error
 from viz.i18n.format import significant
 from viz.pages.training import saving
+from viz.pages.training.settings import DESCRIBED
 from viz.pages.training.start import give_up, nothing_begun
 from viz.state import training
 from viz.state.session import Session, current_session
-from viz.ui.fields import field_text, options_of
+from viz.ui.fields import field_text
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from model.training.live.key_frames import KeyFrame
     from model.training.live.runs import Run
     from model.training.live.session import LiveTraining
 
-DESCRIBED = options_of(TrainingSettings, SETTING_CHOICES) | options_of(TransformerConfig, CHOICES)
 BRANCHES = ("rate", *(name for name in (*CHANGEABLE, *RATES) if name != "rate"))
 
 
@@ -82,16 +83,16 @@ def table(runs: tuple[Run, ...], current: Run | None) -> pd.DataFrame:
 
 def differences(run: Run, runs: tuple[Run, ...]) -> str:
     """At the first step, from the oldest run that is kept; then what changed on the way."""
-    first = runs[0].choices.differences(run.choices)
-    parts = [f"{name} {_value(old)} → {_value(new)}" for name, (old, new) in first.items()]
-    parts += [
-        _("after step {step}: {change}").format(
-            step=f"{mark.step:,}",
-            change=", ".join(f"{name} {_value(old)} → {_value(new)}" for name, (old, new) in mark.changes.items()),
-        )
-        for mark in run.changes
-    ]
+    parts = change_texts(runs[0].choices.differences(run.choices))
+    for mark in run.changes:
+        change = ", ".join(change_texts(mark.changes))
+        parts.append(_("after step {step}: {change}").format(step=f"{mark.step:,}", change=change))
     return "; ".join(parts)
+
+
+def change_texts(changes: Mapping[str, tuple[Any, Any]]) -> list[str]:
+    """What was changed, from what to what."""
+    return [f"{name} {_value(old)} → {_value(new)}" for name, (old, new) in changes.items()]
 
 
 def travel(place: DeltaGenerator, live: LiveTraining, runs: tuple[Run, ...]) -> None:
@@ -135,7 +136,7 @@ def travel(place: DeltaGenerator, live: LiveTraining, runs: tuple[Run, ...]) -> 
     )
     setting, value = place.columns(2, gap="small", vertical_alignment="bottom")
     name = setting.selectbox(_("Change this"), BRANCHES, key=Part.SETTING, persist_state="session")
-    option, now = DESCRIBED[name], _now(key, name)
+    option, now = DESCRIBED[name], key.choices.value(name)
     field: dict[str, Any] = {"key": f"{Part.VALUE}_{name}", "persist_state": "session"}
     label = _("from {value} to").format(value=_value(now))
     if option.choices:
@@ -170,7 +171,7 @@ def _rewind(number: int, step: int) -> None:
 def _branch(number: int, step: int, name: str) -> None:
     def act(live: LiveTraining, key: KeyFrame) -> None:
         value = DESCRIBED[name].read(st.session_state[f"{Part.VALUE}_{name}"])
-        if DESCRIBED[name].left(value, _now(key, name)):
+        if DESCRIBED[name].left(value, key.choices.value(name)):
             raise ValueError(
                 _("{name} is {value} already: write another value to branch.").format(name=name, value=value)
             )
@@ -207,10 +208,6 @@ def _stop() -> None:
 
 def _give_up() -> None:
     give_up(current_session())
-
-
-def _now(key: KeyFrame, name: str) -> Any:
-    return key.choices.value(name)
 
 
 def _value(value: Any) -> str:

@@ -14,15 +14,14 @@ from streamlit.delta_generator import DeltaGenerator
 from model.network.config import CHOICES, TransformerConfig
 from model.training.schedule import learning_rate
 from model.training.settings import CHANGEABLE, RATES, SETTING_CHOICES, TrainingSettings
-from viz.components.old_plots import chart
-from viz.components.plots import Mount, Series
+from viz.components.plots import Axis, Chart, Heading, Series
 from viz.i18n.catalogue import _
 from viz.i18n.errors import translate_error
 from viz.i18n.format import slow_precision
 from viz.state import training
 from viz.state.session import Session, current_session
 from viz.ui.fields import Form, field_text, options_of, whose
-from viz.ui.parts import explanation, plot_words
+from viz.ui.parts import explanation
 
 if TYPE_CHECKING:
     from model.training.live.session import LiveTraining
@@ -35,6 +34,7 @@ USUAL = (
 RARE = tuple(name for name in CHANGEABLE if name not in USUAL)
 FIRST_ONLY = ("undo_merges", "average", "average_last", "patience")
 NAMES = (*USUAL, *RARE, *FIRST_ONLY)
+DESCRIBED = options_of(TrainingSettings, SETTING_CHOICES) | options_of(TransformerConfig, CHOICES)
 NEW_RATE = 1e-3  # of a model from nothing; one that is trained goes on with training.RATE
 BEGINNING = TrainingSettings(
     steps=1500,
@@ -60,8 +60,7 @@ class Part(StrEnum):
 
 
 def form() -> Form:
-    described = options_of(TrainingSettings, SETTING_CHOICES) | options_of(TransformerConfig, CHOICES)
-    return Form("setting", {name: described[name] for name in (*NAMES, *RATES)}, change)
+    return Form("setting", {name: DESCRIBED[name] for name in (*NAMES, *RATES)}, change)
 
 
 def follow(live: LiveTraining | None) -> None:
@@ -114,17 +113,13 @@ def change(name: str) -> None:
     live, (values, wrong) = training.training(current_session()), form().read([name])
     refused: dict[str, str] = st.session_state.setdefault(Part.WRONG, {})
     refused.pop(name, None)
-    if live is None or wrong or name in FIRST_ONLY or values[name] == _asked(live, name):
+    if live is None or wrong or name in FIRST_ONLY or values[name] == live.choices.value(name):
         return
     try:
         live.change(**values)
         st.session_state[Part.SEEN] = live.choices
     except ValueError as error:
         refused[name] = str(error)
-
-
-def _asked(live: LiveTraining, name: str) -> Any:
-    return live.choices.value(name)
 
 
 def show(session: Session) -> None:
@@ -178,34 +173,17 @@ def schedule(place: DeltaGenerator, settings: TrainingSettings | None, live: Liv
         place.caption(_("Without a number of steps the epochs say how many there are: known once the training begins."))
     else:
         with place:
-            picture(settings, total, live)()
+            schedule_chart(settings, total, live)()
 
 
-def picture(settings: TrainingSettings, total: int, live: LiveTraining | None) -> Mount:
+def schedule_chart(settings: TrainingSettings, total: int, live: LiveTraining | None) -> Chart:
     places = np.unique(np.rint(np.linspace(1, total, POINTS)).astype(int))
     if settings.warmup <= total:
         places = np.union1d(places, [max(1, settings.warmup)])
     rates = np.array([learning_rate(int(step), total, settings) for step in places])
     series = [Series(_("rate"), places, rates, "#0072B2")]
-    if live and 1 <= live.snapshot.step <= total:
-        step = live.snapshot.step
-        series.append(
-            Series(_("now"), np.array([step]), np.array([learning_rate(step, total, settings)]), "#D55E00", "dots")
-        )
-    peak = field_text(float(rates.max()))
-    return chart(
-        series,
-        {
-            "name": _("Learning rate over the steps"),
-            "x": {"title": _("step")},
-            "y": {"title": _("rate"), "zero": True},
-            "tall": 240,
-            "alt": _("The rate rises to {peak} and ends at {last} after {total} steps.").format(
-                peak=peak, last=field_text(float(rates[-1])), total=f"{total:,}"
-            ),
-            "file": "schedule",
-            "stamp": f"{settings.schedule} {total}",
-            "words": plot_words(_("series"), _("step"), _("rate")),
-        },
-        Part.SCHEDULE,
-    )
+    if live and 1 <= (step := live.snapshot.step) <= total:
+        rate = learning_rate(step, total, settings)
+        series.append(Series(_("now"), np.array([step]), np.array([rate]), "#D55E00", "dots"))
+    heading = Heading(_("Learning rate over the steps"), "schedule", f"{settings.schedule} {total}")
+    return Chart(Part.SCHEDULE, heading, series, Axis(_("step")), Axis(_("rate"), zero=True), tall=240)

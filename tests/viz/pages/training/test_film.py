@@ -109,7 +109,7 @@ def test_a_branch_from_the_film_changes_a_setting_and_runs_on_beside_the_other_f
     app = AppTest.from_function(film_page, default_timeout=240)
     app.session_state[branch.Part.PLACE] = (training.number, 1, key.step)
     for option in branch.NAMES:
-        app.session_state[f"branch_{option}"] = field_text(branch.setting(key, option))
+        app.session_state[f"branch_{option}"] = field_text(key.choices.value(option))
     app.run()
     assert "Branch from step 4" in app.markdown[0].value
     app.button(key="branch_run").click().run()
