@@ -6,11 +6,14 @@ import re
 import shutil
 from collections.abc import Callable
 from enum import StrEnum
-from typing import TYPE_CHECKING
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
+from model.checkpoints import manage
 from viz.i18n.catalogue import _
 from viz.i18n.errors import translate_error
 from viz.i18n.format import as_sentence, literal, not_ours
@@ -54,22 +57,20 @@ def _in_training(place: DeltaGenerator, session: Session) -> None:
     place.markdown(f"**{_('Take it away')}**")
     place.caption(_("This model is in training: the page Training saves it, and then it can be kept from here."))
     if live and live.runs:
-        place.download_button(
-            _("Vitrine's folder as .zip"),
-            lambda: live.zip(live.start.name, False),
-            f"{live.start.name}.zip",
-            "application/zip",
-            key=Part.ZIP,
-            on_click="ignore",
-        )
+        name = live.start.name
+        zip_button(place, _("Vitrine's folder as .zip"), lambda: live.zip(name, False), name, Part.ZIP, width="content")
+
+
+def zip_button(place: DeltaGenerator, label: str, make: Callable[[], bytes], name: str, key: Part, **more: Any) -> None:
+    """A .zip of that name, made once it is asked for."""
+    look = {"width": "stretch", **more}
+    place.download_button(label, make, f"{name}.zip", "application/zip", key=key, on_click="ignore", **look)
 
 
 def _foreign(kept: CheckpointEntry) -> None:
     """Of a model of others: what can be kept of it, beside its own card where it came with one."""
-    from model.checkpoints.manage import read_card
-
     try:
-        card = read_card(kept.path)
+        card = manage.read_card(kept.path)
     except ValueError as error:
         card = as_sentence(translate_error(error))
     left, right = st.columns([5, 9], gap="large") if card else (st.container(width=READING), None)
@@ -82,36 +83,22 @@ def _foreign(kept: CheckpointEntry) -> None:
 
 
 def _take_away(place: DeltaGenerator, kept: CheckpointEntry) -> None:
-    place.markdown(f"**{_('Take {name} away').format(name=literal(kept.name))}**")
+    from model.checkpoints.convert.to_huggingface import counterpart
     from model.checkpoints.export import folder_zipped, huggingface_zipped
 
-    place.download_button(
-        _("Vitrine's folder as .zip"),
-        lambda: folder_zipped(kept.path, kept.name),
-        f"{kept.name}.zip",
-        "application/zip",
-        key=Part.ZIP,
-        on_click="ignore",
-        width="stretch",
-        help=_("config.json, weights, tokenizers, training record and card: upload it here or anywhere else"),
-    )
-    from model.checkpoints.convert.to_huggingface import counterpart
-    from model.checkpoints.manage import read_card
-
+    place.markdown(f"**{_('Take {name} away').format(name=literal(kept.name))}**")
+    content = _("config.json, weights, tokenizers, training record and card: upload it here or anywhere else")
+    folder = partial(folder_zipped, kept.path, kept.name)
+    zip_button(place, _("Vitrine's folder as .zip"), folder, kept.name, Part.ZIP, help=content)
     try:
         model = shown_model.open_named(kept.name)
         family = counterpart(model.config).title
     except ValueError as error:
         place.info(as_sentence(translate_error(error)))
         return
-    place.download_button(
-        _("Hugging Face's folder as .zip"),
-        lambda: huggingface_zipped(model, kept.name, read_card(kept.path)),
-        f"{kept.name}-huggingface.zip",
-        "application/zip",
-        key=Part.HUGGING,
-        on_click="ignore",
-        width="stretch",
+    label, name = _("Hugging Face's folder as .zip"), f"{kept.name}-huggingface"
+    zip_button(
+        place, label, lambda: huggingface_zipped(model, kept.name, manage.read_card(kept.path)), name, Part.HUGGING
     )
     place.caption(
         _("As {family}, with the same logits; its card says how to open it with transformers.").format(family=family)
@@ -146,11 +133,9 @@ def _other_name(place: DeltaGenerator, kept: CheckpointEntry) -> None:
 
 def _card(place: DeltaGenerator, kept: CheckpointEntry) -> None:
     """The text beside what it looks like."""
-    from model.checkpoints.manage import read_card
-
     place.markdown(f"**{_('Model card')}**")
     try:
-        text = read_card(kept.path)
+        text = manage.read_card(kept.path)
     except ValueError as error:
         place.error(as_sentence(translate_error(error)))
         return
@@ -169,35 +154,28 @@ def _card(place: DeltaGenerator, kept: CheckpointEntry) -> None:
 
 
 def _save(kept: CheckpointEntry, key: str) -> None:
-    from model.checkpoints.manage import write_card
-
-    attempt(
-        lambda: write_card(kept.path, str(st.session_state[key])),
-        _("The card of {name} is saved.").format(name=kept.name),
-    )
+    said = _("The card of {name} is saved.").format(name=kept.name)
+    attempt(lambda: manage.write_card(kept.path, str(st.session_state[key])), said)
 
 
 def _copy(kept: CheckpointEntry, key: str, name: str) -> None:
-    from model.checkpoints.manage import copy_with_card
-
-    if refused_name(name):
-        return
     text = str(st.session_state[key])
-    if attempt(
-        lambda: copy_with_card(kept.path, saved_folder() / name, text),
-        _("Saved as {name}: it is in the list of models.").format(name=name),
-    ):
+    save_as(name, lambda folder: manage.copy_with_card(kept.path, folder, text))
+
+
+def save_as(name: str, write: Callable[[Path], object]) -> None:
+    """A saved model of that name, which is shown then."""
+    said = _("Saved as {name}: it is in the list of models.").format(name=name)
+    if not refused_name(name) and attempt(lambda: write(saved_folder() / name), said):
         shown_model.show(name)
 
 
 def _rename(kept: CheckpointEntry, name: str) -> None:
-    from model.checkpoints.manage import rename
-
-    if refused_name(name) or not NAME.fullmatch(name):
+    said = _("{name} is called {new} now.").format(name=kept.name, new=name)
+    if refused_name(name) or not NAME.fullmatch(name) or not attempt(lambda: manage.rename(kept.path, name), said):
         return
-    if attempt(lambda: rename(kept.path, name), _("{name} is called {new} now.").format(name=kept.name, new=name)):
-        shown_model.let_go()
-        shown_model.show(name)
+    shown_model.let_go()
+    shown_model.show(name)
 
 
 def _delete(kept: CheckpointEntry) -> None:
@@ -229,15 +207,7 @@ def show_as_ours(place: DeltaGenerator, kept: CheckpointEntry) -> None:
 
 
 def _keep(model: TextModel, name: str) -> None:
-    from model.checkpoints.manage import keep_as_ours
-
-    if refused_name(name):
-        return
-    if attempt(
-        lambda: keep_as_ours(saved_folder() / name, model),
-        _("Saved as {name}: it is in the list of models.").format(name=name),
-    ):
-        shown_model.show(name)
+    save_as(name, lambda folder: manage.keep_as_ours(folder, model))
 
 
 # A model card as it looks, without what it would fetch or run.

@@ -10,9 +10,11 @@ from typing import Any
 import streamlit as st
 
 from model.checkpoints.catalog import CatalogEntry
+from model.runtime import memory
+from model.runtime.device import DTYPES, choose_device, choose_device_map
 from viz.i18n.catalogue import _
 from viz.i18n.errors import translate_error
-from viz.i18n.format import slow_precision, stopped
+from viz.i18n.format import bytes_text, slow_precision, stopped
 from viz.pages.checkpoints import add
 from viz.pages.checkpoints.components import checkpoint_list
 from viz.state import assumptions, checkpoints, shown_model
@@ -90,8 +92,8 @@ def _line(place: CheckpointEntry, space: Room, shown: bool) -> dict[str, Any]:
         "kind": _(found.kind) if found.kind else "" if found.computes else _("tensors only"),
         "format": f"{found.format}: {found.family}" if found.family else _format(found.format),
         "parameters": _count(found.parameters),
-        "bytes": size(found.bytes),
-        "needs": size(needed) if found.computes else "",
+        "bytes": bytes_text(found.bytes) if found.bytes else "",
+        "needs": bytes_text(needed) if found.computes and needed else "",
         "fits": fits,
         "refused": stopped(why),
         "problem": stopped(translate_error(found.problem)),
@@ -112,25 +114,9 @@ def _count(count: int) -> str:
     return str(count) if count else ""
 
 
-def size(count: int) -> str:
-    """Bytes as they are written on the screen."""
-    for power, unit in ((9, "GB"), (6, "MB"), (3, "kB")):
-        if count >= 10**power:
-            return f"{count / 10**power:.3g} {unit}"
-    return f"{count} B" if count else ""
-
-
 def _words() -> dict[str, Any]:
     return {
-        "columns": [
-            _("name"),
-            _("kind"),
-            _("format"),
-            _("parameters"),
-            _("on the disk"),
-            _("in memory"),
-            "",
-        ],
+        "columns": [_("name"), _("kind"), _("format"), _("parameters"), _("on the disk"), _("in memory"), ""],
         "show": _("Show it"),
         "showing": _("Make it the model that every page shows"),
         "read": _("Read its tensors"),
@@ -170,20 +156,13 @@ class Room:
 
     def needed(self, found: CatalogEntry) -> int:
         """Bytes of the weights in this precision."""
-        from model.runtime.device import DTYPES
-        from model.runtime.memory import needed
-
-        return needed(found.parameters, DTYPES[self.precision])
+        return memory.needed(found.parameters, DTYPES[self.precision])
 
     def fits(self, needed: int) -> bool:
-        from model.runtime.memory import SPARE
-
-        return needed * SPARE <= self.free
+        return needed * memory.SPARE <= self.free
 
     def refusal(self, name: str, found: CatalogEntry) -> str:
         """Why it cannot be opened, and what would help."""
-        from model.runtime.device import DTYPES
-
         sentence = _("{name} needs {needed} in {precision} and {free} are free: choose {what}")
         fitting = [each for each in DTYPES if (room := replace(self, precision=each)).fits(room.needed(found))]
         return sentence.format(
@@ -197,11 +176,8 @@ class Room:
 
 def room(precision: str) -> Room:
     """As it is now."""
-    from model.runtime.device import choose_device, choose_device_map
-    from model.runtime.memory import available
-
     device = choose_device()
-    return Room(str(device), precision, available(None if choose_device_map() else device))
+    return Room(str(device), precision, memory.available(None if choose_device_map() else device))
 
 
 def gigabytes(count: int) -> str:
