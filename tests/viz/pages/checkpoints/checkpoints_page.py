@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import io
 import sys
+import zipfile
 from pathlib import Path
 
+import pytest
 import torch
 
 import viz.state.checkpoints
@@ -16,7 +19,8 @@ from viz.state import checkpoints as session
 ZIP = "application/zip"
 
 
-def places(tmp_path, monkeypatch):
+@pytest.fixture(autouse=True)
+def here(tmp_path, monkeypatch):
     """One bundled checkpoint, one saved, and a folder with a file of tensors and one that is none."""
     monkeypatch.setattr(viz.state.checkpoints, "CHECKPOINTS", tmp_path / "bundled")
     monkeypatch.setenv(viz.state.checkpoints.SAVED, str(tmp_path / "saved"))
@@ -46,6 +50,22 @@ def packed(folder: Path) -> bytes:
     return folder_zipped(folder, folder.name)
 
 
+def zipped(files: dict[str, bytes]) -> bytes:
+    """An archive with these files by their names."""
+    held = io.BytesIO()
+    with zipfile.ZipFile(held, "w") as archive:
+        for name, content in files.items():
+            archive.writestr(name, content)
+    return held.getvalue()
+
+
+def tensors(**values) -> bytes:
+    """A file of PyTorch with these tensors."""
+    held = io.BytesIO()
+    torch.save(values, held)
+    return held.getvalue()
+
+
 def uploaded(app, name: str, content: bytes, kind: str = ZIP):
     app.file_uploader[0].set_value([(name, content, kind)]).run()
     return app.button(key="adding_send").click().run()
@@ -53,3 +73,13 @@ def uploaded(app, name: str, content: bytes, kind: str = ZIP):
 
 def said(app) -> str:
     return " ".join(each.value for each in (*app.success, *app.error))
+
+
+def looked_for(app, path: str):
+    app.text_input(key="adding_path").set_value(path).run()
+    return app.button(key="adding_look").click().run()
+
+
+def asked_for(app, name: str):
+    app.text_input(key="adding_hub").set_value(name).run()
+    return app.button(key="adding_ask").click().run()

@@ -6,17 +6,9 @@ import torch
 from safetensors.torch import load_file, save_file
 
 from tests.app_reading import opened, sent, sound
-from viz.pages.checkpoints import health
-from viz.ui import background
 
 WEIGHTS = "model.safetensors"
 MATRIX = "encoder.layers.1.feed_forward.output.weight"
-
-
-def at_once(monkeypatch) -> None:
-    """A page waits for what it measures however busy the machine is."""
-    for module in (background, health):
-        monkeypatch.setattr(module, "AT_ONCE", 30)
 
 
 def page(part: str = "read", **address: str):

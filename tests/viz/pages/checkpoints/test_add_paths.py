@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import io
 import os
 import sys
 import threading
-import zipfile
 
 import pytest
 
@@ -15,15 +13,10 @@ import viz.state.checkpoints
 from model.checkpoints.hub import Offer
 from model.runtime.errors import CheckpointError
 from tests.app_reading import component, opened, sound
-from tests.viz.pages.checkpoints.checkpoints_page import page, places, rows, said, uploaded
+from tests.viz.pages.checkpoints.checkpoints_page import asked_for, looked_for, page, rows, said, uploaded, zipped
+from tests.viz.pages.checkpoints.checkpoints_page import here as here
 from tests.viz.small import write_small
 from viz.pages.checkpoints.add import is_local
-
-
-@pytest.fixture(autouse=True)
-def here(tmp_path, monkeypatch):
-    """See `places`."""
-    yield from places(tmp_path, monkeypatch)
 
 
 def test_a_path_of_the_command_line_is_shown_first(here, monkeypatch):
@@ -47,14 +40,10 @@ def test_a_wrong_path_of_the_command_line_is_a_sentence(here, monkeypatch):
 
 def test_a_path_is_asked_for_only_where_visitors_sit_at_this_machine(here, monkeypatch):
     write_small(here / "elsewhere")
-    app = page()
-    app.text_input(key="adding_path").set_value(str(here / "elsewhere")).run()
-    app.button(key="adding_look").click().run()
+    app = looked_for(page(), str(here / "elsewhere"))
     assert "elsewhere" in rows(sound(app))
     for wrong, sentence in ((str(here / "none"), "not there"), (str(here / "models" / "notes.txt"), "notes.txt")):
-        app.text_input(key="adding_path").set_value(wrong).run()
-        app.button(key="adding_look").click().run()
-        assert sentence in app.error[0].value
+        assert sentence in looked_for(app, wrong).error[0].value
     monkeypatch.setattr("viz.pages.checkpoints.add.is_local", lambda *_given: False)
     assert not [field for field in page().text_input if field.key == "adding_path"]
 
@@ -93,9 +82,7 @@ def test_a_name_at_hugging_face_is_asked_for_then_fetched(here, monkeypatch):
             self.cancelled = True
 
     monkeypatch.setattr(model.checkpoints.hub, "Download", Fetched)
-    app = page()
-    app.text_input(key="adding_hub").set_value("me/fetched").run()
-    app.button(key="adding_ask").click().run()
+    app = asked_for(page(), "me/fetched")
     assert "5 MB in 2 files" in app.button(key="adding_fetch").label
     assert not made
     app.button(key="adding_fetch").click().run()
@@ -114,10 +101,7 @@ def test_without_a_network_it_is_one_sentence(monkeypatch):
         raise CheckpointError(f"{name} cannot be asked for")
 
     monkeypatch.setattr(model.checkpoints.hub, "ask", refuse)
-    app = page()
-    app.text_input(key="adding_hub").set_value("me/mine").run()
-    app.button(key="adding_ask").click().run()
-    assert [each.value for each in app.error] == ["me/mine cannot be asked for."]
+    assert [each.value for each in asked_for(page(), "me/mine").error] == ["me/mine cannot be asked for."]
 
 
 def test_while_hugging_face_does_not_answer_the_page_can_be_used(monkeypatch):
@@ -129,9 +113,7 @@ def test_while_hugging_face_does_not_answer_the_page_can_be_used(monkeypatch):
 
     monkeypatch.setattr(model.checkpoints.hub, "ask", wait)
     monkeypatch.setattr(model.checkpoints.hub, "PATIENCE", 1e9)
-    app = page()
-    app.text_input(key="adding_hub").set_value("me/mine").run()
-    app.button(key="adding_ask").click().run()
+    app = asked_for(page(), "me/mine")
     assert sound(app).button(key="adding_ask").disabled
     app.selectbox(key="model").set_value("mine").run()
     assert rows(sound(app))["mine"]["shown"]
@@ -149,12 +131,8 @@ def test_while_hugging_face_does_not_answer_the_page_can_be_used(monkeypatch):
 
 def test_names_that_lead_elsewhere_are_not_those_of_the_list(here):
     """A folder called ".." was written beside the temporary one, and everything there packed with it."""
-    folder = write_small(here / "sent", seed=2, n_decoder_layers=1)
-    archive = io.BytesIO()
-    with zipfile.ZipFile(archive, "w") as packing:
-        for file in folder.iterdir():
-            packing.write(file, file.name)
-    app = sound(uploaded(page(), "...zip", archive.getvalue()))
+    files = {file.name: file.read_bytes() for file in write_small(here / "sent", seed=2, n_decoder_layers=1).iterdir()}
+    app = sound(uploaded(page(), "...zip", zipped(files)))
     assert "checkpoint is in the list" in said(app)
     assert viz.state.checkpoints.unused("a/../..", ["checkpoint"]) == "checkpoint-2"
 
@@ -170,17 +148,11 @@ def test_every_way_to_type_a_path(here, monkeypatch):
     app = page()
 
     def look(path: str) -> str:
-        app.text_input(key="adding_path").set_value(path).run()
-        app.button(key="adding_look").click().run()
-        assert not app.exception
+        assert not looked_for(app, path).exception
         return said(app)
 
-    for path in (
-        "with spaces/of mine",
-        "~/with spaces/of mine/",
-        f' "{here}/with spaces/of mine" ',
-        "./saved/../models",
-    ):
+    inside = "with spaces/of mine"
+    for path in (inside, f"~/{inside}/", f' "{here}/{inside}" ', "./saved/../models"):
         found = look(path)
         assert found == "of mine is in the list." or "models is a folder without model.safetensors" in found, path
     assert "of mine-2" not in rows(app)
@@ -202,9 +174,7 @@ def test_a_path_that_no_disk_has_is_said_as_it_was_typed():
     """In a sentence, and not as Markdown: a picture in it would be fetched."""
     app = page()
     for path in ("~nobody-of-that-name/x", "/" + "x" * 5000, "a\0b", "/![x](http://evil/a.png)"):
-        app.text_input(key="adding_path").set_value(path).run()
-        app = app.button(key="adding_look").click().run()
-        assert not app.exception
+        assert not looked_for(app, path).exception
         assert "is not there" in app.error[0].value
     assert "!\\[x\\]" in app.error[0].value
 

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import io
 import tomllib
-import zipfile
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -13,17 +11,12 @@ import torch
 from streamlit.web.server.starlette.starlette_app_utils import generate_xsrf_token_string
 
 from tests.app_reading import sound
-from tests.viz.pages.checkpoints.checkpoints_page import packed, page, places, rows, said, uploaded
+from tests.viz.pages.checkpoints.checkpoints_page import here as here
+from tests.viz.pages.checkpoints.checkpoints_page import packed, page, rows, said, tensors, uploaded, zipped
 from tests.viz.small import write_small
 from viz.pages.checkpoints.add import LIMIT
 from viz.state import checkpoints as session
 from viz.state.checkpoints import browser
-
-
-@pytest.fixture(autouse=True)
-def here(tmp_path, monkeypatch):
-    """See `places`."""
-    yield from places(tmp_path, monkeypatch)
 
 
 def test_an_upload_is_in_this_session_only(here, monkeypatch):
@@ -92,37 +85,40 @@ def test_files_that_no_checkpoint_needs_are_named(here):
 def test_a_refused_upload_is_a_sentence_and_nothing_is_lost(here):
     app = uploaded(page(), "sent.zip", packed(write_small(here / "sent")))
     for name, inside in (("up.zip", "../x.safetensors"), ("empty.zip", ""), ("code.zip", "x.py")):
-        held = io.BytesIO()
-        with zipfile.ZipFile(held, "w") as archive:
-            if inside:
-                archive.writestr(inside, b"x")
-        app = uploaded(app, name, held.getvalue())
+        app = uploaded(app, name, zipped({inside: b"x"} if inside else {}))
         assert not app.exception
         assert said(app).startswith(f"{name} was not opened: ")
         assert {"sent", "small"} <= rows(app).keys()
         assert app.selectbox(key="model").value == "small"
 
 
-def test_what_is_sent_and_is_no_model_is_said_to_be_tensors_only():
-    held = io.BytesIO()
-    torch.save({"a": torch.zeros(3)}, held)
-    app = sound(uploaded(page(), "other.pt", held.getvalue(), ""))
-    assert "It is no model that is known here: its tensors can be read." in said(app)
-    assert not rows(app)["other.pt"]["computes"]
-    assert "other.pt" not in app.selectbox(key="model").options
-
-
-def test_weights_without_their_config_are_tensors_only_and_the_list_says_why():
-    held = io.BytesIO()
-    torch.save({"model.layers.0.self_attn.q_proj.weight": torch.zeros(4, 4)}, held)
-    app = sound(uploaded(page(), "pytorch_model.bin", held.getvalue(), ""))
-    assert said(app) == "pytorch_model.bin is in the list, which says why only its tensors can be read."
-    assert "without the config.json" in rows(app)["pytorch_model.bin"]["refused"]
-    assert not rows(app)["pytorch_model.bin"]["problem"]
-
-
-def test_what_is_sent_and_cannot_be_opened_is_no_success(here):
-    app = uploaded(page(), "mine.safetensors", b"\xff" * 2000, "")
-    assert not app.success
-    assert said(app) == "mine.safetensors is in the list, which says why it cannot be opened."
-    assert rows(app)["mine.safetensors"]["problem"]
+@pytest.mark.parametrize(
+    ("name", "content", "sentence", "of_row"),
+    [
+        (
+            "other.pt",
+            tensors(a=torch.zeros(3)),
+            "other.pt is in the list. It is no model that is known here: its tensors can be read.",
+            {"kind": "tensors only", "computes": "", "problem": "", "refused": ""},
+        ),
+        (
+            "pytorch_model.bin",
+            tensors(**{"model.layers.0.self_attn.q_proj.weight": torch.zeros(4, 4)}),
+            "pytorch_model.bin is in the list, which says why only its tensors can be read.",
+            {"refused": "without the config.json", "computes": "", "problem": ""},
+        ),
+        (
+            "mine.safetensors",
+            b"\xff" * 2000,
+            "mine.safetensors is in the list, which says why it cannot be opened.",
+            {"problem": "mine.safetensors"},
+        ),
+    ],
+)
+def test_what_is_sent_and_cannot_be_shown_is_in_the_list_and_says_why(name, content, sentence, of_row):
+    app = uploaded(page(), name, content, "")
+    assert said(app) == sentence
+    assert bool(app.success) == (not of_row["problem"])
+    row = rows(app)[name]
+    assert name not in app.selectbox(key="model").options
+    assert all(text in row[key] if text else not row[key] for key, text in of_row.items()), row

@@ -13,39 +13,34 @@ from safetensors.torch import load_file, save_file
 from model.checkpoints.load import open_checkpoint
 from tests.app_reading import sent, sound
 from tests.model.checkpoints.bridge.models import theirs
-from tests.viz.pages.checkpoints.reading_page import MATRIX, WEIGHTS, at_once, change, columns, page
+from tests.viz.pages.checkpoints.reading_page import MATRIX, WEIGHTS, change, columns, page
 from tests.viz.small import write_small
 from viz.pages.checkpoints.subjects import Subject, nearest
 
-
-@pytest.fixture(autouse=True)
-def unhurried(monkeypatch):
-    """See `at_once`."""
-    at_once(monkeypatch)
+QUERY = "encoder.layers.0.self_attention.query.weight"
+PAIR = {"compare_a": "run-1", "compare_b": "run-2"}
 
 
-def pair(here, scale: float = 0.1):
+def pair(here):
     """Two checkpoints of one run: a matrix moved, and one row of the queries of a head."""
     write_small(here / "run-1")
     write_small(here / "run-2")
 
     def noise(x):
-        return x + scale * torch.randn_like(x)
+        return x + 0.1 * torch.randn_like(x)
 
     old = load_file(here / "run-1" / WEIGHTS)
-    query = "encoder.layers.0.self_attention.query.weight"
 
     def second_head(x):
         x[-1] += 1
         return x
 
-    new = change(here / "run-2", **{MATRIX: noise, query: second_head})
-    return old, new
+    return old, change(here / "run-2", **{MATRIX: noise, QUERY: second_head})
 
 
 def test_two_checkpoints_are_compared(here):
     old, new = pair(here)
-    app = page("compare", compare_a="run-1", compare_b="run-2", tensor=MATRIX)
+    app = page("compare", tensor=MATRIX, **PAIR)
     found = columns(app, "moved_tree")
     for name in old:
         moved = float((new[name] - old[name]).norm() / old[name].norm())
@@ -56,14 +51,13 @@ def test_two_checkpoints_are_compared(here):
     _header, arrays = sent(app, "w_spectrum")
     assert np.allclose(arrays[1], torch.linalg.svdvals(old[MATRIX].double()), rtol=1e-5)
     assert np.allclose(arrays[3], torch.linalg.svdvals(new[MATRIX].double()), rtol=1e-5)
-    header, arrays = sent(page("compare", compare_a="run-1", compare_b="run-2", compare_view="heads"), "moved_heads")
-    query = "encoder.layers.0.self_attention.query.weight"
-    one, other = (weights[query].unflatten(0, (2, -1)) for weights in (old, new))
+    _header, arrays = sent(page("compare", compare_view="heads", **PAIR), "moved_heads")
+    one, other = (weights[QUERY].unflatten(0, (2, -1)) for weights in (old, new))
     expected = (other - one).norm(dim=(1, 2)) / one.norm(dim=(1, 2))
     assert np.allclose(arrays[0][0], expected, rtol=1e-4)
     assert expected[0] == 0 < expected[1]
-    address = {"compare_a": "run-1", "compare_b": "run-2", "compare_view": "layers", "compare_stack": "encoder.layers"}
-    header, arrays = sent(page("compare", **address), "moved_layers")
+    app = page("compare", compare_view="layers", compare_stack="encoder.layers", **PAIR)
+    header, arrays = sent(app, "moved_layers")
     names = [series["name"] for series in header["series"]]
     changes = arrays[2 * names.index("feed_forward.output") + 1]
     assert changes[0] == 0 < changes[1]
@@ -99,8 +93,7 @@ def test_their_traces_are_pinned_and_shown(here, typed):
     pair(here)
     write_small(here / "other")
     (here / "run-2" / "training.json").write_text(json.dumps({"example": "The bird sings."}))
-    address = {"model": "other", "compare_a": "run-1", "compare_b": "run-2"}
-    app = page("compare", **address, **({"source": typed} if typed else {}))
+    app = page("compare", model="other", **PAIR, **({"source": typed} if typed else {}))
     app.button(key="compare_traces").click().run()
     session = sound(app).session_state["session"]
     assert session.pin.name == "run-1"
@@ -116,7 +109,7 @@ def test_their_traces_are_pinned_and_shown(here, typed):
 def test_what_only_one_has_is_said(here):
     write_small(here / "run-1")
     write_small(here / "run-2", d_ff=48)
-    app = page("compare", compare_a="run-1", compare_b="run-2")
+    app = page("compare", **PAIR)
     header, _arrays = sent(app, "moved_tree")
     assert "12 of another shape" in header["sentence"]
     assert MATRIX not in header["names"]

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import sys
 
-import pytest
 import torch
 from torch import nn
 
@@ -14,16 +13,11 @@ from model.checkpoints.catalog import listed
 from model.checkpoints.load import open_checkpoint
 from tests.app_reading import opened, sound
 from tests.model.checkpoints.convert.layout_references import GPT, Seq2Seq, quietly
-from tests.viz.pages.checkpoints.checkpoints_page import packed, page, places, rows, uploaded
+from tests.viz.pages.checkpoints.checkpoints_page import here as here
+from tests.viz.pages.checkpoints.checkpoints_page import packed, page, rows, uploaded
 from tests.viz.small import write_small
 from viz.state import checkpoints as session
 from viz.state.checkpoints import CheckpointEntry
-
-
-@pytest.fixture(autouse=True)
-def here(tmp_path, monkeypatch):
-    """See `places`."""
-    yield from places(tmp_path, monkeypatch)
 
 
 def test_everything_that_is_here_is_listed_from_its_headers():
@@ -61,9 +55,7 @@ def test_a_narrower_precision_opens_the_model_again(monkeypatch):
 
 def test_what_does_not_fit_is_refused_before_it_is_opened(monkeypatch):
     monkeypatch.setattr("model.runtime.memory.available", lambda _device=None: 1000)
-    app = opened(model="mine")
-    assert "needs 0.0 GB in float32" in app.error[0].value
-    monkeypatch.undo()
+    assert "needs 0.0 GB in float32" in opened(model="mine").error[0].value
 
 
 def test_what_is_to_be_spread_over_devices_may_take_them_all(monkeypatch):

@@ -13,16 +13,22 @@ import viz.state.checkpoints
 from model.checkpoints.load import open_checkpoint
 from tests.app_reading import sent, sound
 from tests.model.checkpoints.convert.layout_references import GPT
-from tests.viz.pages.checkpoints.reading_page import MATRIX, WEIGHTS, at_once, change, columns, page
+from tests.viz.pages.checkpoints.reading_page import MATRIX, WEIGHTS, change, columns, page
 from tests.viz.small import write_small
 
-HOSTILE = ["</script><script>alert(1)</script>", "x" * 250, "مرحبا.بالعالم", "🙂.🇨🇳", "." * 200]
+
+def health(app) -> dict[str, dict]:
+    """The groups of findings by their titles, once all are there."""
+    for _attempt in range(50):
+        if any(each.proto.id.endswith("-w_findings") for each in app.get("bidi_component")):
+            break
+        app.run()
+    header, _arrays = sent(sound(app), "w_findings")
+    return {group["title"]: group for group in header["groups"]}
 
 
-@pytest.fixture(autouse=True)
-def unhurried(monkeypatch):
-    """See `at_once`."""
-    at_once(monkeypatch)
+def sentences(group: dict) -> list[str]:
+    return [item["sentence"] for item in group["items"]]
 
 
 def test_every_tensor_has_the_numbers_of_its_values(here):
@@ -107,21 +113,15 @@ def test_the_health_report_names_unused_tokens_and_those_that_never_moved(here):
 
     change(here / "run-2", **{name: trained})
     app = page(weights_view="health", checkpoint="run-2", health_beside="run-1")
-    for _attempt in range(50):
-        if any(each.proto.id.endswith("-w_findings") for each in app.get("bidi_component")):
-            break
-        app.run()
-    header, _arrays = sent(sound(app), "w_findings")
-    groups = {group["title"]: [item["sentence"] for item in group["items"]] for group in header["groups"]}
-    assert groups["Tokens of zeros"] == [f"tokens: 5 {tokens.label(5)} ({100 / len(tokens):.3g} % of the vocabulary)"]
+    groups = {title: sentences(group) for title, group in health(app).items()}
+    share = 100 / len(tokens)
+    assert groups["Tokens of zeros"] == [f"tokens: 5 {tokens.label(5)} ({share:.3g} % of the vocabulary)"]
     assert groups["Tokens that stand out"][0].startswith(f"tokens: 7 {tokens.label(7)} (up to ")
     assert groups["Tokens that never moved"] == [
-        f"tokens: 6 {tokens.label(6)}, 9 {tokens.label(9)} ({200 / len(tokens):.3g} % of the vocabulary), as in run-1"
+        f"tokens: 6 {tokens.label(6)}, 9 {tokens.label(9)} ({2 * share:.3g} % of the vocabulary), as in run-1"
     ]
     assert app.selectbox(key="health_beside").options == ["run-1"]
-    app.selectbox(key="health_beside").set_value(None).run()
-    header, _arrays = sent(sound(app), "w_findings")
-    assert "Tokens that never moved" not in {group["title"] for group in header["groups"]}
+    assert "Tokens that never moved" not in health(app.selectbox(key="health_beside").set_value(None).run())
 
 
 def test_the_health_report_names_what_is_wrong(here):
@@ -137,16 +137,9 @@ def test_the_health_report_names_what_is_wrong(here):
         return x
 
     change(here / "small", **{hidden: dead, bias: dead, MATRIX: broken})
-    app = page(weights_view="health", tensor=hidden)
-    for _attempt in range(50):
-        if any(each.proto.id.endswith("-w_findings") for each in app.get("bidi_component")):
-            break
-        app.run()
-    header, _arrays = sent(sound(app), "w_findings")
-    groups = {group["title"]: group for group in header["groups"]}
-    assert [(item["name"], item["sentence"]) for item in groups["NaN values"]["items"]] == [
-        (MATRIX, "values that are NaN: 1")
-    ]
+    groups = health(page(weights_view="health", tensor=hidden))
+    (broken_one,) = groups["NaN values"]["items"]
+    assert (broken_one["name"], broken_one["sentence"]) == (MATRIX, "values that are NaN: 1")
     (unit,) = [item for item in groups["Dead units"]["items"] if item["name"] == hidden]
     assert unit["sentence"].startswith("units: 3 (")
     assert unit["chosen"]

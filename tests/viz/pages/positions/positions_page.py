@@ -31,6 +31,13 @@ def views(app) -> dict[str, tuple[dict, list]]:
     return {header["file"]: (header, arrays) for header, arrays in sent}
 
 
+def pinned(app):
+    """The session of a page whose trace is kept as the pin."""
+    session = app.session_state["session"]
+    session.keep()
+    return session
+
+
 def said(app) -> str:
     return "\n".join(each.value for each in app.text)
 

@@ -1,6 +1,7 @@
 """The laboratory's pictures and verdicts, from values computed otherwise."""
 
 import math
+from itertools import product
 
 import numpy as np
 import pytest
@@ -19,18 +20,14 @@ def code(place: int, dimension: int, d_model: int, base: float = 1e4) -> float:
 
 
 def test_curves_of_every_combination():
-    settings = Settings((10_000.0, 100.0), (10, 30), (8, 16), (3,))
-    said, (picture, table) = encodings.curves(settings)
+    settings_of = (10_000.0, 100.0), (10, 30), (8, 16)
+    said, (picture, table) = encodings.curves(Settings(*settings_of, (3,)))
     assert [curve.name for curve in picture.figure.data][:2] == [
         "base 10,000 · length 10 · d 8, dimension 3",
         "base 10,000 · length 10 · d 16, dimension 3",
     ]
-    assert len(picture.figure.data) == 8
-    for number, (base, length, width) in enumerate(
-        (b, n, d) for b in (10_000.0, 100.0) for n in (10, 30) for d in (8, 16)
-    ):
-        expected = [code(place, 3, width, base) for place in range(length)]
-        assert np.allclose(picture.figure.data[number].y, expected, atol=1e-12)
+    for curve, (base, length, width) in zip(picture.figure.data, product(*settings_of), strict=True):
+        assert np.allclose(curve.y, [code(place, 3, width, base) for place in range(length)], atol=1e-12)
     whole = [[code(place, dimension, 8) for dimension in range(8)] for place in range(10)]
     assert np.allclose(table.figure.data[0].z, whole, atol=1e-6)
     assert any("base 10,000 · d 8: dimension 3 repeats after 62.8 positions." in sentence for sentence in said)

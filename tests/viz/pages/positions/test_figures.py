@@ -8,21 +8,11 @@ from viz.pages.positions.figures import Curve, colour, curve_figure, table_figur
 XS, YS = np.arange(3.0), np.array([1.0, 10.0, 1000.0])
 
 
-def test_curves_are_drawn_through_their_points():
-    figure = curve_figure([Curve("a", XS, YS, 0), Curve("b", XS, -YS, 1, dash=True)], "x", "y")
-    first, second = figure.data
-    assert np.array_equal(first.x, XS)
-    assert np.array_equal(first.y, YS)
-    assert np.array_equal(second.y, -YS)
-    assert (first.mode, first.line.dash, second.line.dash) == ("lines", "solid", "dash")
-    assert first.line.color == colour(0) != second.line.color
-    assert (figure.layout.xaxis.title.text, figure.layout.yaxis.title.text) == ("x", "y")
-    assert figure.layout.yaxis.type == "linear"
-
-
 def test_dots_a_mark_a_range_and_a_logarithmic_axis():
-    figure = curve_figure([Curve("a", XS, YS, 0, dots=True, width=6.0)], "x", "y", log_y=True, mark=1.0, until=2.0)
-    assert figure.data[0].mode == "markers"
+    curves = [Curve("a", XS, YS, 0, dots=True, width=6.0), Curve("b", XS, -YS, 1)]
+    figure = curve_figure(curves, "x", "y", log_y=True, mark=1.0, until=2.0)
+    assert [each.mode for each in figure.data] == ["markers", "lines"]
+    assert figure.data[0].line.color == colour(0) != figure.data[1].line.color
     assert figure.data[0].marker.size == pytest.approx(9.0)
     assert figure.layout.yaxis.type == "log"
     assert tuple(figure.layout.xaxis.range) == (0, 2)

@@ -10,7 +10,7 @@ import torch
 
 from model.text.tokenizer import MASK
 from model.text.tokenizer_training import train_characters
-from tests.viz.pages.positions.positions_page import HOSTILE, TEXT, one, page, said, series, sound, views
+from tests.viz.pages.positions.positions_page import HOSTILE, TEXT, one, page, pinned, said, series, sound, views
 from tests.viz.small import write_small
 
 EXPERIMENTS = ["curves", "wavelengths", "shift", "any_length", "misread", "learned", "relative"]
@@ -69,8 +69,7 @@ def test_wide_embeddings_are_grouped_or_cut_and_it_is_said(here):
 
 def test_a_pin_is_shown_as_difference_and_beside(small):
     app = page("tokens")
-    session = app.session_state["session"]
-    session.keep()
+    session = pinned(app)
     session.differing = True
     app.text_input(key="source").set_value("The cat sees the bird.").run()
     sent = views(sound(app))
@@ -85,8 +84,7 @@ def test_a_pin_is_shown_as_difference_and_beside(small):
 
 def test_a_pin_of_another_vocabulary_of_the_same_size_is_not_compared(small):
     app = page("tokens")
-    session = app.session_state["session"]
-    session.keep()
+    session = pinned(app)
     assert [each["name"] for each in series(app.run(), "nearest")] == ["cosine", "cosine · pinned"]
     others = train_characters(["".join(chr(0x5000 + place) for place in range(len(small.source_tokenizer) - 4))])
     assert len(others) == len(small.source_tokenizer)

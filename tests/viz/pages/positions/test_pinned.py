@@ -10,15 +10,14 @@ import numpy as np
 
 from model.analysis.positions import order_difference, reversed_order, states_beside
 from tests.test_app_kinds import write
-from tests.viz.pages.positions.positions_page import TEXT, page, said, series, sound, views
+from tests.viz.pages.positions.positions_page import TEXT, page, pinned, said, series, sound, views
 
 OTHER = "The cat sees the bird."
 
 
 def test_the_text_backwards_stands_beside_the_pinned_one(small):
     app = page("order")
-    session = app.session_state["session"]
-    session.keep()
+    session = pinned(app)
     app.text_input(key="source").set_value(OTHER).run()
     header, arrays = views(sound(app))["order-differences"]
     names = [each["name"] for each in header["series"]]
@@ -47,21 +46,19 @@ def test_the_text_backwards_stands_beside_the_pinned_one(small):
 
 def test_a_released_pin_is_kept_by_nothing(small):
     app = page("order")
-    session = app.session_state["session"]
-    session.keep()
+    session = pinned(app)
     app.text_input(key="source").set_value(OTHER).run()
     assert "positions off, pinned" in [each["name"] for each in series(sound(app), "order-differences")]
-    pinned = weakref.ref(session.pin.trace)
+    trace = weakref.ref(session.pin.trace)
     session.release()
     sound(app.run())
     gc.collect()
-    assert pinned() is None
+    assert trace() is None
 
 
 def test_norms_nearest_and_plane_say_why_a_stranger_is_not_beside(small, tmp_path):
     app = page("tokens")
-    session = app.session_state["session"]
-    session.keep()
+    session = pinned(app)
     other = write(tmp_path / "other", "decoder-only")
     session.pin = replace(session.pin, model=other, trace=other.trace(TEXT))
     app.run()
@@ -74,5 +71,5 @@ def test_norms_nearest_and_plane_say_why_a_stranger_is_not_beside(small, tmp_pat
 def test_a_formula_says_that_no_pin_changes_it(small):
     app = page("laboratory", experiment="shift")
     assert "no pin changes them" not in said(app)
-    app.session_state["session"].keep()
+    pinned(app)
     assert "no pin changes them" in said(sound(app.run()))

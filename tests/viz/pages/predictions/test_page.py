@@ -10,17 +10,17 @@ from streamlit.testing.v1 import AppTest
 from torch.nn.modules.module import register_module_forward_pre_hook
 
 from model.checkpoints.load import open_checkpoint
-from model.checkpoints.native import save_checkpoint
 from model.inference.decoding import Sampling
 from model.network.attention import MultiHeadAttention
 from model.text.tokenizer import MASK
 from tests.app_reading import component, opened, sound
-from tests.model.examples import one_stack
-from tests.model.network.test_kinds import TOKENIZERS
 from tests.test_app_kinds import write
 from tests.viz.components.test_registry import unpack
+from tests.viz.pages.positions.positions_page import one
 from tests.viz.small import write_small
 from viz.i18n.format import significant
+from viz.pages.predictions.positions import position_ranking
+from viz.ui.prediction import Subject
 
 SOURCE = "The cat sees."
 VIEWS = ("positions", "sampling", "layers", "film", "search")
@@ -39,6 +39,10 @@ def shown(view: str, **address: str) -> AppTest:
 def charts(app: AppTest) -> list:
     found = [e.proto for e in app.get("bidi_component") if e.proto.component_name == "vitrine_chart"]
     return [unpack(proto.bytes) for proto in found]
+
+
+def chosen(app: AppTest, view: str) -> AppTest:
+    return sound(app.segmented_control(key="view").set_value(view).run())
 
 
 def targets(model, trace) -> torch.Tensor:
@@ -74,6 +78,18 @@ def test_losses_and_top_tokens_are_the_models(small):
     assert np.allclose(values[:, 1], expected, atol=1e-5)
     assert [row["token"] for row in rows if row["actual"]] == [int(actual[2])]
     assert int(next(row["rank"] for row in rows if row["actual"])) == 1 + int((logits[2] > logits[2, actual[2]]).sum())
+
+
+def test_a_ranking_gives_a_line_for_each_token(small):
+    trace, target, _generation = small.trace_generated(small.source_tokens(SOURCE))
+    subject = Subject(small, trace, target, ended=True, chosen=1)
+    ranking = position_ranking(subject, "ranking", lambda: None)
+    table, logits = ranking.table(), trace["output.logits"][1]
+    assert list(table.columns) == ["rank", "token", "probability", "log-probability", "logit"]
+    tokens = [row["token"] for row in ranking.rows]
+    assert table["token"].tolist() == [small.target_tokenizer.label(token) for token in tokens]
+    assert np.allclose(table["probability"], logits.softmax(dim=-1)[tokens], atol=1e-6)
+    assert np.allclose(table["logit"], logits[tokens])
 
 
 def test_sampling_works_on_the_logits_that_are_there(small):
@@ -179,8 +195,7 @@ def test_a_pin_is_beside_every_view(small):
     own, tokens = now["output.logits"].log_softmax(dim=-1).topk(6)
     assert np.allclose(values[0], own[0] - pinned["output.logits"][0].log_softmax(dim=-1)[tokens[0]], atol=1e-5)
     for view in VIEWS[1:]:
-        app.segmented_control(key="view").set_value(view).run()
-        assert not app.exception
+        chosen(app, view)
 
 
 def test_a_pin_of_another_vocabulary_is_told(small, here):
@@ -197,9 +212,7 @@ def test_a_pin_of_another_vocabulary_is_told(small, here):
     [("decoder-only", {"norm_placement": "post"}), ("encoder-only", {"norm": "rms", "position": "rotary"})],
 )
 def test_models_of_one_stack_have_every_view_or_a_sentence(here, kind, options):
-    made = TOKENIZERS[kind]
-    save_checkpoint(here / "one", one_stack(kind, vocabulary=len(made), **options), (made, made))
-    model = open_checkpoint(here / "one")
+    model = one(here / "one", kind, **options)
     text = f"The {MASK} sees" if kind == "encoder-only" else "The cat sees"
     app = shown("positions", source=text)
     trace = model.trace(text)
@@ -209,16 +222,13 @@ def test_models_of_one_stack_have_every_view_or_a_sentence(here, kind, options):
         assert np.allclose(losses[1:], F.cross_entropy(logits[:-1], ids[1:], reduction="none"), atol=1e-5)
     else:
         expected = F.cross_entropy(logits, ids, reduction="none")
-        assert np.allclose(
-            losses, expected.masked_fill(ids == model.target_tokenizer.mask, torch.nan), 1e-4, equal_nan=True
-        )
+        expected = expected.masked_fill(ids == model.target_tokenizer.mask, torch.nan)
+        assert np.allclose(losses, expected, 1e-4, equal_nan=True)
     for view in VIEWS[1:]:
-        app.segmented_control(key="view").set_value(view).run()
-        assert not app.exception
+        chosen(app, view)
         assert bool(app.info) == (kind == "encoder-only" and view in ("film", "search"))
     if kind == "decoder-only":
-        app.segmented_control(key="view").set_value("film").run()
-        header, (weights, _values) = component(app, "decoding_film")
+        header, (weights, _values) = component(chosen(app, "film"), "decoding_film")
         assert np.allclose(weights[0], trace.attention("decoder").mean(dim=(0, 1)), atol=1e-6)
         assert header["frames"][-1]["label"] == "?"
 
@@ -227,9 +237,7 @@ def test_models_of_one_stack_have_every_view_or_a_sentence(here, kind, options):
 def test_no_text_breaks_it(small, text):
     app = shown("positions", source=text, target=text)
     for view in VIEWS[1:]:
-        app.segmented_control(key="view").set_value(view).run()
-        assert not app.exception
-        assert not app.error
+        chosen(app, view)
 
 
 def test_a_hostile_address_breaks_nothing(small):

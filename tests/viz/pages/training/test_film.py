@@ -24,15 +24,35 @@ def film_page() -> None:
     film.show()
 
 
-def test_the_film_names_its_tokens_and_renders_another_text_in_the_past(monkeypatch):
-    training = live()
-    monkeypatch.setattr(film, "training", lambda session: training)
-    training.advance(8)
-    training.settled()
+def shown() -> AppTest:
+    return sound(AppTest.from_function(film_page, default_timeout=240).run())
+
+
+@pytest.fixture
+def begin(monkeypatch):
+    """Begins a training that the page shows, and takes so many steps of it; it ends with the test."""
+    begun = []
+
+    def begin(steps: int, *settings, **options):
+        training = live(*settings, **options)
+        for section in (film, branch):
+            monkeypatch.setattr(section, "training", lambda session: training)
+        begun.append(training)
+        if steps:
+            training.advance(steps)
+            training.settled()
+        return training
+
+    yield begin
+    for training in begun:
+        training.close()
+
+
+def test_the_film_names_its_tokens_and_renders_another_text_in_the_past(begin):
+    training = begin(8)
     run = training.current
-    assert run
-    app = AppTest.from_function(film_page, default_timeout=240).run()
-    header, (visible,) = component(sound(app), "film")
+    app = shown()
+    header, (visible,) = component(app, "film")
     assert header["kind"] == "cross"
     assert header["labels"]["columns"] == run.film.probe.source.labels
     assert visible.shape == run.film.shape("cross")[2:]
@@ -45,22 +65,18 @@ def test_the_film_names_its_tokens_and_renders_another_text_in_the_past(monkeypa
     assert len(run.film) == len(run.film.key_frames) + (run.film.steps[-1] not in [k.step for k in run.film.key_frames])
     assert not app.button
     assert np.diff(run.film.steps).min() > 0
-    training.close()
 
 
-def test_a_film_that_is_full_says_which_steps_it_keeps(monkeypatch):
-    training = live(budget=4 * watched().run.film.frame_size)
-    monkeypatch.setattr(film, "training", lambda session: training)
+def test_a_film_that_is_full_says_which_steps_it_keeps(begin):
+    training = begin(0, budget=4 * watched().run.film.frame_size)
     full = "The film is full: of the steps so far it keeps one in 8, evenly, and takes no others."
     for steps, said in ((2, []), (18, [full])):
         training.advance(steps)
         training.settled()
-        app = AppTest.from_function(film_page, default_timeout=240).run()
+        app = shown()
         assert [each.value for each in app.caption] == said
-    assert training.current
     assert training.current.film.steps.tolist() == [0, 8, 16, 20]
     assert not app.button  # it would not keep the key frames 4 and 12
-    training.close()
 
 
 def test_without_a_training_there_is_no_film(monkeypatch):
@@ -69,15 +85,11 @@ def test_without_a_training_there_is_no_film(monkeypatch):
 
 
 @pytest.mark.parametrize("name", ["rewind", "branch"])
-def test_a_key_frame_chosen_on_the_film_is_gone_back_to_or_offers_its_settings(monkeypatch, name):
-    training, session = live(), Session()
+def test_a_key_frame_chosen_on_the_film_is_gone_back_to_or_offers_its_settings(begin, monkeypatch, name):
+    training, session = begin(6), Session()
     state: dict[str, Any] = {}
-    monkeypatch.setattr(film, "training", lambda session: training)
     monkeypatch.setattr(film, "current_session", lambda: session)
     monkeypatch.setattr(film.st, "session_state", state)
-    training.advance(6)
-    training.settled()
-    assert training.current
     steps = [key.step for key in training.current.film.key_frames]
     act = {"rewind": film.on_rewind, "branch": film.on_branch}[name]
     for step, found in ((99, False), (steps[-2], True)):
@@ -95,16 +107,10 @@ def test_a_key_frame_chosen_on_the_film_is_gone_back_to_or_offers_its_settings(m
     if name == "branch":
         assert state[branch.Part.PLACE] == (training.number, 1, steps[-2])
         assert state["branch_rate"] == "0.005"
-    training.close()
 
 
-def test_a_branch_from_the_film_changes_a_setting_and_runs_on_beside_the_other_future(monkeypatch):
-    training = live(replace(SETTINGS, rate=0.0050000001))  # more digits than its field shows
-    for section in (film, branch):
-        monkeypatch.setattr(section, "training", lambda session: training)
-    training.advance(8)
-    training.settled()
-    assert training.current
+def test_a_branch_from_the_film_changes_a_setting_and_runs_on_beside_the_other_future(begin):
+    training = begin(8, replace(SETTINGS, rate=0.0050000001))  # more digits than its field shows
     key = training.current.film.key_frames[1]
     app = AppTest.from_function(film_page, default_timeout=240)
     app.session_state[branch.Part.PLACE] = (training.number, 1, key.step)
@@ -134,25 +140,18 @@ def test_a_branch_from_the_film_changes_a_setting_and_runs_on_beside_the_other_f
     assert not any("Branch from step" in each.value for each in app.markdown)
     app.session_state[branch.Part.PLACE] = (training.number, 1, key.step)
     assert any("Branch from step" in each.value for each in app.run().markdown)
-    training.close()
-    training = live()
-    training.advance(8)
-    training.settled()
+    training = begin(8)
     assert key.step in [each.step for each in training.current.film.key_frames]
     assert not any("Branch from step" in each.value for each in app.run().markdown)
-    training.close()
 
 
-def test_the_film_of_a_model_whose_answers_are_not_known_is_shown_beside_its_other_runs(monkeypatch):
-    training = live(kind="encoder-only")
-    monkeypatch.setattr(film, "training", lambda session: training)
+def test_the_film_of_a_model_whose_answers_are_not_known_is_shown_beside_its_other_runs(begin):
+    training = begin(0, kind="encoder-only")
     for again in (training.reset, training.pause):
         training.advance(2)
         training.settled()
         again()
     training.settled()
     assert len(training.runs) == 2
-    app = AppTest.from_function(film_page, default_timeout=240).run()
-    header, _arrays = component(sound(app), "film")
+    header, _arrays = component(shown(), "film")
     assert header["others"] == [{"run": 1, "steps": [0, 1, 2], "losses": [None] * 3}]
-    training.close()

@@ -9,16 +9,10 @@ import pytest
 import torch
 
 from tests.model.training.live.live_examples import threads
-from tests.viz.pages.training.training_page import demonstrated, live, short_trainings
+from tests.viz.pages.training.training_page import demonstrated, live
 from viz.state import training
 
 NOISE = 8  # tensors, of what a training is doing just now; one that stays holds many more
-
-
-@pytest.fixture(autouse=True)
-def here(tmp_path, monkeypatch):
-    """See `short_trainings`."""
-    yield from short_trainings(tmp_path, monkeypatch)
 
 
 def resident() -> int:

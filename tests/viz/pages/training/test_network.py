@@ -13,18 +13,12 @@ from streamlit.testing.v1.element_tree import Block, Element
 from model.data.sources import new_config, preset_options, without_stack
 from model.network.config import PRESETS, TransformerConfig
 from tests.app_reading import sound
-from tests.viz.pages.training.training_page import page, short_trainings
+from tests.viz.pages.training.training_page import page
 from viz.pages.training.network import DESCRIBED
 from viz.ui.fields import field_text, whose
 
 ROTARY = {"position": "rotary"}
 NO_LOGITS = {"output_head": "none", "tied_embeddings": "none"}
-
-
-@pytest.fixture
-def trainings(tmp_path, monkeypatch):
-    """See `short_trainings`."""
-    yield from short_trainings(tmp_path, monkeypatch)
 
 
 def elements(block: Block) -> Iterator[Element]:
@@ -41,7 +35,6 @@ def beneath(app, key: str) -> str:
     return html.unescape(re.sub("<[^>]+>", "", text)) if 'role="alert"' in text else ""
 
 
-@pytest.mark.usefixtures("trainings")
 def test_a_preset_fills_every_option_there_is():
     assert DESCRIBED.keys() == {
         field.name for field in dataclasses.fields(TransformerConfig) if not field.name.endswith("_vocabulary")
@@ -56,7 +49,6 @@ def test_a_preset_fills_every_option_there_is():
         assert not app.button(key="begin_button").disabled, preset
 
 
-@pytest.mark.usefixtures("trainings")
 def test_a_field_that_a_slow_browser_sends_empty_holds_what_it_held_before():
     app = page(training_data="phrases", preset="tiny")
     app.text_input(key="network_d_model").set_value("96").run()
@@ -67,7 +59,6 @@ def test_a_field_that_a_slow_browser_sends_empty_holds_what_it_held_before():
     assert not app.button(key="begin_button").disabled
 
 
-@pytest.mark.usefixtures("trainings")
 def test_an_option_of_a_stack_that_the_kind_lacks_is_not_asked_for():
     app = page(training_data="phrases", kind="decoder-only")
     keys = {getattr(element, "key", None) for element in elements(sound(app).main)}
@@ -111,12 +102,13 @@ def test_each_rule_that_is_broken_has_its_field(field, options, sentence):
     assert whose(str(error.value), list(given.keys() - without_stack("encoder-decoder").keys())) == field
 
 
-@pytest.mark.usefixtures("trainings")
 def test_what_is_wrong_stands_beneath_its_field_also_among_the_options_that_were_hidden():
     app = page(training_data="phrases", preset="tiny")
     app.text_input(key="network_n_heads").set_value("3").run()
     assert beneath(app, "network_d_model") == "d_model (64) must be divisible by n_heads (3)"
     assert beneath(app, "network_n_heads") == ""
+    assert "d_model (64) must be divisible by n_heads (3)" in [each.value for each in app.error]  # and beside the form
+    assert app.button(key="begin_button").disabled
     app.text_input(key="network_d_ff").set_value("wide").run()
     assert beneath(app, "network_d_ff") == "d_ff (“wide”) must be a whole number"
     app.text_input(key="network_d_ff").set_value("8").run()

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import pytest
 from streamlit.testing.v1 import AppTest
 
 from tests.app_reading import opened, sound
-from tests.viz.pages.training.training_page import demonstrated, live, short_trainings
+from tests.viz.pages.training.training_page import demonstrated, live
 from viz.state import training
 
 VIEWS = {
@@ -16,12 +15,6 @@ VIEWS = {
     "feed_forward": "heatmap",
     "predictions": "ranking",
 }
-
-
-@pytest.fixture(autouse=True)
-def here(tmp_path, monkeypatch):
-    """See `short_trainings`."""
-    yield from short_trainings(tmp_path, monkeypatch)
 
 
 def views(app: AppTest) -> dict[str, tuple[str, bytes]]:

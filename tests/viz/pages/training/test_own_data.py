@@ -7,13 +7,7 @@ import re
 import pytest
 
 from tests.app_reading import sound
-from tests.viz.pages.training.training_page import TABLE, page, short_trainings, words
-
-
-@pytest.fixture(autouse=True)
-def here(tmp_path, monkeypatch):
-    """See `short_trainings`."""
-    yield from short_trainings(tmp_path, monkeypatch)
+from tests.viz.pages.training.training_page import TABLE, page, words
 
 
 @pytest.mark.parametrize(("kind", "said"), [("encoder-decoder", "cut off"), ("decoder-only", "left out")])
@@ -54,11 +48,7 @@ def test_of_a_file_and_a_pasted_text_the_last_counts_and_then_the_other():
     assert "nothing to learn from yet" in words(app)
 
 
-def test_an_upload_is_read_and_one_that_is_no_text_is_refused():
+def test_a_row_in_error_is_named_by_its_line():
     app = page(training_data="own")
-    app.file_uploader(key="own_file").set_value(("<img src=x>.csv", b"\x89PNG\0", "text/csv")).run()
-    assert "zero bytes" in app.error[0].value
-    assert not app.exception
     app.file_uploader(key="own_file").set_value(("b.tsv", b"one\teins\ncaf\xe9\tx\ntwo\tzwei\n", "text/tab")).run()
-    assert "rows to learn from: 2 · duplicates left out: 0 · empty lines: 0 · rows in error: 1" in words(app)
     assert list(app.dataframe[0].value["line"]) == [2]

@@ -8,25 +8,17 @@ import zipfile
 from dataclasses import replace
 from types import SimpleNamespace
 
-import pytest
-
 from model.checkpoints.load import open_checkpoint
 from model.training.demonstration import REVERSE
 from tests.app_reading import opened, sound
 from tests.model.training.live.live_examples import LONG, Gate
-from tests.viz.pages.training.training_page import TABLE, demonstrated, live, page, part, pasted, short_trainings, words
+from tests.viz.pages.training.training_page import TABLE, begun, demonstrated, live, page, part, pasted, words
 from tests.viz.small import write_small
 from viz.pages.training import demonstration, start
 from viz.state import training
 from viz.state.checkpoints import CHECKPOINTS as BUNDLED
 from viz.state.checkpoints import find, open_place, places
 from viz.ui.save_name import refused
-
-
-@pytest.fixture(autouse=True)
-def here(tmp_path, monkeypatch):
-    """See `short_trainings`."""
-    yield from short_trainings(tmp_path, monkeypatch)
 
 
 def test_a_branch_of_a_running_training_runs_on(monkeypatch):
@@ -70,12 +62,9 @@ def test_stop_is_a_button_and_ends_the_run():
     assert len(app.dataframe[0].value) == 1  # what it recorded stays
 
 
-def test_a_run_at_its_end_is_not_stopped_too():
-    assert part(demonstrated(), "runs").button(key="runs_stop").disabled
-
-
 def test_runs_go_back_and_branch_and_say_what_differs():
     app = sound(part(demonstrated(), "runs"))
+    assert app.button(key="runs_stop").disabled  # a run at its end is not stopped too
     app.text_input(key="runs_value_rate").set_value("0.01").run()
     app.button(key="runs_branch").click().run()
     given = live(sound(app))
@@ -179,20 +168,14 @@ def test_what_broke_a_training_off_is_said():
 def test_a_trained_model_goes_on_gently_with_its_own_tokenizers():
     app = page(begin="on", training_data="phrases")
     assert "peak rate 0.0003" in words(app)
-    app.session_state["setting_steps"] = "1"
-    app.run()
-    app.button(key="begin_button").click().run()
-    given, before = live(sound(app)), open_place(find("small", places()))
+    given, before = begun(app), open_place(find("small", places()))
     assert (given.snapshot.step, given.start.name) == (1, "small")
     assert given.material.tokenizers == (before.source_tokenizer, before.target_tokenizer)
 
 
 def test_the_model_that_a_training_began_with_can_be_shown_meanwhile():
     app = page(begin="on", training_data="phrases")
-    app.session_state["setting_steps"] = "1"
-    app.run()
-    app.button(key="begin_button").click().run()
-    live(app)
+    begun(app)
     assert app.run().session_state["session"].step is not None
     app.selectbox(key="model").set_value("small")
     session = sound(app.run()).session_state["session"]
@@ -203,10 +186,7 @@ def test_the_model_that_a_training_began_with_can_be_shown_meanwhile():
 def test_what_another_model_wrote_is_not_read_by_the_one_in_training(here):
     shutil.copytree(BUNDLED / "eng-cmn", here / "bundled" / "eng-cmn")
     app = page(model="small", begin="on", training_data="phrases")
-    app.session_state["setting_steps"] = "1"
-    app.run()
-    app.button(key="begin_button").click().run()
-    live(app)
+    begun(app)
     app.session_state["source"] = "We go home."
     app.selectbox(key="model").set_value("eng-cmn")
     other = sound(app.run()).session_state["session"].target

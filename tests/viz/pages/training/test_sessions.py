@@ -4,17 +4,9 @@ from __future__ import annotations
 
 import shutil
 
-import pytest
-
 from tests.app_reading import sound
-from tests.viz.pages.training.training_page import demonstrated, live, page, part, short_trainings, words
+from tests.viz.pages.training.training_page import begun, demonstrated, live, page, part, words
 from viz.state import training
-
-
-@pytest.fixture(autouse=True)
-def here(tmp_path, monkeypatch):
-    """See `short_trainings`."""
-    yield from short_trainings(tmp_path, monkeypatch)
 
 
 def test_two_sessions_train_side_by_side_and_neither_sees_the_other():
@@ -58,10 +50,7 @@ def test_two_tabs_of_one_training_with_two_texts_leave_its_film_alone():
 
 def test_a_training_whose_model_was_deleted_goes_on_and_is_saved(here):
     app = page(begin="on", training_data="phrases")
-    app.session_state["setting_steps"] = "1"
-    app.run()
-    app.button(key="begin_button").click().run()
-    live(app)
+    begun(app)
     shutil.rmtree(here / "bundled" / "small")
     app.text_input(key="source").set_value("").run()
     part(sound(app), "runs").text_input(key="saving_name").set_value("kept").run()

@@ -11,15 +11,9 @@ from model.training.schedule import learning_rate
 from model.training.settings import CHANGEABLE, RATES
 from tests.app_reading import sound
 from tests.viz.components.test_registry import unpack
-from tests.viz.pages.training.training_page import demonstrated, live, page, part, short_trainings, words
+from tests.viz.pages.training.training_page import demonstrated, live, page, part, words
 from viz.pages.training import settings as training_settings
 from viz.ui.fields import field_text
-
-
-@pytest.fixture(autouse=True)
-def here(tmp_path, monkeypatch):
-    """See `short_trainings`."""
-    yield from short_trainings(tmp_path, monkeypatch)
 
 
 def test_the_schedule_is_that_of_the_settings():

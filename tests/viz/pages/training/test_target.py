@@ -2,26 +2,15 @@
 
 from __future__ import annotations
 
-import pytest
-
 from model.training.demonstration import REVERSE
 from tests.app_reading import opened, sound
-from tests.viz.pages.training.training_page import TABLE, demonstrated, live, page, pasted, short_trainings
+from tests.viz.pages.training.training_page import TABLE, begun, demonstrated, live, page, pasted
 from viz.state import training
-
-
-@pytest.fixture(autouse=True)
-def here(tmp_path, monkeypatch):
-    """See `short_trainings`."""
-    yield from short_trainings(tmp_path, monkeypatch)
 
 
 def test_the_target_is_the_right_answer_and_the_model_s_own_when_asked():
     app = pasted(TABLE, n_encoder_layers="1", n_decoder_layers="1")
-    for name, value in {"steps": "3", "batch_tokens": "40", "validate_every": "1"}.items():
-        app.session_state[f"setting_{name}"] = value
-    app.run().button(key="begin_button").click().run()
-    given = live(sound(app))
+    given = begun(app, steps="3", batch_tokens="40", validate_every="1")
     source = app.text_input(key="source").value
     app.run()
     film = live(app).current.film

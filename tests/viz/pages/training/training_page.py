@@ -45,6 +45,14 @@ def part(app, name):
     return app.run()
 
 
+def begun(app, **settings):
+    """The training that begins with these settings, of one step if they do not say how many."""
+    for name, value in ({"steps": "1"} | settings).items():
+        app.session_state[f"setting_{name}"] = value
+    app.run().button(key="begin_button").click().run()
+    return live(sound(app))
+
+
 def words(app):
     return " ".join(each.value for kind in (app.markdown, app.caption, app.info, app.success) for each in kind)
 

@@ -1,0 +1,15 @@
+"""What tests of the page Checkpoints start from."""
+
+from __future__ import annotations
+
+import pytest
+
+from viz.pages.checkpoints import health
+from viz.ui import background
+
+
+@pytest.fixture(autouse=True)
+def unhurried(monkeypatch):
+    """A page waits for what it measures however busy the machine is."""
+    for module in (background, health):
+        monkeypatch.setattr(module, "AT_ONCE", 30)
