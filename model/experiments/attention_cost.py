@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import math
 from bisect import bisect_left
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 import torch
 from torch import Tensor
@@ -100,8 +101,9 @@ def memory_needed(sizes: Sizes, length: int, backward: bool = False) -> int:
 
 @dataclass(frozen=True)
 class Room:
-    """Bytes that are needed and free, and the longest length that would fit, 0 where none that is allowed does."""
+    """Bytes that a length needs, and free ones; the longest that would fit, 0 where none that is allowed does."""
 
+    length: int
     needed: int
     free: int
     longest: int
@@ -119,7 +121,7 @@ def room(sizes: Sizes, length: int, free: int | None = None, *, backward: bool =
         return SPARE * memory_needed(sizes, tokens, backward) > free
 
     longest = bisect_left(range(length + 1), True, lo=1, key=too_many) - 1
-    return Room(memory_needed(sizes, length, backward), free, longest if longest >= least else 0)
+    return Room(length, memory_needed(sizes, length, backward), free, longest if longest >= least else 0)
 
 
 def require_room(sizes: Sizes, length: int, *, backward: bool = False) -> None:
@@ -175,7 +177,10 @@ def step_by_step(attention: MultiHeadAttention, x: Tensor) -> Tensor:
 # How the time and memory of attention grow with the length (Vaswani et al., table 1: O(n² d) a layer).
 
 SHORTEST = 32
+MOST = 1 << 24  # a length beyond which nobody asks
+UNSURE = 0.5  # an exponent that is not known better tells 1 from 2 no more
 STEPS = ("projections", "scores", "softmax", "values", "fused")
+QUADRATIC = ("scores", "softmax", "values")  # steps of the claim, O(n² d)
 CLAIMED = {"projections": 1, "scores": 2, "softmax": 2, "values": 2, "fused": 2}  # exponents of n
 CLAIMED_MEMORY = {"projections": 1, "scores": 2, "softmax": 2, "values": 1, "fused": 1}
 
@@ -207,6 +212,16 @@ class Growth:
     def memory(self, step: str) -> list[int]:
         return [point.memory[step] for point in self.points]
 
+    def time_fit(self, step: str) -> Fit | None:
+        return upper_fit(self.lengths, self.seconds(step))
+
+    def memory_fit(self, step: str) -> Fit | None:
+        return upper_fit(self.lengths, self.memory(step))
+
+    def quadratic_seconds(self) -> float:
+        """Of the three steps that grow with n², at the longest length."""
+        return sum(self.seconds(step)[-1] for step in QUADRATIC)
+
     def speed(self, step: str) -> float:
         """Operations a second at the longest length."""
         return operations(self.sizes, self.lengths[-1])[step] / self.seconds(step)[-1]
@@ -215,7 +230,7 @@ class Growth:
         """The length from which on the steps that grow with n² take longer than the projections; None: from none."""
         found = None
         for point in reversed(self.points):
-            quadratic = sum(point.times[step].median for step in ("scores", "softmax", "values"))
+            quadratic = sum(point.times[step].median for step in QUADRATIC)
             if not quadratic > point.times["projections"].median:
                 break
             found = point.length
@@ -230,6 +245,35 @@ def lengths_up_to(longest: int) -> list[int]:
         found |= {length, length * 3 // 2} if 8 * length >= longest else {length}
         length *= 2
     return sorted(each for each in found if each <= longest)
+
+
+def quadratic_operations(sizes: Sizes, length: int) -> int:
+    """Of the three steps that grow with n²."""
+    counted = operations(sizes, length)
+    return sum(counted[step] for step in QUADRATIC)
+
+
+def crossing(sizes: Sizes) -> int:
+    """The first length at which the three steps have more operations than the projections."""
+
+    def more(length: int) -> bool:
+        return quadratic_operations(sizes, length) > operations(sizes, length)["projections"]
+
+    return bisect_left(range(MOST), True, lo=1, key=more)
+
+
+Judgement = Literal["few", "unsure", "agrees", "faster", "slower"]
+
+
+def judge(found: Fit | None, claimed: int) -> Judgement:
+    """Whether a fitted exponent is the claimed one, as far as that can be told."""
+    if found is None or math.isnan(found.error):
+        return "few"
+    if found.error > UNSURE:
+        return "unsure"
+    if found.agrees(claimed):
+        return "agrees"
+    return "faster" if found.exponent > claimed else "slower"
 
 
 def upper_fit(lengths: Sequence[int], values: Numbers) -> Fit | None:

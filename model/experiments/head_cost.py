@@ -33,6 +33,15 @@ class Timed:
     def median(self, what: object, piece: str) -> float:
         return self.times[what, piece].median
 
+    def slower_from(self, piece: str) -> int | None:
+        """The number of heads from which on all take longer than one head by more than `SAME`; None: from none."""
+        found, one = None, self.median(min(self.sizes), piece)
+        for heads in sorted(self.sizes, reverse=True):
+            if not self.median(heads, piece) > (1 + SAME) * one:
+                break
+            found = heads
+        return found
+
 
 def head_counts(d_model: int) -> list[int]:
     """Every h that divides d, up to d / 2."""
@@ -48,6 +57,10 @@ def counted(sizes: Sizes, length: int) -> dict[str, int]:
     """Operations of a whole attention: its matrix products, its softmax."""
     found = operations(sizes, length)
     return {"products": found["projections"] + found["scores"] + found["values"], "softmax": found["softmax"]}
+
+
+def all_operations(sizes: Sizes, length: int) -> int:
+    return sum(counted(sizes, length).values())
 
 
 def by_heads(sizes: Sizes, length: int, least: int = ROUNDS, seconds: float = SECONDS) -> Iterator[Report[Timed]]:

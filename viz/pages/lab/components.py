@@ -1,23 +1,17 @@
-"""Components of the laboratory's arithmetic: matrices that are typed into, vectors that are dragged.
-
-Each function packs its data and returns what mounts it.
-"""
+"""Plots that the laboratory alone has: matrices that are typed into, vectors that are dragged."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from functools import partial
-from typing import Any
+from dataclasses import KW_ONLY, dataclass
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from viz.components.plots import Mount
-from viz.components.registry import component, pack
-
-_matrices = component("matrices", "plot", "picture")
-_vectors = component("vectors", "plot")
+from viz.components.plots import Plot, Table, crossed, known
+from viz.components.registry import component
+from viz.i18n.catalogue import _
 
 
 @dataclass(frozen=True)
@@ -29,38 +23,79 @@ class Matrix:
     name: str
     formula: str
     colour: tuple[int, int, int]
+    values: NDArray[Any] | None = None
+    _: KW_ONLY
     rows: Sequence[str]
     columns: Sequence[str]
-    values: NDArray[Any] | None = None
     first: int = -1
     top: float = 0.0
 
 
-def matrices(
-    lines: Sequence[tuple[str, Sequence[Matrix]]],
-    texts: Sequence[str],
-    header: Mapping[str, Any],
-    key: str,
-    on_edit: Callable[[], None],
-) -> Mount:
+@dataclass
+class Matrices(Plot):
     """Lines of matrices, each line under its title; what is typed puts {texts: of all cells} into the state as `edit`.
 
-    header: `name`, `sentence`; `wrong`, the place of a cell that is no number, or -1, and `sentence_wrong` of it;
-    `file`, `stamp`, `words`, {download, csv: of four columns, row, column}.
+    texts: of all typed cells. wrong: the place of one that is no number, or -1; sentence_wrong: of it. The table has
+    what is computed.
     """
-    arrays = [np.asarray(each.values, np.float32) for _title, line in lines for each in line if each.values is not None]
-    described = [
-        {"title": title, "matrices": [{k: v for k, v in vars(each).items() if k != "values"} for each in line]}
-        for title, line in lines
-    ]
-    data = pack({**header, "lines": described, "texts": list(texts)}, arrays)
-    return partial(_matrices, data=data, key=key, on_edit_change=on_edit)
+
+    COMPONENT = staticmethod(component("matrices", "plot", "picture"))
+    ANSWERS: ClassVar[Sequence[str]] = ("edit",)
+
+    matrices: Mapping[str, Sequence[Matrix]]
+    texts: Sequence[str]
+    on_edit: Callable[[], None]
+    wrong: int = -1
+    sentence_wrong: str = ""
+
+    def computed(self) -> list[tuple[Matrix, NDArray[Any]]]:
+        return [(each, each.values) for line in self.matrices.values() for each in line if each.values is not None]
+
+    def header(self) -> dict[str, Any]:
+        lines = [
+            {"title": title, "matrices": [known(each, "values") for each in line]}
+            for title, line in self.matrices.items()
+        ]
+        typed = {"texts": list(self.texts), "wrong": self.wrong, "sentence_wrong": self.sentence_wrong}
+        return {"lines": lines, **typed}
+
+    def arrays(self) -> Sequence[NDArray[Any]]:
+        return [np.asarray(values, np.float32) for _matrix, values in self.computed()]
+
+    def titles(self) -> Sequence[str]:
+        return _("matrix"), _("row"), _("column"), _("value")
+
+    def lines(self) -> Table:
+        return [
+            (matrix.name, row, column, value)
+            for matrix, values in self.computed()
+            for row, column, value, _seen in crossed(matrix.rows, matrix.columns, values, values)
+        ]
 
 
-def vectors(header: Mapping[str, Any], key: str, on_move: Callable[[], None]) -> Mount:
-    """Vectors in the plane; moving one puts {places: x and y of each} into the state as `move`.
+@dataclass
+class Vectors(Plot):
+    """Vectors in the plane, the query first; moving one puts {places: x and y of each} into the state as `move`."""
 
-    header: `vectors`, the query first, each {name, place: [x, y], colour}; the rest as of a heatmap; `words.csv` of 3
-    and `words.drag`.
-    """
-    return partial(_vectors, data=pack(header), key=key, on_move_change=on_move)
+    COMPONENT = staticmethod(component("vectors", "plot"))
+    ANSWERS: ClassVar[Sequence[str]] = ("move",)
+
+    places: Mapping[str, tuple[float, float]]
+    colours: Sequence[str]
+    on_move: Callable[[], None]
+    _: KW_ONLY
+    tall: int
+
+    def header(self) -> dict[str, Any]:
+        described = zip(self.places.items(), self.colours, strict=True)
+        vectors = [{"name": name, "place": list(place), "colour": colour} for (name, place), colour in described]
+        return {"vectors": vectors, "tall": self.tall}
+
+    def titles(self) -> Sequence[str]:
+        return _("vector"), "x", "y"
+
+    def lines(self) -> Table:
+        return [(name, *place) for name, place in self.places.items()]
+
+    def summary(self) -> str:
+        return "; ".join(f"{name} = ({x:g}, {y:g})" for name, (x, y) in self.places.items())

@@ -1,28 +1,236 @@
-"""An experiment of the laboratory while it runs: begun by a button, seen growing, stopped, begun again."""
+"""What every experiment of the laboratory consists of, and the one way in which all are drawn.
+
+An experiment is a claim of tutorials and what is true whatever is measured. Findings judge it, that are there at once,
+follow the text, or come out of a measurement: begun by a button, seen growing, stopped, begun again.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, Literal, Protocol, TypeVar
 
+import pandas as pd
 import streamlit as st
 
-from model.experiments.attention_cost import Room, Sizes
+from model.experiments.attention_cost import Room
 from model.experiments.runner import Report, Running
 from model.experiments.timing import Machine, Times
 from model.inference.text_model import TextModel
+from viz.components.plots import Plot
 from viz.i18n import catalogue
 from viz.i18n.catalogue import _
-from viz.i18n.errors import translate_error
+from viz.i18n.errors import translate_error, unless_absent
 from viz.i18n.format import as_sentence, bytes_text, significant
 from viz.state.session import Key
 from viz.ui.fields import Field, number_field
-from viz.ui.parts import plot_words
+from viz.ui.parts import Views, data_table, expander, explanation, no_views, under_figures
+
+if TYPE_CHECKING:
+    from streamlit.elements.lib.mutable_expander_container import ExpanderContainer
 
 EVERY = 0.5  # seconds between two looks
 Result = TypeVar("Result")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Experiment:
+    """What tutorials say of one thing, what is true of it anyhow, and how it is found out here.
+
+    key: what the keys of its lines begin with. parts: each draws its controls and gives a way of finding, or None where
+    its controls hold nothing that can be tried; two stand side by side, widths: of them. explanation: of the formulas,
+    with the paper's section. code: what has run.
+    """
+
+    key: str
+    claim: str
+    truth: str
+    parts: Sequence[Callable[[], Finding | None]]
+    widths: Sequence[int] = (1, 1)
+    formulas: Sequence[str]
+    explanation: str
+    code: Sequence[Any]
+
+    def show(self) -> Views:
+        said, true = st.columns(2, gap="medium")
+        said.markdown(f"**{_('Tutorials say:')}** {self.claim}")
+        true.markdown(f"**{_('More exactly:')}** {self.truth}")
+        places = st.columns(self.widths, gap="large") if len(self.parts) > 1 else [st.container()]
+        drawn = []
+        for number, (place, part) in enumerate(zip(places, self.parts, strict=True)):
+            with place:
+                explain = None if number else self.explain
+                if finding := part():
+                    drawn.append(finding.show(self.key, explain))
+                elif explain:
+                    explain()
+        return partial(together, drawn)
+
+    def explain(self) -> None:
+        explanation(f"{self.key}_explanation", self.formulas, self.explanation, *self.code)
+
+
+def together(drawn: Sequence[Views], model: TextModel) -> Iterator[None]:
+    """All are packed before the first is mounted."""
+    halves = [views(model) for views in drawn]
+    for half in halves:
+        next(half, None)
+    yield
+    for half in halves:
+        next(half, None)
+
+
+class Finding(Protocol):
+    """A way of finding something out."""
+
+    def show(self, key: str, explain: Callable[[], None] | None) -> Views:
+        """Draw it here, and beneath it the line of its numbers and the experiment's explanation, where it has one."""
+
+
+@dataclass(frozen=True)
+class Findings:
+    """What is known: sentences, rows of plots and tables under them, and every number behind these as a table.
+
+    file: of the numbers. info: what cannot be known, and why.
+    """
+
+    verdicts: Sequence[str] = ()
+    rows: Sequence[Sequence[Plot | pd.DataFrame]] = ()
+    numbers: Callable[[], pd.DataFrame] | None = None
+    file: str = ""
+    info: str = ""
+
+    def draw(self) -> None:
+        if self.info:
+            st.info(self.info)
+        if self.verdicts:
+            st.text("\n".join(self.verdicts))
+        for row in self.rows:
+            places = st.columns(len(row), gap="medium") if len(row) > 1 else [st.container()]
+            for place, shown in zip(places, row, strict=True):
+                with place:
+                    shown() if isinstance(shown, Plot) else show_table(shown)
+
+    def draw_numbers(self, key: str, place: ExpanderContainer | None = None) -> None:
+        if self.numbers:
+            data_table(f"{key}_data", self.numbers, self.file, place=place)
+
+    def show(self, key: str, explain: Callable[[], None] | None) -> Views:
+        self.draw()
+        self.draw_numbers(key, beneath(key, explain))
+        return no_views
+
+
+def beneath(key: str, explain: Callable[[], None] | None) -> ExpanderContainer:
+    """The place of the numbers, beside the explanation where there is one."""
+    return under_figures(explain, f"{key}_data") if explain else expander(f"{key}_data", _("Data"))
+
+
+def show_table(table: pd.DataFrame) -> None:
+    """Numbers that are not written out already have three digits."""
+    three = st.column_config.NumberColumn(format="%.3g")
+    floats = {str(name): three for name in table.select_dtypes("float")}
+    st.dataframe(table, hide_index=True, column_config=floats)
+
+
+@dataclass(frozen=True)
+class Live:
+    """Findings that follow what is typed. find: may raise MissingQuantityError. numbers: whether there are any."""
+
+    find: Callable[[], Findings]
+    numbers: bool = True
+
+    def show(self, key: str, explain: Callable[[], None] | None) -> Views:
+        place = st.container()
+        data = beneath(key, explain) if self.numbers else None
+        if explain and not self.numbers:
+            explain()
+
+        def views(_model: TextModel) -> Iterator[None]:
+            found, lacking = unless_absent(self.find)
+            found = found or Findings(info=lacking)
+            yield
+            with place:
+                found.draw()
+            found.draw_numbers(key, data)
+
+        return views
+
+
+@dataclass(frozen=True, kw_only=True)
+class Measurement(Generic[Result]):
+    """What takes a while, in a thread of its own: a button that begins it, its progress, what it has found so far.
+
+    settings: what `measure` is called with; after others were chosen, results are still shown, and said to be of those
+    before. findings: of the result so far. forecast: how long it will take, in words. begin: words of the button.
+    before: what is known without it. room: of the largest that it measures. at_once: it begins of itself, and again
+    with other settings; for what takes a second or two.
+    """
+
+    measure: Callable[..., Iterator[Report[Result]]]
+    settings: tuple[Hashable, ...]
+    findings: Callable[[Result], Findings]
+    forecast: str
+    begin: str
+    before: Findings = Findings()
+    room: Room | None = None
+    at_once: bool = False
+
+    def show(self, key: str, explain: Callable[[], None] | None) -> Views:
+        run = f"{key}_run"
+        now = kept(run)
+        if self.at_once and (now is None or now.settings != self.settings):
+            self.start(run)
+        going = is_going(kept(run))  # what it takes of the memory meanwhile is not free
+        if self.room is None or self.room.enough or going:
+            st.fragment(partial(self.look, key, going), run_every=EVERY if going else None)()
+        else:
+            st.error(room_words(self.room))
+            self.before.draw()
+        if explain:
+            explain()
+        return no_views
+
+    def look(self, key: str, going: bool) -> None:
+        """Its button or its progress, and the newest result. going: whether it was when the looking began."""
+        catalogue.use(st.session_state[Key.LANGUAGE])
+        run = f"{key}_run"
+        now = kept(run)
+        if is_going(now) != going:
+            st.rerun()  # it has begun or ended: the looking does too
+        newest = now.running.look() if now else None
+        with st.container(horizontal=True, vertical_alignment="center", key=f"{run}_row"):
+            if not (self.at_once and now and now.running.status == "finished"):
+                self.controls(run, now)
+        if now and newest:
+            if now.settings != self.settings:
+                st.caption(_("These are the results of the settings before."))
+            found = self.findings(newest.result)
+            found.draw()
+            found.draw_numbers(key)
+        else:
+            self.before.draw()
+
+    def controls(self, run: str, now: Kept | None) -> None:
+        if now and is_going(now):
+            st.button(_("Stop"), key=f"{run}_stop", on_click=now.running.stop)
+            newest = now.running.look()
+            st.progress(newest.share if newest else 0.0, progress_words(now.running))
+            return
+        kind: Literal["primary", "secondary"] = "secondary" if now else "primary"
+        st.button(self.begin, type=kind, key=f"{run}_begin", on_click=self.start, args=(run,))
+        if now is None or now.settings != self.settings:
+            st.caption(self.forecast, width="content")
+        elif now.running.status == "failed":
+            st.error(as_sentence(translate_error(now.running.message)))
+        elif now.running.status == "stopped":
+            st.caption(_("Stopped: what is shown was found until then."), width="content")
+
+    def start(self, run: str) -> None:
+        if before := kept(run):
+            before.running.stop()
+        st.session_state[run] = Kept(self.settings, Running(partial(self.measure, *self.settings)))
 
 
 @dataclass(frozen=True)
@@ -33,73 +241,14 @@ class Kept:
     running: Running[Any]
 
 
-def experiment(
-    key: str,
-    settings: Hashable,
-    make: Callable[[], Iterator[Report[Result]]],
-    draw: Callable[[Result], None],
-    *,
-    begin: str,
-    forecast: str,
-    alone: bool = True,
-    before: Callable[[], None] | None = None,
-    at_once: bool = False,
-) -> None:
-    """A button that begins it, its progress, and what it has found so far, in the place where this is called.
-
-    settings: what `make` was made of: with others, the results are still shown, and said to be of those before.
-    draw: the result so far, again and again while it grows. begin: the button's words. forecast: how long it will
-    take, in words. before: draws in the results' place while there are none. at_once: it begins of itself, and again
-    with other settings: for what takes a second or two.
-    """
-    kept: Kept | None = st.session_state.get(key)
-    if at_once and (kept is None or kept.settings != settings):
-        _begin(key, settings, make, alone)
-        kept = st.session_state[key]
-    going = kept is not None and not kept.running.ended
-
-    def look() -> None:
-        catalogue.use(st.session_state[Key.LANGUAGE])
-        now: Kept | None = st.session_state.get(key)
-        if (now is not None and not now.running.ended) != going:
-            st.rerun()  # it has begun or ended: the looking does too
-        newest = now.running.look() if now else None
-        row = st.container(horizontal=True, vertical_alignment="center", key=f"{key}_row")
-        with row:
-            if not (at_once and now and now.running.status == "finished"):
-                controls(key, settings, make, now, begin, forecast, alone)
-        if now and newest:
-            if now.settings != settings:
-                st.caption(_("These are the results of the settings before."))
-            draw(newest.result)
-        elif before is not None:
-            before()
-
-    st.fragment(look, run_every=EVERY if going else None)()
+def kept(run: str) -> Kept | None:
+    """What was begun in this session under this key."""
+    found: Kept | None = st.session_state.get(run)
+    return found
 
 
-def controls(
-    key: str,
-    settings: Hashable,
-    make: Callable[[], Iterator[Report[Any]]],
-    kept: Kept | None,
-    begin: str,
-    forecast: str,
-    alone: bool,
-) -> None:
-    if kept is None or kept.running.ended:
-        st.button(begin, type="primary" if kept is None else "secondary", key=f"{key}_begin",
-                  on_click=lambda: _begin(key, settings, make, alone))  # fmt: skip
-        if kept is None or kept.settings != settings:
-            st.caption(forecast, width="content")
-        elif kept.running.status == "failed":
-            st.error(as_sentence(translate_error(kept.running.message)))
-        elif kept.running.status == "stopped":
-            st.caption(_("Stopped: what is shown was found until then."), width="content")
-        return
-    st.button(_("Stop"), key=f"{key}_stop", on_click=kept.running.stop)
-    newest = kept.running.look()
-    st.progress(newest.share if newest else 0.0, progress_words(kept.running))
+def is_going(now: Kept | None) -> bool:
+    return now is not None and not now.running.ended
 
 
 def progress_words(running: Running[Any]) -> str:
@@ -109,19 +258,21 @@ def progress_words(running: Running[Any]) -> str:
     return _("begins") if left is None else _("{seconds} s left").format(seconds=f"{max(1.0, left):.0f}")
 
 
-def _begin(key: str, settings: Hashable, make: Callable[[], Iterator[Report[Any]]], alone: bool) -> None:
-    before: Kept | None = st.session_state.get(key)
-    if before is not None:
-        before.running.stop()
-    st.session_state[key] = Kept(settings, Running(make, alone=alone))
+def room_words(room: Room) -> str:
+    """Why it does not fit into memory, and what would."""
+    sentence = (
+        _(
+            "n = {n} needs about {needed} of memory, and {free} are free: choose n up to {longest}, or make another "
+            "number smaller."
+        )
+        if room.longest
+        else _("n = {n} needs about {needed} of memory, and {free} are free: make the other numbers smaller.")
+    )
+    needed, free = bytes_text(room.needed), bytes_text(room.free)
+    return sentence.format(n=f"{room.length:,}", needed=needed, free=free, longest=f"{room.longest:,}")
 
 
-# What the figures of the laboratory's costs share: they are of no trace.
-
-
-def header(name: str, alt: str, file: str, stamp: str, csv: Sequence[str], more: Mapping[str, Any]) -> dict[str, Any]:
-    """What the header of every plot has; stamp: what was measured, so that another drawing is known."""
-    return {"name": name, "alt": f"{name}: {alt}", "file": file, "stamp": stamp, "words": plot_words(*csv), **more}
+# Numbers of measurements, as they are written.
 
 
 def machine_words(machine: Machine) -> str:
@@ -157,19 +308,8 @@ def percent(share: float) -> str:
     return f"{significant(100 * share)} %"
 
 
-# How each experiment of the laboratory begins: what tutorials say, and beside it what is true whatever is measured.
+# Fields that begin with the sizes of the loaded model, and with another model again.
 
-
-def show_claim(said: str, truth: str) -> None:
-    left, right = st.columns(2, gap="medium")
-    left.markdown(f"**{_('Tutorials say:')}** {said}")
-    right.markdown(f"**{_('More exactly:')}** {truth}")
-
-
-# What the laboratory's costs share: fields that begin with the sizes of the loaded model, and with another model
-# again; a measurement that is begun where it fits into memory.
-
-Found = TypeVar("Found")
 MODEL = "cost_model"  # whose sizes the fields of each view began with
 
 
@@ -182,37 +322,4 @@ def sizes_of(model: TextModel, view: str, fields: Sequence[Field]) -> Mapping[st
             st.session_state[field.key] = field.default
     places = st.columns(max(3, len(fields)), gap="medium")
     given = {field.key: number_field(place, field) for field, place in zip(fields, places, strict=False)}
-    if not all(given.values()):
-        return None
-    return {key: int(values[0]) for key, values in given.items()}
-
-
-def measuring(
-    key: str,
-    sizes: Sizes,
-    length: int,
-    found: Room,
-    measure: Callable[[Sizes, int], Iterator[Report[Found]]],
-    draw: Callable[[Found], None],
-    before: Callable[[], None],
-    forecast: str,
-) -> None:
-    """The experiment, or why it cannot be and what is known without it. found: of the largest it measures."""
-    kept: Kept | None = st.session_state.get(key)
-    going = kept is not None and not kept.running.ended  # what it takes meanwhile is not free
-    if found.enough or going:
-        settings = (sizes, length)
-        make = partial(measure, *settings)
-        experiment(key, settings, make, draw, begin=_("Measure"), forecast=forecast, before=before)
-        return
-    sentence = (
-        _(
-            "n = {n} needs about {needed} of memory, and {free} are free: choose n up to {longest}, or make another "
-            "number smaller."
-        )
-        if found.longest
-        else _("n = {n} needs about {needed} of memory, and {free} are free: make the other numbers smaller.")
-    )
-    needed, free = bytes_text(found.needed), bytes_text(found.free)
-    st.error(sentence.format(n=f"{length:,}", needed=needed, free=free, longest=f"{found.longest:,}"))
-    before()
+    return {key: int(values[0]) for key, values in given.items()} if all(given.values()) else None

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, cast
+from collections.abc import Mapping, Sequence
+from functools import partial
+from typing import TYPE_CHECKING, cast
 
 import numpy as np
 import streamlit as st
@@ -12,18 +13,16 @@ from streamlit.delta_generator import DeltaGenerator
 
 from model.capture.trace import AttentionKind
 from model.inference.text_model import TextModel
-from viz.components.old_plots import Panel, panels
+from viz.components.plots import Axis, Panel, Panels, Scale
 from viz.i18n.catalogue import _
 from viz.i18n.format import attention_name, significant
 from viz.state.session import Key, attention_kinds, choose, current_session
-from viz.ui.parts import plot_words, stamp
-from viz.ui.plots import array
+from viz.ui.plots import array, heading
 
 if TYPE_CHECKING:
     from torch import Tensor
 
     from model.capture.trace import Trace
-    from viz.components.plots import Mount
 
 
 def head_panels(
@@ -34,44 +33,24 @@ def head_panels(
     high: float,
     chosen: tuple[int, int],
     key: str,
-    on_cell: Callable[[], None],
-) -> Mount:
+) -> Panels:
     """Maps (layer, head) side by side on one scale from 0, or −high, to `high`; a click chooses a head."""
     shown = []
     for name, tensor in values.items():
         each = array(tensor)
+        known = ~np.isnan(each)
+        low, top = (float(end(each[known])) if known.any() else 0.0 for end in (np.min, np.max))
+        note = f"{significant(low)} – {significant(top)}" if known.any() else "–"
+        scale = Scale(-high if low < 0 else 0.0, high)
         layers, heads = each.shape
-        known = each[~np.isnan(each)]
-        low, top = (float(known.min()), float(known.max())) if known.size else (0.0, 0.0)
-        described = {
-            "name": name,
-            "note": f"{significant(low)} – {significant(top)}" if known.size else "–",
-            "rows": {"title": _("layer"), "labels": labels(layers), "side": ""},
-            "columns": {"title": _("head"), "labels": labels(heads), "side": ""},
-            "scale": {"low": -high if low < 0 else 0.0, "high": high, "difference": False},
-            "line": 0,
-            "chosen": -1,
-            "framed": list(chosen),
-            "choose": True,
-        }
-        shown.append(Panel(~np.isnan(each), described, np.nan_to_num(each)))
-    ranges = "; ".join(f"{panel.described['name']} {panel.described['note']}" for panel in shown)
-    header: dict[str, Any] = {
-        "slot": 150,
-        "cell": 34,
-        "name": title,
-        "sentence": _("of every head; a click chooses one"),
-        "alt": f"{title}: {ranges}",
-        "file": key,
-        "stamp": stamp(trace),
-        "words": {
-            **plot_words(_("map"), _("layer"), _("head"), quantity, _("masked")),
-            "visible": _("visible"),
-            "changed": _("changed"),
-            "missing": _("masked"),
-        },
-    }
-    return panels(shown, header, key, on_cell)
+        rows, columns = Axis(_("layer"), labels(layers)), Axis(_("head"), labels(heads))
+        numbers = np.nan_to_num(each)
+        shown.append(Panel(name, rows, columns, known, numbers, note=note, scale=scale, framed=chosen, choose=True))
+    above = heading(trace, title, key, sentence=_("of every head; a click chooses one"))
+    cells = (_("layer"), _("head"), quantity, _("masked"))
+    missing = {"missing": _("masked")}
+    on_cell = partial(choose_head, key)
+    return Panels(key, above, shown, slot=150, cell=34, cells=cells, on_cell=on_cell, words=missing)
 
 
 def labels(count: int) -> list[str]:
@@ -91,7 +70,7 @@ def mean(values: Tensor) -> float:
 # Which attention and which head of the loaded model is looked at, and under which title.
 
 
-def heading(title: str) -> DeltaGenerator:
+def title_row(title: str) -> DeltaGenerator:
     """A title, and on its line a place for controls."""
     row = st.container(horizontal=True, horizontal_alignment="distribute", vertical_alignment="center")
     row.markdown(f"**{title}**", width="content")

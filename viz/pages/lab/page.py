@@ -17,23 +17,24 @@ from viz.pages.lab import (
     weight_tying,
     worked_example,
 )
+from viz.pages.lab.side_by_side_text import claims
 from viz.state.session import choose
-from viz.ui.parts import Views, foreign_code, no_views
+from viz.ui.parts import Views, foreign_code
 
 # Part arithmetic of the laboratory: what can be computed by hand, and what follows from it.
 
 ARITHMETIC = {
-    "example": worked_example.section,
-    "similarity": similarity.section,
-    "softmax": softmax.section,
-    "scaling": scaling.section,
+    "example": worked_example.experiment,
+    "similarity": similarity.experiment,
+    "softmax": softmax.experiment,
+    "scaling": scaling.experiment,
 }
 
 
 def arithmetic_section(model: TextModel, row: DeltaGenerator) -> Views:
     """One of its claims; what is not shown is not computed."""
     name = choose(_("Claim"), list(ARITHMETIC), "example", "arithmetic", claim_name, row)
-    return ARITHMETIC[name](model)
+    return ARITHMETIC[name](model).show()
 
 
 def claim_name(name: str) -> str:
@@ -48,20 +49,20 @@ def claim_name(name: str) -> str:
 # Part costs of the laboratory: time, operations, parameters and memory of attention, counted and measured.
 
 COSTS = {
-    "growth": attention_growth.show,
-    "heads": head_cost.show_heads,
-    "ways": head_cost.show_ways,
-    "tying": weight_tying.show,
+    "growth": attention_growth.experiment,
+    "heads": head_cost.heads_experiment,
+    "ways": head_cost.ways_experiment,
+    "tying": weight_tying.experiment,
 }
 
 
 def costs_section(model: TextModel, row: DeltaGenerator) -> Views:
     """Nothing here depends on the text: all stays as it is while the user types."""
     name = choose(_("Claim"), list(COSTS), "growth", "cost", cost_name, row)
-    COSTS[name](model)
+    views = COSTS[name](model).show()
     label = _("Dropout: Norms and residual")
     st.page_link("viz/pages/residual/page.py", label=label, query_params={"residual_view": "dropout"})
-    return no_views
+    return views
 
 
 def cost_name(name: str) -> str:
@@ -73,10 +74,19 @@ def cost_name(name: str) -> str:
     }[name]
 
 
+# Part trainings of the laboratory: what only a training can show.
+
+
+def trainings_section(model: TextModel, row: DeltaGenerator) -> Views:
+    names = {name: claim.name for name, claim in claims().items()}
+    name = choose(_("Claim"), list(names), "norms", "lab_training", names.__getitem__, row)
+    return side_by_side.experiment(name, model).show()
+
+
 SECTIONS = {
     "arithmetic": arithmetic_section,
     "costs": costs_section,
-    "trainings": side_by_side.section,
+    "trainings": trainings_section,
 }
 
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Sequence
 from enum import StrEnum
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pandas as pd
@@ -22,22 +22,24 @@ from model.experiments.scaling import Against, BothWays, against_width, both_way
 from model.inference.text_model import TextModel
 from model.network.attention import Scaled, Scores, Weights
 from model.runtime.errors import require
-from viz.components.old_plots import chart
-from viz.components.plots import Mount, Series
+from viz.components.plots import Axis, Chart, Heading, Panels, Series
 from viz.i18n.catalogue import _
 from viz.i18n.errors import unless_absent
 from viz.i18n.format import significant
-from viz.pages.lab.experiment import Kept, experiment, header, show_claim
-from viz.pages.lab.head_choice import choose_head, choose_kind, head_panels, heading, mean
+from viz.pages.lab.experiment import Experiment, Findings, Live, Measurement
+from viz.pages.lab.head_choice import choose_kind, head_panels, mean, title_row
 from viz.state.cache import cached
 from viz.state.pin import cached_for_pin
 from viz.state.session import Session, current_session
 from viz.ui.fields import Field, number_field
-from viz.ui.parts import Views, data_table, expander, explanation, mount
 from viz.ui.plots import array
 
 if TYPE_CHECKING:
     from torch import Tensor
+
+
+OFF, ON = "#d55e00", "#0072b2"
+TENTH, ALIKE = 0.1, 2.0
 
 
 class Part(StrEnum):
@@ -45,129 +47,32 @@ class Part(StrEnum):
 
     KEYS = "scaling_keys"
     SEED = "scaling_seed"
-    RUN = "scaling_run"
-    ENTROPY = "scaling_entropy"
-    DERIVATIVE = "scaling_derivative"
-    GRADIENT = "scaling_gradient"
     HEADS = "scaling_heads"
     MOVES = "scaling_moves"
     FOUND = "scaling_found"
-    EXPLANATION = "scaling_explanation"
-    DATA = "scaling_data"
 
 
-def section(model: TextModel) -> Views:
-    show_claim(
-        _(
+def experiment(model: TextModel) -> Experiment:
+    """Entropy and gradients against d_k with and without 1/√d_k, and the loaded model's heads both ways."""
+    return Experiment(
+        key="scaling",
+        claim=_(
             "Without 1/√d_k a large d_k saturates the softmax and kills the gradient; for a small d_k it does not "
             "matter."
         ),
-        _(
+        truth=_(
             "The dot product of two random vectors has the variance d_k, and the factor makes it 1. It multiplies the "
             "gradient on its way to the query too, so that softmax and query need not lose theirs at the same d_k."
         ),
-    )
-    left, right = st.columns([3, 2], gap="large")
-    with left:
-        heading(_("Random queries and keys, each channel from N(0, 1)"))
-        fields = st.columns(2, gap="medium")
-        keys = number_field(fields[0], Field(Part.KEYS, _("keys n"), "16", 2, 1024, log=True))
-        seed = number_field(fields[1], Field(Part.SEED, _("seed"), "0", 0, 9999))
-        random = st.container()
-        explain()
-        data = expander(Part.DATA, _("Data"))
-    with right:
-        kind = choose_kind(model, heading(_("In the loaded model")))
-        said, heads = st.container(), st.container()
-
-    def views(_model: TextModel) -> Iterator[None]:
-        found, lacking = unless_absent(lambda: of_model(current_session(), kind))
-        yield
-        with random:
-            if keys and seed:
-                settings = (int(keys[0]), int(seed[0]))
-                experiment(
-                    Part.RUN,
-                    settings,
-                    lambda: against_width(*settings),
-                    show,
-                    begin=_("Compute again"),
-                    forecast=_("a second or two"),
-                    at_once=True,
-                )
-        with said:
-            if found is None:
-                st.info(lacking)
-            else:
-                st.text(found[0])
-                mount([(heads, each) for each in found[1]])
-        kept: Kept | None = st.session_state.get(Part.RUN)
-        if kept is not None and (report := kept.running.look()):
-            data_table(Part.DATA, lambda: pd.DataFrame(rows(report.result)), "d-k", place=data)
-
-    return views
-
-
-def show(found: Against) -> None:
-    """The verdicts and the three charts of what has been computed so far."""
-    derivative = pack_norms(
-        found, found.derivative, _("Derivative of the softmax"), "‖∂w/∂s‖", "derivative", Part.DERIVATIVE
-    )
-    gradient = pack_norms(
-        found, found.gradient, _("Gradient of a loss at the query"), "‖∂L/∂q‖", "gradient", Part.GRADIENT
-    )
-    st.text("\n".join(verdicts(found)))
-    pack_entropy(found, Part.ENTROPY)()
-    for place, made in zip(st.columns(2, gap="medium"), (derivative, gradient), strict=True):
-        with place:
-            made()
-
-
-def of_model(session: Session, kind: AttentionKind) -> tuple[str, list[Mount]]:
-    """What is said of the loaded model's heads, and their maps.
-
-    Raises:
-        AbsentError: the model does not show its scores.
-    """
-    trace = session.trace
-    found = cached(Part.FOUND, (trace, kind), lambda: heads_of(trace, kind))
-    pinned = None
-    if session.pin is not None and session.pin.trace.attention_paths(kind):
-        pin = session.pin
-        pinned, _lacking = unless_absent(
-            lambda: cached_for_pin(pin, "heads", (kind,), lambda: heads_of(pin.trace, kind))
-        )
-    maps = Maps(trace, kind)
-    chosen = session.fit_selection(maps.layers, maps.heads, maps.queries)
-    place = chosen.layer, chosen.head
-    drawn = (
-        (found.entropy, _("Mean entropy of the weights, nats"), _("entropy (nats)"), Part.HEADS),
-        (found.derivative, _("Median derivative of the softmax"), "‖∂w/∂s‖", Part.MOVES),
-    )
-    mounts = []
-    for tensor, title, quantity, key in drawn:
-        values = {_("without 1/√d_k"): tensor[0], _("with 1/√d_k"): tensor[1]}
-        top = largest(tensor)
-        mounts.append(head_panels(trace, values, title, quantity, top, place, key, partial(choose_head, key)))
-    return model_verdict(found, pinned), mounts
-
-
-def heads_of(trace: Trace, kind: AttentionKind) -> BothWays:
-    maps = Maps(trace, kind)
-    require(trace.network, f"{maps.paths[0]}.query", f"{maps.paths[0]}.scores")
-    return both_ways(maps)
-
-
-def explain() -> None:
-    explanation(
-        Part.EXPLANATION,
-        [
+        parts=[of_random_vectors, partial(in_model, model)],
+        widths=(3, 2),
+        formulas=[
             r"q, k \sim N(0, I_{d_k}) \;\Rightarrow\; \mathrm{Var}(q \cdot k) = d_k",
             r"\frac{\partial w}{\partial s} = \mathrm{diag}(w) - ww^\top, \qquad "
             r"\frac{\partial L}{\partial q} = f\,K^\top \frac{\partial w}{\partial s}\,V(wV - y)/d_k, \quad "
             r"f = 1 \text{ or } 1/\sqrt{d_k}",
         ],
-        _(
+        explanation=_(
             "Vaswani et al., section 3.2.1 and footnote 4: the dot product of two random vectors has variance d_k, so "
             "that without the factor the scores grow with √d_k and the softmax saturates. For each d_k, 8 sets of n "
             "keys and 64 queries are drawn; L is half the mean squared error of the head's output against a random "
@@ -175,14 +80,36 @@ def explain() -> None:
             "larger as long as the softmax is not saturated. In the model, the same queries and keys are taken with "
             "the factor and without; masks and positions stay. This is the code that has just run:"
         ),
-        *(Scores, Scaled, Weights, scaling.attend, against_width, derivative_norm, entropy, both_ways),
+        code=(Scores, Scaled, Weights, scaling.attend, against_width, derivative_norm, entropy, both_ways),
     )
 
 
-# Entropy and gradients against d_k with and without 1/√d_k, and the loaded model's heads both ways.
+# Random vectors.
 
-OFF, ON = "#d55e00", "#0072b2"
-TENTH, ALIKE = 0.1, 2.0
+
+def of_random_vectors() -> Measurement[Against] | None:
+    title_row(_("Random queries and keys, each channel from N(0, 1)"))
+    left, right = st.columns(2, gap="medium")
+    keys = number_field(left, Field(Part.KEYS, _("keys n"), "16", 2, 1024, log=True))
+    seed = number_field(right, Field(Part.SEED, _("seed"), "0", 0, 9999))
+    if not keys or not seed:
+        return None
+    return Measurement(
+        measure=against_width,
+        settings=(int(keys[0]), int(seed[0])),
+        findings=findings,
+        begin=_("Compute again"),
+        forecast=_("a second or two"),
+        at_once=True,
+    )
+
+
+def findings(found: Against) -> Findings:
+    norms = [
+        norm_chart(found, found.derivative, _("Derivative of the softmax"), "‖∂w/∂s‖", "derivative"),
+        norm_chart(found, found.gradient, _("Gradient of a loss at the query"), "‖∂L/∂q‖", "gradient"),
+    ]
+    return Findings(verdicts(found), [[entropy_chart(found)], norms], partial(table, found), "d-k")
 
 
 def middle(values: Tensor) -> Tensor:
@@ -190,19 +117,15 @@ def middle(values: Tensor) -> Tensor:
     return values.median(dim=-1).values
 
 
-def pack_entropy(found: Against, key: str) -> Mount:
+def entropy_chart(found: Against) -> Chart:
     """The mean entropy of the weights."""
-    values = array(found.entropy.mean(dim=-1))
-    series = [
-        Series(_("without 1/√d_k"), np.array(found.widths), values[0], OFF),
-        Series(_("with 1/√d_k"), np.array(found.widths), values[1], ON),
-    ]
-    most = math.log(found.keys)
-    name = _("Entropy of the weights")
-    return chart(series, _header(found, name, _("entropy (nats)"), {"low": 0.0, "high": most}, "entropy"), key)
+    xs, values = np.array(found.widths), array(found.entropy.mean(dim=-1))
+    series = [Series(_("without 1/√d_k"), xs, values[0], OFF), Series(_("with 1/√d_k"), xs, values[1], ON)]
+    y = Axis(_("entropy (nats)"), low=0.0, high=math.log(found.keys))
+    return over_widths(found, series, _("Entropy of the weights"), y, "entropy")
 
 
-def pack_norms(found: Against, values: Tensor, name: str, title: str, file: str, key: str) -> Mount:
+def norm_chart(found: Against, values: Tensor, name: str, title: str, file: str) -> Chart:
     """A norm of each query: the median, and dashed the mean."""
     xs, typical, averaged = np.array(found.widths), array(middle(values)), array(values.mean(dim=-1))
     series = [
@@ -211,13 +134,12 @@ def pack_norms(found: Against, values: Tensor, name: str, title: str, file: str,
         Series(_("without, mean"), xs, averaged[0], OFF, dash=True),
         Series(_("with, mean"), xs, averaged[1], ON, dash=True),
     ]
-    return chart(series, _header(found, name, title, {"log": True}, file), key)
+    return over_widths(found, series, name, Axis(title, log=True), file)
 
 
-def _header(found: Against, name: str, title: str, axis: dict[str, Any], file: str) -> dict[str, Any]:
-    alt, stamp = _("over d_k, with 1/√d_k and without"), f"{file} {found.keys} {len(found.widths)}"
-    more = {"x": {"title": "d_k", "log": True}, "y": {"title": title, **axis}, "tall": 210}
-    return header(name, alt, f"d-k-{file}", stamp, (_("series"), "d_k", title), more)
+def over_widths(found: Against, series: list[Series], name: str, y: Axis, file: str) -> Chart:
+    above = Heading(name, f"d-k-{file}", f"{file} {found.keys} {len(found.widths)}")
+    return Chart(f"scaling_{file}", above, series, Axis("d_k", log=True), y, tall=210)
 
 
 def verdicts(found: Against) -> list[str]:
@@ -253,6 +175,60 @@ def lost(found: Against, ratios: Tensor, whose: str) -> str:
     return f"{whose} {sentence.format(width=width, last=last, ratio=significant(float(ratios[-1])))}"
 
 
+def table(found: Against) -> pd.DataFrame:
+    """A row for each d_k."""
+    columns: dict[str, Sequence[float]] = {"d_k": list(found.widths)}
+    names = {"entropy": _("entropy (nats)"), "derivative": "‖∂w/∂s‖", "gradient": "‖∂L/∂q‖"}
+    ways = (_("without 1/√d_k"), _("with 1/√d_k"))
+    for quantity, name in names.items():
+        for way, values in zip(ways, getattr(found, quantity), strict=True):
+            columns[f"{name}, {way}, {_('mean')}"] = values.mean(dim=-1).tolist()
+            columns[f"{name}, {way}, {_('median')}"] = middle(values).tolist()
+    return pd.DataFrame(columns)
+
+
+# The loaded model.
+
+
+def in_model(model: TextModel) -> Live:
+    kind = choose_kind(model, title_row(_("In the loaded model")))
+    return Live(lambda: of_model(current_session(), kind), numbers=False)
+
+
+def of_model(session: Session, kind: AttentionKind) -> Findings:
+    """What is said of the loaded model's heads, and their maps.
+
+    Raises:
+        MissingQuantityError: the model does not show its scores.
+    """
+    trace, pin = session.trace, session.pin
+    found = cached(Part.FOUND, (trace, kind), lambda: heads_of(trace, kind))
+    pinned = None
+    if pin is not None and pin.trace.attention_paths(kind):
+        pinned, _lacking = unless_absent(
+            lambda: cached_for_pin(pin, "heads", (kind,), lambda: heads_of(pin.trace, kind))
+        )
+    maps = Maps(trace, kind)
+    chosen = session.fit_selection(maps.layers, maps.heads, maps.queries)
+
+    def both(values: Tensor, title: str, quantity: str, key: str) -> Panels:
+        named = {_("without 1/√d_k"): values[0], _("with 1/√d_k"): values[1]}
+        top = float(torch.nan_to_num(values).max()) or 1.0
+        return head_panels(trace, named, title, quantity, top, (chosen.layer, chosen.head), key)
+
+    rows = [
+        [both(found.entropy, _("Mean entropy of the weights, nats"), _("entropy (nats)"), Part.HEADS)],
+        [both(found.derivative, _("Median derivative of the softmax"), "‖∂w/∂s‖", Part.MOVES)],
+    ]
+    return Findings([model_verdict(found, pinned)], rows)
+
+
+def heads_of(trace: Trace, kind: AttentionKind) -> BothWays:
+    maps = Maps(trace, kind)
+    require(trace.network, f"{maps.paths[0]}.query", f"{maps.paths[0]}.scores")
+    return both_ways(maps)
+
+
 def model_verdict(found: BothWays, pinned: BothWays | None) -> str:
     """The heads' entropy and derivative with the factor and without, on this text."""
     entropies = [mean(each) for each in found.entropy]
@@ -281,21 +257,3 @@ def model_verdict(found: BothWays, pinned: BothWays | None) -> str:
         values = [significant(mean(each)) for each in pinned.entropy]
         said += " " + _("Pinned: {on} with, {off} without.").format(on=values[1], off=values[0])
     return said
-
-
-def rows(found: Against) -> dict[str, Any]:
-    """A row for each d_k."""
-    columns: dict[str, Any] = {"d_k": list(found.widths)}
-    names = {"entropy": _("entropy (nats)"), "derivative": "‖∂w/∂s‖", "gradient": "‖∂L/∂q‖"}
-    ways = (_("without 1/√d_k"), _("with 1/√d_k"))
-    for quantity, name in names.items():
-        values: Tensor = getattr(found, quantity)
-        for way, each in zip(ways, values, strict=True):
-            columns[f"{name}, {way}, {_('mean')}"] = each.mean(dim=-1).tolist()
-            columns[f"{name}, {way}, {_('median')}"] = middle(each).tolist()
-    return columns
-
-
-def largest(values: Tensor) -> float:
-    """The end of a scale from 0."""
-    return float(torch.nan_to_num(values).max()) or 1.0

@@ -1,9 +1,10 @@
-"""What trainings side by side have found, in sentences made of the numbers just measured."""
+"""What trainings side by side are for: claims of tutorials, and sentences on them made of the numbers just measured."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 from statistics import fmean
 from typing import Any
 
@@ -18,7 +19,6 @@ from model.experiments.side_by_side import (
     learnt,
     perplexity,
     rightly,
-    rounds,
     share_of_fall,
 )
 from model.network.attention import MultiHeadAttention
@@ -30,7 +30,186 @@ from model.training.losses import summed_loss
 from model.training.schedule import learning_rate
 from viz.i18n.catalogue import _
 from viz.i18n.format import significant
-from viz.ui.parts import explanation
+
+
+@dataclass(frozen=True)
+class Claim:
+    """What one comparison of trainings is to judge. source: of the formula. verdicts: what it has found so far."""
+
+    name: str
+    claim: str
+    truth: str
+    formula: str
+    source: str
+    code: Sequence[Any]
+    verdicts: Callable[[Side], list[str]]
+
+
+def claims() -> dict[str, Claim]:
+    """By the names of the comparisons."""
+    return {
+        "norms": Claim(
+            name=_("A wrong pre-norm"),
+            claim=_("Pre-norm is Sublayer(x) + LayerNorm(x)."),
+            truth=_(
+                "Pre-norm is x + Sublayer(LayerNorm(x)): the stream passes bare, and the sublayer reads it normalised. "
+                "The formula that is said does both the other way round. The paper has LayerNorm(x + Sublayer(x)), "
+                "post-norm."
+            ),
+            formula=r"\text{post: } \mathrm{LN}(x + S(x)) \qquad \text{pre: } x + S(\mathrm{LN}(x)) \qquad "
+            r"\text{wrong: } S(x) + \mathrm{LN}(x)",
+            source=_("Vaswani et al., 2017, section 3.1; Xiong et al., 2020, figure 1."),
+            code=(PostNorm, PreNorm, NormOnTheShortCut),
+            verdicts=norms,
+        ),
+        "depth": Claim(
+            name=_("Post-norm or pre-norm"),
+            claim=_("Post-norm needs warm-up and gets harder to train with depth; pre-norm does not."),
+            truth=_(
+                "With post-norm each block's norm stands on the stream, and gradients of the first step differ "
+                "strongly from layer to layer; pre-norm, with a final norm, leaves a bare path. How much it matters "
+                "depends on depth, rate and warm-up: choose them."
+            ),
+            formula=r"\left\lVert \frac{\partial L}{\partial \theta_\ell} \right\rVert \ \text{of each layer}\ \ell",
+            source=_("Xiong et al., 2020, sections 3.3 and 4: the gradients of post-norm near the output are large."),
+            code=(PostNorm, PreNorm, Gradients.norms, learning_rate),
+            verdicts=depth,
+        ),
+        "residual": Claim(
+            name=_("Residuals"),
+            claim=_("The residual path gives the gradient a short cut; without it almost nothing trains."),
+            truth=_(
+                "x + Sublayer(x) has the derivative 1 + Sublayer′(x): the 1 reaches every layer. Without it the "
+                "gradient is a product of all the layers in between."
+            ),
+            formula=r"\frac{\partial x_L}{\partial x_\ell} = "
+            r"\prod_{i=\ell}^{L-1}\left(1 + \frac{\partial S_i}{\partial x_i}\right)"
+            r"\qquad \text{without: } \prod_{i=\ell}^{L-1}\frac{\partial S_i}{\partial x_i}",
+            source=_("He et al., 2016, “Identity mappings”, equation 5; Vaswani et al., 2017, section 3.1."),
+            code=(Residual, NoResidual, Gradients.norms, frequencies_alone),
+            verdicts=residual,
+        ),
+        "tying": Claim(
+            name=_("Tied matrices"),
+            claim=_("One matrix for embeddings and output saves parameters, at no cost."),
+            truth=_(
+                "It saves vocabulary × d_model weights for each matrix that is shared. Whether the loss is as low is "
+                "to be measured; here the vocabulary is small, and so is what is saved."
+            ),
+            formula=r"\text{logits} = x W^\top, \quad W = E",
+            source=_("Press and Wolf, 2017; Vaswani et al., 2017, section 3.4."),
+            code=(Network.begin,),
+            verdicts=tying,
+        ),
+        "heads": Claim(
+            name=_("Width of heads"),
+            claim=_("Heads may be narrow, d_model / h wide each, or as wide as the model each."),
+            truth=_(
+                "In the paper (section 3.2.2) each of h heads is d_model / h wide, which makes them together as dear "
+                "as one wide head. Heads of full width have h times the attention parameters: more than speed differs."
+            ),
+            formula=r"W^Q_i, W^K_i, W^V_i \in \mathbb{R}^{d_\text{model} \times d_k}, \quad d_k = d_\text{model}/h",
+            source=_("Vaswani et al., 2017, section 3.2.2."),
+            code=(MultiHeadAttention,),
+            verdicts=heads,
+        ),
+        "positions": Claim(
+            name=_("Longer texts"),
+            claim=_("Sinusoidal codes extend to lengths never trained on; learned positions do not."),
+            truth=_(
+                "The code of any position can be computed, but the network has never learnt to read it; a learned "
+                "table has rows up to max_length, and those beyond the trained lengths are still as they were drawn."
+            ),
+            formula=r"x_p = E_{t_p}\sqrt{d_\text{model}} + \mathrm{PE}_p",
+            source=_(
+                "Vaswani et al., 2017, section 3.5, which supposes it without measuring; Press et al., 2022, measure "
+                "it."
+            ),
+            code=(SinusoidalPositions, LearnedPositions, answered_at),
+            verdicts=positions,
+        ),
+        "smoothing": Claim(
+            name=_("Label smoothing"),
+            claim=_("Label smoothing 0.1 makes perplexity worse and accuracy better."),
+            truth=_(
+                "That is what the paper says (section 5.4) of translation, where several words can be right. In a task "
+                "with one right answer, smoothing may change accuracy little."
+            ),
+            formula=r"q_k = (1 - \varepsilon)\,[k = y] + \varepsilon / V",
+            source=_("Vaswani et al., 2017, section 5.4; Szegedy et al., 2016, section 7."),
+            code=(summed_loss,),
+            verdicts=smoothing,
+        ),
+        "recipe": Claim(
+            name=_("The recipe"),
+            claim=_("A Transformer needs warm-up, Xavier initialisation, gradient clipping and Adam."),
+            truth=_(
+                "Each is said to matter; each is switched off here alone. In their places: the full rate from the "
+                "first step, torch's own initial weights, gradients as they are, descent with momentum 0.9 at 25 times "
+                "the rate."
+            ),
+            formula=r"\eta_t = \eta\,\tfrac{t}{w} \qquad "
+            r"W \sim U\!\left(\pm\sqrt{6 / (n_\text{in}+n_\text{out})}\right)"
+            r"\qquad g \leftarrow g \min(1, c / \lVert g \rVert)",
+            source=_("Vaswani et al., 2017, section 5.3; Glorot and Bengio, 2010; Pascanu et al., 2013."),
+            code=(learning_rate, Network._initialise, as_torch_begins, Gradients.clip, plain_descent),
+            verdicts=recipe,
+        ),
+    }
+
+
+def method() -> str:
+    return _(
+        "All arms begin with the same seed, learn from the same batches of a built-in task, one step of each in turn, "
+        "by AdamW and a cosine schedule unless that is what differs, without dropout. The curves are smoothed with "
+        "weight 0.9 of the past; the loss at the end is the mean of the last tenth of the steps. Clearly lower means "
+        "by a tenth at least, and with every seed. Loss, validation and gradients are those that our own trainer "
+        "reports. This is the code that runs:"
+    )
+
+
+# What trainings side by side are called, and their colours.
+
+# Okabe and Ito's, in an order in which neighbours differ most; an arm keeps its own.
+COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9")
+
+
+def arm_name(arm: str) -> str:
+    return {
+        "post": _("post-norm"),
+        "post cold": _("post-norm, no warm-up"),
+        "pre": _("pre-norm"),
+        "pre cold": _("pre-norm, no warm-up"),
+        "wrong": _("wrong pre-norm"),
+        "on": _("with residuals"),
+        "off": _("without residuals"),
+        "untied": _("not tied"),
+        "output": _("output tied to the decoder's embedding"),
+        "all": _("all three tied"),
+        "split": _("narrow heads"),
+        "full": _("wide heads"),
+        "sinusoidal": _("sinusoidal"),
+        "learned": _("learned"),
+        "rotary": _("rotary"),
+        "alibi": "ALiBi",
+        "none": _("no positions"),
+        "sharp": _("no smoothing"),
+        "smooth": _("label smoothing 0.1"),
+        "whole": _("all of it"),
+        "no warm-up": _("no warm-up"),
+        "no Xavier": _("no Xavier"),
+        "no clipping": _("no clipping"),
+        "no Adam": _("no Adam"),
+    }[arm]
+
+
+def colours(courses: Iterable[Course]) -> dict[str, str]:
+    """By arm, in the order in which they are trained."""
+    arms = dict.fromkeys(course.arm for course in courses)
+    return dict(zip(arms, COLOURS, strict=False))
+
+
+# What has been found.
 
 EARLY = 10  # steps before which nothing is said
 HOLDS = 0.5  # of the answers at the lengths trained on: with fewer right of longer texts, codes do not carry over
@@ -46,7 +225,7 @@ def verdicts(name: str, side: Side) -> list[str]:
     if side.step < EARLY and not side.done:
         return [_("No verdict before step {step}.").format(step=EARLY)]
     head = [] if side.done else [_("So far, at step {step} of {steps}:").format(step=side.step, steps=side.steps)]
-    found = [*head, *diverged(side), *SAYS[name](side)]
+    found = [*head, *diverged(side), *claims()[name].verdicts(side)]
     if name not in LOSSLESS and len({course.seed for course in side.courses}) == 1:
         found.append(_("This is one seed: with several, a loss counts as lower only if it is lower with all of them."))
     return found
@@ -217,188 +396,3 @@ def positions(side: Side) -> list[str]:
         sentence = _("{arm}, right to the character: up to length {trained} {within} %, beyond {longer} %; {verdict}.")
         said.append(sentence.format(arm=arm_name(arm), trained=side.trained, **numbers))
     return said
-
-
-SAYS = {
-    "norms": norms,
-    "depth": depth,
-    "residual": residual,
-    "tying": tying,
-    "heads": heads,
-    "positions": positions,
-    "smoothing": smoothing,
-    "recipe": recipe,
-}
-
-
-# What trainings side by side are called, and their colours.
-
-# Okabe and Ito's, in an order in which neighbours differ most; an arm keeps its own.
-COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9")
-
-
-def arm_name(arm: str) -> str:
-    return {
-        "post": _("post-norm"),
-        "post cold": _("post-norm, no warm-up"),
-        "pre": _("pre-norm"),
-        "pre cold": _("pre-norm, no warm-up"),
-        "wrong": _("wrong pre-norm"),
-        "on": _("with residuals"),
-        "off": _("without residuals"),
-        "untied": _("not tied"),
-        "output": _("output tied to the decoder's embedding"),
-        "all": _("all three tied"),
-        "split": _("narrow heads"),
-        "full": _("wide heads"),
-        "sinusoidal": _("sinusoidal"),
-        "learned": _("learned"),
-        "rotary": _("rotary"),
-        "alibi": "ALiBi",
-        "none": _("no positions"),
-        "sharp": _("no smoothing"),
-        "smooth": _("label smoothing 0.1"),
-        "whole": _("all of it"),
-        "no warm-up": _("no warm-up"),
-        "no Xavier": _("no Xavier"),
-        "no clipping": _("no clipping"),
-        "no Adam": _("no Adam"),
-    }[arm]
-
-
-def colours(courses: Iterable[Course]) -> dict[str, str]:
-    """By arm, in the order in which they are trained."""
-    arms = dict.fromkeys(course.arm for course in courses)
-    return dict(zip(arms, COLOURS, strict=False))
-
-
-# What tutorials say that trainings side by side can show, and what is true.
-
-
-def comparison_name(name: str) -> str:
-    return {
-        "norms": _("A wrong pre-norm"),
-        "depth": _("Post-norm or pre-norm"),
-        "residual": _("Residuals"),
-        "tying": _("Tied matrices"),
-        "heads": _("Width of heads"),
-        "positions": _("Longer texts"),
-        "smoothing": _("Label smoothing"),
-        "recipe": _("The recipe"),
-    }[name]
-
-
-def said_of(name: str) -> str:
-    """In our words."""
-    return {
-        "norms": _("Pre-norm is Sublayer(x) + LayerNorm(x)."),
-        "depth": _("Post-norm needs warm-up and gets harder to train with depth; pre-norm does not."),
-        "residual": _("The residual path gives the gradient a short cut; without it almost nothing trains."),
-        "tying": _("One matrix for embeddings and output saves parameters, at no cost."),
-        "heads": _("Heads may be narrow, d_model / h wide each, or as wide as the model each."),
-        "positions": _("Sinusoidal codes extend to lengths never trained on; learned positions do not."),
-        "smoothing": _("Label smoothing 0.1 makes perplexity worse and accuracy better."),
-        "recipe": _("A Transformer needs warm-up, Xavier initialisation, gradient clipping and Adam."),
-    }[name]
-
-
-def truth_of(name: str) -> str:
-    return {
-        "norms": _(
-            "Pre-norm is x + Sublayer(LayerNorm(x)): the stream passes bare, and the sublayer reads it normalised. The "
-            "formula that is said does both the other way round. The paper has LayerNorm(x + Sublayer(x)), post-norm."
-        ),
-        "depth": _(
-            "With post-norm each block's norm stands on the stream, and gradients of the first step differ strongly "
-            "from layer to layer; pre-norm, with a final norm, leaves a bare path. How much it matters depends on "
-            "depth, rate and warm-up: choose them."
-        ),
-        "residual": _(
-            "x + Sublayer(x) has the derivative 1 + Sublayer′(x): the 1 reaches every layer. Without it the gradient "
-            "is a product of all the layers in between."
-        ),
-        "tying": _(
-            "It saves vocabulary × d_model weights for each matrix that is shared. Whether the loss is as low is to be "
-            "measured; here the vocabulary is small, and so is what is saved."
-        ),
-        "heads": _(
-            "In the paper (section 3.2.2) each of h heads is d_model / h wide, which makes them together as dear as "
-            "one wide head. Heads of full width have h times the attention parameters: more than speed differs."
-        ),
-        "positions": _(
-            "The code of any position can be computed, but the network has never learnt to read it; a learned table "
-            "has rows up to max_length, and those beyond the trained lengths are still as they were drawn."
-        ),
-        "smoothing": _(
-            "That is what the paper says (section 5.4) of translation, where several words can be right. In a task "
-            "with one right answer, smoothing may change accuracy little."
-        ),
-        "recipe": _(
-            "Each is said to matter; each is switched off here alone. In their places: the full rate from the first "
-            "step, torch's own initial weights, gradients as they are, descent with momentum 0.9 at 25 times the rate."
-        ),
-    }[name]
-
-
-# The formulas behind trainings side by side, and the code that they run.
-
-FORMULAS: dict[str, tuple[str, ...]] = {
-    "norms": (
-        r"\text{post: } \mathrm{LN}(x + S(x)) \qquad \text{pre: } x + S(\mathrm{LN}(x)) \qquad "
-        r"\text{wrong: } S(x) + \mathrm{LN}(x)",
-    ),
-    "depth": (r"\left\lVert \frac{\partial L}{\partial \theta_\ell} \right\rVert \ \text{of each layer}\ \ell",),
-    "residual": (
-        r"\frac{\partial x_L}{\partial x_\ell} = \prod_{i=\ell}^{L-1}\left(1 + \frac{\partial S_i}{\partial x_i}\right)"
-        r"\qquad \text{without: } \prod_{i=\ell}^{L-1}\frac{\partial S_i}{\partial x_i}",
-    ),
-    "tying": (r"\text{logits} = x W^\top, \quad W = E",),
-    "heads": (r"W^Q_i, W^K_i, W^V_i \in \mathbb{R}^{d_\text{model} \times d_k}, \quad d_k = d_\text{model}/h",),
-    "positions": (r"x_p = E_{t_p}\sqrt{d_\text{model}} + \mathrm{PE}_p",),
-    "smoothing": (r"q_k = (1 - \varepsilon)\,[k = y] + \varepsilon / V",),
-    "recipe": (
-        r"\eta_t = \eta\,\tfrac{t}{w} \qquad W \sim U\!\left(\pm\sqrt{6 / (n_\text{in}+n_\text{out})}\right)"
-        r"\qquad g \leftarrow g \min(1, c / \lVert g \rVert)",
-    ),
-}
-RAN: dict[str, tuple[Any, ...]] = {
-    "norms": (PostNorm, PreNorm, NormOnTheShortCut),
-    "depth": (PostNorm, PreNorm, Gradients.norms, learning_rate),
-    "residual": (Residual, NoResidual, Gradients.norms, frequencies_alone),
-    "tying": (Network.begin,),
-    "heads": (MultiHeadAttention,),
-    "positions": (SinusoidalPositions, LearnedPositions, answered_at),
-    "smoothing": (summed_loss,),
-    "recipe": (learning_rate, Network._initialise, as_torch_begins, Gradients.clip, plain_descent),
-}
-
-
-def explain(name: str) -> None:
-    explanation(
-        f"lab_trainings_explanation_{name}", FORMULAS[name], sources()[name] + " " + method(), *RAN[name], rounds
-    )
-
-
-def method() -> str:
-    return _(
-        "All arms begin with the same seed, learn from the same batches of a built-in task, one step of each in turn, "
-        "by AdamW and a cosine schedule unless that is what differs, without dropout. The curves are smoothed with "
-        "weight 0.9 of the past; the loss at the end is the mean of the last tenth of the steps. Clearly lower means "
-        "by a tenth at least, and with every seed. Loss, validation and gradients are those that our own trainer "
-        "reports. This is the code that runs:"
-    )
-
-
-def sources() -> dict[str, str]:
-    return {
-        "norms": _("Vaswani et al., 2017, section 3.1; Xiong et al., 2020, figure 1."),
-        "depth": _("Xiong et al., 2020, sections 3.3 and 4: the gradients of post-norm near the output are large."),
-        "residual": _("He et al., 2016, “Identity mappings”, equation 5; Vaswani et al., 2017, section 3.1."),
-        "tying": _("Press and Wolf, 2017; Vaswani et al., 2017, section 3.4."),
-        "heads": _("Vaswani et al., 2017, section 3.2.2."),
-        "positions": _(
-            "Vaswani et al., 2017, section 3.5, which supposes it without measuring; Press et al., 2022, measure it."
-        ),
-        "smoothing": _("Vaswani et al., 2017, section 5.4; Szegedy et al., 2016, section 7."),
-        "recipe": _("Vaswani et al., 2017, section 5.3; Glorot and Bengio, 2010; Pascanu et al., 2013."),
-    }

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pandas as pd
@@ -28,19 +28,17 @@ from model.experiments.similarity import (
     spearman,
 )
 from model.inference.text_model import TextModel
-from viz.components.old_plots import chart
-from viz.components.plots import Mount, Series
+from viz.components.plots import Axis, Chart, Heading, Plot, Series
 from viz.i18n.catalogue import _
 from viz.i18n.errors import unless_absent
 from viz.i18n.format import sides, significant, token_sign, tokens
-from viz.pages.lab.components import vectors
-from viz.pages.lab.experiment import percent, show_claim
-from viz.pages.lab.head_choice import choose_head, choose_kind, head_panels, heading, marked, mean
+from viz.pages.lab.components import Vectors
+from viz.pages.lab.experiment import Experiment, Findings, Live, percent
+from viz.pages.lab.head_choice import choose_kind, head_panels, marked, mean, title_row
 from viz.state.cache import cached
 from viz.state.pin import cached_for_pin
 from viz.state.session import Selection, Session, current_session
-from viz.ui.parts import Views, data_table, expander, explanation, mount, plot_words, stamp
-from viz.ui.plots import PINNED, array
+from viz.ui.plots import PINNED, array, heading
 
 if TYPE_CHECKING:
     from model.capture.trace import Trace
@@ -48,25 +46,98 @@ if TYPE_CHECKING:
 NAMES = ("q", "a", "b")
 COLOURS = ("#0072b2", "#d55e00", "#e69f00")
 Places = tuple[tuple[float, float], ...]
+# A counter-example: b has the larger dot product with q, a the larger cosine.
+COUNTER: Places = ((3.0, 0.5), (1.5, -0.5), (1.5, 3.0))
+FARTHEST = 50.0
 
 
-def pack_vectors(places: Places, key: str, on_move: Callable[[], None]) -> Mount:
+class Part(StrEnum):
+    """Names in the session state; VECTORS is a parameter of the address bar too."""
+
+    VECTORS = "vectors"
+    PLANE = "similarity_plane"
+    RESTORE = "similarity_restore"
+    HEADS = "similarity_heads"
+    QUERIES = "similarity_queries"
+    SCATTER = "similarity_scatter"
+    FOUND = "similarity_found"
+
+
+def experiment(model: TextModel) -> Experiment:
+    """Whether a larger dot product means more similar vectors: in the plane, and in the loaded model."""
+    return Experiment(
+        key="similarity",
+        claim=_("A larger dot product means more similar vectors."),
+        truth=_("That is sure only between vectors of equal length: q · k = ‖q‖ ‖k‖ cos(q, k)."),
+        parts=[in_plane, partial(in_model, model)],
+        formulas=[
+            r"q \cdot k = \|q\|\,\|k\|\cos(q, k)",
+            r"\rho = \mathrm{corr}(\mathrm{rank}(q \cdot k_j),\ \mathrm{rank}(\cos(q, k_j)))",
+        ],
+        explanation=_(
+            "Attention scores are dot products (Vaswani et al., section 3.2.1): of keys of equal length, the one that "
+            "points most along the query has the largest; a long key can have a larger one without pointing there. In "
+            "the model, the keys that each query may look at are ranked by q · k and by the cosine; ρ is Spearman's "
+            "rank correlation. What positions add to the scores is left out. This is the code that has just run:"
+        ),
+        code=(plane, dots, cosines, ranks, spearman, agreement),
+    )
+
+
+# In the plane.
+
+
+def in_plane() -> Live:
+    title_row(_("In the plane")).button(_("Back to the counter-example"), key=Part.RESTORE, on_click=restore)
+    return Live(plane_findings, numbers=False)
+
+
+def plane_findings() -> Findings:
+    places = typed_vectors()
+    return Findings([plane_verdict(places)], [[drawn_vectors(places)], [plane_table(places)]])
+
+
+def typed_vectors() -> Places:
+    """Of this session, else of the address, else the counter-example."""
+    if Part.VECTORS not in st.session_state:
+        st.session_state[Part.VECTORS] = read(st.query_params.get(Part.VECTORS, "").split(",")) or COUNTER
+    places: Places = st.session_state[Part.VECTORS]
+    return places
+
+
+def read(numbers: Sequence[object]) -> Places | None:
+    """Three pairs of numbers; None if they are not."""
+    try:
+        found = [float(str(each)) for each in numbers]
+    except ValueError:
+        return None
+    if len(found) != 6 or not all(math.isfinite(each) and abs(each) <= FARTHEST for each in found):
+        return None
+    return ((found[0], found[1]), (found[2], found[3]), (found[4], found[5]))
+
+
+def keep(places: Places) -> None:
+    st.session_state[Part.VECTORS] = places
+    written = ",".join(f"{number:g}" for place in places for number in place)
+    current_session().say(Part.VECTORS, None if places == COUNTER else written)
+
+
+def on_move() -> None:
+    """A vector was dragged."""
+    if places := read(st.session_state[Part.PLANE].move["places"]):
+        keep(places)
+
+
+def restore() -> None:
+    keep(COUNTER)
+
+
+def drawn_vectors(places: Places) -> Vectors:
     """The query and two keys in the plane."""
-    described = [
-        {"name": name, "place": list(place), "colour": colour}
-        for name, place, colour in zip(NAMES, places, COLOURS, strict=True)
-    ]
-    header: dict[str, Any] = {
-        "vectors": described,
-        "tall": 340,
-        "name": _("Drag a tip"),
-        "sentence": _("q is the query, a and b are keys; dotted: each key's shadow on q"),
-        "alt": "; ".join(f"{name} = ({x:g}, {y:g})" for name, (x, y) in zip(NAMES, places, strict=True)),
-        "file": "vectors",
-        "stamp": str(places),
-        "words": plot_words(_("vector"), "x", "y") | {"drag": _("drag, or move with the arrow keys")},
-    }
-    return vectors(header, key, on_move)
+    sentence = _("q is the query, a and b are keys; dotted: each key's shadow on q")
+    above = Heading(_("Drag a tip"), "vectors", str(places), sentence=sentence)
+    named, drag = dict(zip(NAMES, places, strict=True)), {"drag": _("drag, or move with the arrow keys")}
+    return Vectors(Part.PLANE, above, named, COLOURS, on_move, tall=340, words=drag)
 
 
 def plane_verdict(places: Places) -> str:
@@ -97,18 +168,82 @@ def plane_verdict(places: Places) -> str:
     )
 
 
-def plane_rows(places: Places) -> dict[str, list[str] | list[float]]:
+def plane_table(places: Places) -> pd.DataFrame:
     """A row for each key."""
     dot, norm, cosine = plane(places)
     angle = torch.rad2deg(cosine.clamp(-1, 1).arccos())
-    return {
-        _("key"): list(NAMES[1:]),
-        "q · k": dot.tolist(),
-        "‖q‖": [float(norm[0])] * len(dot),
-        "‖k‖": norm[1:].tolist(),
-        "cos(q, k)": cosine.tolist(),
-        _("angle, °"): angle.tolist(),
+    return pd.DataFrame(
+        {
+            _("key"): NAMES[1:],
+            "q · k": dot.tolist(),
+            "‖q‖": float(norm[0]),
+            "‖k‖": norm[1:].tolist(),
+            "cos(q, k)": cosine.tolist(),
+            _("angle, °"): angle.tolist(),
+        }
+    )
+
+
+# In the loaded model.
+
+
+def in_model(model: TextModel) -> Live:
+    kind = choose_kind(model, title_row(_("In the loaded model")))
+    return Live(partial(model_findings, kind))
+
+
+def model_findings(kind: AttentionKind) -> Findings:
+    """What is said of the loaded model, and the keys of the chosen query.
+
+    Raises:
+        MissingQuantityError: the model does not show its queries and keys.
+    """
+    session = current_session()
+    trace = session.trace
+    maps = Maps(trace, kind)
+    found = cached(Part.FOUND, (trace, kind), lambda: agreement(maps))
+    chosen = session.fit_selection(maps.layers, maps.heads, maps.queries)
+    side = sides(trace, kind)[0]
+    query = tokens(trace, side)[chosen.query]
+    ranked = rank(trace, kind, chosen)
+    other, pinned = of_pinned(session, kind, chosen, side)
+    values = {
+        _("same best key"): found.same_best.nanmean(dim=-1),
+        _("rank correlation"): found.correlation.nanmean(dim=-1),
     }
+    title, place = _("How far dot product and cosine agree"), (chosen.layer, chosen.head)
+    rows: list[list[Plot]] = [
+        [head_panels(trace, values, title, _("share"), 1.0, place, Part.HEADS)],
+        [query_chart(trace, found, other, side, chosen)],
+        [scatter(trace, ranked, pinned, query)],
+    ]
+    said = [model_verdict(found, other), query_verdict(ranked, query)]
+    return Findings(said, rows, partial(ranked_table, ranked), "dot-product-cosine")
+
+
+def of_pinned(
+    session: Session, kind: AttentionKind, chosen: Selection, side: str
+) -> tuple[Agreement | None, Ranked | None]:
+    """Agreement and ranked keys of the pinned trace, as far as it has such an attention, head and query."""
+    if session.pin is None or session.comparison is None:
+        return None, None
+    pin, trace = session.pin, session.pin.trace
+    if not trace.attention_paths(kind):
+        return None, None
+    found, _lacking = unless_absent(
+        lambda: cached_for_pin(pin, "agreement", (kind,), lambda: agreement(Maps(trace, kind)))
+    )
+    alignment = session.comparison.source if side == "source" else session.comparison.target
+    query = alignment.places[chosen.query]
+    if found is None or query < 0 or chosen.layer >= len(found.same_best) or chosen.head >= found.same_best.shape[1]:
+        return found, None
+    return found, rank(trace, kind, replace(chosen, query=query))
+
+
+def on_query() -> None:
+    found: Agreement = st.session_state[Part.FOUND][1]
+    index = int(st.session_state[Part.QUERIES].place["index"])
+    current_session().select(query=int(found.queries[index]))
 
 
 @dataclass(frozen=True)
@@ -125,59 +260,31 @@ def rank(trace: Trace, kind: AttentionKind, chosen: Selection) -> Ranked:
     return Ranked(keys, [asked[place] for place in keys.places])
 
 
-def pack_scatter(trace: Trace, ranked: Ranked, pinned: Ranked | None, query: str, key: str) -> Mount:
+def scatter(trace: Trace, ranked: Ranked, pinned: Ranked | None, query: str) -> Chart:
     """Each key at its cosine and its dot product."""
-    series = [
-        Series(_("keys"), array(ranked.keys.cosine), array(ranked.keys.dot), COLOURS[1], "dots", labels=ranked.labels)
-    ]
+    series = [dots_of(_("keys"), ranked, COLOURS[1])]
     if pinned is not None:
-        series.append(
-            Series(_("pinned"), array(pinned.keys.cosine), array(pinned.keys.dot), PINNED, "dots", labels=pinned.labels)
-        )
+        series.append(dots_of(_("pinned"), pinned, PINNED))
     rho = ranked.keys.correlation
     note = "" if np.isnan(rho) else _("rank correlation {rho}").format(rho=significant(rho))
-    header = {
-        "x": {"title": _("cosine of query and key")},
-        "y": {"title": "q · k"},
-        "tall": 230,
-        "name": _("Keys of {token}").format(token=token_sign(query)),
-        "note": note,
-        "alt": _("Dot product over cosine of each key. {note}").format(note=note),
-        "file": "dot-product-cosine",
-        "stamp": stamp(trace),
-        "words": plot_words(_("key"), _("cosine of query and key"), "q · k"),
-    }
-    return chart(series, header, key)
+    above = heading(trace, _("Keys of {token}").format(token=token_sign(query)), "dot-product-cosine", note)
+    return Chart(Part.SCATTER, above, series, Axis(_("cosine of query and key")), Axis("q · k"), tall=230, of=_("key"))
 
 
-def pack_queries(
-    trace: Trace,
-    found: Agreement,
-    other: Agreement | None,
-    labels: Sequence[str],
-    side: str,
-    chosen: Selection,
-    key: str,
-    on_place: Callable[[], None],
-) -> Mount:
+def dots_of(name: str, ranked: Ranked, colour: str) -> Series:
+    return Series(name, array(ranked.keys.cosine), array(ranked.keys.dot), colour, "dots", labels=ranked.labels)
+
+
+def query_chart(trace: Trace, found: Agreement, other: Agreement | None, side: str, chosen: Selection) -> Chart:
     """The rank correlation of each query of the chosen head; a click chooses a query."""
-    places = found.queries.numpy()
-    series = [Series(_("now"), places, array(found.correlation[chosen.layer, chosen.head]), COLOURS[0], "dots")]
+    places, head = found.queries.numpy(), (chosen.layer, chosen.head)
+    series = [Series(_("now"), places, array(found.correlation[head]), COLOURS[0], "dots")]
     if other is not None and other.correlation.shape == found.correlation.shape:
-        series.append(Series(_("pinned"), places, array(other.correlation[chosen.layer, chosen.head]), PINNED, "dots"))
-    header = {
-        "x": {"title": _("query"), "labels": list(labels), "side": side},
-        "y": {"title": _("rank correlation"), "high": 1.04},
-        "tall": 150,
-        "chosen": chosen.query,
-        "name": _("Each query of head {layer}.{head}").format(layer=chosen.layer + 1, head=chosen.head + 1),
-        "sentence": _("a click chooses one"),
-        "alt": _("Spearman's rank correlation of dot products and cosines, for each query"),
-        "file": "rank-correlation",
-        "stamp": stamp(trace),
-        "words": plot_words(_("series"), _("query"), _("rank correlation")),
-    }
-    return chart(series, header, key, on_place)
+        series.append(Series(_("pinned"), places, array(other.correlation[head]), PINNED, "dots"))
+    name = _("Each query of head {layer}.{head}").format(layer=chosen.layer + 1, head=chosen.head + 1)
+    above = heading(trace, name, "rank-correlation", sentence=_("a click chooses one"))
+    x, y = Axis(_("query"), tokens(trace, side), side), Axis(_("rank correlation"), high=1.04)
+    return Chart(Part.QUERIES, above, series, x, y, tall=150, chosen=chosen.query, on_place=on_query)
 
 
 def model_verdict(found: Agreement, other: Agreement | None) -> str:
@@ -219,183 +326,13 @@ def query_verdict(ranked: Ranked, query: str) -> str:
     return sentence.format(query=f"“{token_sign(query)}”", one=marked(words, by_dot), other=marked(words, by_cosine))
 
 
-def ranked_rows(ranked: Ranked) -> dict[str, Any]:
+def ranked_table(ranked: Ranked) -> pd.DataFrame:
     """A row for each key, by dot product."""
-    order = np.argsort(-array(ranked.keys.dot), kind="stable")
-    return {
-        _("key"): [ranked.labels[place] for place in order],
-        _("place"): [ranked.keys.places[place] for place in order],
-        "q · k": [float(ranked.keys.dot[place]) for place in order],
-        _("cosine of query and key"): [float(ranked.keys.cosine[place]) for place in order],
+    keys = ranked.keys
+    columns = {
+        _("key"): ranked.labels,
+        _("place"): keys.places,
+        "q · k": keys.dot.tolist(),
+        _("cosine of query and key"): keys.cosine.tolist(),
     }
-
-
-# Whether a larger dot product means more similar vectors: in the plane, and in the loaded model.
-
-# A counter-example: b has the larger dot product with q, a the larger cosine.
-COUNTER: Places = ((3.0, 0.5), (1.5, -0.5), (1.5, 3.0))
-FARTHEST = 50.0
-
-
-class Part(StrEnum):
-    """Names in the session state; VECTORS is a parameter of the address bar too."""
-
-    VECTORS = "vectors"
-    PLANE = "similarity_plane"
-    RESTORE = "similarity_restore"
-    HEADS = "similarity_heads"
-    QUERIES = "similarity_queries"
-    SCATTER = "similarity_scatter"
-    FOUND = "similarity_found"
-    EXPLANATION = "similarity_explanation"
-    DATA = "similarity_data"
-
-
-def section(model: TextModel) -> Views:
-    show_claim(
-        _("A larger dot product means more similar vectors."),
-        _("That is sure only between vectors of equal length: q · k = ‖q‖ ‖k‖ cos(q, k)."),
-    )
-    left, right = st.columns(2, gap="large")
-    with left:
-        heading(_("In the plane")).button(_("Back to the counter-example"), key=Part.RESTORE, on_click=restore)
-        verdict, figure, numbers = st.container(), st.container(), st.container()
-        explain()
-        data = expander(Part.DATA, _("Data"))
-    with right:
-        kind = choose_kind(model, heading(_("In the loaded model")))
-        said, heads, queries, scatter = (st.container() for _number in range(4))
-
-    def views(_model: TextModel) -> Iterator[None]:
-        session, places = current_session(), typed_vectors()
-        rows = plane_rows(places)
-        parts = [(figure, pack_vectors(places, Part.PLANE, on_move))]
-        found, lacking = unless_absent(lambda: of_model(session, kind))
-        ranked = None
-        if found is not None:
-            sentences, ranked, mounts = found
-            parts += zip((heads, queries, scatter), mounts, strict=False)
-        yield
-        verdict.text(plane_verdict(places))
-        mount(parts)
-        numbers.dataframe(
-            pd.DataFrame(rows),
-            hide_index=True,
-            column_config={name: st.column_config.NumberColumn(format="%.3g") for name in list(rows)[1:]},
-        )
-        with said:
-            if found is None:
-                st.info(lacking)
-            else:
-                st.text("\n".join(sentences))
-        if ranked is not None:
-            table = ranked
-            data_table(Part.DATA, lambda: pd.DataFrame(ranked_rows(table)), "dot-product-cosine", place=data)
-
-    return views
-
-
-def of_model(session: Session, kind: AttentionKind) -> tuple[list[str], Ranked, list[Mount]]:
-    """What is said of the loaded model, the keys of the chosen query, and the figures.
-
-    Raises:
-        AbsentError: the model does not show its queries and keys.
-    """
-    trace = session.trace
-    maps = Maps(trace, kind)
-    found = cached(Part.FOUND, (trace, kind), lambda: agreement(maps))
-    chosen = session.fit_selection(maps.layers, maps.heads, maps.queries)
-    side = sides(trace, kind)[0]
-    labels = tokens(trace, side)
-    ranked = rank(trace, kind, chosen)
-    other, pinned = of_pinned(session, kind, chosen, side)
-    values = {
-        _("same best key"): found.same_best.nanmean(dim=-1),
-        _("rank correlation"): found.correlation.nanmean(dim=-1),
-    }
-    place = chosen.layer, chosen.head
-    title = _("How far dot product and cosine agree")
-    mounts = [
-        head_panels(trace, values, title, _("share"), 1.0, place, Part.HEADS, partial(choose_head, Part.HEADS)),
-        pack_queries(trace, found, other, labels, side, chosen, Part.QUERIES, on_query),
-        pack_scatter(trace, ranked, pinned, labels[chosen.query], Part.SCATTER),
-    ]
-    said = [model_verdict(found, other), query_verdict(ranked, labels[chosen.query])]
-    return said, ranked, mounts
-
-
-def of_pinned(
-    session: Session, kind: AttentionKind, chosen: Selection, side: str
-) -> tuple[Agreement | None, Ranked | None]:
-    """The same of the pinned trace, as far as it has such an attention, head and query."""
-    if session.pin is None or session.comparison is None:
-        return None, None
-    pin, trace = session.pin, session.pin.trace
-    if not trace.attention_paths(kind):
-        return None, None
-    found, _lacking = unless_absent(
-        lambda: cached_for_pin(pin, "agreement", (kind,), lambda: agreement(Maps(trace, kind)))
-    )
-    alignment = session.comparison.source if side == "source" else session.comparison.target
-    query = alignment.places[chosen.query]
-    if found is None or query < 0 or chosen.layer >= len(found.same_best) or chosen.head >= found.same_best.shape[1]:
-        return found, None
-    return found, rank(trace, kind, replace(chosen, query=query))
-
-
-def typed_vectors() -> Places:
-    """Of this session, else of the address, else the counter-example."""
-    if Part.VECTORS not in st.session_state:
-        st.session_state[Part.VECTORS] = read(st.query_params.get(Part.VECTORS, "").split(",")) or COUNTER
-    places: Places = st.session_state[Part.VECTORS]
-    return places
-
-
-def read(numbers: Sequence[object]) -> Places | None:
-    """Three pairs of numbers; None if they are not."""
-    try:
-        found = [float(str(each)) for each in numbers]
-    except ValueError:
-        return None
-    if len(found) != 6 or not all(math.isfinite(each) and abs(each) <= FARTHEST for each in found):
-        return None
-    return ((found[0], found[1]), (found[2], found[3]), (found[4], found[5]))
-
-
-def keep(places: Places) -> None:
-    st.session_state[Part.VECTORS] = places
-    written = ",".join(f"{number:g}" for place in places for number in place)
-    current_session().say(Part.VECTORS, None if places == COUNTER else written)
-
-
-def on_move() -> None:
-    """A vector was dragged."""
-    if places := read(st.session_state[Part.PLANE].move["places"]):
-        keep(places)
-
-
-def restore() -> None:
-    keep(COUNTER)
-
-
-def on_query() -> None:
-    found: Agreement = st.session_state[Part.FOUND][1]
-    index = int(st.session_state[Part.QUERIES].place["index"])
-    current_session().select(query=int(found.queries[index]))
-
-
-def explain() -> None:
-    explanation(
-        Part.EXPLANATION,
-        [
-            r"q \cdot k = \|q\|\,\|k\|\cos(q, k)",
-            r"\rho = \mathrm{corr}(\mathrm{rank}(q \cdot k_j),\ \mathrm{rank}(\cos(q, k_j)))",
-        ],
-        _(
-            "Attention scores are dot products (Vaswani et al., section 3.2.1): of keys of equal length, the one that "
-            "points most along the query has the largest; a long key can have a larger one without pointing there. In "
-            "the model, the keys that each query may look at are ranked by q · k and by the cosine; ρ is Spearman's "
-            "rank correlation. What positions add to the scores is left out. This is the code that has just run:"
-        ),
-        *(plane, dots, cosines, ranks, spearman, agreement),
-    )
+    return pd.DataFrame(columns).sort_values("q · k", ascending=False, kind="stable", ignore_index=True)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import partial
@@ -23,17 +22,14 @@ from model.inference.text_model import TextModel
 from model.network.attention import Weights
 from model.runtime.device import exact
 from model.runtime.errors import require
-from viz.components.old_plots import chart
-from viz.components.plots import Series
+from viz.components.plots import Axis, Chart, Heading, Series
 from viz.i18n.catalogue import _
-from viz.i18n.errors import unless_absent
 from viz.i18n.format import literal, sides, significant, token_sign, tokens
 from viz.pages.lab import worked_example
-from viz.pages.lab.experiment import header, percent, show_claim
+from viz.pages.lab.experiment import Experiment, Findings, Live, percent
 from viz.pages.lab.head_choice import choose_kind
 from viz.state.cache import cached
 from viz.state.session import choose, current_session
-from viz.ui.parts import Views, data_table, expander, explanation, mount
 from viz.ui.plots import EXPECTED, PINNED, array
 
 if TYPE_CHECKING:
@@ -42,9 +38,13 @@ if TYPE_CHECKING:
     from torch import Tensor
 
     from model.experiments.scaling import Thresholds
-    from viz.components.plots import Mount
 
 SLIDER = [float(f"{value:.3g}") for value in np.geomspace(0.01, 100, 81)]
+
+
+TEMPERATURES = [float(value) for value in np.geomspace(0.01, 100, 121)]
+WEIGHT, LARGEST, SMALL = "#5c7cfa", "#d55e00", "#009e73"
+MOST = 64  # bars
 
 
 class Part(StrEnum):
@@ -56,57 +56,66 @@ class Part(StrEnum):
     BARS = "softmax_bars"
     CURVES = "softmax_curves"
     LIMITS = "softmax_limits"
-    EXPLANATION = "softmax_explanation"
-    DATA = "softmax_data"
 
 
-def section(model: TextModel) -> Views:
-    show_claim(
-        _("Softmax turns scores into a distribution, in O(n)."),
-        _(
+@dataclass(frozen=True)
+class Subject:
+    """Scores of one query before any factor, with their keys' names. d_k: what the paper would divide by the root of.
+
+    name: whose they are. side: of the tokens, if they are any. pinned: the scores of the pinned trace's query.
+    """
+
+    scores: Tensor
+    labels: Sequence[str]
+    d_k: int
+    name: str
+    side: str = ""
+    pinned: Tensor | None = None
+
+
+def experiment(model: TextModel) -> Experiment:
+    """A softmax at a temperature: its weights as bars, entropy and largest weight as curves, and where it saturates."""
+    return Experiment(
+        key="softmax",
+        claim=_("Softmax turns scores into a distribution, in O(n)."),
+        truth=_(
             "The farther the largest score is from the others, the nearer its weight comes to 1 and the softmax's "
             "derivative diag(w) − wwᵀ to 0: it saturates. Largest scores that are equal share the weight at any size."
         ),
+        parts=[partial(controls, model)],
+        formulas=[
+            r"w_i = \frac{e^{s_i/T}}{\sum_j e^{s_j/T}}",
+            r"\frac{\partial w}{\partial s} = \mathrm{diag}(w) - ww^\top \quad (T = 1)",
+        ],
+        explanation=_(
+            "Scores are q · k before any factor; dividing them by √d_k (Vaswani et al., section 3.2.1) is a softmax at "
+            "the temperature T = √d_k, which the right chart marks. What positions add to the scores is left out. A "
+            "small T does what large scores do. The weights are those of the model's own softmax in float64; the last "
+            "factors come from its gradients in float32 by autograd. This is the code that has just run:"
+        ),
+        code=(Weights, saturation, derivative_norm, jacobian, first_factor, thresholds),
     )
-    controls = st.container(horizontal=True, vertical_alignment="center")
-    source = choose(_("Scores"), ("example", "head"), "example", Part.FROM, source_name, controls)
-    if source == "example":
-        query = int(choose(_("Query"), ("1", "2", "3"), "2", Part.QUERY, query_name, controls))
-        scores_of = partial(of_example, query)
+
+
+def controls(model: TextModel) -> Live:
+    row = st.container(horizontal=True, vertical_alignment="center")
+    sources = {"example": _("of the worked example"), "head": _("of the chosen head")}
+    if choose(_("Scores"), list(sources), "example", Part.FROM, sources.__getitem__, row) == "example":
+        query = int(choose(_("Query"), ("1", "2", "3"), "2", Part.QUERY, query_name, row))
+        subject = partial(of_example, query)
     else:
-        scores_of = partial(of_head, choose_kind(model, controls))
-    temperature = slide(controls)
-    said = st.container()
-    left, right = st.columns(2, gap="medium")
-    with left:
-        bars = st.container()
-        explain()
-    with right:
-        curves = st.container()
-        data = expander(Part.DATA, _("Data"))
+        subject = partial(of_head, choose_kind(model, row))
+    temperature = slide(row)
+    return Live(lambda: findings(subject(), temperature))
 
-    def views(_model: TextModel) -> Iterator[None]:
-        subject, lacking = unless_absent(scores_of)
-        if subject is None:
-            yield
-            said.info(lacking)
-            return
-        scores = subject.scores
-        if not len(scores):
-            yield
-            said.info(literal(_("{query} sees no key.").format(query=subject.name)))
-            return
-        limits = cached(Part.LIMITS, (tuple(scores.tolist()),), lambda: thresholds(scores))
-        parts = [
-            (bars, pack_bars(subject, temperature, Part.BARS)),
-            (curves, pack_curves(subject, temperature, Part.CURVES)),
-        ]
-        yield
-        said.text("\n".join(verdicts(subject, temperature, limits)))
-        mount(parts)
-        data_table(Part.DATA, lambda: table(subject, temperature), "softmax", place=data)
 
-    return views
+def findings(subject: Subject, temperature: float) -> Findings:
+    scores = subject.scores
+    if not len(scores):
+        return Findings(info=literal(_("{query} sees no key.").format(query=subject.name)))
+    limits = cached(Part.LIMITS, (tuple(scores.tolist()),), lambda: thresholds(scores))
+    plots = [bars(subject, temperature), curves(subject, temperature)]
+    return Findings(verdicts(subject, temperature, limits), [plots], partial(table, subject, temperature), "softmax")
 
 
 def slide(place: DeltaGenerator) -> float:
@@ -129,10 +138,6 @@ def nearest(text: str) -> float:
         wish = 1.0
     wish = wish if wish > 0 else 1.0
     return min(SLIDER, key=lambda value: abs(np.log(value) - np.log(wish)))
-
-
-def source_name(name: str) -> str:
-    return {"example": _("of the worked example"), "head": _("of the chosen head")}[name]
 
 
 def query_name(name: str) -> str:
@@ -187,46 +192,7 @@ def table(subject: Subject, temperature: float) -> pd.DataFrame:
     return pd.DataFrame(columns)
 
 
-def explain() -> None:
-    explanation(
-        Part.EXPLANATION,
-        [
-            r"w_i = \frac{e^{s_i/T}}{\sum_j e^{s_j/T}}",
-            r"\frac{\partial w}{\partial s} = \mathrm{diag}(w) - ww^\top \quad (T = 1)",
-        ],
-        _(
-            "Scores are q · k before any factor; dividing them by √d_k (Vaswani et al., section 3.2.1) is a softmax at "
-            "the temperature T = √d_k, which the right chart marks. What positions add to the scores is left out. A "
-            "small T does what large scores do. The weights are those of the model's own softmax in float64; the last "
-            "factors come from its gradients in float32 by autograd. This is the code that has just run:"
-        ),
-        *(Weights, saturation, derivative_norm, jacobian, first_factor, thresholds),
-    )
-
-
-# A softmax at a temperature: its weights as bars, entropy and largest weight as curves, and where it saturates.
-
-TEMPERATURES = [float(value) for value in np.geomspace(0.01, 100, 121)]
-WEIGHT, LARGEST, SMALL = "#5c7cfa", "#d55e00", "#009e73"
-MOST = 64  # bars
-
-
-@dataclass(frozen=True)
-class Subject:
-    """Scores of one query before any factor, with their keys' names. d_k: what the paper would divide by the root of.
-
-    name: whose they are. side: of the tokens, if they are any. pinned: the scores of the pinned trace's query.
-    """
-
-    scores: Tensor
-    labels: Sequence[str]
-    d_k: int
-    name: str
-    side: str = ""
-    pinned: Tensor | None = None
-
-
-def pack_bars(subject: Subject, temperature: float, key: str) -> Mount:
+def bars(subject: Subject, temperature: float) -> Chart:
     """The weights at this temperature, beside those at temperature 1."""
     weights = (subject.scores / temperature).softmax(dim=-1)
     shown = np.sort(np.argsort(-array(weights), kind="stable")[:MOST])
@@ -236,26 +202,17 @@ def pack_bars(subject: Subject, temperature: float, key: str) -> Mount:
     if temperature != 1:
         before = array(subject.scores.softmax(dim=-1))[shown]
         series.insert(0, Series(_("at T = 1"), places, before, EXPECTED, "bars"))
-    title = _("Weights of {query}").format(query=subject.name)
-    alt = _("at temperature {temperature} the largest is {largest}").format(
-        temperature=significant(temperature), largest=significant(float(weights.max()))
-    )
-    more = {
-        "x": {"title": _("key"), "labels": [subject.labels[place] for place in shown], "side": subject.side},
-        "y": {"title": _("weight"), "low": 0.0, "high": 1.0},
-        "tall": 210,
-        "sentence": "softmax(s/T)",
-        "note": left_out(len(weights) - len(shown)),
-    }
-    stamp, csv = f"{subject.name} {temperature:g}", (_("series"), _("key"), _("weight"))
-    return chart(series, header(title, alt, "softmax-weights", stamp, csv, more), key)
+    title, stamp = _("Weights of {query}").format(query=subject.name), f"{subject.name} {temperature:g}"
+    above = Heading(title, "softmax-weights", stamp, left_out(len(weights) - len(shown)), "softmax(s/T)")
+    keys = Axis(_("key"), [subject.labels[place] for place in shown], subject.side)
+    return Chart(Part.BARS, above, series, keys, Axis(_("weight"), low=0.0, high=1.0), tall=210)
 
 
 def left_out(count: int) -> str:
     return _("{count} keys with smaller weights are left out").format(count=count) if count else ""
 
 
-def pack_curves(subject: Subject, temperature: float, key: str) -> Mount:
+def curves(subject: Subject, temperature: float) -> Chart:
     """Largest weight, entropy and what is left of the derivative, over the temperature."""
     found = saturation(subject.scores, TEMPERATURES)
     xs = np.array(TEMPERATURES)
@@ -267,18 +224,11 @@ def pack_curves(subject: Subject, temperature: float, key: str) -> Mount:
     if subject.pinned is not None:
         other = saturation(subject.pinned, TEMPERATURES)
         series.append(Series(_("largest weight, pinned"), xs, array(other.largest), PINNED, dash=True))
-    alt = _("largest weight, entropy and derivative of the softmax")
-    more = {
-        "x": {"title": _("temperature T"), "log": True},
-        "y": {"title": _("value"), "low": 0.0, "high": 1.0},
-        "marks": [
-            {"x": temperature, "text": f"T = {significant(temperature)}"},
-            {"x": subject.d_k**0.5, "text": f"√d_k = {significant(subject.d_k**0.5)}"},
-        ],
-        "tall": 210,
-    }
-    stamp, csv = f"{subject.name} {temperature:g}", (_("series"), _("temperature T"), _("value"))
-    return chart(series, header(_("Over the temperature"), alt, "softmax-temperature", stamp, csv, more), key)
+    places = {"T": temperature, "√d_k": subject.d_k**0.5}
+    marks = [{"x": place, "text": f"{name} = {significant(place)}"} for name, place in places.items()]
+    above = Heading(_("Over the temperature"), "softmax-temperature", f"{subject.name} {temperature:g}")
+    x, y = Axis(_("temperature T"), log=True), Axis(_("value"), low=0.0, high=1.0)
+    return Chart(Part.CURVES, above, series, x, y, tall=210, marks=marks)
 
 
 def verdicts(subject: Subject, temperature: float, limits: Thresholds) -> list[str]:

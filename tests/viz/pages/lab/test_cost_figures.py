@@ -7,12 +7,11 @@ from dataclasses import replace
 import pytest
 import torch
 
-from model.experiments.attention_cost import STEPS, Growth, Point, Sizes, lengths_up_to, operations
+from model.experiments.attention_cost import STEPS, Growth, Point, Sizes, crossing, lengths_up_to, operations
 from model.experiments.head_cost import PASSES, PIECES, Timed, counted, head_counts, narrow_and_wide, with_heads
 from model.experiments.timing import Machine, Times, fit
 from model.experiments.weight_tying import every_kind
 from tests.model.experiments.test_weight_tying import SMALL
-from tests.viz.components.test_registry import unpack
 from viz.pages.lab import attention_growth, experiment, head_cost, weight_tying
 
 SIZES = Sizes(batch=1, heads=4, width=16, device=torch.device("cpu"), dtype=torch.float32)
@@ -57,7 +56,7 @@ def test_what_an_operation_costs_is_told_by_the_times() -> None:
 def test_where_the_three_steps_overtake_the_projections() -> None:
     assert "from n = 32 on" in attention_growth.overtaking(grown())
     assert "At n = 512, the longest measured" in attention_growth.overtaking(grown(projections=3.0))
-    crossed = attention_growth.crossing(SIZES)
+    crossed = crossing(SIZES)
     parts = ("scores", "softmax", "values")
     for length, more in ((crossed - 1, False), (crossed, True)):
         count = operations(SIZES, length)
@@ -78,21 +77,22 @@ def test_the_three_steps_have_overtaken_from_where_that_stays_so() -> None:
 
 
 def test_counts_and_times_are_drawn_with_their_fits() -> None:
-    header, arrays = unpack(attention_growth.pack_counts(SIZES, 512, "key").keywords["data"])
-    assert [each["name"] for each in header["series"]] == [
+    counts = attention_growth.counts(SIZES, 512)
+    assert [each.name for each in counts.series] == [
         "four projections n^1.00",
         "Q Kᵀ n^2.00",
         "softmax n^2.00",
         "weights · V n^2.00",
     ]
-    assert list(arrays[1]) == [operations(SIZES, n)["projections"] for n in lengths_up_to(512)]
-    header, arrays = unpack(attention_growth.pack_times(grown(fused=1.5), "key").keywords["data"])
-    assert header["series"][8]["name"] == "fused kernel n^1.50"
-    assert header["series"][9]["dash"]
-    assert list(arrays[18]) == [64, 96, 128, 192, 256, 384, 512]  # the upper part
-    assert arrays[19] == pytest.approx([1e-9 * n**1.5 for n in arrays[18]], rel=1e-4)
-    table = attention_growth.table(grown())
-    assert len(table) == len(STEPS) * len(lengths_up_to(512))
+    assert list(counts.series[0].ys) == [operations(SIZES, n)["projections"] for n in lengths_up_to(512)]
+    (times, memory, _counts), (_table,) = attention_growth.measured(grown(fused=1.5)).rows
+    dots, line = times.series[8:10]
+    assert dots.name == "fused kernel n^1.50"
+    assert line.dash
+    assert list(line.xs) == [64, 96, 128, 192, 256, 384, 512]  # the upper part
+    assert line.ys == pytest.approx([1e-9 * n**1.5 for n in line.xs], rel=1e-4)
+    assert memory.table().columns.tolist() == ["step", "length n", "bytes"]
+    assert len(attention_growth.numbers(grown())) == len(STEPS) * len(lengths_up_to(512))
     row = attention_growth.summary(SIZES, 512, grown()).iloc[1]
     assert row["measured: exponent of n"] == "2.00 ± 0.00"
     assert row["time"] == "as n², within its error"
@@ -146,9 +146,9 @@ def test_wide_heads_beside_what_the_operations_let_expect(ratio, words) -> None:
     found = {("narrow", piece): times(1e-3) for piece in PASSES} | {("wide", p): times(1e-3 * ratio) for p in PASSES}
     timed = Timed(both, 32, HERE, found)
     assert all(words in line for line in head_cost.way_verdicts(timed)[1:])
-    header, arrays = unpack(head_cost.pack_ways(both, 32, timed, "key").keywords["data"])
-    assert header["x"]["labels"] == ["parameters", "operations", "time forward", "time backward"]
-    assert arrays[3][2:] == pytest.approx([ratio, ratio])
+    chart = head_cost.ways_chart(both, 32, timed)
+    assert chart.x.labels == ["parameters", "operations", "time forward", "time backward"]
+    assert chart.series[1].ys[2:] == pytest.approx([ratio, ratio])
 
 
 def test_tying_saves_or_does_not() -> None:

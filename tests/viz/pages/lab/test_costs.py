@@ -29,7 +29,7 @@ def test_counts_are_there_at_once_and_nothing_is_measured(small, view) -> None:
     app = sound(page(view))
     assert sent(app, KEYS[view])
     assert "Tutorials say" in words(app)
-    assert not any(key in app.session_state for key in ("cost_growth", "cost_heads_run", "cost_ways_run"))
+    assert not any(key in app.session_state for key in ("cost_growth_run", "cost_heads_run", "cost_ways_run"))
 
 
 def test_the_fields_begin_with_the_models_sizes(small) -> None:
@@ -47,7 +47,7 @@ def test_the_fields_begin_with_the_models_sizes(small) -> None:
 
 def test_growth_is_measured_and_stays_while_the_user_types(small) -> None:
     app = page("growth", cost_longest="128")
-    app = experimented(app, "cost_growth")
+    app = experimented(app, "cost_growth_run")
     header, arrays = sent(app, "cost_times")
     assert header["series"][0]["name"].startswith("four projections n^")
     assert list(arrays[0]) == [32, 48, 64, 96, 128]
@@ -77,7 +77,7 @@ def test_what_does_not_fit_is_refused_with_the_numbers(small, monkeypatch) -> No
     (refusal,) = app.error
     assert refusal.value.startswith("n = 2,048 needs about")
     assert "10 MB are free: choose n up to" in refusal.value
-    assert not [each for each in app.button if each.key == "cost_growth_begin"]
+    assert not [each for each in app.button if each.key == "cost_growth_run_begin"]
     assert sent(app, "cost_counts")  # counting needs no memory
 
 
@@ -86,11 +86,11 @@ def test_what_runs_stays_in_view_while_its_memory_is_taken(small, monkeypatch) -
     end = threading.Event()
     running = Running(lambda: (Report(1.0, None) for _ in (1,) if end.wait(60.0) and False))
     app = page("growth")
-    app.session_state["cost_growth"] = Kept((), running)
+    app.session_state["cost_growth_run"] = Kept((), running)
     try:
         app = sound(app.run())
         assert not app.error
-        assert [each for each in app.button if each.key == "cost_growth_stop"]
+        assert [each for each in app.button if each.key == "cost_growth_run_stop"]
     finally:
         end.set()
         running.stop()

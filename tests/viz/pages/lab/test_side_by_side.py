@@ -45,10 +45,10 @@ def test_a_claim_is_tried(name: str, beside: str, verdict: str) -> None:
     assert "Tutorials say:" in words(app)
     assert "More exactly:" in words(app)
     assert "by a step just measured" in words(app)
-    app = experimented(app, f"lab_trainings_{name}")
+    app = experimented(app, f"lab_{name}_run")
     assert verdict in words(app)
     header, arrays = sent(app, f"lab_{name}_loss")
-    result = app.session_state[f"lab_trainings_{name}"].running.look().result
+    result = app.session_state[f"lab_{name}_run"].running.look().result
     assert np.allclose(arrays[1], result.courses[0].losses, rtol=1e-5)
     assert header["stamp"] == f"{name} 3 0"
     _header, arrays = sent(app, f"lab_{name}_{beside}")
@@ -60,7 +60,7 @@ def test_a_claim_is_tried(name: str, beside: str, verdict: str) -> None:
 
 
 def test_longer_texts_are_drawn_with_the_trained_range() -> None:
-    app = experimented(page("positions", positions_trained="4", positions_longest="6"), "lab_trainings_positions")
+    app = experimented(page("positions", positions_trained="4", positions_longest="6"), "lab_positions_run")
     header, arrays = sent(app, "lab_positions_lengths")
     assert header["marks"] == [{"x": 4, "text": "trained up to 4"}]
     assert arrays[0].tolist() == [3, 4, 5, 6]
@@ -68,7 +68,7 @@ def test_longer_texts_are_drawn_with_the_trained_range() -> None:
 
 
 def test_several_seeds_have_curves_of_their_own() -> None:
-    app = experimented(page("tying", tying_seeds="1, 7"), "lab_trainings_tying")
+    app = experimented(page("tying", tying_seeds="1, 7"), "lab_tying_run")
     header, _arrays = sent(app, "lab_tying_loss")
     assert [each["name"] for each in header["series"] if not each.get("quiet")][-1] == "frequency of tokens alone"
     assert any(each["name"].endswith(" · 7") for each in header["series"])
@@ -76,7 +76,7 @@ def test_several_seeds_have_curves_of_their_own() -> None:
 
 
 def test_other_settings_say_that_the_results_are_old() -> None:
-    app = experimented(page("tying"), "lab_trainings_tying")
+    app = experimented(page("tying"), "lab_tying_run")
     assert "settings before" not in words(app)
     app.text_input(key="tying_rate").set_value("0.001").run()
     assert "settings before" in words(sound(app))
@@ -87,7 +87,7 @@ def test_what_cannot_be_is_one_sentence() -> None:
     app = opened("lab", **fields)
     assert not app.exception
     assert "d_model (10) must be divisible by n_heads (4)" in app.error[0].value
-    assert not [each for each in app.button if each.key == "lab_trainings_norms_begin"]
+    assert not [each for each in app.button if each.key == "lab_norms_run_begin"]
     app = opened("lab", lab_part="trainings", lab_training="positions", positions_longest="6")
     assert "beyond the lengths trained on" in app.error[0].value
     assert not app.exception
