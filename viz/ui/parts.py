@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import streamlit as st
 from streamlit.runtime.scriptrunner import get_script_run_ctx
 
-from viz.components import plot_tables as old
-from viz.components.plots import Plot, PlotTable, plot_tables
+from viz.components.plots import PlotTable, plot_tables
 from viz.i18n import catalogue
 from viz.i18n.catalogue import _
 from viz.state.session import Key
@@ -138,8 +137,7 @@ def data_table(
     if not data.open:
         return
     tables = {_("Overview"): PlotTable(file, table)} if table else {}
-    for _place, show in parts:
-        tables |= plot_tables([show]) if isinstance(show, Plot) else old.plot_tables([show])
+    tables |= plot_tables(show for _place, show in parts)
     tables |= {name: PlotTable(f"{file}-{number}", make) for number, (name, make) in enumerate((more or {}).items(), 1)}
     with data:
         chosen = choose_table(f"{key}_of", tables) if len(tables) > 1 else next(iter(tables), None)
@@ -168,16 +166,6 @@ def choose_table(key: str, tables: Mapping[str, PlotTable]) -> str:
 def stamp(trace: Trace) -> str:
     """What a component says it has painted."""
     return " ".join(trace.source_tokens)
-
-
-def plot_words(*columns: str) -> dict[str, Any]:
-    """Words that every plot needs; columns: of its CSV."""
-    return {
-        "masked": _("masked"),
-        "missing": _("this token is not in the pinned text"),
-        "download": _("Download"),
-        "csv": list(columns),
-    }
 
 
 def show_result(how: str, sentence: str) -> None:

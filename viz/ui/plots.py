@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -15,7 +15,7 @@ from model.network.positions import Alibi, Unbiased
 from viz.components.plots import Axis, Heading, Panel, Scale, Series
 from viz.i18n.catalogue import _
 from viz.i18n.format import significant
-from viz.ui.parts import plot_words, stamp
+from viz.ui.parts import stamp
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -93,21 +93,6 @@ def beside(
     if other is not None and not np.isnan(other).all():
         found.append(Series(_("{name}, pinned").format(name=name), places, other, colour, dash=True))
     return found
-
-
-def header(
-    trace: Trace, name: str, alt: str, file: str, csv: Sequence[str], more: Mapping[str, Any] | None = None
-) -> dict[str, Any]:
-    """What the header of every plot has."""
-    return {
-        "name": name,
-        "alt": alt,
-        "file": file,
-        "stamp": stamp(trace),
-        "words": plot_words(*csv),
-        "chosen": -1,
-        **(more or {}),
-    }
 
 
 def side_of(trace: Trace, stack: str) -> str:

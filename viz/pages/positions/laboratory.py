@@ -16,6 +16,7 @@ from model.analysis import positions as analysis
 from model.inference.copies import LONGEST
 from model.inference.text_model import TextModel
 from model.network.positions import alibi_slopes, sinusoidal
+from viz.components.plots import words
 from viz.i18n.catalogue import _, language
 from viz.pages.positions import encodings
 from viz.pages.positions.encodings import Picture, Settings, Shown
@@ -24,7 +25,7 @@ from viz.state.cache import cached
 from viz.state.positions import as_trained
 from viz.state.session import choose, current_session
 from viz.ui.fields import Field, number_field
-from viz.ui.parts import Views, data_table, explanation, plot_words
+from viz.ui.parts import Views, data_table, explanation
 
 if TYPE_CHECKING:
     from viz.components.plots import Mount
@@ -127,12 +128,12 @@ def files(picture: Picture, file: str, key: str) -> Mount:
     drawn = picture.figure.data
     if drawn and drawn[0].type == "heatmap":
         header = {"columns": drawn[0].z.shape[1]}
-        arrays, words = [drawn[0].z], plot_words(picture.y, picture.x, _("value"))
+        arrays, titles = [drawn[0].z], (picture.y, picture.x, _("value"))
     else:
         header = {"curves": [html.unescape(each.name) for each in drawn]}
         arrays = [np.asarray(each[axis], np.float32) for each in drawn for axis in ("x", "y")]
-        words = plot_words(_("curve"), picture.x, picture.y)
-    return figure_files(arrays, {"name": picture.title, "file": file, "words": words, **header}, key)
+        titles = (_("curve"), picture.x, picture.y)
+    return figure_files(arrays, {"name": picture.title, "file": file, "words": words(*titles), **header}, key)
 
 
 def curves_table(pictures: list[Picture]) -> pd.DataFrame:
