@@ -22,7 +22,7 @@ def test_no_two_pages_give_one_name_to_different_choices():
     kinds = [masks.Part, residual.Part, feed_forward.Part, predictions.Part, map.Part, attention.Part, attention.Choice]
     kinds.append(training.Part)
     names = Counter(name.value for kind in kinds if issubclass(kind, StrEnum) for name in kind)
-    names.update(["part", "experiment", "vectors", *EXPERIMENTS["any_length"], "place"])  # of Tokens and positions
+    names.update(["part", "experiment", "vectors", "place", *EXPERIMENTS["any_length"].settable])  # of positions
     assert {name for name, count in names.items() if count > 1} == SHARED
 
 
