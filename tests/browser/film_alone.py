@@ -14,7 +14,7 @@ from tests.browser.alone import MOUNT
 from tests.browser.server import PATIENCE
 from tests.model.training.live.live_examples import watched
 from viz.components.registry import pack, sources
-from viz.pages.training.film import described, norm_groups, words
+from viz.pages.training.film import described, film_words, norm_groups
 from viz.state.film_feed import Sent, film_data
 
 KIND = "cross"
@@ -32,7 +32,7 @@ class ShownFilm:
         rows, columns = film.shape(KIND)[2:]
         self.visible = np.ones((rows, columns), np.uint8)
         self.header = {**described(film, KIND), "chosen": [1, 0], "norms": norm_groups(film), "others": []}
-        self.header |= {"run": own.run.number, "words": words()}
+        self.header |= {"run": own.run.number, "words": film_words()}
         self.show_film()
 
     def show_film(self, **parts: Any) -> None:
