@@ -71,7 +71,7 @@ class Trace:
         """The tensor of this name: (head, query, channel), (head, query, key), (position, d_model) …
 
         Raises:
-            AbsentError: models have this quantity, and this one does not.
+            MissingQuantityError: models have this quantity, and this one does not.
             KeyError: no quantity of that name in this model.
         """
         path, _, quantity = name.rpartition(".")

@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from model.checkpoints.convert.families import rebuilt_config, renamed
+from model.checkpoints.convert.from_huggingface import rebuilt_config, renamed
 from model.checkpoints.convert.layouts import KNOWN, SUFFIXES, find_layout, open_state
 from model.checkpoints.formats.weight_files import (
     LLAMA_CPP,

@@ -74,7 +74,7 @@ def agreement(maps: Maps) -> Agreement:
     """Every query of every head, or so many as can be ranked at once, evenly spread.
 
     Raises:
-        AbsentError: the model does not show its queries and keys.
+        MissingQuantityError: the model does not show its queries and keys.
     """
     queries = torch.arange(0, maps.queries, maps.every)
     found = [_agreement(*_compare(maps, layer, slice(None), queries)) for layer in range(maps.layers)]
@@ -95,7 +95,7 @@ class RankedKeys:
 def rank_keys(maps: Maps, layer: int, head: int, query: int) -> RankedKeys:
     """
     Raises:
-        AbsentError: the model does not show its queries and keys.
+        MissingQuantityError: the model does not show its queries and keys.
     """
     compared = _compare(maps, layer, slice(head, head + 1), torch.tensor([query]))
     dot, cosine, visible = (values[0, 0].cpu() for values in compared)

@@ -54,7 +54,7 @@ def require(network: object, *names: str) -> None:
     """These quantities are none of those that the model says it lacks.
 
     Raises:
-        AbsentError: one is.
+        MissingQuantityError: one is.
     """
     missing: Mapping[str, str] = getattr(network, "missing", {})
     for name in names:

@@ -19,8 +19,8 @@ from model.checkpoints.load import open_checkpoint
 from model.checkpoints.native import save_checkpoint
 from model.inference.decoding import Sampling
 from model.network.transformer import Network
+from model.training.live.live_training import LiveTraining
 from model.training.live.recorded_trainer import RecordedTrainer
-from model.training.live.session import LiveTraining
 from model.training.trainer import Trainer
 from tests.model import examples
 from tests.model.checkpoints.bridge import models

@@ -21,7 +21,7 @@ from viz.i18n import catalogue
 from viz.i18n.catalogue import _
 from viz.i18n.errors import translate_error
 from viz.i18n.format import as_sentence, literal, page_name
-from viz.state import assumptions, checkpoints, positions, shown_model, texts, training
+from viz.state import assumptions, checkpoints, position_override, shown_model, texts, training
 from viz.state.film_feed import is_behind
 from viz.state.session import Key, Session, choose, current_session
 from viz.ui.parts import ARRANGED, Views, foreign_code, no_views
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from streamlit.navigation.page import StreamlitPage
 
     from model.inference.text_model import TextModel
-    from model.training.live.session import LiveTraining
+    from model.training.live.live_training import LiveTraining
 
 PAGES = {
     name: f"viz/pages/{name}/page.py"
@@ -130,7 +130,7 @@ def arrange(session: Session, model: TextModel, page: str, trained: bool, every:
     note, bar, controls = st.container(key="variation"), st.container(key="input_bar"), st.container()
     if not trained:
         with note:
-            model = positions.look(session, model)
+            model = position_override.overridden(session, model)
     foreign_code.set(model.network.code)
     with bar:
         fields = input_bar.show_controls(model)

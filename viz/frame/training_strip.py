@@ -21,7 +21,7 @@ from viz.state.session import Key, Session, current_session
 
 if TYPE_CHECKING:
     from model.inference.text_model import TextModel
-    from model.training.live.session import LiveTraining
+    from model.training.live.live_training import LiveTraining
     from model.training.live.snapshot import Snapshot
 
 STRIP = "training_strip"

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from model.training.live.film import Film
-    from model.training.live.session import LiveTraining
+    from model.training.live.live_training import LiveTraining
 
 MOST = 20 << 20  # bytes of attention in the browser
 

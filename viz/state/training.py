@@ -16,8 +16,8 @@ if TYPE_CHECKING:
     from model.inference.text_model import TextModel
     from model.text.tokenizer import Tokens
     from model.training.live.camera import Probe
+    from model.training.live.live_training import LiveTraining
     from model.training.live.registry import TrainingRegistry
-    from model.training.live.session import LiveTraining
     from model.training.settings import TrainingSettings
 
 RUN = "run"  # in the address: a reconnect finds the training again
@@ -64,7 +64,7 @@ def begin(
     """
     from model.inference.models import Translator
     from model.training.live.camera import Probe
-    from model.training.live.session import LiveTraining
+    from model.training.live.live_training import LiveTraining
 
     session.run = session.run or secrets.token_urlsafe(9)
     same = session.shown is not None and model is session.model

@@ -141,7 +141,7 @@ class BridgedNetwork(Network):
     def get_submodule(self, target: str) -> nn.Module:
         """
         Raises:
-            AbsentError: the model has no such part, or none that was recognised.
+            MissingQuantityError: the model has no such part, or none that was recognised.
         """
         try:
             return super().get_submodule(target)

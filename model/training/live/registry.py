@@ -11,7 +11,7 @@ import torch
 from model.data.sources import TrainingData
 from model.network.config import TransformerConfig
 from model.training import cost
-from model.training.live.session import LiveTraining
+from model.training.live.live_training import LiveTraining
 from model.training.live.worker import Slots
 from model.training.settings import TrainingSettings
 

@@ -10,7 +10,7 @@ from torch import nn
 
 from model.data.datasets import IGNORED, PairDataset
 from model.data.tasks import TASKS
-from model.experiments.arms import COMPARISONS, SGD_RATE, as_torch_begins, begin, lengths_of, setup_of
+from model.experiments.comparisons import COMPARISONS, SGD_RATE, as_torch_begins, begin, lengths_of, setup_of
 from model.experiments.side_by_side import Arm, Course, frequencies_alone, learners, material, step_seconds, train
 from model.training.demonstration import fresh
 from model.training.losses import summed_loss

@@ -9,7 +9,7 @@ import torch.nn.functional as F
 from torch.testing import assert_close
 
 from model.capture.trace import record
-from model.checkpoints.convert.families import renamed
+from model.checkpoints.convert.from_huggingface import renamed
 from model.checkpoints.tensors import read_tensors
 from model.inference.beam_search import beam_search
 from model.inference.decoding import greedy

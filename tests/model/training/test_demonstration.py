@@ -12,7 +12,7 @@ from model.data.tasks import exact_match
 from model.network.config import TransformerConfig
 from model.network.transformer import build
 from model.training.demonstration import REVERSE, fresh
-from model.training.live.session import LiveTraining
+from model.training.live.live_training import LiveTraining
 from tests.model.training.live.live_examples import SMALL, material
 
 SECONDS = 600.0

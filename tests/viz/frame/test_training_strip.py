@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
+from model.training.live.live_training import LiveTraining
 from model.training.live.registry import KEPT
-from model.training.live.session import LiveTraining
 from tests.model.training.live.live_examples import LONG, SETTINGS, Gate, live, probe, settled
 from viz.frame import training_strip
 from viz.pages.training import runs

@@ -39,16 +39,11 @@ DYNAMIC = {
 
 # The files of model/ whose errors a page shows.
 SPEAKING = (
-    *("network/config", "capture/interventions", "text/**/*", "data/*", "checkpoints/**/*", "runtime/memory"),
-    *(
-        "runtime/untrusted_json",
-        "inference/text_model",
-        "inference/models",
-        "inference/decoding",
-        "inference/beam_search",
-    ),
-    *("training/settings", "training/cost", "training/trainer", "training/live/session"),
-    *("training/live/recorded_trainer", "analysis/weights/heads", "experiments/arms", "experiments/attention_cost"),
+    *("capture/interventions", "checkpoints/**/*", "data/*", "text/**/*", "network/config"),
+    *(f"runtime/{name}" for name in ("memory", "untrusted_json")),
+    *(f"inference/{name}" for name in ("beam_search", "decoding", "models", "text_model")),
+    *(f"training/{name}" for name in ("cost", "settings", "trainer", "live/live_training", "live/recorded_trainer")),
+    *("analysis/weights/heads", "experiments/attention_cost", "experiments/comparisons"),
 )
 INHERITED = "super().__init__"  # an error with a sentence of its own
 ERRORS = (

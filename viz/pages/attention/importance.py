@@ -70,7 +70,7 @@ def show(places: Places, model: TextModel, kind: AttentionKind, chosen: Selectio
     """What stands under the heads and under the chosen one: packed up to the one `yield`, then mounted.
 
     Raises:
-        AbsentError: the model does not show its heads apart.
+        MissingQuantityError: the model does not show its heads apart.
     """
     require(model.network, removable(kind))
     session = current_session()

@@ -51,7 +51,7 @@ def steps_of(shown: HeadMaps, chosen: Selection) -> Steps:
     """Of the chosen query.
 
     Raises:
-        AbsentError: the model shows no steps to its weights.
+        MissingQuantityError: the model shows no steps to its weights.
     """
     maps, trace = shown.maps, shown.trace
     path, head = maps.paths[chosen.layer], chosen.head
@@ -90,7 +90,7 @@ def query_steps(shown: HeadMaps, chosen: Selection, key: str, on_query: Callable
     """Scores, weights and weighted values of the chosen query; of long texts, of the keys with the largest weights.
 
     Raises:
-        AbsentError: the model shows no steps to its weights.
+        MissingQuantityError: the model shows no steps to its weights.
     """
     maps = shown.maps
     own = steps_of(shown, chosen)

@@ -12,7 +12,7 @@ import streamlit as st
 
 from model.analysis.downsample import outline, smoothed
 from model.data.tasks import TASKS
-from model.experiments.arms import COMPARISONS, begin, lengths_of, setup_of
+from model.experiments.comparisons import COMPARISONS, begin, lengths_of, setup_of
 from model.experiments.side_by_side import Course, Setup, Side, rounds, step_seconds
 from model.experiments.weight_tying import tied
 from model.inference.text_model import TextModel

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from statistics import fmean
 from typing import Any
 
-from model.experiments.arms import NormOnTheShortCut, answered_at, as_torch_begins, plain_descent
+from model.experiments.comparisons import NormOnTheShortCut, answered_at, as_torch_begins, plain_descent
 from model.experiments.side_by_side import (
     Course,
     Side,

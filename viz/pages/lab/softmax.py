@@ -156,7 +156,7 @@ def of_head(kind: AttentionKind) -> Subject:
     """The scores of the chosen query of the chosen head, of the keys that it may look at.
 
     Raises:
-        AbsentError: the model does not show its scores.
+        MissingQuantityError: the model does not show its scores.
     """
     session = current_session()
     trace = session.trace

@@ -61,7 +61,7 @@ def page(model: TextModel) -> Views:
     """Places and controls first; then all that the session's trace of this model holds is packed; then mounted.
 
     Raises:
-        AbsentError: the model shows its weights, and not what the mask is put on.
+        MissingQuantityError: the model shows its weights, and not what the mask is put on.
     """
     kinds = attention_kinds(model.network)
     row = st.container(horizontal=True, vertical_alignment="center")

@@ -26,7 +26,7 @@ from viz.i18n.catalogue import _
 from viz.i18n.format import attention_name, no_predictions, not_ours, significant
 from viz.state.cache import cached
 from viz.state.pin import Pin
-from viz.state.positions import WITH_BASE, Wished, as_trained, position_name, wish
+from viz.state.position_override import WITH_BASE, PositionSetting, as_trained, override, position_name
 from viz.state.session import Key, Session, current_session
 from viz.state.texts import first_source, typed
 from viz.ui.fields import Field, number_field, parse, written
@@ -37,7 +37,7 @@ TYPE = "applied_type"
 
 
 def section(model: TextModel, row: DeltaGenerator) -> Views:
-    """The wish first; then the text in the model with and without it."""
+    """The override first; then the text in the model with and without it."""
     if not model.network.ours:
         st.info(not_ours())
         return no_views
@@ -101,18 +101,18 @@ def choose_numbers(model: TextModel, trained: TextModel, places: Sequence[DeltaG
     least = 3 if model.kind == "encoder-only" else 1
     length = Field("applied_length", _("longest input"), "", least, longest, log=True, bound=False)
     if model.config.position in WITH_BASE:
-        _number(places[0], base, model.config.position_base, Wished.BASE)
+        _number(places[0], base, model.config.position_base, PositionSetting.BASE)
     else:
         sentence = _("{type}: no base.")
         places[0].caption(sentence.format(type=position_name(model.config.position)))
     if model.config.position == "learned":
         length = replace(length, high=trained.config.max_length)
-    _number(places[1], length, model.config.max_length, Wished.LENGTH)
+    _number(places[1], length, model.config.max_length, PositionSetting.LENGTH)
 
 
-def _number(place: DeltaGenerator, field: Field, value: float, wished: Wished) -> None:
+def _number(place: DeltaGenerator, field: Field, value: float, setting: PositionSetting) -> None:
     """A field that says what the model has, unless another number is being typed."""
-    made = replace(field, changed=partial(_apply, field, wished))
+    made = replace(field, changed=partial(_apply, field, setting))
     try:
         same = parse(str(st.session_state.get(field.key, "")), field)[0] == value
     except ValueError:
@@ -122,16 +122,16 @@ def _number(place: DeltaGenerator, field: Field, value: float, wished: Wished) -
     number_field(place, made)
 
 
-def _apply(field: Field, wished: Wished) -> None:
+def _apply(field: Field, setting: PositionSetting) -> None:
     try:
         (value,) = parse(str(st.session_state[field.key]), field)
     except ValueError:
         return  # the field says why
-    wish(**{wished: int(value) if field.whole else value})
+    override(**{setting: int(value) if field.whole else value})
 
 
 def _choose() -> None:
-    wish(**{Wished.POSITION: st.session_state[TYPE]})
+    override(**{PositionSetting.POSITION: st.session_state[TYPE]})
 
 
 def _pin(kept: Pin) -> None:
@@ -165,7 +165,7 @@ def explain(model: TextModel) -> None:
     )
 
 
-# One text in a checkpoint as it was trained, and with the positions that were wished for.
+# One text in a checkpoint as it was trained, and with other position settings.
 
 NOW, BEFORE = "#0072b2", "#8a6a00"
 

@@ -17,7 +17,7 @@ from model.network.positions import alibi_slopes, sinusoidal
 from viz.i18n.catalogue import _
 from viz.i18n.format import significant
 from viz.pages.positions.figures import Curve, curve_figure, table_figure
-from viz.state.positions import position_name
+from viz.state.position_override import position_name
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

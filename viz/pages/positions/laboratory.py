@@ -22,7 +22,7 @@ from viz.pages.positions import encodings
 from viz.pages.positions.encodings import Picture, Settings, Shown
 from viz.pages.positions.figures import figure_files
 from viz.state.cache import cached
-from viz.state.positions import as_trained
+from viz.state.position_override import as_trained
 from viz.state.session import choose, current_session
 from viz.ui.fields import Field, number_field
 from viz.ui.parts import Views, data_table, explanation

@@ -23,7 +23,7 @@ from viz.i18n.catalogue import _
 from viz.i18n.format import not_ours, significant
 from viz.state.cache import cached
 from viz.state.pin import cached_for_pin
-from viz.state.positions import as_trained
+from viz.state.position_override import as_trained
 from viz.state.session import Session, current_session
 from viz.ui.parts import Views, data_table, expander, explanation, mount, no_views
 from viz.ui.plots import PINNED, array, heading, levels

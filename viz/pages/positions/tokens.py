@@ -21,7 +21,7 @@ from model.text.tokenizer import Tokenizer, Tokens
 from viz.components.plots import Axis, Chart, Heatmap, Series
 from viz.i18n.catalogue import _
 from viz.i18n.format import significant
-from viz.state.positions import position_name
+from viz.state.position_override import position_name
 from viz.state.session import Session, choose, current_session
 from viz.ui.parts import Views, classes, data_table, expander, explanation, mount
 from viz.ui.plots import PINNED, array, heading, levels, missing, pinned

@@ -5,13 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from enum import StrEnum
 from functools import partial
-from typing import Any
 
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
 from model.inference.beam_search import SearchTree
-from model.inference.decoding import Sampling
 from model.inference.text_model import TextModel
 from viz.i18n.catalogue import _
 from viz.pages.predictions import beam_tree, decoding_film, logit_lens, positions, sampling
@@ -24,7 +22,6 @@ from viz.ui.prediction import Subject, subject_of
 VIEWS = ("positions", "sampling", "layers", "film", "search")
 OF_WRITERS = ("film", "search")
 BEAMS = ("2", "4", "8")
-LIMITS = [1, 2, 3, 4, 5, 8, 10, 20, 30, 50, 100, 200, 500, 1000, 0]  # of top-k; 0: none
 
 
 class Part(StrEnum):
@@ -34,9 +31,6 @@ class Part(StrEnum):
     LOSSES = "losses"
     TOP = "top_tokens"
     RANKING = "ranking"
-    TEMPERATURE = "temperature"
-    TOP_K = "top_k"
-    TOP_P = "top_p"
     CURVE = "rank_curve"
     SATURATION = "saturation"
     SHADE = "shade"
@@ -99,7 +93,7 @@ def show_positions(model: TextModel, row: DeltaGenerator) -> Views:
 def show_sampling(model: TextModel, row: DeltaGenerator) -> Views:
     left, right = st.columns([9, 11], gap="medium")
     with left:
-        chosen = sampling_controls(len(model.target_tokenizer))
+        chosen = sampling.controls(len(model.target_tokenizer))
         places = st.container(), st.container()
     right_place = right.container()
     with right:
@@ -121,18 +115,6 @@ def show_sampling(model: TextModel, row: DeltaGenerator) -> Views:
         data_table(Part.DATA, lambda: sampling.table(subject, drawn), "sampling", place=data, parts=parts)
 
     return views
-
-
-def sampling_controls(vocabulary: int) -> Sampling:
-    """The sliders; they are in the address too."""
-    kept: dict[str, Any] = {"bind": "query-params", "persist_state": "session"}
-    first, second, third = st.columns(3)
-    temperature = first.slider(_("Temperature T"), 0.05, 5.0, 1.0, 0.05, key=Part.TEMPERATURE, **kept)
-    words = {limit: str(limit) for limit in LIMITS} | {0: _("all")}
-    # Limits above a small vocabulary stay: the wish outlives a look at another model.
-    top_k = second.select_slider(_("Top-k"), LIMITS, 0, key=Part.TOP_K, format_func=words.__getitem__, **kept)
-    top_p = third.slider(_("Top-p"), 0.05, 1.0, 1.0, 0.05, key=Part.TOP_P, **kept)
-    return Sampling(temperature=temperature, top_k=top_k if 0 < top_k < vocabulary else None, top_p=top_p)
 
 
 def show_layers(model: TextModel, row: DeltaGenerator) -> Views:

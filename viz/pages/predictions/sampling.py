@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import pandas as pd
+import streamlit as st
 from torch import Tensor
 
 from model.analysis.head_metrics import entropies
@@ -21,8 +23,22 @@ from viz.ui.plots import PINNED, array, heading
 from viz.ui.prediction import GOOD, LOSS, Subject
 
 ROWS = 14
+TEMPERATURE, TOP_K, TOP_P = "temperature", "top_k", "top_p"  # keys of the sliders, and their names in the address
+LIMITS = [1, 2, 3, 4, 5, 8, 10, 20, 30, 50, 100, 200, 500, 1000, 0]  # of top-k; 0: none
 TEMPERATURES = [float(value) for value in np.geomspace(0.05, 20, 41)]
 BEFORE, AFTER = "#8a8fa3", LOSS
+
+
+def controls(vocabulary: int) -> Sampling:
+    """Sliders of temperature, top-k and top-p for a `vocabulary` of so many tokens; they are in the address too."""
+    kept: dict[str, Any] = {"bind": "query-params", "persist_state": "session"}
+    first, second, third = st.columns(3)
+    temperature = first.slider(_("Temperature T"), 0.05, 5.0, 1.0, 0.05, key=TEMPERATURE, **kept)
+    words = {limit: str(limit) for limit in LIMITS} | {0: _("all")}
+    # Limits above a small vocabulary stay: the wish outlives a look at another model.
+    top_k = second.select_slider(_("Top-k"), LIMITS, 0, key=TOP_K, format_func=words.__getitem__, **kept)
+    top_p = third.slider(_("Top-p"), 0.05, 1.0, 1.0, 0.05, key=TOP_P, **kept)
+    return Sampling(temperature=temperature, top_k=top_k if 0 < top_k < vocabulary else None, top_p=top_p)
 
 
 def draw(subject: Subject, sampling: Sampling) -> Sampled:

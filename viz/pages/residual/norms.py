@@ -57,7 +57,7 @@ def chosen_norm(session: Session, stack: str, wish: str | None) -> tuple[list[st
     """The norms of a stack, which is chosen, the one wished or the first of the chosen layer, and the chosen token.
 
     Raises:
-        AbsentError: none of the model's norms was recognised.
+        MissingQuantityError: none of the model's norms was recognised.
     """
     paths = stack_norms(session.trace, stack)
     if not paths:

@@ -18,7 +18,7 @@ from viz.ui.fields import Form, whose
 
 if TYPE_CHECKING:
     from model.training.live.key_frames import KeyFrame
-    from model.training.live.session import LiveTraining
+    from model.training.live.live_training import LiveTraining
 
 NAMES = (
     *("rate", "batch_tokens", "warmup", "schedule", "label_smoothing", "clip", "weight_decay", "accumulation"),

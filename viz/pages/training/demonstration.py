@@ -15,7 +15,7 @@ from viz.state import training
 from viz.state.session import Session
 
 if TYPE_CHECKING:
-    from model.training.live.session import LiveTraining
+    from model.training.live.live_training import LiveTraining
 
 GOAL = 0.99  # of unseen words, exactly right
 ATTENTION = "viz/pages/attention/page.py"

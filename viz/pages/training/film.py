@@ -29,8 +29,8 @@ if TYPE_CHECKING:
 
     from model.capture.trace import AttentionKind
     from model.training.live.key_frames import KeyFrame
+    from model.training.live.live_training import LiveTraining
     from model.training.live.runs import Run
-    from model.training.live.session import LiveTraining
 
 FILM, RENDER, OTHERS = "training_film", "film_render", "film_others"
 DRAWN = 200  # points of another run's loss

@@ -13,7 +13,7 @@ from model.training.live.snapshot import Snapshot
 from viz.i18n.catalogue import _
 from viz.i18n.errors import translate_error
 from viz.i18n.format import as_sentence
-from viz.pages.training import begin, curves, demonstration, film, runs, settings
+from viz.pages.training import curves, demonstration, film, form, runs, settings
 from viz.pages.training.start import freed
 from viz.state import training
 from viz.state.session import Session, choose, current_session
@@ -44,7 +44,7 @@ def views(model: TextModel) -> Iterator[None]:
     with place:
         if segment == "begin":
             demonstration.show(session)
-            begin.show(session, model)
+            form.show(session, model)
         elif segment == "settings":
             settings.show(session)
         elif segment == "curves":

@@ -24,8 +24,8 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from model.training.live.key_frames import KeyFrame
+    from model.training.live.live_training import LiveTraining
     from model.training.live.runs import Run
-    from model.training.live.session import LiveTraining
 
 BRANCHES = ("rate", *(name for name in (*CHANGEABLE, *RATES) if name != "rate"))
 

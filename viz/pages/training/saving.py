@@ -19,7 +19,7 @@ from viz.ui.parts import show_result
 from viz.ui.save_name import NAME, free_name, refused
 
 if TYPE_CHECKING:
-    from model.training.live.session import LiveTraining
+    from model.training.live.live_training import LiveTraining
 
 
 class Part(StrEnum):

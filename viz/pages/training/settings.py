@@ -24,7 +24,7 @@ from viz.ui.fields import Form, field_text, options_of, whose
 from viz.ui.parts import explanation
 
 if TYPE_CHECKING:
-    from model.training.live.session import LiveTraining
+    from model.training.live.live_training import LiveTraining
     from model.training.settings import RunSettings
 
 USUAL = (

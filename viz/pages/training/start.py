@@ -11,7 +11,7 @@ from model.inference.text_model import TextModel
 from model.network.config import TransformerConfig
 from model.runtime.device import choose_device
 from model.training.demonstration import REVERSE, fresh
-from model.training.live.session import LiveTraining
+from model.training.live.live_training import LiveTraining
 from model.training.settings import TrainingSettings
 from viz.i18n.catalogue import _
 from viz.state import shown_model, texts, training

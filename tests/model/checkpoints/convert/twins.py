@@ -22,7 +22,7 @@ from transformers.models.qwen3 import modeling_qwen3
 from transformers.models.t5 import modeling_t5
 
 from model.capture.trace import Trace, record
-from model.checkpoints.convert.families import rebuilt_config, renamed
+from model.checkpoints.convert.from_huggingface import rebuilt_config, renamed
 from model.checkpoints.load import assembled
 from model.checkpoints.tensors import read_tensors
 from model.network.config import TransformerConfig

@@ -16,8 +16,8 @@ from model.inference.text_model import TextModel
 from model.network.config import Kind, TransformerConfig
 from model.network.transformer import build
 from model.training.live.camera import Probe, probe_of
+from model.training.live.live_training import LiveTraining
 from model.training.live.recorded_trainer import RecordedTrainer
-from model.training.live.session import LiveTraining
 from model.training.settings import TrainingSettings
 
 PAIRS: list[Pair] = task_pairs("reverse", 120, [2, 3, 4], seed=1)

@@ -6,7 +6,7 @@ import pytest
 
 from model.data import sources
 from model.training.live import pending_steps, saving
-from model.training.live.session import LiveTraining
+from model.training.live.live_training import LiveTraining
 from tests.model.training.live.live_examples import (
     LONG,
     SETTINGS,

@@ -6,7 +6,7 @@ import math
 
 import pytest
 
-from model.experiments.arms import COMPARISONS
+from model.experiments.comparisons import COMPARISONS
 from model.experiments.side_by_side import Answered, Course, Side
 from viz.pages.lab.side_by_side import every_number, results
 from viz.pages.lab.side_by_side_text import verdicts

@@ -9,7 +9,7 @@ import pytest
 from numpy.testing import assert_allclose
 from streamlit.testing.v1 import AppTest
 
-from model.training.live.session import LiveTraining
+from model.training.live.live_training import LiveTraining
 from tests.model.training.live.live_examples import live
 from tests.viz.components.test_registry import unpack
 from viz.pages.training import curves

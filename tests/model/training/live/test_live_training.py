@@ -13,7 +13,7 @@ from torch.testing import assert_close
 
 from model.analysis.checks import checks
 from model.checkpoints.load import open_checkpoint
-from model.training.live.session import LiveTraining
+from model.training.live.live_training import LiveTraining
 from tests.model.training.live.live_examples import (
     LONG,
     SETTINGS,

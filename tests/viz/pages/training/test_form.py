@@ -15,7 +15,7 @@ from model.training.demonstration import REVERSE
 from model.training.settings import TrainingSettings
 from tests.app_reading import sound
 from tests.viz.pages.training.training_page import TABLE, TINY, begun, demonstrated, live, page, pasted, words
-from viz.pages.training import begin, cost, own_data, settings
+from viz.pages.training import cost, form, own_data, settings
 from viz.pages.training import start as training_start
 from viz.state import training
 from viz.ui.fields import field_text, whose
@@ -95,7 +95,7 @@ def test_what_kept_a_training_from_beginning_is_said_of_that_one_only(monkeypatc
     def refuse(*_arguments):
         raise RuntimeError("can't allocate memory")
 
-    monkeypatch.setattr(begin, "start", refuse)
+    monkeypatch.setattr(form, "start", refuse)
     app.button(key="begin_button").click().run()
     assert "allocate memory" in app.error[0].value
     app.text_input(key="network_d_model").set_value("4").run()

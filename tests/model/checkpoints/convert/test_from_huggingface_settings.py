@@ -9,7 +9,7 @@ import torch
 import transformers
 from safetensors.torch import load_file, save_file
 
-from model.checkpoints.convert.families import FAMILIES, rebuilt_config, renamed
+from model.checkpoints.convert.from_huggingface import FAMILIES, rebuilt_config, renamed
 from model.checkpoints.tensors import read_tensors
 from model.network.config import TransformerConfig
 from model.runtime.errors import CheckpointError
@@ -52,8 +52,8 @@ def test_settings_that_are_left_out_are_the_classes_own(model_type):
 
 
 def config_of(settings, names) -> TransformerConfig:
-    from model.checkpoints.convert.families import _config
     from model.checkpoints.convert.family import SourceCheckpoint
+    from model.checkpoints.convert.from_huggingface import _config
 
     return _config(SourceCheckpoint(FAMILIES[settings["model_type"]], settings, names))
 

@@ -1,0 +1,150 @@
+"""Position settings of one session in the place of the checkpoint's: kept in the address bar, named in a note."""
+
+from __future__ import annotations
+
+import html
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import TYPE_CHECKING, Any
+
+import streamlit as st
+
+from viz.i18n.catalogue import _
+from viz.i18n.errors import translate_error
+from viz.state.session import Session, current_session
+
+if TYPE_CHECKING:
+    from model.inference.text_model import TextModel
+    from model.network.config import TransformerConfig
+
+
+class PositionSetting(StrEnum):
+    """Settings that can be overridden, by their names in the config and in the address bar."""
+
+    POSITION = "position"
+    BASE = "position_base"
+    LENGTH = "max_length"
+
+
+@dataclass(frozen=True)
+class PositionOverride:
+    """A checkpoint as trained, the settings that override its own, and the model with them.
+
+    model: `trained` again where the settings cannot be. refusal: why they cannot be, or nothing.
+    """
+
+    trained: TextModel
+    settings: dict[str, Any]
+    model: TextModel
+    refusal: str = ""
+
+
+KEY = "position_override"
+WITH_BASE = ("sinusoidal", "sinusoidal-halves", "rotary")  # positions that have wavelengths
+NOTE = "background: rgba(245, 159, 0, 0.16); border-radius: 5px; padding: 3px 8px; font-size: 13px"
+
+
+def overridden(session: Session, trained: TextModel) -> TextModel:
+    """The model with this session's position settings, one object as long as they stay; a note says so."""
+    current = st.session_state.get(KEY)
+    if current is None:
+        current = _override(trained, _from_address())
+    elif current.trained.name != trained.name:  # an override is for one model
+        _write_address(session, {})
+        current = _override(trained, {})
+    elif current.trained is not trained:
+        current = _override(trained, current.settings)
+    st.session_state[KEY] = current
+    if current.refusal or current.model is not trained:
+        _show(current)
+    return current.model
+
+
+def current_override() -> PositionOverride:
+    """The override of the run of the script that goes on, as `overridden` left it."""
+    current = st.session_state[KEY]
+    assert isinstance(current, PositionOverride)
+    return current
+
+
+def as_trained(model: TextModel) -> TextModel:
+    """The checkpoint that `model` is with other positions; itself where it has its own, as while it is trained."""
+    current = st.session_state.get(KEY)
+    return current.trained if current is not None and current.model is model else model
+
+
+def override(**changes: Any) -> None:
+    """Override position settings; None restores the checkpoint's. For callbacks: before the script runs."""
+    current = current_override()
+    config = current.trained.config
+    merged = (current.settings | changes).items()
+    settings = {name: value for name, value in merged if value not in (None, getattr(config, name))}
+    _write_address(current_session(), settings)
+    st.session_state[KEY] = _override(current.trained, settings)
+
+
+def restore() -> None:
+    override(**dict.fromkeys(PositionSetting))
+
+
+def words(config: TransformerConfig) -> str:
+    """Type, base and longest input, as far as they say something."""
+    parts = [position_name(config.position)]
+    if config.position in WITH_BASE:
+        parts.append(_("base {base}").format(base=f"{config.position_base:,.6g}"))
+    return ", ".join([*parts, _("up to {length} tokens").format(length=f"{config.max_length:,}")])
+
+
+def position_name(position: str) -> str:
+    return {
+        "sinusoidal": _("sinusoidal"),
+        "sinusoidal-halves": _("sinusoidal, sines first"),
+        "learned": _("learned"),
+        "rotary": _("rotary"),
+        "alibi": "ALiBi",
+        "relative": _("relative (T5)"),
+        "none": _("no positions"),
+        "other": _("in a way of its own"),
+    }[position]
+
+
+def _override(trained: TextModel, settings: dict[str, Any]) -> PositionOverride:
+    from model.inference.copies import vary
+
+    try:
+        return PositionOverride(trained, settings, vary(trained, **settings))
+    except ValueError as error:
+        return PositionOverride(trained, settings, trained, translate_error(error))
+
+
+def _show(current: PositionOverride) -> None:
+    with st.container(horizontal=True, vertical_alignment="center"):
+        if current.refusal:
+            sentence = _("These positions cannot be: {reason}. The model is shown as trained.")
+            text = sentence.format(reason=current.refusal)
+        else:
+            sentence = _("positions: {now} — not as trained ({before})")
+            text = sentence.format(now=words(current.model.config), before=words(current.trained.config))
+        st.html(f'<span style="{NOTE}">{html.escape(text)}</span>', width="content")
+        st.button(_("restore"), on_click=restore, key="restore", type="tertiary")
+
+
+def _write_address(session: Session, settings: dict[str, Any]) -> None:
+    for name in PositionSetting:
+        session.say(name, str(settings[name]) if name in settings else None)
+
+
+def _from_address() -> dict[str, Any]:
+    """Settings that the address bar names; what is no type or number there is left out."""
+    from model.network.config import CHOICES
+
+    settings: dict[str, Any] = {}
+    address = st.query_params
+    if address.get(PositionSetting.POSITION) in CHOICES["position"]:
+        settings[PositionSetting.POSITION] = address[PositionSetting.POSITION]
+    for name, kind in ((PositionSetting.BASE, float), (PositionSetting.LENGTH, int)):
+        try:
+            settings[name] = kind(address[name][:24])
+        except (KeyError, ValueError):
+            continue
+    return settings
