@@ -1,4 +1,4 @@
-"""Multi-head attention (section 3.2), each quantity worth seeing the output of a small module."""
+"""Multi-head attention (section 3.2): each step of equation 1 is a module of its own."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from model.network.kv_cache import Cache, KeysAndValues
 from model.network.masks import Mask
 from model.network.positions import Unbiased, position_bias, turning
 
-# From a query and a key to a weight, in their order. "capped" and "biased" are there where the model has them.
+# Maps (query, key) from scores to weights, in order of computation; an attention has those that it needs.
 MAPS = ("scores", "scaled", "capped", "biased", "masked", "weights")
 
 
@@ -31,7 +31,7 @@ class Scores(nn.Module):
 
 
 class Scaled(nn.Module):
-    """Scores times 1/√d_k, or times 1 when the scale is off (section 3.2.1)."""
+    """Scores times 1/√d_k (section 3.2.1), or times 1 when the scale is off."""
 
     def __init__(self, config: TransformerConfig) -> None:
         super().__init__()
@@ -42,7 +42,7 @@ class Scaled(nn.Module):
 
 
 class Masked(nn.Module):
-    """−∞ where a query may not look (section 3.2.3)."""
+    """Scores, −∞ where a query may not look (section 3.2.3)."""
 
     def forward(
         self, scores: Float[Tensor, "*batch query key"], visible: Bool[Tensor, "*mask query key"]
@@ -51,7 +51,7 @@ class Masked(nn.Module):
 
 
 class Weights(nn.Module):
-    """Softmax over the keys; a query with nothing to look at gets zeros, never NaN."""
+    """Softmax over the keys; zeros, not NaN, for a query that may look nowhere."""
 
     def forward(
         self, masked: Float[Tensor, "*batch query key"], visible: Bool[Tensor, "*mask query key"]
@@ -60,10 +60,10 @@ class Weights(nn.Module):
 
 
 class MultiHeadAttention(nn.Module):
-    """softmax(Q Kᵀ / √d_k) V in every head, then W^O on the heads side by side (section 3.2.2, equation 1).
+    """Concat(head₁, …, head_h) W^O with head_i = softmax(Q_i K_iᵀ / √d_k) V_i (section 3.2.2, equation 1).
 
-    Queries come from `x`, keys and values from `memory`: the same tensor in self-attention, the
-    encoder's output in cross-attention, where the two lengths may differ. causal: queries look at no later keys.
+    Queries are projected from `x`, keys and values from `memory`: the same tensor in self-attention, the encoder's
+    output, of a length of its own, in cross-attention. causal: queries see no later keys.
     """
 
     def __init__(self, config: TransformerConfig, cross: bool = False, causal: bool = False) -> None:
@@ -91,20 +91,26 @@ class MultiHeadAttention(nn.Module):
         heads = self.heads(kernels().attend(self, query, key, value, mask))
         return self.output(side_by_side(heads))
 
-    def project(self, x: Tensor, memory: Tensor, cache: Cache | None) -> tuple[Tensor, Tensor, Tensor]:
-        """Queries of x, keys and values of what is cached and of `memory`: each (batch, head, length, channel)."""
+    def project(
+        self, x: Float[Tensor, "batch query d_model"], memory: Float[Tensor, "batch key d_model"], cache: Cache | None
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        """Queries of `x`, keys and values of `memory` after those in the cache: each (batch, head, length, channel)."""
         query = self.query(x, cache.length if cache else 0)
         key, value = cache(self.keys_and_values, memory) if cache else self.keys_and_values(memory)
         return query, key, value
 
-    def keys_and_values(self, memory: Tensor, first: int = 0) -> KeysAndValues:
-        """`first`: the position of the first token of `memory`."""
+    def keys_and_values(self, memory: Float[Tensor, "batch key d_model"], first: int = 0) -> KeysAndValues:
+        """Keys and values of `memory`, whose first token stands at position `first`."""
         return self.key(memory, first), self.value(memory)
 
     def attend(
-        self, query: Tensor, key: Tensor, value: Tensor, mask: Mask
+        self,
+        query: Float[Tensor, "batch head query channel"],
+        key: Float[Tensor, "batch kv_head key channel"],
+        value: Float[Tensor, "batch kv_head key channel"],
+        mask: Mask,
     ) -> Float[Tensor, "batch head query channel"]:
-        """Equation 1 step by step; holds (batch, head, query, key) in memory."""
+        """softmax(Q Kᵀ / √d_k) V of every head, step by step (equation 1)."""
         visible = mask.visible(query.shape[-2], key.shape[-2], query.device)
         masked = self.masked(self.biased(self.scaled(self.scores(query, key))), visible)
         weights = self.weights(masked, visible)
@@ -112,22 +118,23 @@ class MultiHeadAttention(nn.Module):
 
     @property
     def maps(self) -> list[str]:
-        """The steps from a query and a key to a weight, in their order."""
-        steps = {name: getattr(self, name, None) for name in MAPS}
-        return [name for name, step in steps.items() if step is not None and not isinstance(step, Unbiased)]
+        """Names of the maps that this attention computes, in order of computation."""
+        return [name for name in MAPS if hasattr(self, name) and not isinstance(getattr(self, name), Unbiased)]
 
     def steps(
-        self, query: Tensor, key: Tensor, visible: Tensor, bias: Tensor | None = None
+        self,
+        query: Float[Tensor, "*batch head query channel"],
+        key: Float[Tensor, "*batch kv_head key channel"],
+        visible: Bool[Tensor, "*mask query key"],
+        bias: Float[Tensor, "#head query key"] | None = None,
     ) -> Iterator[tuple[str, Float[Tensor, "*batch head query key"]]]:
-        """Each map by its name, from a query and a key. bias: the positions' part of the scores, unless `biased` itself
-        is to compute it.
-        """
-        tensor, others = query, {"scores": (key,), "masked": (visible,), "weights": (visible,)}
+        """Maps by name, in order of computation. bias: added for the positions in the place of `biased`."""
+        tensor, arguments = query, {"scores": (key,), "masked": (visible,), "weights": (visible,)}
         for name in self.maps:
             if name == "biased" and bias is not None:
                 tensor = tensor + bias
             else:
-                tensor = getattr(self, name)(tensor, *others.get(name, ()))
+                tensor = getattr(self, name)(tensor, *arguments.get(name, ()))
             yield name, tensor
 
 
@@ -135,7 +142,10 @@ class MultiHeadAttention(nn.Module):
 
 
 class HeadProjection(nn.Linear):
-    """x W + b, split into heads: (batch, length, d_model) to (batch, head, length, channel)."""
+    """x W + b of every head: W^Q, W^K or W^V of all heads in one matrix (section 3.2.2).
+
+    `first` is the position of the first token of `x`.
+    """
 
     def __init__(self, config: TransformerConfig, n_heads: int) -> None:
         super().__init__(config.d_model, n_heads * config.d_head, bias=config.attention_biases[0])
@@ -144,19 +154,18 @@ class HeadProjection(nn.Linear):
     def forward(
         self, x: Float[Tensor, "batch length d_model"], first: int = 0
     ) -> Float[Tensor, "batch head length channel"]:
-        """`first`: the position of the first of these tokens."""
         return self.split(super().forward(x), first)
 
     def split(
         self, projected: Float[Tensor, "batch length channels"], first: int = 0
     ) -> Float[Tensor, "batch head length channel"]:
-        """What the product gives, head by head."""
+        """Heads of the product x W + b."""
         batch, length, _ = projected.shape
         return projected.view(batch, length, self.n_heads, -1).transpose(1, 2)
 
 
 class TurnedProjection(HeadProjection):
-    """A query or key whose length is normalised (QK-norm; Henry et al., 2020) or which is turned to its position."""
+    """Queries or keys, normalised (QK-norm; Henry et al., 2020), turned to their positions (rotary), or both."""
 
     def __init__(self, config: TransformerConfig, n_heads: int, rotary: bool) -> None:
         super().__init__(config, n_heads)
@@ -171,7 +180,7 @@ class TurnedProjection(HeadProjection):
 
 
 def query_or_key(config: TransformerConfig, n_heads: int, cross: bool) -> HeadProjection:
-    """The projection whose products become scores. Source and target have no common positions to turn to."""
+    """Projection to queries or keys. In cross-attention none is turned: source and target share no positions."""
     rotary = config.position == "rotary" and not cross
     if rotary or config.qk_norm:
         return TurnedProjection(config, n_heads, rotary)
@@ -181,11 +190,11 @@ def query_or_key(config: TransformerConfig, n_heads: int, cross: bool) -> HeadPr
 def for_each_head(
     shared: Float[Tensor, "*batch kv_head length channel"], n_heads: int
 ) -> Float[Tensor, "*batch head length channel"]:
-    """Keys or values with one entry per head, where heads share them in groups (Ainslie et al., 2023)."""
+    """Keys or values of every head, repeated where heads share them in groups (Ainslie et al., 2023)."""
     groups = shared.shape[-3]
     return shared if groups == n_heads else shared.repeat_interleave(n_heads // groups, dim=-3)
 
 
 def side_by_side(heads: Float[Tensor, "batch head query channel"]) -> Float[Tensor, "batch query channels"]:
-    """The heads' outputs one beside another, as W^O reads them."""
+    """Concat(head₁, …, head_h), as W^O reads it."""
     return heads.transpose(1, 2).flatten(2)

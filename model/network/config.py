@@ -1,4 +1,4 @@
-"""What a Transformer is: every choice that changes the network's shape or formula."""
+"""Configuration of a Transformer: every choice that changes the network's shape or formula."""
 
 from __future__ import annotations
 
@@ -51,55 +51,55 @@ PRESETS: dict[str, dict[str, Any]] = {
 
 @dataclass(frozen=True, kw_only=True)
 class TransformerConfig:
-    """A Transformer (Vaswani et al., 2017); the defaults are the paper's base size.
+    """Configuration of a Transformer (Vaswani et al., 2017); the defaults are the paper's base size (table 3).
 
-    A stack that the model does not have is of 0 layers and 0 tokens: without an encoder the model is
-    decoder-only (GPT), without a decoder encoder-only (BERT). `one_stack` gives these.
+    A stack that the model does not have has 0 layers and a vocabulary of 0: without an encoder the model is
+    decoder-only (GPT), without a decoder encoder-only (BERT). `one_stack` makes such configurations.
 
     Raises:
         ValueError: an option is out of its range; the message names the value and the rule.
     """
 
-    source_vocabulary: int  # tokens that the encoder reads
-    target_vocabulary: int  # tokens that the decoder reads and writes
+    source_vocabulary: int  # number of tokens that the encoder knows
+    target_vocabulary: int  # number of tokens that the decoder knows
     d_model: int = 512
     n_heads: int = 8
-    n_key_value_heads: int | None = None  # fewer than n_heads: heads share keys and values in groups
+    n_key_value_heads: int | None = None  # None: n_heads; fewer: heads share keys and values in groups
     n_encoder_layers: int = 6
     n_decoder_layers: int = 6
     d_ff: int = 2048
     dropout: float = 0.1  # after every sublayer and on the embeddings (section 5.4)
     attention_dropout: float = 0.0  # on the attention weights
     activation_dropout: float = 0.0  # on the feed-forward units
-    max_length: int = 512
-    position: Position | Literal["other"] = "sinusoidal"  # other: a bridged model's own way
+    max_length: int = 512  # tokens
+    position: Position | Literal["other"] = "sinusoidal"  # other: one that only foreign code computes
     position_base: float = 10000.0
-    position_buckets: int = 32  # of relative positions: each distance, or range of distances, has a bias for each head
-    position_reach: int = 128  # farther relative positions share one bucket
-    rotary_channels: int | None = None  # rotary positions turn so many channels of a head; None: all
-    rotary_stretch: float = 1.0  # rotary wavelengths times this: those above rotary_long wholly, those below
-    rotary_short: float = 0.0  # rotary_short not at all, those between by and by
+    position_buckets: int = 32  # relative positions: distances, or ranges of them, that have a bias for each head
+    position_reach: int = 128  # relative positions: farther distances share one bucket
+    rotary_channels: int | None = None  # channels of a head that rotary positions turn; None: all
+    rotary_stretch: float = 1.0  # factor of rotary wavelengths above rotary_long
+    rotary_short: float = 0.0  # wavelengths below this are not stretched, those up to rotary_long in part
     rotary_long: float = 0.0
-    window: int | None = None  # self-attention reaches this many tokens, its own counted; None: all
-    embedding_norm: bool = False  # a norm on what enters a stack, as in BERT
+    window: int | None = None  # tokens that a query sees in each direction, its own counted; None: all
+    embedding_norm: bool = False  # a norm on the embeddings, as in BERT
     norm: Norm = "layer"
     norm_placement: NormPlacement = "post"
-    last_norm: bool = False  # a post-norm stack ends in one more norm, as torch.nn.Transformer's
+    last_norm: bool = False  # one more norm after the last layer of a post-norm stack, as in torch.nn.Transformer
     residual: bool = True
-    parallel: bool = False  # all blocks of a layer read what enters it, not what the one before has written
+    parallel: bool = False  # all blocks of a layer read its input, not the output of the block before
     norm_epsilon: float = 1e-5
     heads: Heads = "split"  # each head d_model / n_heads wide (section 3.2.2), or as wide as d_model
-    head_width: int | None = None  # channels of a head, where neither of these
+    head_width: int | None = None  # channels of a head, where it is neither of the two
     qk_norm: bool = False  # RMSNorm on each head's queries and keys
     scale_embedding: bool = True  # embeddings times √d_model (section 3.4)
     scale_attention: bool = True  # scores times 1/√d_k (section 3.2.1)
     activation: Activation = "relu"
     tied_embeddings: TiedEmbeddings = "none"
     bias: bool = True
-    attention_bias: AttentionBias = "same"  # where attentions have biases: as bias says, or query, key, value (inputs)
-    output_head: OutputHead = "linear"  # before the logits: nothing, or linear, activation, norm; none: no logits
+    attention_bias: AttentionBias = "same"  # same: as `bias`; inputs: on queries, keys and values only
+    output_head: OutputHead = "linear"  # transform: linear layer, activation and norm before it; none: no logits
     output_bias: bool = False  # on the logits
-    scale_output: bool = False  # what the output reads times 1/√d_model
+    scale_output: bool = False  # states times 1/√d_model before the output
 
     def __post_init__(self) -> None:
         for name, options in CHOICES.items():
@@ -109,7 +109,7 @@ class TransformerConfig:
 
     @property
     def kind(self) -> Kind:
-        """Which stacks the model has."""
+        """Kind of the model, by the stacks that it has."""
         if self.n_encoder_layers and self.n_decoder_layers:
             return "encoder-decoder"
         return "encoder-only" if self.n_encoder_layers else "decoder-only"
@@ -120,12 +120,12 @@ class TransformerConfig:
 
     @property
     def vocabulary(self) -> int:
-        """Tokens that the model tells apart at its output."""
+        """Number of tokens that the model predicts: the size of its logits."""
         return self.target_vocabulary or self.source_vocabulary
 
     @property
     def vocabularies(self) -> tuple[int, int]:
-        """Tokens of what the model reads and of what it writes; of one stack, the same twice."""
+        """Numbers of tokens of source and target; of a model with one stack, the same number twice."""
         return self.source_vocabulary or self.vocabulary, self.vocabulary
 
     @property
@@ -135,12 +135,12 @@ class TransformerConfig:
 
     @property
     def kv_heads(self) -> int:
-        """Heads of keys and values: n_heads, or fewer that are shared (Ainslie et al., 2023), or 1 (Shazeer, 2019)."""
+        """Number of heads of keys and values: n_heads, fewer (Ainslie et al., 2023), or one for all (Shazeer, 2019)."""
         return self.n_key_value_heads or self.n_heads
 
     @property
     def ends_in_norm(self) -> bool:
-        """Whether a stack has a norm of its own behind its last layer."""
+        """Whether a norm follows the last layer of a stack."""
         return self.last_norm or self.norm_placement != "post"
 
     @property
@@ -150,13 +150,14 @@ class TransformerConfig:
 
     @property
     def attention_biases(self) -> tuple[bool, bool]:
-        """Whether there are biases on queries, keys and values, and on an attention's output."""
-        inputs = self.bias if self.attention_bias == "same" else self.attention_bias != "none"
-        return inputs, self.bias if self.attention_bias == "same" else self.attention_bias == "all"
+        """Whether attentions have biases on queries, keys and values, and on their output."""
+        if self.attention_bias == "same":
+            return self.bias, self.bias
+        return self.attention_bias != "none", self.attention_bias == "all"
 
     @classmethod
     def preset(cls, name: str, **options: Any) -> TransformerConfig:
-        """A named size with `options` (the vocabulary sizes at least) on top.
+        """Configuration of a named size, with `options` (at least the vocabulary sizes) in the place of the preset's.
 
         Raises:
             ValueError: no preset of that name, or an option out of its range.
@@ -167,7 +168,7 @@ class TransformerConfig:
 
     @classmethod
     def one_stack(cls, kind: Kind, vocabulary: int, n_layers: int, **options: Any) -> TransformerConfig:
-        """A decoder-only or encoder-only model.
+        """Configuration of a decoder-only or encoder-only model.
 
         Raises:
             ValueError: `kind` has two stacks, or an option is out of its range.
@@ -180,7 +181,7 @@ class TransformerConfig:
 
     @classmethod
     def from_dict(cls, options: dict[str, Any]) -> TransformerConfig:
-        """The config with these options.
+        """Configuration with these options.
 
         Raises:
             ValueError: an unknown or missing option, or one out of its range.
@@ -195,7 +196,7 @@ class TransformerConfig:
 
     @classmethod
     def from_json(cls, text: str) -> TransformerConfig:
-        """The config written by `to_json`.
+        """Configuration as `to_json` wrote it.
 
         Raises:
             ValueError: the text is not a JSON object of known options within their ranges.
@@ -209,6 +210,7 @@ class TransformerConfig:
         return cls.from_dict(options)
 
     def to_json(self) -> str:
+        """JSON object of all options."""
         return json.dumps(dataclasses.asdict(self), indent=2) + "\n"
 
 
@@ -228,7 +230,7 @@ CHOICES: dict[str, tuple[str, ...]] = {
 }
 
 
-# What a TransformerConfig must keep to; each rule that is broken names the value and the rule.
+# Ranges of the options.
 
 LEAST = {"d_model": 1, "n_heads": 1, "d_ff": 1, "max_length": 1, "position_buckets": 4, "position_reach": 1}
 OPTIONAL = ("n_key_value_heads", "window", "head_width", "rotary_channels")
@@ -240,10 +242,10 @@ RATES = ("dropout", "attention_dropout", "activation_dropout")
 
 
 def require_valid(config: TransformerConfig) -> None:
-    """Every number and switch is of its kind and in its range, and they go together.
+    """Check that every option is of its type and in its range, and that the options agree with each other.
 
     Raises:
-        ValueError: one is not; the message names the value and the rule.
+        ValueError: an option does not; the message names the value and the rule.
     """
     for name, least in LEAST.items():
         _require_count(name, getattr(config, name), least)
@@ -299,8 +301,8 @@ def _require_positions(config: TransformerConfig) -> None:
     if config.position == "rotary" and turned > config.d_head:
         raise ValueError(f"rotary_channels ({turned}) must be at most a head's width ({config.d_head})")
     if config.position == "rotary" and turned % 2:
-        what = "a head's width" if config.rotary_channels is None else "rotary_channels"
-        raise ValueError(f"{what} ({turned}) must be even: rotary positions turn pairs of channels")
+        name = "a head's width" if config.rotary_channels is None else "rotary_channels"
+        raise ValueError(f"{name} ({turned}) must be even: rotary positions turn pairs of channels")
     for name in ("rotary_short", "rotary_long"):
         if _require_number(name, getattr(config, name)) < 0:
             raise ValueError(f"{name} ({getattr(config, name)}) must be at least 0")
@@ -321,8 +323,8 @@ def _require_embeddings(config: TransformerConfig) -> None:
             f"source_vocabulary ({config.source_vocabulary}) must equal target_vocabulary ({config.target_vocabulary})"
         )
     if config.output_head == "none" and (config.tied_embeddings in ("output", "all") or config.output_bias):
-        what = "output_bias" if config.output_bias else f"tied_embeddings ({config.tied_embeddings!r})"
-        raise ValueError(f"{what} must not be set where output_head is 'none': there are no logits")
+        option = "output_bias" if config.output_bias else f"tied_embeddings ({config.tied_embeddings!r})"
+        raise ValueError(f"{option} must not be set where output_head is 'none': there are no logits")
     if config.scale_output and config.output_head != "linear":
         raise ValueError(f"scale_output needs output_head 'linear', and it is {config.output_head!r}")
 

@@ -1,4 +1,4 @@
-"""The blocks of a stack: norm, residual, feed-forward, encoder and decoder layer (section 3.1)."""
+"""Parts of a stack: residual connections, feed-forward networks, embeddings, encoder and decoder layers (section 3)."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ ACTIVATIONS: dict[str, Callable[[], nn.Module]] = {
 
 
 class Residual(nn.Module):
-    """x + dropout(y): the residual stream after a block has written to it."""
+    """x + dropout(y): the residual stream x after a sublayer has written y to it (sections 3.1 and 5.4)."""
 
     def __init__(self, config: TransformerConfig) -> None:
         super().__init__()
@@ -41,7 +41,7 @@ class Residual(nn.Module):
 
 
 class NoResidual(Residual):
-    """dropout(y): the block's output alone; what stood in the stream before is lost."""
+    """dropout(y): the output of the sublayer alone, without the residual connection."""
 
     def forward(
         self, x: Float[Tensor, "batch length d_model"], y: Float[Tensor, "batch length d_model"]
@@ -50,12 +50,15 @@ class NoResidual(Residual):
 
 
 def residual(config: TransformerConfig) -> Residual:
-    """With the stream's short cut, or without."""
+    """Residual connection, unless the configuration has none."""
     return Residual(config) if config.residual else NoResidual(config)
 
 
 class PostNorm(nn.Module):
-    """LayerNorm(x + Sublayer(x)), as in the paper (section 3.1). read: what the sublayer gets, unless it is x."""
+    """LayerNorm(x + Sublayer(x)), as in the paper (section 3.1).
+
+    read: input of the sublayer (batch, length, d_model); None: x.
+    """
 
     def __init__(self, config: TransformerConfig) -> None:
         super().__init__()
@@ -67,9 +70,9 @@ class PostNorm(nn.Module):
 
 
 class PreNorm(nn.Module):
-    """x + Sublayer(LayerNorm(x)) (Xiong et al., 2020); the stack ends in a norm of its own.
+    """x + Sublayer(LayerNorm(x)) (Xiong et al., 2020); a norm follows the last layer.
 
-    read: what the sublayer's norm gets, unless it is x.
+    read: input of the norm (batch, length, d_model); None: x.
     """
 
     def __init__(self, config: TransformerConfig) -> None:
@@ -82,9 +85,9 @@ class PreNorm(nn.Module):
 
 
 class SandwichNorm(nn.Module):
-    """x + LayerNorm(Sublayer(LayerNorm(x))) (Ding et al., 2021, section 2.4); the stack ends in a norm of its own.
+    """x + LayerNorm(Sublayer(LayerNorm(x))) (Ding et al., 2021, section 2.4); a norm follows the last layer.
 
-    read: what the first norm gets, unless it is x.
+    read: input of the first norm (batch, length, d_model); None: x.
     """
 
     def __init__(self, config: TransformerConfig) -> None:
@@ -101,12 +104,12 @@ BLOCKS = {"post": PostNorm, "pre": PreNorm, "sandwich": SandwichNorm}
 
 
 def in_turn(entered: Tensor, written: Tensor) -> Tensor:
-    """A block reads what those before it in the layer have written to the stream (section 3.1)."""
+    """Input of a later block of a layer: the stream after the block before it (section 3.1)."""
     return written
 
 
 def in_parallel(entered: Tensor, written: Tensor) -> Tensor:
-    """Every block reads what entered the layer (Wang and Komatsuzaki, 2021, GPT-J; Black et al., 2022, section 2.1)."""
+    """Input of a later block of a layer: the layer's own input (GPT-J, 2021; Black et al., 2022, section 2.1)."""
     return entered
 
 
@@ -126,7 +129,7 @@ class FeedForward(nn.Module):
 
 
 class GatedFeedForward(FeedForward):
-    """(activation(x W) ⊗ x V) W₂: half of the units gate the others (SwiGLU, GEGLU; Shazeer, 2020, equation 6)."""
+    """(activation(x W) ⊗ x V) W₂: half of the units gate the other half (SwiGLU, GEGLU; Shazeer, 2020, equation 6)."""
 
     def __init__(self, config: TransformerConfig) -> None:
         super().__init__(config)
@@ -139,12 +142,12 @@ class GatedFeedForward(FeedForward):
 
 
 def feed_forward(config: TransformerConfig) -> FeedForward:
-    """Plain or gated, as the activation asks."""
+    """Feed-forward network, gated where the activation is."""
     return GatedFeedForward(config) if config.gated else FeedForward(config)
 
 
 class TokenEmbedding(nn.Embedding):
-    """A row per token of the vocabulary, times √d_model unless that is off (section 3.4)."""
+    """Trained vector of each token, times √d_model unless the scale is off (section 3.4)."""
 
     def __init__(self, vocabulary: int, config: TransformerConfig) -> None:
         super().__init__(vocabulary, config.d_model)
@@ -156,9 +159,9 @@ class TokenEmbedding(nn.Embedding):
 
 
 class EmbeddingSum(nn.Module):
-    """dropout(tokens + positions): on "the sums of the embeddings and the positional encodings" (5.4).
+    """dropout(tokens + positions) (section 5.4).
 
-    With embedding_norm these sums are normalised first (Devlin et al., 2019, their code).
+    With embedding_norm the sum is normalised first (Devlin et al., 2019, their code).
     """
 
     def __init__(self, config: TransformerConfig) -> None:
@@ -173,7 +176,10 @@ class EmbeddingSum(nn.Module):
 
 
 class Embedding(nn.Module):
-    """Tokens plus positions, what enters a stack (sections 3.4 and 3.5)."""
+    """Input of a stack: token embeddings plus position encodings (sections 3.4 and 3.5).
+
+    `first` is the position of the first token.
+    """
 
     def __init__(self, vocabulary: int, config: TransformerConfig) -> None:
         super().__init__()
@@ -182,15 +188,14 @@ class Embedding(nn.Module):
         self.output = EmbeddingSum(config)
 
     def forward(self, ids: Int[Tensor, "batch length"], first: int = 0) -> Float[Tensor, "batch length d_model"]:
-        """`first`: the position of the first of these tokens."""
         tokens = self.tokens(ids)
         return self.output(tokens, self.positions(tokens, first))
 
 
 class EncoderLayer(nn.Module):
-    """Self-attention, then feed-forward. With a causal mask it is a layer of a decoder-only model.
+    """Self-attention, then feed-forward (figure 1, left).
 
-    causal: whether it is meant for such a mask, which learned relative positions depend on.
+    causal: whether queries see no later keys, as in a decoder-only model.
     """
 
     def __init__(self, config: TransformerConfig, causal: bool = False) -> None:
@@ -202,14 +207,16 @@ class EncoderLayer(nn.Module):
         self.feed_forward = feed_forward(config)
         self.feed_forward_block = block(config)
 
-    def forward(self, x: Float[Tensor, "batch length d_model"], mask: Mask, cache: LayerCache | None = None) -> Tensor:
-        own = cache.self_attention if cache else None
-        written = self.self_attention_block(x, lambda y: self.self_attention(y, y, mask, own))
+    def forward(
+        self, x: Float[Tensor, "batch length d_model"], mask: Mask, cache: LayerCache | None = None
+    ) -> Float[Tensor, "batch length d_model"]:
+        self_cache = cache.self_attention if cache else None
+        written = self.self_attention_block(x, lambda y: self.self_attention(y, y, mask, self_cache))
         return self.feed_forward_block(written, self.feed_forward, self.reads(x, written))
 
 
 class DecoderLayer(nn.Module):
-    """Self-attention, cross-attention over the encoder's output, then feed-forward."""
+    """Self-attention, cross-attention over the encoder's output, then feed-forward (figure 1, right)."""
 
     def __init__(self, config: TransformerConfig) -> None:
         super().__init__()
@@ -229,11 +236,10 @@ class DecoderLayer(nn.Module):
         memory: Float[Tensor, "batch source d_model"],
         memory_mask: Mask,
         cache: LayerCache | None = None,
-    ) -> Tensor:
-        own, cross = (cache.self_attention, cache.cross_attention) if cache else (None, None)
-        written = self.self_attention_block(x, lambda y: self.self_attention(y, y, mask, own))
-        read = self.reads(x, written)
+    ) -> Float[Tensor, "batch target d_model"]:
+        self_cache, cross_cache = (cache.self_attention, cache.cross_attention) if cache else (None, None)
+        written = self.self_attention_block(x, lambda y: self.self_attention(y, y, mask, self_cache))
         written = self.cross_attention_block(
-            written, lambda y: self.cross_attention(y, memory, memory_mask, cross), read
+            written, lambda y: self.cross_attention(y, memory, memory_mask, cross_cache), self.reads(x, written)
         )
         return self.feed_forward_block(written, self.feed_forward, self.reads(x, written))

@@ -1,4 +1,4 @@
-"""The projection of the last states to the vocabulary (section 3.4)."""
+"""Projection of the last states to logits over the vocabulary (section 3.4)."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from model.network.norms import norm
 
 
 class Output(nn.Module):
-    """Logits over the vocabulary (section 3.4)."""
+    """Logits over the vocabulary: x W + b (section 3.4)."""
 
     def __init__(self, config: TransformerConfig) -> None:
         super().__init__()
         self.logits = nn.Linear(config.d_model, config.vocabulary, bias=config.output_bias)
 
     def before(self, x: Float[Tensor, "*batch d_model"]) -> Float[Tensor, "*batch d_model"]:
-        """What the matrix reads."""
+        """Input of the matrix."""
         return x
 
     def forward(self, x: Float[Tensor, "*batch d_model"]) -> Float[Tensor, "*batch vocabulary"]:
@@ -33,7 +33,7 @@ class ScaledStates(nn.Module):
 
 
 class ScaledOutput(Output):
-    """The same of states times 1/√d_model: the tied matrix is the embedding's, and as large (Raffel et al., 2020)."""
+    """Logits of the states times 1/√d_model, as in T5, whose output is tied to the embedding (Raffel et al., 2020)."""
 
     def __init__(self, config: TransformerConfig) -> None:
         super().__init__(config)
@@ -44,7 +44,7 @@ class ScaledOutput(Output):
 
 
 class TransformedOutput(Output):
-    """Norm(activation(x W + b)) first, as for BERT's hidden words (Devlin et al., 2019, their code)."""
+    """Logits of norm(activation(x W + b)), as for the masked words of BERT (Devlin et al., 2019, their code)."""
 
     def __init__(self, config: TransformerConfig) -> None:
         super().__init__(config)
@@ -57,7 +57,7 @@ class TransformedOutput(Output):
 
 
 class NoOutput(Output):
-    """The last states as they are: the model has no words for them, and `logits` is not there."""
+    """The last states themselves, of a model without an output head; it has no module `logits`."""
 
     def __init__(self, config: TransformerConfig) -> None:
         nn.Module.__init__(self)
@@ -66,10 +66,9 @@ class NoOutput(Output):
         return x
 
 
-OUTPUTS = {"linear": Output, "transform": TransformedOutput, "none": NoOutput}
+OUTPUTS: dict[str, type[Output]] = {"linear": Output, "transform": TransformedOutput, "none": NoOutput}
 
 
 def output(config: TransformerConfig) -> Output:
-    """What the config asks for between the last states and the logits."""
-    made: Output = ScaledOutput(config) if config.scale_output else OUTPUTS[config.output_head](config)
-    return made
+    """Output head that the configuration asks for."""
+    return ScaledOutput(config) if config.scale_output else OUTPUTS[config.output_head](config)

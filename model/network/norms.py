@@ -1,4 +1,4 @@
-"""Normalisation of the residual stream: torch's LayerNorm, the textbook's, RMSNorm, or none."""
+"""Norms over the features of each position: torch's LayerNorm, the textbook's, RMSNorm, or none."""
 
 from __future__ import annotations
 
@@ -14,12 +14,9 @@ from model.runtime.device import exact
 
 
 class Norm(nn.Module):
-    """What every norm here has: γ over the features, β unless biases are off, and statistics of its input.
+    """Norm with γ (`weight`), and β (`bias`) unless biases are off, both (d_model)."""
 
-    σ² is the population variance; `mean` and `std` are what the views show, whichever of them the norm uses.
-    """
-
-    shifts = True  # whether there can be a β
+    shifts = True  # whether the norm has a β
 
     def __init__(self, config: TransformerConfig) -> None:
         super().__init__()
@@ -29,31 +26,33 @@ class Norm(nn.Module):
 
     @staticmethod
     def mean(x: Float[Tensor, "*batch d_model"]) -> Float[Tensor, "*batch"]:
+        """μ of each position."""
         return x.mean(dim=-1)
 
     @staticmethod
     def std(x: Float[Tensor, "*batch d_model"]) -> Float[Tensor, "*batch"]:
+        """σ of each position, the population standard deviation."""
         return x.std(dim=-1, correction=0)
 
     @property
     def rule(self) -> tuple[object, ...]:
-        """Norms of one rule differ in γ and β alone."""
+        """Key of the formula: norms with the same rule differ in γ and β only."""
         return type(self), self.eps, self.bias is None
 
     @staticmethod
     def exactly(
         norms: Sequence[Norm], x: Float[Tensor, "norm position d_model"]
     ) -> Float[Tensor, "norm position d_model"]:
-        """The formula of norms of one rule step by step in float64, each on its input, to check `forward` with."""
-        x, first = exact(x), norms[0]
+        """Outputs of norms with the same rule, each on its own input, by their formula step by step in float64."""
+        x = exact(x)
         mean = x.mean(dim=-1, keepdim=True)
-        std = (x - mean).square().mean(dim=-1, keepdim=True).sqrt()  # torch's own is slow in float64
-        normal = first._normal(x, mean, std)
-        normal = normal * exact(torch.stack([each.weight for each in norms])[:, None])
-        shifts: list[Tensor] = [each.bias for each in norms if each.bias is not None]
-        return normal + exact(torch.stack(shifts)[:, None]) if shifts else normal
+        std = (x - mean).square().mean(dim=-1, keepdim=True).sqrt()
+        scaled = norms[0]._normal(x, mean, std) * exact(torch.stack([norm.weight for norm in norms])[:, None])
+        shifts: list[Tensor] = [norm.bias for norm in norms if norm.bias is not None]
+        return scaled + exact(torch.stack(shifts)[:, None]) if shifts else scaled
 
     def _normal(self, x: Tensor, mean: Tensor, std: Tensor) -> Tensor:
+        """x normalised, before γ and β; mean, std: μ and σ of its positions."""
         raise NotImplementedError
 
 
@@ -68,7 +67,7 @@ class LayerNorm(Norm):
 
 
 class TextbookNorm(Norm):
-    """(x − μ) / (σ + ε) · γ + β, ε added to the deviation (the Annotated Transformer's form)."""
+    """(x − μ) / (σ + ε) · γ + β: ε is added to the deviation (form of the Annotated Transformer)."""
 
     correction = 0  # the population deviation
 
@@ -84,13 +83,13 @@ class TextbookNorm(Norm):
 
 
 class SampleTextbookNorm(TextbookNorm):
-    """The same with the sample deviation, which divides by n − 1."""
+    """TextbookNorm with the sample deviation, which divides by d_model − 1."""
 
     correction = 1
 
 
 class RMSNorm(Norm):
-    """x / √(mean(x²) + ε) · γ: no mean is taken away, no β (Zhang and Sennrich, 2019, equation 4)."""
+    """x / √(mean(x²) + ε) · γ: no mean is subtracted, no β added (Zhang and Sennrich, 2019, equation 4)."""
 
     shifts = False
 
@@ -102,13 +101,13 @@ class RMSNorm(Norm):
 
 
 class NoNorm(nn.Identity):
-    """The residual stream as it is."""
+    """The residual stream itself, without a norm."""
 
     def __init__(self, config: TransformerConfig) -> None:
         super().__init__()
 
 
-NORMS = {
+NORMS: dict[str, type[nn.Module]] = {
     "layer": LayerNorm,
     "textbook": TextbookNorm,
     "textbook-sample": SampleTextbookNorm,
@@ -118,6 +117,5 @@ NORMS = {
 
 
 def norm(config: TransformerConfig) -> nn.Module:
-    """The norm that the config asks for."""
-    made: nn.Module = NORMS[config.norm](config)
-    return made
+    """Norm that the configuration asks for."""
+    return NORMS[config.norm](config)

@@ -1,4 +1,4 @@
-"""Position encodings: where a token stands, added to what it is (section 3.5)."""
+"""Position encodings: added to token embeddings (section 3.5), turning queries and keys, or biasing scores."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from model.network.masks import positions
 
 
 def sinusoidal(length: int, d_model: int, base: float = 10000.0) -> Float[Tensor, "length d_model"]:
-    """PE(pos, 2i) = sin(pos / base^(2i/d_model)), PE(pos, 2i+1) = cos(the same) (section 3.5), in float64.
+    """PE(pos, 2i) = sin(pos / base^(2i/d_model)), PE(pos, 2i+1) = cos(pos / base^(2i/d_model)) (section 3.5); float64.
 
     Raises:
         ValueError: d_model is odd, base is not above 0, or length is not at least 1.
@@ -25,14 +25,17 @@ def sinusoidal(length: int, d_model: int, base: float = 10000.0) -> Float[Tensor
         raise ValueError(f"base ({base}) must be greater than 0")
     if length < 1:
         raise ValueError(f"length ({length}) must be at least 1")
-    # On the CPU, whatever torch's default: other devices may have no float64.
+    # On the CPU whatever the default device: others may have no float64.
     pair = torch.arange(0, d_model, 2, dtype=torch.float64, device="cpu")
     angle = torch.arange(length, dtype=torch.float64, device="cpu")[:, None] / base ** (pair / d_model)
     return torch.stack([angle.sin(), angle.cos()], dim=-1).flatten(1)
 
 
 class SinusoidalPositions(nn.Module):
-    """The paper's fixed curves, kept as a table that grows when a longer input comes."""
+    """Sinusoidal encodings of the paper (section 3.5), in a table that grows with the longest input.
+
+    `first` is the position of the first token.
+    """
 
     table: Tensor
 
@@ -43,7 +46,7 @@ class SinusoidalPositions(nn.Module):
         self.register_buffer("table", table.float(), persistent=False)
 
     def curves(self, length: int, d_model: int) -> Float[Tensor, "length d_model"]:
-        """Each sine beside its cosine."""
+        """Table of encodings: each sine beside its cosine."""
         return sinusoidal(length, d_model, self.base)
 
     def forward(
@@ -56,14 +59,18 @@ class SinusoidalPositions(nn.Module):
 
 
 class HalvedSinusoidalPositions(SinusoidalPositions):
-    """The same curves in another order, as in Marian: all sines, then all cosines."""
+    """Sinusoidal encodings in the order of Marian: all sines, then all cosines."""
 
     def curves(self, length: int, d_model: int) -> Float[Tensor, "length d_model"]:
         return super().curves(length, d_model).unflatten(1, (-1, 2)).mT.flatten(1)
 
 
 class LearnedPositions(nn.Module):
-    """One trained vector per position, none beyond max_length."""
+    """Trained vector of each position up to max_length (section 3.5).
+
+    Raises (when called):
+        ValueError: the input is longer.
+    """
 
     def __init__(self, config: TransformerConfig) -> None:
         super().__init__()
@@ -79,11 +86,11 @@ class LearnedPositions(nn.Module):
                 f"length ({end}) is above max_length ({len(self.table)}): learned positions end there; "
                 "shorten the input or use sinusoidal positions"
             )
-        return self.table[None, first:end].clone()  # what is kept of a pass stays when the table is trained
+        return self.table[None, first:end].clone()  # not a view, which training would change
 
 
 class NoPositions(nn.Module):
-    """Zeros: the model sees a set of tokens, unless its attention knows positions by itself."""
+    """Zeros: nothing is added to the tokens."""
 
     def __init__(self, config: TransformerConfig) -> None:
         super().__init__()
@@ -94,7 +101,7 @@ class NoPositions(nn.Module):
         return torch.zeros_like(tokens[:1])
 
 
-POSITIONS = {
+POSITIONS: dict[str, type[nn.Module]] = {
     "sinusoidal": SinusoidalPositions,
     "sinusoidal-halves": HalvedSinusoidalPositions,
     "learned": LearnedPositions,
@@ -103,14 +110,15 @@ POSITIONS = {
     "relative": NoPositions,
     "none": NoPositions,
 }
-FIRST_TURNS = 1024  # positions whose turns are computed at first: some models could read a hundred times as many
+FIRST_TURNS = 1024  # positions in a rotation's first table; it grows with the longest input
 
 
 class Rotation(nn.Module):
-    """Turns each pair of channels (i, i + d_k/2) by position / base^(2i/d_k) (Su et al., 2021, equation 34).
+    """Rotary positions: channels i and i + d_k/2 turned by pos / base^(2i/d_k) radians (Su et al., 2021, equation 34).
 
-    The product of a turned query and a turned key depends on how far apart they are, not on where they stand.
-    The pairs are those of Llama and GPT-NeoX; the paper pairs neighbours, which is the same up to the channels' order.
+    The product of a turned query and a turned key depends on their distance alone. Pairs are those of Llama and
+    GPT-NeoX; the paper's pairs are neighbours, which is the same up to the order of the channels.
+    `first` is the position of the first vector.
     """
 
     def __init__(self, config: TransformerConfig) -> None:
@@ -122,40 +130,39 @@ class Rotation(nn.Module):
     def forward(
         self, x: Float[Tensor, "batch head length channel"], first: int = 0
     ) -> Float[Tensor, "batch head length channel"]:
-        """`first`: the position of the first of these vectors."""
-        cosine, sine = self._table(x, first + x.shape[2])
+        end = first + x.shape[2]
+        cosine, sine = self._table(x, end)
         left, right = x.chunk(2, dim=-1)
-        place = slice(first, first + x.shape[2])
-        return x * cosine[place] + torch.cat([-right, left], dim=-1) * sine[place]
+        return x * cosine[first:end] + torch.cat([-right, left], dim=-1) * sine[first:end]
 
     def _table(self, x: Tensor, end: int) -> tuple[Tensor, Tensor]:
-        """Cosines and sines (position, channel), computed in float64, kept in the precision of `x`."""
-        kept = self._tables.get((x.dtype, x.device))
-        if kept is None or len(kept[0]) < end:
-            length = max(end, min(self.length, FIRST_TURNS)) if kept is None else max(end, 2 * len(kept[0]))
+        """Cosines and sines (position, channel) of at least `end` positions, from float64, in the precision of `x`."""
+        table = self._tables.get((x.dtype, x.device))
+        if table is None or len(table[0]) < end:
+            length = max(end, min(self.length, FIRST_TURNS) if table is None else 2 * len(table[0]))
             with torch.inference_mode(False):  # training may need them later
                 pair = torch.arange(0, x.shape[-1], 2, dtype=torch.float64) / x.shape[-1]
                 angle = torch.arange(length, dtype=torch.float64)[:, None] / self._stretched(self.base**pair)
                 both = torch.cat([angle, angle], dim=-1)
-                kept = both.cos().to(x.device, x.dtype), both.sin().to(x.device, x.dtype)
-            self._tables[x.dtype, x.device] = kept
-        return kept
+                table = both.cos().to(x.device, x.dtype), both.sin().to(x.device, x.dtype)
+            self._tables[x.dtype, x.device] = table
+        return table
 
     def _stretched(self, periods: Float[Tensor, pair]) -> Float[Tensor, pair]:
-        """Wavelengths 2π · period times `stretch`: those above `long` wholly, those below `short` not at all; between
-        them their frequencies go over linearly (Chen et al., 2023; Grattafiori et al., 2024, in Llama's code).
+        """Periods (wavelength / 2π) for longer inputs: times `stretch` where wavelengths are above `long`, unchanged
+        below `short`, with linearly interpolated frequencies between (Chen et al., 2023; Llama 3.1's code, 2024).
         """
         if self.stretch == 1:
             return periods
         wavelengths = 2 * math.pi * periods
-        low, high = (torch.tensor(each, dtype=torch.float64).reciprocal() for each in (self.long, self.short))
-        kept = (wavelengths.reciprocal() - low) / (high - low)
-        kept = kept.where(wavelengths < self.long, 0.0).where(wavelengths >= self.short, 1.0)
-        return periods / ((1 - kept) / self.stretch + kept)
+        low, high = (torch.tensor(limit, dtype=torch.float64).reciprocal() for limit in (self.long, self.short))
+        unstretched = (wavelengths.reciprocal() - low) / (high - low)
+        unstretched = unstretched.where(wavelengths < self.long, 0.0).where(wavelengths >= self.short, 1.0)
+        return periods / ((1 - unstretched) / self.stretch + unstretched)
 
 
 class PartialRotation(Rotation):
-    """The same of the first channels of a head; the others are as they are (Black et al., 2022, section 2.1)."""
+    """Rotary positions on the first `channels` of a head, none on the others (Black et al., 2022, section 2.1)."""
 
     def __init__(self, config: TransformerConfig, channels: int) -> None:
         super().__init__(config)
@@ -164,21 +171,20 @@ class PartialRotation(Rotation):
     def forward(
         self, x: Float[Tensor, "batch head length channel"], first: int = 0
     ) -> Float[Tensor, "batch head length channel"]:
-        """`first`: the position of the first of these vectors."""
         return torch.cat([super().forward(x[..., : self.channels], first), x[..., self.channels :]], dim=-1)
 
 
 def turning(config: TransformerConfig) -> Rotation:
-    """The rotation of as many channels as the config asks for."""
+    """Rotation of as many channels as the configuration asks for."""
     return PartialRotation(config, config.rotary_channels) if config.rotary_channels else Rotation(config)
 
 
-# What positions add to the scores of an attention: nothing, ALiBi, or a learned bias for each distance.
+# Biases of attention scores: none, ALiBi, or a trained one for each distance.
 
 
 def alibi_slopes(n_heads: int) -> Float[Tensor, head]:
-    """2^(−8h/n) for head h of n = 2^k; for other n those of the next lower 2^k, then every second of the next
-    higher (Press et al., 2022, section 3 and its published code).
+    """Slopes 2^(−8h/n) of heads h = 1 … n, where n is a power of 2; for other n those of the next lower power, then
+    every second slope of the next higher one (Press et al., 2022, section 3 and its published code).
     """
     power = 1 << (n_heads.bit_length() - 1)
 
@@ -188,30 +194,33 @@ def alibi_slopes(n_heads: int) -> Float[Tensor, head]:
     return torch.cat([slopes(power), slopes(2 * power)[::2][: n_heads - power]])
 
 
-def relative_buckets(relative: Int[Tensor, place], buckets: int, reach: int, both_ways: bool) -> Int[Tensor, place]:
-    """The bucket of each key's position minus the query's (Raffel et al., 2020, section 2.1 and their code).
+def relative_buckets(
+    relative: Int[Tensor, distance], buckets: int, reach: int, both_ways: bool
+) -> Int[Tensor, distance]:
+    """Bucket of each key position minus query position (Raffel et al., 2020, section 2.1 and their code).
 
-    Half of the buckets are for one distance each, the others for ranges that grow as a geometric series up to `reach`;
-    all that is farther shares the last. both_ways: the second half of all buckets is for keys after the query; else
-    these count as distance 0. In float32 as in the published code: at the borders of ranges its rounding decides.
+    Half of the buckets hold one distance each, the others ranges that grow as a geometric series up to `reach`, the
+    last one all farther distances. both_ways: the second half of all buckets is for keys after the query; otherwise
+    these count as distance 0. In float32 as in the published code, whose rounding decides at the borders of ranges.
     """
-    own = buckets // 2 if both_ways else buckets
-    single = own // 2
+    one_way = buckets // 2 if both_ways else buckets
+    single = one_way // 2
     distance = relative.abs() if both_ways else (-relative).clamp(min=0)
     share = (distance.clamp(min=1).float() / single).log() / math.log(reach / single)
-    ranged = (single + (share * (own - single)).long()).clamp(max=own - 1)
-    return torch.where(distance < single, distance, ranged) + own * (relative > 0) * both_ways
+    ranged = (single + (share * (one_way - single)).long()).clamp(max=one_way - 1)
+    return torch.where(distance < single, distance, ranged) + one_way * (relative > 0) * both_ways
 
 
 class Unbiased(nn.Identity):
-    """Scores as they are: the attention knows no positions by itself."""
+    """Scaled scores themselves: positions add nothing."""
 
     def bias(self, queries: int, keys: int, like: Tensor) -> Float[Tensor, "head query key"] | None:
+        """None: there is no bias."""
         return None
 
 
 class PositionBias(nn.Module):
-    """Scaled scores plus what each head gives to the place of a key as seen from a query."""
+    """Scaled scores plus a bias of each head for the position of a key relative to the query's."""
 
     def forward(self, scaled: Float[Tensor, "*batch head query key"]) -> Float[Tensor, "*batch head query key"]:
         queries, keys = scaled.shape[-2:]
@@ -220,14 +229,12 @@ class PositionBias(nn.Module):
     def bias(
         self, queries: int, keys: int, like: Tensor, heads: slice = slice(None)
     ) -> Float[Tensor, "head query key"]:
-        """What is added, of these heads, on the device and in the precision of `like`; the last query stands at the
-        last key.
-        """
+        """Bias of the `heads`, on the device and in the precision of `like`; the last query stands at the last key."""
         raise NotImplementedError
 
 
 class Alibi(PositionBias):
-    """Scaled scores minus slope × distance, a slope for each head (Press et al., 2022); in an encoder both ways."""
+    """Scaled scores minus slope × distance, with a slope for each head (Press et al., 2022); in encoders both ways."""
 
     def __init__(self, config: TransformerConfig) -> None:
         super().__init__()
@@ -236,14 +243,13 @@ class Alibi(PositionBias):
     def bias(
         self, queries: int, keys: int, like: Tensor, heads: slice = slice(None)
     ) -> Float[Tensor, "head query key"]:
-        """−slope × distance."""
         query, key = positions(queries, keys, like.device)
         slopes = self.slopes[heads].to(like.device, like.dtype)
         return -slopes[:, None, None] * (query - key).abs()
 
 
 class RelativeBias(PositionBias):
-    """Scaled scores plus a learned number for each head and bucket of distances (Raffel et al., 2020, section 2.1)."""
+    """Scaled scores plus a trained number for each head and bucket of distances (Raffel et al., 2020, section 2.1)."""
 
     def __init__(self, config: TransformerConfig, causal: bool) -> None:
         super().__init__()
@@ -254,7 +260,7 @@ class RelativeBias(PositionBias):
     def bias(
         self, queries: int, keys: int, like: Tensor, heads: slice = slice(None)
     ) -> Float[Tensor, "head query key"]:
-        """table[bucket(key − query)]; each distance is looked up once."""
+        """table[bucket(key − query), head]."""
         relative = torch.arange(1 - keys, queries, device=like.device)
         buckets = relative_buckets(relative, len(self.table), self.reach, not self.causal)
         by_distance = self.table[buckets, heads].to(like.dtype).T  # (head, distance), the last query's first
@@ -262,15 +268,15 @@ class RelativeBias(PositionBias):
 
 
 def share_bias(layers: Iterable[nn.Module]) -> None:
-    """One table for the self-attentions of a stack, where there are tables."""
+    """Let the self-attentions of a stack share one table of relative biases, where they have them."""
     biases = [layer.get_submodule("self_attention.biased") for layer in layers]
     learned = [bias for bias in biases if isinstance(bias, RelativeBias)]
-    for bias in learned[1:]:
+    for bias in learned:
         bias.table = learned[0].table
 
 
 def position_bias(config: TransformerConfig, cross: bool, causal: bool) -> Unbiased | PositionBias:
-    """What positions add to scaled scores. Source and target have no common positions."""
+    """Bias of scores that the configuration asks for; none in cross-attention: source and target share no positions."""
     if cross:
         return Unbiased()
     if config.position == "relative":
