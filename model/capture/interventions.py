@@ -307,10 +307,11 @@ class ChangedMask(Mask):
         return not self.edits and super().is_plain(queries, keys)
 
     def _make(self, queries: int, keys: int, device: torch.device) -> Tensor:
-        """Kept with the original, which is one for all layers of a pass."""
+        """Kept by the original mask, which all layers of a pass share."""
         rules = (self.keys is None, self.causal, self.window, self.edits, self.heads, self.first)
-        if (known := self.original._made.get((queries, keys, rules))) is not None:
-            return known
+        return self.original.once((queries, keys, rules), lambda: self._edited(queries, keys, device))
+
+    def _edited(self, queries: int, keys: int, device: torch.device) -> Tensor:
         visible = super()._make(queries, keys, device)
         if self.edits:
             visible = visible.expand(-1, self.heads, -1, -1).clone()
@@ -318,7 +319,6 @@ class ChangedMask(Mask):
             row = None if query is None else query - self.first
             if (row is None or 0 <= row < queries) and (key is None or key < keys):
                 visible[:, _one_or_all(head), _one_or_all(row), _one_or_all(key)] = shown
-        self.original._made[queries, keys, rules] = visible
         return visible
 
 

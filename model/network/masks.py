@@ -1,4 +1,4 @@
-"""Which keys each query may look at. True = may look."""
+"""Masks of attention (section 3.2.3): True where a query may look at a key."""
 
 from __future__ import annotations
 
@@ -10,48 +10,45 @@ import torch
 from jaxtyping import Bool, Int
 from torch import Tensor
 
-# From the positions of queries (query, 1) and of keys (1, key): True where a query may look.
+# From positions of queries (query, 1) and of keys (1, key) to a mask (query, key), True where a query may look.
 Pattern = Callable[[Tensor, Tensor], Tensor]
-# Cells of a mask (head, query, key), None for all, and whether they are to be seen.
+# Head, query and key of cells of a mask, None for all of them, and whether the cells are visible.
 Edit = tuple[int | None, int | None, int | None, bool]
 
-
-Made = TypeVar("Made")
+Value = TypeVar("Value")
 
 
 @dataclass(frozen=True)
 class Mask:
-    """A rule for one attention, turned into a tensor only when a tensor is needed.
+    """Rule of which keys the queries of an attention may look at; `visible` is its tensor.
 
     keys: (batch, key), False on padding; None when there is no padding.
     causal: a query at position i sees keys at positions up to i (section 3.2.3).
-    window: a query sees keys less than this far away (Beltagy et al., 2020, section 3.1); None: however far.
-    pattern: any further rule over positions.
+    window: a query sees keys less than this far away (Beltagy et al., 2020, section 3.1); None: all.
+    pattern: a further rule over positions.
     """
 
     keys: Tensor | None = None
     causal: bool = False
     window: int | None = None
     pattern: Pattern | None = None
-    _made: dict[Any, Any] = field(default_factory=dict, init=False, repr=False, compare=False)
+    _values: dict[Hashable, Any] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     def visible(self, queries: int, keys: int, device: torch.device) -> Bool[Tensor, "batch head query key"]:
-        """The rule as a tensor, True where a query may look; batch is 1 when there is no padding, head where one rule
-        serves all heads.
-        """
+        """True where a query may look; batch is 1 without padding, head is 1 where all heads have the same rule."""
         if torch.compiler.is_compiling():  # a length that is looked up would be compiled for that length alone
             return self._make(queries, keys, device)
         return self.once((queries, keys), lambda: self._make(queries, keys, device))
 
-    def once(self, key: Hashable, make: Callable[[], Made]) -> Made:
-        """What `make` gives, made once for all layers of a pass."""
-        if key not in self._made:
-            self._made[key] = make()
-        made: Made = self._made[key]
-        return made
+    def once(self, key: Hashable, compute: Callable[[], Value]) -> Value:
+        """Result of `compute`, which is called once for all layers of a pass; key: tells results apart."""
+        if key not in self._values:
+            self._values[key] = compute()
+        value: Value = self._values[key]
+        return value
 
     def is_plain(self, queries: int, keys: int) -> bool:
-        """Whether this is no mask at all, or the causal one of as many queries as keys."""
+        """Whether all keys are visible, or the rule is the causal one for as many queries as keys."""
         near = self.window is None or self.window >= keys
         aligned = not self.causal or queries in (1, keys)  # a single query is the newest token and sees all
         return self.keys is None and self.pattern is None and near and aligned
@@ -73,12 +70,12 @@ class Mask:
 def positions(
     queries: int, keys: int, device: torch.device | None = None
 ) -> tuple[Int[Tensor, "query 1"], Int[Tensor, "1 key"]]:
-    """Where queries and keys stand: the last query at the last key, so that with more keys the first are earlier."""
-    place = torch.arange(min(0, keys - queries), keys, device=device)
-    return place[-queries:, None], place[None, -keys:]
+    """Positions of queries and keys; the last query stands at the last key."""
+    all_positions = torch.arange(min(0, keys - queries), keys, device=device)
+    return all_positions[-queries:, None], all_positions[None, -keys:]
 
 
 def real_tokens(ids: Int[Tensor, "batch length"], padding: int) -> Bool[Tensor, "batch length"] | None:
-    """True on real tokens, or None when nothing in the batch is padding."""
+    """True on real tokens, False on padding; None when there is no padding in the batch."""
     real = ids != padding
     return None if bool(real.all()) else real
