@@ -1,6 +1,6 @@
-"""The four places where a quicker computation of the same numbers may stand in for the plain one.
+"""The four computations of a network that others with the same results may stand in for.
 
-They hold what the network's own files say; `model.fast.install` fills them.
+By default they are the plain ones, which the network's own files define; `install` sets others.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from torch import Tensor, nn
 
 from model.network.kv_cache import DecoderCache
 
-Step = Callable[..., Tensor]
+Step = Callable[..., Tensor]  # arguments and result of a module's `forward`, without its cache
 
 
 def _project(attention: Any, x: Tensor, memory: Tensor, cache: Any) -> tuple[Tensor, Tensor, Tensor]:
@@ -31,18 +31,17 @@ def _attend(attention: Any, query: Tensor, key: Tensor, value: Tensor, mask: Any
     return heads
 
 
-def _step(module: nn.Module, text: DecoderCache, rows: int, **given: Any) -> Step:
-    return partial(module, **given)
+def _step(module: nn.Module, text: DecoderCache, rows: int, **cache: Any) -> Step:
+    return partial(module, **cache)
 
 
 @dataclass(frozen=True)
 class Kernels:
-    """How a network computes.
+    """Functions by which a network computes.
 
-    project: queries, keys and values of an attention, from what it reads and its cache. attend: (batch, head, query,
-    channel) of an attention, from its queries, keys and values and a mask. dropout: of a tensor, a rate and whether the
-    network learns. step: of a layer or the output, its `forward` in the steps of writing a text, from the text's cache,
-    how many new tokens there are, the batch counted, and the layer's own cache by name.
+    project: queries, keys and values, as `MultiHeadAttention.project`. attend: heads, as `MultiHeadAttention.attend`.
+    dropout: as `dropout.dropout`. step: `forward` of a layer or the output in a step of decoding, from the module, the
+    cache of the text, the number of new tokens (of all texts of the batch) and, as `cache`, the cache of the layer.
     """
 
     project: Callable[..., tuple[Tensor, Tensor, Tensor]] = _project
@@ -52,39 +51,44 @@ class Kernels:
 
 
 _installed = _plain = Kernels()
-_asked: ContextVar[bool] = ContextVar("plain_kernels", default=False)
+_plain_wanted: ContextVar[bool] = ContextVar("plain_kernels", default=False)
 
 
 def install(kernels: Kernels) -> None:
-    """Let every network compute with these from now on."""
+    """Let every network of this process compute with these functions from now on."""
     global _installed, _plain
     _installed = kernels
-    _plain = replace(Kernels(), dropout=kernels.dropout)  # what is dropped out is no quantity that anyone looks at
+    _plain = replace(Kernels(), dropout=kernels.dropout)  # its draws are the same either way
 
 
 def kernels() -> Kernels:
-    """Those in use here. What is compiled is only trained, and nobody looks into it."""
+    """Functions in use in this context; in compiled code always those that were installed."""
     if torch.compiler.is_compiling():
         return _installed
-    return _plain if _asked.get() else _installed
+    return _plain if _plain_wanted.get() else _installed
 
 
 def are_plain() -> bool:
-    """Whether every quantity is computed here step by step, so that it can be seen and changed."""
-    return _asked.get()
+    """Whether networks compute by the plain functions in this context, so that every step is a module's output."""
+    return _plain_wanted.get()
 
 
 @contextmanager
-def plain_kernels(asked: bool = True) -> Iterator[None]:
-    """A block in which every quantity is computed step by step; with `asked` False as around it."""
-    before = _asked.set(asked or _asked.get())
+def plain_kernels(wanted: bool = True) -> Iterator[None]:
+    """Block in which networks compute by the plain functions; with `wanted` False as outside of it."""
+    before = _plain_wanted.set(wanted or _plain_wanted.get())
     try:
         yield
     finally:
-        _asked.reset(before)
+        _plain_wanted.reset(before)
 
 
-def decoding_steps(layers: Iterable[nn.Module], cache: DecoderCache, rows: int) -> list[Step]:
-    """Each layer as a function of what its `forward` takes but the cache; rows: new tokens, the batch counted."""
+def with_cache(layers: nn.ModuleList, cache: DecoderCache | None, rows: int) -> Iterable[Step]:
+    """Layers of a decoder, each with its own cache; without a cache the layers themselves.
+
+    rows: number of new tokens, of all texts of the batch.
+    """
+    if cache is None:
+        return layers
     step = kernels().step
-    return [step(layer, cache, rows, cache=own) for layer, own in zip(layers, cache.layers, strict=True)]
+    return [step(layer, cache, rows, cache=kept) for layer, kept in zip(layers, cache.layers, strict=True)]

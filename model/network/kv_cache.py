@@ -1,4 +1,4 @@
-"""Keys and values kept between decoding steps, so that each step computes only the newest token."""
+"""Keys and values of earlier decoding steps (KV cache): each step computes those of the newest tokens only."""
 
 from __future__ import annotations
 
@@ -6,22 +6,28 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
+from jaxtyping import Float, Int
 from torch import Tensor
 
-SPARE = 8  # free positions that stay where rows of a batch are chosen
+SPARE = 8  # free positions that are kept when rows of a batch are selected
 
 KeysAndValues = tuple[Tensor, Tensor]  # each (batch, head, position, channel)
-Project = Callable[[Tensor, int], KeysAndValues]  # from hidden states and the position of the first
+# From states (batch, length, d_model) and the position of the first of them to their keys and values.
+Project = Callable[[Tensor, int], KeysAndValues]
 
 
 @dataclass
 class GrowingCache:
-    """Self-attention: the new tokens' keys and values are written behind those of the earlier ones."""
+    """Cache of a self-attention: keys and values of new tokens are written after those of earlier ones.
 
-    room: KeysAndValues | None = None  # twice as many positions whenever they are full
+    room: storage, twice as many positions as needed when it was last full. length: number of positions in use.
+    """
+
+    room: KeysAndValues | None = None
     length: int = 0
 
-    def __call__(self, project: Project, memory: Tensor) -> KeysAndValues:
+    def __call__(self, project: Project, memory: Float[Tensor, "batch new d_model"]) -> KeysAndValues:
+        """Keys and values of all tokens until now, after those of `memory` are added."""
         new = project(memory, self.length)
         end = self.length + memory.shape[1]
         if self.room is None or end > self.room[0].shape[2]:
@@ -32,49 +38,50 @@ class GrowingCache:
         return self.room[0][:, :, :end], self.room[1][:, :, :end]
 
     def _larger(self, new: KeysAndValues, end: int) -> KeysAndValues:
-        key, value = (each.new_empty(*each.shape[:2], max(32, 2 * end), each.shape[3]) for each in new)
+        key, value = (tensor.new_empty(*tensor.shape[:2], max(32, 2 * end), tensor.shape[3]) for tensor in new)
         if self.room is not None:
             key[:, :, : self.length] = self.room[0][:, :, : self.length]
             value[:, :, : self.length] = self.room[1][:, :, : self.length]
         return key, value
 
     def first(self, queries: int) -> int:
-        """The position of the first of so many queries, before they are fed."""
+        """Position of the first of the next `queries` queries, before they are added."""
         return self.length
 
     def cut(self, length: int) -> None:
         """Forget all but the first `length` positions."""
         self.length = min(self.length, length)
 
-    def select(self, rows: Tensor) -> None:
-        """Go on with these rows of the batch; of the free positions only a few are copied."""
+    def select(self, rows: Int[Tensor, row]) -> None:
+        """Keep these rows of the batch, in this order."""
         if self.room is not None:
-            key, value = (each[:, :, : self.length + SPARE].index_select(0, rows) for each in self.room)
+            key, value = (tensor[:, :, : self.length + SPARE].index_select(0, rows) for tensor in self.room)
             self.room = key, value
 
 
 @dataclass
 class FixedCache:
-    """Cross-attention: the encoder's output does not change, its keys and values are computed once.
+    """Cache of a cross-attention: keys and values of the encoder's output, which are computed once.
 
-    beside: the cache of the layer's self-attention, which is fed first.
+    beside: cache of the layer's self-attention, which comes first.
     """
 
     beside: GrowingCache
     kept: KeysAndValues | None = None
-    length = 0  # no query stands behind these keys
+    length = 0  # queries and these keys have no common positions
 
-    def __call__(self, project: Project, memory: Tensor) -> KeysAndValues:
+    def __call__(self, project: Project, memory: Float[Tensor, "batch source d_model"]) -> KeysAndValues:
+        """Keys and values of `memory`."""
         if self.kept is None:
             self.kept = project(memory, 0)
         return self.kept
 
     def first(self, queries: int) -> int:
-        """The position of the first of so many queries."""
+        """Position of the first of the `queries` queries that the self-attention has just added."""
         return self.beside.length - queries
 
-    def select(self, rows: Tensor) -> None:
-        """Go on with these rows of the batch."""
+    def select(self, rows: Int[Tensor, row]) -> None:
+        """Keep these rows of the batch, in this order."""
         if self.kept is not None:
             self.kept = self.kept[0].index_select(0, rows), self.kept[1].index_select(0, rows)
 
@@ -84,6 +91,8 @@ Cache = GrowingCache | FixedCache
 
 @dataclass
 class LayerCache:
+    """Caches of both attentions of a layer."""
+
     self_attention: GrowingCache = field(default_factory=GrowingCache)
     cross_attention: FixedCache = field(init=False)
 
@@ -92,26 +101,28 @@ class LayerCache:
 
 
 class DecoderCache:
-    """A cache per decoder layer, and how many positions are in it."""
+    """Caches of all layers of a decoder."""
 
     def __init__(self, n_layers: int) -> None:
         self.layers = [LayerCache() for _ in range(n_layers)]
-        self.length = 0
         self.steps: dict[tuple[Any, ...], Callable[..., Any]] = {}  # of layers, see `kernels.Kernels`
+
+    @property
+    def length(self) -> int:
+        """Number of target positions in the cache."""
+        return self.layers[0].self_attention.length
 
     def cut(self, length: int) -> None:
         """Forget all but the first `length` positions."""
-        if length < self.length:
-            for layer in self.layers:
-                layer.self_attention.cut(length)
-            self.length = length
+        for layer in self.layers:
+            layer.self_attention.cut(length)
 
-    def select(self, rows: Tensor) -> None:
-        """Go on with the targets at these rows, each still of the same source."""
+    def select(self, rows: Int[Tensor, row]) -> None:
+        """Keep the targets at these rows of the batch, each with its own source."""
         for layer in self.layers:
             layer.self_attention.select(rows)
 
-    def select_sources(self, rows: Tensor) -> None:
-        """Go on with the sources at these rows."""
+    def select_sources(self, rows: Int[Tensor, row]) -> None:
+        """Keep the sources at these rows of the batch."""
         for layer in self.layers:
             layer.cross_attention.select(rows)

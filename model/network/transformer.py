@@ -1,4 +1,4 @@
-"""The networks: stacks of layers, and encoder-decoder (figure 1), decoder-only and encoder-only made of them."""
+"""Encoder and decoder, and the networks made of them: encoder-decoder (figure 1), decoder-only, encoder-only."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from torch.overrides import TorchFunctionMode
 
 from model.network.config import Kind, TransformerConfig
 from model.network.decoding_state import DecodingState
-from model.network.kernels import decoding_steps
+from model.network.kernels import with_cache
 from model.network.kv_cache import DecoderCache
 from model.network.layers import DecoderLayer, Embedding, EncoderLayer
 from model.network.lm_head import Output, output
@@ -22,14 +22,12 @@ from model.network.positions import share_bias
 
 
 def final_norm(config: TransformerConfig) -> nn.Module:
-    """Pre-norm and sandwich stacks end in a norm; post-norm stacks have had theirs in the last layer, and may have one
-    more.
-    """
+    """Norm after the last layer of a stack; a post-norm stack needs none, as its layers end in norms."""
     return norm(config) if config.ends_in_norm else nn.Identity()
 
 
 class Encoder(nn.Module):
-    """Embedding and layers of self-attention. On its own, with an output on top, an encoder-only model."""
+    """Embedding, then layers in which every token sees every other (section 3.1; figure 1, left)."""
 
     def __init__(self, config: TransformerConfig) -> None:
         super().__init__()
@@ -46,7 +44,7 @@ class Encoder(nn.Module):
 
 
 class Decoder(nn.Module):
-    """Embedding and layers that see earlier target tokens and the whole source."""
+    """Embedding, then layers in which a token sees earlier target tokens and the whole source (figure 1, right)."""
 
     def __init__(self, config: TransformerConfig) -> None:
         super().__init__()
@@ -64,15 +62,13 @@ class Decoder(nn.Module):
         cache: DecoderCache | None = None,
     ) -> Float[Tensor, "batch target d_model"]:
         x = self.embedding(ids, cache.length if cache else 0)
-        for layer in decoding_steps(self.layers, cache, ids.numel()) if cache else self.layers:
+        for layer in with_cache(self.layers, cache, ids.numel()):
             x = layer(x, mask, memory, memory_mask)
-        if cache:
-            cache.length += ids.shape[1]
         return self.norm(x)
 
 
 class LanguageDecoder(nn.Module):
-    """Embedding and layers that see earlier tokens, without an encoder (Radford et al., 2018)."""
+    """Embedding, then layers in which a token sees earlier tokens; there is no encoder (Radford et al., 2018)."""
 
     def __init__(self, config: TransformerConfig) -> None:
         super().__init__()
@@ -85,18 +81,15 @@ class LanguageDecoder(nn.Module):
         self, ids: Int[Tensor, "batch length"], mask: Mask, cache: DecoderCache | None = None
     ) -> Float[Tensor, "batch length d_model"]:
         x = self.embedding(ids, cache.length if cache else 0)
-        for layer in decoding_steps(self.layers, cache, ids.numel()) if cache else self.layers:
+        for layer in with_cache(self.layers, cache, ids.numel()):
             x = layer(x, mask)
-        if cache:
-            cache.length += ids.shape[1]
         return self.norm(x)
 
 
 class Network(nn.Module):
-    """A Transformer of any kind. `states` computes all but the logits, `output` these, unless the model has none.
+    """Transformer of any kind: `states` computes the last states, `output` the logits of them.
 
-    ours: its modules are our code, which can be put together otherwise, copied and trained. code: else the classes that
-    run.
+    ours: whether its modules are those of this package. code: otherwise, the classes that compute it.
     """
 
     kind: Kind
@@ -112,30 +105,33 @@ class Network(nn.Module):
 
     @property
     def device(self) -> torch.device:
+        """Device of the weights."""
         return next(self.parameters()).device
 
     def states(self, *inputs: Tensor | None) -> Float[Tensor, "batch length d_model"]:
-        """The stack's last states, from the same inputs as `forward`'s."""
+        """Last states, which `output` reads, of the inputs of `forward`."""
         raise NotImplementedError
 
     def read(
         self, ids: Int[Tensor, "batch length"], *, padding: int, start: int, can_cache: bool = True
     ) -> DecodingState:
-        """What there is before the first token is written: an encoded source after `start`, or a prompt.
+        """State of decoding before the first token is written: after prompts, or after encoded sources and `start`.
 
-        can_cache: False where what is computed for a token changes with those after it.
+        ids: prompts or sources. padding: id of the padding token.
+        can_cache: False where the states of a token depend on later tokens.
 
         Raises:
-            ValueError: the model does not write.
+            ValueError: the model does not write, or has no output head.
         """
         raise ValueError(f"{self.kind} models do not write from left to right: fill in masked tokens instead")
 
     def embeddings(self) -> list[nn.Embedding]:
-        """The matrices that may be one and the same, the one nearest to the output last."""
+        """Token embeddings, which may be tied (section 3.4); the last one is the stack's that writes."""
         raise NotImplementedError
 
     def require_logits(self) -> None:
-        """
+        """Refuse a model without an output head.
+
         Raises:
             ValueError: the model has no output head.
         """
@@ -145,33 +141,36 @@ class Network(nn.Module):
                 "writes nor guesses nor learns to; take a model with a head for that"
             )
 
+    def causal_mask(self, real: Bool[Tensor, "batch length"] | None = None) -> Mask:
+        """Mask of a decoder's self-attention (section 3.2.3). real: False on padding; None: no padding."""
+        return Mask(keys=real, causal=True, window=self.config.window)
+
     def parameter_count(self) -> int:
-        """Weights, a tied matrix counted once."""
+        """Number of weights, a tied matrix counted once."""
         return sum(parameter.numel() for parameter in self.parameters())
 
     def load_weights(self, weights: Mapping[str, Tensor]) -> None:
-        """Take every parameter from `weights`, a tied matrix from whichever of its names is there.
+        """Copy every parameter from `weights`, by name; a tied matrix may have any of its names.
 
         Raises:
-            ValueError: a parameter is missing or of another shape, or there is one too many.
+            ValueError: a parameter is missing or has another shape, or a name is unknown.
         """
-        own = dict(self.named_parameters())
-        every = dict(self.named_parameters(remove_duplicate=False))
-        if unknown := sorted(set(weights) - set(every)):
+        names = dict(self.named_parameters(remove_duplicate=False))
+        if unknown := sorted(set(weights) - set(names)):
             raise ValueError(f"the weights hold {unknown[0]} ({len(unknown)} such), which this config has not")
-        given = {id(every[name]): tensor for name, tensor in weights.items()}
-        for name, parameter in own.items():
-            if id(parameter) not in given:
+        values = {names[name]: tensor for name, tensor in weights.items()}
+        for name, parameter in self.named_parameters():
+            if parameter not in values:
                 raise ValueError(f"the weights lack {name}")
-            shape = tuple(given[id(parameter)].shape)
+            shape = tuple(values[parameter].shape)
             if shape != tuple(parameter.shape):
                 raise ValueError(f"{name} has shape {shape}, the config asks for {tuple(parameter.shape)}")
         with torch.no_grad():
-            for parameter in own.values():
-                parameter.copy_(given[id(parameter)])
+            for parameter in self.parameters():
+                parameter.copy_(values[parameter])
 
     def begin(self) -> None:
-        """Initial weights, then the ties between matrices."""
+        """Draw the initial weights, then tie the matrices that the configuration ties (section 3.4)."""
         self._initialise()
         *others, nearest = self.embeddings()
         if self.config.tied_embeddings in ("output", "all"):
@@ -181,7 +180,7 @@ class Network(nn.Module):
                 embedding.weight = nearest.weight
 
     def _initialise(self) -> None:
-        """Xavier for matrices, zero for biases; embeddings so that times √d_model they have variance 1."""
+        """Xavier initialisation of matrices, zero biases, embeddings of variance 1 / d_model."""
         for module in self.modules():
             if isinstance(module, nn.Linear):
                 nn.init.xavier_uniform_(module.weight)
@@ -192,7 +191,7 @@ class Network(nn.Module):
 
 
 class Transformer(Network):
-    """Encoder-decoder Transformer (Vaswani et al., 2017)."""
+    """Encoder-decoder Transformer (Vaswani et al., 2017, figure 1)."""
 
     kind: Kind = "encoder-decoder"
 
@@ -210,7 +209,7 @@ class Transformer(Network):
         source_real: Bool[Tensor, "batch source"] | None = None,
         target_real: Bool[Tensor, "batch target"] | None = None,
     ) -> Float[Tensor, "batch target vocabulary"]:
-        """Logits for the token after each target position. `*_real`: False on padding; None: no padding."""
+        """Logits of the token after each target position. `*_real`: False on padding; None: no padding."""
         return self.output(self.states(source, target, source_real, target_real))
 
     def states(  # type: ignore[override]
@@ -225,6 +224,7 @@ class Transformer(Network):
     def encode(
         self, source: Int[Tensor, "batch source"], source_real: Bool[Tensor, "batch source"] | None = None
     ) -> Float[Tensor, "batch source d_model"]:
+        """Output of the encoder."""
         return self.encoder(source, Mask(keys=source_real, window=self.config.window))
 
     def decode(
@@ -234,8 +234,8 @@ class Transformer(Network):
         source_real: Bool[Tensor, "batch source"] | None = None,
         target_real: Bool[Tensor, "batch target"] | None = None,
     ) -> Float[Tensor, "batch target d_model"]:
-        mask = Mask(keys=target_real, causal=True, window=self.config.window)
-        return self.decoder(target, mask, memory, Mask(keys=source_real))
+        """Output of the decoder, which reads the encoder's output `memory`."""
+        return self.decoder(target, self.causal_mask(target_real), memory, Mask(keys=source_real))
 
     def read(
         self,
@@ -246,14 +246,14 @@ class Transformer(Network):
         memory: Float[Tensor, "batch source d_model"] | None = None,
         can_cache: bool = True,
     ) -> DecodingState:
-        """Ready to write the targets of padded sources. memory: the encoder's output, where it is known already."""
+        """State of decoding after padded sources. memory: the encoder's output; None: it is computed."""
         self.require_logits()
         real = real_tokens(ids, padding)
         memory = self.encode(ids, real) if memory is None else memory
         first = torch.full((len(ids), 1), start, device=ids.device)
 
         def decode(tokens: Tensor, cache: DecoderCache, memory: Tensor | None, memory_mask: Mask) -> Tensor:
-            states: Tensor = self.decoder(tokens, self._causal(), memory, memory_mask, cache)
+            states: Tensor = self.decoder(tokens, self.causal_mask(), memory, memory_mask, cache)
             return states
 
         return DecodingState(first, decode, self.output, self.config.n_decoder_layers, memory, real, can_cache)
@@ -261,12 +261,9 @@ class Transformer(Network):
     def embeddings(self) -> list[nn.Embedding]:
         return [self.encoder.embedding.tokens, self.decoder.embedding.tokens]
 
-    def _causal(self) -> Mask:
-        return Mask(causal=True, window=self.config.window)
-
 
 class DecoderOnly(Network):
-    """A language model: each token is predicted from those before it (Radford et al., 2018)."""
+    """Language model: each token is predicted from those before it (Radford et al., 2018)."""
 
     kind: Kind = "decoder-only"
 
@@ -279,23 +276,22 @@ class DecoderOnly(Network):
     def forward(
         self, ids: Int[Tensor, "batch length"], real: Bool[Tensor, "batch length"] | None = None
     ) -> Float[Tensor, "batch length vocabulary"]:
-        """Logits for the token after each position. `real`: False on padding; None: no padding."""
+        """Logits of the token after each position. `real`: False on padding; None: no padding."""
         return self.output(self.states(ids, real))
 
     def states(  # type: ignore[override]
         self, ids: Int[Tensor, "batch length"], real: Bool[Tensor, "batch length"] | None = None
     ) -> Float[Tensor, "batch length d_model"]:
-        return self.decoder(ids, Mask(keys=real, causal=True, window=self.config.window))
+        return self.decoder(ids, self.causal_mask(real))
 
     def read(
         self, ids: Int[Tensor, "batch length"], *, padding: int, start: int, can_cache: bool = True
     ) -> DecodingState:
-        """Ready to go on with prompts of one length; nothing of them is padding."""
+        """State of decoding after prompts of one length, without padding."""
         self.require_logits()
-        mask = Mask(causal=True, window=self.config.window)
 
         def decode(tokens: Tensor, cache: DecoderCache, memory: Tensor | None, memory_mask: Mask) -> Tensor:
-            states: Tensor = self.decoder(tokens, mask, cache)
+            states: Tensor = self.decoder(tokens, self.causal_mask(), cache)
             return states
 
         return DecodingState(ids, decode, self.output, self.config.n_decoder_layers, can_cache=can_cache)
@@ -305,7 +301,7 @@ class DecoderOnly(Network):
 
 
 class EncoderOnly(Network):
-    """Every token sees every other; hidden ones are predicted from both sides (Devlin et al., 2019)."""
+    """Masked language model: masked tokens are predicted from both sides (Devlin et al., 2019)."""
 
     kind: Kind = "encoder-only"
 
@@ -318,7 +314,7 @@ class EncoderOnly(Network):
     def forward(
         self, ids: Int[Tensor, "batch length"], real: Bool[Tensor, "batch length"] | None = None
     ) -> Float[Tensor, "batch length vocabulary"]:
-        """Logits for the token at each position. `real`: False on padding; None: no padding."""
+        """Logits of the token at each position. `real`: False on padding; None: no padding."""
         return self.output(self.states(ids, real))
 
     def states(  # type: ignore[override]
@@ -334,14 +330,12 @@ KINDS: dict[Kind, type[Network]] = {kind.kind: kind for kind in (Transformer, De
 
 
 def build(config: TransformerConfig) -> Network:
-    """The network that a config describes, with new weights."""
+    """Network that a configuration describes, with initial weights."""
     return KINDS[config.kind](config)
 
 
 class NothingDrawn(TorchFunctionMode):
-    """Within it `normal_` does nothing: without values there is nothing to draw, and torch would take seconds to load
-    what it does that with.
-    """
+    """Mode in which `normal_` draws nothing: tensors on the device "meta" have no values."""
 
     def __torch_function__(
         self,
@@ -356,6 +350,6 @@ class NothingDrawn(TorchFunctionMode):
 
 
 def skeleton(config: TransformerConfig) -> Network:
-    """The network of this config on the device "meta"; tables that are computed are there, on the CPU in float32."""
+    """Network of a configuration on the device "meta", without values; computed tables are on the CPU, in float32."""
     with torch.device("meta"), NothingDrawn():
         return build(config)
