@@ -1,4 +1,4 @@
-"""What a model costs, by arithmetic on its config: parameters, operations and memory. Nothing is built."""
+"""Costs of a model, computed from its configuration alone: parameters, operations and memory."""
 
 from __future__ import annotations
 
@@ -7,20 +7,22 @@ from dataclasses import dataclass
 from model.network.config import TransformerConfig
 
 FLOAT = 4  # bytes: weights, their gradients and moments are float32, activations too without autocast
-NORMS_SAVED = {"layer": 1, "textbook": 3, "textbook-sample": 3, "rms": 2, "none": 0}  # of its input's size, see below
-UNITS_SAVED = {"relu": 1, "gelu": 1, "gelu-tanh": 1, "silu": 1}  # of d_ff, by the activation itself
+# Numbers that are kept for the backward pass (see `activations`): by a norm, in sizes of its input; by an activation,
+# in units of d_ff.
+NORMS_SAVED = {"layer": 1, "textbook": 3, "textbook-sample": 3, "rms": 2, "none": 0}
+UNITS_SAVED = {"relu": 1, "gelu": 1, "gelu-tanh": 1, "silu": 1}
 UNITS_SAVED |= {"swiglu": 3, "geglu": 3, "geglu-tanh": 3}
 
 
 @dataclass(frozen=True)
 class Costs:
-    """What a config costs for a batch; tied matrices count once, as embeddings.
+    """Costs of a model for a batch; tied matrices count once, as embeddings.
 
-    parameters: by part. flops: of the matrix products of a forward pass by part, 2 per multiply-add; "scores" are the
-    products of queries with keys and of weights with values, counted in full whatever the mask.
-    memory: bytes in float32. "moments" are AdamW's two, "average" the running average of the weights, "activations"
-    an estimate of what the forward pass keeps for the backward pass (see `activations`), "cache" the keys and values of
-    a generation that has written the whole target; the room made for them is up to twice as large.
+    parameters: number of weights by part. flops: floating point operations of the matrix products of a forward pass by
+    part, 2 per multiply-add; "scores" are the products of queries with keys and of weights with values, whatever the
+    mask hides. memory: bytes in float32. "moments" are AdamW's two, "average" is the running average of the weights,
+    "activations" an estimate of the tensors kept for the backward pass (see `activations`), "cache" the keys and values
+    after the whole target was generated; the storage of a cache is up to twice as large.
     """
 
     parameters: dict[str, int]
@@ -29,26 +31,28 @@ class Costs:
 
     @property
     def parameter_count(self) -> int:
+        """Number of weights."""
         return sum(self.parameters.values())
 
     @property
     def forward_flops(self) -> int:
+        """Floating point operations of a forward pass."""
         return sum(self.flops.values())
 
     @property
     def training_flops(self) -> int:
-        """Of a forward and a backward pass: each product has two in the backward pass, one for each factor."""
+        """Operations of a forward and a backward pass; the latter has two products for each, one a factor."""
         return 3 * self.forward_flops
 
     @property
     def training_memory(self) -> int:
-        """Bytes that a training step needs at least."""
+        """Least number of bytes that a training step needs."""
         return sum(size for name, size in self.memory.items() if name != "cache")
 
 
 @dataclass(frozen=True)
 class _Stack:
-    """keys: how many each attention of a layer sees: those of its own stack, then those of the encoder."""
+    """One stack; keys: number of keys of each attention of a layer, first self-attention, then cross-attention."""
 
     vocabulary: int
     layers: int
@@ -57,9 +61,9 @@ class _Stack:
 
 
 def costs(config: TransformerConfig, batch: int, source: int, target: int, predicted: int | None = None) -> Costs:
-    """What a batch of `batch` texts of so many tokens costs; the length of a stack the model has not is 0.
+    """Costs of a batch of `batch` texts of `source` and `target` tokens; 0 for a stack that the model does not have.
 
-    predicted: at how many positions of the batch logits are computed, as in training; None: at all.
+    predicted: number of positions of the batch at which logits are computed; None: all.
 
     Raises:
         ValueError: a size is out of its range.
@@ -67,26 +71,26 @@ def costs(config: TransformerConfig, batch: int, source: int, target: int, predi
     _require_sizes(config, batch, source, target)
     stacks = _stacks(config, source, target)
     outputs = batch * stacks[-1].length if predicted is None else predicted
-    weights = FLOAT * sum(parameters(config).values())
-    kept = sum(batch * stack.layers * sum(stack.keys) for stack in stacks) if config.kind != "encoder-only" else 0
-    if config.kind == "encoder-decoder":
-        kept -= batch * stacks[0].layers * source  # an encoder runs once and keeps none
+    by_part = parameters(config)
+    weights = FLOAT * sum(by_part.values())
+    writer = stacks[-1]
+    cached = 0 if config.kind == "encoder-only" else batch * writer.layers * sum(writer.keys)
     memory = {
         "weights": weights,
         "gradients": weights,
         "moments": 2 * weights,
         "average": weights,
         "activations": activations(config, batch, source, target, outputs),
-        "cache": FLOAT * kept * 2 * config.kv_heads * config.d_head,
+        "cache": FLOAT * cached * 2 * config.kv_heads * config.d_head,
     }
-    return Costs(parameters(config), _flops(config, stacks, batch, outputs), memory)
+    return Costs(by_part, _flops(config, stacks, batch, outputs), memory)
 
 
 def parameters(config: TransformerConfig) -> dict[str, int]:
-    """How many weights each part has."""
+    """Number of weights of each part."""
     width, bias, stacks = config.d_model, int(config.bias), _stacks(config, 0, 0)
     heads, shared = config.n_heads * config.d_head, config.kv_heads * config.d_head
-    inputs_bias, output_bias = (int(each) for each in config.attention_biases)
+    inputs_bias, output_bias = config.attention_biases
     attention = 2 * width * (heads + shared) + inputs_bias * (heads + 2 * shared) + output_bias * width
     gates = 2 if config.gated else 1
     feed_forward = (gates + 1) * width * config.d_ff + bias * (gates * config.d_ff + width)
@@ -107,22 +111,21 @@ def parameters(config: TransformerConfig) -> dict[str, int]:
 
 
 def _output_parameters(config: TransformerConfig) -> int:
-    """Without the norm of a head that transforms."""
+    """Number of weights of the output head, without its norm."""
     if config.output_head == "none":
         return 0
-    own = config.vocabulary * config.d_model if config.tied_embeddings in ("none", "inputs") else 0
+    untied = config.vocabulary * config.d_model if config.tied_embeddings in ("none", "inputs") else 0
     transform = config.d_model * (config.d_model + config.bias) if config.output_head == "transform" else 0
-    return own + transform + config.output_bias * config.vocabulary
+    return untied + transform + config.output_bias * config.vocabulary
 
 
 def activations(config: TransformerConfig, batch: int, source: int, target: int, predicted: int) -> int:
-    """Bytes that a forward pass in training keeps for the backward pass, estimated as on the CPU.
+    """Bytes of the tensors that a forward pass keeps for the backward pass, estimated for the CPU.
 
-    Counted is each tensor that torch's formulas for the gradients read, once: the input of every linear layer and norm;
-    queries, keys, values and heads; the feed-forward's units; the mask of every dropout, here float32 (GPUs keep a
-    byte or a seed); the log-probabilities at the output.
-    Fused attention keeps no map, except with dropout on the weights (not on GPUs) and of ALiBi's bias.
-    Left out are means and deviations, padding masks, and what exists only while it is computed.
+    Counted once is each tensor that torch's gradient formulas read: inputs of linear layers and norms; queries, keys,
+    values and heads; feed-forward units; the mask of every dropout, in float32 (GPUs keep a byte or a seed);
+    log-probabilities at the output. Attention keeps no map, except with dropout on the weights (not on GPUs) and for a
+    bias of the scores. Not counted are means and deviations, padding masks and temporary tensors.
     """
     stacks = _stacks(config, source, target)
     width, dropped = config.d_model, int(config.dropout > 0)
@@ -132,9 +135,9 @@ def activations(config: TransformerConfig, batch: int, source: int, target: int,
         tokens = batch * stack.length
         blocks = len(stack.keys) + 1
         of_norms = _norms_of(config, stack) * NORMS_SAVED[config.norm] * width
-        # What the sublayers and the output read, and the masks behind the sublayers and the embedding.
+        # Inputs of sublayers and output, and dropout masks after sublayers and embedding.
         of_stream = (stack.layers * blocks + 1) * width * (1 + dropped)
-        # What the second layer reads is what ReLU's gradient reads, too, unless it was dropped out.
+        # The input of the second matrix is also what ReLU's gradient reads, unless it was dropped out.
         read = 2 if config.activation_dropout else 0 if config.activation == "relu" else 1
         units = UNITS_SAVED[config.activation] + read
         numbers += tokens * (of_norms + of_stream + stack.layers * units * config.d_ff)
@@ -149,7 +152,7 @@ def activations(config: TransformerConfig, batch: int, source: int, target: int,
 
 
 def _output_saved(config: TransformerConfig) -> int:
-    """Numbers for each prediction: the log-probabilities, and what a head that transforms reads and makes."""
+    """Numbers kept for each prediction: log-probabilities, and inputs and outputs of a transforming head."""
     if config.output_head == "none":
         return 0
     transform = (2 + NORMS_SAVED[config.norm]) * config.d_model if config.output_head == "transform" else 0
@@ -164,15 +167,15 @@ def _stacks(config: TransformerConfig, source: int, target: int) -> list[_Stack]
 
 
 def _norms_of(config: TransformerConfig, stack: _Stack) -> int:
-    """Norms over d_model: in the blocks, at the end of a stack, and behind its embedding."""
+    """Number of norms over d_model: of the blocks, after the last layer, and after the embedding."""
     in_block = 2 if config.norm_placement == "sandwich" else 1
     blocks = stack.layers * (len(stack.keys) + 1)
     return in_block * blocks + config.ends_in_norm + config.embedding_norm
 
 
 def attention_flops(config: TransformerConfig, queries: int, keys: int) -> dict[str, int]:
-    """Of one attention on one text: its four projections, and the products of queries with keys and of weights with
-    values ("scores"), counted in full whatever the mask; 2 per multiply-add.
+    """Operations of one attention on one text, 2 per multiply-add: its four projections ("attention"), and the products
+    of queries with keys and of weights with values ("scores"), whatever the mask hides.
     """
     heads, shared = config.n_heads * config.d_head, config.kv_heads * config.d_head
     projections = 2 * config.d_model * (queries * heads + keys * shared)
@@ -180,12 +183,12 @@ def attention_flops(config: TransformerConfig, queries: int, keys: int) -> dict[
 
 
 def feed_forward_flops(config: TransformerConfig, tokens: int) -> int:
-    """Of the matrix products of one feed-forward network; a gated one has three."""
+    """Operations of the matrix products of one feed-forward network, two, or three where it is gated."""
     return 2 * tokens * (3 if config.gated else 2) * config.d_model * config.d_ff
 
 
 def output_flops(config: TransformerConfig, tokens: int) -> int:
-    """Of the projection of so many tokens to the vocabulary, and of what transforms them before it."""
+    """Operations of the output head for `tokens` positions: projection to the vocabulary, and transform before it."""
     if config.output_head == "none":
         return 0
     transform = config.d_model if config.output_head == "transform" else 0
@@ -193,14 +196,14 @@ def output_flops(config: TransformerConfig, tokens: int) -> int:
 
 
 def _flops(config: TransformerConfig, stacks: list[_Stack], batch: int, outputs: int) -> dict[str, int]:
-    found = dict.fromkeys(("attention", "scores", "feed-forward"), 0)
+    totals = dict.fromkeys(("attention", "scores", "feed-forward"), 0)
     for stack in stacks:
         times = batch * stack.layers
-        found["feed-forward"] += times * feed_forward_flops(config, stack.length)
+        totals["feed-forward"] += times * feed_forward_flops(config, stack.length)
         for keys in stack.keys:
             for part, flops in attention_flops(config, stack.length, keys).items():
-                found[part] += times * flops
-    return found | {"output": output_flops(config, outputs)}
+                totals[part] += times * flops
+    return totals | {"output": output_flops(config, outputs)}
 
 
 def _require_sizes(config: TransformerConfig, batch: int, source: int, target: int) -> None:
