@@ -40,7 +40,7 @@ class Maps:
         self.paths = trace.attention_paths(kind)
         self.layers = len(self.paths)
         first = self.paths[0]
-        self.recorded = trace.given(first)
+        self.recorded = trace.has_weights(first)
         if self.recorded:
             self.heads, self.queries, self.keys = trace[f"{first}.weights"].shape
         else:

@@ -1,6 +1,4 @@
-"""Modules that give what they compute to whoever records, and let themselves be changed from outside; without a
-recording or a change they only compute.
-"""
+"""Hooks on modules: their outputs are recorded and changed from outside, in the context that asks for it only."""
 
 from __future__ import annotations
 
@@ -13,21 +11,21 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-# Called with the recorder, the module's path, the quantity's name, the inputs and the output.
+# Function of the recorder, the path of the module, the name of the quantity, the inputs and the output.
 Keep = Callable[[Any, str, str, tuple[Any, ...], Tensor], None]
 
-# Those who record in this context; each has the `model` it looks into.
+# Recorders of this context; the `network` of each is the one that it records.
 recording: ContextVar[tuple[Any, ...]] = ContextVar("recording", default=())
 
-# What is changed in this context: models, each with an `interventions.Intervention`.
+# Changes of this context: pairs of a network and an `interventions.Intervention`.
 changing: ContextVar[tuple[tuple[nn.Module, Any], ...]] = ContextVar("changing", default=())
 
-_kinds: dict[type[nn.Module], type[nn.Module]] = {}  # a class of module: the same class, observed
+_observing_classes: dict[type[nn.Module], type[nn.Module]] = {}  # by class, and by themselves
 
 
 @contextmanager
 def no_recording() -> Iterator[None]:
-    """A block in which nothing is recorded."""
+    """Block in which nothing is recorded."""
     before = recording.set(())
     try:
         yield
@@ -37,8 +35,8 @@ def no_recording() -> Iterator[None]:
 
 @contextmanager
 def changed(network: nn.Module, changes: tuple[Any, ...]) -> Iterator[None]:
-    """A block in which these changes, and no others, are made to `model`."""
-    others = tuple(each for each in changing.get() if each[0] is not network)
+    """Block in which these changes, and no others, are made to `network`."""
+    others = tuple((owner, change) for owner, change in changing.get() if owner is not network)
     before = changing.set((*others, *((network, change) for change in changes)))
     try:
         yield
@@ -47,43 +45,49 @@ def changed(network: nn.Module, changes: tuple[Any, ...]) -> Iterator[None]:
 
 
 def is_watched() -> bool:
-    """Whether someone records, changes or compiles what models compute in this context."""
-    return torch.compiler.is_compiling() or bool(recording.get() or changing.get())
+    """Whether networks are recorded or changed in this context; never in compiled code."""
+    return not torch.compiler.is_compiling() and bool(recording.get() or changing.get())
 
 
 def looks_ahead(network: nn.Module) -> bool:
-    """Whether `model` is changed so that what it computes for a token depends on those after it."""
-    return any(change.looks_ahead for whose, change in changing.get() if whose is network)
+    """Whether a change to `network` makes the states of a token depend on later tokens."""
+    return any(change.looks_ahead for change in changes_to(network))
+
+
+def changes_to(network: nn.Module) -> tuple[Any, ...]:
+    """Changes made to `network` in this context, in their order."""
+    return tuple(change for owner, change in changing.get() if owner is network)
 
 
 def observe(module: nn.Module, network: nn.Module, path: str, name: str, keep: Keep) -> None:
-    """From now on `module`, at `path` of `model`, gives its output to `keep` whenever someone records `model`."""
-    # A weak reference: a deep copy of the model keeps it, and is not taken for the model.
-    module.__dict__["_seen"] = (weakref.ref(network), path, name, keep)
+    """Let `module`, at `path` of `network`, give its output to `keep` while `network` is recorded, and be changed."""
+    # A weak reference: a deep copy of the network keeps it, and is not taken for the network.
+    module.__dict__["_observed"] = (weakref.ref(network), path, name, keep)
     module.__class__ = _observing(type(module))
 
 
 def original_class(module: nn.Module) -> type[nn.Module]:
-    """The class of a module, as it is where it is not observed."""
+    """Class of a module before it was observed."""
     kind = type(module)
-    return kind.__mro__[1] if _kinds.get(kind) is kind else kind
+    return kind.__mro__[1] if _observing_classes.get(kind) is kind else kind
 
 
 def _observing(kind: type[nn.Module]) -> type[nn.Module]:
-    """A subclass that looks the same, and not a forward hook: torch calls a module that has hooks by a path
-    that costs more than a tiny module's own work.
+    """Subclass of the same name whose `forward` is recorded and changed.
+
+    A forward hook would do the same; but a call of a module that has hooks costs more than a tiny module's own work.
     """
-    if kind in _kinds:
-        return _kinds[kind]
+    if kind in _observing_classes:
+        return _observing_classes[kind]
     compute = kind.forward
 
     def forward(self: nn.Module, *inputs: Any) -> Any:
         changed, recorders = changing.get(), recording.get()
         if not changed and not recorders:
             return compute(self, *inputs)
-        seen, path, name, keep = self.__dict__["_seen"]
-        network = seen()
-        changes = [change for whose, change in changed if whose is network] if changed else ()
+        reference, path, name, keep = self.__dict__["_observed"]
+        network = reference()
+        changes = changes_to(network) if changed else ()
         for change in changes:
             inputs = change.before(path, self, inputs)
         output: Tensor = compute(self, *inputs)
@@ -95,6 +99,6 @@ def _observing(kind: type[nn.Module]) -> type[nn.Module]:
         return output
 
     members = {"forward": forward, "__module__": kind.__module__, "__doc__": kind.__doc__}
-    made = type(kind.__name__, (kind,), members)
-    _kinds[kind] = _kinds[made] = made
-    return made
+    observing = type(kind.__name__, (kind,), members)
+    _observing_classes[kind] = _observing_classes[observing] = observing
+    return observing

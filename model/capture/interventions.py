@@ -1,4 +1,4 @@
-"""What-if changes to the forward pass, made from outside: of masks, of heads, and how an address writes both."""
+"""What-if changes to the forward pass, made from outside: to masks and heads, and their form as a text."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from model.capture.hooks import changed, changing
+from model.capture.hooks import changed, changes_to
 from model.capture.trace import ATTENTION_PATHS, AttentionKind, attach
 from model.network.attention import MultiHeadAttention
 from model.network.kernels import plain_kernels
@@ -21,68 +21,68 @@ from model.network.masks import Edit, Mask
 
 
 class Intervention:
-    """A change to the forward pass. Subclasses are frozen dataclasses: they are compared, kept and written down.
+    """Change to the forward pass. Subclasses are frozen dataclasses, which can be compared.
 
-    explicit: whether scores and weights must be computed inside the pass, and not in a fused kernel.
+    explicit: whether the pass must compute scores and weights step by step.
     """
 
     explicit: ClassVar[bool] = False
 
     @property
     def looks_ahead(self) -> bool:
-        """Whether a token of what is written comes to depend on later ones: then nothing of it can be kept."""
+        """Whether the states of a generated token come to depend on later ones, so that they cannot be cached."""
         return False
 
     def before(self, path: str, module: nn.Module, inputs: tuple[Any, ...]) -> tuple[Any, ...]:
-        """What the module at `path` is given instead of `inputs`."""
+        """Inputs of the module at `path`, in the place of `inputs`."""
         return inputs
 
     def after(self, path: str, module: nn.Module, inputs: tuple[Any, ...], output: Tensor) -> Tensor:
-        """What goes on instead of its output. Maps on demand have no batch dimension."""
+        """Output of the module at `path`, in the place of `output` of the same shape (maps on demand have no batch)."""
         return output
 
 
 @contextmanager
 def intervening(network: nn.Module, changes: Sequence[Intervention]) -> Iterator[None]:
-    """A block in which `network` computes with these changes, in this thread alone; traces made in it remember them."""
+    """Block in which `network` computes with these changes, in this context alone; its traces keep them."""
     attach(network)
-    already = tuple(change for whose, change in changing.get() if whose is network)
-    with plain_kernels(any(change.explicit for change in changes)), changed(network, (*already, *changes)):
+    together = (*changes_to(network), *changes)
+    with plain_kernels(any(change.explicit for change in changes)), changed(network, together):
         yield
 
 
 @dataclass(frozen=True)
 class AttentionChange(Intervention):
-    """A change to one kind of attention, which can be written down: see below."""
+    """Change to one kind of attention; `str` is its text, see `read_changes`."""
 
     kind: AttentionKind
 
 
 @dataclass(frozen=True)
 class MaskChange(AttentionChange):
-    """A change to the masks of one kind of attention. Scores are computed as ever; M is another."""
+    """Change to the masks M of one kind of attention; scores stay as they are."""
 
     def before(self, path: str, module: nn.Module, inputs: tuple[Any, ...]) -> tuple[Any, ...]:
         if not isinstance(module, MultiHeadAttention) or not self.concerns(path):
             return inputs
-        x, memory, mask, *kept = inputs
+        x, memory, mask, *cache = inputs
         if not isinstance(mask, ChangedMask):
             mask = ChangedMask(mask.keys, mask.causal, mask.window, mask.pattern, original=mask)
-        first = kept[0].first(x.shape[1]) if kept and kept[0] is not None else 0
-        return (x, memory, self.change(mask, module, first), *kept)
+        first = cache[0].first(x.shape[1]) if cache and cache[0] is not None else 0
+        return (x, memory, self.change(mask, module, first), *cache)
 
     def concerns(self, path: str) -> bool:
-        """Whether the attention at `path` is one of those changed."""
+        """Whether the change is to the attention at `path`."""
         return kind_and_layer(path)[0] == self.kind
 
     def change(self, mask: ChangedMask, attention: MultiHeadAttention, first: int) -> Mask:
-        """The changed mask; first: the position of the first query, where earlier ones were fed before."""
+        """Changed mask; first: position of the first query, above 0 where earlier ones are in a cache."""
         raise NotImplementedError
 
 
 @dataclass(frozen=True)
 class Causal(MaskChange):
-    """The causal rule on or off: whether a query is kept from later keys (section 3.2.3)."""
+    """Causal rule on or off: whether later keys are hidden from a query (section 3.2.3)."""
 
     on: bool
 
@@ -99,7 +99,7 @@ class Causal(MaskChange):
 
 @dataclass(frozen=True)
 class PaddingSeen(MaskChange):
-    """Padding is looked at like any token."""
+    """Padding is visible like any token."""
 
     def change(self, mask: ChangedMask, attention: MultiHeadAttention, first: int) -> Mask:
         return replace(mask, keys=None)
@@ -110,7 +110,11 @@ class PaddingSeen(MaskChange):
 
 @dataclass(frozen=True)
 class Window(MaskChange):
-    """A query sees keys less than `width` away; None: however far (Beltagy et al., 2020, section 3.1)."""
+    """Sliding window: a query sees keys less than `width` away; None: all (Beltagy et al., 2020, section 3.1).
+
+    Raises:
+        ValueError: `width` is below 1.
+    """
 
     width: int | None
 
@@ -131,9 +135,9 @@ class Window(MaskChange):
 
 @dataclass(frozen=True)
 class Cells(MaskChange):
-    """Cells hidden or shown whatever the rules say: of one query and key, or, where these are None, of all of them.
+    """Cells of the mask that are hidden or visible whatever the rules say.
 
-    layer, head: where; None: in every one.
+    query, key, layer, head: of the cells; None: all.
     """
 
     visible: bool
@@ -162,27 +166,27 @@ class Cells(MaskChange):
         )
 
     def __str__(self) -> str:
-        place = ".".join(_star(each) for each in (self.layer, self.head))
-        cell = ",".join(_star(each) for each in (self.query, self.key))
-        return f"{self.kind}.{place}:{'show' if self.visible else 'hide'}:{cell}"
+        attention = ".".join(_star(number) for number in (self.layer, self.head))
+        cell = ",".join(_star(number) for number in (self.query, self.key))
+        return f"{self.kind}.{attention}:{'show' if self.visible else 'hide'}:{cell}"
 
 
 def kind_and_layer(path: str) -> tuple[str, int]:
-    """Of the attention at `path`; ("", -1) where there is none."""
-    found = re.fullmatch(r"(.*\.)(\d+)(\..*)", path)
+    """Kind and layer of the attention at `path`; ("", -1) where there is none."""
+    parts = re.fullmatch(r"(.*\.)(\d+)(\..*)", path)
     kinds = {pattern: kind for kind, pattern in ATTENTION_PATHS.items()}
-    if found is None or (kind := kinds.get(f"{found[1]}{{}}{found[3]}")) is None:
+    if parts is None or (kind := kinds.get(f"{parts[1]}{{}}{parts[3]}")) is None:
         return "", -1
-    return kind, int(found[2])
+    return kind, int(parts[2])
 
 
 def _star(number: int | None) -> str:
     return "*" if number is None else str(number)
 
 
-# What-if changes to attentions as a text, for the address bar.
+# Changes to attentions as a text.
 
-MOST = 500  # changes that one text may list
+MOST = 500  # changes in one text
 KINDS = "|".join(get_args(AttentionKind))
 NUMBER = r"(\d{1,5}|\*)"
 SWITCH = re.compile(rf"({KINDS}):(causal:on|causal:off|padding:off|window:off|window:\d{{1,5}})", re.ASCII)
@@ -191,15 +195,15 @@ REMOVED = re.compile(rf"({KINDS})\.(\d{{1,5}})\.(\d{{1,5}}):remove", re.ASCII)
 
 
 def write_changes(changes: Sequence[AttentionChange]) -> str:
-    """The changes as a text, for `read_changes`; layers, heads and positions count from 0."""
+    """Changes as a text, for `read_changes`; layers, heads and positions count from 0."""
     return ";".join(map(str, changes))
 
 
 def read_changes(text: str) -> tuple[AttentionChange, ...]:
-    """Changes as `write_changes` wrote them.
+    """Changes of a text, as `write_changes` wrote it.
 
     Raises:
-        ValueError: the text says something else.
+        ValueError: a part of the text is no change, or there are more than 500.
     """
     parts = text.split(";") if text else []
     if len(parts) > MOST:
@@ -208,16 +212,16 @@ def read_changes(text: str) -> tuple[AttentionChange, ...]:
 
 
 def _read(part: str) -> AttentionChange:
-    if found := SWITCH.fullmatch(part):
-        kind, (rule, how) = cast(AttentionKind, found[1]), found[2].split(":")
+    if match := SWITCH.fullmatch(part):
+        kind, (rule, value) = cast(AttentionKind, match[1]), match[2].split(":")
         if rule == "causal":
-            return Causal(kind, how == "on")
-        return PaddingSeen(kind) if rule == "padding" else Window(kind, None if how == "off" else int(how))
-    if found := CELLS.fullmatch(part):
-        layer, head, query, key = (None if each == "*" else int(each) for each in found.group(2, 3, 5, 6))
-        return Cells(cast(AttentionKind, found[1]), found[4] == "show", query, key, layer, head)
-    if found := REMOVED.fullmatch(part):
-        return RemovedHead(cast(AttentionKind, found[1]), int(found[2]), int(found[3]))
+            return Causal(kind, value == "on")
+        return PaddingSeen(kind) if rule == "padding" else Window(kind, None if value == "off" else int(value))
+    if match := CELLS.fullmatch(part):
+        layer, head, query, key = (None if number == "*" else int(number) for number in match.group(2, 3, 5, 6))
+        return Cells(cast(AttentionKind, match[1]), match[4] == "show", query, key, layer, head)
+    if match := REMOVED.fullmatch(part):
+        return RemovedHead(cast(AttentionKind, match[1]), int(match[2]), int(match[3]))
     raise ValueError(f"{part[:40]!r} is no change: write, for example, decoder:causal:off or decoder.3.1:remove")
 
 
@@ -225,19 +229,20 @@ def _read(part: str) -> AttentionChange:
 
 
 class HeadsRemoved(Intervention):
-    """Heads of one layer that give nothing: ξ_h = 0 in Σ_h ξ_h · (softmax(Q Kᵀ / √d_k) V)_h W^O_h."""
+    """Removal of heads of one layer: ξ_h = 0 in Σ_h ξ_h · (softmax(Q Kᵀ / √d_k) V)_h W^O_h."""
 
     kind: AttentionKind
     layer: int
 
     def empty(self, heads: Float[Tensor, "*batch head query channel"]) -> None:
-        """Write the zeros."""
+        """Set the removed heads to zero, in place."""
         raise NotImplementedError
 
     def before(self, path: str, module: nn.Module, inputs: tuple[Any, ...]) -> tuple[Any, ...]:
-        """
+        """Inputs unchanged.
+
         Raises:
-            ValueError: only the model's own code has the heads apart.
+            ValueError: the heads of this network cannot be told apart.
         """
         if path == self._path and not hasattr(module, "heads"):
             raise ValueError("the heads of this model cannot be removed: it computes its attention by code of its own")
@@ -251,15 +256,15 @@ class HeadsRemoved(Intervention):
         return output
 
     @cached_property
-    def _path(self) -> str:  # kept: many may be removed, and each is asked about every module of a pass
+    def _path(self) -> str:  # cached: every removal is asked about every module of a pass
         return ATTENTION_PATHS[self.kind].format(self.layer)
 
 
 @dataclass(frozen=True)
 class RemovedHead(AttentionChange, HeadsRemoved):
-    """One head; one that the model does not have is no change.
+    """Removal of one head; no change where the network does not have it.
 
-    Each token's output is that of its own pass without the head, so a cache of keys and values stays exact.
+    A cache of keys and values stays exact: they do not depend on later tokens.
     """
 
     layer: int
@@ -274,7 +279,7 @@ class RemovedHead(AttentionChange, HeadsRemoved):
 
 @dataclass(frozen=True)
 class EachRemoved(HeadsRemoved):
-    """For a batch of copies of one text: in the first the first of these heads is removed, and so on."""
+    """Removal of one head in each example of a batch: of `heads[i]` in example i."""
 
     kind: AttentionKind
     layer: int
@@ -285,17 +290,17 @@ class EachRemoved(HeadsRemoved):
 
 
 def removed_heads(changes: Sequence[Intervention], kind: str, layer: int) -> list[int]:
-    """The heads of a layer that these changes remove."""
-    removals = [each for each in changes if isinstance(each, RemovedHead)]
-    return sorted({each.head for each in removals if (each.kind, each.layer) == (kind, layer)})
+    """Heads of a layer that these changes remove, in order."""
+    removals = [change for change in changes if isinstance(change, RemovedHead)]
+    return sorted({removal.head for removal in removals if (removal.kind, removal.layer) == (kind, layer)})
 
 
 @dataclass(frozen=True, kw_only=True)
 class ChangedMask(Mask):
-    """A mask with other rules than the network gave it, or with single cells hidden or shown whatever the rules say.
+    """Mask with changed rules, or with single cells hidden or visible whatever the rules say.
 
-    original: the network's own. edits: the later one wins where two name the same cell; cells outside are none.
-    heads: as many as the edits distinguish. first: the position of the first query, where earlier ones are in a cache.
+    original: mask of the network. edits: the later one wins where two are of the same cell; cells outside are ignored.
+    heads: number of heads where edits differ between them, else 1. first: position of the first query.
     """
 
     original: Mask

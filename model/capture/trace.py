@@ -1,4 +1,4 @@
-"""record(): look into one forward pass. Trace: what it left behind, every quantity by name."""
+"""record(): look into one forward pass. Trace: every quantity of the pass, by name."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from typing import Any, Literal
 from weakref import WeakKeyDictionary
 
 import torch
-from jaxtyping import Bool, Float
+from jaxtyping import Bool, Float, Shaped
 from torch import Tensor, nn
 
-from model.capture.hooks import changed, changing, no_recording, observe, recording
+from model.capture.hooks import changed, changes_to, no_recording, observe, recording
 from model.network.attention import MAPS, MultiHeadAttention, for_each_head
 from model.network.kernels import are_plain, plain_kernels
 from model.network.masks import Mask
@@ -22,21 +22,23 @@ from model.network.positions import Unbiased
 from model.network.transformer import Network
 from model.runtime.errors import require
 
-KEPT_MAP = 1 << 18  # a map of at most so many numbers is kept once it has been computed
-_attached: WeakKeyDictionary[nn.Module, list[str]] = WeakKeyDictionary()  # what a whole pass of each leaves
-_parts: WeakKeyDictionary[nn.Module, dict[str, nn.Module]] = WeakKeyDictionary()  # of each, by their paths
+KEPT_MAP = 1 << 18  # most numbers of a map that is kept after it was computed
+# Of each network: names of the quantities of a whole pass, and modules by their paths.
+_attached: WeakKeyDictionary[nn.Module, list[str]] = WeakKeyDictionary()
+_parts: WeakKeyDictionary[nn.Module, dict[str, nn.Module]] = WeakKeyDictionary()
 _attaching = threading.Lock()
 
 
 class Trace:
-    """One forward pass on one example; tensors stay on their device and have no batch dimension.
+    """Quantities of one forward pass on one example; tensors stay on their device and have no batch dimension.
 
-    A pass over a batch leaves a trace of its first example; `example` gives the others.
+    The trace of a pass over a batch is that of its first example; `example` gives the others.
+    maps: whether the pass itself recorded the attention maps; otherwise they are computed on demand.
     """
 
     def __init__(self, network: Network, maps: bool = False) -> None:
         self.network, self.maps, self._example, self._modules = network, maps, 0, _parts.setdefault(network, {})
-        self.changes = tuple(change for whose, change in changing.get() if whose is network)
+        self.changes = changes_to(network)
         self.source_tokens: list[str] = []
         self.target_tokens: list[str] = []
         self.special_labels: frozenset[str] = frozenset()
@@ -47,7 +49,7 @@ class Trace:
         self._steps: dict[str, list[str]] = {}
 
     def names(self) -> list[str]:
-        """Every captured name, in order of computation; maps are computed when asked for."""
+        """Names of all quantities, in order of computation."""
         names: list[str] = []
         for name in self._tensors:
             path, _, quantity = name.rpartition(".")
@@ -59,7 +61,7 @@ class Trace:
         return names
 
     def dtype(self) -> torch.dtype:
-        """Of what the pass left last."""
+        """Precision of the last quantity of the pass."""
         return next(reversed(self._tensors.values())).dtype
 
     def __contains__(self, name: str) -> bool:
@@ -68,11 +70,11 @@ class Trace:
         return name in self._tensors or (quantity in steps and (path in self._masks or path in self._norm_inputs))
 
     def __getitem__(self, name: str) -> Tensor:
-        """The tensor of this name: (head, query, channel), (head, query, key), (position, d_model) …
+        """Quantity of this name: (head, query, channel), (head, query, key), (position, d_model) …
 
         Raises:
-            MissingQuantityError: models have this quantity, and this one does not.
-            KeyError: no quantity of that name in this model.
+            MissingQuantityError: this network lacks the quantity, which others have.
+            KeyError: no quantity has this name.
         """
         path, _, quantity = name.rpartition(".")
         if name in self._tensors:
@@ -88,76 +90,77 @@ class Trace:
         raise KeyError(f"{name!r} is not a quantity of this trace; names() lists them")
 
     def examples(self, name: str) -> Float[Tensor, "example ..."]:
-        """What the pass itself left of this name, or a norm read, of all examples of the batch."""
-        read = self._norm_inputs.get(name.removesuffix(".input")) if name.endswith(".input") else None
-        return self._tensors[name] if read is None else read
+        """Quantity that the pass recorded, or the input of a norm, of all examples of the batch."""
+        norm_input = self._norm_inputs.get(name.removesuffix(".input")) if name.endswith(".input") else None
+        return self._tensors[name] if norm_input is None else norm_input
 
     def attention(self, kind: AttentionKind) -> Float[Tensor, "layer head query key"]:
-        """The attention weights of all layers and heads of one kind."""
+        """Attention weights of all layers and heads of one kind."""
         return torch.stack([self[f"{path}.weights"] for path in self.attention_paths(kind)])
 
     def attention_paths(self, kind: AttentionKind) -> list[str]:
-        """The names of the attentions of one kind, first layer first; empty if the model has none."""
+        """Paths of the attentions of one kind, first layer first; empty if the network has none."""
         paths = (ATTENTION_PATHS[kind].format(layer) for layer in range(len(self._masks)))
         return [path for path in paths if path in self._masks]
 
     def norm_paths(self) -> list[str]:
-        """The names of the norms, in order of computation."""
+        """Paths of the norms, in order of computation."""
         return list(self._norm_inputs)
 
     def tokens_of(self, name: str) -> list[str]:
-        """The tokens at the positions of a quantity: of two stacks' the source's in the encoder, else the target's."""
+        """Tokens at the positions of a quantity: the source's in an encoder or without a target, else the target's."""
         one_stack = not self.target_tokens
         return self.source_tokens if one_stack or name.startswith("encoder.") else self.target_tokens
 
     def values(self, path: str) -> Float[Tensor, "head key channel"]:
-        """The values that each head of the attention at `path` adds up, those it shares with others too."""
+        """Values of every head of the attention at `path`, repeated where heads share them."""
         return for_each_head(self[f"{path}.value"], self[f"{path}.query"].shape[-3])
 
     def example(self, index: int) -> Trace:
-        """The trace of another example of the same batch; it shares the tensors."""
+        """Trace of another example of the same batch; it shares the tensors."""
         other = copy.copy(self)
         other._example, other._maps, other.source_tokens, other.target_tokens = index, {}, [], []
         return other
 
-    def keep(self, name: str, tensor: Tensor) -> Tensor:
-        """A map that has been computed, unless it is large; gives it back."""
+    def keep(self, name: str, tensor: Shaped[Tensor, "*head query key"]) -> Tensor:
+        """Map `tensor` (head, query, key), which is kept by this name from now on unless it is large."""
         if tensor.numel() <= KEPT_MAP:
             self._maps[name] = tensor
         return tensor
 
     def on(self, network: Network) -> Trace:
-        """This trace, left by a copy of the model with the weights of then; it shares the tensors."""
+        """This trace with `network`, a copy with the same weights, in the place of its own; it shares the tensors."""
         other = copy.copy(self)
         other.network, other._modules = network, _parts.setdefault(network, {})
         return other
 
     def maps_of(self, path: str) -> list[str]:
-        """The steps from a query and a key to a weight in the attention at `path`, in their order."""
+        """Names of the maps of the attention at `path`, in order of computation."""
         return self._steps.get(path) or self._steps.setdefault(path, list(self.attention_at(path).maps))
 
     def module(self, path: str) -> nn.Module:
-        """The part of the model at `path`, looked up once for all traces."""
+        """Module of the network at `path`, looked up once for all traces."""
         return self._modules.get(path) or self._modules.setdefault(path, self.network.get_submodule(path))
 
     def attention_at(self, path: str) -> MultiHeadAttention:
-        """The attention of the model at `path`, one of `attention_paths`."""
+        """Attention of the network at `path`, one of `attention_paths`."""
         attention = self.module(path)
         assert isinstance(attention, MultiHeadAttention)
         return attention
 
-    def given(self, path: str) -> bool:
-        """Whether the pass itself left the weights of the attention at `path`."""
+    def has_weights(self, path: str) -> bool:
+        """Whether the pass itself recorded the weights of the attention at `path`."""
         return f"{path}.weights" in self._tensors
 
     def mask(self, path: str) -> Mask:
-        """The mask of the attention at `path`, for the whole batch."""
+        """Mask of the attention at `path`, for the whole batch."""
         return self._masks[path]
 
     def visible(self, path: str, mask: Mask | None = None) -> Bool[Tensor, "head query key"]:
-        """Where the queries may look in the attention at `path`, by its own mask or another; one head for all alike."""
-        if self.given(path):
-            (queries, keys), device = (made := self._tensors[f"{path}.weights"]).shape[-2:], made.device
+        """Mask of the attention at `path`, or `mask`, as a tensor; head is 1 where all heads have the same rule."""
+        if self.has_weights(path):
+            weights = self._tensors[f"{path}.weights"]
+            (queries, keys), device = weights.shape[-2:], weights.device
         else:
             query, key = (self._tensors[f"{path}.{name}"] for name in ("query", "key"))
             queries, keys, device = query.shape[-2], key.shape[-2], query.device
@@ -167,8 +170,8 @@ class Trace:
         return tensor[self._example if tensor.shape[0] > 1 else 0]  # len() of a tensor is slow
 
     def _map(self, path: str, quantity: str) -> Tensor:
-        """Scores, scaled, masked or weights from the recorded query and key, by the model's own modules, changed as in
-        the pass; `visible` where any head may look.
+        """Map of the recorded query and key, by the network's own modules, with the changes of the pass; `visible` is
+        True where any head may look.
         """
         visible = self.visible(path)
         if quantity == "visible":
@@ -199,9 +202,9 @@ class Trace:
 
 @contextmanager
 def record(network: Network, maps: bool = False) -> Iterator[Trace]:
-    """Collect every quantity of the one forward pass of `network` made inside the `with` block.
+    """Record every quantity of the one forward pass of `network` inside the `with` block.
 
-    maps: take the explicit attention path and keep scores and weights of every head too.
+    maps: whether attention maps are computed inside the pass and recorded, instead of on demand.
 
     Raises:
         RuntimeError: a quantity was computed twice, or not at all.
@@ -218,7 +221,7 @@ def record(network: Network, maps: bool = False) -> Iterator[Trace]:
 
 
 def attach(network: nn.Module) -> None:
-    """Make every module worth seeing an observed one, once; without a recording it only computes."""
+    """Observe every module whose output is a quantity of a trace; done once for each network."""
     with _attaching:
         if network in _attached:
             return
@@ -227,14 +230,16 @@ def attach(network: nn.Module) -> None:
             part_of, _, name = path.rpartition(".")
             if isinstance(module, MultiHeadAttention):
                 observe(module, network, path, path, Trace._keep_mask)
-            norm, wanted = isinstance(module, Norm), part_of and name in OBSERVED and not isinstance(module, Unbiased)
-            if norm or wanted:
-                names.append(f"{path}.output" if norm else path)
-                observe(module, network, path, names[-1], Trace._keep_norm if norm else Trace._keep_output)
+            if isinstance(module, Norm):
+                names.append(f"{path}.output")
+                observe(module, network, path, names[-1], Trace._keep_norm)
+            elif part_of and name in OBSERVED and not isinstance(module, Unbiased):
+                names.append(path)
+                observe(module, network, path, path, Trace._keep_output)
         _attached[network] = names
 
 
-# What the quantities of a trace are called.
+# Names of the quantities of a trace.
 
 AttentionKind = Literal["encoder", "decoder", "cross"]
 ATTENTION_PATHS: dict[str, str] = {
@@ -242,7 +247,7 @@ ATTENTION_PATHS: dict[str, str] = {
     "decoder": "decoder.layers.{}.self_attention",
     "cross": "decoder.layers.{}.cross_attention",
 }
-# Modules of these names compute something worth seeing; their path is the quantity's name.
+# Names of the modules whose output is a quantity of a trace; its name is the module's path.
 OBSERVED = frozenset(
     {"query", "key", "value", "heads", "output", "bias", *MAPS}
     | {"hidden", "activation", "residual", "tokens", "positions", "logits"}
