@@ -1,10 +1,10 @@
-"""The same numbers, sooner."""
+"""Faster computations of the same numbers."""
 
 from __future__ import annotations
 
 
 def install() -> None:
-    """Let every network compute in the quickest way that is known here, wherever nobody needs each single step."""
+    """Let every network compute by these kernels wherever single steps are not recorded or changed."""
     from model.fast.attention import attend, project
     from model.fast.decoding import step_of
     from model.fast.dropout import dropout

@@ -1,4 +1,4 @@
-"""Equation 1 sooner: which of four ways to the same heads is the quickest here, and these ways."""
+"""Faster attention: four kernels for the heads of equation 1, and the choice between them."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ from model.network.kv_cache import Cache
 from model.network.masks import Mask
 from model.network.positions import RelativeBias
 
-# Up to so many tokens, training on a CPU is quicker in plain products than in torch's fused kernel (AVX-512, measured).
+# Most tokens for which training on a CPU is faster by `products` than by `fused` (measured with AVX-512).
 TRAINED_IN_PRODUCTS = {torch.float32: 64, torch.bfloat16: 512}
 
-SMALL = 1 << 16  # weights of a projection: below, calls cost more than products
+SMALL = 1 << 16  # weights of a projection: below, a call costs more than the product
 
 Kernel = Callable[[MultiHeadAttention, Tensor, Tensor, Tensor, Mask], Tensor]
 
@@ -28,54 +28,56 @@ Kernel = Callable[[MultiHeadAttention, Tensor, Tensor, Tensor, Mask], Tensor]
 def project(
     attention: MultiHeadAttention, x: Tensor, memory: Tensor, cache: Cache | None
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """`attention.project`, in one product where a small self-attention learns and nobody sees its parts."""
+    """Queries, keys and values, each (batch, head, length, channel), as of `attention.project`.
+
+    A small self-attention that is trained and not watched computes them in one product.
+    """
     small = attention.training and attention.query.weight.numel() < SMALL
-    seen = not torch.compiler.is_compiling() and is_watched()
-    if not small or seen or cache is not None or x is not memory:
+    if not small or is_watched() or cache is not None or x is not memory:
         return attention.project(x, memory, cache)
     parts = (attention.query, attention.key, attention.value)
-    bias = None if parts[0].bias is None else torch.cat([each.bias for each in parts])
-    product = F.linear(x, torch.cat([each.weight for each in parts]), bias)
-    query, key, value = product.split([each.out_features for each in parts], dim=-1)
+    bias = None if parts[0].bias is None else torch.cat([part.bias for part in parts])
+    product = F.linear(x, torch.cat([part.weight for part in parts]), bias)
+    query, key, value = product.split([part.out_features for part in parts], dim=-1)
     return parts[0].split(query), parts[1].split(key), parts[2].split(value)
 
 
 def attend(
     attention: MultiHeadAttention, query: Tensor, key: Tensor, value: Tensor, mask: Mask
 ) -> Float[Tensor, "batch head query channel"]:
-    """`attention.attend`, by the way that is quickest here."""
+    """Heads of `attention.attend`, by the fastest kernel."""
     return choose_kernel(attention, query, key)(attention, query, key, value, mask)
 
 
 def choose_kernel(attention: MultiHeadAttention, query: Tensor, key: Tensor) -> Kernel:
-    """The quickest way to the heads for queries and keys of these lengths, on their device and in their precision."""
+    """Fastest kernel for queries and keys (batch, head, length, channel) of this length, device and precision."""
     if not attention.training and isinstance(attention.biased, RelativeBias):
-        return unrecorded  # torch's kernel rounds a bias otherwise, which mT5's large logits would show
+        return unrecorded  # torch's kernel rounds a bias differently, which shows in mT5's large logits
     if not attention.training or query.device.type != "cpu":
         return fused
-    # With dropout, torch's kernel takes the same steps on the CPU, and draws from the whole process's generator.
+    # With dropout, torch's kernel takes the same steps on the CPU, and draws from the generator of the process.
     longest = max(query.shape[-2], key.shape[-2])
     return products if longest <= TRAINED_IN_PRODUCTS.get(query.dtype, 0) or attention.dropout else fused
 
 
 def unrecorded(attention: MultiHeadAttention, query: Tensor, key: Tensor, value: Tensor, mask: Mask) -> Tensor:
-    """Step by step; none of it is kept."""
+    """Heads step by step; no step is recorded."""
     with no_recording():
         return attention.attend(query, key, value, mask)
 
 
 def products(attention: MultiHeadAttention, query: Tensor, key: Tensor, value: Tensor, mask: Mask) -> Tensor:
-    """Two products and a softmax, the mask added to the scores."""
+    """Heads by two products and a softmax, with the mask added to the scores."""
     n_heads, queries, keys = query.shape[1], query.shape[-2], key.shape[-2]
     added, bias, blind = None, attention.biased.bias(queries, keys, query), None
-    if torch.compiler.is_compiling():  # code that is compiled cannot ask whether there are blind queries
+    if torch.compiler.is_compiling():  # compiled code cannot ask whether there are blind queries
         visible, blind = opened(mask, queries, keys, query.device)
-        added = torch.zeros_like(visible, dtype=query.dtype).masked_fill(~visible, -torch.inf)
+        added = _added(visible, query.dtype)
     else:
         added = added_mask(mask, queries, keys, query)
     if added is None:
-        way = MultiHeadAttention.attend if attention.dropout else fused
-        return way(attention, query, key, value, mask)
+        kernel = MultiHeadAttention.attend if attention.dropout else fused
+        return kernel(attention, query, key, value, mask)
     scores = query * attention.scaled.factor @ for_each_head(key, n_heads).mT
     weights = (scores + (added if bias is None else added + bias)).softmax(dim=-1)
     heads = dropout(weights, attention.dropout, attention.training) @ for_each_head(value, n_heads)
@@ -83,7 +85,7 @@ def products(attention: MultiHeadAttention, query: Tensor, key: Tensor, value: T
 
 
 def fused(attention: MultiHeadAttention, query: Tensor, key: Tensor, value: Tensor, mask: Mask) -> Tensor:
-    """One kernel, nothing of size query × key kept."""
+    """Heads by torch's fused kernel, which keeps nothing of size query × key."""
     queries, keys = query.shape[-2], key.shape[-2]
     bias = attention.biased.bias(queries, keys, query)
     options: dict[str, Any] = {
@@ -93,7 +95,7 @@ def fused(attention: MultiHeadAttention, query: Tensor, key: Tensor, value: Tens
     }
     if bias is not None or not mask.is_plain(queries, keys):
         return _masked(query, key, value, mask, bias, **options)
-    if mask.causal and queries > 1:  # compiled, this comparison is no bool that could be handed on
+    if mask.causal and queries > 1:  # compiled, the comparison itself is no bool
         options["is_causal"] = True
     return F.scaled_dot_product_attention(query, key, value, **options)
 
@@ -101,38 +103,42 @@ def fused(attention: MultiHeadAttention, query: Tensor, key: Tensor, value: Tens
 def _masked(
     query: Tensor, key: Tensor, value: Tensor, mask: Mask, bias: Tensor | None, **options: Any
 ) -> Float[Tensor, "batch head query channel"]:
-    """torch's fused kernel; a query with nothing to look at gets zeros, never NaN, and so do the gradients.
+    """Heads by torch's fused kernel with a mask; zeros, not NaN, for blind queries, also in the gradients.
 
-    Only the CPU's kernels are sure to do so: others give NaN or a mean (pytorch's issues 103963, 156707). There such a
-    query is let look everywhere, and what it saw is taken away.
+    Only the CPU's kernels ensure that: others give NaN or a mean (pytorch's issues 103963, 156707). There a blind query
+    sees all keys, and its result is replaced by zeros.
     """
-    place, blind = (query.shape[-2], key.shape[-2], query.device), None
+    size, blind = (query.shape[-2], key.shape[-2], query.device), None
     if query.device.type == "cpu":
-        visible = mask.visible(*place)
+        visible = mask.visible(*size)
     else:
-        visible, blind = opened(mask, *place)
+        visible, blind = opened(mask, *size)
     added = visible if bias is None else bias.masked_fill(~visible, -torch.inf)
     heads = F.scaled_dot_product_attention(query, key, value, attn_mask=added, **options)
     return heads if blind is None else heads.masked_fill(blind, 0.0)
 
 
 def added_mask(mask: Mask, queries: int, keys: int, like: Tensor) -> Float[Tensor, "batch head query key"] | None:
-    """The mask as what is added to scores: 0 where a query may look, else −∞, on the device and in the precision of
-    `like`. None where a query may look nowhere: then no sum says so.
+    """Mask to add to scores, on the device and in the precision of `like`: 0 where a query may look, else −∞.
+
+    None where there are blind queries: their softmax would be NaN.
     """
 
-    def make() -> Tensor | None:
+    def compute() -> Tensor | None:
         visible = mask.visible(queries, keys, like.device)
-        added = torch.zeros_like(visible, dtype=like.dtype).masked_fill(~visible, -torch.inf)
-        return added if bool(visible.any(dim=-1).all()) else None
+        return _added(visible, like.dtype) if bool(visible.any(dim=-1).all()) else None
 
-    return mask.once(("added", queries, keys, like.dtype), make)
+    return mask.once(("added", queries, keys, like.dtype), compute)
+
+
+def _added(visible: Bool[Tensor, "*mask"], dtype: torch.dtype) -> Float[Tensor, "*mask"]:
+    return torch.zeros_like(visible, dtype=dtype).masked_fill(~visible, -torch.inf)
 
 
 def opened(
     mask: Mask, queries: int, keys: int, device: torch.device
 ) -> tuple[Bool[Tensor, "batch head query key"], Bool[Tensor, "batch head query 1"]]:
-    """The mask, but that queries which may look nowhere look everywhere; and which those are."""
+    """Mask in which blind queries, which may look nowhere, see all keys; and which queries are blind."""
     visible = mask.visible(queries, keys, device)
     blind = ~visible.any(dim=-1, keepdim=True)
     return visible | blind, blind

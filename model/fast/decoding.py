@@ -1,6 +1,6 @@
-"""A step of decoding without its modules: the same functions, bound to the weights once, where nobody looks.
+"""Faster decoding: layers as functions that are bound to their weights once for a text.
 
-Calling a module costs as much as the work of a small one, and a step calls a hundred of them.
+A call of a module costs as much as the work of a small one, and a step of decoding makes a hundred of them.
 """
 
 from __future__ import annotations
@@ -38,42 +38,45 @@ Kind = type[nn.Module]
 
 
 class Use(NamedTuple):
-    """rows: about so many at a time. text: the cache of what is being written."""
+    """Use of a module in decoding. rows: number of rows of its inputs, rounded by `about`. text: cache of the text."""
 
     rows: int
     text: DecoderCache
 
 
-def step_of(module: nn.Module, text: DecoderCache, rows: int, **given: LayerCache) -> Function:
-    """A layer, with its cache, or the output, as a function. The weights must not change while the text is written.
+def step_of(module: nn.Module, text: DecoderCache, rows: int, **caches: LayerCache) -> Function:
+    """Layer with its cache, or output, as a function of new tokens; weights must not change while a text is written.
 
-    The module itself where someone looks, changes or learns, or at the first step has hooks on a part of it.
+    It calls the module itself where that is watched or trained, or where a part of it has hooks at the first step.
     """
-    if torch.is_grad_enabled() or is_watched():
-        return partial(module, **given)
+    if torch.is_grad_enabled() or torch.compiler.is_compiling() or is_watched():
+        return partial(module, **caches)
     use = Use(about(rows), text)
-    key = (module, use.rows, *map(id, given.values()))
+    key = (module, use.rows, *map(id, caches.values()))
     if key not in text.steps:
-        awaited = any(part.training or part._forward_hooks or part._forward_pre_hooks for part in module.modules())
-        text.steps[key] = partial(module, **given) if awaited else bind_layer(module, use, **given)
+        hooked = any(part.training or part._forward_hooks or part._forward_pre_hooks for part in module.modules())
+        text.steps[key] = partial(module, **caches) if hooked else bind_layer(module, use, **caches)
     return text.steps[key]
 
 
-def bind_layer(module: nn.Module, use: Use, **given: Cache | LayerCache) -> Function:
-    """What a module of a known class makes of its inputs; else the module itself. given: its cache, if it has one."""
-    make = None if "forward" in module.__dict__ else _binders.get(original_class(module))
-    if make is None:
-        return partial(module, **given) if given else module
-    made: Function = make(module, use, **given)
-    return made
+def bind_layer(module: nn.Module, use: Use, **caches: Cache | LayerCache) -> Function:
+    """Function that computes as a module of a registered class does; the module itself, if its class is not registered.
+
+    caches: the module's cache as `cache`, if it has one.
+    """
+    binder = None if "forward" in module.__dict__ else _binders.get(original_class(module))
+    if binder is None:
+        return partial(module, **caches) if caches else module
+    function: Function = binder(module, use, **caches)
+    return function
 
 
 def register_fast(*kinds: Kind) -> Callable[[Function], Function]:
-    """For these classes, and none that inherits from them: it may compute something else."""
+    """Decorator of a binder for these classes; not for their subclasses, which may compute something else."""
 
-    def register(make: Function) -> Function:
-        _binders.update(dict.fromkeys(kinds, make))
-        return make
+    def register(binder: Function) -> Function:
+        _binders.update(dict.fromkeys(kinds, binder))
+        return binder
 
     return register
 
@@ -83,12 +86,9 @@ _binders: dict[Kind, Function] = {}
 
 @register_fast(EncoderLayer)
 def _encoder_layer(layer: EncoderLayer, use: Use, cache: LayerCache) -> Function:
-    attend, feed = (
-        bind_layer(layer.self_attention, use, cache=cache.self_attention),
-        bind_layer(layer.feed_forward, use),
-    )
+    attend = bind_layer(layer.self_attention, use, cache=cache.self_attention)
+    feed, reads = bind_layer(layer.feed_forward, use), layer.reads
     first, last = bind_layer(layer.self_attention_block, use), bind_layer(layer.feed_forward_block, use)
-    reads = layer.reads
 
     def step(x: Tensor, mask: Any) -> Tensor:
         written = first(x, lambda y: attend(y, y, mask))
@@ -115,18 +115,18 @@ def _decoder_layer(layer: DecoderLayer, use: Use, cache: LayerCache) -> Function
 
 @register_fast(MultiHeadAttention)
 def _attention_with(attention: MultiHeadAttention, use: Use, cache: Cache) -> Function:
-    query, key, value = (bind_layer(each, use) for each in (attention.query, attention.key, attention.value))
+    query, key, value = (bind_layer(part, use) for part in (attention.query, attention.key, attention.value))
     output = bind_layer(attention.output, use)
     attend = partial(unrecorded if isinstance(attention.biased, RelativeBias) else fused, attention)
 
-    def grown(memory: Tensor, first: int = 0) -> tuple[Tensor, Tensor]:
+    def project_new(memory: Tensor, first: int = 0) -> tuple[Tensor, Tensor]:
         return key(memory, first), value(memory)
 
-    project = grown if isinstance(cache, GrowingCache) else attention.keys_and_values  # a source is read once
+    project = project_new if isinstance(cache, GrowingCache) else attention.keys_and_values  # once for a source
 
     def step(x: Tensor, memory: Tensor, mask: Any) -> Tensor:
-        asked = query(x, cache.length)
-        heads = attend(asked, *cache(project, memory), mask)
+        queries = query(x, cache.length)
+        heads = attend(queries, *cache(project, memory), mask)
         return output(side_by_side(heads))
 
     return step
@@ -176,11 +176,7 @@ def _pre_norm(module: PreNorm, use: Use) -> Function:
 
 @register_fast(SandwichNorm)
 def _sandwich_norm(module: SandwichNorm, use: Use) -> Function:
-    add, norm, last = (
-        bind_layer(module.residual, use),
-        bind_layer(module.norm, use),
-        bind_layer(module.output_norm, use),
-    )
+    add, norm, last = (bind_layer(part, use) for part in (module.residual, module.norm, module.output_norm))
     return lambda x, sublayer, read=None: add(x, last(sublayer(norm(x if read is None else read))))
 
 
@@ -191,13 +187,13 @@ def _relu(module: nn.ReLU, use: Use) -> Function:
 
 @register_fast(FeedForward)
 def _feed_forward(module: FeedForward, use: Use) -> Function:
-    hidden, activation, output = (bind_layer(each, use) for each in (module.hidden, module.activation, module.output))
+    hidden, activation, output = (bind_layer(part, use) for part in (module.hidden, module.activation, module.output))
     return lambda x: output(activation(hidden(x)))
 
 
 @register_fast(GatedFeedForward)
 def _gated_feed_forward(module: GatedFeedForward, use: Use) -> Function:
-    hidden, activation, output = (bind_layer(each, use) for each in (module.hidden, module.activation, module.output))
+    hidden, activation, output = (bind_layer(part, use) for part in (module.hidden, module.activation, module.output))
     linear = bind_layer(module.linear, use)
     return lambda x: output(activation(hidden(x)) * linear(x))
 

@@ -1,9 +1,10 @@
-"""Dropout with the random numbers drawn four at a time on the CPU."""
+"""Faster dropout on the CPU: random numbers are drawn four at a time."""
 
 from __future__ import annotations
 
 import torch
 import torch.nn.functional as F
+from jaxtyping import Float
 from torch import Tensor
 
 from model.runtime.random import own_generator
@@ -11,11 +12,11 @@ from model.runtime.random import own_generator
 LEVELS = 1 << 16
 
 
-def dropout(x: Tensor, rate: float, training: bool) -> Tensor:
-    """x, each entry zeroed with probability `rate`, others divided by 1 − rate; outside training x itself.
+def dropout(x: Float[Tensor, "*shape"], rate: float, training: bool) -> Float[Tensor, "*shape"]:
+    """x, each entry zeroed with probability `rate`, the others divided by 1 − rate; outside training x itself.
 
-    torch draws one 64-bit number an entry on the CPU, a fifth of a training step of our small models;
-    here each gives four entries, the rate rounded to 1/65536.
+    torch draws one 64-bit number for each entry, which takes a fifth of a training step of our small models; here each
+    number gives four entries, with the rate rounded to 1/65536.
     """
     if not training or rate == 0:
         return x

@@ -1,4 +1,4 @@
-"""Which library multiplies float32 matrices on the CPU: chosen by a probe of its accuracy and speed, and shown."""
+"""Choice of the library that multiplies float32 matrices on the CPU, by a probe of accuracy and speed."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from torch import Tensor
 
 from model.network.config import TransformerConfig
 
-ERROR = 3.0  # times torch's own: what another library may err, still float32's rounding
-FASTER = 1.1  # times torch's own: less is noise
+ERROR = 3.0  # largest error of another library, in errors of torch's own: still float32's rounding
+FASTER = 1.1  # least speed of another library, in speeds of torch's own: less is noise
 ROUNDS = 5
-MOST_ROWS = 256  # more take the probe longer and change little
+MOST_ROWS = 256  # of a probe: more take longer and change little
 
 mkldnn: Any = torch.backends.mkldnn  # its settings are attributes that mypy does not know
 
@@ -28,12 +28,13 @@ Shape = tuple[int, int, int]  # rows of the input, its features, features of the
 
 @dataclass(frozen=True)
 class Products:
-    """What the probe found out about oneDNN, beside what torch calls by itself (MKL on x86).
+    """Measured speed and error of oneDNN, compared with the library that torch calls by itself (MKL on x86).
 
-    Asked for bfloat16 precision, oneDNN computes float32 products in its own kernels: on some processors exactly, on
-    others (AMX) in real bfloat16. So nothing but a measurement tells whether that is allowed.
+    Set to bfloat16 precision, oneDNN computes float32 products in its own kernels: on some processors exactly, on
+    others (AMX) in real bfloat16. Only a measurement tells which.
 
-    speed: times torch's own. error, own_error: relative to float64. None: nothing was measured.
+    speed: of oneDNN, in speeds of torch's own library. error, own_error: of both, relative to float64. None: not
+    measured.
     """
 
     speed: float | None = None
@@ -42,11 +43,12 @@ class Products:
 
     @property
     def name(self) -> str:
+        """Name of the chosen library, "onednn" or "torch"."""
         return "onednn" if self.onednn else "torch"
 
     @property
     def onednn(self) -> bool:
-        """Whether oneDNN is taken: as exact as float32 can be, and faster."""
+        """Whether oneDNN is chosen: as exact as float32 can be, and faster."""
         if self.speed is None or self.error is None or self.own_error is None:
             return False
         return self.error <= ERROR * self.own_error and self.speed >= FASTER
@@ -61,12 +63,12 @@ class Products:
         )
 
     def use(self) -> None:
-        """From now on in this process."""
+        """Let this process multiply by the chosen library from now on."""
         mkldnn.matmul.fp32_precision = "bf16" if self.onednn else "none"
 
     @contextmanager
     def used(self) -> Iterator[None]:
-        """Within a block."""
+        """Block in which this process multiplies by the chosen library."""
         before = mkldnn.matmul.fp32_precision
         self.use()
         try:
@@ -79,7 +81,7 @@ OWN, ONEDNN = Products(), Products(speed=math.inf, error=0.0, own_error=0.0)
 
 
 def choose_products(config: TransformerConfig, tokens: int, device: torch.device) -> Products:
-    """For a network of this config that gets `tokens` tokens at a time; elsewhere than on a CPU there is no choice."""
+    """Choice for a network that reads `tokens` tokens at a time; torch's own library on other devices than the CPU."""
     if device.type != "cpu" or not mkldnn.is_available():
         return OWN
     rows = min(tokens, MOST_ROWS)
@@ -91,24 +93,24 @@ def choose_products(config: TransformerConfig, tokens: int, device: torch.device
 
 @cache
 def probe(shapes: Sequence[Shape]) -> Products:
-    """Compare both libraries on linear layers of these shapes, forwards and backwards; some hundredths of a second."""
+    """Measure both libraries on linear layers of these shapes, forwards and backwards, in hundredths of a second."""
     draw = torch.Generator().manual_seed(0)
     layers = [
-        (torch.randn(rows, given, generator=draw), torch.randn(made, given, generator=draw))
-        for rows, given, made in shapes
+        (torch.randn(rows, features, generator=draw), torch.randn(outputs, features, generator=draw))
+        for rows, features, outputs in shapes
     ]
     with torch.inference_mode():
         errors = {}
         for library in (OWN, ONEDNN):
             with library.used():
                 errors[library] = max(_error(x, weight) for x, weight in layers)
-        _seconds(layers)  # threads and kernels are made once
+        _seconds(layers)  # threads and kernels are created in the first run
         speeds = []
         for _ in range(ROUNDS):
             with OWN.used():
-                own = _seconds(layers)
+                torch_seconds = _seconds(layers)
             with ONEDNN.used():
-                speeds.append(own / _seconds(layers))
+                speeds.append(torch_seconds / _seconds(layers))
     return Products(statistics.median(speeds), errors[ONEDNN], errors[OWN])
 
 

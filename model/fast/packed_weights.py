@@ -1,6 +1,6 @@
-"""Weights as oneDNN wants them: few rows, as a step of decoding brings them, are multiplied faster so on some machines.
+"""Weights in oneDNN's layout, by which the few rows of a step of decoding are multiplied faster on some machines.
 
-Only decoding takes them: what is traced or compared is torch's own product, the same each time.
+Only decoding uses them; traces and comparisons use torch's own products.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ import torch.nn.functional as F
 from torch import Tensor
 from torch.utils.weak import WeakTensorKeyDictionary
 
-SMALL = 1 << 15  # weights that are read in no time either way
-ROOM = 1 << 27  # bytes of weights laid out, of all networks of this process; beyond, they are taken as they are
-FASTER = 1.1  # times torch's own: less is noise
+SMALL = 1 << 15  # weights of a matrix: below, the layout gains nothing
+ROOM = 1 << 27  # most bytes of weights in this layout, of all networks of this process
+FASTER = 1.1  # least speed of the layout, in speeds of torch's own product: less is noise
 TURNS = 3
 MOST_ROWS, MOST_WIDTH = 64, 2048  # of a comparison: more take longer and change little
-UNREAD = 1 << 24  # bytes of weights that are read in turn, as in a network: few are still in a fast cache
+UNREAD = 1 << 24  # bytes of weights that a comparison reads in turn: more than a processor's cache holds
 
 _lock = threading.RLock()
 _layouts: WeakTensorKeyDictionary = WeakTensorKeyDictionary()  # by weight
@@ -29,21 +29,26 @@ _taken = 0  # bytes
 
 
 class _Layout:
-    """A weight laid out, as long as the weight is the same and nobody has written to it in a way that torch counts.
+    """Layout of one version of a weight.
 
-    first: the text that it is asked for first. That takes as long as dozens of products, so it is done for the second.
+    first: the first text that uses the weight. Computing the layout takes as long as dozens of products, so it waits
+    for the second text.
     """
 
     def __init__(self, weight: Tensor, first: object) -> None:
-        self._weight, self._version = weight.detach(), weight._version  # held, so that its memory stays its own
+        self._weight, self._version = (
+            weight.detach(),
+            weight._version,
+        )  # kept, so that its memory is not reused
         self._first = weakref.ref(first)
         self._packed: Tensor | None = None
 
     def is_of(self, weight: Tensor) -> bool:
+        """Whether `weight` is the same memory in the same version."""
         return self._version == weight._version and weight.is_set_to(self._weight)
 
     def packed(self, text: object) -> Tensor | None:
-        """None for the first text, and where there is no room."""
+        """Weight in oneDNN's layout; None for the first text, and beyond `ROOM`."""
         size = self._weight.nbytes
         if self._packed is None and self._first() is not text and _taken + size <= ROOM:
             self._packed = _packed(self._weight)
@@ -53,14 +58,15 @@ class _Layout:
 
 
 def laid_out(weight: Tensor, rows: int, text: object) -> Tensor | None:
-    """`weight` (outputs, features) in oneDNN's layout, where that is faster for so many rows and there is room.
+    """Weight (outputs, features) in oneDNN's layout, where that is faster for `rows` rows; else None.
 
-    text: what is being written. From the second on that needs the same weight, unchanged, there is a layout.
-    None elsewhere than on a CPU, in other precisions than float32, and where someone counts or redirects operations.
+    text: cache of the text that is written; the first text that uses a weight gets None, and all beyond `ROOM`.
+    None also on other devices than the CPU, in other precisions than float32, and where operations are counted or
+    redirected.
     """
     if weight.dtype != torch.float32 or weight.device.type != "cpu":
         with _lock:
-            _layouts.pop(weight, None)  # of what it was before
+            _layouts.pop(weight, None)  # of its former device or precision
         return None
     if weight.numel() < SMALL or weight.is_inference():
         return None
@@ -78,7 +84,7 @@ def laid_out(weight: Tensor, rows: int, text: object) -> Tensor | None:
 
 
 def product(x: Tensor, packed: Tensor, bias: Tensor | None = None) -> Tensor:
-    """x Wᵀ + b, W laid out."""
+    """x Wᵀ + b (…, outputs) of x (…, features); packed: W in oneDNN's layout."""
     result: Tensor = torch.ops.mkldnn._linear_pointwise(x, packed, bias, "none", [], "")
     return result
 
@@ -95,15 +101,15 @@ def _take(size: int) -> None:
 
 
 def about(rows: int) -> int:
-    """1, 4, 16 or 64 rows, for which a comparison is made."""
+    """Number of rows for which speeds are compared: 1, 4, 16 or 64."""
     return min(MOST_ROWS, 1 << 2 * ((rows - 1).bit_length() + 1 >> 1))
 
 
 @cache
 def is_faster(rows: int, outputs: int, features: int, threads: int) -> bool:
-    """Whether the layout gains time here: it does on an AMD EPYC, where MKL is slow.
+    """Whether the layout is faster on this machine (on an AMD EPYC it is), measured once in hundredths of a second.
 
-    threads: of torch, for which the answer holds. Some hundredths of a second, once.
+    threads: number of torch's threads.
     """
     if not torch.backends.mkldnn.is_available() or not hasattr(torch.ops.mkldnn, "_linear_pointwise"):
         return False
@@ -113,13 +119,13 @@ def is_faster(rows: int, outputs: int, features: int, threads: int) -> bool:
     weights = [weight.clone() for _ in range(max(1, UNREAD // weight.nbytes))]
     ratios = []
     with torch.inference_mode():
-        layouts = [_packed(each) for each in weights]
-        for _ in range(1 + TURNS):  # kernels are made in the first
+        layouts = [_packed(weight) for weight in weights]
+        for _ in range(1 + TURNS):  # kernels are created in the first
             began = time.perf_counter()
-            for each in weights:
-                F.linear(x, each)
+            for weight in weights:
+                F.linear(x, weight)
             between = time.perf_counter()
-            for each in layouts:
-                product(x, each)
+            for packed in layouts:
+                product(x, packed)
             ratios.append((between - began) / (time.perf_counter() - between))
     return statistics.median(ratios[1:]) >= FASTER
