@@ -1,4 +1,4 @@
-"""Where and in which precision to compute."""
+"""Device, precision, threads and memory of computations."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ import time
 from functools import cache
 
 import torch
+from jaxtyping import Float, Float64, Shaped
 from torch import Tensor
 
 from model.runtime.errors import first_line
@@ -19,7 +20,7 @@ DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch
 
 
 def choose_device() -> torch.device:
-    """CUDA, else MPS, else the CPU; the environment variable VITRINE_DEVICE overrides.
+    """Device to compute on: that of the environment variable VITRINE_DEVICE, else CUDA, else MPS, else the CPU.
 
     Raises:
         ValueError: VITRINE_DEVICE names no device, or one this machine does not have.
@@ -38,7 +39,7 @@ def choose_device() -> torch.device:
 
 
 def choose_dtype() -> torch.dtype:
-    """float32, or what the environment variable VITRINE_DTYPE says.
+    """Precision to compute in: that of the environment variable VITRINE_DTYPE, else float32.
 
     Raises:
         ValueError: VITRINE_DTYPE names no supported precision.
@@ -50,10 +51,10 @@ def choose_dtype() -> torch.dtype:
 
 
 def choose_device_map() -> str | None:
-    """How to spread a bridged model over devices: "auto" where the environment variable VITRINE_DEVICE_MAP says so.
+    """Way to spread a bridged model over devices: "auto", or None, as the environment variable VITRINE_DEVICE_MAP says.
 
     Raises:
-        ValueError: it says something else.
+        ValueError: VITRINE_DEVICE_MAP is neither "auto" nor empty.
     """
     wanted = os.environ.get("VITRINE_DEVICE_MAP", "").strip()
     if wanted not in ("", "auto"):
@@ -61,18 +62,18 @@ def choose_device_map() -> str | None:
     return wanted or None
 
 
-def with_float64(x: Tensor) -> Tensor:
+def with_float64(x: Shaped[Tensor, "*shape"]) -> Shaped[Tensor, "*shape"]:
     """x itself where its device computes in float64, else (MPS, some XPUs) a copy on the CPU."""
     return x.to(float64_place(x.device))
 
 
-def exact(x: Tensor) -> Tensor:
-    """x in float64: on its device, or on the CPU where its device has none."""
+def exact(x: Shaped[Tensor, "*shape"]) -> Float64[Tensor, "*shape"]:
+    """x in float64, on its device, or on the CPU where its device has no float64."""
     return with_float64(x).double()
 
 
 def float64_place(device: torch.device) -> torch.device:
-    """Where to compute in float64 what lies on `device`: there, or on the CPU."""
+    """Device on which tensors of `device` are computed in float64: the same one, or the CPU."""
     if device.type in ("cpu", "cuda"):
         return device
     try:
@@ -83,21 +84,20 @@ def float64_place(device: torch.device) -> torch.device:
 
 
 def compute_alone() -> None:
-    """From now on, let this thread compute on one core; threads that come later are as they were."""
+    """Let this thread compute on one core from now on; other threads are not affected."""
     before = torch.get_num_threads()
     if before == 1:
         return
     torch.set_num_threads(1)
-    # torch also keeps the number for threads to come: another thread sets that back, and this one stays as it is.
+    # torch also keeps the number for later threads: another thread sets that back, which leaves this one as it is.
     other = threading.Thread(target=torch.set_num_threads, args=(before,))
     other.start()
     other.join()
 
 
 def keep_freed_memory() -> None:
-    """Ask glibc to keep freed memory: each step or trace takes the sizes the last one freed, and new pages cost.
-
-    The process keeps its peak.
+    """Let glibc keep freed memory, up to the peak of the process: steps and traces need the same sizes again, and new
+    pages cost time.
     """
     if not sys.platform.startswith("linux"):
         return
@@ -110,45 +110,46 @@ def keep_freed_memory() -> None:
 
 
 def give_back_memory() -> None:
-    """Give the system what lies free between pieces in use: batches of many sizes leave ever more of it."""
+    """Return freed memory to the system; batches of many sizes leave more and more of it between pieces in use."""
     if sys.platform.startswith("linux"):
         libc = ctypes.CDLL(None)
         if hasattr(libc, "malloc_trim"):
             libc.malloc_trim(0)
 
 
-# What a narrower precision costs here: a processor without instructions for it is many times slower with it.
+# Speed of narrower precisions: a processor without instructions for them is many times slower.
 
 ROUNDS = 3
-ROWS, FEATURES, MADE = 256, 128, 256
-SLOWER = 1.2  # times float32's time: less is noise
+ROWS, FEATURES, OUTPUTS = 256, 128, 256
+SLOWER = 1.2  # least slowdown that is reported: less is noise
 
 
 @cache
 def slowdown(precision: str, device: torch.device) -> float:
-    """How many times as long a linear layer's products take in this precision as in float32, on a CPU; 1 elsewhere.
+    """Time of a linear layer's products in `precision`, in times of float32; 1 on other devices than the CPU.
 
-    Measured forwards and backwards, in turn, once in a process; some tenths of a second where it is slow.
+    Measured once in a process, forwards and backwards, in some tenths of a second where it is slow.
     """
     if device.type != "cpu" or precision == "float32":
         return 1.0
     draw = torch.Generator().manual_seed(0)
-    x, weight = torch.randn(ROWS, FEATURES, generator=draw), torch.randn(MADE, FEATURES, generator=draw)
+    x, weight = torch.randn(ROWS, FEATURES, generator=draw), torch.randn(OUTPUTS, FEATURES, generator=draw)
     narrow = x.to(DTYPES[precision]), weight.to(DTYPES[precision])
     with torch.inference_mode():
-        _seconds(x, weight)  # threads and kernels are made once
-        return statistics.median(_seconds(*narrow) / _seconds(x, weight) for _ in range(ROUNDS))
+        linear_seconds(x, weight)  # threads and kernels are created in the first run
+        return statistics.median(linear_seconds(*narrow) / linear_seconds(x, weight) for _ in range(ROUNDS))
 
 
 def slower(precision: str, device: torch.device) -> str:
-    """What to say of a precision that is slow here; nothing, if it is not."""
+    """Sentence about a precision that is slow on this device; empty if it is not."""
     times = slowdown(precision, device)
     if times < SLOWER:
         return ""
     return f"{precision} takes {times:.2g} times as long as float32 on this processor: float32 is faster here"
 
 
-def _seconds(x: Tensor, weight: Tensor) -> float:
+def linear_seconds(x: Float[Tensor, "row feature"], weight: Float[Tensor, "output feature"]) -> float:
+    """Seconds of the three products of a linear layer, forwards and backwards."""
     began = time.perf_counter()
     output = x @ weight.T
     output @ weight  # the gradient of x

@@ -1,4 +1,4 @@
-"""What can go wrong on the way from a file to a model, and what is said of it."""
+"""Errors of files, models and trainings, as sentences for the user."""
 
 from __future__ import annotations
 
@@ -8,18 +8,18 @@ from collections.abc import Mapping
 
 import torch
 
-LONGEST = 600  # characters of a sentence: a file may hold names of any length
+LONGEST = 600  # most characters of a sentence: names in a file may have any length
 BROKEN_OFF = "computing this broke off with {name}: {first}; the log says where"
 
 
 def first_line(error: BaseException, longest: int = 160) -> str:
-    """What an error says, as a part of a sentence: libraries go on for many lines, or say nothing."""
+    """First line of an error's message, at most `longest` characters; the name of its class if there is no message."""
     lines = str(error).strip().splitlines()
     return lines[0][:longest] if lines else type(error).__name__
 
 
 def describe(error: Exception) -> str:
-    """What ended a computation, as a sentence; what nobody expected goes to the log too."""
+    """Sentence about an error that ended a computation; unexpected errors are logged, too."""
     if isinstance(error, ValueError | RuntimeError | OSError | MemoryError):
         return str(error) or type(error).__name__
     logging.getLogger(__name__).error("a computation broke off", exc_info=error)
@@ -27,23 +27,23 @@ def describe(error: Exception) -> str:
 
 
 class CheckpointError(ValueError):
-    """A file or folder that cannot be opened, or must not be: one sentence that says what is wrong and what to do.
+    """File or folder that cannot or must not be opened; one sentence says what is wrong and what to do.
 
-    What a file says of itself can stand in the sentence, so line breaks, control characters and halves of surrogate
-    pairs are written as escapes, and the sentence has an end.
+    The sentence may quote the file, so control characters and halves of surrogate pairs are escaped, and it is cut at
+    600 characters.
     """
 
     def __init__(self, sentence: str) -> None:
         shown = sentence if len(sentence) <= LONGEST else f"{sentence[: LONGEST - 1]}…"
-        super().__init__("".join(each if each.isprintable() else ascii(each)[1:-1] for each in shown))
+        super().__init__("".join(sign if sign.isprintable() else ascii(sign)[1:-1] for sign in shown))
 
 
 class UnmeasuredError(CheckpointError):
-    """Values of a type that nothing here computes with: a tensor is listed all the same."""
+    """Tensor whose values cannot be read, as their type is unknown; it is listed all the same."""
 
 
 class MissingQuantityError(KeyError):
-    """A quantity that a model does not have. name: of it. reason: why, in a sentence."""
+    """Quantity that a network does not have; name: of the quantity, reason: a sentence that says why."""
 
     def __init__(self, name: str, reason: str) -> None:
         super().__init__(f"{name}: {reason}")
@@ -51,10 +51,10 @@ class MissingQuantityError(KeyError):
 
 
 def require(network: object, *names: str) -> None:
-    """These quantities are none of those that the model says it lacks.
+    """Refuse quantities that `network` lacks.
 
     Raises:
-        MissingQuantityError: one is.
+        MissingQuantityError: `network.missing` has one of these names.
     """
     missing: Mapping[str, str] = getattr(network, "missing", {})
     for name in names:
@@ -62,7 +62,7 @@ def require(network: object, *names: str) -> None:
             raise MissingQuantityError(name, missing[name])
 
 
-# What broke a training off, as a sentence that says what to change.
+# Errors that end a training, as sentences that say what to change.
 
 NO_ROOM = (
     "step {step}: a batch of {tokens:,} tokens a side does not fit into memory: lower batch_tokens, and raise "
@@ -82,7 +82,7 @@ NOT_FINITE = "{name} of step {step} is not finite either"
 NO_PREDICTIONS = "the model of step {step} makes no finite predictions either"
 NO_WAY_BACK = "{what}; it has no earlier step to go back to: begin with another model"
 NO_MEMORY_LEFT = "memory is exhausted: give a smaller model, or a lower --batch-tokens, --beam or --length"
-# What torch says when memory is exhausted: the CPU's, MPS's, and what cuBLAS wants of CUDA's; else it has an exception.
+# Messages of torch when memory is exhausted: of the CPU, MPS and cuBLAS; elsewhere there is an exception for it.
 NO_MEMORY = (
     *("DefaultCPUAllocator", "can't allocate memory", "not enough memory", "MPS backend out of memory"),
     *("Invalid buffer size", "CUBLAS_STATUS_ALLOC_FAILED"),
@@ -90,13 +90,14 @@ NO_MEMORY = (
 
 
 def is_out_of_memory(error: Exception) -> bool:
+    """Whether an error says that memory is exhausted."""
     if isinstance(error, MemoryError | torch.OutOfMemoryError):
         return True
     return isinstance(error, RuntimeError) and any(words in str(error) for words in NO_MEMORY)
 
 
 def describe_training_error(error: Exception, step: int, batch_tokens: int) -> str:
-    """step: the last good one. What nobody expected goes to the log too."""
+    """Sentence about an error that ended a training; unexpected errors are logged, too. step: the last good one."""
     if isinstance(error, FloatingPointError | ValueError):
         return str(error)
     if is_out_of_memory(error):

@@ -1,4 +1,4 @@
-"""Writing files so that a kill at any moment leaves the old or the new content, never half of either."""
+"""Atomic writes of files and folders: a kill at any moment leaves the old or the new content."""
 
 from __future__ import annotations
 
@@ -6,38 +6,37 @@ import glob
 import os
 import shutil
 import time
-from collections.abc import Mapping
-from contextlib import suppress
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
+from jaxtyping import Shaped
 from safetensors.torch import save_file
 from torch import Tensor
 
-SPARE = 1 << 30  # bytes of the disk that stay free
-LEFT = 3600.0  # seconds after which a folder that is being written counts as left by a process that is dead
+SPARE = 1 << 30  # bytes of the disk that must stay free
+LEFT = 3600.0  # seconds after which an unfinished folder counts as left behind by a dead process
 
 
-def write_tensors(path: Path, tensors: Mapping[str, Tensor], metadata: dict[str, str]) -> None:
-    """A safetensors file, replaced in one step."""
+def write_tensors(path: Path, tensors: Mapping[str, Shaped[Tensor, "*_"]], metadata: dict[str, str]) -> None:
+    """Write a safetensors file in one step."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.writing")
-    try:
-        save_file(
-            {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()},
-            temporary,
-            metadata,
-        )
-        flush(temporary)
-        os.replace(temporary, path)
-    finally:
-        temporary.unlink(missing_ok=True)
+    with _replacing(path) as temporary:
+        save_file({name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}, temporary, metadata)
 
 
 def write_text(path: Path, text: str) -> None:
-    """A UTF-8 text file, replaced in one step."""
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.writing")
-    try:
+    """Write a UTF-8 text file in one step."""
+    with _replacing(path) as temporary:
         temporary.write_text(text, encoding="utf-8")
+
+
+@contextmanager
+def _replacing(path: Path) -> Iterator[Path]:
+    """Block that writes a temporary file, which takes the place of `path` unless the block raises."""
+    temporary = _unfinished(path)
+    try:
+        yield temporary
         flush(temporary)
         os.replace(temporary, path)
     finally:
@@ -45,9 +44,9 @@ def write_text(path: Path, text: str) -> None:
 
 
 def begin_folder(folder: Path) -> Path:
-    """An empty folder to write in, for `replace_folder`; what a kill left of earlier ones is removed."""
+    """Empty folder to write in, for `replace_folder`; unfinished folders of dead processes are removed."""
     folder.parent.mkdir(parents=True, exist_ok=True)
-    written = folder.with_name(f".{folder.name}.{os.getpid()}.writing")
+    written = _unfinished(folder)
     for left in folder.parent.glob(f".{glob.escape(folder.name)}.*.writing"):
         with suppress(OSError):  # it is gone: another process has removed it, too
             if left == written or time.time() - left.stat().st_mtime > LEFT:
@@ -57,10 +56,13 @@ def begin_folder(folder: Path) -> Path:
 
 
 def replace_folder(folder: Path, written: Path) -> None:
-    """Put the finished folder `written` where `folder` is.
+    """Put the finished folder `written` in the place of `folder`.
 
-    A folder cannot be replaced in one step, so `written` first takes the name that `finish_replacing`
-    knows: a kill between the renames leaves everything needed to finish.
+    A folder cannot be replaced in one step, so `written` first takes a name that `finish_replacing` knows: after a kill
+    between the renames, that finishes them.
+
+    Raises:
+        FileNotFoundError: the new folder is gone, and nobody has put it in its place.
     """
     finish_replacing(folder)
     new, old = _new(folder), _old(folder)
@@ -81,7 +83,7 @@ def replace_folder(folder: Path, written: Path) -> None:
 
 
 def finish_replacing(folder: Path) -> None:
-    """Finish what a kill inside `replace_folder` left half done. Safe while another process replaces it."""
+    """Finish a `replace_folder` that was killed. Safe while another process replaces the folder."""
     for left in (_new(folder), _old(folder)):
         if folder.exists():
             return
@@ -90,15 +92,19 @@ def finish_replacing(folder: Path) -> None:
 
 
 def finish_all(parent: Path) -> None:
-    """The same for every folder in `parent`, so that none is missed in a list of them."""
+    """Finish every killed `replace_folder` of a folder in `parent`, so that a list of them is complete."""
     for left in parent.glob(".*.new"):
         finish_replacing(parent / left.name.removeprefix(".").removesuffix(".new"))
 
 
 def flush(path: Path) -> None:
-    """Make sure that what was written to `path` is on the disk before a rename makes it visible."""
+    """Wait until the content of `path` is on the disk."""
     with path.open("rb") as file:
         os.fsync(file.fileno())
+
+
+def _unfinished(path: Path) -> Path:
+    return path.with_name(f".{path.name}.{os.getpid()}.writing")
 
 
 def _new(folder: Path) -> Path:

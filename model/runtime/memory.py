@@ -1,4 +1,4 @@
-"""How much memory is free, and whether a model fits into it before it is loaded."""
+"""Free memory, and the check that a model fits into it before it is loaded."""
 
 from __future__ import annotations
 
@@ -13,55 +13,55 @@ from model.runtime.errors import CheckpointError
 
 CGROUP = Path("/sys/fs/cgroup")
 MEMINFO = Path("/proc/meminfo")
-SPARE = 1.1  # what a short text, and the way from the file into memory, need beside the weights
+SPARE = 1.1  # memory of a model in sizes of its weights, with a short text and the loading of the file
 
 
 def free_memory(meminfo: Path = MEMINFO, cgroup: Path = CGROUP) -> int | None:
-    """Bytes that this process can still get on the CPU; None where the system does not say."""
+    """Bytes of main memory that this process can still get; None where the system does not say."""
     limits: list[Callable[[], int]] = [
         lambda: next(1024 * int(line.split()[1]) for line in _lines(meminfo) if line.startswith("MemAvailable")),
         lambda: int(_lines(cgroup / "memory.max")[0]) - int(_lines(cgroup / "memory.current")[0]),
     ]
-    known = []
+    sizes = []
     for limit in limits:
         try:
-            known.append(max(0, limit()))
+            sizes.append(max(0, limit()))
         except (OSError, ValueError, IndexError, StopIteration):  # not Linux, or "max": no limit
             continue
-    return min(known, default=None)
+    return min(sizes, default=None)
 
 
 def available(device: torch.device | None = None) -> int:
-    """Bytes that are free on a device; None: on all GPUs and in main memory together, for accelerate to spread over.
+    """Free bytes on a device; None: on all GPUs and in main memory together, over which accelerate spreads a model.
 
-    Where the system does not say what is free, all that the machine has.
+    Where the system does not say how much main memory is free, all that the machine has.
     """
     if device is None:
         gpus = sum(_free_on_gpu(torch.device("cuda", number)) for number in range(torch.cuda.device_count()))
         return gpus + available(torch.device("cpu"))
     if device.type == "cuda":
         return _free_on_gpu(device)
-    known = free_memory()
-    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") if known is None else known
+    free = free_memory()
+    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") if free is None else free
 
 
 def _free_on_gpu(device: torch.device) -> int:
-    """What the driver has left, and what torch keeps of what was freed."""
+    """Free bytes of the driver, and those that torch keeps of freed tensors."""
     kept = torch.cuda.memory_reserved(device) - torch.cuda.memory_allocated(device)
     left: int = torch.cuda.mem_get_info(device)[0]
     return left + kept
 
 
 def needed(parameters: int, dtype: torch.dtype) -> int:
-    """Bytes of so many weights in `dtype`."""
+    """Bytes of `parameters` weights in `dtype`."""
     return parameters * dtype.itemsize
 
 
 def require_room(parameters: int, dtype: torch.dtype, device: torch.device | None) -> None:
-    """The weights fit, with a little to spare. device: as of `available`.
+    """Refuse a model whose weights do not fit into memory. device: as of `available`.
 
     Raises:
-        CheckpointError: they do not; the message says in which precision they would.
+        CheckpointError: they do not fit; the sentence names a precision in which they would, if there is one.
     """
     room = available(device)
     size = needed(parameters, dtype)

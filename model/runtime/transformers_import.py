@@ -1,4 +1,4 @@
-"""transformers, imported when it is first needed, by one thread."""
+"""Import of transformers when it is first needed, by one thread at a time."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-alone = threading.RLock()  # around all that opens a model: transformers keeps its settings for the whole process
+alone = threading.RLock()  # around the opening of a model: transformers has one set of settings for the process
 
 
 def import_transformers() -> Any:
-    """The module. While one thread imports it, another would get what is there before its names are."""
+    """Module transformers. Another thread would get an unfinished module while one imports it."""
     with alone:
         import transformers
 
@@ -22,17 +22,17 @@ def import_transformers() -> Any:
 
 @contextmanager
 def quietly() -> Iterator[None]:
-    """A block of one thread at a time, without transformers' advice, progress bars and warnings."""
+    """Block without advice, progress bars and warnings of transformers, in one thread at a time."""
     with alone:
-        theirs = import_transformers().utils.logging
-        before, bars = theirs.get_verbosity(), theirs.is_progress_bar_enabled()
-        theirs.set_verbosity(logging.CRITICAL)
-        theirs.disable_progress_bar()
+        settings = import_transformers().utils.logging
+        before, bars = settings.get_verbosity(), settings.is_progress_bar_enabled()
+        settings.set_verbosity(logging.CRITICAL)
+        settings.disable_progress_bar()
         try:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")
                 yield
         finally:
-            theirs.set_verbosity(before)
+            settings.set_verbosity(before)
             if bars:
-                theirs.enable_progress_bar()
+                settings.enable_progress_bar()

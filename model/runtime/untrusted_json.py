@@ -1,4 +1,4 @@
-"""JSON of strangers: bounded in bytes and in nesting, each name once, no NaN unless it is asked for."""
+"""Untrusted JSON: bounded in bytes and nesting, every name once, no NaN unless allowed."""
 
 from __future__ import annotations
 
@@ -9,37 +9,37 @@ from typing import Any
 
 from model.runtime.errors import CheckpointError
 
-LARGEST = 64 << 20  # bytes of a file: the largest tokenizers have half of it
-LONGEST_NUMBER = 40  # digits
-PARTS = 3_000_000  # values and containers: each takes up to 100 bytes when it is read
+LARGEST = 64 << 20  # most bytes of a file: the largest tokenizers have half as many
+LONGEST_NUMBER = 40  # most digits of a whole number
+PARTS = 3_000_000  # most values and containers: each takes up to 100 bytes in memory
 
 
 def read_json(path: Path, nan: bool = False, largest: int = LARGEST) -> Any:
-    """What the file says. nan: NaN and ±Infinity are numbers, as Python writes them.
+    """Value in a JSON file. nan: whether NaN and ±Infinity are allowed, as Python writes them.
 
     Raises:
-        CheckpointError: it is no such file, too large, not UTF-8, no JSON, too deep, or says something twice.
+        CheckpointError: the file cannot be read, has more than `largest` bytes, or is not valid, see `parse_json`.
     """
     return parse_json(read_bytes(path, largest), path.name, nan)
 
 
 def read_record(path: Path) -> dict[str, Any]:
-    """The object in a file, its values by name, NaN and ±Infinity among them; empty if there is no such file.
+    """Object in a JSON file, NaN and ±Infinity allowed; empty if there is no such file.
 
     Raises:
-        CheckpointError: as of `read_json`; or it holds something else than an object.
+        CheckpointError: as of `read_json`, or the file holds something else than an object.
     """
-    said = read_json(path, nan=True) if path.exists() else {}
-    if not isinstance(said, dict):
-        raise CheckpointError(f"{path.name} must hold a JSON object, not {type(said).__name__}")
-    return said
+    record = read_json(path, nan=True) if path.exists() else {}
+    if not isinstance(record, dict):
+        raise CheckpointError(f"{path.name} must hold a JSON object, not {type(record).__name__}")
+    return record
 
 
 def read_bytes(path: Path, largest: int = LARGEST) -> bytes:
-    """The whole of a small file.
+    """Content of a small file.
 
     Raises:
-        CheckpointError: there is none, it is too large, or something else than a file (a pipe never ends).
+        CheckpointError: the file cannot be read, has more than `largest` bytes, or is no file (a pipe never ends).
     """
     try:
         if path.exists() and not path.is_file():
@@ -54,10 +54,10 @@ def read_bytes(path: Path, largest: int = LARGEST) -> bytes:
 
 
 def read_text(path: Path, largest: int = LARGEST) -> str:
-    """The whole of a small text.
+    """Content of a small text file.
 
     Raises:
-        CheckpointError: it cannot be read, or is not UTF-8.
+        CheckpointError: as of `read_bytes`, or the file is not UTF-8.
     """
     try:
         return read_bytes(path, largest).decode("utf-8")
@@ -66,10 +66,10 @@ def read_text(path: Path, largest: int = LARGEST) -> str:
 
 
 def parse_json(content: bytes, name: str, nan: bool = False, parts: int = PARTS) -> Any:
-    """What `content` says. name: of the file, for the sentence. parts: the most values and containers in it.
+    """Value of JSON in UTF-8. name: of the file, for the sentence. parts: most values and containers.
 
     Raises:
-        CheckpointError: it is not UTF-8, no JSON, too deep, or says something twice.
+        CheckpointError: `content` is not UTF-8, no JSON, nests too deep, has a name twice or more than `parts` values.
     """
     if sum(content.count(sign) for sign in (b",", b"[", b"{")) > parts:
         raise CheckpointError(f"{name} has more than {parts:,} values, the most that are read")
@@ -86,16 +86,16 @@ def parse_json(content: bytes, name: str, nan: bool = False, parts: int = PARTS)
 
 
 def _each_once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """Of two values with the same name every reader believes another one."""
-    made = dict(pairs)
-    if len(made) < len(pairs):
+    """Object with these names, each once: of two values with the same name, every reader believes another one."""
+    values = dict(pairs)
+    if len(values) < len(pairs):
         twice = Counter(name for name, _ in pairs).most_common(1)[0][0]
         raise ValueError(f"it says {twice[:60]!r} twice")
-    return made
+    return values
 
 
 def _whole(digits: str) -> int:
-    """Arithmetic with numbers of thousands of digits is slow, or ends in other errors than were thought of."""
+    """Whole number of few digits: arithmetic with thousands of them is slow, or raises unexpected errors."""
     if len(digits) > LONGEST_NUMBER:
         raise ValueError(f"a number has {len(digits):,} digits")
     return int(digits)

@@ -22,7 +22,7 @@ def times(monkeypatch):
         assert weight.dtype == x.dtype
         return taken[x.dtype]
 
-    monkeypatch.setattr(device, "_seconds", seconds)
+    monkeypatch.setattr(device, "linear_seconds", seconds)
     monkeypatch.setattr(device, "slowdown", slowdown.__wrapped__)
     return measured
 
