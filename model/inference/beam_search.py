@@ -1,4 +1,4 @@
-"""Beam search, and the tree of everything that it tried."""
+"""Beam search, and the tree of all tokens that it tried."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ from model.runtime.memory import available
 from model.text.generation_rules import NO_RULES, GenerationRules
 
 Fate = Literal["kept", "finished", "cut"]
-NODE = 200  # bytes, about
+NODE = 200  # bytes of a node, about
 
 
 @dataclass(slots=True)
 class Node:
-    """A token that the search tried after its parent's.
+    """Token that the search tried after the token of its parent.
 
-    log_probability: of this token, in nats; total: of everything up to it.
+    log_probability: of this token, in nats; total: of the text up to it. length: number of tokens written up to it.
     fate: "kept" was continued, "finished" ended a hypothesis, "cut" fell out of the beam.
-    choices: the most probable tokens after it with their log-probabilities, where it was continued.
+    choices: most probable next tokens with their log-probabilities, of a node that was continued.
     """
 
     parent: int
@@ -40,9 +40,9 @@ class Node:
 
 @dataclass
 class SearchTree:
-    """All that a beam search tried for one text. Node 0 is the token before them; a parent precedes its children.
+    """Tokens that a beam search tried for one text. Node 0 is the token before them; parents precede their children.
 
-    score: total / ((5 + length) / 6)^length_penalty (Wu et al., 2016, equation 14).
+    finished: last nodes of the finished hypotheses, in the order in which they finished.
     """
 
     length_penalty: float
@@ -50,15 +50,16 @@ class SearchTree:
     finished: list[int] = field(default_factory=list)
 
     def score(self, index: int) -> float:
+        """Score up to a node: total / ((5 + length) / 6)^length_penalty (Wu et al., 2016, equation 14)."""
         node = self.nodes[index]
         return node.total / ((5 + node.length) / 6) ** self.length_penalty
 
     def ranked(self) -> list[int]:
-        """The finished hypotheses, as their last nodes, best first."""
+        """Last nodes of the finished hypotheses, best first."""
         return sorted(self.finished, key=self.score, reverse=True)
 
     def path(self, index: int) -> list[int]:
-        """The nodes from the first token written to this one."""
+        """Nodes from the first token written to this one."""
         nodes = []
         while index:
             nodes.append(index)
@@ -66,6 +67,7 @@ class SearchTree:
         return nodes[::-1]
 
     def add(self, parent: int, token: int, total: float, fate: Fate) -> int:
+        """Add a node; its index."""
         before = self.nodes[parent]
         self.nodes.append(Node(parent, token, total - before.total, total, before.length + 1, fate))
         if fate == "finished":
@@ -74,18 +76,18 @@ class SearchTree:
 
 
 class _Search:
-    """The search for one text: its tree, and the nodes at the tips of its beam."""
+    """Search for one text: its tree, and the nodes at the tips of its beam."""
 
     def __init__(
         self, beam: int, limit: int, begun: Sequence[int], ends: Collection[int], length_penalty: float
     ) -> None:
-        """begun: the tokens before what is searched for."""
+        """begun: tokens before the searched ones."""
         self.beam, self.limit, self.ends, self.begun = beam, limit, ends, begun
         self.tree = SearchTree(length_penalty, [Node(-1, begun[-1], 0.0, 0.0, 0, "kept")])
-        self.tips: list[int | None] = [0] + [None] * (beam - 1)  # None: nothing there
+        self.tips: list[int | None] = [0] + [None] * (beam - 1)  # None: no hypothesis
 
     def step(self, candidates: Sequence[tuple[float, int, int]]) -> list[int]:
-        """Take the best continuations (total, tip, token), best first; gives the old tip of each new one."""
+        """Take the best continuations (total, tip, token), best first; the old tip of each new one."""
         parents: list[int] = []
         tips: list[int | None] = []
         for rank, (total, tip, token) in enumerate(candidates):
@@ -105,13 +107,13 @@ class _Search:
         return [*parents, *[0] * missing]
 
     def so_far(self, tip: int | None) -> list[int]:
-        """All tokens up to a tip."""
+        """Tokens up to a tip, with those before the searched ones."""
         path = [] if tip is None else self.tree.path(tip)
         return [*self.begun, *(self.tree.nodes[index].token for index in path)]
 
     @property
     def done(self) -> bool:
-        """Nothing is left to continue, or enough is finished and the best tip no better than the worst of it."""
+        """Whether no hypothesis is left, or enough are finished and no tip is better than the worst of them."""
         if self.tips[0] is None:
             return True
         if len(self.tree.finished) < self.beam:
@@ -122,16 +124,18 @@ class _Search:
 def require_room(
     config: TransformerConfig, device: torch.device, beam: int, rows: Sequence[Sequence[int]], limit: int
 ) -> None:
-    """A beam search on these texts fits into memory: keys and values, what a step chooses from, and the tree.
+    """Refuse a beam search that does not fit into memory: keys and values, logits of a step, and the tree.
+
+    rows: ids of each text. limit: most tokens to write.
 
     Raises:
-        ValueError: it does not, or beam is below 1.
+        ValueError: the search does not fit, or beam is below 1.
     """
     if beam < 1:
         raise ValueError(f"beam ({beam}) must be at least 1")
     hypotheses, length = beam * len(rows), max(len(row) for row in rows)
     read = (length, limit) if config.n_encoder_layers else (0, length + limit)
-    cache = 2 * costs(config, hypotheses, *read).memory["cache"]  # the room made for it is up to twice as large
+    cache = 2 * costs(config, hypotheses, *read).memory["cache"]  # its storage is up to twice as large
     numbers = 3 * config.vocabulary + 6 * min(2 * beam, config.vocabulary)  # logits; their best, as ids and sums
     needed, free = cache + hypotheses * (FLOAT * numbers + 2 * NODE * limit), available(device)
     if needed > free:
@@ -149,10 +153,10 @@ def beam_search(
     keep: int = 5,
     rules: GenerationRules = NO_RULES,
 ) -> list[SearchTree]:
-    """The `beam` best continuations found for each text of a batch.
+    """Trees of a beam search for each text of a batch, with at least the `beam` best continuations that it finds.
 
-    limits: the most tokens to write for each. keep: how many choices each node remembers. rules: what must not be
-    written, and what must: that costs nothing.
+    ends: tokens that end a text. limits: most tokens to write for each text. keep: number of choices of each node.
+    rules: tokens that must or must not be written; a token that must be written has a log-probability of 0.
 
     Raises:
         ValueError: beam or a limit is below 1, or length_penalty below 0 or not finite.
@@ -173,18 +177,18 @@ def beam_search(
     totals = torch.full((len(searches), beam), -math.inf, device=newest.device)
     totals[:, 0] = 0
     for step in count():
-        made = context.log_probabilities(newest)
         before = [search.so_far(tip) for search in active for tip in search.tips] if rules.runs else []
         most = [search.limit for search in active for _ in search.tips]
-        log_probabilities = rules.allowed(made, most, step, before)[:, 0].unflatten(0, (-1, beam))
+        allowed = rules.allowed(context.log_probabilities(newest), most, step, before)
+        log_probabilities = allowed[:, 0].unflatten(0, (-1, beam))  # (text, tip, vocabulary)
         # The best 2 × beam continuations of a text are among the best 2 × beam of each of its tips.
-        each = min(max(keep, 2 * beam), log_probabilities.shape[-1])
-        values, tokens = log_probabilities.topk(each, dim=-1)
+        per_tip = min(max(keep, 2 * beam), log_probabilities.shape[-1])
+        values, tokens = log_probabilities.topk(per_tip, dim=-1)
         _remember(active, values[..., :keep].tolist(), tokens[..., :keep].tolist())
         scores = (totals[..., None] + values).flatten(1)
         best, flat = scores.topk(min(2 * beam, scores.shape[1]), dim=-1)
         chosen = tokens.flatten(1).gather(1, flat)
-        steps = zip(best.tolist(), (flat // each).tolist(), chosen.tolist(), strict=True)
+        steps = zip(best.tolist(), (flat // per_tip).tolist(), chosen.tolist(), strict=True)
         parents = [search.step(list(zip(*step, strict=True))) for search, step in zip(active, steps, strict=True)]
         going = [index for index, search in enumerate(active) if not search.done]
         if not going:

@@ -1,10 +1,11 @@
-"""Copies of a model: one that sees the same weights, one that keeps them as they are now."""
+"""Copies of a model: with shared weights, with weights of its own, or with other positions."""
 
 from __future__ import annotations
 
 import copy
 import dataclasses
 from collections.abc import Callable, Iterable
+from functools import cache
 from typing import Any
 
 import torch
@@ -16,29 +17,30 @@ from model.network.transformer import Network, skeleton
 
 
 def sharing(model: TextModel) -> TextModel:
-    """The same weights in modules of their own: the copy evaluates while the model is in training mode."""
+    """Copy with the same weights in other modules, in evaluation mode while the model may be in training mode."""
     return with_weights(model, lambda weight: weight)
 
 
 def alone(model: TextModel) -> TextModel:
-    """Weights of its own, as they are now, which no training changes."""
+    """Copy with the present weights, which no training changes."""
     return with_weights(model, lambda weight: nn.Parameter(weight.detach().clone(), requires_grad=False))
 
 
 def trainable(network: Network) -> Network:
-    """A copy to train, in float32 whatever the precision of the original.
+    """Copy to train, in float32 whatever the precision of the network.
 
     Raises:
-        ValueError: the model is run by transformers' own code, and cannot be copied.
+        ValueError: the network is run by transformers' own code.
     """
     require_ours(network)
     return _network_with(network, lambda weight: nn.Parameter(weight.detach().float().clone())).train()
 
 
 def require_ours(network: Network) -> None:
-    """
+    """Refuse a network that is not made of our modules.
+
     Raises:
-        ValueError: the model is run by transformers' own code.
+        ValueError: the network is run by transformers' own code.
     """
     if not network.ours:
         raise ValueError(
@@ -48,50 +50,43 @@ def require_ours(network: Network) -> None:
 
 
 @torch.no_grad()
-def with_weights(model: TextModel, of: Callable[[nn.Parameter], Any]) -> TextModel:
-    """The same in modules of their own, with what `of` puts in the place of each weight.
+def with_weights(model: TextModel, replace: Callable[[nn.Parameter], Any]) -> TextModel:
+    """Copy in evaluation mode with `replace(weight)` in the place of each weight.
 
     Raises:
         ValueError: the model is run by transformers' own code.
     """
     require_ours(model.network)
     other = copy.copy(model)
-    other.network = _network_with(model.network, of)
+    other.network = _network_with(model.network, replace)
     if other.network.training:
         other.network.eval()
     return other
 
 
-def _network_with(network: Network, of: Callable[[nn.Parameter], Any]) -> Network:
-    """A copy with other weights, those that are used twice made once."""
-    made: dict[nn.Parameter, Any] = {}
-
-    def once(weight: nn.Parameter) -> Any:
-        if weight not in made:
-            made[weight] = of(weight)
-        return made[weight]
-
-    copied = _copied(network, once)
+def _network_with(network: Network, replace: Callable[[nn.Parameter], Any]) -> Network:
+    """Copy with other weights; a tied weight is replaced once."""
+    copied = _copied(network, cache(replace))
     assert isinstance(copied, Network)
     return copied
 
 
-def _copied(module: nn.Module, of: Callable[[nn.Parameter], Any]) -> nn.Module:
-    """Much quicker than copy.deepcopy: what is neither a module nor a weight is constant, and is shared."""
+def _copied(module: nn.Module, replace: Callable[[nn.Parameter], Any]) -> nn.Module:
+    """Copy of a module with other weights; much faster than copy.deepcopy, as all that is constant is shared."""
     copied = object.__new__(type(module))
     copied.__dict__ = dict(module.__dict__)
     weights: Iterable[tuple[str, nn.Parameter | None]] = module._parameters.items()
-    copied.__dict__["_parameters"] = {name: None if weight is None else of(weight) for name, weight in weights}
+    copied.__dict__["_parameters"] = {name: None if weight is None else replace(weight) for name, weight in weights}
     children = module._modules.items()
-    copied.__dict__["_modules"] = {name: None if child is None else _copied(child, of) for name, child in children}
+    copied.__dict__["_modules"] = {name: None if child is None else _copied(child, replace) for name, child in children}
     return copied
 
 
-# A checkpoint with other positions than it was trained with: the same weights in a network of another config.
+# Models with other positions than they were trained with: the same weights in a network of another configuration.
 
-LONGEST = 4096  # tokens: above that the maps of all heads do not fit into the memory of a small machine
-BASES = (0.001, 1e12)  # beyond them angles are no longer numbers, or all 0, in float32
-LEARNED = ".positions.table"  # how the name of a trained table of positions ends
+LONGEST = 4096  # most tokens: the maps of all heads of longer inputs do not fit into the memory of a small machine
+BASES = (0.001, 1e12)  # beyond these bases angles are not finite, or all 0, in float32
+LEARNED = ".positions.table"  # end of the name of a trained table of positions
 
 
 def vary(
@@ -101,17 +96,17 @@ def vary(
     position_base: float | None = None,
     max_length: int | None = None,
 ) -> TextModel:
-    """`model` with another type of positions, another base or another longest input; what is None stays as trained.
+    """Model with another type of positions, another base or another longest input (tokens); None: as trained.
 
-    The weights are the checkpoint's own, shared and not copied. A table of learned positions is left out where another
-    type is asked for, and cut where the longest input is shorter. Where nothing changes, it is `model` itself.
+    The weights are shared with `model`. A table of learned positions is left out for another type, and cut for a
+    shorter input. Without a change the result is `model` itself.
 
     Raises:
-        ValueError: the checkpoint has no such positions, or not so many, an option is out of its range, or the model is
-            run by code that is not ours.
+        ValueError: the model has no such positions, or not so many; an option is out of its range; or the network is
+            run by transformers' own code.
     """
-    asked: dict[str, Any] = {"position": position, "position_base": position_base, "max_length": max_length}
-    changes = {name: value for name, value in asked.items() if value not in (None, getattr(model.config, name))}
+    options: dict[str, Any] = {"position": position, "position_base": position_base, "max_length": max_length}
+    changes = {name: value for name, value in options.items() if value not in (None, getattr(model.config, name))}
     if not changes:
         return model
     require_ours(model.network)
@@ -142,13 +137,13 @@ def _require_possible(model: TextModel, config: TransformerConfig) -> None:
 
 
 def _network(model: TextModel, config: TransformerConfig) -> Network:
-    """The network of this config with the parameters of `model`, which also keep their ties."""
+    """Network of this configuration with the parameters of `model`, tied as they are there."""
     network = skeleton(config)  # no memory and no random numbers for weights that are replaced at once
-    kept = {name: _fitting(name, tensor, config) for name, tensor in model.network.state_dict(keep_vars=True).items()}
-    for name, parameter in network.named_parameters():  # assigning sets what is given to what was there
-        if name in kept:
-            parameter.requires_grad_(kept[name].requires_grad)
-    missing, _unused = network.load_state_dict(kept, strict=False, assign=True)
+    weights = {name: _cut(name, tensor, config) for name, tensor in model.network.state_dict(keep_vars=True).items()}
+    for name, parameter in network.named_parameters():  # assigned weights take `requires_grad` of those they replace
+        if name in weights:
+            parameter.requires_grad_(weights[name].requires_grad)
+    missing, _unused = network.load_state_dict(weights, strict=False, assign=True)
     if missing:
         raise ValueError(f"{model.name} has no {missing[0]}, which positions of type {config.position} need")
     for module in network.modules():
@@ -157,8 +152,8 @@ def _network(model: TextModel, config: TransformerConfig) -> Network:
     return network.eval()
 
 
-def _fitting(name: str, tensor: Tensor, config: TransformerConfig) -> Tensor:
-    """A table of learned positions as long as the config's longest input; any other tensor as it is."""
+def _cut(name: str, tensor: Tensor, config: TransformerConfig) -> Tensor:
+    """Table of learned positions, cut at the longest input; any other tensor unchanged."""
     if not name.endswith(LEARNED) or config.position != "learned" or len(tensor) == config.max_length:
         return tensor
     return nn.Parameter(tensor[: config.max_length], requires_grad=False)

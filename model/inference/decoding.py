@@ -1,4 +1,4 @@
-"""Choosing a target, token by token."""
+"""Decoding token by token: greedy, or by sampling."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from model.inference.beam_search import SearchTree
 from model.network.decoding_state import DecodingState
 from model.text.generation_rules import NO_RULES, GenerationRules
 
-GUESSED = 5  # tokens at a time: more cost more than they save
+GUESSED = 5  # most tokens of a guess: more cost more than they save
 
 
 @dataclass(frozen=True)
 class Alternative:
-    """A token the model could have chosen at a step."""
+    """Token that a model could have chosen at a step."""
 
     token: int
     label: str
@@ -27,12 +27,13 @@ class Alternative:
 
     @property
     def probability(self) -> float:
+        """Probability of the token, between 0 and 1."""
         return math.exp(self.log_probability)
 
 
 @dataclass(frozen=True)
 class Guess:
-    """What a model holds most probable at a place of a trace: of the token after it, or of a hidden token there."""
+    """Most probable tokens after the token at `place` of a trace, or for it where it is masked; best first."""
 
     place: int
     choices: list[Alternative]
@@ -40,11 +41,12 @@ class Guess:
 
 @dataclass(frozen=True)
 class Generation:
-    """What a model wrote: ids without those it begins with, with the one that ended it if it came to an end by itself.
+    """Text that a model wrote.
 
+    ids: of the tokens written, with the one that ended the text, if one did. tokens: their labels.
     log_probabilities: of each token under the model, in nats.
-    alternatives: for each token, the most probable choices at its step, best first.
-    tree: all that a beam search tried.
+    alternatives: most probable choices at the step of each token, best first.
+    tree: all tokens that a beam search tried.
     """
 
     text: str
@@ -56,7 +58,7 @@ class Generation:
 
     @property
     def log_probability(self) -> float:
-        """Of the whole sequence, in nats."""
+        """Log-probability of the whole text, in nats."""
         return sum(self.log_probabilities)
 
 
@@ -70,18 +72,16 @@ def greedy(
     draft: Sequence[int] = (),
     rules: GenerationRules = NO_RULES,
 ) -> tuple[list[list[int]], Tensor, Tensor]:
-    """The most probable token at each step, for each text of a batch.
+    """Greedy decoding: the most probable token at each step, for each text of a batch.
 
-    limits: the most tokens to write for each.
-
-    draft: a guess at what will be written, for a single text. All its steps are computed in one pass,
-    and those up to the first that the model would have written otherwise are kept (Leviathan et al., 2023).
-    After that, what followed the newest token in the draft is the next guess (Saxena, 2023).
-
-    rules: what must not be written, and what must; forbidden tokens have a log-probability of −∞.
+    ends: tokens that end a text. limits: most tokens to write for each text.
+    draft: text that is likely to be written, for a batch of one. Its steps are computed in one pass, and those before
+    the first one at which the model chooses another token are kept (Leviathan et al., 2023). After that, the tokens
+    after the newest token in the draft are the next guess (Saxena, 2023).
+    rules: tokens that must or must not be written; forbidden tokens have a log-probability of −∞.
 
     Returns the ids of each text, with the one of `ends` that was reached, if one was; and the `keep` largest
-    log-probabilities at each step with their tokens, both (step, batch, keep).
+    log-probabilities (nats) at each step, and their tokens, both (step, batch, keep).
     """
     newest, longest, ends = context.first, max(limits), frozenset(ends)
     draft = list(draft[:longest]) if len(limits) == 1 and context.can_cache else []
@@ -89,13 +89,13 @@ def greedy(
     done = [limit < 1 for limit in limits]
     best: list[tuple[Tensor, Tensor]] = []
     while len(best) < longest and not all(done):
-        asked = [newest, torch.tensor([guess], device=newest.device)] if guess else [newest]
-        log_probabilities = context.log_probabilities(torch.cat(asked, dim=1), wanted=1 + len(guess))
+        fed = torch.cat([newest, torch.tensor([guess], device=newest.device)], dim=1) if guess else newest
+        log_probabilities = context.log_probabilities(fed, wanted=1 + len(guess))
         before = _so_far(context.first, best) if rules.runs else []
         log_probabilities = rules.allowed(log_probabilities, limits, len(best), before, guess)
         values, tokens = log_probabilities.topk(min(keep, log_probabilities.shape[-1]), dim=-1)
         chosen = tokens[..., 0].tolist()
-        right = _agreeing(chosen[0], guess)  # so many of the guess, and one more step, are right
+        right = _agreeing(chosen[0], guess)  # tokens of the guess; the step after them is right, too
         best += [(values[:, step], tokens[:, step]) for step in range(right + 1)]
         best = best[:longest]
         context.cut(len(best))
@@ -112,14 +112,14 @@ def greedy(
 
 
 def _so_far(first: Tensor, best: Sequence[tuple[Tensor, Tensor]]) -> list[list[int]]:
-    """All tokens of each text up to now."""
+    """Tokens of each text until now."""
     written = [tokens[:, :1].to(first.device) for _, tokens in best]
     rows: list[list[int]] = torch.cat([first, *written], dim=1).tolist()
     return rows
 
 
 def _agreeing(written: list[int], guess: list[int]) -> int:
-    """How many leading tokens of `guess` are those written at their steps."""
+    """Number of leading tokens of `guess` that were written at their steps."""
     for step, (token, guessed) in enumerate(zip(written, guess, strict=False)):
         if token != guessed:
             return step
@@ -127,30 +127,31 @@ def _agreeing(written: list[int], guess: list[int]) -> int:
 
 
 def _continuation(draft: list[int], token: int, position: int) -> list[int]:
-    """What follows `token` in the draft, where it stands nearest to `position`; without it, the draft from there."""
+    """Tokens after `token` in the draft, where it is nearest to `position`; without it, tokens from `position`."""
     places = [place for place, drafted in enumerate(draft, start=1) if drafted == token]
     place = min(places, key=lambda place: abs(place - position), default=position)
     return draft[place : place + GUESSED]
 
 
 def _until(ids: list[int], ends: Collection[int]) -> list[int]:
+    """Ids up to the first of `ends`."""
     last = next((place for place, token in enumerate(ids) if token in ends), len(ids))
     return ids[: last + 1]
 
 
-# Drawing the target by chance: temperature, top-k and top-p.
+# Sampling with temperature, top-k and top-p.
 
-# A token that was written, its log-probability, and the most probable tokens at its step with theirs.
+# A token that was written, its log-probability, and the most probable tokens at its step with their log-probabilities.
 Step = tuple[int, float, list[tuple[int, float]]]
 
 
 @dataclass(frozen=True, kw_only=True)
 class Sampling:
-    """How to draw a token. The same seed draws the same tokens.
+    """Options of sampling. The same seed draws the same tokens.
 
-    temperature: logits are divided by it; below 1 the likely become likelier (Ackley et al., 1985).
-    top_k: only the k most probable tokens (Fan et al., 2018); None: all.
-    top_p: only the fewest tokens that together have probability p (Holtzman et al., 2020).
+    temperature: divisor of the logits; below 1, probable tokens become more probable (Ackley et al., 1985).
+    top_k: number of the most probable tokens to draw from (Fan et al., 2018); None: all.
+    top_p: least total probability of the tokens to draw from, the most probable ones (Holtzman et al., 2020).
 
     Raises:
         ValueError: an option is out of its range.
@@ -168,12 +169,12 @@ class Sampling:
             raise ValueError(f"top_k ({self.top_k}) must be at least 1")
         if not 0 < self.top_p <= 1:
             raise ValueError(f"top_p ({self.top_p}) must be above 0 and at most 1")
-        low, high = -(2**63), 2**64 - 1  # what torch takes
+        low, high = -(2**63), 2**64 - 1  # range of torch
         if not low <= self.seed <= high:
             raise ValueError(f"seed ({self.seed}) must be between {low} and {high}")
 
     def __call__(self, logits: Float[Tensor, "*batch vocabulary"]) -> Float[Tensor, "*batch vocabulary"]:
-        """The probabilities to draw from; first the temperature, then top-k, then top-p among what is left."""
+        """Probabilities to draw from: first the temperature, then top-k, then top-p among the tokens that are left."""
         scaled = logits.float() / self.temperature
         if self.top_k is not None and self.top_k < scaled.shape[-1]:
             least = scaled.topk(self.top_k, dim=-1).values[..., -1:]
@@ -196,13 +197,12 @@ def sample(
     keep: int = 5,
     rules: GenerationRules = NO_RULES,
 ) -> list[list[Step]]:
-    """A continuation drawn for each text of a batch. limits: the most tokens to write for each.
+    """Steps of a continuation that is drawn for each text of a batch; a text draws the same alone as in a batch.
 
-    Log-probabilities are the model's own, not those after `sampling`; `keep` of them stay for each step. rules: what
-    must not be written, and what must.
-    A text draws the same alone as in a batch.
+    ends: tokens that end a text. limits: most tokens to write for each text. keep: number of choices of each step.
+    rules: tokens that must or must not be written. Log-probabilities are those before `sampling`.
     """
-    chance = [torch.Generator().manual_seed(sampling.seed) for _ in limits]
+    generators = [torch.Generator().manual_seed(sampling.seed) for _ in limits]
     newest = context.first
     begun, written = newest.tolist(), list[list[Step]]([] for _ in limits)
     for step in range(max(limits)):
@@ -210,15 +210,14 @@ def sample(
         before = [[*first, *(token for token, _, _ in row)] for first, row in texts]
         log_probabilities = rules.allowed(context.log_probabilities(newest), limits, step, before)[:, 0]
         probabilities = sampling(log_probabilities).cpu()
-        drawn = [int(row.multinomial(1, generator=own)) for row, own in zip(probabilities, chance, strict=True)]
+        pairs = zip(probabilities, generators, strict=True)
+        drawn = [int(row.multinomial(1, generator=generator)) for row, generator in pairs]
         newest = torch.tensor(drawn, device=newest.device)[:, None]
-        own_values = log_probabilities.gather(1, newest)[:, 0].tolist()
-        values, tokens = (
-            each.tolist() for each in log_probabilities.topk(min(keep, log_probabilities.shape[-1]), dim=-1)
-        )
+        drawn_values = log_probabilities.gather(1, newest)[:, 0].tolist()
+        values, tokens = (best.tolist() for best in log_probabilities.topk(min(keep, log_probabilities.shape[-1])))
         for row, target in enumerate(written):
             if step < limits[row] and not (target and target[-1][0] in ends):
-                target.append((drawn[row], own_values[row], list(zip(tokens[row], values[row], strict=True))))
+                target.append((drawn[row], drawn_values[row], list(zip(tokens[row], values[row], strict=True))))
         if all(target[-1][0] in ends for target in written if target):
             break
     return written

@@ -1,4 +1,4 @@
-"""Models that write from left to right: translators and language models."""
+"""The three kinds of models with their tokenizers: translators, language models and masked language models."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ from model.network.decoding_state import DecodingState
 from model.network.transformer import Network, Transformer
 from model.text.tokenizer import SPACE, Tokenizer, Tokens, clean
 
-CONTINUATION = 50  # tokens that a language model writes unless told
+CONTINUATION = 50  # tokens that a language model writes by default
 
 
 class Writer(TextModel):
-    """A model with a decoder."""
+    """Model with a decoder, which writes from left to right."""
 
     def generate_batch(
         self,
@@ -41,46 +41,49 @@ class Writer(TextModel):
         rows = [self._prompt(text) for text in texts]
         written: dict[int, Generation] = {}
         for group in self._groups(rows):
-            together = [rows[index] for index in group]
-            limits = [self._limit(row, length) for row in together]
+            batch = [rows[index] for index in group]
+            limits = [self._limit(row, length) for row in batch]
             if max(limits) < 1:
-                made = [self._generation(row, []) for row in together]
+                generations = [self._generation(row, []) for row in batch]
             elif sampling:
-                drawn = sample(self._context(together), sampling, **self._ending, limits=limits)
-                made = [self._generation(row, steps) for row, steps in zip(together, drawn, strict=True)]
+                drawn = sample(self._context(batch), sampling, **self._ending, limits=limits)
+                generations = [self._generation(row, steps) for row, steps in zip(batch, drawn, strict=True)]
             elif beam == 1:
-                made = self._write(together, self._context(together), limits)
+                generations = self._write(batch, self._context(batch), limits)
             else:
-                made = self._search(together, limits, beam, length_penalty)
-            written |= dict(zip(group, made, strict=True))
+                generations = self._search(batch, limits, beam, length_penalty)
+            written |= dict(zip(group, generations, strict=True))
         return [written[index] for index in range(len(texts))]
 
     @property
     def _ending(self) -> dict[str, Any]:
-        """What ends a text, and the rules of what is written."""
+        """Options of decoding: tokens that end a text, and rules of generation."""
         return {"ends": self.target_tokenizer.stops, "rules": self.target_tokenizer.rules}
 
     def _prompt(self, text: str) -> list[int]:
+        """Ids to read before the first token is written."""
         return self.source_tokens(text).ids
 
     def _begun(self, text: str, kept: int) -> tuple[str, list[int]]:
-        """At most the first `kept` tokens of a text that this model writes, as it was typed and as ids."""
+        """At most the first `kept` tokens of a text that this model wrote, as text and as ids."""
         tokenizer = self.target_tokenizer
         ends = [0, *tokenizer.ends(text)][: kept + 1]
         return clean(text)[: ends[-1]], tokenizer.encode(text).ids[:kept]
 
     def _groups(self, rows: Sequence[list[int]]) -> list[list[int]]:
-        """The texts that can be computed as one batch, by their numbers."""
+        """Indices of the rows of each batch: of rows that can be computed together."""
         raise NotImplementedError
 
     def _context(self, rows: Sequence[list[int]]) -> DecodingState:
+        """State of decoding after these rows were read."""
         raise NotImplementedError
 
     def _limit(self, row: list[int], length: int | None) -> int:
-        """The most tokens to write for a text."""
+        """Most tokens to write for a row; length: those asked for."""
         raise NotImplementedError
 
     def _text(self, row: list[int], written: list[int]) -> str:
+        """Text of the ids `written` after `row`."""
         return self.target_tokenizer.decode(written)
 
     def _write(
@@ -98,13 +101,12 @@ class Writer(TextModel):
         self, rows: Sequence[list[int]], limits: Sequence[int], beam: int, length_penalty: float
     ) -> list[Generation]:
         require_room(self.config, self.device, beam, rows, max(limits))
-        options: dict[str, Any] = {"beam": beam, "length_penalty": length_penalty, "limits": limits}
-        trees = beam_search(self._context(rows), **self._ending, **options)
+        context, options = self._context(rows), self._ending
+        trees = beam_search(context, **options, limits=limits, beam=beam, length_penalty=length_penalty)
         generations = []
         for row, tree in zip(rows, trees, strict=True):
             path = [tree.nodes[index] for index in tree.path(tree.ranked()[0])]
-            choices = [tree.nodes[node.parent].choices for node in path]
-            steps = [(node.token, node.log_probability, each) for node, each in zip(path, choices, strict=True)]
+            steps = [(node.token, node.log_probability, tree.nodes[node.parent].choices) for node in path]
             generations.append(self._generation(row, steps, tree))
         return generations
 
@@ -125,16 +127,16 @@ class Writer(TextModel):
 
 
 class Translator(Writer):
-    """An encoder-decoder model: it reads a source and writes a target."""
+    """Encoder-decoder model: it reads a source and writes a target."""
 
     network: Transformer
 
     def source_tokens(self, text: str) -> Tokens:
-        """`text` as the encoder gets it, with `</s>`, cut at max_length."""
+        """Tokens of a source, with `</s>` at the end, cut at max_length."""
         return self.source_tokenizer.framed(text, "source", self.config.max_length)
 
     def target_tokens(self, text: str) -> Tokens:
-        """`text` as the decoder gets it, after `<s>`, cut at max_length."""
+        """Tokens of a target, after `<s>`, cut at max_length."""
         return self.target_tokenizer.framed(text, "target", self.config.max_length)
 
     def trace(self, source: str, target: str | None = None) -> Trace:
@@ -143,12 +145,12 @@ class Translator(Writer):
         return self.trace_tokens(self.source_tokens(source), self.target_tokens(target))
 
     def trace_generated(self, source: Tokens, draft: Generation | None = None) -> tuple[Trace, Tokens, Generation]:
-        """The trace on what the model writes for `source`, its tokens after `<s>`, and how it wrote them.
+        """Trace on `source` and the target that the model writes for it, that target after `<s>`, and its generation.
 
-        draft: what it wrote for a similar source; the less has changed, the faster this is.
+        draft: generation for a similar source; the more alike the targets are, the faster this is.
         """
         tokenizer = self.target_tokenizer
-        if not self.predicts:  # it writes nothing
+        if not self.predicts:
             target = tokenizer.written([])
             return self.trace_tokens(source, target), target, self._generation(source.ids, [])
         with torch.inference_mode(), record(self.network) as trace:
@@ -173,11 +175,11 @@ class Translator(Writer):
         return text + tokenizer.decode([*before, *added])[len(tokenizer.decode(before)) :]
 
     def _groups(self, rows: Sequence[list[int]]) -> list[list[int]]:
-        """All together; without a padding token, sources of one length each."""
+        """All rows together; without a padding token, rows of the same length."""
         return _of_one_length(rows) if self.source_tokenizer.padding is None else [list(range(len(rows)))]
 
     def _limit(self, row: list[int], length: int | None) -> int:
-        """A model that repeats itself ends there; what a target begins with has places of its own."""
+        """By default up to 2 × source + 16, as a model may repeat itself for ever; first tokens of a target count."""
         first, longest = len(self.target_tokenizer.margins("target")[0]), self.config.max_length
         return (min(longest, 2 * len(row) + 16) if length is None else min(length + first, longest)) - first
 
@@ -201,14 +203,14 @@ class Translator(Writer):
 
 
 class LanguageModel(Writer):
-    """A decoder-only model: it goes on with a text."""
+    """Decoder-only model: it goes on with a text."""
 
     def source_tokens(self, text: str) -> Tokens:
-        """The end of `text`, as far as max_length reaches, after `<s>`."""
+        """Tokens of a prompt, after `<s>`; of a longer text the last ones up to max_length."""
         return self.source_tokenizer.framed(text, "prompt", self.config.max_length)
 
     def _prompt(self, text: str) -> list[int]:
-        """The same; of a longer text only half as much, so that there is room to write."""
+        """Ids of the prompt; of a longer text half of max_length, so that there is room to write."""
         row = self.source_tokens(text)
         first, rest = row.ids[: row.before], row.ids[row.before :]
         return [*first, *rest[-(self.config.max_length // 2) :]] if row.left_out else row.ids
@@ -224,11 +226,11 @@ class LanguageModel(Writer):
         return text + self._text(before, list(tokens))
 
     def _groups(self, rows: Sequence[list[int]]) -> list[list[int]]:
-        """Prompts of one length each: no padding stands between a prompt and what follows it."""
+        """Rows of the same length: no padding may stand between a prompt and its continuation."""
         return _of_one_length(rows)
 
     def _limit(self, row: list[int], length: int | None) -> int:
-        return min(length or CONTINUATION, self.config.max_length - len(row) + 1)  # the last one is not read again
+        return min(length or CONTINUATION, self.config.max_length - len(row) + 1)  # the last one is not read
 
     def _context(self, rows: Sequence[list[int]]) -> DecodingState:
         return self.network.read(
@@ -236,26 +238,27 @@ class LanguageModel(Writer):
         )
 
     def _text(self, row: list[int], written: list[int]) -> str:
-        """What follows the prompt: a first space is seen only behind it."""
+        """Text of `written`, decoded after the prompt: alone it would lose its first space."""
         before = self.target_tokenizer.decode(row)
         return self.target_tokenizer.decode([*row, *written])[len(before) :]
 
 
 def _of_one_length(rows: Sequence[list[int]]) -> list[list[int]]:
+    """Indices of the rows of each length."""
     lengths = sorted({len(row) for row in rows})
     return [[index for index, row in enumerate(rows) if len(row) == length] for length in lengths]
 
 
-# Models that fill in hidden tokens from both sides.
+# Models that fill in masked tokens from both sides.
 
-KEPT = 5  # alternatives for each hidden token
+KEPT = 5  # alternatives for each masked token
 
 
 class MaskedLanguageModel(TextModel):
-    """An encoder-only model: `<mask>`, or what its tokenizer calls it, stands for a hidden token."""
+    """Encoder-only model: it fills in the masked tokens of a text, `<mask>` or as its tokenizer writes them."""
 
     def source_tokens(self, text: str) -> Tokens:
-        """`text` between `<s>` and `</s>`, cut at max_length; `<mask>` in it becomes the mask token."""
+        """Tokens of a text between `<s>` and `</s>`, cut at max_length; `<mask>` becomes the mask token."""
         return self.source_tokenizer.framed(text, "whole", self.config.max_length)
 
     def generate_batch(
@@ -267,7 +270,11 @@ class MaskedLanguageModel(TextModel):
         sampling: Sampling | None = None,
         length: int | None = None,
     ) -> list[Generation]:
-        """Each text with its masks filled in by their most probable tokens; these alone are the ids reported."""
+        """Texts with their masks filled in by the most probable tokens; a generation has the ids of these tokens only.
+
+        Raises:
+            ValueError: the model does not fill in, or an option of writing is set.
+        """
         if not self.fills:
             raise ValueError(f"{self.name} only reads: it has no output that predicts tokens, or no mask token")
         if beam != 1 or sampling or length is not None:
@@ -288,13 +295,13 @@ class MaskedLanguageModel(TextModel):
             return _between_words(before, label, after, self.source_tokenizer.continues)
         if not self.source_tokenizer.words:
             return before + label + after
-        begins = " " if label.startswith(SPACE) and before.strip() else ""  # else the rest of the word before it
-        return before.rstrip() + begins + label.removeprefix(SPACE) + self._gap(pieces[number + 1]) + after
+        space = " " if label.startswith(SPACE) and before.strip() else ""  # else the token goes on with a word
+        return before.rstrip() + space + label.removeprefix(SPACE) + self._gap(pieces[number + 1]) + after
 
     def _gap(self, piece: str) -> str:
-        """A space where the model reads a new word after a mask though the text has none."""
-        reads = self.source_tokenizer.encode(piece).labels[:1]
-        return " " if reads and reads != [SPACE] and reads[0].startswith(SPACE) and not piece[0].isspace() else ""
+        """Space where the model reads a new word after a mask and the text has no space."""
+        first = self.source_tokenizer.encode(piece).labels[:1]
+        return " " if first and first != [SPACE] and first[0].startswith(SPACE) and not piece[0].isspace() else ""
 
     def _fill(self, text: str) -> Generation:
         tokens = self.source_tokens(text)
@@ -314,7 +321,7 @@ class MaskedLanguageModel(TextModel):
 
 
 def _between_words(before: str, label: str, after: str, continues: str) -> str:
-    """A token in its place: the rest of a word, or a word, which stands apart from letters beside it."""
+    """Text with a token between `before` and `after`: the rest of a word, or a word apart from letters beside it."""
     if label.startswith(continues):
         before, label = before.rstrip(), label.removeprefix(continues)
     elif before[-1:].isalnum() and label[:1].isalnum():
@@ -330,7 +337,7 @@ MODEL_CLASSES: dict[str, type[TextModel]] = {
 
 
 def _first_text(config: TransformerConfig, tokenizer: Tokenizer) -> str:
-    """A text to begin with, where the usual one would not do: of bare ids, or with something to fill in."""
+    """First text to show, where any text would not do: ids, without a tokenizer, or a text with a mask; else empty."""
     if tokenizer.reason:
         return " ".join(str(token) for token in range(min(len(tokenizer), 8)))
     fills = config.kind == "encoder-only" and config.output_head != "none" and tokenizer.mask_label
@@ -343,6 +350,6 @@ def text_model(
     tokenizers: tuple[Tokenizer, Tokenizer],
     record: Mapping[str, Any],
 ) -> TextModel:
-    """record: what training.json of ours would say."""
-    said = {**record, "example": _first_text(network.config, tokenizers[0])}
-    return MODEL_CLASSES[network.kind](name, network, tokenizers, said)
+    """Model of the network's kind, of a checkpoint without an example. record: the fields of its training.json."""
+    training = {**record, "example": _first_text(network.config, tokenizers[0])}
+    return MODEL_CLASSES[network.kind](name, network, tokenizers, training)

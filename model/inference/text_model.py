@@ -1,4 +1,4 @@
-"""A model with its tokenizers, ready to be looked into, wherever it came from."""
+"""Model: a network with its tokenizers, ready to be traced."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import torch
+from jaxtyping import Float, Int
 from torch import Tensor
 
 from model.capture.trace import Trace, record
@@ -19,7 +20,10 @@ install()
 
 
 class TextModel:
-    """A model and its tokenizers, the same one twice where it has one stack. Read-only: sessions share it."""
+    """Network with its tokenizers, the same one twice where it has one stack. Read-only, as sessions share it.
+
+    training: fields of training.json, as far as they are known.
+    """
 
     def __init__(
         self,
@@ -33,48 +37,52 @@ class TextModel:
 
     @property
     def config(self) -> TransformerConfig:
+        """Configuration of the network."""
         return self.network.config
 
     @property
     def kind(self) -> Kind:
+        """Kind of the network, by its stacks."""
         return self.network.kind
 
     @property
     def device(self) -> torch.device:
+        """Device of the weights."""
         return self.network.device
 
     @property
     def dtype(self) -> torch.dtype:
+        """Precision of the weights."""
         return next(self.network.parameters()).dtype
 
     @property
     def example(self) -> str:
-        """A text to begin with, from its training; empty if that recorded none."""
+        """First text to show, as recorded in training; empty if there is none."""
         return str(self.training.get("example", ""))
 
     @property
     def predicts(self) -> bool:
-        """Whether it has logits; a bare encoder gives states alone."""
+        """Whether the model has logits; a bare encoder has states only."""
         return self.config.output_head != "none"
 
     @property
     def fills(self) -> bool:
-        """Whether it can be asked for a hidden token."""
+        """Whether the model can fill in masked tokens."""
         return self.kind == "encoder-only" and self.predicts and self.source_tokenizer.mask is not None
 
     @property
     def special_labels(self) -> frozenset[str]:
-        """The names of the special tokens of both texts."""
+        """Labels of the special tokens of both tokenizers."""
         return self.source_tokenizer.special_labels | self.target_tokenizer.special_labels
 
     def source_tokens(self, text: str) -> Tokens:
-        """`text` as the model gets it, with the special tokens around it, cut at max_length."""
+        """Tokens of a text with the special tokens around it, cut at max_length."""
         raise NotImplementedError
 
     def trace(self, source: str, target: str | None = None) -> Trace:
-        """One forward pass, everything kept.
+        """Trace of one forward pass.
 
-        target: for encoder-decoder models; without it, the one that the model writes.
+        target: of an encoder-decoder model; None: the one that the model writes.
 
         Raises:
             ValueError: a target for a model of one stack.
@@ -84,9 +92,9 @@ class TextModel:
         return self.trace_tokens(self.source_tokens(source))
 
     def trace_tokens(self, source: Tokens, target: Tokens | None = None, times: int = 1) -> Trace:
-        """One forward pass on tokens as the stacks get them, everything kept.
+        """Trace of one forward pass on tokens, with the special tokens around them.
 
-        times: examples of a batch that are all alike; the trace is of the last one.
+        times: size of a batch of equal examples; the trace is that of the last one.
         """
         texts = [source] if target is None else [source, target]
         with torch.inference_mode(), record(self.network) as trace:
@@ -94,7 +102,7 @@ class TextModel:
         return self._named(trace.example(times - 1) if times > 1 else trace, source, target)
 
     def _named(self, trace: Trace, source: Tokens, target: Tokens | None) -> Trace:
-        """A trace that knows what its tokens are called, and which of them are special."""
+        """Trace with the labels of its tokens and of the special tokens."""
         trace.source_tokens, trace.target_tokens = source.labels, target.labels if target else []
         trace.special_labels = self.special_labels
         return trace
@@ -108,9 +116,10 @@ class TextModel:
         sampling: Sampling | None = None,
         length: int | None = None,
     ) -> Generation:
-        """What the model writes for `text`: greedily, by beam search, or drawn by `sampling`."""
-        options: dict[str, Any] = {"beam": beam, "length_penalty": length_penalty, "sampling": sampling}
-        return self.generate_batch([text], length=length, **options)[0]
+        """Generation for one text; options and errors are those of `generate_batch`."""
+        return self.generate_batch([text], beam=beam, length_penalty=length_penalty, sampling=sampling, length=length)[
+            0
+        ]
 
     def generate_batch(
         self,
@@ -121,10 +130,10 @@ class TextModel:
         sampling: Sampling | None = None,
         length: int | None = None,
     ) -> list[Generation]:
-        """What the model writes for several texts, computed together.
+        """Generations for several texts, computed together: greedily, by beam search, or drawn by `sampling`.
 
-        beam: hypotheses kept in a beam search; 1 is greedy decoding. length_penalty: see `SearchTree`.
-        length: the most tokens to write.
+        beam: number of hypotheses of a beam search; 1: greedy decoding. length_penalty: see `SearchTree.score`.
+        length: most tokens to write; None: a length that suits the text.
 
         Raises:
             ValueError: an option is out of its range, or this kind of model does not have it.
@@ -132,11 +141,11 @@ class TextModel:
         raise NotImplementedError
 
     def guesses(self, trace: Trace, keep: int = 5) -> list[Guess]:
-        """What may be put into a text: after its end, or in the place of each hidden token; none with two stacks."""
+        """Guesses of the next token of a text, or of each masked token; none of a model with two stacks."""
         return []
 
     def take(self, text: str, number: int, token: int) -> str:
-        """`text` with a token of the guess of that number put into it.
+        """Text with a token of guess `number` put into it.
 
         Raises:
             ValueError: this kind of model does not guess.
@@ -144,8 +153,8 @@ class TextModel:
         raise ValueError(f"{self.name} is {self.kind}: it translates, and guesses nothing of its source")
 
     def continue_from(self, source: str, target: str, kept: int, tokens: Sequence[int]) -> str:
-        """What is written when `tokens` come after the first `kept` tokens of it: of the target, which the model then
-        ends, or of a language model's text, which ends there.
+        """Text of the first `kept` tokens and then `tokens`: of the target, which the model completes, or of a language
+        model's text, which ends there.
 
         Raises:
             ValueError: this kind of model does not write.
@@ -155,8 +164,8 @@ class TextModel:
     def _guess(self, trace: Trace, place: int, keep: int) -> Guess:
         return Guess(place, self._choices(trace["output.logits"][place], keep))
 
-    def _choices(self, logits: Tensor, keep: int) -> list[Alternative]:
-        """The most probable tokens that can stand in a text; special ones cannot."""
+    def _choices(self, logits: Float[Tensor, vocabulary], keep: int) -> list[Alternative]:
+        """Most probable tokens but for special ones, which cannot stand in a text; best first."""
         tokenizer = self.target_tokenizer
         log_probabilities = logits.float().log_softmax(dim=-1)
         log_probabilities[tokenizer.special] = -torch.inf
@@ -164,5 +173,5 @@ class TextModel:
         best = zip(tokens.tolist(), values.tolist(), strict=True)
         return [Alternative(token, tokenizer.label(token), value) for token, value in best]
 
-    def _ids(self, tokens: Tokens) -> Tensor:
+    def _ids(self, tokens: Tokens) -> Int[Tensor, "1 length"]:
         return torch.tensor([tokens.ids], device=self.device)
