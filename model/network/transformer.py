@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import torch
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Bool, Float, Int, Shaped
 from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 
@@ -22,7 +22,7 @@ from model.network.positions import share_bias
 
 
 def final_norm(config: TransformerConfig) -> nn.Module:
-    """Norm after the last layer of a stack; a post-norm stack needs none, as its layers end in norms."""
+    """Norm after the last layer of a stack; the layers of a post-norm stack already end in norms."""
     return norm(config) if config.ends_in_norm else nn.Identity()
 
 
@@ -89,7 +89,7 @@ class LanguageDecoder(nn.Module):
 class Network(nn.Module):
     """Transformer of any kind: `states` computes the last states, `output` the logits of them.
 
-    ours: whether its modules are those of this package. code: otherwise, the classes that compute it.
+    ours: whether its modules are those of this package. code: classes that compute it, where they are not.
     """
 
     kind: Kind
@@ -149,7 +149,7 @@ class Network(nn.Module):
         """Number of weights, a tied matrix counted once."""
         return sum(parameter.numel() for parameter in self.parameters())
 
-    def load_weights(self, weights: Mapping[str, Tensor]) -> None:
+    def load_weights(self, weights: Mapping[str, Shaped[Tensor, "*_"]]) -> None:
         """Copy every parameter from `weights`, by name; a tied matrix may have any of its names.
 
         Raises:
@@ -169,18 +169,8 @@ class Network(nn.Module):
             for parameter in self.parameters():
                 parameter.copy_(values[parameter])
 
-    def begin(self) -> None:
-        """Draw the initial weights, then tie the matrices that the configuration ties (section 3.4)."""
-        self._initialise()
-        *others, nearest = self.embeddings()
-        if self.config.tied_embeddings in ("output", "all"):
-            self.output.logits.weight = nearest.weight
-        if self.config.tied_embeddings in ("inputs", "all"):
-            for embedding in others:
-                embedding.weight = nearest.weight
-
-    def _initialise(self) -> None:
-        """Xavier initialisation of matrices, zero biases, embeddings of variance 1 / d_model."""
+    def initialise(self) -> None:
+        """Draw the initial weights: Xavier for matrices, zero for biases, variance 1 / d_model for embeddings."""
         for module in self.modules():
             if isinstance(module, nn.Linear):
                 nn.init.xavier_uniform_(module.weight)
@@ -188,6 +178,15 @@ class Network(nn.Module):
                     nn.init.zeros_(module.bias)
             elif isinstance(module, nn.Embedding):
                 nn.init.normal_(module.weight, std=self.config.d_model**-0.5)
+
+    def tie(self) -> None:
+        """Let embeddings and output share one matrix, as far as the configuration says so (section 3.4)."""
+        *others, nearest = self.embeddings()
+        if self.config.tied_embeddings in ("output", "all"):
+            self.output.logits.weight = nearest.weight
+        if self.config.tied_embeddings in ("inputs", "all"):
+            for embedding in others:
+                embedding.weight = nearest.weight
 
 
 class Transformer(Network):
@@ -200,7 +199,8 @@ class Transformer(Network):
         self.encoder = Encoder(config)
         self.decoder = Decoder(config)
         self.output = output(config)
-        self.begin()
+        self.initialise()
+        self.tie()
 
     def forward(
         self,
@@ -271,7 +271,8 @@ class DecoderOnly(Network):
         super().__init__(config)
         self.decoder = LanguageDecoder(config)
         self.output = output(config)
-        self.begin()
+        self.initialise()
+        self.tie()
 
     def forward(
         self, ids: Int[Tensor, "batch length"], real: Bool[Tensor, "batch length"] | None = None
@@ -309,7 +310,8 @@ class EncoderOnly(Network):
         super().__init__(config)
         self.encoder = Encoder(config)
         self.output = output(config)
-        self.begin()
+        self.initialise()
+        self.tie()
 
     def forward(
         self, ids: Int[Tensor, "batch length"], real: Bool[Tensor, "batch length"] | None = None

@@ -98,7 +98,7 @@ def claims() -> dict[str, Claim]:
             ),
             formula=r"\text{logits} = x W^\top, \quad W = E",
             source=_("Press and Wolf, 2017; Vaswani et al., 2017, section 3.4."),
-            code=(Network.begin,),
+            code=(Network.tie,),
             verdicts=tying,
         ),
         "heads": Claim(
@@ -152,7 +152,7 @@ def claims() -> dict[str, Claim]:
             r"W \sim U\!\left(\pm\sqrt{6 / (n_\text{in}+n_\text{out})}\right)"
             r"\qquad g \leftarrow g \min(1, c / \lVert g \rVert)",
             source=_("Vaswani et al., 2017, section 5.3; Glorot and Bengio, 2010; Pascanu et al., 2013."),
-            code=(learning_rate, Network._initialise, as_torch_begins, Gradients.clip, plain_descent),
+            code=(learning_rate, Network.initialise, as_torch_begins, Gradients.clip, plain_descent),
             verdicts=recipe,
         ),
     }
