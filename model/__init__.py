@@ -4,30 +4,19 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from model.analysis.checks import checks
-    from model.analysis.norms import norm_table
-    from model.capture.trace import Trace, record
-    from model.checkpoints.load import open_checkpoint
-    from model.checkpoints.native import save_checkpoint
-    from model.inference.text_model import TextModel
-    from model.network.config import TransformerConfig
-    from model.network.transformer import Transformer, build
-    from model.training.trainer import Trainer
+    from model.analysis.checks import checks as checks
+    from model.analysis.norms import norm_table as norm_table
+    from model.capture.trace import Trace as Trace
+    from model.capture.trace import record as record
+    from model.checkpoints.load import open_checkpoint as open_checkpoint
+    from model.checkpoints.native import save_checkpoint as save_checkpoint
+    from model.inference.text_model import TextModel as TextModel
+    from model.network.config import TransformerConfig as TransformerConfig
+    from model.network.transformer import Transformer as Transformer
+    from model.network.transformer import build as build
+    from model.training.trainer import Trainer as Trainer
 
-__all__ = [
-    "TextModel",
-    "Trace",
-    "Trainer",
-    "Transformer",
-    "TransformerConfig",
-    "build",
-    "checks",
-    "norm_table",
-    "open_checkpoint",
-    "record",
-    "save_checkpoint",
-]
-_PLACES = {
+_MODULES = {
     "TextModel": "model.inference.text_model",
     "Trace": "model.capture.trace",
     "Trainer": "model.training.trainer",
@@ -40,10 +29,11 @@ _PLACES = {
     "record": "model.capture.trace",
     "save_checkpoint": "model.checkpoints.native",
 }
+__all__ = list(_MODULES)
 
 
 def __getattr__(name: str) -> Any:
-    """Each is imported when it is asked for: in the seconds that torch takes, a command can be stopped."""
-    if name not in _PLACES:
+    """Public name, imported when it is first asked for: a command can be stopped in the seconds that torch takes."""
+    if name not in _MODULES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(_PLACES[name]), name)
+    return getattr(import_module(_MODULES[name]), name)

@@ -10,13 +10,14 @@ from typing import NoReturn
 
 
 class Parser(argparse.ArgumentParser):
-    """A parser that says in one line what it does not understand: the usage of `train` would fill a screen."""
+    """Parser whose errors are one line: the usage of `train` would fill a screen."""
 
     def error(self, message: str) -> NoReturn:
         self.exit(2, f"error: {message}; see {self.prog} --help\n")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the command line; the exit status: 0, 2 after an error, 130 when stopped."""
     try:
         return _run(arguments)
     except KeyboardInterrupt as error:  # also in the seconds that it takes to import torch
@@ -40,7 +41,7 @@ def _run(arguments: Sequence[str] | None) -> int:
     try:
         options.run(options)
         sys.stdout.flush()
-    except BrokenPipeError:  # whoever read the output has seen enough, as in "… | head"
+    except BrokenPipeError:  # the reader of the output has closed it, as in "… | head"
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     except (ValueError, FloatingPointError, OSError, MemoryError, RuntimeError) as error:
         if isinstance(error, MemoryError | RuntimeError) and not is_out_of_memory(error):
