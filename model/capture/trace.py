@@ -56,7 +56,7 @@ class Trace:
             if path in self._masks and quantity == ("scores" if self.maps else "heads"):
                 names += [f"{path}.visible", *(f"{path}.{part}" for part in self.maps_of(path) if not self.maps)]
             elif path in self._norm_inputs:
-                names += [f"{path}.input", f"{path}.mean", f"{path}.std"]
+                names += [f"{path}.{part}" for part in NORM_PARTS]
             names.append(name)
         return names
 
@@ -66,8 +66,7 @@ class Trace:
 
     def __contains__(self, name: str) -> bool:
         path, _, quantity = name.rpartition(".")
-        steps = (*self.maps_of(path), "visible") if path in self._masks else ("input", "mean", "std")
-        return name in self._tensors or (quantity in steps and (path in self._masks or path in self._norm_inputs))
+        return name in self._tensors or quantity in self._on_demand(path)
 
     def __getitem__(self, name: str) -> Tensor:
         """Quantity of this name: (head, query, channel), (head, query, key), (position, d_model) …
@@ -79,11 +78,11 @@ class Trace:
         path, _, quantity = name.rpartition(".")
         if name in self._tensors:
             return self._one(self._tensors[name])
-        if path in self._masks and quantity in (*self.maps_of(path), "visible"):
-            if name in self._maps:
-                return self._maps[name]
-            return self.keep(name, self._map(path, quantity))
-        if path in self._norm_inputs and quantity in ("input", "mean", "std"):
+        if name in self._maps:
+            return self._maps[name]
+        if quantity in self._on_demand(path):
+            if path in self._masks:
+                return self.keep(name, self._map(path, quantity))
             x = self._one(self._norm_inputs[path])
             return x if quantity == "input" else getattr(Norm, quantity)(x)
         require(self.network, name)
@@ -169,6 +168,12 @@ class Trace:
     def _one(self, tensor: Tensor) -> Tensor:
         return tensor[self._example if tensor.shape[0] > 1 else 0]  # len() of a tensor is slow
 
+    def _on_demand(self, path: str) -> tuple[str, ...]:
+        """Quantities at `path` that are computed when asked for."""
+        if path in self._masks:
+            return (*self.maps_of(path), "visible")
+        return NORM_PARTS if path in self._norm_inputs else ()
+
     def _map(self, path: str, quantity: str) -> Tensor:
         """Map of the recorded query and key, by the network's own modules, with the changes of the pass; `visible` is
         True where any head may look.
@@ -247,6 +252,7 @@ ATTENTION_PATHS: dict[str, str] = {
     "decoder": "decoder.layers.{}.self_attention",
     "cross": "decoder.layers.{}.cross_attention",
 }
+NORM_PARTS = ("input", "mean", "std")  # beside a norm's output
 # Names of the modules whose output is a quantity of a trace; its name is the module's path.
 OBSERVED = frozenset(
     {"query", "key", "value", "heads", "output", "bias", *MAPS}
