@@ -54,8 +54,8 @@ def step_of(module: nn.Module, text: DecoderCache, rows: int, **caches: LayerCac
     use = Use(about(rows), text)
     key = (module, use.rows, *map(id, caches.values()))
     if key not in text.steps:
-        hooked = any(part.training or part._forward_hooks or part._forward_pre_hooks for part in module.modules())
-        text.steps[key] = partial(module, **caches) if hooked else bind_layer(module, use, **caches)
+        needs_module = any(part.training or part._forward_hooks or part._forward_pre_hooks for part in module.modules())
+        text.steps[key] = partial(module, **caches) if needs_module else bind_layer(module, use, **caches)
     return text.steps[key]
 
 

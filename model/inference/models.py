@@ -156,7 +156,7 @@ class Translator(Writer):
         with torch.inference_mode(), record(self.network) as trace:
             memory = self.network.encode(self._ids(source))
             with no_recording():
-                limits, context = [self._limit(source.ids, None)], self._context_of([source.ids], memory)
+                limits, context = [self._limit(source.ids, None)], self._context([source.ids], memory)
                 generation = self._write([source.ids], context, limits, draft.ids if draft else ())[0]
             target = tokenizer.written(generation.ids)
             self.network.output(self.network.decode(self._ids(target), memory))
@@ -183,10 +183,7 @@ class Translator(Writer):
         first, longest = len(self.target_tokenizer.margins("target")[0]), self.config.max_length
         return (min(longest, 2 * len(row) + 16) if length is None else min(length + first, longest)) - first
 
-    def _context(self, rows: Sequence[list[int]]) -> DecodingState:
-        return self._context_of(rows, None)
-
-    def _context_of(self, rows: Sequence[list[int]], memory: Tensor | None) -> DecodingState:
+    def _context(self, rows: Sequence[list[int]], memory: Tensor | None = None) -> DecodingState:
         padding, (first, _) = self.source_tokenizer.padding, self.target_tokenizer.margins("target")
         nothing = -1 if padding is None else padding
         context = self.network.read(
