@@ -21,7 +21,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         return _run(arguments)
     except KeyboardInterrupt as error:  # also in the seconds that it takes to import torch
-        if os.environ.get("LOCAL_RANK", "0") == "0":  # as in `processes.speaks`, which may not be there yet
+        if os.environ.get("LOCAL_RANK", "0") == "0":  # as in `distributed.prints_errors`, which may not be there yet
             print(*error.args or ("stopped",), file=sys.stderr)
         return 130
 
@@ -29,7 +29,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _run(arguments: Sequence[str] | None) -> int:
     from model.cli import evaluate, generate, inspect, train
     from model.runtime.errors import NO_MEMORY_LEFT, is_out_of_memory
-    from model.training.distributed import speaks
+    from model.training.distributed import prints_errors
 
     parser = Parser(
         prog="python -m model", description="Train a Transformer, measure it, let it write, or look into its file."
@@ -46,7 +46,7 @@ def _run(arguments: Sequence[str] | None) -> int:
     except (ValueError, FloatingPointError, OSError, MemoryError, RuntimeError) as error:
         if isinstance(error, MemoryError | RuntimeError) and not is_out_of_memory(error):
             raise
-        if speaks():
+        if prints_errors():
             print(f"error: {NO_MEMORY_LEFT if is_out_of_memory(error) else error}", file=sys.stderr)
         return 2
     return 0

@@ -7,6 +7,7 @@ import math
 import signal
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager, nullcontext
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, get_args
 
@@ -42,10 +43,10 @@ from model.network.transformer import build
 from model.runtime.device import give_back_memory, keep_freed_memory, slower
 from model.training.cost import forecast, require_memory, table_memory
 from model.training.distributed import Processes, launched
-from model.training.gradients import first_not_finite
+from model.training.gradients import first_nonfinite
 from model.training.live.saving import begun_from, training_record
 from model.training.losses import loss_and_hits
-from model.training.settings import TrainingSettings, with_rates
+from model.training.settings import TrainingSettings
 from model.training.state import products_of
 from model.training.tensorboard import Curves
 from model.training.trainer import Trainer
@@ -210,7 +211,7 @@ def _state(folder: Path) -> Path:
 
 def _config(options: argparse.Namespace, material: TrainingData, start: TextModel | None) -> TransformerConfig:
     if start:
-        return with_rates(start.config, network_options(options))
+        return replace(start.config, **network_options(options))
     source, target = (len(tokenizer) for tokenizer in material.tokenizers)
     chosen: dict[str, Any] = {"source_vocabulary": source, "target_vocabulary": target} | network_options(options)
     for kind, names in ONE_STACK.items():
@@ -310,7 +311,7 @@ def follow(
 
 def sound(trainer: Trainer) -> bool:
     """All that a resume needs is finite, and so is the loss of a batch that no step is made on."""
-    if first_not_finite(trainer.state_dict()):
+    if first_nonfinite(trainer.state_dict()):
         return False
     batch = next(unshuffled(trainer.validation if len(trainer.validation) else trainer.train, 1))
     trainer.network.eval()

@@ -26,7 +26,7 @@ from model.training.trainer import Trainer
 
 
 def forecast(config: TransformerConfig, corpus: Dataset, settings: TrainingSettings) -> Costs:
-    """Costs of the largest batch of the first epoch.
+    """Costs of the batch of the first epoch with the most activations, among an even sample of 64 or more.
 
     Raises:
         ValueError: there is nothing to train on.
@@ -34,12 +34,13 @@ def forecast(config: TransformerConfig, corpus: Dataset, settings: TrainingSetti
     order = corpus.order(settings.batch_tokens, random.Random(settings.seed))
     if not order:
         raise ValueError("there is nothing to train on: all rows are kept for validation and test; give more of them")
-    found = [costs_of_batch(config, corpus.batch(indices, None)) for indices in order[:: max(1, len(order) // 64)]]
-    return max(found, key=lambda each: each.memory["activations"])
+    sample = order[:: max(1, len(order) // 64)]
+    batches = (costs_of_batch(config, corpus.batch(indices, None)) for indices in sample)
+    return max(batches, key=lambda costs: costs.memory["activations"])
 
 
 def timed_step(start: TextModel, corpora: tuple[Dataset, Dataset], settings: TrainingSettings) -> float:
-    """Seconds of a training step, the second one of a copy of the model: the first makes room.
+    """Seconds of a training step: of the second one on a copy of the model, as the first one allocates memory.
 
     Raises:
         ValueError: the settings do not go together with the data.
@@ -57,32 +58,36 @@ def require_room(
     begun: bool = False,
     freed: int = 0,
 ) -> None:
-    """A training fits into memory. begun: it has all but the room for its batches. freed: bytes that will be before.
+    """Check that a training fits into memory.
+
+    begun: it has begun, and needs memory for its batches only. freed: bytes that are released before it begins.
 
     Raises:
-        ValueError: it does not, or there is nothing to train on.
+        ValueError: it does not fit, or there is nothing to train on.
     """
     costs = forecast(config, corpus, settings)
     require_memory(costs.memory["activations"] if begun else memory_needed(config, costs), device, freed)
 
 
 def memory_needed(config: TransformerConfig, costs: Costs) -> int:
-    """Bytes of a training that is watched, with batches of these costs."""
-    # Twice: the model that it begins with is kept, and the page is given copies to look into. And those of `Moments`.
+    """Bytes of a live training whose batches have these costs."""
+    # Twice: the first model is kept, and the page looks into copies. `PendingSteps` has three more sets of weights.
     return 2 * (costs.training_memory + table_memory(config)) + 3 * costs.memory["weights"]
 
 
 def table_memory(config: TransformerConfig) -> int:
-    """Bytes of the tables of positions that are computed, not trained."""
+    """Bytes of sinusoidal position tables, which are no trained weights."""
     stacks = bool(config.n_encoder_layers) + bool(config.n_decoder_layers)
     return FLOAT * stacks * config.max_length * config.d_model if config.position == "sinusoidal" else 0
 
 
 def require_memory(needed: int, device: torch.device, freed: int = 0) -> None:
-    """A process that takes more than there is is killed by the system, with all its sessions.
+    """Check that the CPU has `needed` bytes free, or will have with `freed` more; other devices are not checked.
+
+    A process that takes more than there is would be killed by the system, with all its sessions.
 
     Raises:
-        ValueError: the CPU has less free memory than is needed.
+        ValueError: there is less free memory.
     """
     free = free_memory() if device.type == "cpu" else None
     if free is not None and needed > (free := free + freed):
@@ -93,8 +98,8 @@ def require_memory(needed: int, device: torch.device, freed: int = 0) -> None:
 
 
 def costs_of_batch(config: TransformerConfig, batch: Batch) -> Costs:
-    """Of the texts of this batch, its padding included."""
-    ids = [each for each in batch.inputs if each is not None and each.dtype == torch.long]
+    """Costs of a training step on this batch, its padding included."""
+    ids = [tensor for tensor in batch.inputs if tensor is not None and tensor.dtype == torch.long]
     source = ids[0].shape[1] if config.n_encoder_layers else 0
     target = ids[-1].shape[1] if config.n_decoder_layers else 0
     return costs(config, len(ids[0]), source, target, batch.predicted)
@@ -102,27 +107,30 @@ def costs_of_batch(config: TransformerConfig, batch: Batch) -> Costs:
 
 # How long a training step will take on this machine, estimated before one is done.
 
-# Operations that take as long as a byte of activations on its way, and as the optimizer's step of a weight: about so on
-# CPUs of today.
+# Operations that take about as long, on today's CPUs, as moving a byte of activations and as optimizing a weight.
 PER_BYTE, PER_WEIGHT = 80, 200
 VOCABULARY, ROUNDS = 64, 3
 SMALL, LARGE = (4, 8), (32, 32)  # texts and tokens of the two batches that are timed
 NETWORK: dict[str, Any] = {"d_model": 128, "n_heads": 4, "d_ff": 512, "max_length": 64, "dropout": 0.1}
 LAYERS = 2
 _one_at_a_time = threading.Lock()
-_measured: dict[torch.device, tuple[Speed, bool]] = {}  # and whether nothing trained meanwhile
+_measured: dict[torch.device, tuple[Speed, bool]] = {}  # speed, and whether nothing trained meanwhile
 
 
 @dataclass(frozen=True)
 class Speed:
-    """a_layer: seconds for what a layer costs however small it is. work: operations a second; bytes count as some."""
+    """Speed of a device in training.
 
-    a_layer: float
-    work: float
+    layer_overhead: seconds of a layer, however small. work_rate: operations a second, those included for which the
+    bytes and weights of `PER_BYTE` and `PER_WEIGHT` count.
+    """
+
+    layer_overhead: float
+    work_rate: float
 
     def seconds(self, config: TransformerConfig, costs: Costs) -> float:
-        """Of a forward and a backward pass, and the step."""
-        return self.a_layer * _layers(config) + _work(costs) / self.work
+        """Seconds of a forward pass, a backward pass and the optimizer's step."""
+        return self.layer_overhead * _layers(config) + _work(costs) / self.work_rate
 
 
 def estimated_step(
@@ -137,13 +145,13 @@ def estimated_step(
 
 
 def speed_of(device: torch.device, alone: bool = True) -> Speed:
-    """Measured with two batches of a small model, once in a process; some tenths of a second.
+    """Speed of a device, measured once in a process with two batches of a small model, in some tenths of a second.
 
-    alone: nothing trains meanwhile. What was measured beside a training is measured again once nothing trains.
+    alone: nothing trains meanwhile. A speed measured beside a training is measured again once nothing trains.
     """
     with _one_at_a_time:
         if device not in _measured or (alone and not _measured[device][1]):
-            with fork_rng("speed", device):  # a training beside it draws what it would draw alone
+            with fork_rng("speed", device):  # a training beside it draws the same random numbers as without it
                 _measured[device] = _measure(device), alone
         return _measured[device][0]
 
@@ -179,5 +187,5 @@ def _work(costs: Costs) -> int:
 
 
 def _layers(config: TransformerConfig) -> float:
-    """A layer of a decoder that reads an encoder has one block more than the others' two."""
+    """Number of layers; a decoder layer with cross-attention counts 1.5, as it has three blocks instead of two."""
     return config.n_encoder_layers + config.n_decoder_layers * (1.5 if config.kind == "encoder-decoder" else 1.0)

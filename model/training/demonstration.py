@@ -1,4 +1,4 @@
-"""Models that begin from nothing, and the one whose training shows how attention comes to be."""
+"""New models, and the demonstration whose training shows how attention comes to be."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ from model.training.settings import TrainingSettings
 
 
 def fresh(name: str, config: TransformerConfig, material: TrainingData, seed: int) -> TextModel:
-    """A model with its first weights and the tokenizers of what it will learn from; the same seed gives the same one.
+    """Untrained model with the tokenizers of its training data; its initial weights follow from the seed.
 
     Raises:
         ValueError: the config has other vocabularies than the tokenizers.
     """
-    sizes, given = config.vocabularies, (len(material.tokenizers[0]), len(material.tokenizers[1]))
-    if sizes != given:
-        raise ValueError(f"the config's vocabularies {sizes} must be those of the tokenizers {given}: take these")
+    sizes, tokens = config.vocabularies, (len(material.tokenizers[0]), len(material.tokenizers[1]))
+    if sizes != tokens:
+        raise ValueError(f"the config's vocabularies {sizes} must be those of the tokenizers {tokens}: take these")
     device = choose_device()
     with seeded(seed, device):
         network = build(config).to(device).eval()
@@ -35,7 +35,10 @@ def fresh(name: str, config: TransformerConfig, material: TrainingData, seed: in
 
 @dataclass(frozen=True)
 class Demonstration:
-    """A training to watch: of a built-in task, on so many pairs, with a preset and options on top, on a text."""
+    """A training to watch.
+
+    task: built-in task, of which `pairs` pairs are learnt. network: options on top of the `preset`. text: the probe.
+    """
 
     task: str
     pairs: int
@@ -46,10 +49,11 @@ class Demonstration:
 
     @property
     def source(self) -> Source:
+        """Training data, as in a training record."""
         return Source(f"task:{self.task}:{self.pairs}", MADE)
 
     def begin(self) -> tuple[TextModel, TrainingData, Probe]:
-        """A new model, what it learns from, and what it is watched on."""
+        """New model, its training data and its probe."""
         material = prepare("encoder-decoder", self.source.data, "characters", 0)
         source, target = (len(tokenizer) for tokenizer in material.tokenizers)
         sizes = {"source_vocabulary": source, "target_vocabulary": target}
@@ -58,7 +62,7 @@ class Demonstration:
         return model, material, probe_of(model, self.text, task=self.task)
 
 
-# From nothing to more than 99 % of unseen words turned round, while cross-attention becomes the anti-diagonal.
+# Ends with more than 99 % of unseen words reversed, while cross-attention becomes the anti-diagonal.
 REVERSE = Demonstration(
     task="reverse",
     pairs=20_000,

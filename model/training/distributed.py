@@ -14,7 +14,7 @@ from model.data.datasets import IGNORED, Batch
 from model.network.transformer import Network
 from model.runtime.device import choose_device
 
-Loss = Callable[[Network, Batch, float], Tensor]  # added up over the tokens to predict; the float smooths labels
+Loss = Callable[[Network, Batch, float], Tensor]  # summed over the predicted tokens; the float is label smoothing
 NetworkLoss = Callable[[Batch, float], Tensor]
 
 # Where launchers write how many processes there are.
@@ -22,45 +22,46 @@ SIZES = ("WORLD_SIZE", "PMI_SIZE", "OMPI_COMM_WORLD_SIZE", "MV2_COMM_WORLD_SIZE"
 
 
 class Processes:
-    """Those that train together: here one, and all of the work is its own."""
+    """The processes that train together: here a single one, which does all of the work."""
 
     count, rank = 1, 0
 
     @property
     def main(self) -> bool:
-        """The one that prints and writes files."""
+        """Whether this process prints and writes files."""
         return self.rank == 0
 
     @property
     def device(self) -> torch.device:
+        """Device of this process."""
         return choose_device()
 
     def prepare(self, network: Network, loss: Loss) -> NetworkLoss:
-        """The loss of the network; its gradients are those of all processes together."""
+        """Loss of the network, whose backward pass gives the mean of all processes' gradients."""
         return partial(loss, network)
 
     def share(self, batch: Batch) -> Batch:
-        """This process's rows of a batch."""
+        """This process's rows of a batch: every `count`-th one from `rank` on."""
         return batch
 
-    def apart(self, loss: NetworkLoss) -> AbstractContextManager[None]:
-        """A context in which gradients add up in each process, to be exchanged later."""
+    def without_exchange(self, loss: NetworkLoss) -> AbstractContextManager[None]:
+        """Context in which gradients accumulate in each process, to be exchanged later."""
         return nullcontext()
 
     def sums(self, *values: float) -> list[float]:
-        """Each value added up over all processes."""
+        """Sum of each value over all processes."""
         return list(values)
 
     def any(self, here: bool) -> bool:
-        """Whether it is so in any process."""
+        """Whether `here` is true in any process."""
         return self.sums(float(here))[0] > 0
 
     def close(self) -> None:
-        """Nothing to part from."""
+        """Leave the group of processes; there is none here."""
 
 
 class LaunchedProcesses(Processes):
-    """Each process takes its rows of every batch; gradients are exchanged (torch's DistributedDataParallel).
+    """Processes that share the rows of every batch and exchange gradients (torch's DistributedDataParallel).
 
     Raises:
         ValueError: accelerate is not installed, or configured for more than data-parallel training.
@@ -92,34 +93,33 @@ class LaunchedProcesses(Processes):
         return self.accelerator.device
 
     def prepare(self, network: Network, loss: Loss) -> NetworkLoss:
-        prepared: NetworkLoss = self.accelerator.prepare(_Losing(network, loss))
+        prepared: NetworkLoss = self.accelerator.prepare(_LossModule(network, loss))
         return prepared
 
     def share(self, batch: Batch) -> Batch:
-        rows = slice(self.rank, None, self.count)
-        if self.rank < len(batch.labels):
-            inputs = tuple(None if each is None else each[rows] for each in batch.inputs)
-            return Batch(inputs, batch.labels[rows], batch.whole)
         # All processes have to take part in the exchange: one without rows computes one that counts nothing.
-        first = tuple(None if each is None else each[:1] for each in batch.inputs)
-        return Batch(first, torch.full_like(batch.labels[:1], IGNORED))
+        has_rows = self.rank < len(batch.labels)
+        rows = slice(self.rank, None, self.count) if has_rows else slice(1)
+        inputs = tuple(None if tensor is None else tensor[rows] for tensor in batch.inputs)
+        labels = batch.labels[rows]
+        return Batch(inputs, labels, batch.whole) if has_rows else Batch(inputs, torch.full_like(labels, IGNORED))
 
-    def apart(self, loss: NetworkLoss) -> AbstractContextManager[None]:
-        waiting: AbstractContextManager[None] = self.accelerator.no_sync(loss)
-        return waiting
+    def without_exchange(self, loss: NetworkLoss) -> AbstractContextManager[None]:
+        context: AbstractContextManager[None] = self.accelerator.no_sync(loss)
+        return context
 
     def sums(self, *values: float) -> list[float]:
         # MPS has no float64, and no processes either.
-        mine = torch.tensor(values, dtype=torch.float64, device=self.device)
-        total: list[float] = self.accelerator.reduce(mine, reduction="sum").tolist()
-        return total
+        tensor = torch.tensor(values, dtype=torch.float64, device=self.device)
+        sums: list[float] = self.accelerator.reduce(tensor, reduction="sum").tolist()
+        return sums
 
     def close(self) -> None:
         self.accelerator.end_training()
 
 
-class _Losing(nn.Module):
-    """The loss as a module of its own: what wraps a module acts on calls of its forward."""
+class _LossModule(nn.Module):
+    """The loss as a module, for wrappers that act on calls of a module's forward."""
 
     def __init__(self, network: Network, loss: Loss) -> None:
         super().__init__()
@@ -130,11 +130,11 @@ class _Losing(nn.Module):
 
 
 def launched() -> Processes:
-    """The processes of this run: one, unless `accelerate launch`, torchrun or mpirun started several.
+    """Processes of this run: one, unless `accelerate launch`, torchrun or mpirun started several.
 
     Raises:
-        ValueError: several were asked for, and only this one was started; or it is not clear how many; or the weights
-            are to be spread over them.
+        ValueError: several were asked for, and only this one was started; or their number is unclear; or the weights
+            are to be spread over them (FSDP).
     """
     if any(_size(name) > 1 for name in SIZES):
         if os.environ.get("ACCELERATE_USE_FSDP", "").lower() == "true":  # which accelerate passes over on the CPU
@@ -161,6 +161,6 @@ def _size(name: str) -> int:
         ) from None
 
 
-def speaks() -> bool:
+def prints_errors() -> bool:
     """Whether this process prints errors: the first on its machine."""
     return os.environ.get("LOCAL_RANK", "0") == "0"

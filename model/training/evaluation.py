@@ -1,4 +1,4 @@
-"""How good a model is at what it was trained for, in figures."""
+"""Figures of how well a model does what it was trained for."""
 
 from __future__ import annotations
 
@@ -20,18 +20,19 @@ from model.inference.text_model import TextModel
 from model.training.losses import loss_and_hits
 
 Figures = dict[str, float | int | str]
-BATCH = 64  # texts written together
+BATCH = 64  # texts generated together
 TOKENS = 8192  # of a batch that is only read
-BEYOND = (1, 2, 4, 8)  # how much longer than in training, for built-in tasks
+BEYOND = (1, 2, 4, 8)  # additional length of a built-in task's sources, compared with training
 COUNT = 200  # sources of each such length
 
 
 def measure(
     model: TextModel, spec: str, split: Split | Literal["all"] = "test", bleu: str = "zh", **options: Any
 ) -> tuple[Figures, dict[str, str]]:
-    """The figures on a split of what `spec` (see `readers.SPEC_HELP`) holds, and what the model wrote for each text.
+    """Figures on a split of the data that `spec` names (see `readers.SPEC_HELP`), and the output for each source text.
 
-    bleu: sacrebleu's tokenizer. options: of `TextModel.generate_batch`.
+    Outputs are generated where there are right answers to compare them with; else there are none. bleu: sacrebleu's
+    tokenizer. options: of `TextModel.generate_batch`.
 
     Raises:
         ValueError: the split is empty, or `spec` cannot be read.
@@ -62,7 +63,7 @@ def measure(
 def translation_figures(
     model: TextModel, pairs: Sequence[Pair], bleu: str = "zh", **options: Any
 ) -> tuple[Figures, dict[str, str]]:
-    """BLEU and chrF of the translations, and the translation of each source sentence."""
+    """BLEU (Papineni et al., 2002) and chrF (Popović, 2015) of the translations, and the translation of each source."""
     from sacrebleu.metrics.bleu import BLEU
     from sacrebleu.metrics.chrf import CHRF
 
@@ -85,19 +86,19 @@ def translation_figures(
 
 
 def task_figures(model: TextModel, task: str, pairs: Sequence[Pair], **options: Any) -> tuple[Figures, dict[str, str]]:
-    """The share of exactly right answers in per cent, at the lengths trained on and at longer ones."""
+    """Share of exactly right answers in per cent, at the lengths trained on and at longer ones, and all answers."""
     longest = max(find_task(task).lengths)
     figures: Figures = {}
-    given = {f"exact match, lengths up to {longest}, %": list(dict.fromkeys(pair.source for pair in pairs))}
+    questions = {f"exact match, lengths up to {longest}, %": list(dict.fromkeys(pair.source for pair in pairs))}
     for more in BEYOND:
         if find_task(task).sources(longest + more) < COUNT:
             continue
         longer = task_pairs(task, COUNT, [longest + more], seed=1)
         if all(_fits(model, pair) for pair in longer):
-            given[f"exact match, length {longest + more}, %"] = [pair.source for pair in longer]
+            questions[f"exact match, length {longest + more}, %"] = [pair.source for pair in longer]
     written: dict[str, str] = {}
     separator = _separator(model)
-    for name, sources in given.items():
+    for name, sources in questions.items():
         answers = _write(model, [source + separator for source in sources], **options)
         figures[name] = 100 * exact_match(task, sources, list(answers.values()))
         written |= answers
@@ -105,12 +106,12 @@ def task_figures(model: TextModel, task: str, pairs: Sequence[Pair], **options: 
 
 
 def _separator(model: TextModel) -> str:
-    """What stands between question and answer where one stack reads both."""
+    """Text between question and answer where one stack reads both."""
     return str(model.training.get("separator", SEPARATOR)) if model.kind == "decoder-only" else ""
 
 
 def _fits(model: TextModel, pair: Pair) -> bool:
-    """Whether a model has positions enough for a question and its answer."""
+    """Whether a model has enough positions for a question and its answer."""
     source, target = len(model.source_tokenizer.encode(pair.source)), len(model.target_tokenizer.encode(pair.target))
     if model.kind == "decoder-only":
         return source + target + 2 <= model.config.max_length  # <s> and the separator; </s> is not read
@@ -118,7 +119,7 @@ def _fits(model: TextModel, pair: Pair) -> bool:
 
 
 def text_figures(model: TextModel, text: str) -> Figures:
-    """Cross-entropy of a running text, in windows of the model's length."""
+    """Cross-entropy in nats of a running text, in windows of the model's length."""
     corpus = TextDataset(text, model.source_tokenizer, model.config.max_length)
     loss, tokens, _ = _losses(model, corpus)
     return {
@@ -130,7 +131,7 @@ def text_figures(model: TextModel, text: str) -> Figures:
 
 
 def masked_figures(model: TextModel, texts: Sequence[str]) -> Figures:
-    """Cross-entropy at hidden tokens, and how often the right one is the most probable."""
+    """Cross-entropy in nats at hidden tokens, and the share of them for which the right one is the most probable."""
     corpus = MaskedDataset(texts, model.source_tokenizer, model.config.max_length)
     loss, tokens, right = _losses(model, corpus)
     return {"sentences": len(texts), "hidden tokens": tokens, "nats": loss / tokens, "found, %": 100 * right / tokens}
@@ -138,7 +139,7 @@ def masked_figures(model: TextModel, texts: Sequence[str]) -> Figures:
 
 @torch.inference_mode()
 def _losses(model: TextModel, corpus: Dataset) -> tuple[float, int, int]:
-    """The sum of the cross-entropies in nats, how many there are, and how often the prediction is right."""
+    """Sum of the cross-entropies in nats, number of predicted tokens, and number of right predictions."""
     loss, tokens, right = 0.0, 0, 0
     for batch in unshuffled(corpus, TOKENS):
         part = loss_and_hits(model.network, batch.to(model.device))
@@ -147,8 +148,9 @@ def _losses(model: TextModel, corpus: Dataset) -> tuple[float, int, int]:
 
 
 def _write(model: TextModel, sources: Sequence[str], **options: Any) -> dict[str, str]:
-    """What the model writes for each source."""
+    """Generated text of each source."""
     outputs: list[str] = []
     for first in tqdm(range(0, len(sources), BATCH), unit="batch", leave=False):
-        outputs += [made.text for made in model.generate_batch(sources[first : first + BATCH], **options)]
+        generations = model.generate_batch(sources[first : first + BATCH], **options)
+        outputs += [generation.text for generation in generations]
     return dict(zip(sources, outputs, strict=True))

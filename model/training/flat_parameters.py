@@ -1,6 +1,6 @@
-"""The tensors of a network side by side in one piece of memory: what is done to each of them is then done once.
+"""The tensors of a network side by side in one piece of memory, so that one kernel call acts on all of them.
 
-A small network has a hundred tensors, and to call a kernel for each takes as long as what the kernels do.
+A small network has a hundred tensors, and calling a kernel for each takes as long as the work of the kernels.
 """
 
 from __future__ import annotations
@@ -11,43 +11,39 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-ALIGNED = 64  # bytes: where each tensor begins, as kernels like it
+ALIGNED = 64  # bytes: alignment of each tensor, as kernels like it
 
 
 class FlatParameters:
-    """whole: all tensors in their order; between them are zeros. parts: each of them, a view of `whole`.
+    """Zeros in one row, in the shapes of some tensors.
+
+    whole: all tensors in their order, with zeros between them. parts: each tensor, a view of `whole`. sizes: elements
+    of each in `whole`, the zeros behind it included.
 
     Raises:
         ValueError: the tensors are of several types or on several devices.
     """
 
     def __init__(self, tensors: Sequence[Tensor]) -> None:
-        """A row of zeros for tensors like these."""
-        if len(kinds := {(each.dtype, each.device) for each in tensors}) != 1:
+        if len(kinds := {(tensor.dtype, tensor.device) for tensor in tensors}) != 1:
             raise ValueError(f"the weights are of several types or on several devices ({kinds}): make them alike")
         ((dtype, device),) = kinds
         step = max(1, ALIGNED // dtype.itemsize)
-        self.sizes = [-(-each.numel() // step) * step for each in tensors]
+        self.sizes = [-(-tensor.numel() // step) * step for tensor in tensors]
         self.whole: Float[Tensor, " all"] = torch.zeros(sum(self.sizes), dtype=dtype, device=device)
-        places = zip(self.whole.split(self.sizes), tensors, strict=True)
-        self.parts = [place[: each.numel()].view(each.shape) for place, each in places]
+        slices = zip(self.whole.split(self.sizes), tensors, strict=True)
+        self.parts = [part[: tensor.numel()].view(tensor.shape) for part, tensor in slices]
 
     def parts_of(self, rows: Float[Tensor, "row all"]) -> list[Float[Tensor, "row ..."]]:
-        """Each tensor, from several rows like this one: views of them."""
-        places = zip(rows.split(self.sizes, dim=1), self.parts, strict=True)
-        return [place[:, : each.numel()].view(len(rows), *each.shape) for place, each in places]
-
-    @torch.no_grad()
-    def fill(self, tensors: Sequence[Tensor]) -> None:
-        """The values of these."""
-        for part, tensor in zip(self.parts, tensors, strict=True):
-            part.copy_(tensor)
+        """Each tensor as it is in several rows like `whole`: views of these."""
+        slices = zip(rows.split(self.sizes, dim=1), self.parts, strict=True)
+        return [part[:, : tensor.numel()].view(len(rows), *tensor.shape) for part, tensor in slices]
 
 
 def weights_in_a_row(parameters: Sequence[nn.Parameter]) -> FlatParameters:
-    """From now on these weights are parts of the row."""
+    """Move weights, of any shapes, into one row, of which they are parts from now on."""
     row = FlatParameters(parameters)
-    row.fill(parameters)
     for parameter, part in zip(parameters, row.parts, strict=True):
+        part.copy_(parameter.data)
         parameter.data = part
     return row

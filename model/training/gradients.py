@@ -12,14 +12,15 @@ from model.network.norms import Norm
 from model.network.transformer import Network
 from model.training.flat_parameters import FlatParameters, weights_in_a_row
 
+Figures = dict[str, float]
 PIECE = 1 << 18  # weights: of more in one row, torch's float32 norm on the CPU loses digits
 
 
 class Gradients:
-    """The gradients of a network after a backward pass, and its weights: both stand in a row from now on, and the
-    network must stay where it is, in its precision. All weights are trained.
+    """Gradients and weights of a network, both moved into one row each.
 
-    parts: each layer, embedding and output, and how much of a row it has; its weights are neighbours.
+    The network must stay on its device and in its precision; all its weights are trained. parts: elements in a row of
+    each layer, embedding and output; the weights of each are neighbours.
     """
 
     def __init__(self, network: nn.Module) -> None:
@@ -32,7 +33,7 @@ class Gradients:
 
     @torch.no_grad()
     def clear(self) -> None:
-        """Before a backward pass, which adds to them.
+        """Set the gradients to zero: a backward pass adds to them.
 
         Raises:
             RuntimeError: the weights are not in their row any more.
@@ -45,9 +46,8 @@ class Gradients:
 
     @torch.no_grad()
     def norms(self) -> dict[str, float]:
-        """The Euclidean norm of the gradient of each layer, embedding and output."""
-        norms = torch.stack([norm_of(part) for part in self.row.whole.split(list(self.parts.values()))])
-        return dict(zip(self.parts, norms.tolist(), strict=True))
+        """Euclidean norm of the gradient of each layer, embedding and output."""
+        return dict(zip(self.parts, self._norms_of_parts(self.row.whole).tolist(), strict=True))
 
     @torch.no_grad()
     def clip(self, norm: float, largest: float) -> None:
@@ -57,48 +57,42 @@ class Gradients:
 
     @torch.no_grad()
     def parameter_norm(self) -> float:
-        """The Euclidean norm of all weights."""
+        """Euclidean norm of all weights."""
         return float(norm_of(self.weights.whole))
+
+    @torch.no_grad()
+    def update_ratios(self, updates: Float[Tensor, "step all"], weights: Float[Tensor, "step all"]) -> list[Figures]:
+        """‖Δw‖ / ‖w‖ of each layer, embedding and output at each step, by `update_names`; 0 where ‖w‖ is.
+
+        About 10⁻³ is usual while a model learns. updates: changes of all weights. weights: their values afterwards.
+        """
+        changes, sizes = (self._norms_of_parts(rows).cpu().double() for rows in (updates, weights))
+        ratios = torch.where(sizes > 0, changes / sizes, 0.0).T.tolist()
+        return [dict(zip(self.update_names, row, strict=True)) for row in ratios]
+
+    @property
+    def update_names(self) -> list[str]:
+        """Name of the update ratio of each layer, embedding and output."""
+        return [f"update ratio/{part}" for part in self.parts]
+
+    def _norms_of_parts(self, rows: Float[Tensor, "*rows all"]) -> Float[Tensor, part * rows]:
+        return torch.stack([norm_of(part) for part in rows.split(list(self.parts.values()), dim=-1)])
 
 
 def norm_of(rows: Float[Tensor, "*rows all"]) -> Float[Tensor, "*rows"]:
-    """The Euclidean norm of each row."""
+    """Euclidean norm of each row."""
     if rows.shape[-1] > PIECE:
         rows = torch.stack([torch.linalg.vector_norm(piece, dim=-1) for piece in rows.split(PIECE, dim=-1)], dim=-1)
     return torch.linalg.vector_norm(rows, dim=-1)
 
 
-def first_not_finite(tensors: Mapping[str, Tensor]) -> str:
-    """The name of the first of these that is not finite everywhere; nothing if all are."""
+def first_nonfinite(tensors: Mapping[str, Tensor]) -> str:
+    """Name of the first tensor, of any shape, with an element that is not finite; empty if there is none."""
     return next((name for name, tensor in tensors.items() if not bool(tensor.isfinite().all())), "")
 
 
-class Updates:
-    """How far steps move the weights."""
-
-    def __init__(self, gradients: Gradients) -> None:
-        self._parts = gradients.parts
-
-    @torch.no_grad()
-    def ratios(
-        self, moved: Float[Tensor, "moment all"], weights: Float[Tensor, "moment all"]
-    ) -> list[dict[str, float]]:
-        """‖Δw‖ / ‖w‖ of each layer, embedding and output, by "update ratio/" and its name; about 10⁻³ is usual while a
-        model learns. moved: by how much a step has changed all weights. weights: what they are after it.
-        """
-        sizes = list(self._parts.values())
-        norms = torch.stack([norm_of(part) for rows in (moved, weights) for part in rows.split(sizes, dim=-1)])
-        changes, all_weights = norms.cpu().double().view(2, len(sizes), -1)
-        ratios = torch.where(all_weights > 0, changes / all_weights, 0.0).T.tolist()
-        return [dict(zip(self.parts("update ratio/"), row, strict=True)) for row in ratios]
-
-    def parts(self, *prefixes: str) -> list[str]:
-        """The name of each layer, embedding and output, behind each of these."""
-        return [prefix + part for prefix in prefixes for part in self._parts]
-
-
 class Gains:
-    """γ of every norm, beside what it was at the start."""
+    """γ of every norm of a network, and its value at the start."""
 
     def __init__(self, network: Network) -> None:
         norms = {path: module for path, module in network.named_modules() if isinstance(module, Norm)}
@@ -107,10 +101,10 @@ class Gains:
         self.start = torch.stack([weight.detach() for weight in self.weights]) if norms else None
 
     @torch.no_grad()
-    def drifts(self, weights: Sequence[Float[Tensor, "moment d_model"]]) -> list[dict[str, float]]:
-        """√(mean (γ − γ₀)²) of each norm, by "γ drift/" and its path, at each moment; none where there is no norm.
+    def drifts(self, weights: Sequence[Float[Tensor, "step d_model"]]) -> list[Figures]:
+        """√(mean (γ − γ₀)²) of each norm at each step, by `names`; an empty list if the network has no norm.
 
-        weights: every γ, at these moments.
+        weights: γ of each norm.
         """
         if self.start is None:
             return []
@@ -119,6 +113,6 @@ class Gains:
 
 
 def part_of(name: str) -> str:
-    """The layer that a parameter belongs to, such as "decoder.layers.0" or "encoder.embedding"."""
+    """Layer, embedding or output of a parameter, such as "decoder.layers.0" or "encoder.embedding"."""
     parts = name.split(".")
     return ".".join(parts[: 3 if parts[1] == "layers" else 2])

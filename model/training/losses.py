@@ -1,4 +1,4 @@
-"""How wrong a network's predictions are."""
+"""Loss and hits of a network's predictions."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ from model.network.transformer import Network
 
 
 def summed_loss(network: Network, batch: Batch, label_smoothing: float) -> Float[Tensor, ""]:
-    """Cross-entropy in nats, added up over the tokens to predict (section 5.4); the others are not computed."""
-    logits, labels = _asked(network, batch)
+    """Cross-entropy in nats, summed over the tokens to predict, with label smoothing (section 5.4)."""
+    logits, labels = _predictions(network, batch)
     return F.cross_entropy(logits, labels, label_smoothing=label_smoothing, reduction="sum")
 
 
 class Hits(NamedTuple):
-    """How well a batch is predicted.
+    """Quality of a batch's predictions.
 
-    loss: cross-entropy in nats, added up, without label smoothing. tokens: of those to predict, for how many the most
-    probable one is right. texts: in how many rows none is wrong.
+    loss: sum of the cross-entropies in nats, without label smoothing. tokens: number of tokens whose most probable
+    prediction is right. texts: number of rows in which all are.
     """
 
     loss: float
@@ -32,37 +32,36 @@ class Hits(NamedTuple):
 
 
 def loss_and_hits(network: Network, batch: Batch) -> Hits:
-    """What a batch's labels say of the model's logits."""
-    logits, labels = _asked(network, batch)
+    """Loss of a batch and number of right predictions."""
+    logits, labels = _predictions(network, batch)
     right = logits.argmax(dim=-1) == labels
     missed = (batch.labels != IGNORED).nonzero()[:, 0][~right].unique()  # rows
     loss = F.cross_entropy(logits, labels, reduction="sum")
     return Hits(float(loss), int(right.sum()), len(batch.labels) - len(missed))
 
 
-def _asked(network: Network, batch: Batch) -> tuple[Float[Tensor, "token vocabulary"], Int[Tensor, " token"]]:
-    """Logits where there is something to predict, and what that is."""
+def _predictions(network: Network, batch: Batch) -> tuple[Float[Tensor, "token vocabulary"], Int[Tensor, " token"]]:
+    """Logits and labels of the tokens to predict; logits of the others are not computed."""
     states, labels = network.states(*batch.inputs), batch.labels
     if batch.whole:
-        return network.output(states.flatten(0, 1)), labels.flatten()  # to select nothing costs a thirtieth of a step
-    asked = labels != IGNORED
-    return network.output(states[asked]), labels[asked]
+        return network.output(states.flatten(0, 1)), labels.flatten()  # selecting all costs a thirtieth of a step
+    predicted = labels != IGNORED
+    return network.output(states[predicted]), labels[predicted]
 
 
-# Whether the share of exactly right answers can be counted from what is predicted token by token.
-
-TOKENS = 4000  # of a batch that is looked at
+TOKENS = 4000  # of a batch of labels
 
 
 def counts_exactly(material: TrainingData, validation: Dataset) -> bool:
-    """Whether a rule says what is right, and all right answers of the validation split are asked for as a whole.
+    """Whether the share of exactly right answers can be counted from the predictions of single tokens.
 
-    Then greedy decoding writes an answer to the character just where each of its tokens is the most probable one. With
-    letters that the tokenizer lacks, and where an answer is too long for the model, it does not.
+    That is so where the rule of a task says what is right, and the labels of the validation split are all its answers,
+    whole: then greedy decoding writes an answer to the character just where each of its tokens is the most probable
+    one. It is not with letters that the tokenizer lacks, or an answer that is too long for the model.
     """
     if not isinstance(material, Translations | Answers) or not material.task:
         return False
     tokenizer = material.tokenizers[1]
     rows = (row for batch in unshuffled(validation, TOKENS) for row in batch.labels.tolist())
-    asked = sorted(tokenizer.decode([token for token in row if token != IGNORED]) for row in rows)
-    return bool(asked) and asked == sorted(pair.target for pair in material.pairs["validation"])
+    answers = sorted(tokenizer.decode([token for token in row if token != IGNORED]) for row in rows)
+    return bool(answers) and answers == sorted(pair.target for pair in material.pairs["validation"])

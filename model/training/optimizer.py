@@ -17,9 +17,9 @@ MOMENTS = ("exp_avg", "exp_avg_sq")
 
 
 class FlatAdamW(torch.optim.AdamW):
-    """torch's fused AdamW (Loshchilov and Hutter, 2019) on weights that stand in a row: to it the row is one weight.
+    """torch's fused AdamW (Loshchilov and Hutter, 2019) on weights in a row, which it takes for one weight.
 
-    All weights have made the same number of steps, and one without a gradient is treated as if it were 0.
+    All weights have made the same number of steps, and a weight without a gradient has the gradient 0.
     """
 
     def __init__(self, gradients: Gradients, rate: float, **options: Any) -> None:
@@ -28,16 +28,17 @@ class FlatAdamW(torch.optim.AdamW):
         super().__init__([self._row], lr=rate, fused=True, **options)
 
     def step(self, closure: None = None) -> None:  # type: ignore[override]
+        """Update all weights from their gradients."""
         super().step()
-        torch.autograd.graph.increment_version(self._gradients.parameters)  # torch counts what it writes to the row
+        torch.autograd.graph.increment_version(self._gradients.parameters)  # torch counts changes of the row only
 
     def zero_grad(self, set_to_none: bool = True) -> None:
-        """Zeros in either case: the gradients stay in their row."""
+        """Set the gradients to zero in either case: they stay in their row."""
         self._gradients.clear()
 
     def moments(self) -> dict[int, dict[str, Tensor]]:
-        """By the number of each weight its "step", "exp_avg" and "exp_avg_sq", as torch has them where the weights are
-        apart: the moments themselves. None before the first step.
+        """Moments by the index of a parameter, as in torch's AdamW: "step" (), "exp_avg" and "exp_avg_sq" in the
+        parameter's shape. They are views; empty before the first step.
         """
         if not self.state:
             return {}
@@ -51,34 +52,34 @@ class FlatAdamW(torch.optim.AdamW):
 
     @torch.no_grad()
     def load_moments(self, moments: Mapping[int, Mapping[str, Tensor]]) -> None:
-        """Go on with what `moments` gave, of which copies are kept; a weight that is missing begins with zeros."""
+        """Go on with copies of moments in the form of `moments`; those of a weight that is missing become zeros."""
         self.state.clear()
         if not moments:
             return
-        step = max(float(each["step"]) for each in moments.values())
+        step = max(float(weight["step"]) for weight in moments.values())
         row = {"step": self._row.new_tensor(step, dtype=torch.float32)}
         for name in MOMENTS:
             row[name] = torch.zeros_like(self._row)
             parts = self._parts(row[name])
-            for index, each in moments.items():
-                parts[index].copy_(each[name])
+            for index, weight in moments.items():
+                parts[index].copy_(weight[name])
         self.state[self._row] = row
 
     def _parts(self, row: Tensor) -> list[Tensor]:
-        """What of a row like that of the weights belongs to each of them."""
+        """Views of a row like that of the weights, one in the shape of each weight."""
         return [part[0] for part in self._gradients.row.parts_of(row[None])]
 
 
-# Averages of the weights over training, and how they are put into a model for a while.
+# Averages of the weights over training, and a block in which a network has them.
 
 Weights = dict[str, Tensor]
 
 
 class RunningAverage:
-    """An exponential moving average of the weights, taken after every step (Polyak averaging)."""
+    """Exponential moving average of the weights, updated after every step (Polyak averaging)."""
 
     def __init__(self, network: Network, decay: float, trained: FlatParameters) -> None:
-        """trained: the row that the weights of `model` are parts of."""
+        """trained: the row of which the weights of `network` are parts."""
         self.network, self.decay, self._trained = network, decay, trained
         self._row = FlatParameters(trained.parts)
         self._row.whole.copy_(trained.whole)
@@ -87,25 +88,26 @@ class RunningAverage:
 
     @torch.no_grad()
     def after_step(self, step: int) -> None:
+        """Take the weights after step number `step` into the average."""
         decay = min(self.decay, step / (step + 9))  # a short memory at first
         self._row.whole.lerp_(self._trained.whole, 1 - decay)
 
     def before_validation(self) -> None:
-        """Nothing: every step was counted."""
+        """Do nothing: every step was counted."""
 
     def tensors(self) -> Weights:
-        """What has to be saved for an exact resume: nothing with a decay of 0, where the average is the weights."""
+        """State for an exact resume, by "average." and the name of each weight; empty with a decay of 0."""
         return {f"average.{name}": tensor for name, tensor in self.weights.items()} if self.decay else {}
 
     def load(self, tensors: Mapping[str, Tensor]) -> None:
-        """After the weights themselves."""
+        """Go on with a state of `tensors`, or with the network's weights, loaded before, where it lacks them."""
         parameters = dict(self.network.named_parameters())
         for name, tensor in self.weights.items():
             tensor.copy_(tensors.get(f"average.{name}", parameters[name].detach()))
 
 
 class LastAverage:
-    """The mean of the weights at the last `count` validations (Vaswani et al., 2017, section 6.1)."""
+    """Mean of the weights at the last `count` validations (Vaswani et al., 2017, section 6.1)."""
 
     def __init__(self, network: Network, count: int) -> None:
         self.network, self.count = network, count
@@ -113,23 +115,26 @@ class LastAverage:
 
     @property
     def weights(self) -> Weights:
+        """Mean by name; the weights themselves before the first validation."""
         if not self.kept:
             return {name: tensor.detach() for name, tensor in self.network.named_parameters()}
-        return {name: torch.stack([each[name] for each in self.kept]).mean(dim=0) for name in self.kept[0]}
+        return {name: torch.stack([weights[name] for weights in self.kept]).mean(dim=0) for name in self.kept[0]}
 
     def after_step(self, step: int) -> None:
-        """Nothing: what counts are the weights at the validations."""
+        """Do nothing: only the weights at validations count."""
 
     def before_validation(self) -> None:
+        """Take the weights as they are now into the mean."""
         now = {name: tensor.detach().clone() for name, tensor in self.network.named_parameters()}
         self.kept = [*self.kept, now][-self.count :]
 
     def tensors(self) -> Weights:
-        """What has to be saved for an exact resume."""
+        """State for an exact resume, by "average.", the number of the validation and the name of each weight."""
         kept = enumerate(self.kept)
-        return {f"average.{index}.{name}": tensor for index, each in kept for name, tensor in each.items()}
+        return {f"average.{index}.{name}": tensor for index, weights in kept for name, tensor in weights.items()}
 
     def load(self, tensors: Mapping[str, Tensor]) -> None:
+        """Go on with a state of `tensors`."""
         device = next(self.network.parameters()).device
         kept: dict[str, Weights] = {}
         for name, tensor in tensors.items():
@@ -144,7 +149,7 @@ Averager = RunningAverage | LastAverage
 
 @contextmanager
 def averaged_weights(network: Network, average: Weights) -> Iterator[Network]:
-    """A block in which the network holds averaged weights and evaluates; after it, it is as it was before."""
+    """Context in which a network has averaged weights and evaluates; afterwards it is as before."""
     was_training = network.training
     trained = {name: tensor.detach().clone() for name, tensor in network.named_parameters()}
     _load(network, average)

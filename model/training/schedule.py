@@ -1,4 +1,4 @@
-"""The learning rate at each step: warm-up, then a schedule."""
+"""Learning rate at each step: warm-up, then a schedule."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from model.training.settings import TrainingSettings
 
 
 def learning_rate(step: int, total: int, settings: TrainingSettings) -> float:
-    """Linear warm-up to the peak rate, then what the schedule says. `step` counts from 1."""
+    """Learning rate at a step, counted from 1: linear warm-up to the peak rate, then the settings' schedule."""
     if step <= settings.warmup:
         return settings.rate * step / settings.warmup
     return settings.rate * SCHEDULES[settings.schedule](step, total, settings.warmup)
 
 
 def _cosine(step: int, total: int, warmup: int) -> float:
-    """Down to 0 at the last step (Loshchilov and Hutter, 2017, equation 5)."""
+    """Half a cosine from 1 to 0 at the last step (Loshchilov and Hutter, 2017, equation 5)."""
     done = (step - warmup) / max(1, total - warmup)
     return 0.5 * (1 + math.cos(math.pi * min(1.0, done)))
 

@@ -1,4 +1,4 @@
-"""How to train, where a run stands, and what one step did."""
+"""Settings of a training, the progress of a run, and the report of a step."""
 
 from __future__ import annotations
 
@@ -19,18 +19,16 @@ SETTING_CHOICES: dict[str, tuple[str, ...]] = {"schedule": get_args(Schedule), "
 
 
 def _setting(default: Any, text: str, low: int | None = None, high: int | float = math.inf) -> Any:
-    """A field, what is said of it wherever it can be set, and the range of its numbers, ends included; without `low`
-    it is no number.
-    """
+    """A field, its help text, and the range of its numbers, ends included; without `low` it is no number."""
     return field(default=default, metadata={"help": text, "range": (low, high)})
 
 
 @dataclass(frozen=True, kw_only=True)
 class TrainingSettings:
-    """How to train; the defaults suit some ten thousand sentence pairs.
+    """Settings of a training; the defaults suit some ten thousand sentence pairs.
 
     Raises:
-        ValueError: a setting is out of its range; the message names the value and the range.
+        ValueError: a setting is out of its range.
     """
 
     epochs: int = _setting(30, "how often every example is seen", 1, 10_000)
@@ -57,9 +55,9 @@ class TrainingSettings:
     seed: int = _setting(1, "of the initial weights, the order of the data and dropout", -(2**63), 2**64 - 1)
 
     def __post_init__(self) -> None:
-        for each in dataclasses.fields(self):
-            name, value = each.name, getattr(self, each.name)
-            low, high = each.metadata["range"]
+        for setting in dataclasses.fields(self):
+            name, value = setting.name, getattr(self, setting.name)
+            low, high = setting.metadata["range"]
             if low is not None and value is not None and not low <= value <= high:
                 raise ValueError(f"{name} ({value}) must be between {low} and {high}")
         if not self.clip:
@@ -71,12 +69,12 @@ class TrainingSettings:
 
 @dataclass(frozen=True)
 class StepReport:
-    """What one step did.
+    """Report of one training step.
 
-    loss: nats per predicted token, with label smoothing. tokens: computed, padding included.
-    gradient_norm: before clipping; gradient_norms: the same for each layer, embedding and output.
-    validation: nats per predicted token, on the steps that validate; accuracy: the share of these tokens that the model
-    holds for the most probable; exact: of texts, in which it does so everywhere.
+    loss: nats per predicted token, with label smoothing. tokens: number of inputs, padding included.
+    gradient_norm: before clipping; gradient_norms: of each layer, embedding and output.
+    validation: nats per predicted token, None without a validation at this step; accuracy: share of these tokens to
+    which the model gives the largest probability; exact: share of texts in which it does so everywhere.
     """
 
     step: int
@@ -94,12 +92,13 @@ class StepReport:
 
     @property
     def tokens_per_second(self) -> float:
+        """Tokens, padding included, per second of the step."""
         return self.tokens / self.seconds
 
 
 @dataclass
 class Progress:
-    """Where a run stands: kept in its state file."""
+    """Progress of a run, kept in its state file. validations: step and loss of each, in nats per predicted token."""
 
     step: int = 0
     best_validation: float = math.inf
@@ -107,13 +106,14 @@ class Progress:
     validations: list[tuple[int, float]] = field(default_factory=list)
 
     def note(self, validation: float) -> None:
+        """Add the loss of a validation after the latest step."""
         self.validations.append((self.step, validation))
         if validation < self.best_validation:
             self.best_validation, self.best_step = validation, self.step
 
     @property
     def since_best(self) -> int:
-        """Validations since the best one."""
+        """Number of validations since the best one."""
         return sum(step > self.best_step for step, _ in self.validations)
 
 
@@ -126,17 +126,18 @@ CHANGEABLE = (
 
 @dataclass(frozen=True)
 class RunSettings:
-    """settings: of the training. rates: the network's dropouts by name."""
+    """All that can be changed while a run lasts: settings of the training, and dropout rates of the network by name."""
 
     settings: TrainingSettings
     rates: Mapping[str, float]
 
     @classmethod
     def of(cls, settings: TrainingSettings, config: TransformerConfig) -> RunSettings:
+        """Settings of a run that begins with a network of this config."""
         return cls(settings, {name: getattr(config, name) for name in RATES})
 
     def with_changes(self, changes: Mapping[str, Any], config: TransformerConfig) -> RunSettings:
-        """The same with other settings or rates; config: of the network that drops out.
+        """Copy with other settings or rates. config: of the network, which checks the rates.
 
         Raises:
             ValueError: something cannot be changed in a run, or is out of its range.
@@ -145,32 +146,27 @@ class RunSettings:
             if name not in (*CHANGEABLE, *RATES):
                 raise ValueError(f"{name} cannot be changed in a run; these can: {', '.join((*CHANGEABLE, *RATES))}")
         rates = dict(self.rates) | {name: value for name, value in changes.items() if name in RATES}
-        with_rates(config, rates)  # raises if one is out of its range
+        dataclasses.replace(config, **rates)  # raises if one is out of its range
         settings = {name: value for name, value in changes.items() if name in CHANGEABLE}
         return RunSettings(dataclasses.replace(self.settings, **settings), rates)
 
     def value(self, name: str) -> Any:
-        """Of a setting or a rate."""
+        """Value of a setting or a rate."""
         return self.rates[name] if name in self.rates else getattr(self.settings, name)
 
     def differences(self, other: RunSettings) -> dict[str, tuple[Any, Any]]:
-        """What differs, by name: here, then there."""
-        mine, others = (dataclasses.asdict(each.settings) | dict(each.rates) for each in (self, other))
-        return {name: (mine[name], others[name]) for name in mine if mine[name] != others[name]}
+        """Values that differ, by name: here, and in `other`."""
+        here, there = (dataclasses.asdict(run.settings) | dict(run.rates) for run in (self, other))
+        return {name: (here[name], there[name]) for name in here if here[name] != there[name]}
 
 
-def with_rates(config: TransformerConfig, rates: Mapping[str, Any]) -> TransformerConfig:
-    """The same network with other dropouts.
+def drop_out(network: Network, rates: Mapping[str, Any]) -> None:
+    """Set a network's dropout rates, by the names of its config.
 
     Raises:
-        ValueError: one is out of its range.
+        ValueError: a rate is out of its range.
     """
-    return dataclasses.replace(config, **rates)
-
-
-def drop_out(network: Network, rates: Mapping[str, float]) -> None:
-    """From now on, let a network drop out at these rates."""
-    network.config = config = with_rates(network.config, rates)
+    network.config = config = dataclasses.replace(network.config, **rates)
     for module in network.modules():
         if isinstance(module, Residual | EmbeddingSum):
             module.dropout = config.dropout

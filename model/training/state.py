@@ -11,11 +11,11 @@ from safetensors import SafetensorError, safe_open
 from torch import Size, Tensor
 
 LONGER = ("epochs", "steps")  # of a run that goes on
-CHANGEABLE = ("rate", "warmup", "schedule", "clip", "precision", "seed")  # of one that has not come to its end
+CHANGEABLE = ("rate", "warmup", "schedule", "clip", "precision", "seed")  # of a run that has not come to its end
 
 
 def read(path: Path) -> tuple[dict[str, Tensor], dict[str, str]]:
-    """Tensors and metadata of a training state, as `Trainer.save_state` wrote them.
+    """Tensors (in the names and shapes of `Trainer.state_dict`) and metadata of the training state at `path`.
 
     Raises:
         ValueError: the file cannot be read, or is no training state.
@@ -35,7 +35,7 @@ def read(path: Path) -> tuple[dict[str, Tensor], dict[str, str]]:
 
 
 def products_of(path: Path) -> str:
-    """The library of products that a run has used so far; empty if there is no such run or it cannot be read."""
+    """Name of the matrix library of the run whose state is at `path`; empty if there is none or it cannot be read."""
     try:
         with safe_open(path, framework="pt") as file:
             return str((file.metadata() or {}).get("products", ""))
@@ -46,7 +46,7 @@ def products_of(path: Path) -> str:
 def changed_settings(
     path: Path, metadata: Mapping[str, str], settings: dict[str, Any], config: dict[str, Any], total_steps: int
 ) -> list[str]:
-    """Settings that differ from those of the file at `path`, in words.
+    """Settings and config fields that differ from those in the metadata of the file at `path`, each in words.
 
     Raises:
         ValueError: one of them must be the same for an exact resume.
@@ -66,10 +66,10 @@ def changed_settings(
 
 
 def require_same_size(path: Path, tensors: Mapping[str, Tensor], now: Mapping[str, Size]) -> None:
-    """That the file at `path` is of a model with these shapes, by the names of its tensors.
+    """Check that the tensors "model. …" of the file at `path` have the shapes `now`.
 
     Raises:
-        ValueError: it is of another.
+        ValueError: one has another shape, or is missing, or there is one more.
     """
     saved = {name: tensor.shape for name, tensor in tensors.items() if name.startswith("model.")}
     if now != saved:

@@ -1,4 +1,4 @@
-"""The course of a training run as curves for TensorBoard."""
+"""Curves of a training run as event files for TensorBoard."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class Curves:
-    """Writes step reports to event files in a folder; what the folder holds from the step after `done` on is void.
+    """Writer of step reports to event files in a folder; events there of steps after `done` become void.
 
     Raises:
         ValueError: TensorBoard is not installed.
@@ -26,6 +26,7 @@ class Curves:
         self.writer = _writer(folder, purge_step=done + 1)
 
     def add(self, report: StepReport) -> None:
+        """Write the figures of a step."""
         values = {
             "loss/training": report.loss,
             "loss/validation": report.validation,
@@ -40,7 +41,7 @@ class Curves:
                 self.writer.add_scalar(name, value, report.step)
 
     def flush(self) -> None:
-        """Onto the disk: before the state that a resume goes on from."""
+        """Write to the disk what is buffered: before the state from which a resume goes on."""
         self.writer.flush()
 
     def __enter__(self) -> Curves:
@@ -51,7 +52,7 @@ class Curves:
 
 
 def write_curves(folder: Path, curves: runs.Curves) -> None:
-    """All curves of a live run as event files, each under its name.
+    """Write all curves of a live run as event files, each under its name.
 
     Raises:
         ValueError: TensorBoard is not installed.

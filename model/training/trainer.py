@@ -30,7 +30,7 @@ from model.runtime.files import write_tensors
 from model.runtime.random import fork_rng
 from model.training import state
 from model.training.distributed import Processes
-from model.training.gradients import Gradients, first_not_finite
+from model.training.gradients import Gradients, first_nonfinite
 from model.training.losses import loss_and_hits, summed_loss
 from model.training.optimizer import Averager, FlatAdamW, LastAverage, RunningAverage, Weights, averaged_weights
 from model.training.schedule import learning_rate
@@ -43,17 +43,19 @@ install()
 
 
 class BrokenOffError(Exception):
-    """A step was not done: the weights are those before it, and it can be begun again."""
+    """A step was broken off: the weights are those before it, and it can be begun again."""
 
 
 class Trainer:
-    """Trains `model` on `train`, in place, and keeps an average of its weights.
+    """Trains `network` on `train`, in place, and keeps an average of its weights.
 
     The same seed on the same machine gives the same losses, interrupted and resumed or not, alone or beside
     other trainers. processes: those that train together; each has a trainer of its own with the same arguments.
 
+    accuracy, exact: of the latest validation, see `validate`. should_break_off: asked between the batches of a step.
+
     Raises:
-        ValueError: there is nothing to train on, or nothing to be patient with.
+        ValueError: there is nothing to train on, or patience is set and there is nothing to validate on.
     """
 
     def __init__(
@@ -73,7 +75,7 @@ class Trainer:
         self.device, self.progress = next(network.parameters()).device, Progress()
         self.processes = processes or Processes()
         self._loss = self.processes.prepare(network, compiled(summed_loss) if settings.compile else summed_loss)
-        self.gradients = Gradients(network)  # only now: what prepares a model may put its weights elsewhere
+        self.gradients = Gradients(network)  # only now: preparing a network may move its weights
         self.averager: Averager = (
             LastAverage(network, settings.average_last)
             if settings.average_last
@@ -81,23 +83,25 @@ class Trainer:
         )
         options = {"betas": (0.9, 0.98), "eps": 1e-9, "weight_decay": settings.weight_decay}
         self.optimizer = FlatAdamW(self.gradients, settings.rate, **options)
-        self.products, self.begun = OWN.name, ""  # library of float32 products, origin of the weights: for a resume
+        self.products, self.begun = OWN.name, ""  # matrix library, origin of the weights: for a resume
         self.scaler = self._new_scaler()
         self.epochs = Epochs(train, settings)
         self.accuracy = self.exact = math.nan
-        self.in_haste: Callable[[], bool] = lambda: False  # asked between a step's batches: whether to break it off
+        self.should_break_off: Callable[[], bool] = lambda: False
 
     @property
     def total_steps(self) -> int:
+        """Number of steps of the whole run."""
         return self.epochs.total
 
     @property
     def average(self) -> Weights:
+        """Averaged weights by name."""
         return self.averager.weights
 
     @property
     def finished(self) -> bool:
-        """The last step is done, or the validation loss has not fallen for too long."""
+        """Whether the last step is done, or the validation loss has not fallen for `patience` validations."""
         patience = self.settings.patience
         return self.progress.step >= self.total_steps or (patience is not None and self.progress.since_best >= patience)
 
@@ -106,7 +110,7 @@ class Trainer:
 
         Raises:
             FloatingPointError: the loss or a gradient is not finite; the weights are those before the step.
-            BrokenOffError: `in_haste` said so.
+            BrokenOffError: `should_break_off` was true.
         """
         self.network.train()
         while not self.finished and count != 0:
@@ -114,9 +118,9 @@ class Trainer:
             count = None if count is None else count - 1
 
     def change(self, settings: TrainingSettings) -> None:
-        """From the next step on, train with these settings.
+        """Train with other settings from the next step on.
 
-        The order of the data is that of a run that had them from the beginning.
+        The order of the data becomes that of a run that had them from the beginning.
 
         Raises:
             ValueError: a setting cannot be changed while a run lasts.
@@ -136,8 +140,8 @@ class Trainer:
     def validate(self) -> float:
         """Cross-entropy in nats per predicted token of the validation split, with the averaged weights.
 
-        `accuracy` is then the share of these tokens to which the model gives the largest probability; `exact` the share
-        of texts in which it does so everywhere.
+        `accuracy` becomes the share of these tokens to which the model gives the largest probability, `exact` the share
+        of texts in which it does so everywhere. All three are NaN if there is nothing to validate on.
         """
         loss = right = exact = count = 0.0
         batches = unshuffled(self.validation, 4 * self.settings.batch_tokens)
@@ -154,7 +158,7 @@ class Trainer:
         return loss / count
 
     def averaged_weights(self) -> AbstractContextManager[Network]:
-        """A context in which the model holds the averaged weights and does not drop out."""
+        """Context in which the network has the averaged weights and does not drop out."""
         return averaged_weights(self.network, self.average)
 
     def _step(self) -> StepReport:
@@ -201,30 +205,32 @@ class Trainer:
         )
 
     def _backward(self, batches: Sequence[Batch]) -> float:
-        """Gradients of the mean loss over all predicted tokens of the step, in all processes; gives that loss."""
+        """Compute the gradients of the mean loss over all predicted tokens of the step, in all processes, and return
+        that loss in nats.
+        """
         self.gradients.clear()
         predicted = max(1, sum(batch.predicted for batch in batches))
         loss = torch.zeros((), device=self.device)
         for number, batch in enumerate(batches, start=1):
-            if number > 1 and self.in_haste():
+            if number > 1 and self.should_break_off():
                 raise BrokenOffError
-            mine = self.processes.share(batch).to(self.device)
-            with nullcontext() if number == len(batches) else self.processes.apart(self._loss):
+            rows = self.processes.share(batch).to(self.device)
+            with nullcontext() if number == len(batches) else self.processes.without_exchange(self._loss):
                 with self.autocast():
-                    part = self._loss(mine, self.settings.label_smoothing) / predicted
+                    part = self._loss(rows, self.settings.label_smoothing) / predicted
                 # The exchange averages over the processes, where the loss is a sum.
                 self.scaler.scale(part * self.processes.count).backward()
             loss += part.detach()
         return self.processes.sums(float(loss))[0]
 
     def autocast(self) -> Any:
-        """A context in which forward passes compute in the precision of the settings."""
+        """Context in which forward passes compute in the precision of the settings."""
         if self.settings.precision == "float32":
             return nullcontext()
         return torch.autocast(self.device.type, DTYPES[self.settings.precision])
 
     def _validation(self, epoch_ends: bool) -> float | None:
-        """Validate where it is due, and note the loss."""
+        """Validate where that is due, note the loss in nats and return it."""
         every = self.settings.validate_every
         due = epoch_ends if every is None else self.progress.step % every == 0
         if not due and self.progress.step < self.total_steps:
@@ -239,11 +245,14 @@ class Trainer:
 
     @cached_property
     def data_digest(self) -> str:
-        """Two trainers with the same one train and validate on the same examples."""
+        """Digest of the examples to train and validate on."""
         return f"{self.train.digest()} {self.validation.digest()}"
 
     def state_dict(self) -> dict[str, Tensor]:
-        """Weights, their average and the optimizer's moments: the tensors themselves, which the next step changes."""
+        """Weights ("model.NAME"), their average ("average. …") and the optimizer's moments ("optimizer.INDEX.NAME").
+
+        Moments and averages have the shape of their weight. No copies: the next step changes these tensors.
+        """
         tensors = {f"model.{name}": tensor.detach() for name, tensor in self.network.named_parameters()}
         tensors |= self.averager.tensors()
         for index, moments in self.optimizer.moments().items():
@@ -251,11 +260,11 @@ class Trainer:
         return tensors
 
     def figures(self) -> dict[str, str]:
-        """Where the run stands, but for its tensors. Random numbers follow from the seed and the step."""
+        """State of the run without its tensors, as JSON. Random numbers follow from the seed and the step."""
         return {"progress": json.dumps(asdict(self.progress)), "scaler": json.dumps(self.scaler.state_dict())}
 
     def load_state_dict(self, tensors: Mapping[str, Tensor], figures: Mapping[str, str]) -> None:
-        """Go on where `state_dict` and `figures` were asked; what is kept of the tensors is only read."""
+        """Go on from where `state_dict` and `figures` were called; the tensors are copied."""
         with torch.no_grad():
             for name, parameter in self.network.named_parameters():
                 parameter.copy_(tensors[f"model.{name}"])
@@ -273,7 +282,7 @@ class Trainer:
         self.progress = Progress(**progress)
 
     def save_state(self, path: Path) -> None:
-        """Write all that an exact resume needs to one file, atomically; one of several processes writes it."""
+        """Write all that an exact resume needs to one file, atomically; of several processes only the main one does."""
         if not self.processes.main:
             return
         metadata = {
@@ -286,7 +295,7 @@ class Trainer:
         write_tensors(path, self.state_dict(), metadata | self.figures())
 
     def load_state(self, path: Path) -> list[str]:
-        """Go on exactly where `save_state` was called; gives the settings that are others from now on.
+        """Go on exactly from where `save_state` was called; return the settings that differ from now on, in words.
 
         Raises:
             ValueError: the file cannot be read, or belongs to another model, other data or other settings.
@@ -312,46 +321,47 @@ class Trainer:
 __all__ = ["Progress", "StepReport", "Trainer", "TrainingSettings", "learning_rate", "summed_loss"]
 
 
-# Where in a training step that failed a number first was not finite.
+# The first quantity that was not finite in a training step that failed.
 
 
 def find_first_nonfinite(trainer: Trainer, batches: Sequence[Batch], seed: str) -> str:
-    """The first tensor that is not finite, as the end of a sentence; nothing if all are.
+    """First tensor that is not finite, as the end of a sentence; empty if all are.
 
-    A weight, which was so before the step; else what the forward pass on `batches`, made once more with the same
-    `seed`, comes to first; else a gradient.
+    A weight, which was so before the step; else the first quantity of the forward pass on `batches`, repeated with the
+    same `seed`; else a gradient.
     """
     weights = dict(trainer.network.named_parameters())
     gradients = {name: weight.grad for name, weight in weights.items() if weight.grad is not None}
-    name = first_not_finite(weights) or _in_forward_pass(trainer, batches, seed) or first_not_finite(gradients)
+    name = first_nonfinite(weights) or _in_forward_pass(trainer, batches, seed) or first_nonfinite(gradients)
     return f", not finite first in {name}" if name else ""
 
 
 def _in_forward_pass(trainer: Trainer, batches: Sequence[Batch], seed: str) -> str:
-    """The first quantity of it in order of computation. Maps are left out: what is made of them tells as much."""
+    """First quantity that is not finite, in order of computation, without attention maps: their results show it too."""
     network, device = trainer.network, trainer.device
     with fork_rng(seed, device, compiled=trainer.settings.compile), torch.inference_mode(), trainer.autocast():
         for batch in batches:
-            mine = trainer.processes.share(batch).to(device)
+            rows = trainer.processes.share(batch).to(device)
             with record(network) as trace:
-                network(*mine.inputs)
-            examples = [trace.example(row) for row in range(len(mine.labels))]
-            for name in (each for each in trace.names() if each.rpartition(".")[2] not in (*MAPS, "visible")):
-                if not all(bool(each[name].isfinite().all()) for each in examples):
+                network(*rows.inputs)
+            examples = [trace.example(row) for row in range(len(rows.labels))]
+            for name in trace.names():
+                if name.rpartition(".")[2] in (*MAPS, "visible"):
+                    continue
+                if not all(bool(example[name].isfinite().all()) for example in examples):
                     return name
     return ""
 
 
-# Which batches each training step takes.
+# The batches of each training step.
 
 StepBatches = list[list[int]]  # the examples of each batch of a step
 
 
 class Epochs:
-    """The steps of each epoch. An epoch is put in order when it is reached: what settings say of steps decides when.
+    """The steps of each epoch. With a number of steps in the settings, an epoch is shuffled only when it is reached.
 
-    ends: the step after which each epoch ends, as far as that is known; the number of batches varies a little with
-    the shuffle.
+    ends: the last step of each epoch that was reached; the number of batches varies a little with the shuffle.
     """
 
     def __init__(self, corpus: Dataset, settings: TrainingSettings) -> None:
@@ -363,11 +373,11 @@ class Epochs:
 
     @property
     def total(self) -> int:
-        """Steps of the whole run."""
+        """Number of steps of the whole run."""
         return self.settings.steps or self.ends[-1]
 
     def after(self, step: int) -> tuple[int, int, StepBatches]:
-        """The epoch that the next step belongs to, how many steps are left in it, and the next step's batches."""
+        """Epoch of the step after `step`, number of steps left in it, and that step's batches."""
         while self.ends[-1] <= step:
             self._reach_another()
         epoch = bisect_right(self.ends, step)

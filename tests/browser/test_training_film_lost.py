@@ -35,7 +35,7 @@ def shown(browser, own):
 def test_new_frames_are_added_and_a_gap_is_noticed(shown):
     shown.own.step()
     shown.strip()
-    expect(shown.film).to_have_attribute("data-step", str(shown.own.stands))  # it follows
+    expect(shown.film).to_have_attribute("data-step", str(shown.own.steps_done))  # it follows
     shown.own.step()
     film_data(SimpleNamespace(current=shown.own.run), shown.sent)  # type: ignore[arg-type]  # this message is lost
     shown.own.step()
@@ -59,7 +59,7 @@ def test_the_end_of_a_call_that_another_has_overtaken_ends_nothing(shown, late):
         shown.show_film()
     shown.own.step()
     shown.strip()
-    expect(shown.film).to_have_attribute("data-step", str(shown.own.stands))
+    expect(shown.film).to_have_attribute("data-step", str(shown.own.steps_done))
 
 
 @pytest.mark.parametrize("lost", [False, True])
@@ -82,7 +82,7 @@ def test_names_that_were_lost_are_asked_for_with_their_frames(shown):
     assert shown.page.evaluate("window.rows")[-1][0] == "again"
     shown.sent.begin()
     shown.strip()
-    expect(shown.film).to_have_attribute("data-step", str(shown.own.stands))
+    expect(shown.film).to_have_attribute("data-step", str(shown.own.steps_done))
 
 
 def test_a_film_that_waits_asks_until_it_has_come(shown):

@@ -1,4 +1,4 @@
-"""The film of a training: frames of one probe over the steps, and key frames to go back to."""
+"""Film of a training: frames of one probe over the steps, and key frames to go back to."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ from model.training.live.camera import KINDS, LEVELS, TOKENS, Camera, Frame, Pro
 from model.training.live.key_frames import KeyFrame
 
 BUDGET, KEY_BUDGET = 64 << 20, 384 << 20  # bytes
-KEYS = 50  # are enough to choose from
+KEYS = 50  # key frames at most
 KEY_EVERY = 10  # steps between two key frames, as long as all fit
 Array = npt.NDArray[Any]
 _editions = itertools.count(1)
 
 
 class Change(NamedTuple):
-    """Two neighbouring frames, by their numbers, and how much of the attention moved from one to the other."""
+    """Two neighbouring frames, by their numbers, and the total variation distance of the attention between them."""
 
     before: int
     after: int
@@ -36,10 +36,10 @@ class Change(NamedTuple):
 
 
 class Film:
-    """What a probe showed at the steps of a run: each one as long as the budget lasts, then every second, and so on.
+    """Frames of a probe at the steps of a run: at each step while the budget lasts, then at every second, and so on.
 
-    Any thread may look at it while another records. Frames are numbered from 0; `steps` says which steps they show.
-    edition: in one edition of one film a step has one frame; no other has its number.
+    Any thread may read it while another records. Frames are numbered from 0; `steps` says which steps they show.
+    edition: a number that no other edition, of any film, has; in one edition a step has one frame.
     """
 
     def __init__(
@@ -50,7 +50,7 @@ class Film:
         key_budget: int = KEY_BUDGET,
         key_every: int = KEY_EVERY,
     ) -> None:
-        """model: as it is at a step whenever a frame of that is taken. Budgets in bytes."""
+        """model: has the weights of a step when a frame of that step is taken. Budgets in bytes; key_every in steps."""
         self.model = model
         self.keys: Thinned[KeyFrame] = Thinned(key_budget, key_every, KEYS)
         self._frames: Thinned[Frame] = Thinned(budget)
@@ -63,36 +63,37 @@ class Film:
 
     @property
     def probe(self) -> Probe:
+        """Probe of the frames."""
         return self._camera.probe
 
     @property
     def steps(self) -> Array:
-        """(frame): the step of each frame."""
+        """Step (frame) of each frame."""
         with self._lock:
             return np.array([frame.step for frame in self._frames], dtype=np.int64)
 
     @property
     def latest(self) -> int:
-        """The step of the last frame."""
+        """Step of the newest frame."""
         return self._frames[-1].step
 
     @property
     def key_frames(self) -> list[KeyFrame]:
-        """To go back to, in order of their steps."""
+        """Key frames in order of their steps."""
         with self._lock:
             return list(self.keys)
 
     def still(self) -> AbstractContextManager[object]:
-        """As long as this lasts, no frame comes or goes: several things can be read that belong together."""
+        """Context in which no frame comes or goes, so that what is read in it belongs together."""
         return self._lock
 
     @property
     def names(self) -> list[str]:
-        """What `series` knows; see `Camera`."""
+        """Quantities of each frame; see `Camera`."""
         return list(self._camera.slots)
 
     def shape(self, name: str) -> tuple[int, ...]:
-        """Of a quantity in each frame."""
+        """Shape of a quantity in each frame."""
         return self._camera.slots[name].shape
 
     @property
@@ -107,7 +108,7 @@ class Film:
 
     @property
     def every(self) -> int:
-        """The distance in steps between two frames, thinned as they are."""
+        """Distance in steps between two frames, thinned as they are."""
         return self._frames.every
 
     def wants(self, step: int) -> bool:
@@ -115,12 +116,12 @@ class Film:
         return self._frames.wants(step)
 
     def record(self, steps: Iterable[int], several: TextModel | None = None) -> list[dict[str, float]]:
-        """Take a frame of each step, see `Camera.take`; gives the figures of each moment for the curves."""
+        """Take a frame of each step, see `Camera.take`; return the figures of each step for the curves."""
         camera = self._camera
         return self._record(camera, camera.take(steps, several))
 
     def look(self, step: int) -> tuple[Probe, Trace]:
-        """What the newest frame shows, `step`, and the pass it was taken from; taken now if it is not there yet."""
+        """Probe and trace of the newest frame, that of `step`, which is taken now if it is not there yet."""
         camera = self._camera
         if camera.latest is None or camera.latest[0] != step:
             self._record(camera, camera.take([step]))
@@ -128,7 +129,7 @@ class Film:
         return camera.probe, camera.latest[1]
 
     def forget_look(self) -> None:
-        """The run goes on elsewhere: the pass behind the newest frame is not asked for any more."""
+        """Forget the trace of the newest frame: the run goes on from elsewhere."""
         self._camera.latest = None
 
     def _record(self, camera: Camera, taken: list[tuple[Frame, dict[str, float]]]) -> list[dict[str, float]]:
@@ -138,11 +139,12 @@ class Film:
         return [figures for _, figures in taken]
 
     def record_key(self, key: KeyFrame) -> None:
+        """Add a key frame, later than all others."""
         with self._lock:
             self.keys.add(key)
 
     def show(self, probe: Probe, step: int) -> None:
-        """Record another probe from now, after `step`, on; frames of the old one are forgotten."""
+        """Record another probe from `step`, the newest one, on; frames of the old probe are forgotten."""
         if probe == self.probe:
             self.record([step])
             return
@@ -150,17 +152,17 @@ class Film:
         self._turn_to(camera, [frame for frame, _ in camera.take([step])])
 
     def rerender(self, probe: Probe) -> Iterator[float]:
-        """Show a probe in the past too: each key frame gives a frame of it. Yields the share done.
+        """Take a frame of a probe at each key frame and yield the share done; then the film shows that probe.
 
         Raises:
             ValueError: yet another probe was chosen meanwhile.
         """
         before = self.probe
-        own = Camera(alone(self.model), probe)
+        past = Camera(alone(self.model), probe)
         keys, frames = self.key_frames, []
         for number, key in enumerate(keys, start=1):
-            key.load(own.model.network)
-            frames += [frame for frame, _ in own.take([key.step])]
+            key.load(past.model.network)
+            frames += [frame for frame, _ in past.take([key.step])]
             yield number / len(keys)
         with self._lock:
             if self.probe not in (before, probe):
@@ -170,18 +172,18 @@ class Film:
                 self.edition = next(_editions)
             else:
                 camera = Camera(self.model, probe)
-                camera.slots = own.slots
+                camera.slots = past.slots
                 self._turn_to(camera, frames)
 
     def _turn_to(self, camera: Camera, frames: list[Frame]) -> None:
-        """Both at once: who looks finds either the old probe or the new one."""
+        """Change camera and frames at once, so that readers see either the old probe or the new one."""
         with self._lock:
             self._camera, self._frames = camera, Thinned(self._frames.budget)
             self._frames.put(frames)
             self.edition = next(_editions)
 
     def attention(self, kind: AttentionKind, after: int = -1) -> UInt8[Array, "frame layer head query key"]:
-        """All frames of one attention, weights as 0 to 255; after: only those of later steps.
+        """Attention weights, as 0 to 255, in all frames of steps later than `after`.
 
         Raises:
             ValueError: the model has no such attention.
@@ -192,48 +194,48 @@ class Film:
 
     @property
     def kinds(self) -> list[AttentionKind]:
-        """The attentions that are on the film."""
+        """Attention kinds that the film has."""
         return [kind for kind in KINDS if kind in self._camera.slots]
 
     def series(self, name: str, after: int = -1) -> Array:
-        """A quantity in all frames, (frame, …); after: only in those of later steps."""
+        """Quantity (frame, …) in all frames of steps later than `after`, as it is kept."""
         with self._lock:
             slot = self._camera.slots[name]
             return slot.read(self._frames.since(after))
 
     def frame_difference(self, a: int, b: int) -> dict[str, Array]:
-        """By name, frame b minus frame a; attention as weights from −1 to 1. Tokens have no difference."""
+        """Frame b minus frame a of each quantity, in its shape, without predicted tokens; of attention from −1 to 1."""
         with self._lock:
             pair = [self._frames[a], self._frames[b]]
             slots = {name: slot for name, slot in self._camera.slots.items() if name != TOKENS}
-        read = {name: slot.read(pair).astype(np.float32) / slot.unit for name, slot in slots.items()}
-        return {name: after - before for name, (before, after) in read.items()}
+        values = {name: slot.read(pair).astype(np.float32) / slot.unit for name, slot in slots.items()}
+        return {name: after - before for name, (before, after) in values.items()}
 
     def largest_change(self, kind: AttentionKind, layer: int, head: int) -> Change:
-        """The neighbouring frames between which this head's attention changed most.
+        """Neighbouring frames with the largest change of a head's attention.
 
-        Measured by the total variation distance ½ Σ |w' − w| of each query's weights, averaged over the queries: 0 for
-        the same weights, 1 if none of it stayed where it was.
+        The change is the total variation distance ½ Σ |w' − w| of each query's weights, averaged over the queries: 0
+        for the same weights, 1 if none of it stayed where it was.
 
         Raises:
-            ValueError: there is one frame only.
+            ValueError: there is one frame only, or the model has no such attention.
         """
         weights = self.attention(kind)[:, layer, head].astype(np.int16)
         if len(weights) < 2:
             raise ValueError(f"the film has {len(weights)} frame: train a step to have something change")
-        moved = np.abs(np.diff(weights, axis=0)).sum(axis=-1).mean(axis=-1) / (2 * LEVELS)
-        most = int(moved.argmax())
-        return Change(most, most + 1, float(moved[most]))
+        distances = np.abs(np.diff(weights, axis=0)).sum(axis=-1).mean(axis=-1) / (2 * LEVELS)
+        before = int(distances.argmax())
+        return Change(before, before + 1, float(distances[before]))
 
     def cut(self, step: int) -> None:
-        """Forget what is later than `step`."""
+        """Forget frames and key frames later than `step`."""
         with self._lock:
             self._frames.cut(step)
             self.keys.cut(step)
             self.edition = next(_editions)
 
     def until(self, step: int, run: int, **budgets: int) -> Film:
-        """The film of another run that begins like this one: what is not later than `step`."""
+        """Film of another run that begins like this one: the frames and key frames up to `step`."""
         film = Film(self.model, self.probe, **budgets)
         with self._lock:
             film._camera.slots = self._camera.slots
@@ -242,7 +244,7 @@ class Film:
         return film
 
     def shrink(self, share: float) -> None:
-        """Live within a share of the budgets from now on."""
+        """Reduce the budgets to a share of them."""
         with self._lock:
             self._frames.shrink(int(self._frames.budget * share))
             self.keys.shrink(int(self.keys.budget * share))
@@ -250,7 +252,7 @@ class Film:
 
 @runtime_checkable
 class Sized(Protocol):
-    """What was kept of a training step, and its size in bytes."""
+    """Something kept of a training step, and its size in bytes."""
 
     @property
     def step(self) -> int: ...
@@ -270,7 +272,7 @@ class Thinned(Generic[Item]):
     """
 
     def __init__(self, budget: int, every: int = 1, most: int | None = None) -> None:
-        """every: the distance in steps between two items as long as all fit. most: how many there may be."""
+        """budget: bytes. every: distance in steps between two items as long as all fit. most: number of items."""
         self.budget, self.every, self.most, self.size = budget, every, most, 0
         self._items: list[Item] = []
 
@@ -284,7 +286,7 @@ class Thinned(Generic[Item]):
         return self._items[index]
 
     def since(self, step: int) -> list[Item]:
-        """Those later than `step`."""
+        """Items later than `step`."""
         return self._items[bisect_right(self._items, step, key=lambda item: item.step) :]
 
     def wants(self, step: int) -> bool:
@@ -292,7 +294,7 @@ class Thinned(Generic[Item]):
         return not self._items or (step % self.every == 0 and step > self._items[-1].step)
 
     def add(self, item: Item) -> None:
-        """One later than all others; the latest so far goes if only that kept it."""
+        """Add an item later than all others; the latest so far goes if it was kept only for being the latest."""
         assert not self._items or item.step > self._items[-1].step, (item.step, self._items[-1].step)
         if len(self._items) > 1 and self._items[-1].step % self.every:
             self.size -= self._items.pop().size
@@ -301,21 +303,21 @@ class Thinned(Generic[Item]):
         self._fit()
 
     def put(self, items: Iterable[Item]) -> None:
-        """Add items wherever they belong; of two of one step the new one stays."""
+        """Add items of any steps; of two of one step the new one stays."""
         for item in items:
             if not self._items or item.step > self._items[-1].step:
                 self.add(item)
             else:
-                together = {other.step: other for other in (*self._items, item)}
-                self._keep([together[step] for step in sorted(together)])
+                by_step = {other.step: other for other in (*self._items, item)}
+                self._keep([by_step[step] for step in sorted(by_step)])
         self._fit()
 
     def cut(self, step: int) -> None:
-        """Forget what is later than `step`."""
+        """Forget items later than `step`."""
         self._keep([item for item in self._items if item.step <= step])
 
     def shrink(self, budget: int) -> None:
-        """Live within another budget from now on."""
+        """Reduce the budget to `budget` bytes."""
         self.budget = budget
         self._fit()
 

@@ -1,4 +1,4 @@
-"""Key frames of a training: steps that one can go back to."""
+"""Key frames of a training: states to go back to."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from model.training.settings import RunSettings
 
 @dataclass(frozen=True)
 class KeyFrame:
-    """All that a run needs to go on from a step exactly as it did.
+    """State from which a run goes on exactly as it did.
 
-    run: the number of the one it belongs to. tensors: weights, moments and average. figures: progress and scaling.
-    Random numbers follow from the seed, which is among the choices, and the step.
+    run: number of its run. tensors: weights, moments and average, as in `Trainer.state_dict`. figures: progress and
+    scaling. Random numbers follow from the seed, which is among the choices, and the step.
     """
 
     run: int
@@ -28,10 +28,11 @@ class KeyFrame:
 
     @property
     def size(self) -> int:
+        """Bytes of the tensors."""
         return sum(tensor.numel() * tensor.element_size() for tensor in self.tensors.values())
 
     @torch.no_grad()
     def load(self, network: Network) -> None:
-        """Put its weights into a model."""
+        """Copy its weights into a network."""
         for name, parameter in network.named_parameters():
             parameter.copy_(self.tensors[f"model.{name}"])

@@ -1,4 +1,4 @@
-"""Training while someone looks: a run in a thread of its own, told what to do and read from any other."""
+"""Training while someone looks: a run in a thread of its own, commanded and read from any other."""
 
 from __future__ import annotations
 
@@ -34,11 +34,11 @@ RECENT = 2 * MANY  # steps that the speed is measured on: some of them stop to b
 class LiveTraining:
     """One training, on a copy of `start`. Commands return at once and are done in their order, between steps.
 
-    There is a thread while there is something to do, and none else: it does the commands, trains while steps are
-    wanted, someone looks and a slot is free, and publishes a snapshot after whatever it does.
+    There is a thread only while there is something to do: it does the commands, trains while steps are wanted, someone
+    looks and a slot is free, and publishes a snapshot after each job.
 
-    number: no other training of the process has it. choices: the settings as asked for; those in force are the
-    snapshot's. seen: when someone looked last, by the clock.
+    number: unique in the process. choices: the settings as asked for; those in force are the snapshot's. seen: time by
+    the clock when someone looked last.
     """
 
     def __init__(
@@ -54,10 +54,9 @@ class LiveTraining:
         unseen: float = UNSEEN,
         **budgets: int,
     ) -> None:
-        """source: for the model card. unseen: seconds without `heartbeat` after which it pauses.
-        budgets: bytes and steps of the film, see `Film`.
+        """source: for the model card. unseen: seconds without `heartbeat` after which it pauses. budgets: see `Film`.
 
-        What cannot be watched is a snapshot that has failed, with the sentence that says why.
+        Raises nothing: where a training cannot be prepared, the snapshot has failed, with a sentence that says why.
         """
         self.number = next(_numbers)
         self.start, self.material, self.source = start, material, source or sources.Source()
@@ -70,43 +69,44 @@ class LiveTraining:
         self._status: Status = "preparing"
         self._wanted, self._message = 0, ""
         self._ended = self._unseen = False
-        self._in_haste = False  # a command is coming that makes the step that is being done superfluous
+        self._break_off = False  # a command waits that makes the present step superfluous
         self._view: View | None = None
         self._view_wanted = self._view_is_old = False
         self._speeds: deque[tuple[int, float]] = deque(maxlen=RECENT)
         self._worker = Worker(compute_alone, self._next, self._fail)
         self._worker.do(self._begin)
 
-    # What can be read from any thread.
+    # Readable from any thread.
 
     @property
     def snapshot(self) -> Snapshot:
+        """Present state of the training."""
         return replace(self._snapshot, busy=self._worker.busy, ahead=self._slots.ahead_of(self._worker))
 
     @property
     def runs(self) -> tuple[Run, ...]:
-        """Those that are kept, oldest first; none while the first is being prepared."""
+        """Runs that are kept, oldest first; none while the first is being prepared."""
         recorded = self._recorded
         return tuple(recorded.runs) if recorded else ()
 
     @property
     def current(self) -> Run | None:
-        """The run that is trained: its film, its curves."""
+        """Run that is trained; None while it is being prepared."""
         recorded = self._recorded
         return recorded.run if recorded else None
 
     @property
     def size(self) -> int:
-        """Bytes that are free again once it is; none while it is being prepared."""
+        """Bytes that are released when the training is freed; 0 while it is being prepared."""
         recorded = self._recorded
         return recorded.size if recorded else 0
 
     @property
     def recorded(self) -> RecordedTrainer:
-        """What is trained: for the thread alone while that is busy.
+        """Trainer and recordings: for the thread alone while that is busy.
 
         Raises:
-            ValueError: it could not be prepared, or has been freed.
+            ValueError: the training could not be prepared, or has been freed.
         """
         if self._recorded:
             return self._recorded
@@ -115,58 +115,58 @@ class LiveTraining:
         raise ValueError("this training has been freed: begin another one")
 
     def view(self) -> View | None:
-        """The newest look at the probe; a newer one follows after the next step. None while it is being prepared."""
+        """Newest view of the probe; a newer one follows after the next step. None while the run is being prepared."""
         self._view_wanted = True
         return self._view
 
     def heartbeat(self) -> None:
-        """Someone is looking."""
+        """Note that someone is looking."""
         self.seen = self._clock()
 
     def settled(self, timeout: float | None = None) -> bool:
-        """Wait until there is nothing to do; whether that came within so many seconds."""
+        """Wait, at most `timeout` seconds, until there is nothing to do; return whether that is so."""
         return self._worker.settled(timeout)
 
     # Commands.
 
     def advance(self, steps: int = 1) -> None:
-        """Train so many steps more than are wanted already.
+        """Train `steps` steps more than are wanted already.
 
         Raises:
             ValueError: steps are fewer than 1.
         """
         if steps < 1:
             raise ValueError(f"steps ({steps}) must be at least 1")
-        self._do(lambda: self._want(max(self._wanted, self.recorded.stands) + steps))
+        self._do(lambda: self._want(max(self._wanted, self.recorded.steps_done) + steps))
 
     def run(self) -> None:
         """Train to the end of the run."""
         self._do(lambda: self._want(self.recorded.trainer.total_steps))
 
     def pause(self) -> None:
-        """Stand still after the step that is being done, or before it where only some of its batches are done."""
+        """Pause after the present step, or before it where only some of its batches are done."""
         self._do(lambda: self._halt("paused"), at_once=True)
 
     def stop(self) -> None:
-        """End the run, and wait until its thread is gone. What was recorded stays, and can be gone back to."""
+        """End the run, and wait until its thread is gone. `rewind` and `branch` still go on from its recordings."""
         self._do(lambda: self._halt("stopped"), at_once=True)
         self.settled()
 
     def reset(self) -> None:
-        """Another run from the first weights, with the settings now in force; those so far are kept."""
+        """Begin another run from the first weights, with the settings now in force; the runs so far are kept."""
         self._leap(RecordedTrainer.restart)
 
     def rewind(self, key: KeyFrame) -> None:
-        """Go back to a key frame; what its run did after it is forgotten.
+        """Go back to a key frame; later steps of its run are forgotten.
 
         Raises:
-            ValueError: the batches of that time do not fit into memory now.
+            ValueError: batches of the size that the run had there do not fit into memory now.
         """
         self.choices = self._allowed(key.choices)
         self._leap(lambda recorded: recorded.rewind(key))
 
     def branch(self, key: KeyFrame, **changes: Any) -> None:
-        """Take another course from a key frame, with the same batches and other settings; this one is kept.
+        """Begin another run from a key frame, with the same batches and other settings; the present run is kept.
 
         Raises:
             ValueError: something cannot be changed in a run, is out of its range, or does not fit into memory.
@@ -175,7 +175,7 @@ class LiveTraining:
         self._leap(lambda recorded: recorded.branch(key, changes))
 
     def change(self, **changes: Any) -> None:
-        """From the next step on, train with other settings or dropouts.
+        """Train with other settings or dropout rates from the next step on.
 
         Raises:
             ValueError: something cannot be changed in a run, is out of its range, or does not fit into memory.
@@ -184,7 +184,7 @@ class LiveTraining:
         self._do(lambda: self.recorded.change(changes))
 
     def set_probe(self, probe: Probe) -> None:
-        """Watch another text from now on; the film's `rerender` shows it in the past too."""
+        """Watch another text from now on; `Film.rerender` shows it in the past too."""
 
         def show() -> None:
             self.recorded.show(probe)
@@ -193,11 +193,13 @@ class LiveTraining:
         self._do(show)
 
     def save(self, folder: Path) -> None:
-        """Write the run as it is now as a checkpoint of ours."""
+        """Write the run as it is now as a checkpoint in our format."""
         saving.save(folder, *self._frozen())
 
     def zip(self, name: str, curves: bool = False) -> bytes:
-        """The same as one file, which unpacks into a folder of that name. curves: of all runs, for TensorBoard.
+        """Checkpoint of the run as a zip file, which unpacks into a folder of that name.
+
+        curves: add the curves of all runs, for TensorBoard.
 
         Raises:
             ValueError: curves are wanted, and TensorBoard is not installed.
@@ -205,41 +207,41 @@ class LiveTraining:
         return saving.zipped(name, *self._frozen(), self.runs if curves else ())
 
     def close(self) -> None:
-        """Free everything, and wait until the thread is gone."""
+        """Free all memory, and wait until the thread is gone."""
         self._do(self._free, at_once=True)
         self.settled()
 
     def _allowed(self, choices: RunSettings) -> RunSettings:
-        """These, if they fit into memory: asked before it is the thread's turn, so that whoever asks is told."""
+        """The choices, if they fit into memory: checked here, not in the thread, so that the caller gets the error."""
         recorded = self._recorded
         if recorded is None and choices.settings.batch_tokens > self.choices.settings.batch_tokens:
-            recorded = self._worker.ask(lambda: self.recorded).result()  # it is being prepared
+            recorded = self._worker.ask(lambda: self.recorded).result()  # wait while it is being prepared
         if recorded:
             recorded.require_room(choices)
         return choices
 
     def _do(self, job: Job, at_once: bool = False) -> None:
-        """Commands are signs of someone who looks, too. at_once: after the batch, not the step, that is being done."""
+        """Give the thread a command, which shows that someone looks. at_once: after the present batch, not the step."""
         self.heartbeat()
         if not at_once:
             self._worker.do(job)
             return
 
-        def soon() -> None:
-            self._in_haste = False
+        def after_break() -> None:
+            self._break_off = False
             job()
 
-        self._in_haste = True
-        self._worker.do(soon)
+        self._break_off = True
+        self._worker.do(after_break)
 
-    def _leap(self, there: Callable[[RecordedTrainer], None]) -> None:
-        """Go to another place of this or another run, and stand there."""
+    def _leap(self, go: Callable[[RecordedTrainer], None]) -> None:
+        """Go to another step of this or another run, and wait there."""
 
         def leap() -> None:
             recorded = self.recorded
             self._wanted, self._ended, self._status, self._message, self._unseen = 0, False, "idle", "", False
             self._speeds.clear()
-            there(recorded)
+            go(recorded)
             self._view_is_old = True
 
         self._do(leap, at_once=True)
@@ -247,11 +249,11 @@ class LiveTraining:
     def _frozen(self) -> tuple[TextModel, saving.Record]:
         return self._worker.ask(lambda: saving.frozen(self.recorded, self.start, self.source)).result()
 
-    # What goes on in the thread: one thing after the other, so that no two meet.
+    # Jobs of the thread, one after the other.
 
     def _begin(self) -> None:
         self._recorded = recorded = self._prepare()
-        recorded.trainer.in_haste = lambda: self._in_haste or self._nobody_looks
+        recorded.trainer.should_break_off = lambda: self._break_off or self._nobody_looks
         self._status, self._view_is_old = "idle", True
 
     @property
@@ -259,26 +261,26 @@ class LiveTraining:
         return self._clock() - self.seen > self._patience
 
     def _want(self, step: int) -> None:
-        """Train to this step."""
+        """Train to a step, unless the run has ended."""
         if not self._ended:
             self._wanted, self._status, self._message, self._unseen = step, "idle", "", False
 
     def _halt(self, status: Status) -> None:
         """Train no further."""
-        if status == "stopped" or self._wanted > self.recorded.stands:
+        if status == "stopped" or self._wanted > self.recorded.steps_done:
             self._status = status
         self._ended = self._ended or status == "stopped"
         self._wanted = 0
 
     def _free(self) -> None:
-        """Keep nothing."""
+        """Release all memory."""
         self._recorded = self._view = None
         self._wanted, self._status, self._message = 0, "stopped", ""
 
     def _next(self) -> Job | None:
-        """What to do when nothing else was asked for: train, or look at where the training has come to."""
+        """Job when no command waits: train a step, or take a view of the newest one; None if there is nothing to do."""
         recorded = self._recorded
-        if recorded and self._wanted > recorded.stands and not recorded.trainer.finished:
+        if recorded and self._wanted > recorded.steps_done and not recorded.trainer.finished:
             if self._nobody_looks:
                 self._halt("paused")
                 self._unseen = True
@@ -312,8 +314,8 @@ class LiveTraining:
 
     def _fail(self, error: Exception) -> None:
         recorded = self._recorded
-        stands, batch = (recorded.stands, recorded.choices.settings.batch_tokens) if recorded else (0, 0)
-        self._message = describe_training_error(error, stands, batch)
+        step, batch = (recorded.steps_done, recorded.choices.settings.batch_tokens) if recorded else (0, 0)
+        self._message = describe_training_error(error, step, batch)
         self._wanted, self._status = 0, "failed"
 
     def _publish(self) -> None:
@@ -323,11 +325,11 @@ class LiveTraining:
             return
         film = recorded.run.film
         tokens, seconds = (sum(column) for column in zip(*self._speeds, strict=True)) if self._speeds else (0, 0.0)
-        wanted = max(recorded.stands, min(self._wanted, recorded.trainer.total_steps))
+        wanted = max(recorded.steps_done, min(self._wanted, recorded.trainer.total_steps))
         self._snapshot = Snapshot(
             status=self._status,
             choices=recorded.choices,
-            step=recorded.stands,
+            step=recorded.steps_done,
             wanted=wanted,
             total=recorded.trainer.total_steps,
             loss=recorded.latest("loss"),
@@ -335,7 +337,7 @@ class LiveTraining:
             accuracy=recorded.latest("accuracy"),
             exact_match=recorded.latest("exact match"),
             tokens_per_second=tokens / seconds if seconds else None,
-            seconds_left=(wanted - recorded.stands) * seconds / len(self._speeds) if seconds else None,
+            seconds_left=(wanted - recorded.steps_done) * seconds / len(self._speeds) if seconds else None,
             message=self._message,
             unseen=self._unseen,
             run=recorded.run.number,

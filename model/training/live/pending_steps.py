@@ -1,4 +1,4 @@
-"""What the last steps of a training left, waiting to be filmed: several at a time take a third of one by one."""
+"""The latest steps of a training, waiting to be filmed: several at a time take a third of the time of one by one."""
 
 from __future__ import annotations
 
@@ -20,20 +20,20 @@ from model.network.layers import TokenEmbedding
 from model.network.norms import NORMS
 from model.network.positions import LearnedPositions
 from model.training.flat_parameters import FlatParameters, weights_in_a_row
-from model.training.gradients import Gains, Gradients, Updates
+from model.training.gradients import Figures, Gains, Gradients
 from model.training.live.camera import TOKENS
 from model.training.live.film import Film
 from model.training.live.runs import Run
 
 MANY = 16  # steps that wait: most networks read all of them in one pass
-LONGEST = 1.0  # seconds that one waits, or a step longer
-HELD = 32 << 20  # bytes that they may take, about
-WHILE_FILMED = 16  # bytes that a frame takes for each that is kept of it, and for each logit, about
+LONGEST = 1.0  # seconds that a step waits, or a step longer
+BUDGET = 32 << 20  # bytes of all waiting steps, about
+WHILE_FILMED = 16  # bytes needed while a frame is taken, for each byte that is kept and for each logit, about
 
 
 @dataclass(frozen=True)
-class Moment:
-    """A step and its figures. seen: whether its weights are to be looked at. at: when it was noted."""
+class PendingStep:
+    """A step and its figures. seen: whether it is to be filmed. at: time when it was noted, in seconds."""
 
     step: int
     figures: Mapping[str, float | None]
@@ -41,93 +41,95 @@ class Moment:
     at: float = field(default_factory=time.monotonic)
 
 
-class Moments:
-    """Steps of the model that `gradients` belongs to: noted at once, on film and curves as soon as `develop` is called.
+class PendingSteps:
+    """Steps that were trained, and are on film and curves as soon as `develop` is called.
 
-    model: a model of its own, in which the weights of each moment are looked at.
+    model: a copy, which gets the weights of each step in order to be filmed.
     """
 
     def __init__(self, model: TextModel, gradients: Gradients) -> None:
+        """gradients: of the network of `model`, which is trained."""
         self.model = alone(model)
         row = weights_in_a_row(tuple(self.model.network.parameters()))
         self._here, self._trained = row.whole, gradients.weights.whole
         self._several = BatchedWeights(self.model, row) if can_be_several(self.model.network) else None
-        fitting = max(1, min(MANY, HELD // (2 * self._here.nbytes)))
-        # Of those that wait and are to be seen: weights, and by how much their step has changed them.
-        self._after, self._moved = self._here.new_empty(2, fitting, len(self._here))
-        self._updates, self._gains = Updates(gradients), Gains(self.model.network)
-        self._waiting: list[Moment] = []
-        self._newest: tuple[int, Tensor] | None = None  # a copy of the weights, and the step it was made after
+        fitting = max(1, min(MANY, BUDGET // (2 * self._here.nbytes)))
+        # Of the waiting steps that are to be filmed: the weights after each, and their changes in it.
+        self._after, self._changes = self._here.new_empty(2, fitting, len(self._here))
+        self._gradients, self._gains = gradients, Gains(self.model.network)
+        self._waiting: list[PendingStep] = []
+        self._newest: tuple[int, Tensor] | None = None  # a step, and a copy of the weights after it
 
     @property
     def names(self) -> list[str]:
-        """Of the figures that a moment has of its weights alone."""
-        return [*self._updates.parts("update ratio/"), *self._gains.names]
+        """Names of the figures that follow from the weights alone."""
+        return [*self._gradients.update_names, *self._gains.names]
 
-    def many(self, film: Film) -> bool:
-        """Whether so many wait, or for so long, that it is time to develop them."""
+    def due(self, film: Film) -> bool:
+        """Whether so many steps wait, or for so long, that it is time to develop them."""
         logits = film.shape(TOKENS)[0] * self.model.config.vocabulary
-        each = 2 * self._trained.nbytes + WHILE_FILMED * (film.frame_size + logits)
+        bytes_each = 2 * self._trained.nbytes + WHILE_FILMED * (film.frame_size + logits)
         late = bool(self._waiting) and time.monotonic() - self._waiting[0].at > LONGEST
-        return late or len(self._waiting) >= max(1, min(len(self._after), HELD // each))
+        return late or len(self._waiting) >= max(1, min(len(self._after), BUDGET // bytes_each))
 
     @property
     def tensors(self) -> list[Tensor]:
-        """All that is held here, but for the frames that are being made."""
-        return [self._here, self._after, self._moved, *(self._newest or ())[1:]]
+        """Tensors of any shape that are kept here, without the frames that are being taken."""
+        return [self._here, self._after, self._changes, *(self._newest or ())[1:]]
 
     def latest(self, name: str) -> float | None:
-        """The newest of these figures among those that wait."""
-        known = (moment.figures.get(name) for moment in reversed(self._waiting))
-        return next((value for value in known if value is not None), None)
+        """Newest value of a figure among the waiting steps."""
+        values = (step.figures.get(name) for step in reversed(self._waiting))
+        return next((value for value in values if value is not None), None)
 
-    def begin(self, stands: int) -> Tensor:
-        """The weights before the step that follows `stands`, which is to be seen."""
-        if self._newest is None or self._newest[0] != stands:
-            self._newest = stands, self._trained.clone()
+    def begin(self, steps_done: int) -> Float[Tensor, " all"]:
+        """Weights before the step after `steps_done`, which is to be filmed."""
+        if self._newest is None or self._newest[0] != steps_done:
+            self._newest = steps_done, self._trained.clone()
         return self._newest[1]
 
-    def end(self, step: int, figures: Mapping[str, float | None], before: Tensor | None) -> None:
-        """Note a step. before: what `begin` gave, if it is to be seen."""
+    def end(self, step: int, figures: Mapping[str, float | None], before: Float[Tensor, " all"] | None) -> None:
+        """Note a step. before: result of `begin`, None if the step is not to be filmed."""
         if before is not None:
-            place = sum(moment.seen for moment in self._waiting)
-            torch.sub(self._trained, before, out=self._moved[place])  # first: `before` may stand where `after` comes
+            place = sum(pending.seen for pending in self._waiting)
+            torch.sub(self._trained, before, out=self._changes[place])  # first: `before` may be overwritten by `after`
             self._newest = step, self._after[place].copy_(self._trained)
-        self._waiting.append(Moment(step, figures, before is not None))
+        self._waiting.append(PendingStep(step, figures, before is not None))
 
     def develop(self, run: Run) -> None:
-        """Put all that wait onto the film and the curves of their run."""
+        """Put all waiting steps onto the film and the curves of their run."""
         waiting, self._waiting = self._waiting, []
-        seen: dict[int, dict[str, float]] = {}
+        filmed: dict[int, Figures] = {}
         try:
-            seen |= self._filmed(run.film, [moment.step for moment in waiting if moment.seen])
+            filmed |= self._film(run.film, [pending.step for pending in waiting if pending.seen])
         finally:
-            for moment in waiting:
-                run.curves.add(moment.step, {**moment.figures, **seen.get(moment.step, {})})
+            for pending in waiting:
+                run.curves.add(pending.step, {**pending.figures, **filmed.get(pending.step, {})})
 
     def load(self) -> None:
-        """Put the weights as they are now into the model."""
+        """Copy the present weights into the model."""
         self._here.copy_(self._trained)
 
     def forget(self) -> None:
-        """The weights have been set to others."""
+        """Forget the newest weights: the network has got others."""
         self._newest = None
 
-    def _filmed(self, film: Film, steps: Sequence[int]) -> dict[int, dict[str, float]]:
-        """Put these steps onto the film; gives what the weights of each say, and its frame."""
-        after, moved = self._after[: len(steps)], self._moved[: len(steps)]
-        drifts: list[dict[str, float]] = []
+    def _film(self, film: Film, steps: Sequence[int]) -> dict[int, Figures]:
+        """Put steps onto the film; return the figures of each that follow from its weights and its frame."""
+        after, changes = self._after[: len(steps)], self._changes[: len(steps)]
+        drifts: list[Figures] = []
         if self._several and len(steps) > 1:
             self._several.load(after)
             drifts += self._gains.drifts(self._several.of(self._gains.weights))
             shown = film.record(steps, self._several.model)
         else:
             shown = film.record(self._one_by_one(steps, drifts))
-        figures = zip(self._updates.ratios(moved, after), drifts or [{}] * len(steps), shown, strict=True)
-        return {step: ratio | drift | frame for step, (ratio, drift, frame) in zip(steps, figures, strict=True)}
+        ratios = self._gradients.update_ratios(changes, after)
+        figures = zip(steps, ratios, drifts or [{}] * len(steps), shown, strict=True)
+        return {step: ratio | drift | frame for step, ratio, drift, frame in figures}
 
-    def _one_by_one(self, steps: Sequence[int], drifts: list[dict[str, float]]) -> Iterator[int]:
-        """The steps, each while its weights are in the model; how far γ has moved goes into `drifts`."""
+    def _one_by_one(self, steps: Sequence[int], drifts: list[Figures]) -> Iterator[int]:
+        """Yield each step while its weights are in the model; the drifts of γ go into `drifts`."""
         for step, weights in zip(steps, self._after, strict=False):
             self._here.copy_(weights)
             drifts += self._gains.drifts([gain[None] for gain in self._gains.weights])
@@ -136,14 +138,15 @@ class Moments:
 
 # One network with several sets of weights at once: each example of a batch has a set of its own.
 #
-# A pass of a tiny network costs calls, not products; so read, the network of ten moments costs about as many as one.
+# A pass of a tiny network costs calls, not products: one with the weights of ten steps costs about as much as of one.
 
 READERS = {nn.Linear, HeadProjection, TurnedProjection, TokenEmbedding, LearnedPositions, nn.RMSNorm, *NORMS.values()}
 
 
 class Weight:
-    """A weight of a network, one of each set. To the module that has it it looks like one; torch's functions, given
-    it, read `sets`.
+    """Several sets of a weight. To its module it looks like a single one; `RULES` say how torch's functions read it.
+
+    sets: (example, …). shape, device and dtype are those of a single weight.
     """
 
     def __init__(self, sets: Float[Tensor, "example ..."]) -> None:
@@ -165,22 +168,22 @@ class Weight:
         return len(self.sets[0])
 
     def __getitem__(self, index: tuple[None, slice]) -> Float[Tensor, "example ..."]:
-        """Rows of a table, for a batch."""
+        """Rows of a table of positions, for a batch."""
         _batch, rows = index
         return self.sets[:, rows]
 
-    def beside(self, x: Tensor) -> Tensor:
-        """In as many dimensions as `x` (example, …, feature) has."""
+    def beside(self, x: Float[Tensor, "example ..."]) -> Float[Tensor, "example ..."]:
+        """Sets with as many dimensions as `x` (example, …, feature), to be multiplied with it or added to it."""
         between = (1,) * (x.dim() - self.sets.dim())
         return self.sets.view(len(self.sets), *between, *self.shape)
 
     @classmethod
     def __torch_function__(
-        cls, function: Callable[..., Any], types: Any, given: Sequence[Any] = (), named: Mapping[str, Any] | None = None
+        cls, function: Callable[..., Any], types: Any, args: Sequence[Any] = (), kwargs: Mapping[str, Any] | None = None
     ) -> Tensor:
         if function not in RULES:
             raise NotImplementedError(f"{function.__name__} does not know several sets of weights: add its rule")
-        return RULES[function](*given, **(named or {}))
+        return RULES[function](*args, **(kwargs or {}))
 
 
 def _linear(x: Tensor, weight: Weight, bias: Weight | None = None) -> Tensor:
@@ -213,28 +216,25 @@ RULES: dict[Callable[..., Any], Callable[..., Tensor]] = {
 
 
 class BatchedWeights:
-    """The network of a model, for the weights of several moments, each a row as `row` has them.
-
-    model: reads a batch with as many examples as there are rows.
-    """
+    """A network with the weights of several steps. model: reads a batch with one example for each step."""
 
     def __init__(self, model: TextModel, row: FlatParameters) -> None:
-        """row: of all weights of `model`, in the order of its parameters."""
+        """row: all weights of `model`, in the order of its parameters."""
         self._row = row
         parts = [Weight(part[None]) for part in row.parts]
         self._weights: dict[Tensor, Weight] = dict(zip(model.network.parameters(), parts, strict=True))
         self.model = with_weights(model, self._weights.__getitem__)
 
-    def load(self, rows: Float[Tensor, "moment all"]) -> None:
-        """From now on, these are the weights."""
+    def load(self, rows: Float[Tensor, "step all"]) -> None:
+        """Set the weights of all steps, each a row as in the constructor's."""
         for weight, sets in zip(self._weights.values(), self._row.parts_of(rows), strict=True):
             weight.sets = sets
 
-    def of(self, weights: Sequence[Tensor]) -> list[Float[Tensor, "moment ..."]]:
-        """What these weights of the model given at the start are at those moments."""
+    def of(self, weights: Sequence[Tensor]) -> list[Float[Tensor, "step ..."]]:
+        """Values at all steps of weights, of any shapes, of the constructor's model."""
         return [self._weights[weight].sets for weight in weights]
 
 
 def can_be_several(network: nn.Module) -> bool:
-    """Whether all that has weights in it can read several."""
+    """Whether all modules with weights can read several sets of them."""
     return all(not module._parameters or original_class(module) in READERS for module in network.modules())

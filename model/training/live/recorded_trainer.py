@@ -1,4 +1,4 @@
-"""A trainer that is watched: each step leaves a frame and figures, and a run can go back and take another course."""
+"""A trainer whose steps leave frames and figures, and whose run can go back and branch."""
 
 from __future__ import annotations
 
@@ -13,24 +13,25 @@ from model.inference.copies import alone, sharing, trainable
 from model.inference.text_model import TextModel
 from model.runtime.errors import AGAIN, NO_PREDICTIONS, NO_WAY_BACK, NOT_FINITE, STANDS, WENT_BACK
 from model.training.cost import require_room
-from model.training.gradients import first_not_finite
+from model.training.gradients import first_nonfinite
 from model.training.live.camera import Probe
 from model.training.live.film import Film
 from model.training.live.key_frames import KeyFrame
-from model.training.live.pending_steps import Moments
+from model.training.live.pending_steps import PendingSteps
 from model.training.live.runs import Curves, Mark, Run
 from model.training.live.snapshot import View
 from model.training.losses import counts_exactly
 from model.training.settings import RunSettings, StepReport, TrainingSettings, drop_out
 from model.training.trainer import Trainer
 
-RUNS = 6  # kept; then the oldest goes
+RUNS = 6  # kept at most; then the oldest goes
 
 
 class RecordedTrainer:
-    """Trains a copy of a model of ours and watches it on a probe.
+    """Trainer of a copy of a model, which is watched on a probe.
 
-    What is shown, validated and saved are the same weights as long as the settings ask for no average of them.
+    Shown, validated and saved weights are the same as long as the settings ask for no average. choices: settings now
+    in force. failed: number of steps done when the next one failed, None if that has succeeded since.
 
     Raises:
         ValueError: the settings do not go together with the data, or cannot be watched.
@@ -54,45 +55,46 @@ class RecordedTrainer:
         self.trainer = Trainer(network, train, validation, settings)
         self._steps = self.trainer.steps()
         self._counts_exactly = counts_exactly(material, validation)
-        own = copy.copy(start)
-        own.network = network
-        self.model = sharing(own)
-        self._moments = Moments(own, self.trainer.gradients)
-        film = Film(self._moments.model, probe, **budgets)
+        model = copy.copy(start)
+        model.network = network
+        self.model = sharing(model)
+        self._pending = PendingSteps(model, self.trainer.gradients)
+        film = Film(self._pending.model, probe, **budgets)
         (figures,) = film.record([0])
         norms = [f"gradient norm/{part}" for part in self.trainer.gradients.parts]
-        curves = Curves(["gradient norm", *norms, "loss", "rate", *self._moments.names, *figures])
+        curves = Curves(["gradient norm", *norms, "loss", "rate", *self._pending.names, *figures])
         curves.add(0, figures)
         self.choices = RunSettings.of(settings, network.config)
         self.run = Run(1, film, curves, self.choices)
         self.runs = [self.run]
         film.record_key(self.capture())
-        self.failed: int | None = None  # the step after which the next one has just failed
+        self.failed: int | None = None
 
     @property
-    def stands(self) -> int:
-        """The step after which the run stands."""
+    def steps_done(self) -> int:
+        """Number of completed training steps of the run."""
         return self.trainer.progress.step
 
     @property
     def size(self) -> int:
-        """Bytes of weights, gradients, moments and key frames; runs share these, which count once."""
+        """Bytes of weights, gradients, moments and key frames; tensors that runs share count once."""
         parameters, states = list(self.trainer.network.parameters()), list(self.trainer.optimizer.state.values())
         moments = [moment for state in states for moment in list(state.values())]
         keys = [tensor for run in self.runs for key in run.film.key_frames for tensor in key.tensors.values()]
-        found = (*parameters, *(each.grad for each in parameters), *moments, *keys, *self._moments.tensors)
-        storages = [each.untyped_storage() for each in found if isinstance(each, Tensor)]
-        return sum({each.data_ptr(): each.nbytes() for each in storages}.values())
+        gradients = [parameter.grad for parameter in parameters]
+        tensors = (*parameters, *gradients, *moments, *keys, *self._pending.tensors)
+        storages = [tensor.untyped_storage() for tensor in tensors if isinstance(tensor, Tensor)]
+        return sum({storage.data_ptr(): storage.nbytes() for storage in storages}.values())
 
     def step(self, at_once: bool = True) -> StepReport:
-        """Train one step and watch it. at_once: else it may wait for others before it is on film and curves.
+        """Train one step and record it. at_once: put it onto film and curves now, else perhaps together with others.
 
         Raises:
-            FloatingPointError: the loss or a gradient is not finite; the run stands where all was well.
+            FloatingPointError: the loss or a gradient is not finite; the run is then as after its last good step.
         """
         film = self.run.film
-        before = self._moments.begin(self.stands) if film.wants(self.stands + 1) else None
-        key = film.keys.wants(self.stands + 1)
+        before = self._pending.begin(self.steps_done) if film.wants(self.steps_done + 1) else None
+        key = film.keys.wants(self.steps_done + 1)
         try:
             report = next(self._steps)
         except Exception as error:
@@ -101,59 +103,60 @@ class RecordedTrainer:
                 raise FloatingPointError(explain_nonfinite(self, error)) from error
             raise
         self.failed = None
-        self._moments.end(report.step, self._figures(report), before)
+        self._pending.end(report.step, self._figures(report), before)
         if key:
             film.record_key(self.capture())
-        if at_once or self._moments.many(film):
+        if at_once or self._pending.due(film):
             self.develop()
         return report
 
     def develop(self) -> None:
-        """Put all steps so far onto film and curves."""
-        self._moments.develop(self.run)
+        """Put all waiting steps onto film and curves."""
+        self._pending.develop(self.run)
 
     def look(self) -> View:
-        """The newest step, on film and curves by then; its frame stays until there is a newer one."""
+        """View of the newest step, which is put onto film and curves; its frame stays until there is a newer one."""
         self.develop()
-        self._moments.load()
-        probe, trace = self.run.film.look(self.stands)
-        model = alone(self._moments.model)
-        return View(self.stands, probe, model, trace.on(model.network))
+        self._pending.load()
+        probe, trace = self.run.film.look(self.steps_done)
+        model = alone(self._pending.model)
+        return View(self.steps_done, probe, model, trace.on(model.network))
 
     def latest(self, name: str) -> float | None:
-        """The newest value of a curve, on it or not yet."""
-        waiting = self._moments.latest(name)
+        """Newest value of a curve, waiting steps included; None if it was never measured."""
+        waiting = self._pending.latest(name)
         return self.run.curves.latest(name) if waiting is None else waiting
 
     @property
     def probe(self) -> Probe:
+        """Probe of the present run."""
         return self.run.film.probe
 
     def show(self, probe: Probe) -> None:
         """Watch another probe from now on."""
         self.develop()
-        self._moments.load()
-        self.run.film.show(probe, self.stands)
+        self._pending.load()
+        self.run.film.show(probe, self.steps_done)
 
     def capture(self) -> KeyFrame:
-        """The state of the run as it is now."""
+        """State of the run as it is now, copied to the CPU."""
         tensors = self.trainer.state_dict()
-        kept = {name: tensor.detach().to("cpu", copy=True) for name, tensor in tensors.items()}
-        return KeyFrame(self.run.number, self.stands, self.choices, kept, self.trainer.figures())
+        copies = {name: tensor.detach().to("cpu", copy=True) for name, tensor in tensors.items()}
+        return KeyFrame(self.run.number, self.steps_done, self.choices, copies, self.trainer.figures())
 
     def change(self, changes: Mapping[str, Any]) -> None:
-        """Settings or dropouts from the next step on; marked on the run. Whoever calls asks `require_room` first.
+        """Change settings or dropout rates from the next step on, and mark it on the run; `require_room` comes before.
 
         Raises:
             ValueError: see `RunSettings.with_changes`.
         """
         before = self.choices
         self._use(before.with_changes(changes, self.trainer.network.config))
-        if found := before.differences(self.choices):
-            self.run.marks += (Mark(self.stands, found),)
+        if differences := before.differences(self.choices):
+            self.run.marks += (Mark(self.steps_done, differences),)
 
     def rewind(self, key: KeyFrame) -> None:
-        """Go back to a key frame; what its run did later is forgotten. One of another run: go on with that one.
+        """Go on from a key frame with its run, whose later steps are forgotten.
 
         Raises:
             ValueError: its run is not kept any more.
@@ -168,7 +171,7 @@ class RecordedTrainer:
         self.show(probe)
 
     def branch(self, key: KeyFrame, changes: Mapping[str, Any]) -> None:
-        """Take another course from a key frame, with the same batches; the run that went on from there is kept.
+        """Begin another run at a key frame, with the same batches and other settings; the key frame's run is kept.
 
         Raises:
             ValueError: its run is not kept any more, or see `RunSettings.with_changes`.
@@ -191,8 +194,8 @@ class RecordedTrainer:
 
     def restart(self) -> None:
         """Begin another run with the first weights and the settings that are in force now."""
-        first, now = self.run.film.keys[0], self.choices
-        self.branch(first, {name: mine for name, (mine, _) in now.differences(first.choices).items()})
+        first = self.run.film.keys[0]
+        self.branch(first, {name: now for name, (_, now) in first.choices.differences(self.choices).items()})
 
     def _figures(self, report: StepReport) -> dict[str, float | None]:
         return {
@@ -206,10 +209,10 @@ class RecordedTrainer:
         }
 
     def require_room(self, choices: RunSettings) -> None:
-        """Larger batches fit into memory: to be asked before anything is changed.
+        """Check that the batches of other settings fit into memory, before anything is changed.
 
         Raises:
-            ValueError: they do not.
+            ValueError: they do not fit.
         """
         if choices.settings.batch_tokens > self.choices.settings.batch_tokens:
             network = self.trainer.network
@@ -218,13 +221,13 @@ class RecordedTrainer:
     def _use(self, choices: RunSettings) -> None:
         if choices.settings != self.trainer.settings:
             self.trainer.change(choices.settings)
-        for network in (self.trainer.network, self.model.network, self._moments.model.network):
+        for network in (self.trainer.network, self.model.network, self._pending.model.network):
             drop_out(network, choices.rates)
         self.choices = choices
 
     def _restore(self, key: KeyFrame) -> None:
         self.failed = None
-        self._moments.forget()
+        self._pending.forget()
         self.run.film.forget_look()
         self._use(key.choices)
         self.trainer.load_state_dict(key.tensors, key.figures)
@@ -236,44 +239,44 @@ class RecordedTrainer:
         raise ValueError(f"run {key.run} is not kept any more: choose a key frame of a newer one")
 
     def _keep_state(self) -> None:
-        """So that the present run can be gone on with from where it is left."""
-        if self.run.film.keys[-1].step < self.stands:
+        """Record a key frame of the newest step, so that the present run can go on from there later."""
+        if self.run.film.keys[-1].step < self.steps_done:
             self.run.film.record_key(self.capture())
 
     def _recover(self) -> None:
-        """After a step that was broken off: no weight has moved, but a first step may have left half an optimizer."""
+        """Clear up after a step that was broken off: it moved no weight, but may have left gradients and moments."""
         self._steps = self.trainer.steps()
         self.trainer.gradients.clear()
-        if not self.stands:
+        if not self.steps_done:
             self.trainer.optimizer.state.clear()
 
 
-# Where a training stands after a step whose loss or gradients were not finite.
+# The way back after a step whose loss or gradients were not finite.
 
 
-def explain_nonfinite(own: RecordedTrainer, error: FloatingPointError) -> str:
-    """Stand on the last good step, with the settings in force; says which, and what to change, in a sentence.
+def explain_nonfinite(recorded: RecordedTrainer, error: FloatingPointError) -> str:
+    """Go back to the last good step, with the settings in force; return a sentence with that step and what to change.
 
-    The step that failed has moved no weight: that is the one before it, unless its weights are broken or it has
-    failed before. Then it is the last key frame that was gone on from.
+    The step that failed has moved no weight, so the last good step is the one before it, unless the weights are broken
+    or the step has failed before: then it is the last key frame before that whose tensors are finite.
     """
-    what, stood, choices = str(error).partition(";")[0], own.stands, own.choices
-    rate = own.trainer.settings.rate
-    why = AGAIN if own.failed == stood else _broken(own)
-    own.failed = None if why else stood
+    what, step, choices = str(error).partition(";")[0], recorded.steps_done, recorded.choices
+    rate = choices.settings.rate
+    why = AGAIN if recorded.failed == step else _defect(recorded)
+    recorded.failed = None if why else step
     if not why:
-        return STANDS.format(what=what, step=stood, rate=rate)
-    for key in reversed(own.run.film.key_frames):
-        if key.step < stood and not first_not_finite(key.tensors):
-            own.rewind(key)
-            own.change({name: there for name, (_here, there) in own.choices.differences(choices).items()})
+        return STANDS.format(what=what, step=step, rate=rate)
+    for key in reversed(recorded.run.film.key_frames):
+        if key.step < step and not first_nonfinite(key.tensors):
+            recorded.rewind(key)
+            recorded.change({name: there for name, (_here, there) in recorded.choices.differences(choices).items()})
             return WENT_BACK.format(what=what, why=why, step=key.step, rate=rate)
     return NO_WAY_BACK.format(what=what)
 
 
-def _broken(own: RecordedTrainer) -> str:
-    """What is wrong with the model as it is now; nothing if its weights and its predictions are finite."""
-    if name := first_not_finite(dict(own.trainer.network.named_parameters())):
-        return NOT_FINITE.format(name=name, step=own.stands)
-    trace = own.model.trace_tokens(own.probe.source, own.probe.target)
-    return "" if bool(trace["output.logits"].isfinite().all()) else NO_PREDICTIONS.format(step=own.stands)
+def _defect(recorded: RecordedTrainer) -> str:
+    """Defect of the present model, in words; empty if its weights and its predictions on the probe are finite."""
+    if name := first_nonfinite(dict(recorded.trainer.network.named_parameters())):
+        return NOT_FINITE.format(name=name, step=recorded.steps_done)
+    logits = recorded.model.trace_tokens(recorded.probe.source, recorded.probe.target)["output.logits"]
+    return "" if bool(logits.isfinite().all()) else NO_PREDICTIONS.format(step=recorded.steps_done)

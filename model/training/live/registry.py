@@ -1,4 +1,4 @@
-"""The live trainings of a process, each under the key of its session: kept for a reconnect, then freed."""
+"""Live trainings of a process, each under the key of its session: kept for a reconnect, then freed."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from model.training.live.worker import Slots
 from model.training.settings import TrainingSettings
 
 LIMIT = 2  # trainings that run at once; more of them share two cores, and memory, badly
-KEPT = 600.0  # seconds without a sign of whoever looks
+KEPT = 600.0  # seconds without a heartbeat
 
 
 class TrainingRegistry:
-    """Any thread may ask. While there are any, a timer frees those that nobody has looked at for too long."""
+    """Live trainings by key, for any thread. A timer frees trainings without a heartbeat for `kept` seconds."""
 
     def __init__(
         self,
@@ -45,44 +45,43 @@ class TrainingRegistry:
         settings: TrainingSettings,
         device: torch.device,
     ) -> None:
-        """A training that begins under `key` fits into memory, once the one that is there is freed: asked before that
-        one is given up for it.
+        """Check that a new training fits into memory once the present one under `key` is freed.
 
         Raises:
-            ValueError: it does not, or there is nothing to train on.
+            ValueError: it does not fit, or there is nothing to train on.
         """
         train, _validation = material.corpora(config.max_length, settings.undo_merges)
         with self._lock:
-            there = self._trainings.get(key)
-        cost.require_room(config, train, settings, device, freed=there.size if there else 0)
+            present = self._trainings.get(key)
+        cost.require_room(config, train, settings, device, freed=present.size if present else 0)
 
     def begin(self, key: str, make: Callable[[Slots], LiveTraining]) -> LiveTraining:
-        """A new training under `key`, with these slots; the one that was there is freed."""
+        """Free the training under `key`, and make a new one, which competes for the registry's slots."""
         self.end(key)
-        made = make(self.slots)
+        training = make(self.slots)
         with self._lock:
-            self._trainings[key] = made
+            self._trainings[key] = training
         self.sweep()
-        return made
+        return training
 
     def get(self, key: str) -> LiveTraining | None:
-        """The training of a session that has come back; being asked for is a sign that someone looks."""
+        """Training under `key`, None if there is none; asking for it is a heartbeat."""
         with self._lock:
-            found = self._trainings.get(key)
-        if found:
-            found.heartbeat()
-        return found
+            training = self._trainings.get(key)
+        if training:
+            training.heartbeat()
+        return training
 
     def end(self, key: str) -> None:
         """Free the training under `key`, if there is one."""
         with self._lock:
-            found = self._trainings.pop(key, None)
+            training = self._trainings.pop(key, None)
             self._set_timer(self._clock())
-        if found:
-            found.close()
+        if training:
+            training.close()
 
     def sweep(self) -> None:
-        """Free what nobody has looked at for too long, and come back when the next one may be due."""
+        """Free trainings without a heartbeat for too long, and come back when the next one may be due."""
         now = self._clock()
         with self._lock:
             old = [key for key, training in self._trainings.items() if now - training.seen >= self.kept]

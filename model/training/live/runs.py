@@ -1,4 +1,4 @@
-"""What a training run leaves to be looked at: its curves, its settings and when they changed, its film."""
+"""Runs of a training: curves, film, settings and their changes."""
 
 from __future__ import annotations
 
@@ -30,17 +30,18 @@ class Row:
 
     @property
     def size(self) -> int:
+        """Bytes of the figures."""
         return self.values.nbytes
 
 
 class Curves:
-    """Figures over the steps. Those of every step are thinned evenly when they outgrow a budget; the others all stay.
+    """Figures over the steps. Those of every step are thinned evenly when they outgrow `budget` bytes; `SPARSE` stay.
 
     Any thread may read while another adds.
     """
 
     def __init__(self, names: Iterable[str], budget: int = BUDGET) -> None:
-        """names: of the figures that each step has, or may lack."""
+        """names: of the figures of every step, some of which a step may lack."""
         self._columns = {name: column for column, name in enumerate(names)}
         self._rows: Thinned[Row] = Thinned(budget)
         self._sparse: dict[str, list[tuple[int, float]]] = {name: [] for name in SPARSE}
@@ -48,15 +49,17 @@ class Curves:
 
     @property
     def names(self) -> list[str]:
+        """Names of all curves."""
         return [*self._columns, *SPARSE]
 
     @property
-    def stands(self) -> int:
-        """The newest step."""
+    def newest_step(self) -> int:
+        """Newest step with figures."""
         with self._lock:
             return self._rows[-1].step
 
     def add(self, step: int, figures: Mapping[str, float | None]) -> None:
+        """Add the figures of a step, by name; None where a figure was not measured."""
         values = np.full(len(self._columns), math.nan)
         with self._lock:
             for name, value in figures.items():
@@ -67,7 +70,7 @@ class Curves:
             self._rows.put([Row(step, values)])
 
     def get(self, name: str, after: int = -1) -> tuple[Array, Array]:
-        """The steps at which it was measured, and its values; after: only those of later steps.
+        """Steps (point) at which a figure was measured, and its values (point); only of steps later than `after`.
 
         Raises:
             KeyError: there is no such curve; `names` lists them.
@@ -78,15 +81,13 @@ class Curves:
             else:
                 column = self._columns[name]
                 points = [(row.step, row.values[column]) for row in self._rows.since(after)]
-        steps, values = (
-            np.array([step for step, _ in points], np.int64),
-            np.array([value for _, value in points], float),
-        )
+        steps = np.array([step for step, _ in points], np.int64)
+        values = np.array([value for _, value in points], float)
         measured = ~np.isnan(values)
         return steps[measured], values[measured]
 
     def overview(self, name: str, most: int) -> list[float]:
-        """At most so many values of a curve that each step has, evenly spaced from the first on."""
+        """At most `most` values, evenly spaced from the first on, of a curve that has one at each step."""
         with self._lock:
             column, rows = self._columns[name], self._rows
             first = next((index for index, row in enumerate(rows) if not math.isnan(row.values[column])), len(rows))
@@ -95,14 +96,14 @@ class Curves:
         return [value for value in values if not math.isnan(value)]
 
     def table(self) -> tuple[Array, Array]:
-        """Of all that each step has: the steps, and the figures (step, name) in the order of `names`; NaN where not."""
+        """Steps (step), and the figures of every step (step, name) in the order of `names`; NaN for missing ones."""
         with self._lock:
             rows = list(self._rows)
         values = [row.values for row in rows] or np.empty((0, len(self._columns)))
         return np.array([row.step for row in rows], np.int64), np.array(values)
 
     def latest(self, name: str) -> float | None:
-        """The newest value; None if it was never measured."""
+        """Newest value of a curve; None if it was never measured."""
         with self._lock:
             if name in self._sparse:
                 return self._sparse[name][-1][1] if self._sparse[name] else None
@@ -111,7 +112,7 @@ class Curves:
             return next((value for value in values if not math.isnan(value)), None)
 
     def until(self, step: int) -> Curves:
-        """A copy of what was measured up to a step."""
+        """Copy of the curves up to a step."""
         copied = Curves(self._columns, self._rows.budget)
         with self._lock:
             copied._rows.put(row for row in self._rows if row.step <= step)
@@ -124,7 +125,7 @@ class Curves:
 
 @dataclass(frozen=True)
 class Mark:
-    """Settings that changed after a step: by name what they were and what they are."""
+    """Settings that changed after a step: old and new value by name."""
 
     step: int
     changes: Mapping[str, tuple[Any, Any]]
@@ -132,10 +133,10 @@ class Mark:
 
 @dataclass
 class Run:
-    """One course of a training, from its beginning or from where it left another one.
+    """One run of a training, from its beginning or from a step of another run.
 
-    parent: the number of that run. begins: the step at which it left it. choices: what its first step had. marks: what
-    changed later; turns: what changed where this run, and those before it, left another.
+    parent: number of that other run. begins: step at which it branched. choices: settings of its first step. marks:
+    changes while a run went on. turns: changes where this run, and those before it, branched.
     """
 
     number: int
@@ -149,18 +150,18 @@ class Run:
 
     @property
     def changes(self) -> list[Mark]:
-        """All that changed on the way here."""
+        """All changes of settings, in order of their steps."""
         return sorted((*self.turns, *self.marks), key=lambda mark: mark.step)
 
     def go_back(self, key: KeyFrame) -> None:
-        """Forget what is later than a key frame, and what changed at its step after it."""
+        """Forget figures, frames and changes later than a key frame, also later changes at its own step."""
         self.film.cut(key.step)
         self.curves = self.curves.until(key.step)
         self.marks = self._in_force(key)
         self.turns = tuple(turn for turn in self.turns if turn.step <= key.step)
 
     def _in_force(self, key: KeyFrame) -> tuple[Mark, ...]:
-        """What had changed when a key frame was taken: of what changed at its own step, perhaps not all."""
+        """Marks in force when a key frame was taken: of those at its own step, perhaps not all."""
         before = tuple(mark for mark in self.marks if mark.step < key.step)
         here = tuple(mark for mark in self.marks if mark.step == key.step)
         values = {name: old for mark in reversed(here) for name, (old, _) in mark.changes.items()}
@@ -171,12 +172,12 @@ class Run:
         return before
 
     def branch(self, number: int, key: KeyFrame, choices: RunSettings, **budgets: int) -> Run:
-        """Another run that begins like this one and leaves it at a key frame."""
-        step, found = key.step, key.choices.differences(choices)
+        """Another run that begins like this one and branches at a key frame."""
+        step, differences = key.step, key.choices.differences(choices)
         marks = self._in_force(key) if step else ()
         turns = [turn for turn in self.turns if turn.step <= step] + [mark for mark in marks if mark.step == step]
         marks = tuple(mark for mark in marks if mark.step < step)
-        if step and found:
-            turns.append(Mark(step, found))
+        if step and differences:
+            turns.append(Mark(step, differences))
         film, curves = self.film.until(step, number, **budgets), self.curves.until(step)
         return Run(number, film, curves, self.choices if step else choices, self.number, step, marks, tuple(turns))

@@ -1,4 +1,4 @@
-"""What a live training lets be seen of itself: all of it finished, none of it changed afterwards."""
+"""Immutable snapshots of a live training."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ Status = Literal["preparing", "idle", "waiting", "running", "paused", "failed", 
 
 @dataclass(frozen=True)
 class Snapshot:
-    """Where a training stands.
+    """State of a live training.
 
-    status: a run that is stopped has ended; one that is finished goes on when its settings have more steps.
-    choices: the settings in force. step: the last that is done; wanted: the one to train to; total: the run's last.
-    busy: something is under way, so that another snapshot will differ. ahead: how many others wait before it.
-    accuracy: the share of tokens predicted rightly in the validation split; exact_match: of texts, where a rule says
-    what is right. message: what failed, and what to change. unseen: it paused because nobody looked any more.
-    film_every: steps from one new frame of the film to the next.
+    status: a stopped run has ended; a finished one goes on when its settings have more steps. choices: settings in
+    force. step: latest completed step; wanted: step to train to; total: last step of the run. busy: something is under
+    way, so that the next snapshot will differ. ahead: number of trainings that wait for a slot before this one. loss,
+    validation: nats per predicted token. accuracy: share of right tokens in the validation split; exact_match: share of
+    right texts, where a rule says what is right. message: error and what to change. unseen: paused because nobody
+    looked any more. film_every: steps between two new frames of the film.
     """
 
     status: Status
@@ -50,7 +50,7 @@ class Snapshot:
 
 @dataclass(frozen=True)
 class View:
-    """The model as it was after a step, with weights of its own that no training touches, and the probe's trace."""
+    """Model after a step, with a copy of the weights that no training touches, and its trace of the probe."""
 
     step: int
     probe: Probe

@@ -1,4 +1,4 @@
-"""Threads of live trainings: how many may train at once, and a thread that does one job after another."""
+"""Slots of live trainings, and the thread of each, which does one job after another."""
 
 from __future__ import annotations
 
@@ -8,20 +8,22 @@ from collections.abc import Callable
 from concurrent.futures import Future
 from typing import Protocol, TypeVar, runtime_checkable
 
-# How many trainings may run at once in this process, and who waits.
-
 
 @runtime_checkable
 class Waiting(Protocol):
-    """Who can wait for a slot."""
+    """Something that can wait for a slot."""
 
     def wake(self) -> None:
-        """There may be a free one now."""
+        """Try again to take a slot."""
         ...
 
 
 class Slots:
-    """So many may run; the others wait in the order in which they came. Any thread may ask."""
+    """Slots of the trainings that run at once; others wait in the order in which they came. For any thread.
+
+    Raises:
+        ValueError: the limit is less than 1.
+    """
 
     def __init__(self, limit: int) -> None:
         if limit < 1:
@@ -33,11 +35,11 @@ class Slots:
 
     @property
     def busy(self) -> bool:
-        """Whether anyone runs."""
+        """Whether any slot is taken."""
         return bool(self._running)
 
     def take(self, who: Waiting) -> bool:
-        """Whether `who` may run now; if not, it waits and will be woken."""
+        """Take a slot, or begin to wait for one, to be woken later; return whether `who` has a slot."""
         with self._lock:
             if who in self._running:
                 return True
@@ -50,34 +52,31 @@ class Slots:
             return True
 
     def leave(self, who: Waiting) -> None:
-        """`who` neither runs nor waits any more; those whose turn it is are woken."""
+        """Give back the slot of `who`, or its place in the queue, and wake those whose turn it is."""
         with self._lock:
-            for place in (self._running, self._waiting):
-                if who in place:
-                    place.remove(who)
-            next_ones = self._waiting[: self.limit - len(self._running)]
-        for other in next_ones:
+            for queue in (self._running, self._waiting):
+                if who in queue:
+                    queue.remove(who)
+            first = self._waiting[: self.limit - len(self._running)]
+        for other in first:
             other.wake()
 
     def ahead_of(self, who: Waiting) -> int:
-        """How many wait before `who`."""
+        """Number of those that wait before `who`."""
         with self._lock:
             return self._waiting.index(who) if who in self._waiting else 0
 
 
-# A thread that is there while there is something to do.
-
 Job = Callable[[], None]
-Made = TypeVar("Made")
+Result = TypeVar("Result")
 
 
 class Worker:
-    """Does jobs one by one, in the order in which they came, in a thread that ends when none is left."""
+    """Worker that does jobs one by one, in their order, in a thread that ends when none is left."""
 
     def __init__(self, begin: Job, spare: Callable[[], Job | None], failed: Callable[[Exception], None]) -> None:
-        """All three are called in the thread. begin: first of all. spare: what to do, if anything, when no job waits.
-
-        failed: a job has raised; the next one is done all the same.
+        """All three are called in the thread. begin: as it starts. spare: to get a job when none waits. failed: when a
+        job has raised; the next one is done all the same.
         """
         self._begin, self._spare, self._failed = begin, spare, failed
         self._jobs: deque[Job] = deque()
@@ -87,6 +86,7 @@ class Worker:
 
     @property
     def busy(self) -> bool:
+        """Whether there is something to do."""
         return self._thread is not None
 
     def do(self, job: Job) -> None:
@@ -95,21 +95,21 @@ class Worker:
             self._jobs.append(job)
         self.wake()
 
-    def ask(self, job: Callable[[], Made]) -> Future[Made]:
-        """Queue a job whose result, or exception, is wanted."""
-        answer: Future[Made] = Future()
+    def ask(self, job: Callable[[], Result]) -> Future[Result]:
+        """Queue a job; return the future of its result or exception."""
+        future: Future[Result] = Future()
 
-        def answered() -> None:
+        def set_future() -> None:
             try:
-                answer.set_result(job())
+                future.set_result(job())
             except Exception as error:
-                answer.set_exception(error)
+                future.set_exception(error)
 
-        self.do(answered)
-        return answer
+        self.do(set_future)
+        return future
 
     def wake(self) -> None:
-        """Ask again for what to do."""
+        """Start the thread, or have it ask once more for a spare job."""
         with self._changed:
             self._woken = True
             if self._thread is None:
@@ -117,7 +117,7 @@ class Worker:
                 self._thread.start()
 
     def settled(self, timeout: float | None = None) -> bool:
-        """Wait until there is nothing to do; whether that came within so many seconds."""
+        """Wait, at most `timeout` seconds, until there is nothing to do; return whether that is so."""
         with self._changed:
             return self._changed.wait_for(lambda: self._thread is None, timeout)
 
@@ -137,7 +137,7 @@ class Worker:
                 return
 
     def _end(self) -> bool:
-        """Whether the thread can go: nothing has come meanwhile."""
+        """End the thread unless a job has come meanwhile; return whether it ends."""
         with self._changed:
             if self._jobs or self._woken:
                 return False

@@ -5,7 +5,7 @@ import torch
 from torch import nn
 
 from model.training.flat_parameters import ALIGNED, FlatParameters, weights_in_a_row
-from model.training.gradients import Gradients, Updates, norm_of
+from model.training.gradients import Gradients, norm_of
 from tests.model.examples import network, one_stack
 
 
@@ -22,7 +22,8 @@ def test_the_parts_are_the_row_and_begin_where_kernels_like_it(dtype):
     tensors = [torch.randn(size, dtype=dtype) for size in SIZES]
     row = FlatParameters(tensors)
     assert not row.whole.any()
-    row.fill(tensors)
+    for part, tensor in zip(row.parts, tensors, strict=True):
+        part.copy_(tensor)
     assert all(torch.equal(*both) for both in zip(row.parts, tensors, strict=True))
     assert {(part.data_ptr() - row.whole.data_ptr()) % ALIGNED for part in row.parts} == {0}
     assert row.whole.count_nonzero() == sum(tensor.count_nonzero() for tensor in tensors)
@@ -62,6 +63,6 @@ def test_a_network_computes_and_learns_the_same_in_a_row(make):
         for each in model.parameters():
             each *= 1.01
     after = torch.stack([gradients.weights.whole, before])
-    small, none = Updates(gradients).ratios(after - before, after)
+    small, none = gradients.update_ratios(after - before, after)
     assert list(small.values()) == pytest.approx([0.01 / 1.01] * len(norms), rel=1e-3)
     assert list(none.values()) == [0] * len(norms)

@@ -70,7 +70,7 @@ def table(runs: tuple[Run, ...], current: Run | None) -> pd.DataFrame:
             _("branched from"): ""
             if run.parent is None
             else _("{run} after step {step}").format(run=run.parent, step=f"{run.begins:,}"),
-            _("steps"): run.curves.stands,
+            _("steps"): run.curves.newest_step,
             _("training loss"): _figure(run, "loss"),
             _("validation loss"): _figure(run, "validation"),
             _("exact match"): _share(run.curves.latest("exact match")),

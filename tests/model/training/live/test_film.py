@@ -228,11 +228,11 @@ def test_an_edition_gives_each_step_one_frame():
     for _ in range(5):
         own.step()
     assert film.edition == editions[0]
-    film.show(film.probe, own.stands)
+    film.show(film.probe, own.steps_done)
     assert film.edition == editions[0]
     own.rewind(film.key_frames[0])
     editions.append(film.edition)
-    film.show(probe(own.model, "dc"), own.stands)
+    film.show(probe(own.model, "dc"), own.steps_done)
     editions.append(film.edition)
     list(film.rerender(film.probe))
     editions.append(film.edition)

@@ -52,7 +52,7 @@ def test_a_step_of_many_batches_is_broken_off_and_done_again(command):
     def loss(*arguments):
         """A batch that takes until the step is superfluous; those after it take no time."""
         done.release()
-        while not (superfluous.is_set() or trainer.in_haste()):
+        while not (superfluous.is_set() or trainer.should_break_off()):
             assert time.monotonic() < latest
             time.sleep(0.001)
         superfluous.set()

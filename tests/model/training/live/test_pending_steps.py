@@ -72,12 +72,12 @@ def test_where_the_weights_or_the_frames_are_large_each_step_is_filmed_at_once(m
     each = 2 * given.trainer.gradients.weights.whole.nbytes + pending_steps.WHILE_FILMED * (
         given.run.film.frame_size + logits
     )
-    monkeypatch.setattr(pending_steps, "HELD", 2 * each)
+    monkeypatch.setattr(pending_steps, "BUDGET", 2 * each)
     step(given, 1)
     assert given.run.film.latest == 0
     step(given, 1)
     assert given.run.film.latest == 2
-    monkeypatch.setattr(pending_steps, "HELD", 1)
+    monkeypatch.setattr(pending_steps, "BUDGET", 1)
     step(given, 1)
     assert given.run.film.latest == 3
 

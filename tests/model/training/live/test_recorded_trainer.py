@@ -56,7 +56,7 @@ def test_a_run_that_went_back_is_the_uninterrupted_one(options):
     expected = losses(whole, 10)
     assert losses(given, 9) == expected[:9]
     given.rewind(given.run.film.key_frames[1])
-    assert given.stands == 4
+    assert given.steps_done == 4
     assert given.run.curves.get("loss")[0][-1] == given.run.film.steps[-1] == 4
     assert losses(given, 6) == expected[4:]
     assert_same(given, whole)
@@ -83,7 +83,7 @@ def test_two_futures_have_the_same_batches_and_both_go_on():
     assert_array_equal(first.film.attention("cross")[:5], second.film.attention("cross")[:5])
     assert_array_equal(first.curves.get("loss")[1][:4], second.curves.get("loss")[1][:4])
     given.rewind(first.film.key_frames[-1])  # kept when it was left
-    assert (given.stands, given.run, given.choices) == (6, first, first.choices)
+    assert (given.steps_done, given.run, given.choices) == (6, first, first.choices)
     assert losses(given, 3) == expected[6:]
     for name, parameter in given.trainer.network.named_parameters():
         assert torch.equal(parameter, whole.trainer.network.get_parameter(name))
@@ -126,7 +126,7 @@ def test_a_new_beginning_keeps_the_settings_and_the_old_run():
     given.change({"rate": 1e-3, "dropout": 0.0})
     losses(given, 2)
     given.restart()
-    assert (given.stands, len(given.runs), given.choices.settings.rate) == (0, 2, 1e-3)
+    assert (given.steps_done, len(given.runs), given.choices.settings.rate) == (0, 2, 1e-3)
     assert given.runs[0].film.steps.tolist() == [0, 1, 2, 3, 4, 5]
     assert losses(given, 3) == losses(watched(replace(SETTINGS, rate=1e-3), dropout=0.0), 3)
     for _ in range(RUNS):

@@ -111,7 +111,7 @@ def test_trainings_are_kept_for_a_reconnect_and_then_freed():
 
 
 def test_what_a_training_holds_counts_as_free_for_the_one_that_follows_it(monkeypatch):
-    monkeypatch.setattr(pending_steps, "HELD", 1)
+    monkeypatch.setattr(pending_steps, "BUDGET", 1)
     kept = TrainingRegistry()
     given = settled(kept.begin("one", lambda slots: live(slots=slots)))
     weights = 4 * given.start.network.parameter_count()

@@ -27,5 +27,5 @@ def test_curves_stand_at_the_newest_step_however_thin_they_are():
     curves = Curves(["loss"], budget=4 * 8)
     for step in range(12):
         curves.add(step, {"loss": 1.0})
-        assert curves.stands == step
+        assert curves.newest_step == step
     assert len(curves.get("loss")[0]) < 12
