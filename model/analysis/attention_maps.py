@@ -125,7 +125,7 @@ def _position_bias(trace: Trace, path: str, heads: slice, rows: slice) -> Float[
 
 
 def heads_of(visible: Bool[Tensor, "#head query key"], heads: slice) -> Bool[Tensor, "#head query key"]:
-    """The visible cells of some heads; one entry where all heads have the same."""
+    """Visible cells of some heads; one entry where all heads have the same."""
     return visible if len(visible) == 1 else visible[heads]
 
 

@@ -39,6 +39,7 @@ class Check:
 
     @property
     def passed(self) -> bool:
+        """Whether the error is within the tolerance."""
         return self.error <= self.tolerance  # False for NaN
 
 
@@ -86,14 +87,7 @@ def checks(trace: Trace) -> list[Check]:
     ]
 
 
-def _visible(
-    trace: Trace, paths: list[str], masks: list[Mask], heads: slice
-) -> Bool[
-    Tensor,
-    (
-        layer  # head query key
-    ),
-]:
+def _visible(trace: Trace, paths: list[str], masks: list[Mask], heads: slice) -> Bool[Tensor, "layer head query key"]:
     """Cells that the masks leave visible in these heads; one entry for all heads where no layer tells them apart."""
     layers = [heads_of(trace.visible(path, mask), heads) for path, mask in zip(paths, masks, strict=True)]
     most = max(len(layer) for layer in layers)

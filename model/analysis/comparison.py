@@ -63,7 +63,7 @@ class Comparison:
         self._stacks: dict[str, Alignment] = {}
 
     def counterpart(self, name: str) -> Tensor | None:
-        """Pinned quantity of this name at the places of this trace's tokens, NaN where a token was inserted.
+        """Pinned quantity of this name, in its shape, at the places of this trace's tokens, NaN at inserted tokens.
 
         None where the pinned trace has none of that name, or one of another shape: another model's.
         """
@@ -77,15 +77,15 @@ class Comparison:
         return tensor if tensor.shape == shape else None
 
     def moved(self, name: str, tensor: Tensor) -> Tensor:
-        """Tensor of the pinned trace, with the axes of the quantity of this name, at the places of this trace's tokens;
-        NaN where a token was inserted.
+        """Tensor of the pinned trace, whose axes are those of the quantity of this name, at the places of this trace's
+        tokens; NaN at inserted tokens.
         """
         for axis, alignment in self._axes(name, tensor):
             tensor = moved(tensor, alignment.places, axis)
         return tensor
 
     def difference(self, name: str) -> Tensor | None:
-        """This trace's quantity minus the pinned one, NaN where one of them has no such token.
+        """This trace's quantity minus the pinned one, in its shape, NaN where one of them has no such token.
 
         None where the quantity has no counterpart.
         """
@@ -179,7 +179,7 @@ class Comparison:
 
 
 def moved(tensor: Tensor, places: Sequence[int], axis: int) -> Tensor:
-    """Slices of `tensor` at `places` along `axis`, NaN for −1."""
+    """Slices of a tensor, of any shape, at `places` along `axis`, NaN for −1."""
     slices = tensor.movedim(axis, 0)
     result = slices.new_full((len(places), *slices.shape[1:]), torch.nan)
     kept = [number for number, place in enumerate(places) if place >= 0]

@@ -134,7 +134,9 @@ class Removals:
 
     @cached_property
     def plain(self) -> list[Tensor]:
-        """Outputs of the pass with all heads: ln p, of some positions after others, or the states."""
+        """Outputs of the pass with all heads: ln p (position, vocabulary) of some positions after others, or the states
+        (position, d_model) of a bare encoder.
+        """
         return list(self._outputs(self._states((), 1, False)))
 
     @cached_property

@@ -1,4 +1,4 @@
-"""The logit lens: predictions of a model if it ended after each layer (nostalgebraist, 2020)."""
+"""Logit lens: predictions of a model if it ended after each layer (nostalgebraist, 2020)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which part of which matrix of a file is which head's: of ours, of what is put together as ours, and by names."""
+"""Matrices of attention heads: those of a file, by our names or the usual ones of others, and those of a model."""
 
 from __future__ import annotations
 
@@ -33,29 +33,29 @@ NAMES = re.compile(
     r"(?P<part>[qkvo](?:_proj)?|out_proj|c_proj|Wo|output\.dense|dense|query|key|value|query_key_value|qkv_proj|Wqkv|c_attn)"
     r"\.weight$"
 )
-MADE = ("query", "key", "value")
+PROJECTIONS = ("query", "key", "value", "output")
+OUTPUT, PACK = 3, 4  # other numbers than those of queries, keys and values; a pack holds these three
 PARTS = {
-    name: MADE.index(each) for each in MADE for name in (each, each[0], f"{each[0]}_proj")
-}  # others: the output, 3
-PACK = 4
+    alias: number for number, name in enumerate(PROJECTIONS[:OUTPUT]) for alias in (name, name[0], f"{name[0]}_proj")
+}
 PARTS |= dict.fromkeys(("query_key_value", "qkv_proj", "Wqkv", "c_attn"), PACK)
 CROSS = re.compile(r"encoder_attn|cross|EncDec", re.I)
 COUNTS = ("num_attention_heads", "n_head", "n_heads", "num_heads", "{}_attention_heads")
 
 
 def projection_of(name: str) -> int | None:
-    """Which of `PROJECTIONS` a tensor of that name is, as ours and as transformers' code call them."""
+    """Number among `PROJECTIONS` of a tensor with a name of ours or of transformers; None where it is none of them."""
     if re.search(r"attention\.output\.weight$", name):  # ours
-        return 3
-    found = NAMES.match(name)
-    place = PARTS.get(found["part"], 3) if found else PACK
-    return None if place == PACK else place
+        return OUTPUT
+    match = NAMES.match(name)
+    number = PARTS.get(match["part"], OUTPUT) if match else PACK
+    return None if number == PACK else number
 
 
 @dataclass(frozen=True)
 class Projection:
-    """W_Q, W_K, W_V or W_O of a layer. columns: whether its heads lie along the second dimension, else along the first,
-    or all but the last.
+    """W_Q, W_K, W_V or W_O of a layer. columns: whether its heads lie along the second dimension; else they lie along
+    the first, or all but the last.
     """
 
     weight: Tensor
@@ -66,37 +66,37 @@ class Projection:
 Layers = list[tuple[Projection, ...]]  # a layer's four, in the order of `PROJECTIONS`
 
 
-def head_tensors(path: Path, told: LoadHints, kind: Kind | None) -> dict[AttentionKind, Layers]:
-    """The matrices of every kind of attention, their values still in the file.
+def head_tensors(path: Path, hints: LoadHints, kind: Kind | None) -> dict[AttentionKind, Layers]:
+    """Matrices of every kind of attention in a checkpoint, whose values stay in the file until they are used.
 
-    told: of what the file does not say. kind: of a model that transformers runs.
+    hints: facts that the file lacks. kind: of a model that transformers runs.
 
     Raises:
-        CheckpointError: it is no model, or nothing tells which matrix is whose.
+        CheckpointError: it is no model, or has no names by which its matrices can be told apart.
     """
     if is_ours(path):
-        found = _renamed(read_config(path / CONFIG), read_tensors(path))
-    elif (renamed := renamed_weights(path, told)) is not None:
-        found = _renamed(*renamed)
+        layers = _renamed(read_config(path / CONFIG), read_tensors(path))
+    elif (renamed := renamed_weights(path, hints)) is not None:
+        layers = _renamed(*renamed)
     else:
-        found = _by_names(read_tensors(path), read_record(path / CONFIG), kind)
-    if not found:
+        layers = _by_names(read_tensors(path), read_record(path / CONFIG), kind)
+    if not layers:
         raise CheckpointError(
             f"{path.name} has no matrices of queries, keys, values and outputs by a known name: its heads are not told "
             "apart from its file"
         )
-    return found
+    return layers
 
 
 def moved_heads(before: Layers, after: Layers) -> Float[Tensor, "number projection layer head"] | None:
-    """‖B − A‖ / ‖A‖ of each head's part, and the cosine; None where they are not of the same number and shapes."""
+    """‖B − A‖ / ‖A‖ and cosine of each head's part; None where numbers or shapes differ."""
     if [_shapes(layer) for layer in before] != [_shapes(layer) for layer in after]:
         return None
     return torch.stack([_moved(one, two) for one, two in zip(before, after, strict=True)], dim=2)
 
 
 def _moved(before: tuple[Projection, ...], after: tuple[Projection, ...]) -> Float[Tensor, "number projection head"]:
-    """Heads that share keys and values have moved equally far."""
+    """Relative change and cosine of a layer's heads; heads that share keys and values have the same ones."""
     rows = []
     for one, two in zip(before, after, strict=True):
         numbers = moved_per_head(one.weight, two.weight, one.heads, one.columns)
@@ -105,67 +105,71 @@ def _moved(before: tuple[Projection, ...], after: tuple[Projection, ...]) -> Flo
 
 
 def _shapes(layer: tuple[Projection, ...]) -> list[tuple[Any, ...]]:
-    return [(tuple(each.weight.shape), each.heads) for each in layer]
+    return [(tuple(projection.weight.shape), projection.heads) for projection in layer]
 
 
 def _renamed(config: TransformerConfig, weights: Mapping[str, Tensor]) -> dict[AttentionKind, Layers]:
-    """By our names."""
+    """Matrices by our names."""
     heads = (config.n_heads, config.kv_heads, config.kv_heads, config.n_heads)
-    found: dict[AttentionKind, Layers] = {}
+    kinds: dict[AttentionKind, Layers] = {}
     for kind in get_args(AttentionKind):
-        layers = []
         for layer in range(config.n_encoder_layers if kind == "encoder" else config.n_decoder_layers):
-            names = [f"{ATTENTION_PATHS[kind].format(layer)}.{each}.weight" for each in PROJECTIONS]
-            if all(name in weights for name in names):
-                parts = zip(names, heads, range(4), strict=True)
-                layers.append(tuple(Projection(weights[name], count, at == 3) for name, count, at in parts))
-        if layers:
-            found[kind] = layers
-    return found
+            path = ATTENTION_PATHS[kind].format(layer)
+            names = {projection: f"{path}.{projection}.weight" for projection in PROJECTIONS}
+            if all(name in weights for name in names.values()):
+                kinds.setdefault(kind, []).append(
+                    tuple(
+                        Projection(weights[name], count, projection == "output")
+                        for (projection, name), count in zip(names.items(), heads, strict=True)
+                    )
+                )
+    return kinds
 
 
 def _by_names(
     weights: Mapping[str, Tensor], settings: Mapping[str, Any], kind: Kind | None
 ) -> dict[AttentionKind, Layers]:
-    """By the names that most models of transformers share; a kind without all four of every layer is left out."""
+    """Matrices by the names that most models of transformers share; a kind without all four of every layer is left
+    out, and so is one that several stacks have.
+    """
     matrices: dict[AttentionKind, dict[tuple[str, int], dict[int, Tensor]]] = {}
     for name, weight in weights.items():
         if (match := NAMES.match(name)) and weight.dim() == 2:
-            whose = _kind_of(match["stack"], match["within"], kind)
-            own = matrices.setdefault(whose, {}).setdefault((match["stack"], int(match["layer"])), {})
-            own[PARTS.get(match["part"], 3)] = weight
-    found: dict[AttentionKind, Layers] = {}
-    for whose, layers in matrices.items():
-        counts = _counts(settings, "encoder" if whose == "encoder" else "decoder")
-        made = [_layer(layers[place], counts, settings) for place in sorted(layers)]
-        if counts and len({stack for stack, _layer_ in layers}) == 1 and all(made):
-            found[whose] = [layer for layer in made if layer]
-    return found
+            layers = matrices.setdefault(_kind_of(match["stack"], match["within"], kind), {})
+            parts = layers.setdefault((match["stack"], int(match["layer"])), {})
+            parts[PARTS.get(match["part"], OUTPUT)] = weight
+    kinds: dict[AttentionKind, Layers] = {}
+    for attention, layers in matrices.items():
+        counts = _counts(settings, "encoder" if attention == "encoder" else "decoder")
+        if counts is None or len({stack for stack, _layer_ in layers}) > 1:
+            continue
+        projections = [_layer(layers[place], *counts, settings) for place in sorted(layers)]
+        if all(projections):
+            kinds[attention] = [layer for layer in projections if layer]
+    return kinds
 
 
 def _layer(
-    parts: Mapping[int, Tensor], counts: tuple[int, int] | None, settings: Mapping[str, Any]
+    parts: Mapping[int, Tensor], heads: int, shared: int, settings: Mapping[str, Any]
 ) -> tuple[Projection, ...] | None:
-    if counts is None:
-        return None
-    heads, shared = counts
-    output = parts.get(3)
-    if parts.keys() == {3, PACK} and output is not None:
-        found = cut(parts[PACK], settings, heads, shared)
-        if found is None:
+    """Projections of a layer, by numbers of `PARTS`; None where one is missing or the heads do not fit."""
+    output = parts.get(OUTPUT)
+    if parts.keys() == {OUTPUT, PACK} and output is not None:
+        pieces = cut(parts[PACK], settings, heads, shared)
+        if pieces is None:
             return None
-        three, shared = found
+        three, shared = pieces
         output = output.T if settings.get("model_type") in TRANSPOSED else output
         fits = three[0][..., 0].numel() == output.shape[1]
-    elif parts.keys() == {0, 1, 2, 3} and output is not None:
+    elif parts.keys() == {0, 1, 2, OUTPUT} and output is not None:
         three = parts[0], parts[1], parts[2]
-        fits = all(len(each) % count == 0 for each, count in zip(three, (heads, shared, shared), strict=True))
+        fits = all(len(weight) % count == 0 for weight, count in zip(three, (heads, shared, shared), strict=True))
     else:
         return None
     if not fits or output.shape[1] % heads or heads % shared:
         return None
-    own = [Projection(each, count, False) for each, count in zip(three, (heads, shared, shared), strict=True)]
-    return (*own, Projection(output, heads, True))
+    inputs = [Projection(weight, count, False) for weight, count in zip(three, (heads, shared, shared), strict=True)]
+    return (*inputs, Projection(output, heads, True))
 
 
 def _kind_of(stack: str, within: str, kind: Kind | None) -> AttentionKind:
@@ -177,12 +181,16 @@ def _kind_of(stack: str, within: str, kind: Kind | None) -> AttentionKind:
 
 
 def _counts(settings: Mapping[str, Any], stack: str) -> tuple[int, int] | None:
-    """How many heads there are, and how many of keys and values."""
-    said = {**settings, **_inner(settings, "text_config")}
-    numbers = [said.get(name.format(stack)) for name in COUNTS]
-    heads = next((each for each in numbers if type(each) is int and each > 0), None)
-    shared = said.get("num_key_value_heads", _inner(said, "attn_config").get("kv_n_heads"))
-    return None if heads is None else (heads, shared if type(shared) is int and shared > 0 else heads)
+    """Numbers of heads of queries, and of keys and values, by a config.json; None where it has none."""
+    config = {**settings, **_inner(settings, "text_config")}
+    heads = next((count for name in COUNTS if (count := _positive(config.get(name.format(stack))))), None)
+    shared = _positive(config.get("num_key_value_heads", _inner(config, "attn_config").get("kv_n_heads")))
+    return None if heads is None else (heads, shared or heads)
+
+
+def _positive(count: object) -> int | None:
+    """A setting that is a positive integer, else None."""
+    return count if type(count) is int and count > 0 else None
 
 
 def _inner(settings: Mapping[str, Any], name: str) -> Mapping[str, Any]:
@@ -190,56 +198,55 @@ def _inner(settings: Mapping[str, Any], name: str) -> Mapping[str, Any]:
     return inner if isinstance(inner, dict) else {}
 
 
-# The heads of attention as matrices: how large they are and which are alike, from the weights alone.
+# Sizes and similarities of heads, from the weights alone.
 
-PROJECTIONS = ("query", "key", "value", "output")
 Circuit = Literal["scores", "output"]
 MOST = 1 << 24  # numbers of all heads' products that are there at once
 
 
 def attentions(network: Network) -> dict[str, MultiHeadAttention]:
-    """Every attention of the model by its module path, in the order of computation: of a bridged model those whose
-    matrices could be cut into heads.
+    """Attentions of a model by module path, in the order of computation; of a bridged model only those whose matrices
+    could be cut into heads.
     """
-    found = {name: module for name, module in network.named_modules() if isinstance(module, MultiHeadAttention)}
-    return {name: module for name, module in found.items() if not isinstance(module, MirrorAttention) or module.parts}
+    modules = {name: module for name, module in network.named_modules() if isinstance(module, MultiHeadAttention)}
+    return {name: module for name, module in modules.items() if not isinstance(module, MirrorAttention) or module.parts}
 
 
 def unclear(network: Network) -> Reason | None:
-    """Why the heads of a bridged model are not cut out of its matrices."""
+    """Reason why the heads of a bridged model are not cut out of its matrices; None where they are."""
     bridged = (module for module in network.modules() if isinstance(module, MirrorAttention))
     return next((module.unclear for module in bridged if not module.parts), None)
 
 
 def head_weights(attention: MultiHeadAttention, projection: str) -> Float[Tensor, "head channel d_model"]:
-    """W_Q, W_K, W_V or W_O of every head, W_O transposed; heads that share keys and values have the same ones."""
+    """W_Q, W_K, W_V or transposed W_O of every head; heads that share keys and values have the same ones."""
     if isinstance(attention, MirrorAttention):
         return for_each_head(attention.parts[projection].weight.cpu(), attention.counts[0])
     weight = getattr(attention, projection).weight.detach().cpu()
     heads = attention.query.n_heads
     if projection == "output":
         return weight.T.unflatten(0, (heads, -1))
-    own = weight.unflatten(0, (getattr(attention, projection).n_heads, -1))
-    return for_each_head(own, heads)
+    return for_each_head(weight.unflatten(0, (getattr(attention, projection).n_heads, -1)), heads)
 
 
 def head_norms(attention: MultiHeadAttention) -> Float[Tensor, "projection head"]:
-    """The Frobenius norm of W_Q, W_K, W_V and W_O of every head, in this order (`PROJECTIONS`)."""
-    weights = [head_weights(attention, projection) for projection in PROJECTIONS]
-    return torch.stack([torch.linalg.vector_norm(each, dim=(1, 2), dtype=torch.float64) for each in weights])
+    """Frobenius norms of every head's `PROJECTIONS`."""
+    weights = (head_weights(attention, projection) for projection in PROJECTIONS)
+    return torch.stack([torch.linalg.vector_norm(weight, dim=(1, 2), dtype=torch.float64) for weight in weights])
 
 
 def head_similarity(attentions: Sequence[MultiHeadAttention], circuit: Circuit) -> Float[Tensor, "head head"]:
-    """The cosine of every head's product of weights with every other's, heads of all the given attentions in order.
+    """Cosine of every head's product of weights with every other's; heads of all attentions in order.
 
-    scores: W_Qᵀ W_K, which makes scores of what two tokens hold; output: W_O W_V, which head moves what from one token
-    to the other (Elhage et al., 2021). Biases, positions and norms of queries are left out. The (d_model, d_model)
-    products are made some rows at a time. A head of zeros has cosine 0.
+    scores: W_Qᵀ W_K, by which the contents of two tokens give a score; output: W_O W_V, by which a head moves contents
+    from one token to another (Elhage et al., 2021, "A Mathematical Framework for Transformer Circuits"). Biases,
+    positions and norms of queries are left out. The products (d_model, d_model) are computed some rows at a time. A
+    head of zeros has cosine 0.
     """
     left, right = ("query", "key") if circuit == "scores" else ("value", "output")
     first, second = _of_all(attentions, left), _of_all(attentions, right)
-    kept = torch.promote_types(first.dtype, torch.float32)
-    first, second = first.to(kept).transpose(1, 2).contiguous(), second.to(kept)
+    dtype = torch.promote_types(first.dtype, torch.float32)
+    first, second = first.to(dtype).transpose(1, 2).contiguous(), second.to(dtype)
     heads, rows = first.shape[:2]
     at_once = max(1, MOST // (heads * second.shape[2]))
     products = torch.zeros(heads, heads, dtype=torch.float64)
@@ -252,37 +259,37 @@ def head_similarity(attentions: Sequence[MultiHeadAttention], circuit: Circuit) 
 
 
 def _of_all(attentions: Sequence[MultiHeadAttention], projection: str) -> Float[Tensor, "head channel d_model"]:
-    """The heads of several attentions in a row; narrower ones get channels of zeros, which add nothing to a product."""
-    weights = [head_weights(each, projection) for each in attentions]
-    widest = max(each.shape[1] for each in weights)
-    return torch.cat([F.pad(each, (0, 0, 0, widest - each.shape[1])) for each in weights])
+    """Heads of several attentions in order; narrower ones get channels of zeros, which add nothing to a product."""
+    weights = [head_weights(attention, projection) for attention in attentions]
+    widest = max(weight.shape[1] for weight in weights)
+    return torch.cat([F.pad(weight, (0, 0, 0, widest - weight.shape[1])) for weight in weights])
 
 
-# How families pack the queries, keys and values of an attention into one matrix, where only its file is open.
+# Packings of queries, keys and values in one matrix, by the family's name, where only the file is open.
 #
-# `model.checkpoints.bridge.heads` finds the same in a model that runs; the tests hold both against each other.
+# `model.checkpoints.bridge.heads` finds the same in a model that runs; the tests compare both.
 
-Three = tuple[Tensor, Tensor, Tensor]  # W_Q, W_K, W_V; their heads are the first dimensions, of W_Q two where grouped
+Three = tuple[Tensor, Tensor, Tensor]  # W_Q, W_K, W_V (head, channel, in); W_Q may have two dimensions of heads
 Cut = Callable[[Tensor, int, int], Three]  # of a matrix (out, in), the number of heads, and of those of keys and values
 TRANSPOSED = ("gpt2", "openai-gpt")  # GPT-2's Conv1D keeps (in, out)
 DEVICES = 4  # for which CodeGen's matrices were cut
 
 
 def in_blocks(weight: Tensor, heads: int, shared: int) -> Three:
-    """All queries, all keys, all values."""
+    """Pieces of a matrix (out, in) with all queries, then all keys, then all values."""
     width = len(weight) // (heads + 2 * shared)
     cut = weight.unflatten(0, (heads + 2 * shared, width))
     return cut[:heads], cut[heads : heads + shared], cut[heads + shared :]
 
 
 def in_groups(weight: Tensor, heads: int, shared: int) -> Three:
-    """Group by group, its queries, its key and its value; of heads that share nothing a group is one head."""
+    """Pieces of a matrix (out, in) with the queries, the key and the value of each group of heads."""
     cut = weight.unflatten(0, (shared, heads // shared + 2, -1))
     return cut[:, :-2], cut[:, -2], cut[:, -1]
 
 
 def by_devices(weight: Tensor, heads: int, _shared: int) -> Three:
-    """For each device the queries, values and keys of its heads."""
+    """Pieces of a matrix (out, in) with the queries, values and keys of each device's heads, one after another."""
     cut = weight.unflatten(0, (DEVICES, 3, heads // DEVICES, -1))
     return cut[:, 0], cut[:, 2], cut[:, 1]
 
@@ -295,25 +302,27 @@ CUTS: dict[str, Cut] = {
 
 
 def cut(weight: Tensor, settings: Mapping[str, Any], heads: int, shared: int) -> tuple[Three, int] | None:
-    """The three matrices and how many heads keys and values have; None where the family's packing is not known, or
-    the matrix has not as many rows.
+    """W_Q, W_K and W_V of a packed matrix (out, in), and the number of heads of keys and values.
+
+    None where the family's packing is not known, or the rows do not fit the numbers of heads. settings: config.json.
     """
     family = settings.get("model_type")
-    how = CUTS.get(str(family))
+    packing = CUTS.get(str(family))
     if family in ("falcon", "gpt_bigcode"):
-        how, shared = _one_or_many(settings, heads)
+        packing, shared = _one_or_many(settings, heads)
     rows = weight.T if family in TRANSPOSED else weight
-    if how is None or not rows.numel() or max(heads, shared) > len(rows):
+    if packing is None or not rows.numel() or max(heads, shared) > len(rows):
         return None
     try:
-        return how(rows, heads, shared), shared
+        return packing(rows, heads, shared), shared
     except (RuntimeError, ZeroDivisionError):  # rows that these heads do not divide
         return None
 
 
 def _one_or_many(settings: Mapping[str, Any], heads: int) -> tuple[Cut, int]:
-    """Of families whose models differ: one key and value for all heads (Shazeer, 2019), some, or one for each."""
+    """Packing and number of keys and values of families whose models differ: one for all heads (Shazeer, 2019), some,
+    or one for each head.
+    """
     if settings.get("new_decoder_architecture"):
-        some = settings.get("num_kv_heads")
-        return in_groups, some if type(some) is int and some > 0 else heads
+        return in_groups, _positive(settings.get("num_kv_heads")) or heads
     return (in_blocks, 1) if settings.get("multi_query", True) else (in_groups, heads)

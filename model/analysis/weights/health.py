@@ -1,4 +1,4 @@
-"""What is wrong with the weights of a file, each finding with its tensor and its number."""
+"""Findings about the weights of a file that are unusual, each with its tensor and a number."""
 
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ PROBED = 1024  # elements of two tensors that are compared before all of them ar
 
 @dataclass(frozen=True)
 class Finding:
-    """One thing that is wrong with a tensor.
+    """An unusual fact about a tensor.
 
-    kind: one of `KINDS`, which says what `number` is. rows: the rows, units or features concerned; none where it is
-    the whole tensor. other: the tensor that this one is a copy of, or the checkpoint in which it did not move.
+    kind: one of `KINDS`, which says what `number` is. rows: rows, units or features concerned; none where it is the
+    whole tensor. other: tensor of which this one is a copy, or checkpoint since which its rows did not move.
     """
 
     kind: str
@@ -66,88 +66,83 @@ def health(
     statistics: Mapping[str, Statistics],
     spectra: Mapping[str, Float[Tensor, " count"]] | None = None,
 ) -> list[Finding]:
-    """What is wrong, in the order of the file; copies last. One tensor is read at a time, to compare copies two.
+    """Findings in the order of the file; copies last. At most two tensors are in memory at a time.
 
-    statistics: by place of the file; tensors without are left out. spectra: singular values by
-    place, where they were computed. What needs a role is looked for where the name tells it (`roles.PATTERNS`).
+    statistics: by place of the file; tensors without are left out. spectra: singular values by place, where they were
+    computed. Rules for a role apply to tensors whose name tells it (`PATTERNS`).
     """
-    places = [info for info in telling(infos) if info.place in statistics]
-    found: list[Finding] = []
-    copies = list(_copies(places, statistics))
-    copied = {each.tensor for each in copies if each.kind == "copy"}  # its rows are told of the other
-    for info in places:
+    tensors = [info for info in telling(infos) if info.place in statistics]
+    findings: list[Finding] = []
+    copies = list(_copies(tensors, statistics))
+    copied = {copy.tensor for copy in copies if copy.kind == "copy"}  # the original has the findings about its rows
+    for info in tensors:
         measured = statistics[info.place]
-        found += _of_values(info, measured)
+        findings += _of_values(info, measured)
         if not _varies(measured):
             continue
         if info.name not in copied:
-            found += [Finding(*each) for each in findings(info, infos)]
+            findings += _of_rows(info, infos)
         values = (spectra or {}).get(info.place)
         if values is not None and len(values) and condition(values) > WORST_CONDITION:
-            found.append(Finding("condition", info.name, condition(values)))
-    return found + copies
+            findings.append(Finding("condition", info.name, condition(values)))
+    return findings + copies
 
 
 def unmoved_tokens(infos: Sequence[TensorInfo], other: Sequence[TensorInfo], name: str) -> list[Finding]:
-    """Tokens whose rows are those of another checkpoint of the same run, where other rows have moved: no gradient ever
+    """Tokens whose rows are those of another checkpoint of the same run, where other rows have moved: no gradient has
     reached them in between. name: of that checkpoint.
     """
-    theirs = {info.name: info for info in other if readable(info) and info.elements}
-    found = []
+    before = {(info.name, info.shape): info for info in other if readable(info) and info.elements}
+    findings: list[Finding] = []
     for info in telling([info for info in infos if readable(info)]):
-        before = theirs.get(info.name)
-        if (
-            role(info.name) not in ("embedding", "words")
-            or before is None
-            or before.shape != info.shape
-            or len(info.shape) != 2
-        ):
-            continue
-        same = unmoved(before.load(), info.load())
-        if bool(same.any()) and not bool(same.all()):
-            found.append(Finding("unmoved_tokens", info.name, float(same.float().mean()), places(same), name))
-    return found
+        old = before.get((info.name, info.shape))
+        if old is not None and len(info.shape) == 2 and role(info.name) in TOKEN_ROLES:
+            same = unmoved(old.load(), info.load())
+            if not bool(same.all()):
+                findings += _rows_finding("unmoved_tokens", info, same, other=name)
+    return findings
 
 
 def _varies(measured: Statistics) -> bool:
-    """Whether there are values, all of them finite, and not all the same."""
+    """Whether all values are finite, and not all the same."""
     return measured.minimum < measured.maximum and not measured.nan and not measured.infinite
 
 
 def _of_values(info: TensorInfo, measured: Statistics) -> Iterator[Finding]:
-    """What the statistics alone tell."""
+    """Findings that follow from the statistics alone."""
     if measured.nan:
         yield Finding("nan", info.name, float(measured.nan))
     if measured.infinite:
         yield Finding("infinite", info.name, float(measured.infinite))
     if measured.sampled and measured.minimum == measured.maximum and info.elements > 1:
-        if measured.maximum == 0:
-            yield Finding("zero", info.name, float(info.elements))
-        else:
-            yield Finding("constant", info.name, measured.maximum)
+        zero = measured.maximum == 0
+        yield Finding("zero" if zero else "constant", info.name, float(info.elements) if zero else measured.maximum)
     largest = max(abs(measured.minimum), abs(measured.maximum))
     if getattr(torch, info.values).is_floating_point and largest > NEAR_HALF:
         yield Finding("half", info.name, largest)
 
 
-def _copies(places: Sequence[TensorInfo], statistics: Mapping[str, Statistics]) -> Iterator[Finding]:
-    """Tensors of one shape, not constant, whose values are equal or nearly so; each beside the first such."""
+def _copies(tensors: Sequence[TensorInfo], statistics: Mapping[str, Statistics]) -> Iterator[Finding]:
+    """Copies and near copies: of tensors of one shape, not constant, each beside the first that it is a copy of."""
     shapes: dict[tuple[int, ...], list[TensorInfo]] = {}
-    for info in places:
+    for info in tensors:
         measured = statistics[info.place]
         if not _varies(measured):
             continue
-        alike = shapes.setdefault(info.shape, [])
-        for other in alike:
-            if _may_be_copies(measured, statistics[other.place]) and (found := _copy(info, other)):
-                yield found
-                break
+        originals = shapes.setdefault(info.shape, [])
+        candidates = (other for other in originals if _may_be_copies(measured, statistics[other.place]))
+        copy = next((copy for other in candidates if (copy := _copy(info, other))), None)
+        if copy:
+            yield copy
         else:
-            alike.append(info)
+            originals.append(info)
 
 
 def _may_be_copies(one: Statistics, other: Statistics) -> bool:
-    """A relative distance of ε moves mean and deviation by at most ε·√(mean² + deviation²) (triangle inequality)."""
+    """Whether two tensors may be near copies, by their statistics.
+
+    A relative distance of ε moves mean and deviation by at most ε·√(mean² + deviation²) (triangle inequality).
+    """
     most = NEARLY_EQUAL * (other.mean**2 + other.deviation**2) ** 0.5
     return abs(one.mean - other.mean) <= most and abs(one.deviation - other.deviation) <= most
 
@@ -164,11 +159,12 @@ def _copy(info: TensorInfo, other: TensorInfo) -> Finding | None:
     return None
 
 
-# What a tensor is in a Transformer, from its name alone: ours, Hugging Face's families, nanoGPT's, torch.nn's.
+# The role of a tensor in a Transformer, by its name alone.
 
 Role = Literal["embedding", "norm", "hidden", "output", "words"]
-# The last parts of the names, as ours, GPT-2 and nanoGPT, Llama and its kin, BERT, DistilBERT, BART and Marian, T5,
-# GPT-NeoX, torch.nn.Transformer and the Annotated Transformer have them.
+TOKEN_ROLES: tuple[Role, ...] = ("embedding", "words")  # with a row for each token
+# The ends of the names in our checkpoints, GPT-2 and nanoGPT, Llama and its kin, BERT, DistilBERT, BART and Marian, T5,
+# GPT-NeoX, torch.nn.Transformer and the Annotated Transformer.
 PATTERNS: dict[Role, str] = {
     "embedding": r"(embedding\.tokens|wte|embed_tokens|word_embeddings|shared|embed_in|tok_emb(eddings)?|lut)\.weight",
     "norm": r"(\w*norm\w*|\w*LayerNorm|ln_?\w+)\.(weight|gamma|a_2|scale)",
@@ -176,25 +172,22 @@ PATTERNS: dict[Role, str] = {
     r"|ffn\.lin1|DenseReluDense\.wi(_[01])?|linear1)\.weight",
     "output": r"(feed_forward\.(output|w_2)|mlp\.(c_proj|down_proj|dense_4h_to_h)|(?<!attention\.)output\.dense|fc2"
     r"|ffn\.lin2|DenseReluDense\.wo|linear2)\.weight",
-    # The matrix over the vocabulary, of ours, of most families, GPT-NeoX, BERT, RoBERTa, DistilBERT, minGPT and the
-    # Annotated Transformer.
+    # The matrix over the vocabulary: ours, most families, GPT-NeoX, BERT, RoBERTa, DistilBERT, minGPT and the Annotated
+    # Transformer.
     "words": r"(output\.logits|lm_head|embed_out|predictions\.decoder|lm_head\.decoder|vocab_projector|^head"
     r"|generator\.proj)\.weight",
 }
-# Written (in, out) by GPT-2's Conv1D and (out, in) by nanoGPT's Linear: the longer side is that of the units.
+# (in, out) in GPT-2's Conv1D and (out, in) in nanoGPT's Linear: the longer side is that of the units.
 EITHER_WAY = re.compile(r"mlp\.c_(fc|proj)\.weight$")
 
 
 def role(name: str) -> Role | None:
-    """What the tensor of this name is, None where the name does not say."""
-    for each, pattern in PATTERNS.items():
-        if re.search(rf"(^|\.){pattern}$", name):
-            return each
-    return None
+    """Role of the tensor of this name; None where the name does not tell it."""
+    return next((role for role, pattern in PATTERNS.items() if re.search(rf"(^|\.){pattern}$", name)), None)
 
 
 def telling(infos: Sequence[TensorInfo]) -> list[TensorInfo]:
-    """Each place of the file once, by the first of its names that says a role, else by the first; a tied matrix by that
+    """One tensor for each place of the file: the first whose name tells a role, else the first; for a tied matrix that
     of the embedding.
     """
     named = {info.place: info for info in reversed(infos) if role(info.name) == "words"}
@@ -203,22 +196,22 @@ def telling(infos: Sequence[TensorInfo]) -> list[TensorInfo]:
 
 
 def unit_axis(info: TensorInfo) -> int:
-    """Along which of its two dimensions a "hidden" or "output" matrix has the feed-forward units."""
+    """Dimension, 0 or 1, along which a "hidden" or "output" matrix has the feed-forward units."""
     if EITHER_WAY.search(info.name) and info.shape[0] != info.shape[1]:
         return int(info.shape[1] > info.shape[0])
     return 0 if role(info.name) == "hidden" else 1
 
 
-# What is wrong with single rows of a tensor: units, features, tokens.
+# Findings about single rows of a tensor: units, features, tokens.
 
 # A unit that reads or writes a thousandth of what the median unit does changes no prediction that one could measure.
 DEAD = 1e-3
 # A norm begins at 1. Ten times its features saturate what follows; a thousandth of them is below bfloat16's rounding.
 LARGE_GAIN, SMALL_GAIN = 10.0, 1e-3
-MANY = 0.01  # the share of a norm's features from which on that is told
+MANY = 0.01  # share of a norm's features from which on they are a finding
 # Rows of random weights differ in length by some per cent, of trained ones by a factor of up to about five.
 LONG = 10.0
-ROWS = 8  # from which on a median says what is usual
+ROWS = 8  # number from which on a median says what is usual
 # Weight decay shrinks the row of a token that is never read (Land and Bartolo, 2024, find them by their lengths).
 SHORT = 0.1
 # Rows of one history differ in ln ‖row‖ like a bell curve: none of 50,000 is 5 deviations away by chance alone. A row
@@ -226,39 +219,45 @@ SHORT = 0.1
 APART, LEAST_APART = 5.0, 1.25
 ROBUST = 1.4826  # times the median distance from the median: the deviation, of a bell curve
 TOGETHER = 1 << 20  # elements in float32 at a time
-Found = tuple[str, str, float, tuple[int, ...]]
 
 
-def findings(info: TensorInfo, infos: Sequence[TensorInfo]) -> Iterator[Found]:
-    """Kind, tensor, number and rows of each. info: of finite values, not all the same. infos: all, for biases."""
+def _of_rows(info: TensorInfo, infos: Sequence[TensorInfo]) -> Iterator[Finding]:
+    """Findings about rows. info: of finite values, not all the same. infos: all tensors, for biases."""
     kind = role(info.name)
     if kind == "norm" and len(info.shape) == 1:
         yield from _gains(info)
     if len(info.shape) != 2 or not getattr(torch, info.values).is_floating_point:
         return
     if kind in ("hidden", "output"):
-        yield from _units(info, infos)
+        yield from _rows_finding("dead_units", info, _dead_units(info, infos))
     lengths = row_lengths(info.load())
     median = float(lengths.median())
-    longer = lengths > LONG * median
-    if median and len(lengths) >= ROWS and bool(longer.any()):
-        yield "long_rows", info.name, float(lengths.max()) / median, places(longer)
-    if kind in ("embedding", "words") and len(lengths) >= ROWS:
+    if len(lengths) < ROWS:
+        return
+    if median:
+        yield from _rows_finding("long_rows", info, lengths > LONG * median, float(lengths.max()) / median)
+    if kind in TOKEN_ROLES:
         yield from _tokens(info, lengths, median)
 
 
+def _rows_finding(
+    kind: str, info: TensorInfo, rows: Bool[Tensor, " rows"], number: float | None = None, other: str = ""
+) -> Iterator[Finding]:
+    """Finding about some rows, if there are any. number: their share of all rows unless it is another one."""
+    if bool(rows.any()):
+        share = float(rows.float().mean())
+        numbers = tuple(rows.nonzero()[:, 0].tolist())
+        yield Finding(kind, info.name, share if number is None else number, numbers, other)
+
+
 def row_lengths(matrix: Float[Tensor, "rows columns"]) -> Float[Tensor, " rows"]:
-    """The Euclidean norm of every row."""
+    """Euclidean norm of every row, in float32."""
     parts = matrix.detach().split(max(1, TOGETHER // matrix.shape[1]))
     return torch.cat([part.float().norm(dim=1) for part in parts])
 
 
-def places(chosen: Bool[Tensor, " rows"]) -> tuple[int, ...]:
-    return tuple(chosen.nonzero()[:, 0].tolist())
-
-
 def distance(one: Shaped[Tensor, " element"], two: Shaped[Tensor, " element"]) -> float:
-    """‖one − two‖ / ‖two‖, a piece at a time; infinite from a tensor of zeros, 0 between two such."""
+    """‖one − two‖ / ‖two‖, computed a piece at a time; infinite from a tensor of zeros, 0 between two such."""
     away = size = 0.0
     for a, b in zip(one.split(1 << 20), two.split(1 << 20), strict=True):
         b = b.double()
@@ -266,48 +265,45 @@ def distance(one: Shaped[Tensor, " element"], two: Shaped[Tensor, " element"]) -
     return (away / size) ** 0.5 if size else float("inf") if away else 0.0
 
 
-def _gains(info: TensorInfo) -> Iterator[Found]:
+def _gains(info: TensorInfo) -> Iterator[Finding]:
     gains = info.load().float().abs()
-    for kind, chosen in (("large_gain", gains > LARGE_GAIN), ("small_gain", gains < SMALL_GAIN)):
-        share = float(chosen.float().mean())
-        if share > MANY:
-            yield kind, info.name, share, places(chosen)
+    for kind, features in (("large_gain", gains > LARGE_GAIN), ("small_gain", gains < SMALL_GAIN)):
+        if float(features.float().mean()) > MANY:
+            yield from _rows_finding(kind, info, features)
 
 
-def _units(info: TensorInfo, infos: Sequence[TensorInfo]) -> Iterator[Found]:
-    """Units whose row into them is next to nothing and whose bias is too, or whose row out of them is."""
+def _dead_units(info: TensorInfo, infos: Sequence[TensorInfo]) -> Bool[Tensor, " units"]:
+    """Whether the weights into a unit and its bias, or the weights out of it, are next to nothing."""
     matrix = info.load()
     lengths = row_lengths(matrix if unit_axis(info) == 0 else matrix.T)
     least = DEAD * float(lengths.median())
     dead = lengths <= least
     if role(info.name) == "hidden":
         name = info.name.removesuffix("weight") + "bias"
-        bias = next((each.load() for each in infos if each.name == name and each.shape == lengths.shape), None)
+        bias = next((other.load() for other in infos if other.name == name and other.shape == lengths.shape), None)
         dead = dead if bias is None else dead & (bias.float().abs() <= least)
-    if bool(dead.any()):
-        yield "dead_units", info.name, float(dead.float().mean()), places(dead)
+    return dead
 
 
-def _tokens(info: TensorInfo, lengths: Tensor, median: float) -> Iterator[Found]:
+def _tokens(info: TensorInfo, lengths: Tensor, median: float) -> Iterator[Finding]:
     zero, short = lengths == 0, lengths < SHORT * median
-    same = _repeated(info.load()) & ~zero
-    for kind, chosen in (("zero_tokens", zero), ("short_tokens", short & ~zero), ("same_tokens", same)):
-        if bool(chosen.any()):
-            yield kind, info.name, float(chosen.float().mean()), places(chosen)
+    yield from _rows_finding("zero_tokens", info, zero)
+    yield from _rows_finding("short_tokens", info, short & ~zero)
+    yield from _rows_finding("same_tokens", info, _repeated(info.load()) & ~zero)
     odd = apart(lengths) & ~short
     if bool(odd.any()):
-        yield "odd_tokens", info.name, math.exp(float(distances(lengths)[odd].max())), places(odd)
+        yield from _rows_finding("odd_tokens", info, odd, math.exp(float(distances(lengths)[odd].max())))
 
 
 def distances(lengths: Float[Tensor, " rows"]) -> Float[Tensor, " rows"]:
-    """|ln ‖row‖ − the median of it|; of a row of zeros infinite."""
+    """Distance |ln ‖row‖ − median of ln ‖row‖| of every row; infinite for a row of zeros."""
     logarithms = lengths.double().log()
     return (logarithms - logarithms[lengths > 0].median()).abs()
 
 
 def apart(lengths: Float[Tensor, " rows"]) -> Bool[Tensor, " rows"]:
-    """Rows whose length stands out: farther from the median than 5 robust deviations (Iglewicz and Hoaglin, 1993) and
-    than a quarter of it. Rows of zeros do not.
+    """Whether the length of each row stands out: it is farther from the median than 5 robust deviations (Iglewicz and
+    Hoaglin, 1993) and than a quarter of the median. Rows of zeros do not stand out.
     """
     if not bool((lengths > 0).any()):
         return torch.zeros(lengths.shape, dtype=torch.bool)
@@ -317,14 +313,14 @@ def apart(lengths: Float[Tensor, " rows"]) -> Bool[Tensor, " rows"]:
 
 
 def unmoved(before: Float[Tensor, "rows columns"], after: Float[Tensor, "rows columns"]) -> Bool[Tensor, " rows"]:
-    """Rows that are equal in both, value for value: a step of an optimizer moves every row that had a gradient."""
+    """Whether each row is equal in both, value for value: an optimizer's step moves every row with a gradient."""
     size = max(1, TOGETHER // before.shape[1])
     pairs = zip(before.split(size), after.split(size), strict=True)
     return torch.cat([(one.float() == two.float()).all(dim=1) for one, two in pairs])
 
 
 def _repeated(matrix: Tensor) -> Tensor:
-    """Rows that are equal to another one, byte for byte."""
+    """Whether each row is equal to another one, byte for byte."""
     content = matrix.detach().contiguous().view(torch.uint8).numpy()
     seen: dict[int, int] = {}
     repeated = torch.zeros(len(matrix), dtype=torch.bool)

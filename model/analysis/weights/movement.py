@@ -1,4 +1,4 @@
-"""A tensor beside what it was in another file: how far it moved, whole or head by head."""
+"""Movement of a tensor between two files, as a whole or head by head."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from model.checkpoints.tensors import TensorInfo
 
 @dataclass(frozen=True)
 class Moved:
-    """How far a tensor B is from what it was, A, in float64.
+    """Movement of a tensor from A to B, in float64.
 
     relative: ‖B − A‖ / ‖A‖; infinite from a tensor of zeros, 0 between two such.
     cosine: A·B / ‖A‖‖B‖; NaN where one is zero. largest: the largest |b − a|, at `place`.
-    All are NaN where a value is NaN or infinite, and place is that of the first such. Empty tensors have not moved.
+    All are NaN where a difference is not finite, and `place` is the first such. Empty tensors have not moved.
     """
 
     name: str
@@ -32,7 +32,7 @@ class Moved:
 
 
 def moved(before: TensorInfo, after: TensorInfo) -> Moved:
-    """One tensor beside another of the same shape, a piece at a time."""
+    """Movement between two tensors of the same shape, computed a piece at a time."""
     squares = np.zeros(4)  # of A, of B, of B − A, and A·B
     largest, at, start = 0.0, 0, 0
     for a, b in _pieces(before, after):
@@ -40,8 +40,8 @@ def moved(before: TensorInfo, after: TensorInfo) -> Moved:
         squares += [float(a @ a), float(b @ b), float(change @ change), float(a @ b)]
         change.abs_()
         if not math.isfinite(top := float(change.max())):
-            wrong = start + int((~change.isfinite()).int().argmax())
-            return Moved(after.name, math.nan, math.nan, math.nan, _place(wrong, after.shape))
+            first = start + int((~change.isfinite()).int().argmax())
+            return Moved(after.name, math.nan, math.nan, math.nan, _place(first, after.shape))
         if top > largest:
             largest, at = top, start + int(change.argmax())
         start += len(a)
@@ -57,8 +57,8 @@ def moved_per_head(
 ) -> Float[Tensor, "number head"]:
     """Relative change and cosine of every head of a projection: its rows of W_Q, W_K or W_V, its columns of W_O.
 
-    columns: whether heads lie along the second dimension. heads: those that the projection has, its own where keys
-    and values are shared. A bias has heads along its only dimension, a matrix cut into more along all but the last.
+    heads: number of the projection's heads, fewer where keys and values are shared. columns: whether they lie along the
+    second dimension. Else a bias has heads along its only dimension, a matrix cut into more along all but the last.
 
     Raises:
         ValueError: the dimension is not divisible by the number of heads.
@@ -84,4 +84,4 @@ def _by_head(tensor: Shaped[Tensor, "*shape"], heads: int, dimension: int) -> Fl
 
 
 def _place(index: int, shape: tuple[int, ...]) -> tuple[int, ...]:
-    return tuple(int(each) for each in np.unravel_index(index, shape))
+    return tuple(int(coordinate) for coordinate in np.unravel_index(index, shape))

@@ -1,10 +1,10 @@
-"""Singular values of a matrix and what they say: how many directions it uses, and how unevenly.
+"""Singular values of a matrix, and numbers derived from them: effective rank, stable rank, condition.
 
-They are the roots of the eigenvalues λ of G, the smaller of AᵀA and A Aᵀ. An error of c·λ₁ in G is one of c·λ₁/2λ in σ,
-relative to it. G in float64 (c ≈ 1e-16) so gives all that the digits of float32 weights hold. In float32 (c ≈ 1e-8,
-measured) it is twice as fast, and used for long matrices whose least λ is so large that every σ keeps an error below
-1e-4, and whose eighth is so large that the first eight keep one below 1e-6. The eigenvalues are numpy's, in float64:
-its OpenBLAS takes 30 ms for a G of 768 columns where torch's MKL takes 50 (measured on one core of an AMD Zen 4).
+They are the roots of the eigenvalues λ of G, the smaller of AᵀA and A Aᵀ. An error of c·λ₁ in G becomes a relative
+error of c·λ₁/2λ in σ. G in float64 (c ≈ 1e-16) thus loses nothing that float32 weights hold. G in float32 (c ≈ 1e-8,
+measured) is twice as fast, and used for long matrices whose least λ is so large that every σ has an error below 1e-4,
+and whose eighth is so large that the first eight have one below 1e-6. The eigenvalues are numpy's, in float64: its
+OpenBLAS takes 30 ms for a G of 768 columns where torch's MKL takes 50 (measured on one core of an AMD Zen 4).
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from model.analysis.weights.statistics import first_of_places, readable
 from model.checkpoints.tensors import TensorInfo
 from model.runtime.device import compute_alone
 
-LEAST, EIGHTH = 5e-4, 0.02  # eigenvalues beside the largest, from which on float32 will do
+LEAST, EIGHTH = 5e-4, 0.02  # eigenvalues, as shares of the largest, from which on float32 will do
 PIECE = 1 << 20  # elements that are converted and multiplied together
 ORDINARY = 1e-9, 1e9  # largest elements whose squares, and sums of them, float32 holds
 TOGETHER = 2  # matrices at a time, each on one core: a second one gains little for the eigenvalues of one matrix
@@ -34,7 +34,7 @@ TOGETHER = 2  # matrices at a time, each on one core: a second one gains little 
 
 @dataclass(frozen=True)
 class Leading:
-    """The largest singular values and their vectors: matrix ≈ left · diag(values) · right."""
+    """Largest singular values and their vectors: matrix ≈ left · diag(values) · right."""
 
     values: Float[Tensor, " count"]
     left: Float[Tensor, "rows count"]
@@ -42,16 +42,16 @@ class Leading:
 
 
 def has_spectrum(info: TensorInfo) -> bool:
-    """Whether it is a matrix, or more, of floating-point numbers, with elements."""
+    """Whether a tensor has two or more dimensions, floating-point numbers, and elements."""
     return (
         readable(info) and getattr(torch, info.values).is_floating_point and len(info.shape) > 1 and info.elements > 0
     )
 
 
 def all_singular_values(infos: Sequence[TensorInfo]) -> Iterator[tuple[TensorInfo, Float[Tensor, " count"]]]:
-    """Of each place of the file that has a spectrum, once, in order; of one that is not finite, no values.
+    """Singular values of each place of the file that has a spectrum, in order; none of a tensor that is not finite.
 
-    Threads of one core each compute some at a time.
+    Threads of one core each compute `TOGETHER` at a time.
     """
     chosen = [info for info in first_of_places(infos) if has_spectrum(info)]
     with ThreadPoolExecutor(min(TOGETHER, os.cpu_count() or 1), initializer=compute_alone) as pool:
@@ -60,14 +60,14 @@ def all_singular_values(infos: Sequence[TensorInfo]) -> Iterator[tuple[TensorInf
             for info in chosen:
                 yield info, next(values)
         finally:
-            pool.shutdown(cancel_futures=True)  # who asks no more waits only for what is begun
+            pool.shutdown(cancel_futures=True)  # a caller that stops early waits only for those that have begun
 
 
 def as_matrix(tensor: Float[Tensor, "*shape"]) -> Float[Tensor, "rows columns"]:
-    """A tensor of more than two dimensions as (first, rest), as a convolution's kernel is seen (Miyato et al., 2018).
+    """Matrix (first, rest) of a tensor of two or more dimensions, as of a convolution's kernel (Miyato et al., 2018).
 
     Raises:
-        ValueError: it has fewer than two dimensions, or no element.
+        ValueError: the tensor has fewer than two dimensions, or no element.
     """
     if tensor.ndim < 2 or not tensor.numel():
         raise ValueError(f"a tensor of shape {tuple(tensor.shape)} has no singular values: give a matrix with elements")
@@ -75,10 +75,10 @@ def as_matrix(tensor: Float[Tensor, "*shape"]) -> Float[Tensor, "rows columns"]:
 
 
 def singular_values(matrix: Float[Tensor, "*shape"]) -> Float[Tensor, " count"]:
-    """All of them, the largest first, in float64. More than two dimensions are taken as (first, rest).
+    """All singular values, the largest first, in float64. More than two dimensions are taken as (first, rest).
 
     Raises:
-        ValueError: fewer than two dimensions, no element, or one that is not finite.
+        ValueError: the tensor has fewer than two dimensions, no element, or one that is not finite.
     """
     tall, top = _tall(as_matrix(matrix))
     if not top:
@@ -90,12 +90,12 @@ def singular_values(matrix: Float[Tensor, "*shape"]) -> Float[Tensor, " count"]:
 
 
 def leading(matrix: Float[Tensor, "*shape"], count: int) -> Leading:
-    """The `count` largest singular values with their vectors, in float64, from the eigenvectors of the same matrix.
+    """The `count` largest singular values with their vectors, in float64, from the eigenvectors of G.
 
-    Of a value of 0 the vector on the longer side is 0.
+    The vector on the longer side of a value of 0 is 0.
 
     Raises:
-        ValueError: as of `singular_values`.
+        ValueError: see `singular_values`.
     """
     wide = as_matrix(matrix)
     tall, top = _tall(wide)
@@ -107,25 +107,25 @@ def leading(matrix: Float[Tensor, "*shape"], count: int) -> Leading:
 
 
 def effective_rank(values: Float[Tensor, " count"]) -> float:
-    """exp(−Σ p ln p) with p = σ / Σ σ (Roy and Vetterli, 2007); 0 of a matrix of zeros."""
+    """Effective rank exp(−Σ p ln p) with p = σ / Σ σ (Roy and Vetterli, 2007); 0 for a matrix of zeros."""
     total = float(values.sum())
     return math.exp(float(torch.special.entr(values.double() / total).sum())) if total else 0.0
 
 
 def stable_rank(values: Float[Tensor, " count"]) -> float:
-    """Σ σ² / σ₁², at most the rank (Rudelson and Vershynin, 2007); 0 of a matrix of zeros."""
+    """Stable rank Σ σ² / σ₁², at most the rank (Rudelson and Vershynin, 2007); 0 for a matrix of zeros."""
     top = float(values.max())
     return float((values.double() / top).square().sum()) if top else 0.0
 
 
 def condition(values: Float[Tensor, " count"]) -> float:
-    """σ₁ / σₙ, infinite where the least is 0."""
+    """Condition σ₁ / σₙ, infinite where the least is 0."""
     least = float(values.min())
     return float(values.max()) / least if least else math.inf
 
 
 def spectrum(info: TensorInfo) -> Float[Tensor, " count"]:
-    """The singular values of a file's tensor that `has_spectrum`; none where an element is not finite."""
+    """Singular values of a file's tensor that `has_spectrum`; none where an element is not finite."""
     values = info.load()
     if not bool(torch.isfinite(_ends(values)).all()):
         return torch.zeros(0, dtype=torch.float64)
@@ -133,13 +133,13 @@ def spectrum(info: TensorInfo) -> Float[Tensor, " count"]:
 
 
 def _ends(values: Tensor) -> Tensor:
-    """The least and the largest; NaN where one is. Types of 8 bits have no order in torch and are converted."""
+    """Least and largest value; NaN where one is. Types of 8 bits have no order in torch and are converted."""
     values = values.float() if values.itemsize == 1 else values
     return torch.stack(torch.aminmax(values)).double()
 
 
 def _tall(wide: Tensor) -> tuple[Tensor, float]:
-    """The matrix with no more columns than rows, and its largest absolute value."""
+    """The matrix, transposed unless it has no more columns than rows, and its largest absolute value."""
     top = float(_ends(wide).abs().max())
     if not math.isfinite(top):
         raise ValueError("a matrix with NaN or infinite elements has no singular values")
@@ -147,13 +147,13 @@ def _tall(wide: Tensor) -> tuple[Tensor, float]:
 
 
 def _unit(top: float) -> float:
-    """What elements are divided by: 1, or a power of two where squares would leave the range."""
+    """Divisor of the elements: 1, or a power of two where squares would leave the range."""
     least, most = ORDINARY
     return 1.0 if least < top < most else math.ldexp(1.0, math.frexp(top)[1])
 
 
 def _gram(tall: Tensor, dtype: torch.dtype, top: float) -> Float[Tensor, "column column"]:
-    """TᵀT of T divided by its unit, in `dtype`: the lower triangle, which is what torch reads of a symmetric matrix."""
+    """TᵀT of T divided by its unit, in `dtype`: the lower triangle, the part of a symmetric matrix that torch reads."""
     columns, unit = tall.shape[1], _unit(top)
     gram = torch.zeros(columns, columns, dtype=dtype)
     step = max(64, -(-columns // 4))
@@ -165,14 +165,14 @@ def _gram(tall: Tensor, dtype: torch.dtype, top: float) -> Float[Tensor, "column
 
 
 def _eigenvalues(gram: Float[Tensor, "column column"]) -> Float[Tensor, " column"]:
-    """Of a symmetric matrix of which the lower triangle is given, the least first."""
+    """Eigenvalues, the least first, of a symmetric matrix in its lower triangle."""
     _keep_numpy_on_one_core()
     return torch.from_numpy(np.linalg.eigvalsh(gram.numpy()))
 
 
 @cache
 def _keep_numpy_on_one_core() -> None:
-    """From now on in this process: two matrices at a time, each on several cores, would wait for each other."""
+    """Limit numpy to one core in this process: two matrices at a time, on several cores each, would wait."""
     ThreadpoolController().select(internal_api="openblas").limit(limits=1)
 
 
@@ -181,9 +181,9 @@ def _pieces(tall: Tensor) -> tuple[Tensor, ...]:
 
 
 def _quick_squares(tall: Tensor, top: float) -> Float[Tensor, " column"] | None:
-    """The eigenvalues, the least first, of G made in float32, where that will do.
+    """Eigenvalues, the least first, of G in float32; None where that is not exact enough.
 
-    It is not tried on a matrix nearer to a square than 2 to 1: there even random numbers have a small λ.
+    A matrix nearer to a square than 2 to 1 is not tried: there even random numbers have a small λ.
     """
     if len(tall) < 2 * tall.shape[1]:
         return None

@@ -1,7 +1,7 @@
-"""What a tensor of a file measures: mean, deviation, ends, zeros, what is not finite, a histogram.
+"""Statistics of a file's tensor: mean, deviation, range, zeros, values that are not finite, a histogram.
 
-A piece of a tensor is looked at while it is in the processor's cache, so that memory is read once; numpy's sums of such
-pieces are single calls on one core, where torch would wake its threads for each.
+All are taken of a piece of the tensor while it is in the processor's cache, so that memory is read once; numpy sums
+such a piece by a single call on one core, where torch would wake its threads for each.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ ROW = 1 << 10  # elements summed in float32
 ONES = np.ones(ROW, dtype=np.float32)
 SAMPLE = 1 << 16  # elements of a histogram, at most
 BINS = 64
-TOGETHER = 1 << 13  # elements of the sample that are counted together, while they are in the first cache
+TOGETHER = 1 << 13  # elements of the sample that are counted together, while they are in the first-level cache
 # A piece whose mean is this many times its deviation, or whose squares come near the ends of float32's range, is
 # summed again, exactly: Σ x² − n·mean² has lost that many digits.
 MEAN_OVER_DEVIATION = 4.0
@@ -39,12 +39,11 @@ Values = np.ndarray[Any, np.dtype[Any]]
 
 @dataclass(frozen=True)
 class Statistics:
-    """Of the finite values of a tensor; NaN where there are none.
+    """Statistics of the finite values of a tensor; NaN where there are none.
 
-    deviation: of the population, √(mean of (x − mean)²).
-    zeros: the share of the finite values that are 0 or −0.
-    counts: how many of `sampled` finite values, taken at equal distances, lie in each of the equal bins from low to
-    high, the least and the greatest of them; one bin where they are all the same, none where there is no value.
+    deviation: of the population, √(mean of (x − mean)²). zeros: share of the finite values that are 0 or −0. nan,
+    infinite: numbers of such values. counts: histogram of `sampled` finite values, taken at equal distances, in equal
+    bins from their least, `low`, to their greatest, `high`; one bin where all are the same, none without any.
     """
 
     mean: float
@@ -61,12 +60,12 @@ class Statistics:
 
 
 def readable(info: TensorInfo) -> bool:
-    """Whether its type is one of real numbers that torch computes with."""
+    """Whether a tensor's type is one of real numbers that torch computes with."""
     return info.values in REAL
 
 
 def first_of_places(infos: Sequence[TensorInfo]) -> list[TensorInfo]:
-    """Of the tensors in one place of the file the first."""
+    """First tensor of each place of the file."""
     places: dict[str, TensorInfo] = {}
     for info in infos:
         places.setdefault(info.place, info)
@@ -74,9 +73,9 @@ def first_of_places(infos: Sequence[TensorInfo]) -> list[TensorInfo]:
 
 
 def statistics(tensor: Tensor) -> Statistics:
-    """Of the finite values, in one reading. tensor: of any shape and type of real numbers; if not contiguous, copied.
+    """Statistics of a tensor of any shape and type of real numbers, in one reading; if not contiguous, it is copied.
 
-    Means and deviations of pieces are put together by Chan, Golub and LeVeque (1979).
+    Means and deviations of pieces are combined after Chan, Golub and LeVeque (1979).
 
     Raises:
         ValueError: the values are complex numbers.
@@ -92,13 +91,13 @@ def statistics(tensor: Tensor) -> Statistics:
             for first in range(0, len(block), PIECE):
                 parts.add(block[first : first + PIECE], -start % step, step)
                 start += min(PIECE, len(block) - first)
-    return parts.together(len(flat))
+    return parts.together()
 
 
 def sample_step(elements: int) -> int:
-    """Every how many elements one is taken for the histogram.
+    """Distance between two elements of the histogram's sample.
 
-    It has no divisor in common with the number of elements: else a sample of a matrix would see some columns only.
+    It has no divisor in common with the number of elements: else the sample of a matrix would miss some columns.
     """
     step = -(-elements // SAMPLE)
     while step > 1 and math.gcd(step, elements) > 1:
@@ -107,7 +106,7 @@ def sample_step(elements: int) -> int:
 
 
 def histogram(sample: Float[np.ndarray, " count"]) -> tuple[tuple[int, ...], float, float]:
-    """How many lie in each of the bins, and where these begin and end."""
+    """Counts of values in equal bins, and the least and greatest value, between which these lie."""
     if not len(sample):
         return (), math.nan, math.nan
     low, high = float(sample.min()), float(sample.max())
@@ -115,20 +114,20 @@ def histogram(sample: Float[np.ndarray, " count"]) -> tuple[tuple[int, ...], flo
         return (len(sample),), low, high
     ends, exponent = _scaled(np.array([low, high]), max(abs(low), abs(high)))
     per_value = BINS / (ends[1] - ends[0])
-    found = np.zeros(BINS + 1, dtype=np.int64)
+    totals = np.zeros(BINS + 1, dtype=np.int64)
     for first in range(0, len(sample), TOGETHER):
         places = sample[first : first + TOGETHER].astype(np.float64)
         if exponent:
             np.ldexp(places, -exponent, out=places)
         places -= ends[0]
         places *= per_value
-        found += np.bincount(places.astype(np.intp), minlength=BINS + 1)
-    *counts, last = found.tolist()  # the greatest value ends the last bin
-    return (*counts[:-1], counts[-1] + last), low, high
+        totals += np.bincount(places.astype(np.intp), minlength=BINS + 1)
+    totals[-2] += totals[-1]  # the greatest value belongs to the last bin
+    return tuple(totals[:-1].tolist()), low, high
 
 
 class _Parts:
-    """What the pieces of a tensor measure."""
+    """Statistics of the pieces of a tensor."""
 
     def __init__(self, largest: int) -> None:
         self.sizes: list[int] = []
@@ -161,7 +160,8 @@ class _Parts:
         self.means.append(mean)
         self.deviations.append(deviation)
 
-    def together(self, elements: int) -> Statistics:
+    def together(self) -> Statistics:
+        """Statistics of all pieces together."""
         count = sum(self.sizes)
         if not count:
             none = math.nan
@@ -170,7 +170,7 @@ class _Parts:
         mean = math.fsum(share * mean for share, mean in zip(shares, self.means, strict=True))
         roots = [math.sqrt(share) for share in shares]
         within = (root * deviation for root, deviation in zip(roots, self.deviations, strict=True))
-        between = (root * (each - mean) for root, each in zip(roots, self.means, strict=True))
+        between = (root * (part - mean) for root, part in zip(roots, self.means, strict=True))
         counts, low, high = histogram(np.concatenate(self.samples))
         return Statistics(
             mean=mean,
@@ -188,8 +188,8 @@ class _Parts:
 
 
 def _total(values: Values) -> float:
-    """Their sum. Of float32 by a product of rows with ones, which takes a third of the time of numpy's sum and rounds
-    no worse: what the rows add up to is added in float64.
+    """Sum of values; of float32 by a product of rows with ones, which takes a third of the time of numpy's sum and
+    rounds no worse, as the sums of rows are added in float64.
     """
     if values.dtype != np.float32:
         return float(np.add.reduce(values))
@@ -207,13 +207,13 @@ def _mean_and_deviation(values: Values, mean: float, largest: float) -> tuple[fl
     if not largest:
         return 0.0, 0.0
     exact, exponent = _scaled(values.astype(np.float64), largest)
-    middle = exact.mean()
-    away = exact - middle
-    return math.ldexp(float(middle), exponent), math.ldexp(math.sqrt(float(np.dot(away, away)) / count), exponent)
+    exact_mean = exact.mean()
+    away = exact - exact_mean
+    return math.ldexp(float(exact_mean), exponent), math.ldexp(math.sqrt(float(np.dot(away, away)) / count), exponent)
 
 
 def _scaled(values: Values, largest: float) -> tuple[Values, int]:
-    """Times a power of two, and its exponent, so that no square leaves the range: 1 for ordinary values."""
+    """Values divided by a power of two so that no square leaves the range, and its exponent: 0 for ordinary values."""
     least, most = ORDINARY
     if least < largest < most:
         return values, 0
@@ -222,7 +222,7 @@ def _scaled(values: Values, largest: float) -> tuple[Values, int]:
 
 
 def _blocks(flat: Tensor) -> Iterator[Values]:
-    """The elements as numpy's float32 or float64: as they lie in memory where they are, converted where not."""
+    """Elements as numpy's float32 or float64: without a copy where they have that type, else converted in blocks."""
     if flat.dtype in (torch.float32, torch.float64):
         yield flat.cpu().numpy()
         return
