@@ -1,4 +1,4 @@
-"""What is learned from: examples of each kind of model, given out in batches."""
+"""Datasets: examples for each kind of model, in batches."""
 
 from __future__ import annotations
 
@@ -23,9 +23,10 @@ LONGEST_WINDOW = 4096  # tokens: some models could read a book, whose scores no 
 
 @dataclass(frozen=True)
 class Batch:
-    """inputs: what the network's `states` takes. labels: the token to predict at each position, or IGNORED.
+    """A batch of examples.
 
-    whole: it is known that no label is IGNORED.
+    inputs: arguments of the network's `states`: ids (batch, length) of each text, and masks of their real tokens or
+    None. labels: token to predict at each position, or IGNORED. whole: no label is IGNORED, as far as is known.
     """
 
     inputs: tuple[Tensor | None, ...]
@@ -33,52 +34,56 @@ class Batch:
     whole: bool = False
 
     def to(self, device: torch.device) -> Batch:
-        inputs = tuple(None if each is None else each.to(device) for each in self.inputs)
+        """Copy on a device."""
+        inputs = tuple(None if tensor is None else tensor.to(device) for tensor in self.inputs)
         return Batch(inputs, self.labels.to(device), self.whole)
 
     @property
     def tokens(self) -> int:
-        """Positions computed, padding included."""
-        return sum(each.numel() for each in self.inputs if each is not None and each.dtype == torch.long)
+        """Number of positions that are computed, padding included."""
+        return sum(tensor.numel() for tensor in self.inputs if tensor is not None and tensor.dtype == torch.long)
 
     @property
     def predicted(self) -> int:
+        """Number of tokens to predict."""
         return int((self.labels != IGNORED).sum())
 
 
 @runtime_checkable
 class Dataset(Protocol):
-    """Examples by number. The same generators give the same batches."""
+    """Examples by number. The same generators give the same batches. long: number of examples that may be cut off or
+    were left out, as they reach the model's length.
+    """
 
-    long: int  # how many reach the length that the model reads, where longer texts are cut off or left out
+    long: int
 
     def __len__(self) -> int: ...
 
     def order(self, tokens: int, shuffle: random.Random | None) -> list[list[int]]:
-        """Every example once, in batches of at most so many tokens; without `shuffle` always the same."""
+        """Numbers of all examples, in batches of at most `tokens` tokens; without `shuffle` always the same."""
         ...
 
     def batch(self, indices: Sequence[int], chance: random.Random | None) -> Batch:
-        """These examples. chance: for what is drawn anew each time; None: as in validation."""
+        """Batch of some examples. chance: for the parts that are random in training; None: as in validation."""
         ...
 
     def digest(self) -> str:
-        """Another one for other examples."""
+        """Digest that tells these examples from others."""
         ...
 
 
 def unshuffled(corpus: Dataset, tokens: int) -> Iterator[Batch]:
-    """Every example once, for validation."""
+    """Batches of at most `tokens` tokens with every example once, for validation."""
     for indices in corpus.order(tokens, None):
         yield corpus.batch(indices, None)
 
 
 def digest_of(rows: Iterable[Sequence[int]]) -> str:
-    """Of the ids of every row and of where each ends."""
-    made = sha256()
+    """Digest of the ids of all rows and of their lengths."""
+    digest = sha256()
     for row in rows:
-        made.update(array("q", [len(row), *row]))
-    return made.hexdigest()[:16]
+        digest.update(array("q", [len(row), *row]))
+    return digest.hexdigest()[:16]
 
 
 class PairDataset:
@@ -91,7 +96,7 @@ class PairDataset:
         max_length: int,
         undone: float = 0.0,
     ) -> None:
-        """undone: the share of merged source tokens cut in two, see `pairs.undo_merges`."""
+        """undone: share of merged source tokens that are cut in two, see `pairs.undo_merges`."""
         self.examples = encode_pairs(pairs, *tokenizers, max_length)
         self.padding = tokenizers[0].need("padding"), tokenizers[1].need("padding")
         self.max_length, self.undone = max_length, undone
@@ -118,13 +123,13 @@ class PairDataset:
         return digest_of(side for example in self.examples for side in example)
 
     def _cut_anew(self, source: list[int], chance: random.Random) -> list[int]:
-        """`source` with its `</s>`, cut off where undone merges made it longer than the positions reach."""
+        """Source with undone merges, cut off before its `</s>` where it is longer than the positions reach."""
         cut = undo_merges(source, self.parents, self.undone, chance)
         return cut if len(cut) <= self.max_length else [*cut[: self.max_length - 1], cut[-1]]
 
 
 class RowDataset:
-    """Rows of ids of various lengths, what the corpora of one-stack models share."""
+    """Rows of ids of various lengths: the base of datasets for one-stack models."""
 
     def __init__(self, rows: Sequence[list[int]], padding: int, long: int) -> None:
         self.rows, self.padding, self.long = rows, padding, long
@@ -140,14 +145,15 @@ class RowDataset:
 
 
 class AnswerDataset(RowDataset):
-    """`<s>` source separator target `</s>` for a decoder-only model; what follows the separator is to be predicted."""
+    """`<s>` source separator target `</s>` for a decoder-only model, which predicts the tokens after the separator.
+
+    Pairs that are longer than the model reads are left out: cut off, they would teach it wrong answers.
+
+    Raises:
+        ValueError: no pair is short enough.
+    """
 
     def __init__(self, pairs: Sequence[Pair], tokenizer: Tokenizer, max_length: int, separator: str) -> None:
-        """Pairs that are longer than the model reads are left out: cut off, they would teach it wrong answers.
-
-        Raises:
-            ValueError: no pair is short enough.
-        """
         (start, _), end = tokenizer.margins("prompt"), tokenizer.need("end")
         rows, self.answers = [], []
         longest = max_length + 1  # the last token is only predicted
@@ -174,7 +180,11 @@ class AnswerDataset(RowDataset):
 
 
 class TextDataset:
-    """Running text for a decoder-only model: windows that begin with `<s>`, each token to be predicted once."""
+    """Running text for a decoder-only model: windows that begin with `<s>`, in which each token is predicted once.
+
+    Raises:
+        ValueError: the text is empty.
+    """
 
     long = 0
 
@@ -189,8 +199,8 @@ class TextDataset:
         return -(-len(self.ids) // self.length)
 
     def order(self, tokens: int, shuffle: random.Random | None) -> list[list[int]]:
-        """An example is where its window begins, before the text for a first one that is shorter. Each shuffled
-        order cuts the text elsewhere.
+        """Beginnings of all windows, in batches; that of a shorter first window is negative. Each shuffled order cuts
+        the text at other places.
         """
         first = -shuffle.randrange(min(self.length, len(self.ids))) if shuffle else 0
         begins = list(range(first, len(self.ids), self.length))
@@ -213,7 +223,7 @@ class TextDataset:
 class MaskedDataset(RowDataset):
     """`<s>` text `</s>` for an encoder-only model, some tokens hidden (Devlin et al., 2019, section 3.1).
 
-    Of the tokens chosen, 80 % become `<mask>`, 10 % another token, 10 % stay.
+    Of the hidden tokens, a share `rate` of all, 80 % become `<mask>`, 10 % another token, 10 % stay.
     """
 
     def __init__(self, texts: Sequence[str], tokenizer: Tokenizer, max_length: int, rate: float = 0.15) -> None:
@@ -229,20 +239,20 @@ class MaskedDataset(RowDataset):
         for index in indices:
             row = self.rows[index]
             draw = chance or random.Random(f"validation {index}")
-            shown, asked = list(row), [IGNORED] * len(row)
+            inputs, predicted = list(row), [IGNORED] * len(row)
             for place in self._chosen(len(row), draw):
-                asked[place], kind = row[place], draw.random()
+                predicted[place], kind = row[place], draw.random()
                 if kind < 0.8:
-                    shown[place] = self.mask
+                    inputs[place] = self.mask
                 elif kind < 0.9:
-                    shown[place] = draw.randrange(self.first, self.vocabulary)
-            hidden.append(shown)
-            labels.append(asked)
+                    inputs[place] = draw.randrange(self.first, self.vocabulary)
+            hidden.append(inputs)
+            labels.append(predicted)
         ids = pad(hidden, self.padding)
         return Batch((ids, real_tokens(ids, self.padding)), pad(labels, IGNORED))
 
     def _chosen(self, length: int, draw: random.Random) -> list[int]:
-        """At least one place between `<s>` and `</s>`, where there is one."""
+        """Places of hidden tokens between `<s>` and `</s>`: at least one, where there is one."""
         places = range(1, length - 1)
         count = max(1, round(self.rate * len(places)))
         return draw.sample(places, min(count, len(places)))

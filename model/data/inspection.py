@@ -1,4 +1,4 @@
-"""What a table or a text of one's own holds: columns, rows, and those that cannot be used, with their lines."""
+"""Inspection of a user's table or text: its columns and rows, and the rows that cannot be used, with their lines."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ from model.data.readers import SHOWN, SOURCE, TARGET, scan_records, split_record
 DELIMITERS = ("\t", ",", ";")
 LIMIT = 10 << 20  # bytes: larger files are for the command line
 SAMPLE = 200  # lines on which the delimiter is sought
-FEWEST = 3  # lines that tell a table with spaces behind its commas from a text
-MOST_COLUMNS = 100  # that one can choose from
-ALIKE = 0.5  # the share of them that must have as many columns as the first
+FEWEST = 3  # lines from which on a table with spaces behind its commas is told from a text
+MOST_COLUMNS = 100  # to choose from
+ALIKE = 0.5  # share of the lines that must have as many columns as the first
 UTF16 = (b"\xff\xfe", b"\xfe\xff")
 Reason = Literal["encoding", "quote", "columns", "empty"]
 
 
 class Fault(NamedTuple):
-    """A row that cannot be used: the number and the beginning of its line, and why.
+    """A row that cannot be used: number and beginning of its line, and the reason.
 
-    encoding: it is not UTF-8. quote: one is not closed, or stands inside a cell. columns: one that is wanted is
-    missing. empty: nothing stands in it.
+    encoding: the line is not UTF-8. quote: a quote is not closed, or inside a cell. columns: a chosen column is
+    missing. empty: a chosen column is empty.
     """
 
     number: int
@@ -32,15 +32,15 @@ class Fault(NamedTuple):
 
 
 class Record(NamedTuple):
-    """The cells of a row, and the number of the line where it begins."""
+    """A row: the number of the line where it begins, and its cells."""
 
     number: int
     cells: tuple[str, ...]
 
 
 @dataclass(frozen=True)
-class Found:
-    """What stands in a file. delimiter: between columns; none in a text that has none. blank: lines with nothing."""
+class FileContents:
+    """Contents of a file. delimiter: between columns; empty in a text without. blank: number of empty lines."""
 
     delimiter: str
     records: tuple[Record, ...]
@@ -49,7 +49,7 @@ class Found:
 
     @property
     def width(self) -> int:
-        """How many columns the widest row has, of those that can be chosen."""
+        """Number of columns of the widest row, at most `MOST_COLUMNS`."""
         return min(MOST_COLUMNS, max((len(record.cells) for record in self.records), default=0))
 
     @property
@@ -61,7 +61,7 @@ class Found:
 
 @dataclass(frozen=True)
 class Usable:
-    """What can be learned from. texts: each once. duplicates: rows left out because they come again."""
+    """Texts to learn from, each once. duplicates: number of rows left out because they come again."""
 
     texts: tuple[tuple[str, ...], ...]
     faults: tuple[Fault, ...]
@@ -69,15 +69,15 @@ class Usable:
 
     @property
     def pairs(self) -> list[Pair]:
-        """Of two columns."""
+        """Pairs of the texts in two columns."""
         return [Pair(source, target) for source, target in self.texts]
 
 
 def decode(content: bytes) -> tuple[str, tuple[Fault, ...]]:
-    r"""The text of a file, its lines ended by "\n", and its lines that are not UTF-8, which the text has empty.
+    r"""Text of a file, its lines ended by "\n", and its lines that are not UTF-8, which are empty in the text.
 
     Raises:
-        ValueError: it is too large, empty, or no text in UTF-8 at all.
+        ValueError: the file is too large, empty, or no text in UTF-8 at all.
     """
     if len(content) > LIMIT:
         raise ValueError(
@@ -106,8 +106,8 @@ def decode(content: bytes) -> tuple[str, tuple[Fault, ...]]:
         return "\n".join(lines), tuple(faults)
 
 
-def inspect(content: bytes, delimiter: str | None = None) -> Found:
-    """What a file holds. delimiter: between columns, none for a text without; None: find out.
+def inspect(content: bytes, delimiter: str | None = None) -> FileContents:
+    """Contents of a file. delimiter: between columns, empty for a text without; None: see `find_delimiter`.
 
     Raises:
         ValueError: see `decode`.
@@ -123,13 +123,15 @@ def inspect(content: bytes, delimiter: str | None = None) -> Found:
             records.append(Record(number, _cells(row, delimiter)))
         else:
             broken.append(Fault(number, row[:SHOWN], "quote"))
-    return Found(delimiter, tuple(records), tuple(sorted(broken)), blank)
+    return FileContents(delimiter, tuple(records), tuple(sorted(broken)), blank)
 
 
 def find_delimiter(text: str) -> str:
-    """Of tab, comma and semicolon the one that gives most of the first rows as many columns as the first has; none if
-    there is no such. A text has commas too, but not as many in each line, and with a space behind them: where each row
-    has as many, and each of them a space, they are between columns all the same.
+    """Delimiter, of tab, comma and semicolon, with which most of the first rows have as many columns as the first of
+    them; empty if there is none.
+
+    A text has commas too, but not as many in each line, and with a space behind them. Where each row has as many, all
+    of them with a space, they delimit columns nevertheless.
     """
     sample = "\n".join([line for line in text.split("\n", 4 * SAMPLE)[: 4 * SAMPLE] if line.strip()][:SAMPLE])
     for delimiter in DELIMITERS:
@@ -149,11 +151,11 @@ def _is_spaced(text: str, delimiter: str) -> bool:
     return alike and all(cell.startswith(" ") for cells in rows for cell in cells[1:])
 
 
-def usable(found: Found, columns: tuple[int, ...], titled: bool) -> Usable:
-    """The texts in these columns, each row once. titled: the first row names the columns and is none of them."""
-    faults, texts = list(found.faults), []
-    for number, cells in found.records[int(titled) :]:
-        beginning = (found.delimiter or " ").join(cells).split("\n")[0][:SHOWN]
+def usable(contents: FileContents, columns: tuple[int, ...], titled: bool) -> Usable:
+    """Texts in some columns, each row once. titled: the first row names the columns, and is left out."""
+    faults, texts = list(contents.faults), []
+    for number, cells in contents.records[int(titled) :]:
+        beginning = (contents.delimiter or " ").join(cells).split("\n")[0][:SHOWN]
         if len(cells) <= max(columns):
             faults.append(Fault(number, beginning, "columns"))
             continue
@@ -176,7 +178,7 @@ def _rows(text: str, delimiter: str) -> Iterator[tuple[int, str, bool]]:
 
 
 def _width(row: str, delimiter: str) -> int:
-    """How many columns a row has; where a space follows the sign it is a sentence with commas, of one."""
+    """Number of columns of a row; one where a space follows a delimiter: then it is a sentence with commas."""
     cells = _cells(row, delimiter)
     return 1 if delimiter != "\t" and any(cell.startswith(" ") for cell in cells[1:]) else len(cells)
 

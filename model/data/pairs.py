@@ -15,7 +15,7 @@ from torch import Tensor
 from model.text.tokenizer import Tokenizer
 
 Split = Literal["train", "validation", "test"]
-HELD = 1  # percent of the sentences that are for validation, unless told
+VALIDATION_PERCENT = 1  # of the sentences, by default
 
 
 class Pair(NamedTuple):
@@ -32,29 +32,30 @@ class Example(NamedTuple):
     target: list[int]
 
 
-def split_of(source: str, held: int = HELD) -> Split:
-    """Where a source sentence, with all its translations, belongs: test 2 %, validation `held` %, train the rest."""
+def split_of(source: str, validation_percent: int = VALIDATION_PERCENT) -> Split:
+    """Split of a source sentence with all its translations: 2 % test, `validation_percent` % validation, else train."""
     bucket = int(hashlib.sha1(source.encode()).hexdigest(), 16) % 100
     if bucket < 2:
         return "test"
-    return "validation" if bucket < 2 + held else "train"
+    return "validation" if bucket < 2 + validation_percent else "train"
 
 
-def in_split(pairs: Sequence[Pair], split: Split, held: int = HELD) -> list[Pair]:
-    return [pair for pair in pairs if split_of(pair.source, held) == split]
+def in_split(pairs: Sequence[Pair], split: Split, validation_percent: int = VALIDATION_PERCENT) -> list[Pair]:
+    """Pairs of one split."""
+    return [pair for pair in pairs if split_of(pair.source, validation_percent) == split]
 
 
-def parts_of(pairs: Sequence[Pair], held: int = HELD, others: Sequence[Pair] | None = None) -> dict[Split, list[Pair]]:
-    """Pairs to train on, for validation and for the test, by their sources. others: where these are for validation, all
-    `pairs` are trained on, and none is kept for the test.
-    """
+def parts_of(
+    pairs: Sequence[Pair], validation_percent: int = VALIDATION_PERCENT, others: Sequence[Pair] | None = None
+) -> dict[Split, list[Pair]]:
+    """Pairs of each split. others: pairs for validation; then all of `pairs` are for training, none for the test."""
     if others is not None:
         return {"train": list(pairs), "validation": list(others), "test": []}
-    return {split: in_split(pairs, split, held) for split in get_args(Split)}
+    return {split: in_split(pairs, split, validation_percent) for split in get_args(Split)}
 
 
 def encode_pairs(pairs: Sequence[Pair], source: Tokenizer, target: Tokenizer, max_length: int) -> list[Example]:
-    """Pairs as ids, each side cut so that it fits `max_length` with its special tokens."""
+    """Ids of pairs, each side cut so that it fits `max_length` with its special tokens."""
     (before, after), (start, _), end = source.margins("source"), target.margins("target"), target.need("end")
     source_room, target_room = max_length - len(before) - len(after), max_length - len(start)
     return [
@@ -67,9 +68,9 @@ def encode_pairs(pairs: Sequence[Pair], source: Tokenizer, target: Tokenizer, ma
 
 
 def batch_order(examples: Sequence[Example], tokens: int, shuffle: random.Random | None) -> list[list[int]]:
-    """Indices of `examples` in batches of similar length with at most `tokens` target or source tokens each.
+    """Indices of all examples, each once, in batches of similar length with at most `tokens` tokens on each side.
 
-    A shuffled order differs between generators, is the same for the same one, and visits each example once.
+    A shuffled order depends on the state of the generator alone.
     """
 
     def key(index: int) -> tuple[float, float]:
@@ -98,9 +99,10 @@ def batch_order(examples: Sequence[Example], tokens: int, shuffle: random.Random
 def undo_merges(
     ids: Sequence[int], parents: dict[int, tuple[int, int]], probability: float, generator: random.Random
 ) -> list[int]:
-    """`ids` with merges undone at random, so that the model sees each word cut in several ways.
+    """Ids with merges undone at random, so that the model sees each word cut in several ways.
 
-    Subword regularisation as in BPE-dropout (Provilkov et al., 2020), from the merged token downwards.
+    Subword regularisation as in BPE-dropout (Provilkov et al., 2020), but from the merged token downwards. parents: the
+    two parts of each merged token. probability: of undoing a merge.
     """
     cut: list[int] = []
     stack = list(reversed(ids))
@@ -115,12 +117,12 @@ def undo_merges(
 
 
 def pad(rows: Sequence[list[int]], padding: int) -> Int[Tensor, "batch length"]:
-    """Rows as one tensor on the CPU, as wide as the longest."""
+    """Tensor of rows on the CPU, padded to the longest of them."""
     longest = max(len(row) for row in rows)
     return torch.tensor([row + [padding] * (longest - len(row)) for row in rows], dtype=torch.long)
 
 
-# Simple English sentences with their Chinese translations, put together by rule: pairs of our own to train on.
+# Simple English sentences with their Chinese translations, composed by rule.
 
 SUBJECTS = {
     "I": "我", "You": "你", "We": "我们", "They": "他们", "My mother": "我妈妈", "His friend": "他的朋友",
@@ -139,7 +141,7 @@ TIMES = {"": "", " yesterday": "昨天", " this morning": "今天早上", " last
 
 
 def phrases() -> list[Pair]:
-    """Every combination: who did what, and when; in Chinese the time stands after the subject."""
+    """All combinations of subject, verb, object and time; in Chinese the time stands after the subject."""
     return [
         Pair(f"{subject} {verb} {thing}{time}.", f"{SUBJECTS[subject]}{TIMES[time]}{VERBS[verb]}{OBJECTS[thing]}。")
         for subject, verb, thing, time in product(SUBJECTS, VERBS, OBJECTS, TIMES)

@@ -1,4 +1,4 @@
-"""Sentence pairs from wherever they are: files, built-in tasks, data sets of Hugging Face."""
+"""Readers of sentence pairs: from files, built-in tasks, and data sets of Hugging Face."""
 
 from __future__ import annotations
 
@@ -21,12 +21,10 @@ SPEC_HELP = (
 
 
 def read_pairs_from(spec: str, header: bool | None = None) -> list[Pair]:
-    """The pairs that `spec` names: a file, a built-in task or a data set, as SPEC_HELP says.
-
-    header: as in `read_pairs`.
+    """Pairs that `spec` names: of a file, a built-in task or a data set, see SPEC_HELP. header: see `read_pairs`.
 
     Raises:
-        ValueError: there is no such thing or it cannot be read; the message says which and why.
+        ValueError: there is no such file, task or data set, or it cannot be read.
     """
     kind, _, name = spec.partition(":")
     if kind == "task":
@@ -37,27 +35,28 @@ def read_pairs_from(spec: str, header: bool | None = None) -> list[Pair]:
 
 
 def name_of(spec: str) -> str:
-    """How a record calls what `spec` holds: of a file without its folder, which is nobody's business."""
+    """Name of the data of `spec` in a training record: of a file without its folder, which is private."""
     return spec if spec.startswith(("task:", "datasets:")) else Path(spec).name
 
 
 def is_text(spec: str) -> bool:
+    """Whether `spec` names a text file, which may be a running text."""
     return spec.lower().endswith(".txt")
 
 
 def lines_of(text: str) -> list[str]:
-    """Its lines, without the empty ones."""
+    """Lines of a text that are not empty, without white space around them."""
     return [line.strip() for line in text.splitlines() if line.strip()]
 
 
 def read_pairs(path: Path, header: bool | None = None) -> list[Pair]:
-    """The pairs in a UTF-8 file: .tsv, .txt separated by tabs, without quoting; .csv by , or ; quoted as in RFC 4180.
+    """Pairs of a UTF-8 file: .tsv, .txt separated by tabs, without quoting; .csv by , or ; quoted as in RFC 4180.
 
     header: whether the first line names the columns; None: it does if they are called source and target in a .csv.
     The columns of these names are taken, else the first two. Empty lines are skipped.
 
     Raises:
-        ValueError: the file is missing, not UTF-8 or of another kind, or a line has no pair; the message tells which.
+        ValueError: the file is missing, not UTF-8 or of another kind, or a line has no pair.
     """
     kind = Path(path).suffix.lower()
     if kind not in (".tsv", ".txt", ".csv"):
@@ -73,10 +72,10 @@ def read_pairs(path: Path, header: bool | None = None) -> list[Pair]:
 
 
 def read_text(path: Path) -> str:
-    r"""The text of a UTF-8 file, with or without a byte order mark, its lines ended by "\n".
+    r"""Text of a UTF-8 file, with or without a byte order mark, its lines ended by "\n".
 
     Raises:
-        ValueError: the file is missing or not UTF-8; the message tells which.
+        ValueError: the file is missing, cannot be read, or is not UTF-8.
     """
     try:
         content = Path(path).read_bytes()
@@ -97,12 +96,12 @@ def read_text(path: Path) -> str:
 
 
 def read_dataset(name: str, split: str = "train") -> list[Pair]:
-    """The pairs of a data set of Hugging Face: its `translation` column, else the first two columns of text.
+    """Pairs of a data set of Hugging Face: its `translation` column, else the first two columns of text.
 
-    name: as the library knows it, with `:CONFIG` behind it where there are several. split: as the data set names it.
+    name: the library's, with `:CONFIG` behind it where there are several. split: the data set's name of it.
 
     Raises:
-        ValueError: the library is not installed, or cannot load this data set, or it has no pairs.
+        ValueError: the library is not installed, or cannot load this data set, or the data set has no pairs.
     """
     try:
         datasets = importlib.import_module("datasets")
@@ -153,7 +152,7 @@ SHOWN = 60  # characters of a line in a message
 
 
 class Row(NamedTuple):
-    """A sentence and its translation, with the number and the beginning of the line where they stand."""
+    """A sentence and its translation, with the number and the beginning of their line."""
 
     number: int
     beginning: str
@@ -162,13 +161,13 @@ class Row(NamedTuple):
 
 
 def read_table(text: str, name: str, quoted: bool, header: bool | None) -> list[Row]:
-    r"""The rows of a table that are not empty; a cell that is missing is "".
+    r"""Rows of a table that are not empty; a missing cell is "".
 
     text: lines ended by "\n". name: of the file, for messages. quoted: CSV by , or ;, else TSV, where " is a character.
-    header: whether the first row names the columns; None: a CSV whose first row has the names of both does.
+    header: whether the first row names the columns; None: it does in a CSV where it has the names of both.
 
     Raises:
-        ValueError: a quote that is not closed or stands in the middle, or no telling what separates the columns.
+        ValueError: a quote is not closed or inside a cell, or the separator of the columns is unclear.
     """
     separator = _separator(text, name) if quoted else "\t"
     records = _records(text, separator, name) if quoted else list(enumerate(text.split("\n"), start=1))
@@ -196,7 +195,7 @@ def _cell_at(column: int, cells: Sequence[str]) -> str:
 
 
 def _separator(text: str, name: str) -> str:
-    """Of , and ; the one that the first row has outside quotes."""
+    """Separator of a CSV: of , and ; the one in the first row outside quotes."""
     start = len(text) - len(text.lstrip())
     first = re.compile(r'(?:[^"\n]|"[^"]*+(?:"|\Z))*+').match(text, start)
     row = first.group() if first else ""
@@ -211,7 +210,7 @@ def _separator(text: str, name: str) -> str:
 
 
 def _records(text: str, separator: str, name: str) -> list[tuple[int, str]]:
-    """The rows of a CSV, which go on over line ends inside quotes, each with the number of its first line."""
+    """Rows of a CSV, which may have line ends inside quotes, each with the number of its first line."""
     records = []
     for number, record, whole in scan_records(text, separator):
         if not whole:
@@ -224,9 +223,7 @@ def _records(text: str, separator: str, name: str) -> list[tuple[int, str]]:
 
 
 def scan_records(text: str, separator: str) -> Iterator[tuple[int, str, bool]]:
-    """The rows of a CSV with the numbers of their first lines, and whether their quotes are right; else a row is one
-    line, and the next one begins behind it.
-    """
+    """Rows of a CSV with the numbers of their first lines, and whether their quotes are right: else it is one line."""
     cell = _cell(separator)
     row = re.compile(rf"{cell}(?:{separator}{cell})*+(?:\n|\Z)")
     place, number = 0, 1
@@ -239,7 +236,7 @@ def scan_records(text: str, separator: str) -> Iterator[tuple[int, str, bool]]:
 
 
 def split_record(record: str, separator: str) -> tuple[str, ...]:
-    """The cells of a row: of a TSV as they are, of a CSV whose quotes are right without these."""
+    """Cells of a row: of a TSV as they are, of a CSV, whose quotes must be right, without their quotes."""
     if separator == "\t":
         return tuple(record.split("\t"))
     cells = re.findall(rf"(?:\A|{separator})({_cell(separator)})", record)

@@ -1,4 +1,4 @@
-"""What a model of each kind is trained on: texts and their split, and tokenizers made from the training part."""
+"""Training data for each kind of model: texts, their splits, and tokenizers made from the training part."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, Literal, Protocol, runtime_checkable
 
 from model.data.datasets import AnswerDataset, Dataset, MaskedDataset, PairDataset, TextDataset
-from model.data.pairs import HELD, Pair, Split, parts_of, phrases
+from model.data.pairs import VALIDATION_PERCENT, Pair, Split, parts_of, phrases
 from model.data.readers import TASK_PAIRS, is_text, lines_of, read_pairs_from, read_text
 from model.data.tasks import MADE
 from model.network.config import ONE_STACK, Kind, TransformerConfig
@@ -16,30 +16,27 @@ from model.text.tokenizer import MASK, Tokenizer
 from model.text.tokenizer_training import train_bpe, train_characters, train_text_bpe, train_text_characters
 
 Units = Literal["mixed", "bpe", "characters", "joint"]
-Tokenizers = tuple[Tokenizer, Tokenizer]  # of source and target; of one stack, the same one twice
+Tokenizers = tuple[Tokenizer, Tokenizer]  # of source and target; for a model with one stack the same one twice
 SPLITS: tuple[Split, Split] = ("train", "validation")
 SEPARATOR = "="  # between question and answer, where one stack reads both
-LONGEST_EXAMPLE = 200  # characters of the text that a model is first shown
-TEXT_HELD = 10  # percent of a running text, its end, that are for validation
+LONGEST_EXAMPLE = 200  # characters of the first probe
+TEXT_VALIDATION_PERCENT = 10  # of a running text, its end, by default
 
 
 @runtime_checkable
 class TrainingData(Protocol):
-    """What to learn from.
-
-    example: a text to show the model first. tested: whether something is kept for the test.
-    """
+    """Training data. example: a text for the first probe. tested: whether a part is kept for the test."""
 
     tokenizers: Tokenizers
     example: str
     tested: bool
 
     def corpora(self, max_length: int, undone: float) -> tuple[Dataset, Dataset]:
-        """For training and for validation. undone: see `pairs.undo_merges`."""
+        """Datasets for training and for validation. undone: share of merged source tokens that are cut in two."""
         ...
 
     def record(self) -> dict[str, Any]:
-        """What training.json says of it."""
+        """Fields of training.json about the data."""
         ...
 
 
@@ -51,18 +48,17 @@ def prepare(
     tokenizers: Tokenizers | None = None,
     validation: str | None = None,
 ) -> TrainingData:
-    """What `spec` (see `readers.SPEC_HELP`) holds, for a model of this kind.
+    """Training data that `spec` names (see `readers.SPEC_HELP`), for a model of this kind.
 
-    units: what a token is; "mixed" is BPE in the source and characters in the target, "joint" one BPE for both.
-    Unless told, characters in built-in tasks, else mixed for two stacks and BPE for one. vocabulary: of a BPE.
-    tokenizers: of a model that is trained on; they take the place of new ones. validation: as `spec`, what to validate
-    on; all of `spec` is trained on then.
+    units: what a token is; "mixed" is BPE in the source and characters in the target, "joint" one BPE for both; None:
+    see `usual_units`. vocabulary: of a BPE. tokenizers: of a model that is trained on, in place of new ones.
+    validation: names other data to validate on; then all of `spec` is for training.
 
     Raises:
-        ValueError: it cannot be read, or holds nothing to train on, or the kind has no such units.
+        ValueError: the data cannot be read or is empty, or the kind has no such units.
     """
     task = spec.partition(":")[2].partition(":")[0] if spec.startswith("task:") else ""
-    units = units or ("characters" if task else "mixed" if kind == "encoder-decoder" else "bpe")
+    units = units or usual_units(kind, task)
     if kind != "encoder-decoder" and units not in ("bpe", "characters"):
         raise ValueError(f"units ({units!r}) must be bpe or characters: a {kind} model has one tokenizer")
     if kind == "decoder-only" and is_text(spec):
@@ -89,7 +85,7 @@ def _text(path: str) -> str:
 
 
 class _Pairs:
-    """Pairs of texts, and which of them are for what."""
+    """Pairs of each split."""
 
     separator = ""  # behind a source, where one stack reads source and target
 
@@ -100,13 +96,13 @@ class _Pairs:
         units: Units,
         vocabulary: int,
         tokenizers: Tokenizers | None = None,
-        held: int = HELD,
+        validation_percent: int = VALIDATION_PERCENT,
         others: Sequence[Pair] | None = None,
     ) -> None:
-        """task: by whose rule they were made; empty if by none. vocabulary: of a BPE. tokenizers: of a model that is
-        trained on. held, others: see `parts_of`.
+        """task: whose rule the pairs follow, or empty. vocabulary: of a BPE. tokenizers: of a model that is trained on.
+        validation_percent, others: see `parts_of`.
         """
-        self.pairs, self.task = parts_of(pairs, held, others), task
+        self.pairs, self.task = parts_of(pairs, validation_percent, others), task
         self.tested = bool(test := self.pairs["test"])
         self.tokenizers = tokenizers or self._new_tokenizers(units, vocabulary)
         self.example = _shown(test, self.pairs["train"]) + self.separator
@@ -125,8 +121,8 @@ class Translations(_Pairs):
         sources, targets = ([pair[side] for pair in self.pairs["train"]] for side in (0, 1))
         if units == "joint":
             return _twice(train_bpe([*sources, *targets], vocabulary))
-        written: Units = "bpe" if units == "bpe" else "characters"
-        return _tokenizer(sources, units, vocabulary), _tokenizer(targets, written, vocabulary)
+        target_units: Units = "bpe" if units == "bpe" else "characters"
+        return _tokenizer(sources, units, vocabulary), _tokenizer(targets, target_units, vocabulary)
 
     def corpora(self, max_length: int, undone: float) -> tuple[Dataset, Dataset]:
         train = PairDataset(self.pairs["train"], self.tokenizers, max_length, undone)
@@ -153,7 +149,11 @@ class Answers(_Pairs):
 
 
 class RunningText:
-    """A text for a decoder-only model; its end, `held` percent of it, is for validation, unless `others` are."""
+    """A text for a decoder-only model; `validation_percent` % at its end are for validation, or the text `others`.
+
+    Raises:
+        ValueError: the text is too short to keep a part of it for validation.
+    """
 
     def __init__(
         self,
@@ -161,13 +161,14 @@ class RunningText:
         units: Units,
         vocabulary: int,
         tokenizers: Tokenizers | None = None,
-        held: int = TEXT_HELD,
+        validation_percent: int = TEXT_VALIDATION_PERCENT,
         others: str | None = None,
     ) -> None:
-        if others is None and len(text) * held < 100:
-            raise ValueError(f"the text has {len(text)} characters: too few to keep {held} % of them for validation")
-        cut = len(text) - len(text) * held // 100
-        self.parts = (text[:cut], text[cut:]) if others is None else (text, others)
+        if others is None and len(text) * validation_percent < 100:
+            raise ValueError(
+                f"the text has {len(text)} characters: too few to keep {validation_percent} % of them for validation"
+            )
+        self.parts = cut_text(text, validation_percent) if others is None else (text, others)
         self.tested = others is None
         train = [self.parts[0]]
         self.tokenizers = tokenizers or _twice(
@@ -189,7 +190,11 @@ class RunningText:
 
 
 class Sentences:
-    """Single sentences for an encoder-only model; a sentence that comes several times counts once."""
+    """Single sentences for an encoder-only model; repeated ones count once.
+
+    Raises:
+        ValueError: the tokenizer has no mask token.
+    """
 
     def __init__(
         self,
@@ -197,11 +202,11 @@ class Sentences:
         units: Units,
         vocabulary: int,
         tokenizers: Tokenizers | None = None,
-        held: int = HELD,
+        validation_percent: int = VALIDATION_PERCENT,
         others: Sequence[Pair] | None = None,
     ) -> None:
         pairs = [Pair(text, "") for text in dict.fromkeys(texts)]
-        parts = parts_of(pairs, held, others)
+        parts = parts_of(pairs, validation_percent, others)
         self.texts = {split: [pair.source for pair in part] for split, part in parts.items()}
         self.tested = bool(test := parts["test"])
         train = self.texts["train"]
@@ -218,6 +223,12 @@ class Sentences:
         return {"training_sentences": len(self.texts["train"])}
 
 
+def cut_text(text: str, validation_percent: int = TEXT_VALIDATION_PERCENT) -> tuple[str, str]:
+    """Parts of a running text for training and, at its end, for validation."""
+    cut = len(text) - len(text) * validation_percent // 100
+    return text[:cut], text[cut:]
+
+
 def _twice(tokenizer: Tokenizer) -> Tokenizers:
     return tokenizer, tokenizer
 
@@ -227,7 +238,7 @@ def _tokenizer(texts: Sequence[str], units: Units, vocabulary: int, mask: bool =
 
 
 def _shown(*places: Sequence[Pair]) -> str:
-    """A source of middling length."""
+    """Source of middling length, of the first part that has any."""
     sources = next((sorted((pair.source for pair in pairs), key=len) for pairs in places if pairs), [""])
     return sources[len(sources) * 3 // 4][:LONGEST_EXAMPLE]
 
@@ -240,10 +251,10 @@ def _with_a_mask(text: str) -> str:
     return text[: len(text) // 2] + MASK + text[len(text) // 2 + 1 :]
 
 
-# What a training in the application begins with: the data that was chosen, and the config of a new model.
+# The start of a training in the application: the chosen data, and the config of a new model.
 
 PHRASES, BY_RULE = "sentences made by rule", "made by code, model/data/pairs.py"
-VOCABULARY = 1000  # of a BPE, unless told
+VOCABULARY = 1000  # of a BPE, by default
 LAYERS = {layers for _vocabulary, layers in ONE_STACK.values()}
 KIND_UNITS: dict[Kind, tuple[Units, ...]] = {
     "encoder-decoder": ("mixed", "bpe", "characters", "joint"),
@@ -254,19 +265,18 @@ KIND_UNITS: dict[Kind, tuple[Units, ...]] = {
 
 @dataclass(frozen=True)
 class Data:
-    """Pairs, or a text. name, licence: for the model card. task: by whose rule they were made. held: percent for
-    validation.
-    """
+    """Pairs, or a text. name, licence: for the model card. task: whose rule the pairs follow."""
 
     name: str
     pairs: tuple[Pair, ...] = ()
     text: str = ""
     task: str = ""
-    held: int | None = None
+    validation_percent: int | None = None
     licence: str = ""
 
     @property
     def source(self) -> Source:
+        """Name and licence, as in a training record."""
         return Source(self.name, self.licence)
 
 
@@ -274,14 +284,14 @@ def task_data(task: str, count: int = TASK_PAIRS) -> Data:
     """Pairs of a built-in task.
 
     Raises:
-        ValueError: there is none of that name, or it has not so many pairs.
+        ValueError: there is no task of that name, or it has fewer pairs.
     """
     name = f"task:{task}:{count}"
     return Data(name, tuple(read_pairs_from(name)), task=task, licence=MADE)
 
 
 def phrase_data(kind: Kind) -> Data:
-    """Sentences made by rule: pairs, or, where there is one stack, their English ones."""
+    """Sentences composed by rule: pairs, or, for a model with one stack, the English ones as a text."""
     pairs = tuple(phrases())
     if kind == "encoder-decoder":
         return Data(PHRASES, pairs, licence=BY_RULE)
@@ -291,51 +301,52 @@ def phrase_data(kind: Kind) -> Data:
 def material_of(
     kind: Kind, data: Data, units: Units, vocabulary: int, tokenizers: Tokenizers | None = None
 ) -> TrainingData:
-    """What a model of this kind learns from. tokenizers: of a model that is trained on; else new ones are made.
+    """Training data for a model of this kind. tokenizers: of a model that is trained on, in place of new ones.
 
     Raises:
-        ValueError: the data does not suit the kind, or holds nothing to train on.
+        ValueError: the data does not suit the kind, or is too little to train on.
     """
-    held = HELD if data.held is None else data.held
+    percent = VALIDATION_PERCENT if data.validation_percent is None else data.validation_percent
     if kind == "encoder-decoder":
         if not data.pairs:
             raise ValueError("an encoder-decoder model needs pairs, and this is a text: choose two columns")
-        return Translations(data.pairs, data.task, units, vocabulary, tokenizers, held)
+        return Translations(data.pairs, data.task, units, vocabulary, tokenizers, percent)
+    if kind == "decoder-only" and data.pairs:
+        return Answers(data.pairs, data.task, units, vocabulary, tokenizers, percent)
     if kind == "decoder-only":
-        if data.pairs:
-            return Answers(data.pairs, data.task, units, vocabulary, tokenizers, held)
-        return RunningText(data.text, units, vocabulary, tokenizers, TEXT_HELD if data.held is None else data.held)
+        text_percent = TEXT_VALIDATION_PERCENT if data.validation_percent is None else data.validation_percent
+        return RunningText(data.text, units, vocabulary, tokenizers, text_percent)
     lines = [pair.source for pair in data.pairs] or lines_of(data.text)
-    return Sentences(lines, units, vocabulary, tokenizers, held)
+    return Sentences(lines, units, vocabulary, tokenizers, percent)
 
 
-def usual_units(kind: Kind, data: Data, tied: bool = False) -> Units:
-    """What a token is unless told: characters where a task counts them, else as on the command line. tied: both stacks
-    share one matrix of embeddings, and so a vocabulary.
+def usual_units(kind: Kind, task: str, tied: bool = False) -> Units:
+    """Default units: characters in a built-in task, else mixed for two stacks and BPE for one. tied: both stacks share
+    one matrix of embeddings, and so one vocabulary.
     """
-    if data.task:
+    if task:
         return "characters"
     return "bpe" if kind != "encoder-decoder" else "joint" if tied else "mixed"
 
 
 def without_stack(kind: Kind) -> dict[str, int]:
-    """Options of the stack that a kind has not."""
+    """Options of the stack that a kind lacks, all 0."""
     missing = [names for other, names in ONE_STACK.items() if kind not in ("encoder-decoder", other)]
     return {name: 0 for names in missing for name in names}
 
 
 def preset_options(kind: Kind, preset: str) -> dict[str, Any]:
-    """Every option of a preset for this kind of model, but for its vocabularies."""
+    """All options of a preset for this kind of model, without its vocabularies."""
     sizes = {"source_vocabulary": 1, "target_vocabulary": 1}
     config = TransformerConfig.preset(preset, **(sizes | without_stack(kind)))
     return {name: value for name, value in vars(config).items() if not name.endswith("_vocabulary")}
 
 
 def new_config(kind: Kind, options: Mapping[str, Any], tokenizers: Tokenizers) -> TransformerConfig:
-    """A config with the vocabularies of these tokenizers.
+    """Config of a new model with the vocabularies of its tokenizers.
 
     Raises:
-        ValueError: an option is out of its range, does not go with another, or leaves nothing to be trained.
+        ValueError: an option is out of its range, does not go with another, or leaves nothing to train.
     """
     sizes = {"source_vocabulary": len(tokenizers[0]), "target_vocabulary": len(tokenizers[1])}
     for name in LAYERS - without_stack(kind).keys():
@@ -349,7 +360,7 @@ def new_config(kind: Kind, options: Mapping[str, Any], tokenizers: Tokenizers) -
 
 @dataclass(frozen=True)
 class Source:
-    """What a model is trained on, and under which licence. validation: where it was others that it is validated on."""
+    """Name and licence of training data. validation: name of other data to validate on, if there are such."""
 
     data: str = "pairs of one's own"
     licence: str = ""

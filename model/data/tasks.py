@@ -1,4 +1,4 @@
-"""Built-in tasks: pairs made by a rule, so that what a model writes is right or wrong beyond doubt.
+"""Built-in tasks: pairs made by a rule, so that a model's output is right or wrong beyond doubt.
 
 A character is a token, and the length of a task's source is its number of characters.
 """
@@ -16,7 +16,7 @@ from functools import cache
 
 from model.data.pairs import Pair
 
-# Strings of brackets, balanced or one slip away from it: one of the built-in tasks.
+# Task "brackets": strings of brackets, balanced or one slip away from it.
 
 PAIRS = ("()", "[]", "{}")
 BRACKETS = "".join(PAIRS)
@@ -24,16 +24,16 @@ YES, NO = "yes", "no"
 
 
 def draw_brackets(length: int, generator: random.Random) -> tuple[str, str]:
-    """A string of an even length with "yes" or "no", each half of the time; the "no" are near misses."""
+    """String of an even length with "yes" or "no", equally frequent; those with "no" are near misses."""
     balanced = draw_balanced(length, generator)
     return (balanced, YES) if generator.random() < 0.5 else (near_miss(balanced, generator), NO)
 
 
 def judge_brackets(source: str) -> str:
-    """ "yes" when nothing is left after taking out neighbouring pairs again and again, else "no".
+    """Answer "yes" if nothing is left after removing neighbouring pairs again and again, else "no".
 
     Raises:
-        ValueError: another character than the six brackets, or none at all.
+        ValueError: the source is empty or has another character than the six brackets.
     """
     if not source or set(source) - set(BRACKETS):
         raise ValueError(f"source ({source!r}) must be of the brackets {BRACKETS} only")
@@ -46,16 +46,16 @@ def judge_brackets(source: str) -> str:
 
 
 def balanced_count(length: int) -> int:
-    """How many balanced strings of this length there are: a Catalan number times the kinds of each pair.
+    """Number of balanced strings of this length: a Catalan number times the kinds of each pair.
 
-    There are at least as many near misses: turning the first bracket of each gives another one.
+    There are at least as many near misses: turning the first bracket of each gives a different one.
     """
     half, odd = divmod(length, 2)
     return 0 if odd else math.comb(length, half) // (half + 1) * len(PAIRS) ** half
 
 
 def draw_balanced(length: int, generator: random.Random) -> str:
-    """A balanced string, all of this length equally likely.
+    """Balanced string of this length; all are equally likely.
 
     Of the rotations of half + 1 steps up and half down exactly one stays above its start (the cycle lemma, Dvoretzky
     and Motzkin, 1947); without its first step it says which brackets open.
@@ -81,7 +81,7 @@ def draw_balanced(length: int, generator: random.Random) -> str:
 
 
 def near_miss(balanced: str, generator: random.Random) -> str:
-    """The string with one slip that unbalances it: two brackets exchanged, or one bracket that is another.
+    """Balanced string with one slip that unbalances it: two brackets exchanged, or one replaced by another.
 
     Exchanged brackets leave the count of each bracket as it was, so that counting does not find them.
     """
@@ -104,11 +104,11 @@ def _two_exchanged(text: str, generator: random.Random) -> str:
     return text[:first] + text[second] + text[first + 1 : second] + text[first] + text[second + 1 :]
 
 
-# Dates in five ways of writing: one of the built-in tasks.
+# Task "dates": dates in five formats.
 
 MONTHS = "January February March April May June July August September October November December".split()
 FIRST_YEAR, LAST_YEAR = 1900, 2099
-# The ways of writing; 04/03/2021 has the day before the month.
+# 04/03/2021 has the day before the month.
 FORMATS = (
     "{name} {day}, {{}}",
     "{day} {name} {{}}",
@@ -131,17 +131,17 @@ _PATTERNS = (
 
 
 def draw_date(length: int, generator: random.Random) -> tuple[str, str]:
-    """A date written with `length` characters, and the same as year-month-day."""
+    """A date in a format with `length` characters, and the same date as year-month-day."""
     text, month, day = generator.choice(_written()[length])
     year = generator.choice(_years(month, day))
     return text.format(year), f"{year}-{month:02}-{day:02}"
 
 
 def solve_date(source: str) -> str:
-    """The date as year-month-day.
+    """A date as year-month-day.
 
     Raises:
-        ValueError: it is written in no way of this task, or there is no such day.
+        ValueError: the source is in none of the task's formats, or there is no such day.
     """
     for pattern in _PATTERNS:
         if match := re.fullmatch(pattern, source):
@@ -153,12 +153,12 @@ def solve_date(source: str) -> str:
 
 
 def lengths() -> list[int]:
-    """How many characters a date may have, from short to long."""
+    """Numbers of characters that a date may have, from short to long."""
     return sorted(_written())
 
 
 def date_count(length: int) -> int:
-    """How many dates there are with this many characters."""
+    """Number of sources with this many characters."""
     return sum(len(_years(month, day)) for _, month, day in _written().get(length, ()))
 
 
@@ -174,14 +174,14 @@ def _date(match: re.Match[str]) -> datetime.date:
 
 @cache
 def _written() -> dict[int, list[tuple[str, int, int]]]:
-    """By length: each text of a day without its year, with month and day. "4 May" is one text in two formats."""
-    found: dict[int, dict[str, tuple[int, int]]] = defaultdict(dict)
+    """Templates of days, without the year, with month and day, by length. "4 May" is one template in two formats."""
+    templates: dict[int, dict[str, tuple[int, int]]] = defaultdict(dict)
     for month, name in enumerate(MONTHS, start=1):
         for day in range(1, _last_day(month) + 1):
             for pattern in FORMATS:
                 text = pattern.format(name=name, month=month, day=day)
-                found[len(text.format(FIRST_YEAR))][text] = (month, day)
-    return {length: [(text, *date) for text, date in texts.items()] for length, texts in found.items()}
+                templates[len(text.format(FIRST_YEAR))][text] = (month, day)
+    return {length: [(text, *date) for text, date in texts.items()] for length, texts in templates.items()}
 
 
 @cache
@@ -207,10 +207,10 @@ MADE = "made by code, model/data/tasks.py"  # as a licence
 class Task:
     """A rule from a source to the one right target.
 
-    draw: a source of a given length with its target, by chance. solve: the target of any source, found in another
-    way than `draw` finds it; ValueError where the source is none of this task. lengths: those to train with.
-    sources: how many there are of a length. answers: the only targets there are, each equally frequent; none: any text.
-    one_alphabet: targets are of the characters of sources, all of them. any_length: there are sources of every length.
+    draw: random source of a length with its target. solve: target of any source, computed in another way than by
+    `draw`; ValueError where the source is none of this task. lengths: of the usual training sources. sources: number of
+    sources of a length. answers: all possible targets, equally frequent; empty: any text. one_alphabet: targets have
+    the same characters as sources. any_length: there are sources of every length.
     """
 
     name: str
@@ -225,10 +225,10 @@ class Task:
 
 
 def find_task(name: str) -> Task:
-    """The built-in task of that name.
+    """Built-in task of a name.
 
     Raises:
-        ValueError: there is none; the message lists those that there are.
+        ValueError: there is none.
     """
     if name not in TASKS:
         raise ValueError(f"task ({name!r}) must be one of {', '.join(TASKS)}")
@@ -236,7 +236,7 @@ def find_task(name: str) -> Task:
 
 
 def task_pairs(name: str, count: int, lengths: Sequence[int], seed: int) -> list[Pair]:
-    """`count` pairs of a task with distinct sources of these lengths, each length equally often while it has sources.
+    """`count` pairs of a task with distinct sources of these lengths, equally frequent while a length has sources left.
 
     The same arguments give the same pairs. A task with few answers gives each in turn.
 
@@ -266,10 +266,10 @@ def task_pairs(name: str, count: int, lengths: Sequence[int], seed: int) -> list
 
 
 def exact_match(name: str, sources: Sequence[str], written: Sequence[str]) -> float:
-    """The share of written targets that are what the task's rule says of their source, to the character.
+    """Share of written targets that equal the solution of their source by the task's rule, to the character.
 
     Raises:
-        ValueError: unknown task, no sources, not one target for each, or a source that is none of the task.
+        ValueError: unknown task, no sources, another number of targets, or a source that is none of the task's.
     """
     task = find_task(name)
     if not sources or len(sources) != len(written):
@@ -279,7 +279,7 @@ def exact_match(name: str, sources: Sequence[str], written: Sequence[str]) -> fl
 
 
 def _room(task: Task, lengths: Sequence[int]) -> dict[tuple[int, str | None], int]:
-    """How many sources there are of each length and answer."""
+    """Number of sources of each length and answer."""
     if not lengths:
         raise ValueError(f"no length is given for the task {task.name}: it is usually trained with {_usual(task)}")
     for length in lengths:
@@ -302,7 +302,7 @@ def _listed(lengths: Sequence[int]) -> str:
 def _string_task(
     name: str, description: str, alphabet: str, rule: Callable[[str], str], solve: Callable[[str], str]
 ) -> Task:
-    """A task whose source is any string of letters from an alphabet."""
+    """Task whose source is any string of characters from an alphabet."""
 
     def draw(length: int, generator: random.Random) -> tuple[str, str]:
         source = "".join(generator.choices(alphabet, k=length))
@@ -335,12 +335,12 @@ def _draw_addition(length: int, generator: random.Random) -> tuple[str, str]:
 
 
 def _draw_number(digits: int, generator: random.Random) -> int:
-    """A number that is written with so many digits: no leading zero, but 0 itself is a number."""
+    """Random number of `digits` digits, without leading zeros; 0 itself has one digit."""
     return generator.randrange(10 ** (digits - 1) if digits > 1 else 0, 10**digits)
 
 
 def _add(source: str) -> str:
-    """The sum as on paper: column by column from the right, with a carry."""
+    """Sum as on paper: column by column from the right, with a carry."""
     numbers = source.split("+")
     if len(numbers) != 2 or not all(number and not set(number) - set(DIGITS) for number in numbers):
         raise ValueError(f"source ({source!r}) must be two numbers with a + between them, as 123+45")

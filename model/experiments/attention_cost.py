@@ -1,4 +1,4 @@
-"""Attentions of any size to measure, what they compute counted, and whether they fit into memory."""
+"""Cost of attention: modules of any size to measure, their operations counted, and the memory that they need."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 import torch
+from jaxtyping import Float
 from torch import Tensor
 
 from model.experiments.runner import Report
@@ -20,6 +21,7 @@ from model.experiments.timing import (
     Numbers,
     Task,
     Times,
+    first_of_tail,
     fit,
     machine,
     peak_memory,
@@ -36,14 +38,14 @@ from model.network.transformer import NothingDrawn
 from model.runtime.device import give_back_memory
 from model.runtime.memory import SPARE, available
 
-MAPS = 3  # of size query × key that are there at once: what softmax reads, what it makes, what the next step makes
-ROWS = 12  # of size length × d: the input, queries, keys, values, heads, and what a step makes of them
-ROWS_BACKWARD = 14  # and what is kept for the way back, and the gradients
+MAPS = 3  # tensors of size query × key at a time: input and output of softmax, and the output of the next step
+ROWS = 12  # tensors of size length × d: input, queries, keys, values, heads, and the outputs of a step
+ROWS_BACKWARD = 14  # those kept for the backward pass, and the gradients
 
 
 @dataclass(frozen=True, kw_only=True)
 class Sizes:
-    """One attention, and where it computes. width: channels of a head, d_k."""
+    """Size of an attention, and its device. width: channels of a head, d_k."""
 
     batch: int
     heads: int
@@ -54,24 +56,24 @@ class Sizes:
 
     @property
     def config(self) -> TransformerConfig:
-        """An encoder of one such attention."""
+        """Config of an encoder with one such attention."""
         d_model = self.d_model or self.heads * self.width
         options: dict[str, Any] = {"d_model": d_model, "n_heads": self.heads, "position": "none", "d_ff": 1}
-        # A width that does not follow from the others is said.
-        split = self.d_model is None
-        options |= {} if split else {"head_width": self.width}
+        if self.d_model is not None:  # a width that does not follow from the other sizes
+            options["head_width"] = self.width
         return TransformerConfig.one_stack("encoder-only", 1, 1, **options)
 
     @property
     def parameters(self) -> int:
+        """Number of parameters of the attention."""
         return parameters(self.config)["attention"]
 
 
 def operations(sizes: Sizes, length: int) -> dict[str, int]:
-    """Floating-point operations on `length` tokens by step, 2 per multiply-add, counted in full.
+    """Floating-point operations on `length` tokens by step, 2 per multiply-add, counted in full whatever the mask.
 
-    softmax: in each row the maximum, a difference, an exponential (as one), a sum and a quotient: 5 n − 2.
-    fused: the same as the three steps before it.
+    softmax: in each row the maximum, a difference, an exponential (as one), a sum and a quotient: 5 n − 2. fused: as
+    many as the three steps before it.
     """
     counted = attention_flops(sizes.config, length, length)
     half = sizes.batch * counted["scores"] // 2
@@ -86,22 +88,20 @@ def operations(sizes: Sizes, length: int) -> dict[str, int]:
 
 
 def memory_needed(sizes: Sizes, length: int, backward: bool = False) -> int:
-    """Bytes that measuring takes at its fullest. backward: gradients are made, and another attention is there too,
-    which is no larger.
-    """
+    """Peak bytes of a measurement. backward: with gradients, and beside another attention, which is no larger."""
     size = sizes.dtype.itemsize
     maps = MAPS * sizes.batch * sizes.heads * length * length * size
     width = max(sizes.config.d_model, sizes.heads * sizes.width)
     rows = (ROWS_BACKWARD if backward else ROWS) * sizes.batch * length * width * size
-    visible = (2 + size) * length * length  # as booleans, and as what is added to the scores
+    visible = (2 + size) * length * length  # as booleans, and as numbers that are added to the scores
     weights = (3 if backward else 1) * sizes.parameters * size
-    drawn = sizes.parameters // 4 * torch.float32.itemsize  # the one of four matrices that is being made
-    return maps + rows + visible + weights + drawn
+    initial = sizes.parameters // 4 * torch.float32.itemsize  # random numbers for one of the four matrices
+    return maps + rows + visible + weights + initial
 
 
 @dataclass(frozen=True)
 class Room:
-    """Bytes that a length needs, and free ones; the longest that would fit, 0 where none that is allowed does."""
+    """Bytes that a length needs, free bytes, and the longest length that fits, 0 where no allowed one does."""
 
     length: int
     needed: int
@@ -110,11 +110,12 @@ class Room:
 
     @property
     def enough(self) -> bool:
+        """Whether the length fits, with some bytes to spare."""
         return SPARE * self.needed <= self.free
 
 
 def room(sizes: Sizes, length: int, free: int | None = None, *, backward: bool = False, least: int = 1) -> Room:
-    """Whether so many tokens fit. free: bytes, for the device's own where None. least: tokens that are allowed."""
+    """Memory needed for `length` tokens. free: bytes; None: those of the device. least: smallest allowed length."""
     free = available(sizes.device) if free is None else free
 
     def too_many(tokens: int) -> bool:
@@ -125,22 +126,22 @@ def room(sizes: Sizes, length: int, free: int | None = None, *, backward: bool =
 
 
 def require_room(sizes: Sizes, length: int, *, backward: bool = False) -> None:
-    """What does not fit is not begun: a process that takes more than there is is killed.
+    """Check that a measurement fits into memory: a process that takes more than there is would be killed.
 
     Raises:
         ValueError: it does not fit.
     """
-    give_back_memory()  # what this process has freed is free
-    found = room(sizes, length, backward=backward)
-    if not found.enough:
+    give_back_memory()  # so that memory freed by this process counts as free
+    memory = room(sizes, length, backward=backward)
+    if not memory.enough:
         raise ValueError(
-            f"{length} tokens need {found.needed / 1e9:.1f} GB of memory and {found.free / 1e9:.1f} GB are free: "
+            f"{length} tokens need {memory.needed / 1e9:.1f} GB of memory and {memory.free / 1e9:.1f} GB are free: "
             "choose fewer"
         )
 
 
-def made(sizes: Sizes, seed: int = 0) -> MultiHeadAttention:
-    """The network's own module with random weights, on the device; other draws of random numbers go on undisturbed."""
+def new_attention(sizes: Sizes, seed: int = 0) -> MultiHeadAttention:
+    """The network's own module with random weights of a seed, on the device; torch's generator is left as it is."""
     attention = _hollow(sizes).to_empty(device=sizes.device)
     draw = torch.Generator().manual_seed(seed)
     with torch.no_grad():
@@ -150,7 +151,7 @@ def made(sizes: Sizes, seed: int = 0) -> MultiHeadAttention:
 
 
 def cut(attention: MultiHeadAttention, sizes: Sizes) -> MultiHeadAttention:
-    """The very same weights, in other heads."""
+    """Attention with the same weights, cut into other heads."""
     other = _hollow(sizes)
     other.load_state_dict(attention.state_dict(), assign=True)
     return other
@@ -161,24 +162,26 @@ def _hollow(sizes: Sizes) -> MultiHeadAttention:
         return MultiHeadAttention(sizes.config).to(sizes.dtype).eval()
 
 
-def drawn(sizes: Sizes, *shape: int, seed: int = 0) -> Tensor:
-    """Standard normal numbers of a seed, on the device."""
+def standard_normal(sizes: Sizes, *shape: int, seed: int = 0) -> Tensor:
+    """Standard normal numbers (*shape) of a seed, on the device."""
     numbers = torch.randn(*shape, generator=torch.Generator().manual_seed(seed))
     return numbers.to(sizes.device, sizes.dtype)
 
 
-def step_by_step(attention: MultiHeadAttention, x: Tensor) -> Tensor:
-    """The whole attention, its maps written into memory."""
+def step_by_step(
+    attention: MultiHeadAttention, x: Float[Tensor, "batch length d_model"]
+) -> Float[Tensor, "batch length d_model"]:
+    """Output of a whole attention whose maps are written into memory."""
     with plain_kernels():
         output: Tensor = attention(x, x, Mask())
     return output
 
 
-# How the time and memory of attention grow with the length (Vaswani et al., table 1: O(n² d) a layer).
+# Growth of attention's time and memory with the length (Vaswani et al., table 1: O(n² d) a layer).
 
 SHORTEST = 32
-MOST = 1 << 24  # a length beyond which nobody asks
-UNSURE = 0.5  # an exponent that is not known better tells 1 from 2 no more
+MOST = 1 << 24  # largest length that is considered
+UNSURE = 0.5  # error of an exponent with which 1 cannot be told from 2
 STEPS = ("projections", "scores", "softmax", "values", "fused")
 QUADRATIC = ("scores", "softmax", "values")  # steps of the claim, O(n² d)
 CLAIMED = {"projections": 1, "scores": 2, "softmax": 2, "values": 2, "fused": 2}  # exponents of n
@@ -187,7 +190,7 @@ CLAIMED_MEMORY = {"projections": 1, "scores": 2, "softmax": 2, "values": 1, "fus
 
 @dataclass(frozen=True)
 class Point:
-    """One length: seconds of each step, and bytes of the tensors that it makes."""
+    """Measurements at one length: seconds of each step, and bytes of the tensors that it makes."""
 
     length: int
     times: Mapping[str, Times]
@@ -196,7 +199,7 @@ class Point:
 
 @dataclass(frozen=True)
 class Growth:
-    """All that has been measured so far, shortest first."""
+    """All measurements so far, shortest length first."""
 
     sizes: Sizes
     machine: Machine
@@ -204,22 +207,27 @@ class Growth:
 
     @property
     def lengths(self) -> list[int]:
+        """Measured lengths in tokens."""
         return [point.length for point in self.points]
 
     def seconds(self, step: str) -> list[float]:
+        """Median seconds of a step at each length."""
         return [point.times[step].median for point in self.points]
 
     def memory(self, step: str) -> list[int]:
+        """Bytes of the tensors that a step makes at each length."""
         return [point.memory[step] for point in self.points]
 
     def time_fit(self, step: str) -> Fit | None:
+        """Growth of the seconds of a step, see `upper_fit`."""
         return upper_fit(self.lengths, self.seconds(step))
 
     def memory_fit(self, step: str) -> Fit | None:
+        """Growth of the bytes of a step, see `upper_fit`."""
         return upper_fit(self.lengths, self.memory(step))
 
     def quadratic_seconds(self) -> float:
-        """Of the three steps that grow with n², at the longest length."""
+        """Seconds of the three steps that grow with n², at the longest length."""
         return sum(self.seconds(step)[-1] for step in QUADRATIC)
 
     def speed(self, step: str) -> float:
@@ -227,34 +235,33 @@ class Growth:
         return operations(self.sizes, self.lengths[-1])[step] / self.seconds(step)[-1]
 
     def overtaken(self) -> int | None:
-        """The length from which on the steps that grow with n² take longer than the projections; None: from none."""
-        found = None
-        for point in reversed(self.points):
-            quadratic = sum(point.times[step].median for step in QUADRATIC)
-            if not quadratic > point.times["projections"].median:
-                break
-            found = point.length
-        return found
+        """Length from which on the steps that grow with n² take longer than the projections; None if from none."""
+
+        def quadratic_longer(point: Point) -> bool:
+            return sum(point.times[step].median for step in QUADRATIC) > point.times["projections"].median
+
+        point = first_of_tail(self.points, quadratic_longer)
+        return point.length if point else None
 
 
 def lengths_up_to(longest: int) -> list[int]:
-    """By doubling to the longest itself, and in the upper part, where growth is read, half-way between too."""
-    found = {longest}
+    """Lengths by doubling up to the longest, with some half-way between in the upper part, where growth is read."""
+    lengths = {longest}
     length = SHORTEST
     while length < longest:
-        found |= {length, length * 3 // 2} if 8 * length >= longest else {length}
+        lengths |= {length, length * 3 // 2} if 8 * length >= longest else {length}
         length *= 2
-    return sorted(each for each in found if each <= longest)
+    return sorted(length for length in lengths if length <= longest)
 
 
 def quadratic_operations(sizes: Sizes, length: int) -> int:
-    """Of the three steps that grow with n²."""
-    counted = operations(sizes, length)
-    return sum(counted[step] for step in QUADRATIC)
+    """Operations of the three steps that grow with n²."""
+    counts = operations(sizes, length)
+    return sum(counts[step] for step in QUADRATIC)
 
 
 def crossing(sizes: Sizes) -> int:
-    """The first length at which the three steps have more operations than the projections."""
+    """First length at which the three steps that grow with n² have more operations than the projections."""
 
     def more(length: int) -> bool:
         return quadratic_operations(sizes, length) > operations(sizes, length)["projections"]
@@ -265,44 +272,44 @@ def crossing(sizes: Sizes) -> int:
 Judgement = Literal["few", "unsure", "agrees", "faster", "slower"]
 
 
-def judge(found: Fit | None, claimed: int) -> Judgement:
-    """Whether a fitted exponent is the claimed one, as far as that can be told."""
-    if found is None or math.isnan(found.error):
+def judge(growth: Fit | None, claimed: int) -> Judgement:
+    """Comparison of a fitted exponent with the claimed one, as far as that can be told."""
+    if growth is None or math.isnan(growth.error):
         return "few"
-    if found.error > UNSURE:
+    if growth.error > UNSURE:
         return "unsure"
-    if found.agrees(claimed):
+    if growth.agrees(claimed):
         return "agrees"
-    return "faster" if found.exponent > claimed else "slower"
+    return "faster" if growth.exponent > claimed else "slower"
 
 
 def upper_fit(lengths: Sequence[int], values: Numbers) -> Fit | None:
-    """The exponent of growth in the upper part."""
+    """Growth of values with the length, in the upper part of the lengths; None from fewer than two points."""
     kept = upper(lengths)
     return fit(kept, values[-len(kept) :])
 
 
 def growth(sizes: Sizes, longest: int, least: int = ROUNDS, seconds: float = SECONDS) -> Iterator[Report[Growth]]:
-    """Measure each step at ever longer lengths.
+    """Measure each step at ever longer lengths. least: runs. seconds: at each length, at least.
 
     Raises:
-        ValueError: the longest does not fit.
+        ValueError: the longest does not fit into memory.
     """
     require_room(sizes, longest)
     lengths, spent = lengths_up_to(longest), 0.0
     points: list[Point] = []
-    attention, here = made(sizes), machine(sizes.device, sizes.dtype)
+    attention, here = new_attention(sizes), machine(sizes.device, sizes.dtype)
     with torch.inference_mode():
         for number, length in enumerate(lengths):
-            require_room(sizes, length)  # others take memory too
+            require_room(sizes, length)  # other programs take memory too
             tasks = steps(attention, sizes, length)
             memory = {name: peak_memory(task) for name, task in tasks.items()}
             taken = 0.0
             for times in rounds(tasks, sizes.device, least, seconds):
                 runs = next(iter(times.values())).runs
-                round_seconds = sum(each.median for each in times.values())
+                round_seconds = sum(step.median for step in times.values())
                 taken = runs * round_seconds
-                # What is to come takes four times as long with each doubling, once it takes longer than it has to.
+                # A round takes four times as long with each doubling, once it takes longer than the minimum.
                 here_left = max(0.0, max(seconds, least * round_seconds) - taken)
                 later = sum(max(seconds, least * round_seconds * (n / length) ** 2) for n in lengths[number + 1 :])
                 done = spent + taken
@@ -315,12 +322,12 @@ def growth(sizes: Sizes, longest: int, least: int = ROUNDS, seconds: float = SEC
 
 
 def steps(attention: MultiHeadAttention, sizes: Sizes, length: int) -> dict[str, Task]:
-    """The network's own modules one by one, and the kernel that does it all at once.
+    """Tasks of the network's own modules, one by one, and of the kernel that does all of them at once.
 
-    Queries, keys and weights are made before; one map serves the softmax and the weighting as what they read, since
-    neither time depends on the numbers, and memory does.
+    Queries and keys are made before. One map is the input of both softmax and weighting: that saves memory, and times
+    do not depend on the numbers.
     """
-    x = drawn(sizes, sizes.batch, length, sizes.config.d_model)
+    x = standard_normal(sizes, sizes.batch, length, sizes.config.d_model)
     query = attention.query(x)
     key, value = attention.keys_and_values(x)
     visible = Mask().visible(length, length, sizes.device)
@@ -329,7 +336,7 @@ def steps(attention: MultiHeadAttention, sizes: Sizes, length: int) -> dict[str,
     def projections(_given: Any) -> object:
         return attention.query(x), attention.keys_and_values(x), attention.output(x_heads)
 
-    x_heads = drawn(sizes, sizes.batch, length, sizes.heads * sizes.width, seed=1)
+    x_heads = standard_normal(sizes, sizes.batch, length, sizes.heads * sizes.width, seed=1)
     return {
         "projections": Task(projections),
         "scores": Task(lambda _given: attention.scores(query, key)),

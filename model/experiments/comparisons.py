@@ -1,11 +1,11 @@
-"""Which trainings are set side by side for each claim, and the settings to begin with: small, and yet to be seen."""
+"""Comparisons of trainings, one for each claim, with small default settings with which the effect still shows."""
 
 from __future__ import annotations
 
 import math
 import random
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
@@ -22,26 +22,26 @@ from model.network.layers import PreNorm
 from model.network.transformer import Network
 from model.training.losses import loss_and_hits
 
-SHORT = 8  # letters: what is trained on, where the task has such lengths
-SGD_RATE = 25  # times the rate of Adam, whose steps are of the rate's size whatever the gradient's
+SHORT = 8  # letters of the longest training source, where the task has such lengths
+SGD_RATE = 25  # times the rate of Adam, whose steps are of the rate's size, whatever the gradient's
 MOMENTUM = 0.9
 
 
 def as_torch_begins(network: Network) -> None:
-    """Matrices and biases as `torch.nn.Linear` draws them: uniform up to ±1/√(inputs)."""
+    """Draw matrices and biases anew as `torch.nn.Linear` does: uniform up to ±1/√(inputs)."""
     for module in network.modules():
         if isinstance(module, nn.Linear) and module is not network.output.logits:
             module.reset_parameters()
 
 
 def plain_descent(network: Network) -> torch.optim.Optimizer:
-    """Stochastic gradient descent with momentum."""
+    """Optimizer with stochastic gradient descent and momentum."""
     return torch.optim.SGD(network.parameters(), lr=1.0, momentum=MOMENTUM)
 
 
 @dataclass(frozen=True)
 class Comparison:
-    """The arms that speak for a claim, and what is usual for it. kinds: where it can be tried."""
+    """Arms of a comparison and its default settings. longest: length of the longest test, 0 without tests."""
 
     arms: Callable[[Setup], Sequence[Arm]]
     task: str = "reverse"
@@ -50,8 +50,7 @@ class Comparison:
     depth: int = 2
     rate: float = 4e-3
     warmup: int = 20
-    longest: int = 0  # that is tested, if that is tested
-    fields: Mapping[str, Any] = field(default_factory=dict)
+    longest: int = 0
 
 
 def _norms(setup: Setup) -> Sequence[Arm]:
@@ -88,7 +87,8 @@ def _heads(setup: Setup) -> Sequence[Arm]:
 
 
 def _positions(setup: Setup) -> Sequence[Arm]:
-    return tuple(Arm(each, {"position": each}) for each in ("sinusoidal", "learned", "rotary", "alibi", "none"))
+    kinds = ("sinusoidal", "learned", "rotary", "alibi", "none")
+    return tuple(Arm(position, {"position": position}) for position in kinds)
 
 
 def _smoothing(setup: Setup) -> Sequence[Arm]:
@@ -118,58 +118,63 @@ COMPARISONS = {
 
 
 def lengths_of(task: str, longest: int = SHORT) -> tuple[int, ...]:
-    """The task's lengths up to `longest`, or the shortest that it has."""
+    """Lengths of the task up to `longest`, or its shortest one."""
     usual = find_task(task).lengths
     return tuple(length for length in usual if 2 < length <= longest) or usual[:1]
 
 
 def setup_of(name: str, kind: Kind, **chosen: Any) -> Setup:
-    """The setup of a comparison with what is chosen on top; models that only read take part as two stacks."""
-    usual = COMPARISONS[name]
-    given = {part: getattr(usual, part) for part in ("task", "steps", "d_model", "depth", "rate", "warmup")} | chosen
-    given = {"lengths": lengths_of(given["task"])} | given
-    return Setup(kind="encoder-decoder" if kind == "encoder-only" else kind, **given)
+    """Setup of a comparison: its defaults, with chosen settings on top; encoder-only models get a decoder too."""
+    defaults = COMPARISONS[name]
+    fields = ("task", "steps", "d_model", "depth", "rate", "warmup")
+    options = {field: getattr(defaults, field) for field in fields} | chosen
+    options = {"lengths": lengths_of(options["task"])} | options
+    return Setup(kind="encoder-decoder" if kind == "encoder-only" else kind, **options)
 
 
 def begin(name: str, setup: Setup, longest: int = 0) -> Iterator[Report[Side]]:
-    """The trainings of a comparison, and its tests on longer texts if there are any."""
+    """Run the trainings of a comparison, and tests on texts up to `longest`, unless it is 0.
+
+    Raises:
+        ValueError: see `learners` and `train_short_test_long`.
+    """
     arms = COMPARISONS[name].arms(setup)
     return train_short_test_long(arms, setup, longest) if longest else train(arms, setup)
 
 
-# Trained on short texts, tested on longer ones: what a way of giving positions is worth beyond those it has seen.
+# Training on short texts, test on longer ones: the quality of position encodings beyond the trained lengths.
 
 SOURCES = 48  # of each length
-AT_MOST = 14  # lengths that are tested
-TRAINING = 0.85  # of the time, about
+AT_MOST = 14  # tested lengths
+TRAINING = 0.85  # share of the time, about
 
 
 def tested_lengths(trained: Sequence[int], longest: int) -> list[int]:
-    """From the shortest that is trained on to the longest that is asked for, evenly, with the last one trained on."""
+    """Lengths, evenly spaced, from the shortest trained one to `longest`, with the longest trained one among them."""
     least, most = min(trained), max(trained)
     stride = max(1, -(-(longest - least) // (AT_MOST - 1)))
     return sorted({*range(most, least - 1, -stride), *range(most, longest + 1, stride)})
 
 
 def room(setup: Setup, longest: int) -> int:
-    """The max_length that texts of this length need, with all that stands around and between them."""
+    """max_length that texts of this length need, with the special tokens around and between them."""
     return 2 * longest + 4 if setup.kind == "decoder-only" else longest + 2
 
 
 def unseen(task: str, length: int, known: set[str], seed: int) -> list[Pair]:
-    """Pairs of a length whose sources are not among the known ones: fewer than `SOURCES` where there are few."""
-    chance, found = random.Random(f"{task} {length} {seed}"), dict[str, str]()
+    """Pairs of a length with other sources than the known ones: `SOURCES`, or fewer where there are few."""
+    chance, targets = random.Random(f"{task} {length} {seed}"), dict[str, str]()
     for _ in range(20 * SOURCES):
         source, target = find_task(task).draw(length, chance)
         if source not in known:
-            found[source] = target
-        if len(found) == SOURCES:
+            targets[source] = target
+        if len(targets) == SOURCES:
             break
-    return [Pair(source, target) for source, target in found.items()]
+    return [Pair(source, target) for source, target in targets.items()]
 
 
 def train_short_test_long(arms: Sequence[Arm], setup: Setup, longest: int) -> Iterator[Report[Side]]:
-    """Train, then let each arm write the answers to sources of every length; a report after each of them.
+    """Train, then let each arm answer sources of every length; a report after each training step and test.
 
     Raises:
         ValueError: the task has no sources of a length, or the longest is not above those trained on.
@@ -177,26 +182,25 @@ def train_short_test_long(arms: Sequence[Arm], setup: Setup, longest: int) -> It
     if longest <= max(setup.lengths):
         raise ValueError(f"the longest tested ({longest}) must be above the longest trained on ({max(setup.lengths)})")
     setup = replace(setup, max_length=room(setup, longest))
-    made, chance = learners(arms, setup)
+    trained, chance = learners(arms, setup)
     lengths = tested_lengths(setup.lengths, longest)
-    due = len(lengths) * len(made)
+    due = len(lengths) * len(trained)
     side: Side | None = None
-    for report in rounds(made, setup, chance):
+    for report in rounds(trained, setup, chance):
         side = replace(report.result, due=due)
         yield Report(report.share * TRAINING, side)
     assert side is not None
-    learnt = material(setup)
-    known = {pair.source for pair in learnt.pairs["train"]}  # type: ignore[attr-defined]  # pairs of a task
+    known = {pair.source for pair in material(setup).pairs["train"]}  # type: ignore[attr-defined]  # pairs of a task
     for length in lengths:
         pairs = unseen(setup.task, length, known, 2)
-        for each in made:
-            side = replace(side, tests=(*side.tests, answered_at(each, setup, pairs, length)))
+        for learner in trained:
+            side = replace(side, tests=(*side.tests, answered_at(learner, setup, pairs, length)))
             yield Report(TRAINING + (1 - TRAINING) * len(side.tests) / due, side)
 
 
 @torch.inference_mode()
 def answered_at(learner: Learner, setup: Setup, pairs: Sequence[Pair], length: int) -> Answered:
-    """How many answers are right to the character; of the tokens, how many, each after the right ones before it."""
+    """Share of answers that are right to the character, and share of right tokens, each after the right ones before."""
     if not pairs or learner.course.diverged:
         return Answered(learner.arm.name, learner.course.seed, length, float("nan"), float("nan"))
     model = learner.model
@@ -206,17 +210,17 @@ def answered_at(learner: Learner, setup: Setup, pairs: Sequence[Pair], length: i
     written = model.generate_batch(
         [source + (SEPARATOR if alone else "") for source in sources], length=setup.max_length if alone else None
     )
-    exact = exact_match(setup.task, sources, [each.text for each in written])
-    data = Data("tested", tuple(pairs), task=setup.task, held=0)
-    given = material_of(setup.kind, data, "characters", 0, (model.source_tokenizer, model.target_tokenizer))
-    given.pairs["train"] = list(pairs)  # type: ignore[attr-defined]  # none of them is kept for anything else
+    exact = exact_match(setup.task, sources, [generation.text for generation in written])
+    data = Data("tested", tuple(pairs), task=setup.task, validation_percent=0)
+    tested = material_of(setup.kind, data, "characters", 0, (model.source_tokenizer, model.target_tokenizer))
+    tested.pairs["train"] = list(pairs)  # type: ignore[attr-defined]  # also those that `material_of` splits off
     hits = count = 0
-    for batch in unshuffled(given.corpora(setup.max_length, 0.0)[0], 2000):
+    for batch in unshuffled(tested.corpora(setup.max_length, 0.0)[0], 2000):
         hits, count = hits + loss_and_hits(model.network, batch.to(model.device)).tokens, count + batch.predicted
     return Answered(learner.arm.name, learner.course.seed, length, exact, hits / count)
 
 
-# The pre-norm block as a tutorial writes it, with the norm on the short cut: to be measured, not to be used.
+# The pre-norm block as a tutorial has it, with the norm on the short cut: to be measured, not to be used.
 
 
 class NormOnTheShortCut(PreNorm):
@@ -230,10 +234,10 @@ class NormOnTheShortCut(PreNorm):
 
 
 def put_norm_on_the_short_cut(network: Network) -> None:
-    """Every pre-norm block of a network becomes the wrong one, with the same weights."""
-    found = [(name, block) for name, block in network.named_modules() if type(block) is PreNorm]
-    for name, block in found:
+    """Replace every pre-norm block of a network by the wrong one, with the same weights."""
+    blocks = [(name, block) for name, block in network.named_modules() if type(block) is PreNorm]
+    for name, block in blocks:
         wrong = NormOnTheShortCut(network.config)
         wrong.norm, wrong.residual = block.norm, block.residual
-        path, _, own = name.rpartition(".")
-        setattr(network.get_submodule(path), own, wrong.train(block.training))
+        path, _, attribute = name.rpartition(".")
+        setattr(network.get_submodule(path), attribute, wrong.train(block.training))

@@ -1,4 +1,4 @@
-"""What heads cost: h heads of d/h beside one of d, and narrow heads beside wide ones (section 3.2.2)."""
+"""Cost of heads: h heads of d/h beside one of d, and narrow heads beside wide ones (section 3.2.2)."""
 
 from __future__ import annotations
 
@@ -9,21 +9,29 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from model.experiments.attention_cost import Sizes, cut, drawn, made, operations, require_room, step_by_step
+from model.experiments.attention_cost import (
+    Sizes,
+    cut,
+    new_attention,
+    operations,
+    require_room,
+    standard_normal,
+    step_by_step,
+)
 from model.experiments.runner import Report
-from model.experiments.timing import ROUNDS, SECONDS, Machine, Task, Times, machine, rounds
+from model.experiments.timing import ROUNDS, SECONDS, Machine, Task, Times, first_of_tail, machine, rounds
 from model.network.attention import MultiHeadAttention
 from model.network.masks import Mask
 
 PIECES = ("fused", "explicit", "products", "softmax")
-SAME = 0.1  # as a share: times nearer to each other than this are called the same
+SAME = 0.1  # as a share: closer times are called the same
 WAYS = ("narrow", "wide")
 PASSES = ("forward", "backward")
 
 
 @dataclass(frozen=True)
 class Timed:
-    """Seconds of each piece, by what was measured: a number of heads, or a way of making them."""
+    """Times of each piece, by the number of heads or one of `WAYS`, on `length` tokens."""
 
     sizes: Mapping[Any, Sizes]
     length: int
@@ -31,65 +39,63 @@ class Timed:
     times: Mapping[tuple[Any, str], Times]
 
     def median(self, what: object, piece: str) -> float:
+        """Median seconds of a piece, of a number of heads or a way."""
         return self.times[what, piece].median
 
     def slower_from(self, piece: str) -> int | None:
-        """The number of heads from which on all take longer than one head by more than `SAME`; None: from none."""
-        found, one = None, self.median(min(self.sizes), piece)
-        for heads in sorted(self.sizes, reverse=True):
-            if not self.median(heads, piece) > (1 + SAME) * one:
-                break
-            found = heads
-        return found
+        """Number of heads from which on all take longer than one head by more than `SAME`; None if from none."""
+        limit = (1 + SAME) * self.median(min(self.sizes), piece)
+        return first_of_tail(sorted(self.sizes), lambda heads: self.median(heads, piece) > limit)
 
 
 def head_counts(d_model: int) -> list[int]:
-    """Every h that divides d, up to d / 2."""
+    """Numbers of heads that divide d_model, up to d_model / 2."""
     return [heads for heads in range(1, d_model // 2 + 1) if d_model % heads == 0] or [1]
 
 
 def with_heads(sizes: Sizes, heads: int) -> Sizes:
-    """The same d in other pieces."""
+    """Sizes with the same d_model in another number of heads."""
     return replace(sizes, heads=heads, width=sizes.config.d_model // heads)
 
 
 def counted(sizes: Sizes, length: int) -> dict[str, int]:
-    """Operations of a whole attention: its matrix products, its softmax."""
-    found = operations(sizes, length)
-    return {"products": found["projections"] + found["scores"] + found["values"], "softmax": found["softmax"]}
+    """Operations of a whole attention on `length` tokens: of its matrix products, and of its softmax."""
+    counts = operations(sizes, length)
+    return {"products": counts["projections"] + counts["scores"] + counts["values"], "softmax": counts["softmax"]}
 
 
 def all_operations(sizes: Sizes, length: int) -> int:
+    """Operations of a whole attention on `length` tokens."""
     return sum(counted(sizes, length).values())
 
 
 def by_heads(sizes: Sizes, length: int, least: int = ROUNDS, seconds: float = SECONDS) -> Iterator[Report[Timed]]:
-    """A whole attention with 1 to d / 2 heads, in the fused kernel and step by step, and its pieces; all interleaved.
+    """Time an attention with 1 to d / 2 heads, in the fused kernel and step by step, and its pieces, all interleaved.
 
     Raises:
-        ValueError: the most heads do not fit.
+        ValueError: the largest number of heads does not fit into memory.
     """
     several = {heads: with_heads(sizes, heads) for heads in head_counts(sizes.config.d_model)}
     require_room(several[max(several)], length)
-    attention = made(several[1])
+    attention = new_attention(several[1])
     tasks: dict[tuple[Any, str], Task] = {}
     with torch.inference_mode():
-        x = drawn(sizes, sizes.batch, length, sizes.config.d_model)
-        for heads, each in several.items():
-            tasks |= {(heads, piece): task for piece, task in _pieces(cut(attention, each), x).items()}
+        x = standard_normal(sizes, sizes.batch, length, sizes.config.d_model)
+        for heads, other in several.items():
+            tasks |= {(heads, piece): task for piece, task in _pieces(cut(attention, other), x).items()}
         yield from _timed(several, length, tasks, sizes, least, seconds)
 
 
 def _pieces(attention: MultiHeadAttention, x: Tensor) -> dict[str, Task]:
-    """What a piece reads is made when it is needed, and not kept: all numbers of heads together have much of it."""
+    """Tasks of the pieces of an attention; their inputs, of which there are many, are made only when needed."""
 
     def projected() -> tuple[Tensor, Tensor, Tensor]:
         return attention.query(x), *attention.keys_and_values(x)
 
     def products(given: tuple[Tensor, Tensor, Tensor]) -> Tensor:
         query, key, value = given
-        found: Tensor = attention.scores(query, key) @ value
-        return found
+        output: Tensor = attention.scores(query, key) @ value
+        return output
 
     def masked() -> tuple[Tensor, Tensor]:
         scaled = attention.scaled(attention.scores(attention.query(x), attention.key(x)))
@@ -104,7 +110,7 @@ def _pieces(attention: MultiHeadAttention, x: Tensor) -> dict[str, Task]:
 
 
 def narrow_and_wide(sizes: Sizes) -> dict[str, Sizes]:
-    """h heads of d / h, and h heads that are each as wide as the whole d."""
+    """Sizes of h heads of d / h, and of h heads that are all as wide as d."""
     d_model = sizes.config.d_model
     return {
         "narrow": replace(sizes, width=d_model // sizes.heads, d_model=d_model),
@@ -113,17 +119,17 @@ def narrow_and_wide(sizes: Sizes) -> dict[str, Sizes]:
 
 
 def ways(sizes: Sizes, length: int, least: int = ROUNDS, seconds: float = SECONDS) -> Iterator[Report[Timed]]:
-    """One attention of each way, forwards as in training, and backwards to its weights and its input.
+    """Time an attention of each way, forwards as in training, and backwards to its weights and its input.
 
     Raises:
-        ValueError: the wide one does not fit.
+        ValueError: the wide one does not fit into memory.
     """
     both = narrow_and_wide(sizes)
     require_room(both["wide"], length, backward=True)
     tasks: dict[tuple[Any, str], Task] = {}
-    for way, each in both.items():
-        attention = made(each).train()
-        x = drawn(each, each.batch, length, each.config.d_model).requires_grad_()
+    for way, size in both.items():
+        attention = new_attention(size).train()
+        x = standard_normal(size, size.batch, length, size.config.d_model).requires_grad_()
         tasks[way, "forward"], tasks[way, "backward"] = _passes(attention, x)
     yield from _timed(both, length, tasks, sizes, least, seconds)
 
@@ -133,9 +139,9 @@ def _passes(attention: MultiHeadAttention, x: Tensor) -> tuple[Task, Task]:
         output: Tensor = attention(x, x, Mask())
         return output
 
-    read = [x, *attention.parameters()]
+    inputs = [x, *attention.parameters()]
     gradient = torch.ones_like(x)
-    return Task(forward), Task(lambda output: torch.autograd.grad(output, read, gradient), forward)
+    return Task(forward), Task(lambda output: torch.autograd.grad(output, inputs, gradient), forward)
 
 
 def _timed(
@@ -149,6 +155,6 @@ def _timed(
     here = machine(sizes.device, sizes.dtype)
     for times in rounds(tasks, sizes.device, least, seconds * len(several)):
         runs = next(iter(times.values())).runs
-        spent = runs * sum(each.median for each in times.values())
+        spent = runs * sum(piece.median for piece in times.values())
         left = max(0.0, seconds * len(several) - spent, (least - runs) * spent / runs)
         yield Report(spent / (spent + left), Timed(several, length, here, times))

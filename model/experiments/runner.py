@@ -1,4 +1,4 @@
-"""An experiment that takes a while, in a thread of its own: any thread may look at what it has found so far."""
+"""Runner of an experiment in a thread of its own; any thread may read its results so far."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from model.runtime.errors import first_line, is_out_of_memory
 Result = TypeVar("Result")
 Status = Literal["waiting", "running", "finished", "stopped", "failed"]
 
-SEEN = 10.0  # seconds without a look, after which an experiment pauses
-KEPT = 600.0  # and after which it ends
+SEEN = 10.0  # seconds without a look after which an experiment pauses
+KEPT = 600.0  # seconds without a look after which it ends
 NO_ROOM = "this experiment does not fit into memory: choose smaller numbers"
 BROKEN_OFF = "this experiment broke off with {name}: {first}; begin it again, or with other numbers"
 _turn = threading.Lock()  # one at a time in this process: two would measure one another
@@ -24,14 +24,14 @@ _turn = threading.Lock()  # one at a time in this process: two would measure one
 
 @dataclass(frozen=True)
 class Report(Generic[Result]):
-    """How far an experiment has come, of 1, and all that it has found so far."""
+    """Share of an experiment that is done, 0 to 1, and its results so far."""
 
     share: float
     result: Result
 
 
 def explained(error: Exception) -> str:
-    """What ended an experiment, as a sentence; what nobody expected goes to the log too."""
+    """Sentence about the error that ended an experiment; an unexpected one is logged too."""
     if isinstance(error, ValueError | FloatingPointError):
         return str(error)
     if is_out_of_memory(error):
@@ -41,9 +41,9 @@ def explained(error: Exception) -> str:
 
 
 class Running(Generic[Result]):
-    """Goes through an experiment's reports; it pauses, and later ends, when nobody looks at it any more.
+    """A running experiment; it pauses, and later ends, when nobody looks at it any more.
 
-    alone: it computes on one core, as trainings do, so that the page answers; a measured time may want them all.
+    alone: it computes on one core, as trainings do, so that the page answers; time measurements may use all cores.
     """
 
     def __init__(
@@ -65,7 +65,7 @@ class Running(Generic[Result]):
         self._thread.start()
 
     def look(self) -> Report[Result] | None:
-        """The newest report; to be called again and again by whoever wants it to go on."""
+        """Newest report; the experiment goes on only as long as this is called again and again."""
         with self._changed:
             self._seen = self._clock()
             self._changed.notify_all()
@@ -73,22 +73,23 @@ class Running(Generic[Result]):
 
     @property
     def ended(self) -> bool:
+        """Whether the experiment has ended, for whatever reason."""
         return self.status in ("finished", "stopped", "failed")
 
     @property
     def seconds_left(self) -> float | None:
-        """By the share that is done; None while nothing is."""
+        """Estimated seconds of computing that are left, by the share that is done; None while nothing is."""
         newest = self._newest
         return self._worked * (1 - newest.share) / newest.share if newest and newest.share > 0 else None
 
     def stop(self) -> None:
-        """Keep what has been found, and end after the report that is being made."""
+        """End the experiment after its present report; the results stay."""
         with self._changed:
             self._wanted_end = True
             self._changed.notify_all()
 
     def wait(self, timeout: float | None = None) -> bool:
-        """Until it has ended, at most so many seconds; whether it has."""
+        """Wait, at most `timeout` seconds, until the experiment has ended; return whether it has."""
         self._thread.join(timeout)
         return self.ended
 
@@ -125,7 +126,7 @@ class Running(Generic[Result]):
         return "stopped"
 
     def _in_turn(self) -> bool:
-        """Wait until no other experiment computes; False where this one has been ended meanwhile."""
+        """Wait until no other experiment computes; return False if this one has been ended meanwhile."""
         self.status = "waiting"
         while not self._over:
             if _turn.acquire(timeout=0.2):

@@ -1,4 +1,4 @@
-"""What 1/√d_k is for: entropy and gradients of attention with the factor and without, against d_k."""
+"""Effect of 1/√d_k: entropy and gradients of attention with the factor and without it, against d_k."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ from model.analysis.head_metrics import entropy
 from model.analysis.predictions import derivative_norm
 from model.capture.hooks import no_recording
 from model.experiments.runner import Report
+from model.experiments.timing import first_of_tail
 from model.network.attention import Scaled, Scores, Weights, for_each_head
 from model.network.config import TransformerConfig
 from model.network.positions import PositionBias
@@ -27,9 +28,9 @@ DRAWS, QUERIES = 8, 64  # of keys and values, and queries of each
 
 @dataclass(frozen=True)
 class Against:
-    """One number of each query (way, width, query): way 0 without the factor, 1 with it.
+    """Numbers of each query (way, width, query): way 0 without the factor, 1 with it.
 
-    entropy: of the weights, in nats. derivative: ‖∂weights/∂scores‖. gradient: ‖∂loss/∂query‖.
+    entropy: of the weights, in nats. derivative: ‖∂weights/∂scores‖. gradient: ‖∂loss/∂query‖. widths: d_k.
     """
 
     widths: Sequence[int]
@@ -40,15 +41,15 @@ class Against:
 
 
 def against_width(keys: int, seed: int, widths: Sequence[int] = WIDTHS) -> Iterator[Report[Against]]:
-    """Queries, keys, values and wished outputs whose channels are all drawn from N(0, 1), for each d_k.
+    """Measure queries, keys, values and wished outputs whose channels are all drawn from N(0, 1), for each d_k.
 
     The loss is ½ ‖weights · V − wish‖² / d_k.
     """
     generator = torch.Generator().manual_seed(seed)
-    found = []
+    numbers = []
     for done, width in enumerate(widths, start=1):
-        found.append(_at_width(width, keys, generator))
-        yield Report(sum(widths[:done]) / sum(widths), Against(widths[:done], keys, *torch.stack(found, dim=2)))
+        numbers.append(_at_width(width, keys, generator))
+        yield Report(sum(widths[:done]) / sum(widths), Against(widths[:done], keys, *torch.stack(numbers, dim=2)))
 
 
 def _at_width(width: int, keys: int, generator: torch.Generator) -> Float[Tensor, "3 2 query"]:
@@ -60,7 +61,7 @@ def _at_width(width: int, keys: int, generator: torch.Generator) -> Float[Tensor
 
 
 def scaled_by(width: int, on: bool) -> Scaled:
-    """The network's own module for heads of this width, with its factor or without."""
+    """The network's own module for heads of this width, with its factor or without it."""
     config = TransformerConfig.one_stack(
         "encoder-only", 2, 1, d_model=width, n_heads=1, position="none", scale_attention=on
     )
@@ -68,7 +69,10 @@ def scaled_by(width: int, on: bool) -> Scaled:
 
 
 def attend(query: Tensor, key: Tensor, value: Tensor, wish: Tensor, scaled: Scaled) -> Float[Tensor, "3 query"]:
-    """Of each query the entropy of its weights, the norm of the softmax's derivative, and of ∂loss/∂query."""
+    """Entropy of each query's weights, norm of the softmax's derivative, and norm of ∂loss/∂query.
+
+    query, wish: (draw, query, channel). key, value: (draw, key, channel). Draws are joined in the result.
+    """
     query = query.clone().requires_grad_()
     with torch.enable_grad():
         scores = scaled(Scores()(query, key))
@@ -76,33 +80,25 @@ def attend(query: Tensor, key: Tensor, value: Tensor, wish: Tensor, scaled: Scal
         loss = (weights @ value - wish).square().sum(dim=-1) / (2 * query.shape[-1])
         (gradient,) = torch.autograd.grad(loss.sum(), query)
     weights = weights.detach()
-    found = (head_metrics.entropies(weights), derivative_norm(weights), gradient.norm(dim=-1))
-    return torch.stack([each.flatten() for each in found])
+    numbers = (head_metrics.entropies(weights), derivative_norm(weights), gradient.norm(dim=-1))
+    return torch.stack([number.flatten() for number in numbers])
 
 
 def first_below(widths: Sequence[int], ratios: Float[Tensor, " width"], share: float) -> int | None:
-    """The d_k from which on the ratio stays below `share`; None: at the largest d_k it is not."""
-    found = None
-    for width, ratio in reversed(list(zip(widths, ratios.tolist(), strict=True))):
-        if not ratio < share:
-            break
-        found = width
-    return found
+    """The d_k from which on the ratio stays below `share`; None if it is not at the largest d_k."""
+    by_width = dict(zip(widths, ratios.tolist(), strict=True))
+    return first_of_tail(widths, lambda width: by_width[width] < share)
 
 
 def last_alike(widths: Sequence[int], ratios: Float[Tensor, " width"], factor: float) -> int | None:
-    """The d_k up to which two numbers differ by less than `factor`; None: not even at the smallest."""
-    found = None
-    for width, ratio in zip(widths, ratios.tolist(), strict=True):
-        if not 1 / factor < ratio < factor:
-            break
-        found = width
-    return found
+    """The d_k up to which two numbers, of this ratio, differ by less than `factor`; None: not even at the smallest."""
+    by_width = dict(zip(widths, ratios.tolist(), strict=True))
+    return first_of_tail(widths[::-1], lambda width: 1 / factor < by_width[width] < factor)
 
 
 @dataclass(frozen=True)
 class BothWays:
-    """A model's heads (way, layer, head): way 0 without 1/√d_k, 1 with it, on the same queries and keys.
+    """Numbers of a model's heads (way, layer, head): way 0 without 1/√d_k, 1 with it, on the same queries and keys.
 
     entropy: mean over the queries, in nats. derivative: median of ‖∂weights/∂scores‖. factor: the model's own.
     """
@@ -114,13 +110,12 @@ class BothWays:
 
 
 def both_ways(maps: Maps) -> BothWays:
-    """All heads of one kind; all else, such as the mask and what positions add, as it is in the model."""
-    found = [_layer(maps, path) for path in maps.paths]
+    """Numbers of all heads of one kind; masks, position biases and all else are the model's own."""
     d_k = maps.trace[f"{maps.paths[0]}.query"].shape[-1]
-    own = maps.trace.module(maps.paths[0]).get_submodule("scaled").factor
-    assert isinstance(own, int | float)
-    entropies, derivatives = torch.stack(found, dim=2)
-    return BothWays(entropies, derivatives, float(own), d_k)
+    factor = maps.trace.module(maps.paths[0]).get_submodule("scaled").factor
+    assert isinstance(factor, int | float)
+    entropies, derivatives = torch.stack([_layer(maps, path) for path in maps.paths], dim=2)
+    return BothWays(entropies, derivatives, float(factor), d_k)
 
 
 def _layer(maps: Maps, path: str) -> Float[Tensor, "2 2 head"]:
@@ -147,16 +142,16 @@ def _layer(maps: Maps, path: str) -> Float[Tensor, "2 2 head"]:
     return torch.stack([torch.stack(entropies), torch.stack(derivatives)])
 
 
-# Where a softmax saturates: how large its inputs must be, and when float32 has no gradient left.
+# Saturation of a softmax: the size of its inputs with which it is sure, and with which float32 has no gradient left.
 
 SURE = 0.99
-MOST = 1e9  # a factor beyond which nobody looks, nor below its inverse
+MOST = 1e9  # largest factor that is tried; the smallest one is its inverse
 
 
 @dataclass(frozen=True)
 class Thresholds:
-    """Factors on the scores: where the largest weight exceeds 0.99; where its own float32 gradient is exactly 0; where
-    all of the softmax's float32 Jacobian is. None: nowhere up to 10⁹.
+    """Factors on the scores from which on the largest weight exceeds 0.99, its own float32 gradient is exactly 0, and
+    all of the softmax's float32 Jacobian is 0. None: nowhere up to 10⁹.
     """
 
     sure: float | None
@@ -167,7 +162,7 @@ class Thresholds:
 def jacobian(scores: Float[Tensor, " key"], weight: int | None = None) -> Float[Tensor, "weight key"]:
     """∂weights/∂scores by autograd through the network's own softmax, in the precision of `scores`.
 
-    weight: which row of it alone; None: all.
+    weight: number of a single row; None: all rows.
     """
     wanted = torch.eye(len(scores), dtype=scores.dtype)
     wanted = wanted if weight is None else wanted[weight : weight + 1]
@@ -179,7 +174,7 @@ def jacobian(scores: Float[Tensor, " key"], weight: int | None = None) -> Float[
 
 
 def thresholds(scores: Float[Tensor, " key"]) -> Thresholds:
-    """The three factors, by halving intervals on a logarithmic axis; scores that are all equal have none."""
+    """Thresholds of these scores, by halving intervals on a logarithmic axis; equal scores have none."""
     scores = exact(scores).cpu()
     if len(scores) < 2:
         return Thresholds(None, None, None)
@@ -196,8 +191,8 @@ def thresholds(scores: Float[Tensor, " key"]) -> Thresholds:
 
 
 def first_factor(holds: Callable[[float], bool]) -> float | None:
-    """The smallest factor from which on something holds that holds for all larger ones, to a part in 10⁴; 10⁻⁹ where it
-    holds there, and so for smaller ones too perhaps.
+    """Smallest factor, to a part in 10⁴, with which a condition holds that holds for all larger ones; 10⁻⁹ if it holds
+    there already, None if it does not hold at 10⁹.
     """
     low, high = 1 / MOST, MOST
     if not holds(high):

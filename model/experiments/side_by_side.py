@@ -1,4 +1,4 @@
-"""Trainings side by side: a few arms that differ in one thing learn from the same batches, a step of each in turn."""
+"""Trainings side by side: arms that differ in one thing learn from the same batches, a step of each in turn."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ from model.training.settings import TrainingSettings
 from model.training.trainer import Trainer
 
 PAIRS = 6000  # of the task, where it has so many
-HELD = 5  # percent of them that no arm is trained on
+VALIDATION_PERCENT = 5  # of the pairs
 
 
 class Learner:
-    """One arm with one seed: its trainer, and how it has fared."""
+    """One arm with one seed: its trainer, and its course so far."""
 
     def __init__(
         self, arm: Arm, setup: Setup, material: TrainingData, corpora: tuple[Dataset, Dataset], seed: int
@@ -52,7 +52,7 @@ class Learner:
         return self._seconds[-1] if self._seconds else math.nan
 
     def step(self) -> None:
-        """One more, unless it is at the end; a step that is not finite is the end."""
+        """Train one more step, unless the course is at its end; a step that is not finite is the end."""
         if self.course.diverged:
             return
         before = self.course
@@ -79,35 +79,34 @@ class Learner:
 
 
 def material(setup: Setup, count: int | None = None) -> TrainingData:
-    """Pairs of the task with sources of the setup's lengths.
+    """Pairs of the task with sources of the setup's lengths. count: number of pairs, `PAIRS` unless there are fewer.
 
     Raises:
         ValueError: the task has no such lengths.
     """
     room = sum(find_task(setup.task).sources(length) for length in set(setup.lengths))
     pairs = task_pairs(setup.task, max(1, min(count or PAIRS, room // 2)), setup.lengths, 1)
-    return material_of(
-        setup.kind, Data(f"task:{setup.task}", tuple(pairs), task=setup.task, held=HELD), "characters", 0
-    )
+    data = Data(f"task:{setup.task}", tuple(pairs), task=setup.task, validation_percent=VALIDATION_PERCENT)
+    return material_of(setup.kind, data, "characters", 0)
 
 
 def learners(arms: Sequence[Arm], setup: Setup, count: int | None = None) -> tuple[list[Learner], float]:
-    """Each arm with each seed before its first step, and the loss of frequencies alone.
+    """Learners of each arm with each seed, before their first step, and the loss of frequencies alone.
 
     Raises:
-        ValueError: options or settings that cannot be, or a task without such lengths.
+        ValueError: options or settings are invalid, or the task has no such lengths.
     """
-    learnt = material(setup, count)
-    corpora = learnt.corpora(setup.max_length, 0.0)
-    made = [Learner(arm, setup, learnt, corpora, seed) for seed in setup.seeds for arm in arms]
-    return made, frequencies_alone(corpora[0])
+    data = material(setup, count)
+    corpora = data.corpora(setup.max_length, 0.0)
+    learners = [Learner(arm, setup, data, corpora, seed) for seed in setup.seeds for arm in arms]
+    return learners, frequencies_alone(corpora[0])
 
 
 def step_seconds(arms: Sequence[Arm], setup: Setup) -> float:
-    """About what a step of one arm takes: the second one of the first arm, on a few pairs.
+    """Estimated seconds of a step of one arm: of the second step of the first arm, on a few pairs.
 
     Raises:
-        ValueError: as `learners`.
+        ValueError: see `learners`.
     """
     few = replace(setup, steps=max(setup.steps, 3 * VALIDATIONS), seeds=setup.seeds[:1])  # none of the two validates
     (first,), _ = learners(arms[:1], few, 400)
@@ -117,45 +116,51 @@ def step_seconds(arms: Sequence[Arm], setup: Setup) -> float:
 
 
 def train(arms: Sequence[Arm], setup: Setup) -> Iterator[Report[Side]]:
-    """One step of each in turn, so that all curves grow together; a report after each round."""
-    made, chance = learners(arms, setup)
-    yield from rounds(made, setup, chance)
+    """Train all arms with all seeds, see `rounds`.
+
+    Raises:
+        ValueError: see `learners`.
+    """
+    trained, chance = learners(arms, setup)
+    yield from rounds(trained, setup, chance)
 
 
-def rounds(made: Sequence[Learner], setup: Setup, chance: float) -> Iterator[Report[Side]]:
+def rounds(learners: Sequence[Learner], setup: Setup, chance: float) -> Iterator[Report[Side]]:
+    """Train one step of each learner in turn, so that all curves grow together; yield a report after each round."""
     longest = max(setup.lengths)
     for step in range(1, setup.steps + 1):
-        for each in made:
-            each.step()
-        courses = tuple(each.course for each in made)
+        for learner in learners:
+            learner.step()
+        courses = tuple(learner.course for learner in learners)
         yield Report(step / setup.steps, Side(courses, setup.steps, chance, trained=longest))
 
 
 def frequencies_alone(corpus: Dataset) -> float:
-    """−Σ p log p over the tokens to predict: what a model can reach that sees no context."""
+    """Entropy −Σ p ln p of the tokens to predict, in nats: the best loss of a model that sees no context."""
     batch: Batch = corpus.batch(range(len(corpus)), None)
     counts = Counter(batch.labels[batch.labels != IGNORED].tolist())
     total = sum(counts.values())
     return -sum(count / total * math.log(count / total) for count in counts.values())
 
 
-# Numbers that trainings side by side are judged by.
+# Numbers for the verdicts on trainings side by side.
 
 CLEAR = 0.9  # a loss below this times another is clearly lower, if that holds with every seed
-UNLEARNT = 0.9  # of the loss of frequencies alone: what stays above has learnt next to nothing
+UNLEARNT = 0.9  # times the loss of frequencies alone: an arm above it has learnt next to nothing
 
 
 def ends(courses: Sequence[Course]) -> list[float]:
-    """Their losses at the end; without bound where one diverged."""
+    """Final losses of courses in nats; infinite for one that diverged."""
     return [math.inf if math.isnan(course.final) else course.final for course in courses]
 
 
 def clearly_below(these: Sequence[float], those: Sequence[float]) -> bool:
+    """Whether all of these losses are below all of those, and their mean is by the factor `CLEAR`."""
     return max(these) < min(those) and fmean(these) < CLEAR * fmean(those)
 
 
 def growth(side: Side, arm: str, gradients: str = "first") -> float:
-    """By how much a gradient at the input end of the last stack exceeds that at its output end, over all seeds."""
+    """Ratio of the gradient norm at the input end of the last stack to that at its output end, mean over the seeds."""
     ratios = []
     for course in side.of(arm):
         norms = last_stack(getattr(course, gradients))
@@ -165,45 +170,45 @@ def growth(side: Side, arm: str, gradients: str = "first") -> float:
 
 
 def last_stack(norms: Mapping[str, float]) -> list[float]:
-    """The gradient norms of the layers next to the output, from the input on."""
+    """Gradient norms of the layers of the last stack, from its input on."""
     stack = "decoder" if any(name.startswith("decoder.layers.") for name in norms) else "encoder"
     return [norm for name, norm in norms.items() if name.startswith(f"{stack}.layers.")]
 
 
 def learnt(side: Side, arm: str) -> bool:
-    """More than how frequent each token is; not where a seed diverged."""
+    """Whether an arm has learnt more than the frequency of each token; false where a seed diverged."""
     return fmean(ends(side.of(arm))) < UNLEARNT * side.chance
 
 
 def share_of_fall(side: Side, arm: str, other: str) -> float:
-    """How far the loss has fallen below that of frequencies alone, as a share of how far the other arm's has."""
-    fallen, whole = (side.chance - fmean(ends(side.of(each))) for each in (arm, other))
+    """Fall of an arm's loss below that of frequencies alone, as a share of the other arm's fall."""
+    fallen, whole = (side.chance - fmean(ends(side.of(name))) for name in (arm, other))
     return max(0.0, fallen / whole)
 
 
 def perplexity(side: Side, arm: str) -> float:
-    """exp of the newest loss without smoothing on what was kept for validation, over all seeds."""
-    losses = [each.validations[-1][1] for each in side.of(arm) if each.validations]
+    """Perplexity of the newest validation, without smoothing, mean over the seeds; NaN without a validation."""
+    losses = [course.validations[-1][1] for course in side.of(arm) if course.validations]
     return math.exp(min(fmean(losses), 700)) if losses else math.nan
 
 
 def rightly(side: Side, arm: str) -> float:
-    """The share of tokens kept for validation that are predicted rightly, over all seeds."""
-    shares = [each.validations[-1][2] for each in side.of(arm) if each.validations]
+    """Share of right tokens in the newest validation, mean over the seeds; NaN without a validation."""
+    shares = [course.validations[-1][2] for course in side.of(arm) if course.validations]
     return fmean(shares) if shares else math.nan
 
 
-# Trainings side by side: the arms, what they have in common, and how each has fared.
+# Arms, their common setup, and their courses.
 
 VALIDATIONS = 8  # over a training
-END = 0.1  # of the steps, over which the loss at the end is taken
+END = 0.1  # share of the steps whose mean loss is the final one
 
 
 @dataclass(frozen=True)
 class Arm:
-    """One of those compared: what is different of its config and its settings.
+    """One of the compared trainings: its differences in options of the network and settings.
 
-    change: what no option does, done to the new network. optimizer: in AdamW's place.
+    change: applied to the new network, where no option does it. optimizer: in AdamW's place.
     """
 
     name: str
@@ -215,7 +220,7 @@ class Arm:
 
 @dataclass(frozen=True)
 class Setup:
-    """What all arms have in common. depth: layers of each stack. lengths: of the task's sources."""
+    """Common setup of all arms. depth: layers of each stack. lengths: of the task's sources."""
 
     kind: Kind
     task: str
@@ -231,7 +236,7 @@ class Setup:
     max_length: int = 64
 
     def options(self, arm: Arm) -> dict[str, Any]:
-        """Of the network; dropout is off, so that the arms differ in nothing that is drawn by chance."""
+        """Options of an arm's network; dropout is off, so that no chance makes the arms differ."""
         return {
             "d_model": self.d_model,
             "n_heads": self.n_heads,
@@ -245,6 +250,7 @@ class Setup:
         }
 
     def settings(self, arm: Arm, seed: int) -> TrainingSettings:
+        """Settings of an arm's training."""
         usual: dict[str, Any] = {
             "steps": self.steps,
             "batch_tokens": self.batch_tokens,
@@ -262,11 +268,11 @@ class Setup:
 
 @dataclass(frozen=True)
 class Course:
-    """How one arm has fared with one seed so far.
+    """Course of one arm with one seed so far.
 
-    losses: nats per token of each step, as it was trained, with its label smoothing. validations: step, nats per token
-    without smoothing, share of tokens predicted rightly. first, latest: gradient norms of each layer at these steps.
-    diverged: the step at which loss or gradient was not finite.
+    losses: nats per token of each step, with the arm's label smoothing. validations: step, nats per token without
+    smoothing, and share of right tokens of each. first, latest: gradient norms of each layer at these steps. seconds:
+    median of the latest steps. diverged: step at which the loss or a gradient was not finite.
     """
 
     arm: str
@@ -277,19 +283,19 @@ class Course:
     validations: tuple[tuple[int, float, float], ...] = ()
     first: Mapping[str, float] = field(default_factory=dict)
     latest: Mapping[str, float] = field(default_factory=dict)
-    seconds: float = math.nan  # of a step, the middle one
+    seconds: float = math.nan
     diverged: int | None = None
 
     @property
     def final(self) -> float:
-        """The loss at the end, over some steps; not a number where it diverged or has not begun."""
+        """Mean loss of the last steps, in nats; NaN for a course that diverged or has not begun."""
         last = self.losses[-max(1, round(END * len(self.losses))) :]
         return math.nan if self.diverged or not last else sum(last) / len(last)
 
 
 @dataclass(frozen=True)
 class Answered:
-    """Of texts of one length: the share answered to the character, and the share of tokens predicted rightly."""
+    """Test on texts of one length: share of answers right to the character, and share of right tokens."""
 
     arm: str
     seed: int
@@ -300,9 +306,10 @@ class Answered:
 
 @dataclass(frozen=True)
 class Side:
-    """All courses. chance: the loss of a model that knows how frequent each token is, and nothing else.
+    """Courses of all arms. chance: loss of a model that knows the frequency of each token, and nothing else.
 
-    tests: on longer texts, once the trainings have ended; due: how many there will be.
+    tests: on longer texts, once the trainings have ended; due: their number in the end. trained: longest length that is
+    trained on.
     """
 
     courses: tuple[Course, ...]
@@ -310,17 +317,19 @@ class Side:
     chance: float
     tests: tuple[Answered, ...] = ()
     due: int = 0
-    trained: int = 0  # the longest length that is trained on
+    trained: int = 0
 
     @property
     def done(self) -> bool:
-        trained = all(len(each.losses) == self.steps or each.diverged for each in self.courses)
+        """Whether all trainings and tests have ended."""
+        trained = all(len(course.losses) == self.steps or course.diverged for course in self.courses)
         return trained and len(self.tests) == self.due
 
     @property
     def step(self) -> int:
-        return max(len(each.losses) for each in self.courses)
+        """Number of steps of the longest course so far."""
+        return max(len(course.losses) for course in self.courses)
 
     def of(self, arm: str) -> tuple[Course, ...]:
-        """The courses of an arm, one for each seed."""
-        return tuple(each for each in self.courses if each.arm == arm)
+        """Courses of an arm, one for each seed."""
+        return tuple(course for course in self.courses if course.arm == arm)

@@ -1,4 +1,4 @@
-"""Whether a larger dot product means more similar vectors: dot product against cosine."""
+"""Similarity of queries and keys: whether a larger dot product means a larger cosine."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ from model.runtime.errors import require
 
 
 def dots(query: Float[Tensor, "*query channel"], key: Float[Tensor, "*key channel"]) -> Float[Tensor, "*query_key"]:
-    """q · k = ‖q‖ ‖k‖ cos(q, k), in float64."""
+    """Dot products q · k = ‖q‖ ‖k‖ cos(q, k), in float64."""
     return exact(query) @ exact(key).mT
 
 
 def cosines(query: Float[Tensor, "*query channel"], key: Float[Tensor, "*key channel"]) -> Float[Tensor, "*query_key"]:
-    """q · k / (‖q‖ ‖k‖); NaN where one of them is 0."""
+    """Cosines q · k / (‖q‖ ‖k‖), in float64; NaN where one of the vectors is 0."""
     query, key = exact(query), exact(key)
     return (query / query.norm(dim=-1, keepdim=True)) @ (key / key.norm(dim=-1, keepdim=True)).mT
 
 
 def ranks(values: Float[Tensor, "*row key"]) -> Float[Tensor, "*row key"]:
-    """1 for the smallest of each row; equal values share the mean of their ranks; NaN stands last."""
+    """Ranks from 1 for the smallest value of each row; equal values share the mean of their ranks; NaN is last."""
     ordered, order = values.sort(dim=-1, stable=True)
     first = torch.searchsorted(ordered.contiguous(), ordered.contiguous(), right=False)
     last = torch.searchsorted(ordered.contiguous(), ordered.contiguous(), right=True)
@@ -38,9 +38,9 @@ def spearman(
     one: Float[Tensor, "*row key"], other: Float[Tensor, "*row key"], visible: Bool[Tensor, "*row key"]
 ) -> Float[Tensor, "*row"]:
     """Spearman's rank correlation over the visible keys of each row; NaN where there are fewer than two, all are equal,
-    or one has no number.
+    or one is NaN.
 
-    Hidden keys get +∞, so that they stand behind all others, and their ranks do not count.
+    Hidden keys get +∞, so that they rank behind all others, and their ranks do not count.
     """
     count = visible.sum(dim=-1, keepdim=True).clamp(min=1)
     centred = []
@@ -56,8 +56,9 @@ def spearman(
 
 @dataclass(frozen=True)
 class Agreement:
-    """Keys ranked by dot product and by cosine: for each layer, head and query the rank correlation, and whether the
-    best key is the same (1 or 0); NaN for queries that see fewer than two keys, or one of length 0. queries: which.
+    """Rank correlation of dot products and cosines, and whether the best key is the same (1 or 0), for each query.
+
+    NaN for queries that see fewer than two keys, or a vector of length 0. queries: their positions.
     """
 
     correlation: Float[Tensor, "layer head query"]
@@ -66,25 +67,25 @@ class Agreement:
 
     @property
     def share(self) -> float:
-        """How often the best key is the same, of all queries that see two keys or more."""
+        """Share of queries with the same best key, of those that see two keys or more."""
         return float(self.same_best.nanmean())
 
 
 def agreement(maps: Maps) -> Agreement:
-    """Every query of every head, or so many as can be ranked at once, evenly spread.
+    """Agreement for every query of every head, or for as many as can be ranked at once, evenly spread.
 
     Raises:
         MissingQuantityError: the model does not show its queries and keys.
     """
     queries = torch.arange(0, maps.queries, maps.every)
-    found = [_agreement(*_compare(maps, layer, slice(None), queries)) for layer in range(maps.layers)]
-    correlations, same = zip(*found, strict=True)
+    layers = (_agreement(*_compare(maps, layer, slice(None), queries)) for layer in range(maps.layers))
+    correlations, same = zip(*layers, strict=True)
     return Agreement(torch.stack(correlations), torch.stack(same), queries)
 
 
 @dataclass(frozen=True)
 class RankedKeys:
-    """The keys that one query may look at: their places, dot products and cosines, and the rank correlation."""
+    """Visible keys of one query: their places, dot products and cosines, and the rank correlation."""
 
     places: list[int]
     dot: Float[Tensor, " key"]
@@ -93,7 +94,8 @@ class RankedKeys:
 
 
 def rank_keys(maps: Maps, layer: int, head: int, query: int) -> RankedKeys:
-    """
+    """Visible keys of one query of a head.
+
     Raises:
         MissingQuantityError: the model does not show its queries and keys.
     """
@@ -107,7 +109,7 @@ def rank_keys(maps: Maps, layer: int, head: int, query: int) -> RankedKeys:
 def _compare(
     maps: Maps, layer: int, heads: slice, queries: Tensor
 ) -> tuple[Float[Tensor, "head query key"], Float[Tensor, "head query key"], Bool[Tensor, "head query key"]]:
-    """Dot products and cosines of these queries with all keys, and which of them they may look at."""
+    """Dot products and cosines of queries with all keys, and whether each key is visible."""
     trace, path = maps.trace, maps.paths[layer]
     require(trace.network, f"{path}.query", f"{path}.scores")
     query = exact(trace[f"{path}.query"][heads])
@@ -118,7 +120,7 @@ def _compare(
 
 
 def _agreement(dot: Tensor, cosine: Tensor, visible: Tensor) -> tuple[Tensor, Tensor]:
-    """The rank correlation of each query, and whether its best key is the same."""
+    """Rank correlation of each query, and whether its best key is the same."""
     best = [values.masked_fill(~visible, -torch.inf).argmax(dim=-1) for values in (dot, cosine)]
     usable = (visible.sum(dim=-1) > 1) & ~(cosine.isnan() & visible).any(dim=-1)
     same = (best[0] == best[1]).double().masked_fill(~usable, torch.nan)
@@ -126,7 +128,9 @@ def _agreement(dot: Tensor, cosine: Tensor, visible: Tensor) -> tuple[Tensor, Te
 
 
 def plane(vectors: Sequence[tuple[float, float]]) -> tuple[Tensor, Tensor, Tensor]:
-    """Of a query and keys in the plane: each key's dot product with the query, all norms, each key's cosine."""
+    """Dot products (key), norms (1 + key) of all vectors, and cosines (key) of the first vector, the query, with the
+    others, the keys; all in the plane.
+    """
     query, *keys = torch.tensor(vectors, dtype=torch.float64)
     key = torch.stack(keys)
     both = torch.cat([query[None], key])

@@ -1,4 +1,4 @@
-"""Times and memory of small pieces of a network, and how they grow: medians of many runs, interleaved."""
+"""Times and memory of small pieces of a network, and their growth: medians of many runs, interleaved."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import statistics
 import time
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import takewhile
 from typing import Any, TypeVar
 
 import numpy as np
@@ -18,31 +19,36 @@ from torch.utils._pytree import tree_leaves
 
 from model.fast.matmul import mkldnn
 
-ROUNDS = 5  # at least so many of each
-SECONDS = 0.4  # and at least so long for all of them together
-FINE = 1e-6  # seconds that a clock must tell apart: some systems count a thread's time in 1/64 s
+ROUNDS = 5  # of each task, at least
+SECONDS = 0.4  # for all tasks together, at least
+FINE = 1e-6  # seconds, largest resolution of a clock: some systems count a thread's time in 1/64 s
 SHOWN = 0.3  # seconds of measuring between two reports
 # 97.5 % points of Student's t distribution, by degrees of freedom from 1; from the last on nearly the normal one's.
 STUDENT = (12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228, 2.201, 2.179)
 
 Name = TypeVar("Name", bound=Hashable)
+Item = TypeVar("Item")
 Numbers = Sequence[int] | Sequence[float]
 
 
 @dataclass(frozen=True)
 class Machine:
-    """What has measured: a time means nothing without it."""
+    """Machine of a measurement, without which a time means nothing.
+
+    threads: of this computation, on a CPU. library: of matrix products. cpu_time: whether times are those of this
+    thread on its core, without other programs.
+    """
 
     device: str
     dtype: str
-    threads: int  # of this computation; on another device than the CPU they compute nothing
-    library: str  # of its matrix products
-    cpu_time: bool = False  # only the turns that this computation had of its core, not those of other programs
+    threads: int
+    library: str
+    cpu_time: bool = False
 
 
 @dataclass(frozen=True)
 class Times:
-    """Seconds: the median of `runs`, and the quartiles."""
+    """Seconds of a task: median and quartiles of `runs` runs."""
 
     median: float
     low: float
@@ -52,7 +58,10 @@ class Times:
 
 @dataclass(frozen=True)
 class Fit:
-    """y = factor · xᵉˣᵖᵒⁿᵉⁿᵗ. error: half of the exponent's 95 % interval, NaN from two points; r2: of the logs."""
+    """Power law y = factor · xᵉˣᵖᵒⁿᵉⁿᵗ.
+
+    error: half of the exponent's 95 % interval, NaN for two points. r2: share of the variance of ln y that it explains.
+    """
 
     exponent: float
     factor: float
@@ -64,35 +73,35 @@ class Fit:
         return self.factor * x**self.exponent
 
     def agrees(self, exponent: int | float) -> bool:
-        """Whether an exponent lies within the interval."""
+        """Whether an exponent is within the 95 % interval."""
         return abs(self.exponent - exponent) <= self.error
 
 
 @dataclass(frozen=True)
 class Task:
-    """What is timed: `run` of what `prepare` has made, which is not timed."""
+    """A timed task: `run`, on the result of `prepare`, which is not timed."""
 
     run: Callable[[Any], object]
     prepare: Callable[[], Any] = lambda: None
 
 
 def machine(device: torch.device, dtype: torch.dtype) -> Machine:
-    """As this thread computes."""
+    """Machine on which this thread computes."""
     name = str(dtype).removeprefix("torch.")
     if device.type == "cuda":
         return Machine(torch.cuda.get_device_name(device), name, torch.get_num_threads(), "cuBLAS")
     if device.type != "cpu":
         return Machine(device.type, name, torch.get_num_threads(), "")
     onednn = mkldnn.matmul.fp32_precision == "bf16" or dtype in (torch.bfloat16, torch.float16)
-    own = "MKL" if torch.backends.mkl.is_available() else "BLAS"
+    blas = "MKL" if torch.backends.mkl.is_available() else "BLAS"
     kind = f"CPU {platform.machine()} {torch.backends.cpu.get_cpu_capability()}"
-    library = "oneDNN" if onednn and mkldnn.is_available() else own
+    library = "oneDNN" if onednn and mkldnn.is_available() else blas
     return Machine(kind, name, torch.get_num_threads(), library, clock_of(device) is time.thread_time)
 
 
 def clock_of(device: torch.device) -> Callable[[], float]:
-    """What tells the seconds: one thread's own time, so that nobody else's work is counted, where one thread computes
-    all; else that of the wall.
+    """Clock in seconds: the thread's own time, which leaves out other programs, where one thread computes all; else
+    the time of the wall.
     """
     alone = device.type == "cpu" and torch.get_num_threads() == 1
     fine = time.get_clock_info("thread_time").resolution < FINE
@@ -100,7 +109,7 @@ def clock_of(device: torch.device) -> Callable[[], float]:
 
 
 def settle(device: torch.device) -> None:
-    """Wait until the device has computed what it was given."""
+    """Wait until the device has done its work."""
     if device.type in ("cuda", "mps", "xpu"):
         torch.accelerator.synchronize(device)
 
@@ -108,42 +117,44 @@ def settle(device: torch.device) -> None:
 def rounds(
     tasks: Mapping[Name, Task], device: torch.device, least: int = ROUNDS, seconds: float = SECONDS
 ) -> Iterator[dict[Name, Times]]:
-    """Every task once, again and again: so what else the machine does meets them all alike. Reports now and then, and
-    at the end.
+    """Time every task in turn, again and again, so that other work of the machine meets them all alike; yield the times
+    now and then, and at the end. least: runs of each task. seconds: of all tasks together, at least.
     """
-    for task in tasks.values():  # threads and kernels are made once
+    for task in tasks.values():  # the first run makes threads and kernels
         task.run(task.prepare())
     settle(device)
-    found: dict[Name, list[float]] = {name: [] for name in tasks}
-    spent = shown = 0.0  # only what is measured counts: between two reports somebody may rest
+    measured: dict[Name, list[float]] = {name: [] for name in tasks}
+    spent = shown = 0.0  # of measured time only: the caller may pause between two reports
     count, clock = 0, clock_of(device)
     while count < least or spent < seconds:
         for name, task in tasks.items():
-            given = task.prepare()
+            prepared = task.prepare()
             settle(device)
             began = clock()
-            task.run(given)
+            task.run(prepared)
             settle(device)
-            found[name].append(clock() - began)
-            spent += found[name][-1]
+            measured[name].append(clock() - began)
+            spent += measured[name][-1]
         count += 1
         if spent - shown > SHOWN and (count < least or spent < seconds):
             shown = spent
-            yield summaries(found)
-    yield summaries(found)
+            yield summaries(measured)
+    yield summaries(measured)
 
 
-def summaries(found: Mapping[Name, Sequence[float]]) -> dict[Name, Times]:
-    return {name: summary(seconds) for name, seconds in found.items()}
+def summaries(measured: Mapping[Name, Sequence[float]]) -> dict[Name, Times]:
+    """Times of each task, from the seconds of its runs."""
+    return {name: summary(seconds) for name, seconds in measured.items()}
 
 
 def summary(seconds: Sequence[float]) -> Times:
+    """Times of a task, from the seconds of its runs."""
     low, high = np.quantile(seconds, [0.25, 0.75])
     return Times(statistics.median(seconds), float(low), float(high), len(seconds))
 
 
 def fit(xs: Numbers, ys: Numbers) -> Fit | None:
-    """The straight line through the logarithms, by least squares; None from fewer than two points above 0."""
+    """Power law through points by least squares of the logarithms; None from fewer than two different x above 0."""
     points = [(float(x), float(y)) for x, y in zip(xs, ys, strict=True) if x > 0 and y > 0]
     if len({x for x, _y in points}) < 2:
         return None
@@ -159,19 +170,25 @@ def fit(xs: Numbers, ys: Numbers) -> Fit | None:
 
 
 def student(free: int) -> float:
-    """How many standard errors the 95 % interval reaches with so many degrees of freedom."""
+    """Half-width of a 95 % interval in standard errors, with `free` degrees of freedom."""
     return STUDENT[free - 1] if free <= len(STUDENT) else 2.0 + 2.4 / free  # within 1 % of Student's
 
 
 def upper(lengths: Sequence[int]) -> list[int]:
-    """The part that growth is read from: lengths from an eighth of the longest on; below, fixed costs show."""
+    """Lengths from an eighth of the longest on, from which growth is read: below, fixed costs show."""
     return [length for length in lengths if 8 * length >= max(lengths)]
 
 
-class Alive(TorchFunctionMode):
-    """Counts the bytes of the tensors that are made inside it and still there: `now`, and at most, `peak`.
+def first_of_tail(items: Sequence[Item], holds: Callable[[Item], bool]) -> Item | None:
+    """First item from which on a condition holds for all; None if it does not hold for the last."""
+    tail = list(takewhile(holds, reversed(items)))
+    return tail[-1] if tail else None
 
-    Every device alike. What an operation takes for itself while it computes, and gives back, is not seen.
+
+class Alive(TorchFunctionMode):
+    """Context that counts the bytes of tensors made in it: of those that exist `now`, and their `peak`.
+
+    It works on every device. Memory that an operation takes only while it computes is not seen.
     """
 
     def __init__(self) -> None:
@@ -186,16 +203,17 @@ class Alive(TorchFunctionMode):
         args: Sequence[Any] = (),
         kwargs: Mapping[str, Any] | None = None,
     ) -> Any:
-        before = {_storage(each) for each in tree_leaves((args, kwargs)) if isinstance(each, Tensor)}
-        made = func(*args, **(kwargs or {}))
-        for each in tree_leaves(made):
-            if isinstance(each, Tensor) and _storage(each) not in before:
-                self._sizes[_storage(each)] = each.untyped_storage().nbytes()
+        before = {_storage(leaf) for leaf in tree_leaves((args, kwargs)) if isinstance(leaf, Tensor)}
+        result = func(*args, **(kwargs or {}))
+        for leaf in tree_leaves(result):
+            if isinstance(leaf, Tensor) and _storage(leaf) not in before:
+                self._sizes[_storage(leaf)] = leaf.untyped_storage().nbytes()
         self.peak = max(self.peak, self.now)
-        return made
+        return result
 
     @property
     def now(self) -> int:
+        """Bytes of the tensors that exist now."""
         self._sizes = {storage: size for storage, size in self._sizes.items() if not storage.expired()}
         return sum(self._sizes.values())
 
@@ -205,8 +223,8 @@ def _storage(tensor: Tensor) -> StorageWeakRef:
 
 
 def peak_memory(task: Task) -> int:
-    """Bytes of the tensors that a task makes, when most of them are there."""
-    given = task.prepare()
+    """Peak bytes of the tensors that a task makes."""
+    prepared = task.prepare()
     with Alive() as alive:
-        task.run(given)
+        task.run(prepared)
     return alive.peak

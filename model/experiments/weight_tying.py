@@ -1,4 +1,4 @@
-"""How many weights it saves to share a matrix between embeddings and output (section 3.4; Press and Wolf, 2017)."""
+"""Weights saved by sharing a matrix between embeddings and output (section 3.4; Press and Wolf, 2017)."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ KINDS: tuple[TiedEmbeddings, ...] = get_args(TiedEmbeddings)
 
 @dataclass(frozen=True)
 class Tied:
-    """One kind of tying: weights of the embeddings, of the output's own matrix, of all else; or why it cannot be.
+    """Numbers of weights with one kind of tying: in the embeddings, in the output's own matrix, and in the rest.
 
-    built: how many the network has that was built without values.
+    built: number of weights of a network that was built without values. refusal: why the config refuses this kind.
     """
 
     kind: TiedEmbeddings
@@ -29,25 +29,27 @@ class Tied:
 
     @property
     def total(self) -> int:
+        """Number of all weights."""
         return self.embeddings + self.output + self.rest
 
 
 @lru_cache(maxsize=64)
 def tied(config: TransformerConfig, kind: TiedEmbeddings) -> Tied:
-    """What this config has with this kind of tying: by arithmetic, and by building it."""
+    """Numbers of weights of a config with another kind of tying, by arithmetic and by building the network."""
     try:
         wanted = replace(config, tied_embeddings=kind)
     except ValueError as error:
         return Tied(kind, refusal=str(error))
-    counted = parameters(wanted)
-    embeddings, output = counted.pop("embeddings"), counted.pop("output")
-    return Tied(kind, embeddings, output, sum(counted.values()), skeleton(wanted).parameter_count())
+    counts = parameters(wanted)
+    embeddings, output = counts.pop("embeddings"), counts.pop("output")
+    return Tied(kind, embeddings, output, sum(counts.values()), skeleton(wanted).parameter_count())
 
 
 def every_kind(config: TransformerConfig) -> tuple[Tied, ...]:
+    """Numbers of weights of a config with each kind of tying."""
     return tuple(tied(config, kind) for kind in KINDS)
 
 
-def saved(found: Tied, untied: Tied) -> float:
-    """The share of the weights that are not there any more."""
-    return 1 - found.total / untied.total
+def saved(shared: Tied, untied: Tied) -> float:
+    """Share of the untied network's weights that tying saves."""
+    return 1 - shared.total / untied.total

@@ -17,7 +17,7 @@ from model.network.config import TransformerConfig
 Rows = tuple[tuple[float, ...], ...]
 
 SHAPES = {"X": (3, 4), "W_Q": (4, 3), "W_K": (4, 3), "W_V": (4, 3)}
-LARGEST = 1e6  # of a number that is typed
+LARGEST = 1e6  # absolute value of a typed number
 
 # The example that many explanations share (Karim, "Illustrated: Self-Attention", 2019).
 DOCUMENT: dict[str, Rows] = {
@@ -30,7 +30,7 @@ DOCUMENT: dict[str, Rows] = {
 
 @dataclass(frozen=True)
 class Steps:
-    """All that is between the inputs and the outputs, in float64."""
+    """All quantities between the inputs and the outputs, in float64."""
 
     query: Float[Tensor, "3 channel"]
     key: Float[Tensor, "3 channel"]
@@ -42,15 +42,16 @@ class Steps:
 
     @cached_property
     def weighted(self) -> Float[Tensor, "query key channel"]:
-        """Each value times its weight."""
+        """Values times their weights."""
         return self.weights[:, :, None] * self.value
 
     @property
     def outputs(self) -> Float[Tensor, "3 channel"]:
+        """Outputs of the head."""
         return self.weights @ self.value
 
     def rounded(self, step: float) -> tuple[Float[Tensor, "3 3"], Float[Tensor, "3 channel"]]:
-        """The weights rounded to multiples of `step`, and the outputs that these give."""
+        """Weights rounded to multiples of `step`, and the outputs that these give."""
         weights = (self.weights / step).round() * step
         return weights, weights @ self.value
 
@@ -66,13 +67,13 @@ def take_steps(matrices: Mapping[str, Rows], scaled: bool) -> Steps:
         scaled_scores = attention.scaled(scores)
         weights = attention.weights(attention.masked(scaled_scores, visible), visible)
     query, key, value, scores, scaled_scores, weights = (
-        each[0, 0] for each in (query, key, value, scores, scaled_scores, weights)
+        tensor[0, 0] for tensor in (query, key, value, scores, scaled_scores, weights)
     )
     return Steps(query, key, value, scores, scaled_scores, weights, attention.scaled.factor)
 
 
 def one_head(matrices: Mapping[str, Rows], scaled: bool) -> MultiHeadAttention:
-    """An attention of one head with these weights."""
+    """Attention of one head with the weights W_Q, W_K and W_V."""
     config = TransformerConfig.one_stack(
         "encoder-only", 2, 1, d_model=4, n_heads=1, head_width=3, position="none", bias=False, scale_attention=scaled
     )
@@ -84,10 +85,10 @@ def one_head(matrices: Mapping[str, Rows], scaled: bool) -> MultiHeadAttention:
 
 
 def parse(texts: Sequence[str]) -> dict[str, Rows]:
-    """The matrices of all cells as they are typed, X first, row by row.
+    """Matrices of all cells as they are typed, X first, row by row.
 
     Raises:
-        CellError: the first cell that holds no number; it says which.
+        CellError: about the first cell without a usable number.
     """
     cells = iter(texts)
     return {
@@ -118,5 +119,5 @@ def _number(text: str, name: str, row: int, column: int) -> float:
 
 
 def texts_of(matrices: Mapping[str, Rows]) -> list[str]:
-    """The cells as they are typed."""
+    """Texts of all cells, X first, row by row."""
     return [f"{value:.12g}" for name in SHAPES for row in matrices[name] for value in row]

@@ -14,7 +14,7 @@ from tqdm import tqdm
 from model.data.datasets import Dataset, MaskedDataset, TextDataset, unshuffled
 from model.data.pairs import Pair, Split, in_split
 from model.data.readers import is_text, lines_of, read_pairs_from, read_text
-from model.data.sources import SEPARATOR, TEXT_HELD
+from model.data.sources import SEPARATOR, cut_text
 from model.data.tasks import exact_match, find_task, task_pairs
 from model.inference.text_model import TextModel
 from model.training.losses import loss_and_hits
@@ -41,8 +41,7 @@ def measure(
         options["length"] = model.config.max_length  # until it comes to an end by itself
     if model.kind == "decoder-only" and is_text(spec):
         text = read_text(Path(spec))
-        part = text if split == "all" else text[len(text) - len(text) * TEXT_HELD // 100 :]
-        return text_figures(model, part), {}
+        return text_figures(model, text if split == "all" else cut_text(text)[1]), {}
     if model.kind == "encoder-only" and is_text(spec):
         pairs = [Pair(line, "") for line in lines_of(read_text(Path(spec)))]
     else:

@@ -99,7 +99,7 @@ def material_of(model: TextModel, data: Data) -> TrainingData:
     """
     from model.data import sources
 
-    units = sources.usual_units(model.kind, data)
+    units = sources.usual_units(model.kind, data.task)
     return sources.material_of(model.kind, data, units, 0, (model.source_tokenizer, model.target_tokenizer))
 
 

@@ -29,7 +29,10 @@ def test_operations_by_hand() -> None:
 
 @pytest.mark.parametrize("sizes", [TINY, *narrow_and_wide(TINY).values()])
 def test_products_are_those_that_torch_counts_step_by_step(sizes) -> None:
-    attention, x = attention_cost.made(sizes), attention_cost.drawn(sizes, sizes.batch, 5, sizes.config.d_model)
+    attention, x = (
+        attention_cost.new_attention(sizes),
+        attention_cost.standard_normal(sizes, sizes.batch, 5, sizes.config.d_model),
+    )
     with torch.no_grad(), FlopCounterMode(display=False) as counter:
         heads = attention_cost.step_by_step(attention, x)
     assert_close(heads, attention(x, x, Mask()))
@@ -39,12 +42,12 @@ def test_products_are_those_that_torch_counts_step_by_step(sizes) -> None:
 
 def test_each_step_is_what_the_attention_computes() -> None:
     with torch.inference_mode():
-        attention = attention_cost.made(TINY)
+        attention = attention_cost.new_attention(TINY)
         tasks = attention_cost.steps(attention, TINY, 7)
         heads = tasks["fused"].run(None)
         assert list(tasks) == list(STEPS)
         weights = tasks["softmax"].run(None)
-        x = attention_cost.drawn(TINY, 2, 7, 6)
+        x = attention_cost.standard_normal(TINY, 2, 7, 6)
         value = attention.value(x)
         assert_close(weights @ value, heads)
         assert peak_memory(tasks["scores"]) == 4 * 2 * 2 * 7 * 7
@@ -83,7 +86,7 @@ def test_the_numbers_of_others_go_on_undisturbed() -> None:
 def test_the_forecast_covers_what_a_step_makes() -> None:
     sizes = Sizes(batch=1, heads=4, width=8, device=CPU, dtype=torch.float32)
     with torch.inference_mode():
-        tasks = attention_cost.steps(attention_cost.made(sizes), sizes, 256)
+        tasks = attention_cost.steps(attention_cost.new_attention(sizes), sizes, 256)
         held = 4 * 4 * 256 * 256  # the map that softmax reads
         assert held + max(peak_memory(task) for task in tasks.values()) <= attention_cost.memory_needed(sizes, 256)
 

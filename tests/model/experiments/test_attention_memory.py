@@ -10,7 +10,7 @@ from torch.multiprocessing.reductions import StorageWeakRef
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
-from model.experiments.attention_cost import Sizes, cut, growth, made, memory_needed, require_room, room
+from model.experiments.attention_cost import Sizes, cut, growth, memory_needed, new_attention, require_room, room
 from model.experiments.head_cost import by_heads, head_counts, narrow_and_wide, ways, with_heads
 from model.runtime.memory import SPARE
 
@@ -73,7 +73,7 @@ def test_the_forecast_is_no_more_than_half_too_much() -> None:
 
 
 def test_the_same_weights_are_cut_and_not_copied() -> None:
-    one = made(with_heads(BIG, 1))
+    one = new_attention(with_heads(BIG, 1))
     other = cut(one, BIG)
     assert other.query.n_heads == 8
     assert other.query.weight.data_ptr() == one.query.weight.data_ptr()

@@ -74,7 +74,10 @@ def test_a_new_model_of_every_kind_begins_from_a_preset(kind, preset):
 
 
 def test_what_each_kind_learns_from():
-    pairs, text = Data("own", tuple(PAIRS), held=20), Data("own", text="One.\nTwo is here.\n" * 30, held=20)
+    pairs, text = (
+        Data("own", tuple(PAIRS), validation_percent=20),
+        Data("own", text="One.\nTwo is here.\n" * 30, validation_percent=20),
+    )
     found = {kind: material_of(kind, pairs, "characters", 0) for kind in ("encoder-decoder", "decoder-only")}
     assert isinstance(found["encoder-decoder"], Translations)
     assert isinstance(found["decoder-only"], Answers)
@@ -107,8 +110,8 @@ def test_a_stack_without_layers_is_of_another_kind():
 def test_what_a_model_is_first_shown_is_short():
     huge = "x" * 5000
     data = {
-        "encoder-only": Data("own", text=f"{huge}\n{huge} y", held=10),
-        "decoder-only": Data("own", text=huge, held=10),
+        "encoder-only": Data("own", text=f"{huge}\n{huge} y", validation_percent=10),
+        "decoder-only": Data("own", text=huge, validation_percent=10),
         "encoder-decoder": Data("own", tuple(Pair(f"{number}{huge}", "y") for number in range(9))),
     }
     for kind, own in data.items():
@@ -116,11 +119,9 @@ def test_what_a_model_is_first_shown_is_short():
 
 
 def test_tied_stacks_share_their_vocabulary_and_a_task_counts_characters():
-    own, task = Data("own", tuple(PAIRS)), task_data("reverse", 20)
-    assert usual_units("encoder-decoder", own, tied=True) == "joint"
-    assert (
-        usual_units("encoder-decoder", own) == usual_units("encoder-decoder", phrase_data("encoder-decoder")) == "mixed"
-    )
-    assert usual_units("decoder-only", own, tied=True) == "bpe"
+    task = task_data("reverse", 20)
+    assert usual_units("encoder-decoder", "", tied=True) == "joint"
+    assert usual_units("encoder-decoder", "") == "mixed"
+    assert usual_units("decoder-only", "", tied=True) == "bpe"
     assert len(task.pairs) == 20
-    assert usual_units("encoder-decoder", task) == "characters"
+    assert usual_units("encoder-decoder", task.task) == "characters"

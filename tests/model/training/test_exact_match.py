@@ -17,7 +17,7 @@ pytestmark = pytest.mark.unchecked
     ("kind", "made", "separator"), [("encoder-decoder", Translations, ""), ("decoder-only", Answers, "=")]
 )
 def test_texts_count_as_exact_that_are_written_to_the_character(kind, made, separator):
-    learned = made(task_pairs("brackets", 200, [2, 4, 6], seed=1), "brackets", "characters", 0, held=20)
+    learned = made(task_pairs("brackets", 200, [2, 4, 6], seed=1), "brackets", "characters", 0, validation_percent=20)
     model = start(learned, kind)
     settings = replace(SETTINGS, rate=1e-2, batch_tokens=200, steps=60)
     given = RecordedTrainer(model, learned, settings, probe(model, "()" + separator))

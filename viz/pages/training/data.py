@@ -44,7 +44,7 @@ def show(place: DeltaGenerator, kind: Kind, task: str) -> Data | None:
         place.caption(
             _("{count} sentences put together by rule, such as: {example}").format(count=f"{count:,}", example=example)
         )
-        return dataclasses.replace(found, held=share(place))
+        return dataclasses.replace(found, validation_percent=share(place))
     return own_data.show(place, kind, lambda: share(place))
 
 
@@ -70,7 +70,7 @@ def _task(place: DeltaGenerator, usual: str) -> Data | None:
         return None
     lines = [f"{pair.source} → {pair.target}" for pair in found.pairs[:SHOWN]]
     place.caption(_("Such as: {examples}").format(examples=" · ".join(f"`{line}`" for line in lines)))
-    return dataclasses.replace(found, held=held)
+    return dataclasses.replace(found, validation_percent=held)
 
 
 def share(place: DeltaGenerator) -> int:

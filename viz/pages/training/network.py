@@ -92,7 +92,7 @@ def tokens(place: DeltaGenerator, kind: Kind, data: Data | None) -> tuple[Units,
     left, right = place.columns(2, gap="small")
     names = [USUALLY, *KIND_UNITS[kind]]
     tied = st.session_state[FORM.key("tied_embeddings")] in ("inputs", "all")
-    usual = usual_units(kind, data, tied) if data else "mixed"
+    usual = usual_units(kind, data.task, tied) if data else "mixed"
     chosen: Any = left.selectbox(
         _("Tokens"),
         names,

@@ -10,7 +10,7 @@ import pandas as pd
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
-from model.data.inspection import LIMIT, Fault, Found, Usable, decode, inspect, usable
+from model.data.inspection import LIMIT, Fault, FileContents, Usable, decode, inspect, usable
 from model.data.readers import SOURCE, TARGET
 from model.data.sources import Data
 from model.network.config import Kind
@@ -81,7 +81,7 @@ def show(place: DeltaGenerator, kind: Kind, share: Callable[[], int]) -> Data | 
             sentence = _("A text without columns, read in its order: {lines} lines, {characters} characters.")
             place.caption(sentence.format(lines=f"{len(found.records):,}", characters=f"{len(text):,}"))
             list_faults(place, found.faults)
-        return Data(NAME, text=text, held=share())
+        return Data(NAME, text=text, validation_percent=share())
     wanted = 1 if kind == "encoder-only" else 2
     if found.width < wanted:
         place.error(_("No columns were found: rows need a source and a target, with a tab, a comma or ; between them."))
@@ -99,8 +99,8 @@ def show(place: DeltaGenerator, kind: Kind, share: Callable[[], int]) -> Data | 
             place.error(_("No row can be used: choose other columns, or another sign between them."))
         return None
     if kind == "encoder-only":
-        return Data(NAME, text="\n".join(text for (text,) in chosen.texts), held=share())
-    return Data(NAME, tuple(chosen.pairs), held=share())
+        return Data(NAME, text="\n".join(text for (text,) in chosen.texts), validation_percent=share())
+    return Data(NAME, tuple(chosen.pairs), validation_percent=share())
 
 
 def _ask(place: DeltaGenerator) -> None:
@@ -154,7 +154,7 @@ def _given(place: Part) -> Content | None:
     return Content(text.encode(), place) if text.strip() else None
 
 
-def _columns(place: DeltaGenerator, found: Found, titled: bool, wanted: int) -> tuple[int, ...]:
+def _columns(place: DeltaGenerator, found: FileContents, titled: bool, wanted: int) -> tuple[int, ...]:
     """Which columns are the source and the target."""
     titles = column_names(found, titled)
     lower = [title.lower() for title in titles]
@@ -173,7 +173,7 @@ def _columns(place: DeltaGenerator, found: Found, titled: bool, wanted: int) -> 
     return tuple(chosen)
 
 
-def column_names(found: Found, titled: bool) -> list[str]:
+def column_names(found: FileContents, titled: bool) -> list[str]:
     """What the first row calls them, each once; else their numbers."""
     first = found.records[0].cells if titled and found.records else ()
     named = [
@@ -183,7 +183,7 @@ def column_names(found: Found, titled: bool) -> list[str]:
     return [f"{name} ({at + 1})" if named.count(name) > 1 else name for at, name in enumerate(named)]
 
 
-def report(place: DeltaGenerator, found: Found, chosen: Usable) -> None:
+def report(place: DeltaGenerator, found: FileContents, chosen: Usable) -> None:
     """How many rows there are, and those that cannot be used."""
     words = {"\t": _("tab"), "": _("nothing")}
     place.caption(
@@ -211,7 +211,7 @@ def list_faults(place: DeltaGenerator, faults: tuple[Fault, ...]) -> None:
         place.dataframe(table, hide_index=True, height=min(230, 38 + 35 * len(table)))
 
 
-def preview(place: DeltaGenerator, found: Found, titled: bool) -> None:
+def preview(place: DeltaGenerator, found: FileContents, titled: bool) -> None:
     """The first rows, as they were cut into columns."""
     rows = found.records[int(titled) :][:PREVIEW]
     cut = [[cell[:WIDEST] for cell in row.cells[: found.width]] for row in rows]
