@@ -1,4 +1,4 @@
-"""python -m model evaluate: how good a checkpoint is at what it was trained for."""
+"""python -m model evaluate: figures of how well a checkpoint does what it was trained for."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ from model.training.evaluation import Figures, measure
 
 
 def add_parser(commands: Any) -> None:
+    """Add the command to those of argparse."""
     parser = commands.add_parser(
         "evaluate",
         help="measure a model",
@@ -38,12 +39,14 @@ def add_parser(commands: Any) -> None:
 
 
 def add_heads_option(parser: argparse.ArgumentParser) -> None:
+    """Add the option for the number of heads, which some files lack."""
     parser.add_argument(
         "--heads", type=int, metavar="N", help="how many attention heads there are, for a file that does not say it"
     )
 
 
 def add_beam_options(parser: argparse.ArgumentParser) -> None:
+    """Add the options of beam search."""
     parser.add_argument("--beam", type=int, default=1, help="hypotheses kept in a beam search; 1 is greedy (1)")
     parser.add_argument(
         "--length-penalty", type=float, default=0.6, help="0: the most probable; the larger, the longer (0.6)"
@@ -51,6 +54,11 @@ def add_beam_options(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> None:
+    """Measure a checkpoint and print the figures.
+
+    Raises:
+        ValueError: the checkpoint or the data cannot be read, or the split is empty.
+    """
     model = open_checkpoint(options.checkpoint, heads=options.heads)
     beam = {"beam": options.beam, "length_penalty": options.length_penalty}
     if model.kind == "decoder-only" and not is_text(options.data) and "separator" not in model.training:
@@ -68,12 +76,13 @@ def run(options: argparse.Namespace) -> None:
 
 
 def print_figures(figures: Figures) -> None:
+    """Print each figure on a line."""
     for name, value in figures.items():
         print(f"{name}: {value:.2f}" if isinstance(value, float) else f"{name}: {value}")
 
 
 def record_figures(folder: Path, spec: str) -> Figures:
-    """Measure a checkpoint on its test split and write the figures into its training.json and model card."""
+    """Measure a checkpoint on the test split of `spec`; write the figures into its training.json and model card."""
     model = open_checkpoint(folder)
     figures, _ = measure(model, spec)
     record = {**model.training, "test": figures}

@@ -1,4 +1,4 @@
-"""python -m model generate: let a checkpoint write."""
+"""python -m model generate: texts that a checkpoint generates."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from model.inference.decoding import Sampling
 
 
 def add_parser(commands: Any) -> None:
+    """Add the command to those of argparse."""
     parser = commands.add_parser(
         "generate",
         help="let a model write",
@@ -32,9 +33,14 @@ def add_parser(commands: Any) -> None:
 
 
 def run(options: argparse.Namespace) -> None:
-    drawn = {"temperature": options.temperature, "top_k": options.top_k, "top_p": options.top_p}
-    given = {name: value for name, value in drawn.items() if value is not None}
-    sampling = Sampling(seed=options.seed, **given) if given else None
+    """Print the generated text of each given text.
+
+    Raises:
+        ValueError: the checkpoint cannot be read, or an option is out of its range.
+    """
+    values = {"temperature": options.temperature, "top_k": options.top_k, "top_p": options.top_p}
+    chosen = {name: value for name, value in values.items() if value is not None}
+    sampling = Sampling(seed=options.seed, **chosen) if chosen else None
     model = open_checkpoint(options.checkpoint, heads=options.heads)
     beam = {"beam": options.beam, "length_penalty": options.length_penalty}
     for text in options.text:

@@ -17,10 +17,11 @@ from model.runtime.untrusted_json import read_record
 
 COLUMNS = ("name", "shape", "dtype", "bytes", "norm", "largest")
 STATISTICS = ("mean", "deviation", "minimum", "maximum", "zeros")  # fields of Statistics
-NOTES = ""  # the heading of the last column
+NOTES = ""  # heading of the last column
 
 
 def add_parser(commands: Any) -> None:
+    """Add the command to those of argparse."""
     parser = commands.add_parser(
         "inspect",
         help="list the tensors of a model file",
@@ -46,6 +47,11 @@ def add_parser(commands: Any) -> None:
 
 
 def run(options: argparse.Namespace) -> None:
+    """Print the table of a file's tensors.
+
+    Raises:
+        ValueError: the file cannot be read, or no name matches the pattern.
+    """
     everything = tensor_table(options.path)
     header = _header(options.path)
     infos = [info for info in everything if options.match is None or _matches(info.name, options.match)]
@@ -63,19 +69,19 @@ def run(options: argparse.Namespace) -> None:
     for info in infos:
         measures = measured[info.place]
         rows.append((*_cells(info, measures), *_described(info, columns), _note(info, measures)))
-    table = _table(rows)
+    table = aligned(rows, left=(0, 1, 2, len(rows[0]) - 1))  # texts
     print("\n".join([*header, *table, "", _totals(infos)]))
 
 
 def _measured(everything: Sequence[TensorInfo], infos: Sequence[TensorInfo]) -> dict[str, Measures | None]:
-    """What the values of `infos` measure, by their place in the file, each place read once; None of a type that torch
-    cannot compute with.
+    """Measures of tensors by their place in the file, each of which is read once; None for a type that torch cannot
+    compute with.
     """
     wanted = {info.place for info in infos}
-    return {info.place: _one(info) for info in everything if info.name in wanted}
+    return {info.place: _measures(info) for info in everything if info.name in wanted}
 
 
-def _one(info: TensorInfo) -> Measures | None:
+def _measures(info: TensorInfo) -> Measures | None:
     try:
         return info.measure()
     except UnmeasuredError:
@@ -97,11 +103,11 @@ def _cells(info: TensorInfo, measures: Measures | None) -> tuple[str, ...]:
 
 
 def _described(info: TensorInfo, columns: Sequence[str]) -> tuple[str, ...]:
-    """A number for each column; nothing of a type without least and greatest values."""
+    """Number of each column; empty texts for a type without least and greatest values."""
     if not columns or not readable(info):
         return ("",) * len(columns)
-    found = statistics(info.load())
-    return tuple(f"{getattr(found, column):.4g}" for column in columns)
+    measured = statistics(info.load())
+    return tuple(f"{getattr(measured, column):.4g}" for column in columns)
 
 
 def _note(info: TensorInfo, measures: Measures | None) -> str:
@@ -117,9 +123,9 @@ def _printable(text: str) -> str:
     return text if text.isprintable() else ascii(text)
 
 
-def _table(rows: Sequence[tuple[str, ...]]) -> list[str]:
+def aligned(rows: Sequence[tuple[str, ...]], left: Sequence[int] = (0,)) -> list[str]:
+    """Lines of a table. left: columns with texts, aligned to the left; numbers are aligned to the right."""
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    left = (0, 1, 2, len(widths) - 1)  # text; numbers end where their column ends
     return [
         "  ".join(
             cell.ljust(width) if place in left else cell.rjust(width)
@@ -130,15 +136,15 @@ def _table(rows: Sequence[tuple[str, ...]]) -> list[str]:
 
 
 def _totals(infos: Sequence[TensorInfo]) -> str:
-    own = list({info.place: info for info in infos}.values())
-    tied = f" in {len(own):,} places of the file" if len(own) < len(infos) else ""
+    places = list({info.place: info for info in infos}.values())
+    tied = f" in {len(places):,} places of the file" if len(places) < len(infos) else ""
     tensors = "1 tensor" if len(infos) == 1 else f"{len(infos):,} tensors"
-    parameters, size = sum(info.elements for info in own), sum(info.bytes for info in own)
+    parameters, size = sum(info.elements for info in places), sum(info.bytes for info in places)
     return f"{tensors}{tied}; {parameters:,} parameters; {size:,} bytes"
 
 
 def _header(path: Path) -> list[str]:
-    """What a checkpoint folder of ours says of itself, a line for each of its two records; of other paths nothing."""
+    """Lines with the two records of a checkpoint folder of ours; none for other paths."""
     files = [path / CONFIG, path / TRAINING]
     if not all(file.is_file() for file in files):
         return []
@@ -146,11 +152,11 @@ def _header(path: Path) -> list[str]:
 
 
 def _summary(record: dict[str, Any]) -> str:
-    """The values that are not lists, those within dictionaries too."""
-    said = []
+    """Values of a record that are not lists, those within dictionaries too."""
+    parts = []
     for name, value in record.items():
         if isinstance(value, dict):
-            said.append(f"{name} ({_summary(value)})")
+            parts.append(f"{name} ({_summary(value)})")
         elif not isinstance(value, list):
-            said.append(f"{name} {value:.4g}" if isinstance(value, float) else f"{name} {value}")
-    return _printable(", ".join(said))
+            parts.append(f"{name} {value:.4g}" if isinstance(value, float) else f"{name} {value}")
+    return _printable(", ".join(parts))

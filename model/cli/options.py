@@ -54,29 +54,34 @@ KINDS = {"int": int, "float": float, "int | None": int}
 
 
 def add_network_options(group: Any) -> None:
-    """An option for each choice of the network; those that are not given stay as the preset has them."""
+    """Add an option for each field of the config but vocabularies; values not given are those of the preset."""
     for field in dataclasses.fields(TransformerConfig):
         if not field.name.endswith("_vocabulary"):
             _add(group, field, CHOICES)
 
 
 def add_training_options(group: Any) -> None:
-    """An option for each setting; those that are not given are missing, so that it is known which were."""
+    """Add an option for each setting; those not given are missing from the namespace."""
     for field in dataclasses.fields(TrainingSettings):
         _add(group, field, SETTING_CHOICES, f" (default: {field.default})")
 
 
 def settings_of(options: argparse.Namespace) -> TrainingSettings:
+    """Settings with the given options.
+
+    Raises:
+        ValueError: a setting is out of its range.
+    """
     return TrainingSettings(**_given(options, TrainingSettings))
 
 
 def network_options(options: argparse.Namespace) -> dict[str, Any]:
-    """What was given of the network."""
+    """Given options of the network by field."""
     return _given(options, TransformerConfig)
 
 
-def _given(options: argparse.Namespace, of: type[TransformerConfig] | type[TrainingSettings]) -> dict[str, Any]:
-    names = [field.name for field in dataclasses.fields(of)]
+def _given(options: argparse.Namespace, kind: type[TransformerConfig] | type[TrainingSettings]) -> dict[str, Any]:
+    names = [field.name for field in dataclasses.fields(kind)]
     return {name: getattr(options, name) for name in names if hasattr(options, name)}
 
 

@@ -1,4 +1,4 @@
-"""python -m model train: a model of any kind from a file or a built-in task."""
+"""python -m model train: training of a model of any kind on a file or a built-in task."""
 
 from __future__ import annotations
 
@@ -30,15 +30,14 @@ from model.cli.train_checks import (
     require_place,
     start_of,
     units_of,
-    vocabulary_of,
     with_useful_merges,
 )
 from model.data.datasets import unshuffled
 from model.data.readers import SPEC_HELP, name_of
-from model.data.sources import Source, TrainingData, Units, prepare
+from model.data.sources import Source, TrainingData, Units, prepare, without_stack
 from model.fast.matmul import ONEDNN, OWN, Products, choose_products
 from model.inference.text_model import TextModel
-from model.network.config import ONE_STACK, PRESETS, Kind, TransformerConfig
+from model.network.config import PRESETS, Kind, TransformerConfig
 from model.network.transformer import build
 from model.runtime.device import give_back_memory, keep_freed_memory, slower
 from model.training.cost import forecast, require_memory, table_memory
@@ -53,6 +52,7 @@ from model.training.trainer import Trainer
 
 
 def add_parser(commands: Any) -> None:
+    """Add the command to those of argparse."""
     parser = commands.add_parser(
         "train",
         help="train a model",
@@ -69,18 +69,18 @@ def add_parser(commands: Any) -> None:
     parser.add_argument(
         "--start", type=Path, metavar="CHECKPOINT", help="begin with its weights: its kind, network and tokens"
     )
-    unless = argparse.SUPPRESS  # so that it is known what was given
+    absent = argparse.SUPPRESS  # so that it is known what was given
     parser.add_argument(
-        "--kind", default=unless, choices=get_args(Kind), help=f"which stacks the model has (default: {KIND})"
+        "--kind", default=absent, choices=get_args(Kind), help=f"which stacks the model has (default: {KIND})"
     )
     parser.add_argument(
-        "--preset", default=unless, choices=list(PRESETS), help=f"size of the model (default: {PRESET})"
+        "--preset", default=absent, choices=list(PRESETS), help=f"size of the model (default: {PRESET})"
     )
     parser.add_argument(
         "--units", choices=get_args(Units), help="what a token is: mixed is BPE to characters, joint one BPE for both"
     )
     parser.add_argument(
-        "--vocabulary", type=int, default=unless, help=f"size of a BPE vocabulary (default: {VOCABULARY})"
+        "--vocabulary", type=int, default=absent, help=f"size of a BPE vocabulary (default: {VOCABULARY})"
     )
     parser.add_argument(
         "--products",
@@ -100,6 +100,13 @@ def add_parser(commands: Any) -> None:
 
 
 def run(options: argparse.Namespace) -> None:
+    """Train, save the best weights on the way, and measure them on the test split.
+
+    Raises:
+        ValueError: an option is invalid, the data cannot be read, or there is too little memory.
+        FloatingPointError: the loss or a gradient is not finite.
+        KeyboardInterrupt: the training was interrupted, and its state is saved.
+    """
     keep_freed_memory()
     start = start_of(options)
     options.kind = getattr(options, "kind", start.kind if start else KIND)
@@ -110,9 +117,9 @@ def run(options: argparse.Namespace) -> None:
     if options.log_dir:
         require_folder(options.log_dir)
     settings = settings_of(options)
-    units, vocabulary = units_of(options), vocabulary_of(options)
+    vocabulary = getattr(options, "vocabulary", VOCABULARY)
     tokenizers = (start.source_tokenizer, start.target_tokenizer) if start else None
-    material = prepare(options.kind, options.data, units, vocabulary, tokenizers, options.validation)
+    material = prepare(options.kind, options.data, units_of(options), vocabulary, tokenizers, options.validation)
     settings = with_useful_merges(settings, options, material)
     if not start:
         require_one_vocabulary(options, material)
@@ -192,7 +199,7 @@ def _products(
     state: Path,
     processes: Processes,
 ) -> Products:
-    """What was asked for, else what the run has had so far, else what a probe finds."""
+    """Matrix library that was asked for, else that of the run so far, else the choice of a probe."""
     name = options.products or products_of(state) or ("" if processes.count == 1 else OWN.name)
     if name:
         return {library.name: library for library in (OWN, ONEDNN)}[name]
@@ -200,12 +207,12 @@ def _products(
 
 
 def _last(folder: Path) -> Path:
-    """Where the weights of the end go, beside the best."""
+    """Folder of the weights of the last step, beside that of the best ones."""
     return folder.parent / f"{folder.name}-last"
 
 
 def _state(folder: Path) -> Path:
-    """Where the state of the run goes."""
+    """File of the state of the run."""
     return folder.parent / f"{folder.name}.resume"
 
 
@@ -213,11 +220,8 @@ def _config(options: argparse.Namespace, material: TrainingData, start: TextMode
     if start:
         return replace(start.config, **network_options(options))
     source, target = (len(tokenizer) for tokenizer in material.tokenizers)
-    chosen: dict[str, Any] = {"source_vocabulary": source, "target_vocabulary": target} | network_options(options)
-    for kind, names in ONE_STACK.items():
-        if options.kind not in ("encoder-decoder", kind):  # of the stack that this kind does not have
-            chosen |= dict.fromkeys(names, 0)
-    return TransformerConfig.preset(options.preset, **chosen)
+    sizes = {"source_vocabulary": source, "target_vocabulary": target}
+    return TransformerConfig.preset(options.preset, **(sizes | network_options(options) | without_stack(options.kind)))
 
 
 def _record(options: argparse.Namespace, trainer: Trainer, material: TrainingData, kept: str) -> dict[str, Any]:
@@ -225,22 +229,23 @@ def _record(options: argparse.Namespace, trainer: Trainer, material: TrainingDat
     return training_record(trainer, material, source, options.example or material.example, kept)
 
 
-# The course of python -m model train: what is printed and saved on the way, and where a run stands that fails.
+# The course of a training: output and saved files on the way, and the way on after a step that failed.
 
 SAVE_EVERY = 200  # steps between two writes of the resume state
-TRIM_EVERY = 10  # steps between two times that freed memory is given back to the system
+TRIM_EVERY = 10  # steps after which freed memory is given back to the system
 
 
 def say_nothing(text: str) -> None:
-    """What the processes beside the first print."""
+    """Print nothing, in processes other than the main one."""
 
 
 @contextmanager
 def interrupts_remembered(insist: bool = True) -> Iterator[Callable[[], bool]]:
-    """Ctrl-C or a polite kill waits until it is asked about; a second one stops at once, if it can `insist`.
+    """Context in which Ctrl-C or SIGTERM is only remembered, to be asked for by the function that it gives.
 
-    A launcher of several processes passes on the signal that the terminal has sent them already.
-    A step cut off in the middle has drawn random numbers or moved weights: no exact resume from there.
+    insist: a second signal raises KeyboardInterrupt at once; not with several processes, where a launcher passes on the
+    signal that the terminal has sent already. A step that is cut off in the middle has drawn random numbers or moved
+    weights, and could not be resumed exactly.
     """
     received: list[int] = []
 
@@ -260,19 +265,19 @@ def interrupts_remembered(insist: bool = True) -> Iterator[Callable[[], bool]]:
 def follow(
     trainer: Trainer, state: Path, save: Callable[[], None], interrupted: Callable[[], bool], curves: Curves | None
 ) -> None:
-    """Train to the end. save: writes the checkpoint. state: where an exact resume begins.
+    """Train to the end. save: writes the checkpoint. state: file for an exact resume.
 
     Raises:
-        FloatingPointError: the loss or a gradient is not finite; the sentence says where one can go on.
-        KeyboardInterrupt: it was interrupted, and its state is saved.
+        FloatingPointError: the loss or a gradient is not finite; the sentence says how to go on.
+        KeyboardInterrupt: the training was interrupted, and its state is saved.
     """
     silent = not trainer.processes.main
-    saved = trainer.progress.step  # the step of the state; 0: there is none
+    saved = trainer.progress.step  # step of the saved state; 0: there is none
     with tqdm(total=trainer.total_steps, initial=saved, unit="step", smoothing=0.02, disable=silent) as bar:
         say = say_nothing if silent else bar.write
 
         def save_state() -> int:
-            """What cannot be gone on from never takes the place of what can."""
+            """Save the state, unless it is broken, and return the step of the saved state."""
             if not sound(trainer):
                 return saved
             if curves:
@@ -310,7 +315,7 @@ def follow(
 
 
 def sound(trainer: Trainer) -> bool:
-    """All that a resume needs is finite, and so is the loss of a batch that no step is made on."""
+    """Whether the state of a run is finite, and so is the loss of a batch."""
     if first_nonfinite(trainer.state_dict()):
         return False
     batch = next(unshuffled(trainer.validation if len(trainer.validation) else trainer.train, 1))
@@ -322,7 +327,7 @@ def sound(trainer: Trainer) -> bool:
 
 
 def _way_on(state: Path, step: int, saved: int) -> str:
-    """After a step that failed: with the same weights and batches it would fail again at any rate."""
+    """Advice after a step that failed: with the same weights and batches it would fail again at any rate."""
     if not saved:
         return "nothing is saved that one could go on from: begin again with a lower --rate or another --seed"
     if saved == step:

@@ -1,4 +1,4 @@
-"""What python -m model train refuses before anything is read or trained, and what it chooses where nothing was said."""
+"""Checks of python -m model train before anything is read or trained, and its defaults."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ from model.runtime.files import finish_replacing
 from model.training.settings import RATES, TrainingSettings
 from model.training.trainer import Trainer
 
-KIND, PRESET = "encoder-decoder", "small"  # of a model, unless told
-VOCABULARY = 4000  # of a BPE, unless told
+KIND, PRESET = "encoder-decoder", "small"  # of a model, by default
+VOCABULARY = 4000  # of a BPE, by default
 LARGEST_VOCABULARY = 1_000_000
 
 
 def require_meaning(options: argparse.Namespace) -> None:
-    """Look at the options by themselves.
+    """Check the options by themselves.
 
     Raises:
-        ValueError: an option would have no effect for this kind of model or these units, or cannot be.
+        ValueError: an option is invalid, or would have no effect for this kind of model or these units.
     """
     network = network_options(options)
     for stack, other in (("encoder", "decoder-only"), ("decoder", "encoder-only")):
@@ -51,10 +51,10 @@ def require_meaning(options: argparse.Namespace) -> None:
 
 
 def start_of(options: argparse.Namespace) -> TextModel | None:
-    """The checkpoint to begin with, if one was given.
+    """Model of the checkpoint to begin with; None if none was given.
 
     Raises:
-        ValueError: it cannot be opened or trained, would be overwritten, or the network was to be another one.
+        ValueError: it cannot be opened or trained, would be overwritten, or other options ask for another network.
     """
     if options.start is None:
         return None
@@ -73,12 +73,8 @@ def start_of(options: argparse.Namespace) -> TextModel | None:
     return start
 
 
-def vocabulary_of(options: argparse.Namespace) -> int:
-    return getattr(options, "vocabulary", VOCABULARY)
-
-
 def units_of(options: argparse.Namespace) -> Units | None:
-    """What was asked for; unless told, one vocabulary for both where one matrix serves both; None: up to the data."""
+    """Units that were asked for; else joint ones where both stacks share an embedding, else None: the data decides."""
     chosen: Units | None = options.units
     if chosen is None and options.kind == "encoder-decoder" and _tied(options) in ("inputs", "all"):
         return "joint"
@@ -86,10 +82,10 @@ def units_of(options: argparse.Namespace) -> Units | None:
 
 
 def require_one_vocabulary(options: argparse.Namespace, material: TrainingData) -> None:
-    """Look at what shares an embedding.
+    """Check that source and target have the same tokens if they share an embedding.
 
     Raises:
-        ValueError: source and target share an embedding, but its rows stand for different tokens in them.
+        ValueError: they do not.
     """
     source, target = material.tokenizers
     if options.kind != "encoder-decoder" or _tied(options) not in ("inputs", "all") or source is target:
@@ -104,10 +100,10 @@ def require_one_vocabulary(options: argparse.Namespace, material: TrainingData) 
 def with_useful_merges(
     settings: TrainingSettings, options: argparse.Namespace, material: TrainingData
 ) -> TrainingSettings:
-    """The settings, without undone merges where none can be undone: they are recorded as they were.
+    """Settings, with undo_merges 0 where no merges can be undone, so that the training record is true.
 
     Raises:
-        ValueError: they were asked for.
+        ValueError: undone merges were asked for there.
     """
     if options.kind == "encoder-decoder" and material.tokenizers[0].parents():
         return settings
@@ -119,16 +115,16 @@ def with_useful_merges(
 
 
 def require_place(folder: Path, state: Path, replace: bool) -> None:
-    """Make sure that a checkpoint can be written there, and that nothing is lost which nobody meant to replace.
+    """Check that a checkpoint can be written to a folder, and that no other work is lost there.
 
-    A checkpoint is replaced whole, and without a word only by the run that `state` is of.
+    A checkpoint is replaced as a whole: by the run that `state` belongs to, or if `replace` says so.
 
     Raises:
-        ValueError: it cannot, or something would be lost.
+        ValueError: it cannot be written, or something would be lost.
     """
     if folder.name in ("", ".."):
         raise ValueError(f"out ({folder}) must end in a name of its own: give --out a new folder")
-    if file := next((each for each in folder.parents if each.exists() and not each.is_dir()), None):
+    if file := _file_at(*folder.parents):
         raise ValueError(f"{folder} cannot be a folder, as {file} is a file: give --out another place")
     if not folder.exists() or (folder.is_dir() and not any(folder.iterdir())):
         return
@@ -142,20 +138,25 @@ def require_place(folder: Path, state: Path, replace: bool) -> None:
 
 
 def require_folder(folder: Path) -> None:
-    """Curves can be written there.
+    """Check that curves can be written to a folder.
 
     Raises:
         ValueError: it is a file, or would have to lie in one.
     """
-    if file := next((each for each in (folder, *folder.parents) if each.exists() and not each.is_dir()), None):
+    if file := _file_at(folder, *folder.parents):
         raise ValueError(f"log_dir ({folder}) cannot be a folder, as {file} is a file: give --log-dir another place")
 
 
+def _file_at(*paths: Path) -> Path | None:
+    """First of these paths that exists and is no folder."""
+    return next((path for path in paths if path.exists() and not path.is_dir()), None)
+
+
 def require_checkpoint(trainer: Trainer, folder: Path, state: Path) -> None:
-    """Look at what a run that goes on has left.
+    """Check that a finished run has its checkpoint.
 
     Raises:
-        ValueError: nothing is left to train, and what was trained is gone.
+        ValueError: the run is finished, and its checkpoint is gone.
     """
     if trainer.finished:
         finish_replacing(folder)

@@ -1,4 +1,4 @@
-"""What a training will cost, before it begins: memory by arithmetic on its largest batch, time by a step."""
+"""Cost of a training before it begins: memory by arithmetic on its largest batch, time by a measured step."""
 
 from __future__ import annotations
 
