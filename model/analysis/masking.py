@@ -12,6 +12,7 @@ from torch import Tensor
 
 from model.capture.interventions import Causal, Intervention, PaddingSeen, intervening
 from model.capture.trace import ATTENTION_PATHS, AttentionKind, Trace, record
+from model.data.pairs import pad
 from model.network.attention import Masked, Weights
 from model.network.transformer import Network
 
@@ -54,11 +55,9 @@ class Batch:
         """Batch of the ids of every example, for each stack, padded on the right with its padding token."""
         ids, real = [], []
         for rows, padding in zip(stacks, paddings, strict=True):
-            longest = max(len(row) for row in rows)
-            padded = [[*row, *[padding] * (longest - len(row))] for row in rows]
-            ids.append(torch.tensor(padded, device=device))
+            ids.append(pad([list(row) for row in rows], padding).to(device))
             lengths = torch.tensor([[len(row)] for row in rows], device=device)
-            real.append(torch.arange(longest, device=device) < lengths)
+            real.append(torch.arange(ids[-1].shape[1], device=device) < lengths)
         return cls(tuple(ids), tuple(real))
 
     @torch.inference_mode()

@@ -26,7 +26,7 @@ class Batch:
     """A batch of examples.
 
     inputs: arguments of the network's `states`: ids (batch, length) of each text, and masks of their real tokens or
-    None. labels: token to predict at each position, or IGNORED. whole: no label is IGNORED, as far as is known.
+    None. labels: token to predict at each position, or IGNORED. whole: whether it is known that no label is IGNORED.
     """
 
     inputs: tuple[Tensor | None, ...]

@@ -188,14 +188,17 @@ def share_of_fall(side: Side, arm: str, other: str) -> float:
 
 def perplexity(side: Side, arm: str) -> float:
     """Perplexity of the newest validation, without smoothing, mean over the seeds; NaN without a validation."""
-    losses = [course.validations[-1][1] for course in side.of(arm) if course.validations]
-    return math.exp(min(fmean(losses), 700)) if losses else math.nan
+    return math.exp(min(_newest_validation(side, arm, 1), 700))
 
 
 def rightly(side: Side, arm: str) -> float:
     """Share of right tokens in the newest validation, mean over the seeds; NaN without a validation."""
-    shares = [course.validations[-1][2] for course in side.of(arm) if course.validations]
-    return fmean(shares) if shares else math.nan
+    return _newest_validation(side, arm, 2)
+
+
+def _newest_validation(side: Side, arm: str, column: int) -> float:
+    values = [course.validations[-1][column] for course in side.of(arm) if course.validations]
+    return fmean(values) if values else math.nan
 
 
 # Arms, their common setup, and their courses.

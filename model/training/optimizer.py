@@ -152,15 +152,16 @@ def averaged_weights(network: Network, average: Weights) -> Iterator[Network]:
     """Context in which a network has averaged weights and evaluates; afterwards it is as before."""
     was_training = network.training
     trained = {name: tensor.detach().clone() for name, tensor in network.named_parameters()}
-    _load(network, average)
+    load_weights(network, average)
     try:
         yield network.eval()
     finally:
-        _load(network, trained)
+        load_weights(network, trained)
         network.train(was_training)
 
 
 @torch.no_grad()
-def _load(network: Network, weights: Weights) -> None:
+def load_weights(network: Network, tensors: Mapping[str, Tensor], prefix: str = "") -> None:
+    """Copy weights into a network. tensors: in the shape of each weight, by `prefix` and its name."""
     for name, parameter in network.named_parameters():
-        parameter.copy_(weights[name])
+        parameter.copy_(tensors[prefix + name])

@@ -32,7 +32,15 @@ from model.training import state
 from model.training.distributed import Processes
 from model.training.gradients import Gradients, first_nonfinite
 from model.training.losses import loss_and_hits, summed_loss
-from model.training.optimizer import Averager, FlatAdamW, LastAverage, RunningAverage, Weights, averaged_weights
+from model.training.optimizer import (
+    Averager,
+    FlatAdamW,
+    LastAverage,
+    RunningAverage,
+    Weights,
+    averaged_weights,
+    load_weights,
+)
 from model.training.schedule import learning_rate
 from model.training.settings import Progress, StepReport, TrainingSettings
 
@@ -265,10 +273,8 @@ class Trainer:
 
     def load_state_dict(self, tensors: Mapping[str, Tensor], figures: Mapping[str, str]) -> None:
         """Go on from where `state_dict` and `figures` were called; the tensors are copied."""
-        with torch.no_grad():
-            for name, parameter in self.network.named_parameters():
-                parameter.copy_(tensors[f"model.{name}"])
-            self.averager.load(tensors)
+        load_weights(self.network, tensors, "model.")
+        self.averager.load(tensors)
         moments: dict[int, dict[str, Tensor]] = {}
         for name, tensor in tensors.items():
             if name.startswith("optimizer."):

@@ -267,7 +267,7 @@ def _of_all(attentions: Sequence[MultiHeadAttention], projection: str) -> Float[
 
 # Packings of queries, keys and values in one matrix, by the family's name, where only the file is open.
 #
-# `model.checkpoints.bridge.heads` finds the same in a model that runs; the tests compare both.
+# `model.checkpoints.bridge.head_slices` finds the same in a model that runs; the tests compare both.
 
 Three = tuple[Tensor, Tensor, Tensor]  # W_Q, W_K, W_V (head, channel, in); W_Q may have two dimensions of heads
 Cut = Callable[[Tensor, int, int], Three]  # of a matrix (out, in), the number of heads, and of those of keys and values

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-import torch
 from torch import Tensor
 
 from model.network.transformer import Network
+from model.training.optimizer import load_weights
 from model.training.settings import RunSettings
 
 
@@ -31,8 +31,6 @@ class KeyFrame:
         """Bytes of the tensors."""
         return sum(tensor.numel() * tensor.element_size() for tensor in self.tensors.values())
 
-    @torch.no_grad()
     def load(self, network: Network) -> None:
         """Copy its weights into a network."""
-        for name, parameter in network.named_parameters():
-            parameter.copy_(self.tensors[f"model.{name}"])
+        load_weights(network, self.tensors, "model.")
