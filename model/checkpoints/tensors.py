@@ -12,22 +12,22 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from model.checkpoints.formats.gguf import GgufFile, loaded
+from model.checkpoints.formats.gguf import GgufFile, loaded_dtype
 from model.checkpoints.formats.pickle import materialize, read_pickled, storage_place
 from model.checkpoints.formats.safetensors import DTYPES, SafeValues, read_header
 from model.checkpoints.formats.weight_files import require_indexed, require_weights_themselves, weights_of
 from model.runtime.errors import CheckpointError, UnmeasuredError, first_line
 
 PIECE = 1 << 16  # elements turned into float64 at a time
-TRAINING = re.compile(r"optim|(lr_)?sched|scaler")  # how names begin of what only a training needs
-# Kept masks of GPT-2's families, which have the name of a bias of one dimension; and tables that nobody trains.
+TRAINING = re.compile(r"optim|(lr_)?sched|scaler")  # beginnings of names of a training's state
+# Masks that GPT-2's families keep under the name of a bias of one dimension; and tables that are not trained.
 BUFFER = re.compile(r"\.(attn|attention|self_attn)\.(bias|masked_bias|mask)$")
 TABLE = re.compile(r"(\binv_freq|\b(position|token_type)_ids|num_batches_tracked|_embed\.1\.pe)$")
 
 
 @dataclass(frozen=True)
 class Measures:
-    """Of the elements that are finite: the Euclidean norm and the largest absolute value; and how many are NaN, ±∞."""
+    """Euclidean norm and largest absolute value of the finite elements; numbers of elements that are NaN and ±∞."""
 
     norm: float
     largest: float
@@ -37,10 +37,11 @@ class Measures:
 
 @dataclass(frozen=True)
 class TensorInfo:
-    """What the file says of a tensor, without its values.
+    """A tensor as its file describes it, without its values.
 
-    place: the name of the first tensor in the same place of the file: for tied weights another's, else its own.
-    loaded: torch's name of the type of its values, where dtype is a name of another format.
+    dtype: name of its type in torch, or in the file's format. bytes: size of its values in the file. place: name of the
+    first tensor stored in the same place: another tensor's for tied weights, else its own. load: reads the values.
+    loaded: name of the torch type that `load` gives, where dtype is a name of the file's format.
     """
 
     name: str
@@ -53,23 +54,24 @@ class TensorInfo:
 
     @property
     def values(self) -> str:
-        """The type of its values: for what is computed with them."""
+        """Name of the type that computations with the values have."""
         return self.loaded or self.dtype
 
     @property
     def quantized(self) -> bool:
-        """Whether its values are made of fewer bits than their type has."""
+        """Whether the file stores the values with fewer bits than the loaded type has."""
         return bool(self.loaded) and self.bytes < self.elements * getattr(torch, self.loaded).itemsize
 
     @property
     def elements(self) -> int:
+        """Number of values."""
         return math.prod(self.shape)
 
     def measure(self) -> Measures:
-        """Read the values, a piece at a time.
+        """Measures of the values, read a piece at a time.
 
         Raises:
-            UnmeasuredError: torch cannot compute with their type.
+            UnmeasuredError: torch cannot compute with the type of the values.
         """
         try:
             return measure(self.load())
@@ -79,61 +81,63 @@ class TensorInfo:
 
 
 def tensor_table(path: Path | str) -> list[TensorInfo]:
-    """The tensors of a checkpoint folder or of a .safetensors, .pt, .pth, .bin or .gguf file, in the order of the file.
+    """Tensors of a checkpoint folder or of a .safetensors, .pt, .pth, .bin or .gguf file, in the order of the file.
 
-    Values are read when `TensorInfo.load` or `measure` asks for them.
+    Values are read only by `TensorInfo.load` and `TensorInfo.measure`.
 
     Raises:
-        CheckpointError: there is no such file, it is damaged, or holds something else than tensors; the sentence says
-            which, and what to do.
+        CheckpointError: the file is missing, damaged, or holds something else than tensors; the sentence says which,
+            and what to do.
     """
     weights = weights_of(Path(path))
     infos: list[TensorInfo] = []
-    found: dict[str, str] = {}
+    file_of: dict[str, str] = {}
     for file in weights.files:
         stamp = _stamp(file)
         require_weights_themselves(file, stamp[1])
         for info in TABLES.get(file.suffix.lower(), _read_pickled)(file):
-            if found.setdefault(info.name, file.name) != file.name:
-                raise CheckpointError(f"{path} holds {info.name!r} twice, in {found[info.name]} and in {file.name}")
+            if file_of.setdefault(info.name, file.name) != file.name:
+                raise CheckpointError(f"{path} holds {info.name!r} twice, in {file_of[info.name]} and in {file.name}")
             infos.append(replace(info, load=partial(_load, file, stamp, info.load)))
-    require_indexed(found, weights)
+    require_indexed(file_of, weights)
     return infos
 
 
 def read_tensors(path: Path | str) -> dict[str, Tensor]:
-    """Every tensor of the same paths by its name. Values stay in the files until they are used.
+    """Every tensor of a path that `tensor_table` takes, by name and in its own shape; pages are read when used.
 
     Raises:
-        CheckpointError: as of `tensor_table`.
+        CheckpointError: as `tensor_table` does.
     """
     return {info.name: info.load() for info in tensor_table(path)}
 
 
 def size(table: Iterable[TensorInfo]) -> tuple[int, int]:
-    """Parameters of the model and bytes of the file, a tensor that lies in another's place counted once."""
-    own = [info for info in table if info.place == info.name]
-    return sum(info.elements for info in own if is_parameter(info)), sum(info.bytes for info in own)
+    """Number of parameters of the model and of bytes of the file; tied weights are counted once."""
+    distinct = [info for info in table if info.place == info.name]
+    return sum(info.elements for info in distinct if is_parameter(info)), sum(info.bytes for info in distinct)
 
 
 def is_of_training(name: str) -> bool:
-    """Whether it is an optimizer's, or of another part of what only a training needs."""
+    """Whether a tensor of this name belongs to an optimizer, a schedule of learning rates or a gradient scaler."""
     return bool(TRAINING.match(name))
 
 
 def is_parameter(info: TensorInfo) -> bool:
-    """Whether a model learned it: not what belongs to its training, nor masks, counts and tables that it only keeps."""
+    """Whether the tensor is a trained weight: neither state of a training nor a mask, count or table kept as buffer."""
     mask = BUFFER.search(info.name) and (len(info.shape) != 1 or info.values == "bool")
     return not (is_of_training(info.name) or mask or TABLE.search(info.name))
 
 
 def _stamp(file: Path) -> tuple[int, int, int]:
-    said = file.stat()
-    return said.st_ino, said.st_size, said.st_mtime_ns
+    status = file.stat()
+    return status.st_ino, status.st_size, status.st_mtime_ns
 
 
 def _load(file: Path, stamp: tuple[int, int, int], load: Callable[[], Tensor]) -> Tensor:
-    """The values, if the file is still the one whose header was read: one that was cut short ends the whole process."""
+    """The values, if the file is the one whose header was read: reading a mapped file that was cut short would end the
+    whole process.
+    """
     try:
         same = _stamp(file) == stamp
     except OSError as error:
@@ -144,7 +148,7 @@ def _load(file: Path, stamp: tuple[int, int, int], load: Callable[[], Tensor]) -
 
 
 def measure(tensor: Tensor) -> Measures:
-    """Norm, largest value and what is not finite, in float64, a piece at a time. tensor: of any shape."""
+    """Measures of a tensor of any shape, computed in float64, a piece at a time."""
     norm = largest = 0.0
     nan = infinite = 0
     for piece in tensor.detach().reshape(-1).split(PIECE):
@@ -157,7 +161,7 @@ def measure(tensor: Tensor) -> Measures:
             values = values[values.isfinite()]
             top = float(values.max()) if len(values) else 0.0
         if top:
-            # Of values up to 1, so that no square leaves float64's range.
+            # Divided by the largest, so that no square leaves float64's range.
             norm = math.hypot(norm, top * float(torch.linalg.vector_norm(values / top)))
             largest = max(largest, top)
     return Measures(norm, largest, nan, infinite)
@@ -182,15 +186,15 @@ def _read_gguf(path: Path) -> list[TensorInfo]:
     file = GgufFile(path)
     return [
         TensorInfo(
-            block.name,
-            block.shape,
-            block.kind,
-            block.bytes,
-            block.name,
-            load=partial(file.load, block),
-            loaded=loaded(block),
+            tensor.name,
+            tensor.shape,
+            tensor.kind,
+            tensor.bytes,
+            tensor.name,
+            load=partial(file.load, tensor),
+            loaded=loaded_dtype(tensor),
         )
-        for block in file.blocks
+        for tensor in file.tensors
     ]
 
 

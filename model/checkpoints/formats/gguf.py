@@ -1,7 +1,7 @@
-"""The header of a GGUF file, read and checked here: llama.cpp's format, quantized or not.
+"""GGUF files, llama.cpp's format, quantized or not: their header, checked here, and the values of their tensors.
 
-Format: https://github.com/ggml-org/ggml/blob/master/docs/gguf.md. The package `gguf` knows the types and turns their
-values into numbers; it reads a header by believing it.
+Format: https://github.com/ggml-org/ggml/blob/master/docs/gguf.md. The package `gguf` supplies the types and
+dequantizes values; its own reader of headers trusts the file and is not used.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import mmap
 import struct
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -27,7 +27,7 @@ MOST_RECORDS = 100_000
 MOST_ITEMS = 2_000_000  # texts in lists: tokens and merges
 MOST_DIMENSIONS = 4
 MOST_UNPACKED = 1 << 28  # values of a quantized tensor: 1 GiB
-PIECE = 1 << 20  # elements turned into numbers at a time
+PIECE = 1 << 20  # elements dequantized at a time
 STRING, ARRAY = 8, 9
 SCALARS = {0: 1, 1: 1, 2: 2, 3: 2, 4: 4, 5: 4, 6: 4, 7: 1, 10: 8, 11: 8, 12: 8}  # bytes by type of a value
 DTYPES = {
@@ -40,8 +40,10 @@ DTYPES = {
 
 
 @dataclass(frozen=True)
-class Block:
-    """A tensor of a GGUF file. kind: its type as llama.cpp calls it. start: of its values in the file."""
+class GgufTensor:
+    """Header entry of a tensor. kind: name of its type in llama.cpp. start: offset of its values in the file, in bytes.
+    bytes: size of its values there.
+    """
 
     name: str
     kind: str
@@ -51,10 +53,10 @@ class Block:
 
 
 class GgufFile:
-    """An opened GGUF file: its tensors at once, their values one tensor at a time.
+    """A GGUF file whose header was read; values are read one tensor at a time.
 
     Raises:
-        CheckpointError: the package `gguf` is not there, or the file is damaged.
+        CheckpointError: the package `gguf` is not installed, or the file is damaged.
     """
 
     def __init__(self, path: Path) -> None:
@@ -62,67 +64,68 @@ class GgufFile:
         types = _types(path)
         try:
             with path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as content:
-                self.blocks = _Header(content, types).blocks()
+                self.tensors = _Header(content, types).tensors()
         except (FormatError, CheckpointError, OSError, ValueError, struct.error) as error:
             why = "its header goes on beyond its end" if isinstance(error, struct.error) else str(error)
             raise CheckpointError(f"{path} cannot be read as GGUF: {why}; get the file again") from error
 
-    def load(self, block: Block) -> Tensor:
-        """The values, turned into float32 where they are quantized.
+    def load(self, tensor: GgufTensor) -> Tensor:
+        """Values of a tensor in its own shape, quantized ones as float32.
 
         Raises:
-            UnmeasuredError: they cannot be, or are too many.
+            UnmeasuredError: the package cannot dequantize this type, or the result would be too large.
+            CheckpointError: the memory does not hold the values.
         """
-        if not block.bytes:
-            return torch.empty(block.shape)
-        stored = map_file(self.path, block.start, block.bytes)
-        if block.kind in DTYPES:
-            return stored.view(DTYPES[block.kind]).reshape(block.shape)
-        if not loaded(block):
+        if not tensor.bytes:
+            return torch.empty(tensor.shape)
+        stored = map_file(self.path, tensor.start, tensor.bytes)
+        if tensor.kind in DTYPES:
+            return stored.view(DTYPES[tensor.kind]).reshape(tensor.shape)
+        if not loaded_dtype(tensor):
             raise UnmeasuredError(
-                f"{block.name!r} of type {block.kind} and {math.prod(block.shape):,} values is not turned into "
+                f"{tensor.name!r} of type {tensor.kind} and {math.prod(tensor.shape):,} values is not turned into "
                 "numbers: convert the file to F16"
             )
-        elements, size = _block_size(block.kind)
+        elements, size = _block_size(tensor.kind)
         blocks = stored.numpy().reshape(-1, size)
-        made = np.empty((len(blocks), elements), dtype=np.float32)
+        values = np.empty((len(blocks), elements), dtype=np.float32)
         step = max(1, PIECE // elements)
-        for first in range(0, len(blocks), step):  # what it keeps on the way is as large as several copies
-            piece = blocks[first : first + step].reshape(1, -1)  # one row: the package goes through rows in Python
-            made[first : first + step] = _numbers(piece, block.kind).reshape(-1, elements)
-        return torch.from_numpy(made).reshape(block.shape)
+        for first in range(0, len(blocks), step):  # the package's intermediate arrays are as large as several copies
+            piece = blocks[first : first + step].reshape(1, -1)  # one row: the package loops over rows in Python
+            values[first : first + step] = _dequantized(piece, tensor.kind).reshape(-1, elements)
+        return torch.from_numpy(values).reshape(tensor.shape)
 
 
-def loaded(block: Block) -> str:
-    """torch's name of the type that its values are loaded in; empty where the package turns them into no numbers, or
-    where these would take much more memory than the file.
+def loaded_dtype(tensor: GgufTensor) -> str:
+    """Name of the torch type that `GgufFile.load` gives; empty where the package cannot dequantize the tensor, or where
+    its values would take much more memory than the file.
     """
-    if block.kind in DTYPES:
-        return str(DTYPES[block.kind]).removeprefix("torch.")
-    return "float32" if math.prod(block.shape) <= MOST_UNPACKED and _is_unpacked(block.kind) else ""
+    if tensor.kind in DTYPES:
+        return str(DTYPES[tensor.kind]).removeprefix("torch.")
+    return "float32" if math.prod(tensor.shape) <= MOST_UNPACKED and _can_dequantize(tensor.kind) else ""
 
 
 @cache
-def _is_unpacked(kind: str) -> bool:
+def _can_dequantize(kind: str) -> bool:
     try:
-        _numbers(np.zeros((1, _block_size(kind)[1]), dtype=np.uint8), kind)
+        _dequantized(np.zeros((1, _block_size(kind)[1]), dtype=np.uint8), kind)
     except (NotImplementedError, ValueError):
         return False
     return True
 
 
 def _block_size(kind: str) -> tuple[int, int]:
-    """Elements and bytes of a block."""
+    """Elements and bytes of a quantization block."""
     from gguf import GGML_QUANT_SIZES, GGMLQuantizationType
 
     elements, size = GGML_QUANT_SIZES[GGMLQuantizationType[kind]]
     return elements, size
 
 
-def _numbers(rows: np.ndarray, kind: str) -> np.ndarray:
+def _dequantized(rows: np.ndarray, kind: str) -> np.ndarray:
     from gguf import GGMLQuantizationType, quants
 
-    with np.errstate(all="ignore"):  # scales of damaged blocks are none
+    with np.errstate(all="ignore"):  # scales of damaged blocks may be NaN
         return quants.dequantize(rows, GGMLQuantizationType[kind])
 
 
@@ -138,14 +141,14 @@ def _types(path: Path) -> Types:
 
 
 class _Header:
-    """Read once, from front to end; a place beyond the file is a struct.error."""
+    """Header of a mapped file, read once from front to end; a read beyond the file raises struct.error."""
 
     def __init__(self, content: mmap.mmap, types: Types) -> None:
         self.content, self.types = content, types
         self.at = self.items = 0
         self.alignment = 32
 
-    def blocks(self) -> list[Block]:
+    def tensors(self) -> list[GgufTensor]:
         if self.content[:4] != b"GGUF":
             raise FormatError("it does not begin with GGUF")
         self.at = 4
@@ -156,9 +159,9 @@ class _Header:
             raise FormatError(f"it claims {tensors:,} tensors and {records:,} records")
         for _ in range(records):
             self.record()
-        said = [self.said() for _ in range(tensors)]
+        entries = [self.entry() for _ in range(tensors)]
         begin = -(-self.at // self.alignment) * self.alignment
-        return self.placed(said, begin)
+        return self.placed(entries, begin)
 
     def number(self, form: str) -> Any:
         (value,) = struct.unpack_from(form, self.content, self.at)
@@ -179,7 +182,7 @@ class _Header:
         return self.content[begin : self.at].decode("utf-8")
 
     def record(self) -> None:
-        """A value by name, of which only the alignment matters here."""
+        """Read one key and its value; only the alignment is used, everything else is skipped."""
         name, kind = self.text(1000), self.number("<I")
         if name == "general.alignment":
             if kind != 4:
@@ -210,8 +213,8 @@ class _Header:
         for _ in range(count):
             self.value(kind)
 
-    def said(self) -> tuple[str, str, tuple[int, ...], int, int]:
-        """Name, type, shape, place after the header and bytes of a tensor."""
+    def entry(self) -> GgufTensor:
+        """The next tensor, with `start` counted from the end of the header."""
         name, dimensions = self.text(1000), self.number("<I")
         require_name(name)
         if dimensions > MOST_DIMENSIONS:
@@ -223,15 +226,17 @@ class _Header:
         label, elements, size = self.types[kind]
         if elements > 1 and (not shape or shape[0] % elements):
             raise FormatError(f"{name!r} of shape {shape} does not consist of {label}'s blocks of {elements}")
-        return name, label, tuple(reversed(shape)), start, math.prod(shape) // elements * size
+        return GgufTensor(name, label, tuple(reversed(shape)), start, math.prod(shape) // elements * size)
 
-    def placed(self, said: list[tuple[str, str, tuple[int, ...], int, int]], begin: int) -> list[Block]:
-        blocks, end = [], 0
-        for name, kind, shape, start, size in sorted(said, key=lambda each: (each[3], each[4])):
+    def placed(self, entries: list[GgufTensor], begin: int) -> list[GgufTensor]:
+        """The tensors in the order of their values, with `start` counted from the beginning of the file."""
+        tensors, end = [], 0
+        for entry in sorted(entries, key=lambda entry: (entry.start, entry.bytes)):
+            start, size = entry.start, entry.bytes
             if start < end or start % self.alignment or begin + start + size > max(len(self.content), begin):
-                raise FormatError(f"{name!r} claims {size:,} bytes from {start:,} on, which are not its own")
+                raise FormatError(f"{entry.name!r} claims {size:,} bytes from {start:,} on, which are not its own")
             end = start + size
-            blocks.append(Block(name, kind, shape, begin + start, size))
-        if len({block.name for block in blocks}) < len(blocks):
+            tensors.append(replace(entry, start=begin + start))
+        if len({tensor.name for tensor in tensors}) < len(tensors):
             raise FormatError("it holds two tensors of one name")
-        return blocks
+        return tensors

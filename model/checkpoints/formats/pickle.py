@@ -1,4 +1,4 @@
-"""Files of torch.save, read without running anything that they hold."""
+"""Files of torch.save, read without running any code in them."""
 
 from __future__ import annotations
 
@@ -13,20 +13,20 @@ import torch
 from torch import Tensor
 
 from model.checkpoints.formats.safetensors import LONGEST_NAME, MOST_DIMENSIONS
-from model.checkpoints.formats.weight_files import Refused, map_file
+from model.checkpoints.formats.weight_files import MAPPING_ERRORS, map_file
 from model.checkpoints.formats.zip import read_archive
 from model.runtime.errors import CheckpointError
 
 Plain = int | float | str | bool
 DEEPEST = 32  # containers within containers
-MOST_VALUES = 200_000  # a container that others hold many times is unfolded as often
+MOST_VALUES = 200_000  # a container is unfolded as often as others hold it
 
 
 def read_pickled(path: Path) -> dict[str, Tensor]:
-    """The tensors in a .pt, .pth or .bin file, by name; those within dictionaries and lists as "outer.inner".
+    """Tensors in a .pt, .pth or .bin file by name, in their own shapes; within dictionaries and lists as "outer.inner".
 
-    Values stay in the file until they are used; `materialize` reads them, also where the system maps no file whole.
-    Plain values beside the tensors are left out.
+    Values stay in the file; `materialize` gives tensors to compute with, also where the system cannot map the file
+    whole. Plain values beside the tensors are left out.
 
     Raises:
         CheckpointError: the file is damaged, of another kind, holds code or no tensors.
@@ -38,9 +38,8 @@ def read_pickled(path: Path) -> dict[str, Tensor]:
 
 
 def read_state(path: Path) -> tuple[dict[str, Tensor], dict[str, Plain]]:
-    """The tensors and the plain values in a .pt, .pth or .bin file, by name: "model.wte.weight", "model_args.n_layer".
-
-    Values of tensors stay in the file until they are used.
+    """Tensors, in their own shapes, and plain values in a .pt, .pth or .bin file, by names such as "model.wte.weight"
+    and "model_args.n_layer". The tensors' pages are read when they are used.
 
     Raises:
         CheckpointError: the file is damaged, of another kind, or holds code.
@@ -50,22 +49,22 @@ def read_state(path: Path) -> tuple[dict[str, Tensor], dict[str, Plain]]:
 
 
 def materialize(path: Path, tensor: Tensor) -> Tensor:
-    """The values of a tensor that `read_pickled` gave.
+    """Tensor from `read_pickled` with its values, in the same shape and mapped from the file.
 
     Raises:
-        CheckpointError: the memory does not hold it.
+        CheckpointError: the memory does not hold the values.
     """
     if not tensor.is_meta:
         return tensor
     storage = tensor.untyped_storage()
-    held = map_file(path, storage_place(tensor), storage.nbytes())
+    content = map_file(path, storage_place(tensor), storage.nbytes())
     return torch.empty(0, dtype=tensor.dtype).set_(
-        held.untyped_storage(), tensor.storage_offset(), tensor.shape, tensor.stride()
+        content.untyped_storage(), tensor.storage_offset(), tensor.shape, tensor.stride()
     )
 
 
 def storage_place(tensor: Tensor) -> int:
-    """Where its storage begins, in memory, or in a file that was not mapped: a number that tells storages apart."""
+    """Address of a tensor's storage (of any shape) in memory, or its offset in a file that was not mapped, in bytes."""
     storage = tensor.untyped_storage()
     return storage._checkpoint_offset or 0 if tensor.is_meta else storage.data_ptr()
 
@@ -84,34 +83,36 @@ def _read(path: Path) -> tuple[dict[str, Tensor], dict[str, Plain]]:
 
 
 def _loaded(path: Path) -> Any:
-    """Mapped whole; where the system does not do that, without values, which `materialize` maps one by one."""
+    """Content of a file mapped whole; where the system cannot map it, with tensors on the device "meta", whose values
+    `materialize` maps one by one.
+    """
     try:
         return torch.load(path, map_location="cpu", weights_only=True, mmap=True)
-    except Refused as error:
+    except MAPPING_ERRORS as error:
         if "unable to mmap" not in str(error):
             raise
         return torch.load(path, map_location="meta", weights_only=True)
 
 
-def _refused(error: Exception) -> RefusedError:
-    """What torch says in many lines, some of them how to load the file with the code in it, as part of a sentence."""
+def _refused(error: Exception) -> str:
+    """Reason of an error of torch, whose own lines also tell how to load the file with the code in it."""
     text = str(error).rpartition("WeightsUnpickler error: ")[2].strip()
     if refused := re.search(r"GLOBAL (\S+) w", text):
-        return RefusedError(
-            f"holds more than tensors ({refused[1][:60]}), which could run code: save only a model's state_dict"
-        )
+        return str(refusal(refused[1]))
     detail = f"{type(error).__name__}: {text[:120]}".splitlines()[0].removesuffix(": ")
-    return RefusedError(f"is damaged: torch cannot load it ({detail})")
+    return f"is damaged: torch cannot load it ({detail})"
 
 
 def _unfolded(content: Any, path: Path) -> tuple[dict[str, Tensor], dict[str, Plain]]:
-    """Iteratively, with bounds: a dictionary that holds itself, or another one many times, has no end."""
+    """Tensors and plain values by name, found iteratively and with bounds: a dictionary that holds itself, or another
+    one many times, has no end.
+    """
     if not isinstance(content, dict):
         raise CheckpointError(f"{path} holds {kind(content)}, not tensors by name: save a model's state_dict")
     tensors: dict[str, Tensor] = {}
     records: dict[str, Plain] = {}
     waiting: list[tuple[str, int, Any]] = [("", 0, content)]
-    met = 0
+    count = 0
     while waiting:
         name, depth, value = waiting.pop()
         if name in tensors or name in records:
@@ -121,13 +122,13 @@ def _unfolded(content: Any, path: Path) -> tuple[dict[str, Tensor], dict[str, Pl
                 raise CheckpointError(f"{path} holds at {name[:60]!r} a tensor that cannot be read: {why}")
             tensors[name] = value
         elif isinstance(value, dict | list | tuple):
-            # The class's own methods: a dictionary of the file may have attributes of the same names.
+            # Methods of the class: a dictionary of the file may have attributes of the same names.
             inner = list(dict.items(value)) if isinstance(value, dict) else list(enumerate(value))
-            met += len(inner)
-            if depth == DEEPEST or met > MOST_VALUES:
+            count += len(inner)
+            if depth == DEEPEST or count > MOST_VALUES:
                 why = "containers too deep" if depth == DEEPEST else f"more than {MOST_VALUES:,} values"
                 raise CheckpointError(f"{path} holds too much at {name[:60]!r} ({why}): save only a model's state_dict")
-            waiting += [(_joined(name, key, path), depth + 1, each) for key, each in reversed(inner)]
+            waiting += [(_joined(name, key, path), depth + 1, item) for key, item in reversed(inner)]
         elif isinstance(value, Plain):
             records[name] = value
     return tensors, records
@@ -143,14 +144,14 @@ def _joined(name: str, key: str | int, path: Path) -> str:
 
 
 def _unreadable(tensor: Tensor) -> str:
-    """Why the values must not be touched, or ""."""
-    size, held = tensor.numel() * tensor.element_size(), tensor.untyped_storage().nbytes()
-    if size > held:
-        return f"it claims {tensor.numel():,} elements, {size:,} bytes, where the file has {held:,} for it"
+    """Reason why the values must not be read, or ""."""
+    size, stored = tensor.numel() * tensor.element_size(), tensor.untyped_storage().nbytes()
+    if size > stored:
+        return f"it claims {tensor.numel():,} elements, {size:,} bytes, where the file has {stored:,} for it"
     return ""
 
 
-# What a pickle of torch.save may call, and stand-ins for what those calls would make.
+# Calls that a pickle of torch.save may contain, and stand-ins for their results.
 
 BYTES = {
     **dict.fromkeys(("ByteStorage", "CharStorage", "BoolStorage", "UntypedStorage"), 1),
@@ -174,8 +175,8 @@ UNREADABLE = {
 }
 
 
-class Made(Enum):
-    """Stand-ins for what a pickle makes, where it does not matter what is in it."""
+class StandIn(Enum):
+    """Stand-ins for values of a pickle whose content does not matter."""
 
     LIST = "list"
     TENSOR = "Tensor"
@@ -183,76 +184,81 @@ class Made(Enum):
 
 
 class Dictionary:
-    """A stand-in for one, with how many names were set in it: copying them takes so long."""
+    """Stand-in for a dictionary. entries: number of names set in it, to which the time of a copy is proportional."""
 
     def __init__(self) -> None:
         self.entries = 0
 
 
 class Named(NamedTuple):
-    """A function or class that the pickle asks for."""
+    """Dotted path of a function or class that the pickle asks for."""
 
     path: str
 
 
 def kind(value: object) -> str:
-    """What a value is, in a sentence."""
+    """Words for the type of a value, to stand in a sentence."""
     if isinstance(value, Named):
         return value.path[:60]
-    name = value.value if isinstance(value, Made) else "dict" if isinstance(value, Dictionary) else type(value).__name__
-    return f"a value of type {name}"
+    if isinstance(value, Dictionary):
+        return "a value of type dict"
+    return f"a value of type {value.value if isinstance(value, StandIn) else type(value).__name__}"
 
 
-def why_not(path: str) -> str:
-    """Why a function or class must not be called, to stand after the name of the file."""
+class RefusedError(Exception):
+    """Reason why a pickle must not be loaded, to stand after the name of the file."""
+
+
+def refusal(path: str) -> RefusedError:
+    """Error of a pickle that asks for the function or class `path`, which must not be called."""
     if path in UNREADABLE:
-        return f"holds a tensor that is {UNREADABLE[path]}: only plain ones can be shown"
-    return f"holds more than tensors ({path[:60]}), which could run code: save only a model's state_dict"
+        return RefusedError(f"holds a tensor that is {UNREADABLE[path]}: only plain ones can be shown")
+    return RefusedError(f"holds more than tensors ({path[:60]}), which could run code: save only a model's state_dict")
 
 
 def _sizes(value: Any) -> bool:
-    return type(value) is tuple and len(value) <= MOST_DIMENSIONS and all(type(each) is int for each in value)
+    return type(value) is tuple and len(value) <= MOST_DIMENSIONS and all(type(size) is int for size in value)
 
 
-def _tensor(given: tuple[Any, ...]) -> Made | None:
+def _tensor(arguments: tuple[Any, ...]) -> StandIn | None:
     """_rebuild_tensor_v2(storage, offset, shape, strides, gradient, hooks), _v3 with the type behind it."""
-    if len(given) not in (6, 7):
-        return None
-    storage, offset, shape, strides, gradient, hooks, *dtype = given
-    plain = storage is Made.STORAGE and type(offset) is int and _sizes(shape) and _sizes(strides)
+    storage, offset, shape, strides, gradient, hooks, *dtype = arguments
+    plain = storage is StandIn.STORAGE and type(offset) is int and _sizes(shape) and _sizes(strides)
     typed = not dtype or (isinstance(dtype[0], Named) and dtype[0].path.removeprefix("torch.") in DTYPES)
-    return Made.TENSOR if plain and typed and type(gradient) is bool and isinstance(hooks, Dictionary) else None
+    return StandIn.TENSOR if plain and typed and type(gradient) is bool and isinstance(hooks, Dictionary) else None
 
 
-def _counter(given: tuple[Any, ...]) -> Dictionary | None:
-    """What a plan of learning rates keeps its milestones in: a copy of a dictionary."""
-    if len(given) != 1 or not isinstance(given[0], Dictionary):
+def _counter(arguments: tuple[Any, ...]) -> Dictionary | None:
+    """Copy of a dictionary, in which a schedule of learning rates keeps its milestones."""
+    if len(arguments) != 1 or not isinstance(arguments[0], Dictionary):
         return None
-    made = Dictionary()
-    made.entries = given[0].entries
-    return made
+    copy = Dictionary()
+    copy.entries = arguments[0].entries
+    return copy
 
 
-def _parameter(given: tuple[Any, ...]) -> Made | None:
-    return Made.TENSOR if len(given) == 3 and given[0] is Made.TENSOR and type(given[1]) is bool else None
+def _parameter(arguments: tuple[Any, ...]) -> StandIn | None:
+    plain = len(arguments) == 3 and arguments[0] is StandIn.TENSOR and type(arguments[1]) is bool
+    return StandIn.TENSOR if plain else None
 
 
+# Stand-in for the result of each allowed call by its arguments; None where the function does not take these.
 CALLS: dict[str, Callable[[tuple[Any, ...]], Any]] = {
-    "collections.OrderedDict": lambda given: Dictionary() if not given else None,
+    "collections.OrderedDict": lambda arguments: Dictionary() if not arguments else None,
     "collections.Counter": _counter,
-    "torch.Size": lambda given: given[0] if len(given) == 1 and _sizes(given[0]) else None,
-    "torch._utils._rebuild_tensor_v2": lambda given: _tensor(given) if len(given) == 6 else None,
-    "torch._utils._rebuild_tensor_v3": lambda given: _tensor(given) if len(given) == 7 else None,
+    "torch.Size": lambda arguments: arguments[0] if len(arguments) == 1 and _sizes(arguments[0]) else None,
+    "torch._utils._rebuild_tensor_v2": lambda arguments: _tensor(arguments) if len(arguments) == 6 else None,
+    "torch._utils._rebuild_tensor_v3": lambda arguments: _tensor(arguments) if len(arguments) == 7 else None,
     "torch._utils._rebuild_parameter": _parameter,
 }
 
 
-# What a pickle of torch.save would make torch do, found out without doing it.
+# The steps of a pickle of torch.save, followed without carrying them out.
 #
-# torch.load(weights_only=True) runs no code of the file, but it carries out every allowed call before anybody can look
-# at the outcome: tables of any size, keys whose hash takes for ever, storages beyond the file. So the same opcodes are
-# gone through here first with stand-ins for what they make, in time and memory proportional to the pickle's bytes;
-# only what a dictionary of tensors and plain values needs is let through.
+# torch.load(weights_only=True) runs no code of the file, but it carries out every allowed call before the result can be
+# checked: tables of any size, keys whose hash takes for ever, storages beyond the file. So the same opcodes are
+# followed here first with stand-ins for their results, in time and memory proportional to the pickle's bytes; only what
+# a dictionary of tensors and plain values needs is let through.
 
 MOST_STEPS = 500_000  # opcodes, of which a tensor takes about 30
 DEEPEST_STACK = 1000  # containers begun and not ended
@@ -261,15 +267,11 @@ STOP = ord(".")
 LARGEST_KEY = 1 << 31  # of a dictionary: larger numbers can be chosen so that all fall into one place
 
 
-class RefusedError(Exception):
-    """Why the pickle must not be loaded, to stand after the name of the file."""
-
-
 def inspect(content: bytes, sizes: Mapping[str, int]) -> None:
-    """Go through a pickle. sizes: bytes of each file in the archive.
+    """Follow the steps of a pickle. sizes: bytes of each file in the archive.
 
     Raises:
-        RefusedError: it is damaged, or would make something else than tensors and plain values.
+        RefusedError: the pickle is damaged, or would make something else than tensors and plain values.
     """
     reading = _Reading(content, sizes)
     try:
@@ -280,7 +282,7 @@ def inspect(content: bytes, sizes: Mapping[str, int]) -> None:
 
 
 class _Reading:
-    """The machine of torch's restricted unpickler: a stack, marks on it, and a memory by number."""
+    """Machine of torch's restricted unpickler: a stack, marks on it, and a memory by number."""
 
     def __init__(self, content: bytes, sizes: Mapping[str, int]) -> None:
         self.content, self.sizes = content, sizes
@@ -304,15 +306,15 @@ class _Reading:
         raise RefusedError(f"has a data.pkl of more than {MOST_STEPS:,} steps, the most that are read")
 
     def version(self) -> None:
-        if (found := self.number("<B")) != 2:
-            raise RefusedError(f"is a pickle of version {found}, and torch.save writes 2: save it again")
+        if (version := self.number("<B")) != 2:
+            raise RefusedError(f"is a pickle of version {version}, and torch.save writes 2: save it again")
 
     def number(self, form: str) -> Any:
         (value,) = struct.unpack_from(form, self.content, self.at)
         self.at += struct.calcsize(form)
         return value
 
-    def some(self, count: int) -> bytes:
+    def take(self, count: int) -> bytes:
         if self.at + count > len(self.content):
             raise IndexError(count)
         self.at += count
@@ -320,15 +322,16 @@ class _Reading:
 
     def line(self) -> str:
         end = self.content.index(b"\n", self.at)
-        return self.some(end + 1 - self.at)[:-1].decode("utf-8")
+        return self.take(end + 1 - self.at)[:-1].decode("utf-8")
 
     def marked(self) -> list[Any]:
-        """What was made since the last mark."""
+        """Values pushed since the last mark."""
         items, self.stack = self.stack, self.below.pop()
         return items
 
-    def push(self, value: object) -> None:
-        self.stack.append(value)
+    def marked_tuple(self) -> None:
+        items = tuple(self.marked())
+        self.stack.append(items)
 
     def mark(self) -> None:
         if len(self.below) == DEEPEST_STACK:
@@ -346,7 +349,7 @@ class _Reading:
         self.memory[place] = self.stack[-1]
 
     def append(self, items: list[Any]) -> None:
-        if self.stack[-1] is not Made.LIST:
+        if self.stack[-1] is not StandIn.LIST:
             raise RefusedError(f"is damaged: it appends to {kind(self.stack[-1])}")
 
     def set_items(self, items: list[Any]) -> None:
@@ -361,10 +364,10 @@ class _Reading:
                 raise RefusedError(f"holds the number {str(key)[:30]} as a name: save only a model's state_dict")
 
     def long(self) -> None:
-        self.stack.append(int.from_bytes(self.some(self.number("B")), "little", signed=True))
+        self.stack.append(int.from_bytes(self.take(self.number("B")), "little", signed=True))
 
-    def text(self, form: str, encoding: str) -> None:
-        self.stack.append(str(self.some(self.number(form)), "utf-8", encoding))
+    def text(self, form: str, errors: str) -> None:
+        self.stack.append(str(self.take(self.number(form)), "utf-8", errors))
 
     def global_name(self) -> None:
         self.stack.append(Named(f"{self.line()}.{self.line()}"))
@@ -373,44 +376,44 @@ class _Reading:
         word, asked, key, place, count = self.stack.pop()
         name = asked.path.rpartition(".")[2] if isinstance(asked, Named) else ""
         if isinstance(asked, Named) and asked.path in UNREADABLE:
-            raise RefusedError(why_not(asked.path))
+            raise refusal(asked.path)
         if word != "storage" or name not in BYTES or type(key) is not str or type(place) is not str:
             raise RefusedError(f"holds more than tensors ({name[:60] or kind(asked)}): save only a model's state_dict")
-        held = self.sizes.get(f"data/{key}")
-        if held is None:
+        stored = self.sizes.get(f"data/{key}")
+        if stored is None:
             raise RefusedError(f"is damaged: its values data/{key[:60]} are not in it")
-        if type(count) is not int or not 0 <= count * BYTES[name] <= held:
+        if type(count) is not int or not 0 <= count * BYTES[name] <= stored:
             asked_for = f"those of {str(count)[:30]} numbers" if type(count) is int else kind(count)  # never its text
-            raise RefusedError(f"is damaged: data/{key} has {held:,} bytes, not {asked_for}")
-        self.stack.append(Made.STORAGE)
+            raise RefusedError(f"is damaged: data/{key} has {stored:,} bytes, not {asked_for}")
+        self.stack.append(StandIn.STORAGE)
 
     def build(self) -> None:
-        """A state_dict carries `_metadata`, versions of its modules, as an attribute."""
-        state, made = self.stack.pop(), self.stack[-1]
-        if not isinstance(state, Dictionary) or not isinstance(made, Dictionary):
-            raise RefusedError(f"holds objects of Python ({kind(made)}): save only a model's state_dict")
+        """Set attributes: a state_dict carries `_metadata`, versions of its modules, as one."""
+        state, owner = self.stack.pop(), self.stack[-1]
+        if not isinstance(state, Dictionary) or not isinstance(owner, Dictionary):
+            raise RefusedError(f"holds objects of Python ({kind(owner)}): save only a model's state_dict")
         self.steps += state.entries
 
     def create(self) -> None:
-        """What no dictionary of tensors needs: an object made past its class's own beginning."""
+        """Refuse an object made without its class's `__init__`, which no dictionary of tensors needs."""
         self.stack.pop()
         asked = self.stack.pop()
-        raise RefusedError(why_not(asked.path if isinstance(asked, Named) else "objects of Python"))
+        raise refusal(asked.path if isinstance(asked, Named) else "objects of Python")
 
     def call(self) -> None:
-        given, asked = self.stack.pop(), self.stack[-1]
-        if not isinstance(asked, Named) or type(given) is not tuple:
+        arguments, asked = self.stack.pop(), self.stack[-1]
+        if not isinstance(asked, Named) or type(arguments) is not tuple:
             raise RefusedError("is damaged: it calls what is no function")
         call = CALLS.get(asked.path)
         if call is None:
-            raise RefusedError(why_not(asked.path))
-        if (made := call(given)) is None:
+            raise refusal(asked.path)
+        if (result := call(arguments)) is None:
             raise RefusedError(f"is damaged: it calls {asked.path} with what that does not take")
-        self.steps += made.entries if isinstance(made, Dictionary) else 0
-        self.tensors += made is Made.TENSOR
+        self.steps += result.entries if isinstance(result, Dictionary) else 0
+        self.tensors += result is StandIn.TENSOR
         if self.tensors > MOST_TENSORS:
             raise RefusedError(f"holds more than {MOST_TENSORS:,} tensors, the most that are read")
-        self.stack[-1] = made
+        self.stack[-1] = result
 
 
 STEPS: dict[int, Callable[[_Reading], object]] = {
@@ -427,7 +430,7 @@ STEPS: dict[int, Callable[[_Reading], object]] = {
         "e": lambda it: it.append(it.marked()),
         "s": lambda it: it.set_items([it.stack.pop(), it.stack.pop()][::-1]),
         "u": lambda it: it.set_items(it.marked()),
-        "t": lambda it: it.push(tuple(it.marked())),
+        "t": _Reading.marked_tuple,
         "\x85": lambda it: it.pair_up(1),
         "\x86": lambda it: it.pair_up(2),
         "\x87": lambda it: it.pair_up(3),
@@ -435,7 +438,7 @@ STEPS: dict[int, Callable[[_Reading], object]] = {
         "\x89": lambda it: it.stack.append(False),
         "\x88": lambda it: it.stack.append(True),
         ")": lambda it: it.stack.append(()),
-        "]": lambda it: it.stack.append(Made.LIST),
+        "]": lambda it: it.stack.append(StandIn.LIST),
         "}": lambda it: it.stack.append(Dictionary()),
         "J": lambda it: it.stack.append(it.number("<i")),
         "K": lambda it: it.stack.append(it.number("<B")),

@@ -15,7 +15,7 @@ import torch
 from safetensors import SafetensorError, safe_open
 from torch import Tensor
 
-from model.checkpoints.formats.weight_files import Refused, map_file
+from model.checkpoints.formats.weight_files import MAPPING_ERRORS, map_file
 from model.runtime.errors import CheckpointError, UnmeasuredError, first_line
 from model.runtime.untrusted_json import parse_json
 
@@ -31,7 +31,7 @@ BITS = {
     **dict.fromkeys(("U32", "I32", "F32"), 32),
     **dict.fromkeys(("U64", "I64", "F64", "C64"), 64),
 }
-# What torch calls the types of a safetensors header; others are shown as the header has them.
+# Names in torch of the types of a safetensors header; others are shown as the header has them.
 DTYPES = {
     "BOOL": "bool",
     "F8_E4M3": "float8_e4m3fn",
@@ -48,7 +48,9 @@ DTYPES = {
 
 
 class Entry(NamedTuple):
-    """A tensor as the header has it. dtype: a name of the format. start: of its values after the header."""
+    """A tensor in the header. dtype: its name in the format. start, end: offsets of its values after the header, in
+    bytes.
+    """
 
     name: str
     dtype: str
@@ -58,7 +60,7 @@ class Entry(NamedTuple):
 
 
 def read_header(path: Path) -> list[Entry]:
-    """The tensors in the order of their values; no value is read.
+    """Tensors of the header in the order of their values; no value is read.
 
     Raises:
         CheckpointError: the file is no safetensors file, or its header and its size contradict each other.
@@ -82,24 +84,24 @@ def read_header(path: Path) -> list[Entry]:
 
 
 class SafeValues:
-    """The values of a file whose header was read. It is opened when the first of them is asked for."""
+    """Values of a file whose header was read; the file is opened when the first of them is loaded."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
         self._file: Any = None
 
     def load(self, entry: Entry) -> Tensor:
-        """The values of a tensor.
+        """Values of a tensor in the shape of its entry.
 
         Raises:
             UnmeasuredError: torch has no such type.
-            CheckpointError: the file is another one by now, or the tensor is too large for the memory.
+            CheckpointError: the file was replaced since its header was read, or the memory does not hold the tensor.
         """
         try:
             if self._file is None:
                 self._file = safe_open(self.path, framework="pt")
             tensor: Tensor = self._file.get_tensor(entry.name)
-        except Refused:
+        except MAPPING_ERRORS:
             return self._alone(entry)
         except (SafetensorError, OSError) as error:
             raise UnmeasuredError(
@@ -110,7 +112,7 @@ class SafeValues:
         return tensor
 
     def _alone(self, entry: Entry) -> Tensor:
-        """Of a file that the system maps only in parts."""
+        """Values of a tensor of a file that the system cannot map whole."""
         dtype = getattr(torch, DTYPES.get(entry.dtype, ""), None)
         if dtype is None:
             reason = "it has no such type"
@@ -121,7 +123,7 @@ class SafeValues:
 
 
 class FormatError(Exception):
-    """What contradicts the format."""
+    """A contradiction between a file and its format, as the end of a sentence."""
 
 
 def _object(content: bytes) -> dict[str, Any]:
@@ -135,23 +137,24 @@ def _object(content: bytes) -> dict[str, Any]:
 
 
 def _entries(header: dict[str, Any], size: int) -> list[Entry]:
-    """In the order of the values. size: bytes after the header, all of them some tensor's."""
-    entries = sorted((_entry(name, each) for name, each in header.items()), key=lambda each: (each.start, each.end))
+    """Entries in the order of their values. size: bytes after the header, every one of which belongs to a tensor."""
+    parsed = (_entry(name, record) for name, record in header.items())
+    entries = sorted(parsed, key=lambda entry: (entry.start, entry.end))
     end = 0
-    for each in entries:
-        if each.start != end:
-            raise FormatError(f"the values of {each.name!r} begin at {each.start:,}, those before end at {end:,}")
-        end = each.end
+    for entry in entries:
+        if entry.start != end:
+            raise FormatError(f"the values of {entry.name!r} begin at {entry.start:,}, those before end at {end:,}")
+        end = entry.end
     if end != size:
         raise FormatError(f"its tensors have {end:,} bytes of values, the file {size:,}")
     return entries
 
 
-def _entry(name: str, said: Any) -> Entry:
+def _entry(name: str, record: Any) -> Entry:
     require_name(name)
-    if not isinstance(said, dict) or set(said) != {"dtype", "shape", "data_offsets"}:
+    if not isinstance(record, dict) or set(record) != {"dtype", "shape", "data_offsets"}:
         raise FormatError(f"what it says of {name!r} is not dtype, shape and data_offsets")
-    dtype, shape, offsets = said["dtype"], said["shape"], said["data_offsets"]
+    dtype, shape, offsets = record["dtype"], record["shape"], record["data_offsets"]
     if not isinstance(dtype, str) or dtype not in BITS:
         raise FormatError(f"{name!r} is of the type {str(dtype)[:60]!r}, which the format has not")
     if not _counts(shape) or len(shape) > MOST_DIMENSIONS:
@@ -167,10 +170,10 @@ def _entry(name: str, said: Any) -> Entry:
 
 
 def require_name(name: str) -> None:
-    """Refuse what no program gives a tensor as its name.
+    """Refuse a tensor's name that no program would write.
 
     Raises:
-        CheckpointError: it is empty, too long, or has characters that cannot be printed.
+        CheckpointError: the name is empty, too long, or has characters that cannot be printed.
     """
     if not name or len(name) > LONGEST_NAME or not name.isprintable():
         raise CheckpointError(
@@ -179,4 +182,4 @@ def require_name(name: str) -> None:
 
 
 def _counts(values: Any) -> bool:
-    return isinstance(values, list) and all(type(each) is int and 0 <= each < 1 << 63 for each in values)
+    return isinstance(values, list) and all(type(value) is int and 0 <= value < 1 << 63 for value in values)

@@ -1,4 +1,4 @@
-"""Which files of a path hold its tensors, and what is refused by its name."""
+"""Files that hold the tensors of a path, and files that are refused by their names."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ READ = (".safetensors", *PICKLED, ".gguf")
 ENDS = ", ".join(READ)
 INSIDE = ("*/config.json", "snapshots/*/config.json")  # the second is Hugging Face's cache
 MOST_SHARDS = 1000
-POINTER, POINTER_MOST = b"version https://git-lfs.github.com/spec/", 1000  # how it begins, and bytes it has fewer than
+POINTER, POINTER_MOST = b"version https://git-lfs.github.com/spec/", 1000  # beginning of a note of Git LFS; its bytes
 HUGGING_FACE = "load it with transformers where it comes from and write it again with save_pretrained"
 UNPACK = "unpack it and give the folder, or upload it as .zip"
 REFUSED = {
@@ -49,17 +49,18 @@ REFUSED = {
 
 @dataclass(frozen=True)
 class Weights:
-    """The files that hold the tensors of a path. index: the file of each tensor, where several files share them."""
+    """Files that hold the tensors of a path. index: name of the file of each tensor, where there are several files."""
 
     files: list[Path]
     index: dict[str, str] = field(default_factory=dict)
 
 
 def weights_of(path: Path) -> Weights:
-    """`path` itself, or in a folder model.safetensors, pytorch_model.bin, the files of their index, or one alone.
+    """Files of weights of a path: the path itself, or in a folder model.safetensors, pytorch_model.bin, the files of
+    their index, or the only file of weights.
 
     Raises:
-        CheckpointError: there are none, or their names are not those of files with tensors.
+        CheckpointError: there are none, or the name is not that of a file with tensors.
     """
     finish_replacing(path)
     if path.is_dir():
@@ -72,8 +73,8 @@ def weights_of(path: Path) -> Weights:
         raise CheckpointError(f"{path} does not exist: give a checkpoint folder, or a file that ends in {ENDS}")
     suffix = path.suffix.lower()
     if suffix in REFUSED:
-        what, instead = REFUSED[suffix]
-        raise CheckpointError(f"{path} is {what}, and is not opened: {instead}")
+        description, instead = REFUSED[suffix]
+        raise CheckpointError(f"{path} is {description}, and is not opened: {instead}")
     if suffix not in READ:
         raise CheckpointError(f"{path} must be a checkpoint folder or end in {ENDS}")
     return Weights([path])
@@ -100,11 +101,11 @@ def _in_folder(folder: Path) -> Weights:
 
 
 def _indexed(index: Path, suffix: str) -> Weights:
-    said = read_json(index)
-    places = said.get("weight_map") if isinstance(said, dict) else None
-    if not isinstance(places, dict) or not places or not all(isinstance(name, str) for name in places.values()):
+    record = read_json(index)
+    file_of = record.get("weight_map") if isinstance(record, dict) else None
+    if not isinstance(file_of, dict) or not file_of or not all(isinstance(name, str) for name in file_of.values()):
         raise CheckpointError(f"{index} must say in weight_map in which file each tensor is")
-    names = sorted(set(places.values()))
+    names = sorted(set(file_of.values()))
     for name in names:
         if not name.endswith(suffix) or {"/", "\\", ":", "\0"} & set(name) or name.startswith("."):
             raise CheckpointError(f"{index} names {name[:60]!r}, which is no {suffix} file of its folder")
@@ -112,26 +113,27 @@ def _indexed(index: Path, suffix: str) -> Weights:
             raise CheckpointError(f"{index} names {name[:60]!r}, which is not in its folder: put it there")
     if len(names) > MOST_SHARDS:
         raise CheckpointError(f"{index} names {len(names):,} files: at most {MOST_SHARDS:,} are read")
-    return Weights([index.parent / name for name in names], places)
+    return Weights([index.parent / name for name in names], file_of)
 
 
 def require_weights_themselves(file: Path, size: int) -> None:
-    """
+    """Refuse a note of Git LFS in the place of weights. size: of the file, in bytes.
+
     Raises:
-        CheckpointError: a git that knows nothing of large files has left a note in their place.
+        CheckpointError: the file is such a note.
     """
     if size < POINTER_MOST and file.read_bytes().startswith(POINTER):
         raise CheckpointError(f"{file} only points to the weights, which Git LFS keeps: fetch them with git lfs pull")
 
 
-def require_indexed(found: dict[str, str], weights: Weights) -> None:
-    """Refuse an index that says something else than its files. found: the file of each tensor.
+def require_indexed(file_of: dict[str, str], weights: Weights) -> None:
+    """Refuse an index that contradicts its files. file_of: name of the file of each tensor.
 
     Raises:
-        CheckpointError: a tensor is not in the file that the index says.
+        CheckpointError: a tensor is not in the file that the index names.
     """
     for name, file in weights.index.items():
-        if found.get(name) != file:
+        if file_of.get(name) != file:
             raise CheckpointError(
                 f"{weights.files[0].parent}: the index says that {name[:60]!r} is in {file[:60]!r}, where it is not: "
                 "get the folder again from where it comes"
@@ -140,7 +142,7 @@ def require_indexed(found: dict[str, str], weights: Weights) -> None:
 
 # Files of weights that are no model by themselves, recognised by their names and those of their tensors.
 
-# How names of queries end in Hugging Face's families, whose layouts are told apart by a config.json alone; fairseq and
+# Ends of names of query matrices in Hugging Face's families, whose layouts only a config.json tells apart; fairseq and
 # torchtune have some of these names too.
 QUERIES = (
     "attention.self.query.weight",  # BERT, RoBERTa, ELECTRA
@@ -158,10 +160,11 @@ SHARD = re.compile(r"-\d{5}-of-\d{5}\.")  # one of several files of a model
 
 
 def require_whole(file: Path, shapes: Mapping[str, tuple[int, ...]]) -> None:
-    """Refuse what no network can be made of, however well it is known. shapes: of the file's tensors by name.
+    """Refuse weights of which no network can be built. shapes: of the file's tensors by name.
 
     Raises:
-        CheckpointError: it is such a file; the sentence says what to open instead.
+        CheckpointError: the file is of llama.cpp, holds an adapter, is a part of a model, or needs a config.json; the
+            sentence says what to open instead.
     """
     if file.suffix.lower() == LLAMA_CPP:
         raise CheckpointError(
@@ -193,14 +196,14 @@ def _is_hugging_face(name: str, shape: tuple[int, ...]) -> bool:
 
 # A part of a file as a tensor whose pages are read when they are used: for files that memory does not hold whole.
 
-Refused = (RuntimeError, MemoryError)  # what libraries raise where the system maps no file as large as this one
+MAPPING_ERRORS = (RuntimeError, MemoryError)  # of libraries where the system cannot map a file as large as this one
 
 
 def map_file(path: Path, start: int, count: int) -> Tensor:
-    """So many bytes of a file. Writing to them changes no file.
+    """`count` bytes of a file from offset `start`, as a tensor (count) of uint8. Writing to it changes no file.
 
     Raises:
-        CheckpointError: not even they fit into memory.
+        CheckpointError: the file is shorter, or the memory does not hold even these bytes.
     """
     if not count:
         return torch.empty(0, dtype=torch.uint8)

@@ -22,17 +22,17 @@ LARGEST_NOTE = 4096  # bytes: the version, the order of bytes
 
 @dataclass(frozen=True)
 class Archive:
-    """data.pkl, and how many bytes each file of the archive has, by its name within the archive's folder."""
+    """Content of data.pkl, and the size in bytes of every file by its name within the archive's folder."""
 
     pickle: bytes
     sizes: dict[str, int]
 
 
 def read_archive(path: Path) -> Archive:
-    """What torch.save wrote, without the values.
+    """Archive of a file of torch.save; no values of tensors are read.
 
     Raises:
-        CheckpointError: it is damaged, packed, or another program's archive.
+        CheckpointError: the file is damaged, compressed, or another program's archive.
     """
     try:
         with path.open("rb") as file, zipfile.ZipFile(cast(IO[bytes], Bounded(file, LARGEST_PICKLE))) as archive:
@@ -51,13 +51,18 @@ def read_archive(path: Path) -> Archive:
 
 
 class Bounded:
-    """A file of which nobody reads more than `most` bytes at once: the directory of an archive may claim any size."""
+    """A file that refuses to read more than `most` bytes at once: the directory of an archive may claim any size."""
 
     def __init__(self, file: io.BufferedIOBase, most: int) -> None:
         self._file, self._most = file, most
         self.seek, self.tell, self.seekable, self.close = file.seek, file.tell, file.seekable, file.close
 
     def read(self, size: int | None = -1, /) -> bytes:
+        """The next `size` bytes, all that are left by default.
+
+        Raises:
+            BadZipFile: `size` is larger than `most`.
+        """
         wanted = self._most if size is None or size < 0 else size  # all that is left: a few bytes before the end
         if wanted > self._most:
             raise zipfile.BadZipFile(f"its directory claims {wanted:,} bytes")
@@ -93,7 +98,7 @@ def _sizes(path: Path, archive: zipfile.ZipFile, file_bytes: int) -> dict[str, i
 
 
 def _require_small(path: Path, sizes: dict[str, int]) -> None:
-    """All that is read whole: everything but the values."""
+    """Bound the files that are read whole: all but the values of tensors."""
     if "constants.pkl" in sizes:
         raise CheckpointError(f"{path} is a program of TorchScript, which is not run: save the model's state_dict")
     for name, size in sizes.items():
@@ -103,7 +108,7 @@ def _require_small(path: Path, sizes: dict[str, int]) -> None:
 
 
 def _require_same(path: Path, content: bytes, sizes: dict[str, int]) -> None:
-    """torch reads the archive with another library, which must see the same data.pkl."""
+    """Require that torch's own reader of archives, another library, finds the same data.pkl."""
     try:
         reader = torch._C.PyTorchFileReader(str(path))
         same = reader.get_record("data.pkl") == content

@@ -8,7 +8,7 @@ import re
 from pathlib import Path
 from typing import get_args
 
-from model.checkpoints.formats.pickle import UNREADABLE, why_not
+from model.checkpoints.formats.pickle import UNREADABLE
 from model.checkpoints.formats.weight_files import REFUSED
 from model.checkpoints.hub import REASONS
 from model.cli.options import HELP
@@ -56,10 +56,7 @@ ERRORS = (
     INHERITED,
 )
 # Sentences that are put together elsewhere: an error said again, or words of a known set.
-TOLD = (
-    *("str(error)", "why_not(asked.path)", "explain_nonfinite(self, error)", "self._message"),
-    "why_not(asked.path if isinstance(asked, Named) else 'objects of Python')",
-)
+TOLD = ("str(error)", "explain_nonfinite(self, error)", "self._message")
 PIECES = {text for pair in REFUSED.values() for text in pair} | set(REASONS.values()) | set(UNREADABLE.values())
 PIECES |= {"it claims {0} elements, {1} bytes, where the file has {2} for it"}
 PIECES |= {"step {0}: loss {1}, gradient norm {2}, not finite first in {3}", "step {0}: loss {1}, gradient norm {2}"}
@@ -70,7 +67,6 @@ PIECES |= {"there is no tokenizer.json beside the weights"}
 PIECES |= {"meta.pkl beside the weights is a pickle, which could run code and is never read"}
 PIECES |= {"targets begin with token 0 (there is no tokenizer)"}
 PIECES |= {"every token sees every other (a causal mask is in no tensor)"}
-PIECES |= {f"{{0}} {why_not(path)}".replace(UNREADABLE[path], "{1}") for path in UNREADABLE}
 
 
 def lookups() -> list[tuple[str, ast.expr]]:

@@ -145,8 +145,8 @@ def test_gguf_is_listed_as_the_package_reads_it(tmp_path, monkeypatch):
     assert [table[name].quantized for name in ("plain", "half", "packed")] == [False, False, True]
     assert np.array_equal(table["long"].load().numpy(), expected.reshape(-1))
     pieces = []
-    numbers = safe_gguf._numbers
-    monkeypatch.setattr(safe_gguf, "_numbers", lambda rows, kind: pieces.append(rows.size) or numbers(rows, kind))
+    numbers = safe_gguf._dequantized
+    monkeypatch.setattr(safe_gguf, "_dequantized", lambda rows, kind: pieces.append(rows.size) or numbers(rows, kind))
     monkeypatch.setattr(safe_gguf, "PIECE", 96)  # three blocks at a time, also of a single row
     assert np.array_equal(table["packed"].load().numpy(), expected)
     assert np.array_equal(table["long"].load().numpy(), expected.reshape(-1))
