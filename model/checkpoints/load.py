@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from model.checkpoints.convert.from_huggingface import rebuilt_config, renamed
+from model.checkpoints.convert.from_huggingface import rebuilt_config, rebuilt_weights
 from model.checkpoints.convert.layouts import KNOWN, SUFFIXES, find_layout, open_state
 from model.checkpoints.formats.weight_files import (
     LLAMA_CPP,
@@ -104,7 +104,7 @@ def _rebuilt(
     require_weights(config, {info.name: info.shape for info in table}, folder.name)
     if place is not None:
         require_room(size(table)[0], *place)
-    return config, renamed(settings, config, {info.name: info.load() for info in table})
+    return config, rebuilt_weights(settings, config, {info.name: info.load() for info in table})
 
 
 def _only_file(folder: Path) -> Path:

@@ -30,8 +30,8 @@ BART_SETTINGS: SettingsTable = {
 
 
 def stack_weights(stack: str, first: int = 0) -> Table:
-    """Of an encoder or decoder but for its tokens. first: the row of the table of positions that the first token
-    gets.
+    """Table of the "encoder" or "decoder" without its token embedding. first: row of the table of positions that the
+    first token gets.
     """
     attentions = {"self_attention": "self_attn", "cross_attention": "encoder_attn"}
     layer: dict[str, str] = {
@@ -39,9 +39,9 @@ def stack_weights(stack: str, first: int = 0) -> Table:
         "feed_forward.output": "fc2",
         "feed_forward_block.norm": "final_layer_norm",
     }
-    for ours, theirs in attentions.items():
-        layer |= {f"{ours}.{name}": f"{theirs}.{name[0]}_proj" for name in ("query", "key", "value")}
-        layer |= {f"{ours}.output": f"{theirs}.out_proj", f"{ours}_block.norm": f"{theirs}_layer_norm"}
+    for attention, module in attentions.items():
+        layer |= {f"{attention}.{name}": f"{module}.{name[0]}_proj" for name in ("query", "key", "value")}
+        layer |= {f"{attention}.output": f"{module}.out_proj", f"{attention}_block.norm": f"{module}_layer_norm"}
     rows: Table = {
         "embedding.positions.table": WeightSource(("embed_positions.weight",), without_first(first)),
         "embedding.output.norm": "layernorm_embedding",
@@ -52,7 +52,7 @@ def stack_weights(stack: str, first: int = 0) -> Table:
 
 
 def _weights(checkpoint: SourceCheckpoint, config: TransformerConfig, first: int = OFFSET) -> Table:
-    """A matrix that both stacks share lies in the file once, or in copies."""
+    """Table of a checkpoint; a matrix that both stacks share is in the file once, or in copies."""
     shared = config.tied_embeddings in ("all", "inputs")
     tokens = {
         f"{stack}.embedding.tokens.weight": WeightSource(
@@ -66,14 +66,14 @@ def _weights(checkpoint: SourceCheckpoint, config: TransformerConfig, first: int
 
 
 def _options(checkpoint: SourceCheckpoint, vocabulary: int, **more: Any) -> TransformerConfig:
-    """What all have. more: options of the one family."""
+    """Config of a checkpoint. vocabulary: default of vocab_size. more: options of one family alone."""
     settings = checkpoint.settings
     sizes: dict[str, Any] = {}
-    for ours, theirs, usual in (("n_heads", "attention_heads", 16), ("d_ff", "ffn_dim", 4096)):
-        both = [settings.count(f"{stack}_{theirs}", usual) for stack in STACKS]
+    for option, name, default in (("n_heads", "attention_heads", 16), ("d_ff", "ffn_dim", 4096)):
+        both = [settings.count(f"{stack}_{name}", default) for stack in STACKS]
         if both[0] != both[1]:
-            raise UnsupportedError(f"encoder and decoder differ in {theirs}")
-        sizes[ours] = both[0]
+            raise UnsupportedError(f"encoder and decoder differ in {name}")
+        sizes[option] = both[0]
     settings.require("is_decoder", False)
     if not checkpoint.tied(True) and "tied_embeddings" not in more:
         raise UnsupportedError("three matrices for one vocabulary")
@@ -91,15 +91,15 @@ def _options(checkpoint: SourceCheckpoint, vocabulary: int, **more: Any) -> Tran
 
 
 def _flags(checkpoint: SourceCheckpoint, **values: bool) -> None:
-    """Settings of old files that today's code does not read: what they say must be what the code does."""
-    for name, value in values.items():
+    """Require of settings of old files, which transformers reads no more, the values that its code implies."""
+    for name, value in (values | {"add_bias_logits": False}).items():
         checkpoint.settings.require(name, value)
 
 
 def _bart_options(checkpoint: SourceCheckpoint) -> TransformerConfig:
     """Lewis et al., 2020."""
     _flags(checkpoint, normalize_before=False, normalize_embedding=True, add_final_layer_norm=False)
-    _flags(checkpoint, static_position_embeddings=False, add_bias_logits=False)
+    _flags(checkpoint, static_position_embeddings=False)
     checkpoint.settings.require("extra_pos_embeddings", OFFSET)
     return _options(checkpoint, 50265, position="learned", embedding_norm=True)
 
@@ -107,7 +107,7 @@ def _bart_options(checkpoint: SourceCheckpoint) -> TransformerConfig:
 def _mbart_options(checkpoint: SourceCheckpoint) -> TransformerConfig:
     """Liu et al., 2020."""
     _flags(checkpoint, normalize_before=True, normalize_embedding=True, add_final_layer_norm=True)
-    _flags(checkpoint, static_position_embeddings=False, add_bias_logits=False)
+    _flags(checkpoint, static_position_embeddings=False)
     checkpoint.settings.require("extra_pos_embeddings", OFFSET)
     return _options(checkpoint, 50265, position="learned", embedding_norm=True, norm_placement="pre")
 
@@ -115,7 +115,7 @@ def _mbart_options(checkpoint: SourceCheckpoint) -> TransformerConfig:
 def _marian_options(checkpoint: SourceCheckpoint) -> TransformerConfig:
     """Junczys-Dowmunt et al., 2018."""
     _flags(checkpoint, normalize_before=False, normalize_embedding=False, add_final_layer_norm=False)
-    _flags(checkpoint, static_position_embeddings=True, add_bias_logits=False)
+    _flags(checkpoint, static_position_embeddings=True)
     checkpoint.settings.get("extra_pos_embeddings")
     kept = checkpoint.has(f"{checkpoint.prefix}encoder.embed_positions.weight")  # as precise as the file is
     more: dict[str, Any] = {"position": "learned" if kept else "sinusoidal-halves"}

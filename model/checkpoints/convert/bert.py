@@ -56,8 +56,8 @@ def _head_options(checkpoint: SourceCheckpoint) -> dict[str, Any]:
 
 
 def _bert_options(checkpoint: SourceCheckpoint, first: int = 0, vocabulary: int = 30522) -> TransformerConfig:
-    """Devlin et al., 2019. first: the row of the table of positions that the first token gets. vocabulary: where
-    config.json does not say.
+    """Devlin et al., 2019. first: row of the table of positions that the first token gets. vocabulary: default of
+    vocab_size.
     """
     settings = checkpoint.settings
     for name in ("is_decoder", "add_cross_attention"):
@@ -83,7 +83,7 @@ def _roberta_options(checkpoint: SourceCheckpoint, vocabulary: int) -> Transform
 
 
 def _padding(checkpoint: SourceCheckpoint) -> int:
-    """RoBERTa counts positions from the row behind its padding token's."""
+    """Id of the padding token, behind whose row RoBERTa's table of positions begins."""
     padding = checkpoint.settings.get("pad_token_id", 1)
     if isinstance(padding, bool) or not isinstance(padding, int) or padding < 0:
         raise UnsupportedError(f"pad_token_id is {padding!r}")
@@ -101,7 +101,9 @@ def _roberta_weights(checkpoint: SourceCheckpoint, config: TransformerConfig) ->
 
 
 def _bias(checkpoint: SourceCheckpoint, config: TransformerConfig, head: str) -> WeightSource:
-    """Without ties it is the matrix's own bias that today's code adds; old files may have only the other."""
+    """Source of the output's bias. Of an untied matrix, transformers adds the bias beside it; old files may have only
+    the head's.
+    """
     outer, inner = f"{head}.bias", f"{head}.decoder.bias"
     if config.tied_embeddings == "output":
         return WeightSource((outer,), copies=(inner,))

@@ -12,7 +12,7 @@ from model.checkpoints.native import CONFIG
 from model.network.config import Activation, TransformerConfig
 from model.runtime.errors import CheckpointError
 
-# Names of functions in Hugging Face's configs, and ours of the same function.
+# Activation functions by their names in Hugging Face's configs.
 ACTIVATIONS: dict[str, Activation] = {
     "relu": "relu",
     "gelu": "gelu",
@@ -23,31 +23,28 @@ ACTIVATIONS: dict[str, Activation] = {
     "silu": "silu",
     "swish": "silu",
 }
-GATES: dict[Activation, Activation] = {
-    "silu": "swiglu",
-    "gelu": "geglu",
-    "gelu-tanh": "geglu-tanh",
-}  # the same as a gate
+# Gated activations by the function of their gate.
+GATES: dict[Activation, Activation] = {"silu": "swiglu", "gelu": "geglu", "gelu-tanh": "geglu-tanh"}
 ROTARY = {"rope_theta", "rope_type", "type", "partial_rotary_factor"}
 SCALED = {
     "default": set[str](),
     "linear": {"factor"},
     "llama3": {"factor", "low_freq_factor", "high_freq_factor", "original_max_position_embeddings"},
 }
-# Our name of an option, their name of it, and its value where config.json leaves it out, which also tells what it must
-# be: a whole number above 0, a number, true or false, or the name of an activation function.
+# By option of TransformerConfig: the setting of config.json and its default, whose type is the setting's: a whole
+# number above 0, a number, true or false, or the name of an activation function.
 SettingsTable = Mapping[str, tuple[str, int | float | bool | str]]
 
 
 @dataclass(frozen=True)
 class Family:
-    """Models that differ in size only. options: of TransformerConfig. weights: the table of our names and theirs, or
-    what makes it where it depends on the checkpoint.
+    """Models that differ in size only.
 
-    headed, bare: names of its architectures with and without an output head. prefix: before the names of all tensors
-    but the head's, where there is a head. head: how the names of the head's own begin. unused: patterns of names of
-    tensors that are not needed: kept masks, and heads for other tasks beside the one for words. renamed: names of
-    settings that have two. known: settings that change nothing in this family.
+    options: makes the config of a checkpoint. weights: table of our names and the file's, or a function that makes it
+    where it depends on the checkpoint. headed, bare: names of the architectures with and without an output head.
+    prefix: before the names of all tensors but the head's, where there is a head. head: beginnings of the names of the
+    head's tensors. unused: pattern of names of tensors that are not needed: kept masks, and heads for other tasks than
+    words. renamed: other names of settings, by name. known: settings that change nothing in this family.
     """
 
     options: Callable[[SourceCheckpoint], TransformerConfig]
@@ -62,9 +59,12 @@ class Family:
 
 
 class SourceCheckpoint:
-    """A checkpoint folder: its settings and the names of its tensors.
+    """Settings of a checkpoint folder and names of its tensors.
 
-    prefix: of the family, where these names have it. head: whether there is an output head.
+    prefix: the family's where the names have it, else "". head: whether there is an output head.
+
+    Raises:
+        UnsupportedError: the architecture is none of the family's.
     """
 
     def __init__(self, family: Family, values: Mapping[str, Any], names: Collection[str]) -> None:
@@ -83,44 +83,45 @@ class SourceCheckpoint:
         return architectures[0] in self.family.headed
 
     def weight_map(self, config: TransformerConfig) -> WeightMap:
-        """Where each weight of the network of `config` comes from, by our names."""
+        """Sources of the weights of the network of `config`, by our names."""
         weights = self.family.weights
         table = weights(self, config) if callable(weights) else weights
-        prefixed = {ours: source(row).renamed(self._prefixed) for ours, row in table.items()}
+        prefixed = {name: source(row).renamed(self._prefixed) for name, row in table.items()}
         return weight_map(config, prefixed, self.names)
 
     def _prefixed(self, name: str) -> str:
-        """name: of a module or tensor."""
+        """Name of a module or tensor in the file."""
         return name if f"{name}.".startswith(self.family.head) else f"{self.prefix}{name}"
 
     def has(self, name: str) -> bool:
+        """Whether there is a tensor of this name."""
         return name in self.names
 
     def count_or(self, name: str, default: int | None, otherwise: int) -> int:
-        """A setting that is a whole number above 0; `otherwise` where it is null, or missing without a default.
+        """Setting that is a whole number above 0; `otherwise` where it is null, or missing without a default.
 
         Raises:
-            CheckpointError: it is something else.
+            CheckpointError: the setting is something else.
         """
         missing = self.settings.get(name, default) is None
         return otherwise if missing else self.settings.count(name, default)
 
     def function(self, name: str, default: str) -> Activation:
-        """The activation function that a setting names, by our name of it.
+        """Activation function that a setting names.
 
         Raises:
-            UnsupportedError: we have no such function.
+            UnsupportedError: it is none of ours.
         """
-        theirs = self.settings.get(name, default)
-        if not isinstance(theirs, str) or theirs not in ACTIVATIONS:
-            raise UnsupportedError(f"{name} is {theirs!r}")
-        return ACTIVATIONS[theirs]
+        function = self.settings.get(name, default)
+        if not isinstance(function, str) or function not in ACTIVATIONS:
+            raise UnsupportedError(f"{name} is {function!r}")
+        return ACTIVATIONS[function]
 
     def gate(self, name: str, default: str) -> Activation:
-        """The gated activation of a feed-forward network whose gate is the function that a setting names.
+        """Gated activation whose gate is the function that a setting names.
 
         Raises:
-            UnsupportedError: we have none with such a gate.
+            UnsupportedError: it is none of ours.
         """
         function = self.function(name, default)
         if function not in GATES:
@@ -131,37 +132,37 @@ class SourceCheckpoint:
         """Options of `TransformerConfig` by the table of a family.
 
         Raises:
-            CheckpointError: a value is of another kind than the table's, or out of its range.
-            UnsupportedError: we have no such activation function.
+            CheckpointError: a value is of another type than the table's default, or out of its range.
+            UnsupportedError: an activation function is none of ours.
         """
         settings = self.settings
         kinds: dict[type, Callable[[str, Any], Any]]
         kinds = {bool: settings.switch, int: settings.count, float: settings.number, str: self.function}
-        return {ours: kinds[type(usual)](theirs, usual) for ours, (theirs, usual) in table.items()}
+        return {option: kinds[type(default)](name, default) for option, (name, default) in table.items()}
 
     def tied(self, default: bool) -> bool:
-        """Whether the output's matrix is the embedding's. default: of the family, where config.json does not say."""
+        """Whether the output's matrix is the embedding's. default: of the family."""
         return self.settings.switch("tie_word_embeddings", default)
 
     def rotary(self, longest: int, head_width: int, share: float | None = None) -> dict[str, Any]:
         """Options of `TransformerConfig` for rotary positions (Su et al., 2021).
 
-        longest: tokens that the model was trained on. head_width: channels of a head. share: of them that are turned
-        where config.json does not say; None: all, and other shares are refused.
+        longest: tokens that the model was trained on. head_width: channels of a head. share: default of the share of
+        them that is rotated; None: all, and other shares are refused.
 
         Raises:
-            UnsupportedError: their wavelengths are changed in a way that ours cannot be.
-            CheckpointError: the numbers of a change are no numbers, or contradict each other.
+            UnsupportedError: wavelengths are scaled in a way that ours cannot be.
+            CheckpointError: the parameters of the scaling are no numbers, or contradict each other.
         """
         get = self.settings.get
         old = get("rope_scaling")
-        given = old or get("rope_parameters") or {}
-        if not isinstance(given, dict):
-            raise UnsupportedError(f"rope_parameters is {given!r}")
-        rope = Settings(given)
-        kind = given.get("rope_type", given.get("type", "default"))
-        if not isinstance(kind, str) or kind not in SCALED or not given.keys() <= ROTARY | SCALED[kind]:
-            raise UnsupportedError(f"rotary positions are {given!r}")
+        parameters = old or get("rope_parameters") or {}
+        if not isinstance(parameters, dict):
+            raise UnsupportedError(f"rope_parameters is {parameters!r}")
+        rope = Settings(parameters)
+        kind = parameters.get("rope_type", parameters.get("type", "default"))
+        if not isinstance(kind, str) or kind not in SCALED or not parameters.keys() <= ROTARY | SCALED[kind]:
+            raise UnsupportedError(f"rotary positions are {parameters!r}")
         options: dict[str, Any] = {"position": "rotary"}
         options["position_base"] = rope.number("rope_theta", self.settings.number("rope_theta", 10_000.0))
         turned = rope.number("partial_rotary_factor", self.settings.number("partial_rotary_factor", share or 1.0))
@@ -181,9 +182,10 @@ class SourceCheckpoint:
         return options
 
     def require_plausible(self, config: TransformerConfig) -> None:
-        """
+        """Refuse a config with more layers than tensors.
+
         Raises:
-            CheckpointError: there cannot be so many layers in so few tensors.
+            CheckpointError: it has more.
         """
         layers = config.n_encoder_layers + config.n_decoder_layers
         if layers > len(self.names):
@@ -191,10 +193,10 @@ class SourceCheckpoint:
             raise CheckpointError(f"config.json says {layers:,} layers, and the weights hold {tensors:,} tensors")
 
     def require_names(self, plan: WeightMap) -> None:
-        """Every tensor of the file has its place, and every place its tensor.
+        """Require that every tensor of the file is used by the plan, and that every source of the plan is in the file.
 
         Raises:
-            UnsupportedError: there are tensors of something that we do not build.
+            UnsupportedError: a tensor is of a part that our network does not have.
             CheckpointError: a tensor is missing.
         """
         needed = {name for weight in plan.values() for name in weight.names}
@@ -206,14 +208,14 @@ class SourceCheckpoint:
 
 
 def modern(name: str) -> str:
-    """Names of norms as they are today; models from TensorFlow have the old ones."""
+    """Name of a tensor with today's names of norms in the place of TensorFlow's."""
     return name.replace("LayerNorm.gamma", "LayerNorm.weight").replace("LayerNorm.beta", "LayerNorm.bias")
 
 
 # config.json of Hugging Face's checkpoints: every value in it accounted for.
 
 MOST = 10_000_000  # of anything that is counted
-# What changes nothing in a forward pass: names, sizes of files, training, generation.
+# Settings that change nothing in a forward pass: names, sizes of files, training, generation.
 HARMLESS = frozenset(
     "architectures model_type transformers_version torch_dtype dtype _name_or_path name_or_path _num_labels "
     "num_labels id2label label2id task_specific_params finetuning_task problem_type use_cache return_dict "
@@ -236,13 +238,13 @@ OFF: tuple[Any, ...] = (None, False, [], {})  # the values of options that are n
 
 
 class UnsupportedError(Exception):
-    """Something that these families do not have, or whose effect is not known: no model rather than nearly the same."""
+    """A setting or tensor that our families do not have, or whose effect is not known: the model is not rebuilt."""
 
 
 class Settings:
-    """Values of a config.json by name, each of its kind, and a note of which were asked for.
+    """Values of a config.json, and the names of those that were read (asked).
 
-    names: other names of a setting, old or new, in a family: attribute_map of Hugging Face's configs.
+    names: other names, old or new, by name of a setting: attribute_map of Hugging Face's configs.
     """
 
     def __init__(self, values: Mapping[str, Any], names: Mapping[str, str] | None = None) -> None:
@@ -250,10 +252,10 @@ class Settings:
         self.asked: set[str] = set()
 
     def get(self, name: str, default: Any = None) -> Any:
-        """The value, the default where it is missing.
+        """Value of a setting, the default where it is missing.
 
         Raises:
-            UnsupportedError: it has two names here, and differs.
+            UnsupportedError: it is there under two names with two values.
         """
         other = self.names.get(name, name)
         self.asked |= {name, other}
@@ -263,10 +265,10 @@ class Settings:
         return value
 
     def count(self, name: str, default: int | None = None) -> int:
-        """A whole number from 1 to `MOST`.
+        """Setting that is a whole number from 1 to `MOST`.
 
         Raises:
-            CheckpointError: it is something else, or missing without a default.
+            CheckpointError: the setting is something else, or missing without a default.
         """
         value = self.get(name, default)
         if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= MOST:
@@ -274,10 +276,10 @@ class Settings:
         return value
 
     def number(self, name: str, default: float) -> float:
-        """Any number; the default where it is null.
+        """Setting that is a number; the default where it is null.
 
         Raises:
-            CheckpointError: it is something else.
+            CheckpointError: the setting is something else.
         """
         value = self.get(name, default)
         value = default if value is None else value
@@ -286,10 +288,10 @@ class Settings:
         return float(value)
 
     def switch(self, name: str, default: bool) -> bool:
-        """True or false; the default where it is null.
+        """Setting that is true or false; the default where it is null.
 
         Raises:
-            CheckpointError: it is something else.
+            CheckpointError: the setting is something else.
         """
         value = self.get(name, default)
         value = default if value is None else value
@@ -298,17 +300,19 @@ class Settings:
         return value
 
     def require(self, name: str, *allowed: Any) -> None:
-        """
+        """Require one of the values `allowed`, of which the first is the default.
+
         Raises:
-            UnsupportedError: the value is there and none of these.
+            UnsupportedError: the value is another one.
         """
         if (value := self.get(name, allowed[0])) not in allowed:
             raise UnsupportedError(f"{name} is {value!r}")
 
     def require_all_known(self, *known: str) -> None:
-        """
+        """Refuse settings that were not read, except harmless ones, those in `known`, and options that are off.
+
         Raises:
-            UnsupportedError: a setting was not asked for, changes perhaps what is computed, and is not off.
+            UnsupportedError: there is one, which may change what is computed.
         """
         for name, value in self.values.items():
             if name not in self.asked and name not in HARMLESS and name not in known and value not in OFF:

@@ -1,9 +1,9 @@
-"""Published models put together as ours: which they are, what config they have, and which weight goes where.
+"""Published models rebuilt as our network: their families, their config, and the place of every weight.
 
-What is rebuilt computes what Hugging Face's module computes, up to rounding; whatever is not known to do so is not
+A rebuilt model computes what Hugging Face's module computes, up to rounding; a model that is not known to do so is not
 rebuilt. Left out, because they have no part in hidden states, attentions and logits: BERT's pooler and its head for
 the next sentence. BERT's and RoBERTa's vector of token type 0 is added to their positions, since every token of one
-text has it; a γ of Gemma's norms is kept with the 1 that it is added to.
+text has it; γ of Gemma's norms is kept with the 1 that the norm adds to it.
 """
 
 from __future__ import annotations
@@ -48,8 +48,8 @@ FAMILIES: dict[str, Family] = {
 
 
 def rebuilt_config(settings: Mapping[str, Any], names: Collection[str]) -> TransformerConfig | None:
-    """Config of our network that computes what a published model does; None where the model, or anything that its
-    config.json asks for, is not known to be computed alike.
+    """Config of the network of ours that computes what a published model does; None where the family, or a setting or
+    tensor of the model, is not known to be computed alike.
 
     settings: config.json. names: of the tensors in the file.
 
@@ -68,20 +68,23 @@ def rebuilt_config(settings: Mapping[str, Any], names: Collection[str]) -> Trans
     return config
 
 
-def renamed(settings: Mapping[str, Any], config: TransformerConfig, weights: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """Weights by our names, views of a file's tensors where that is possible. config: what `rebuilt_config` gave for
-    these settings and names. weights: by the file's names.
+def rebuilt_weights(
+    settings: Mapping[str, Any], config: TransformerConfig, weights: Mapping[str, Tensor]
+) -> dict[str, Tensor]:
+    """Weights by our names and in the shapes of our parameters, views of the file's tensors where that is possible.
+
+    config: the `rebuilt_config` of these settings and names. weights: the file's tensors by name.
 
     Raises:
-        CheckpointError: a tensor is missing or of another shape than the config asks for, or one that should be the
-            same as another differs from it.
+        CheckpointError: a tensor is missing or of another shape than the config asks for, or a copy of a tied matrix
+            differs from it.
     """
     checkpoint = SourceCheckpoint(FAMILIES[settings["model_type"]], settings, weights)
     _config(checkpoint)
     plan = checkpoint.weight_map(config)
-    theirs = {modern(name): tensor for name, tensor in weights.items()}
-    _require_copies(plan, theirs)
-    return _weights(plan, theirs, config)
+    tensors = {modern(name): tensor for name, tensor in weights.items()}
+    _require_copies(plan, tensors)
+    return _weights(plan, tensors, config)
 
 
 def _config(checkpoint: SourceCheckpoint) -> TransformerConfig:
@@ -95,37 +98,36 @@ def _config(checkpoint: SourceCheckpoint) -> TransformerConfig:
     return config
 
 
-def _weights(plan: WeightMap, theirs: Mapping[str, Tensor], config: TransformerConfig) -> dict[str, Tensor]:
-    parameters = skeleton(config).named_parameters(remove_duplicate=False)
-    shapes = {name: tuple(each.shape) for name, each in parameters}
-    ours = {}
-    for name, weight in plan.items():
-        ours[name] = tensor = _weight(name, weight, theirs)
-        if tuple(tensor.shape) != shapes[name]:
+def _weights(plan: WeightMap, tensors: Mapping[str, Tensor], config: TransformerConfig) -> dict[str, Tensor]:
+    parameters = dict(skeleton(config).named_parameters(remove_duplicate=False))
+    weights = {}
+    for name, source in plan.items():
+        weights[name] = weight = _weight(name, source, tensors)
+        if weight.shape != parameters[name].shape:
             raise CheckpointError(
-                f"{weight.names[0]} has shape {tuple(theirs[weight.names[0]].shape)}, which does not fit config.json: "
-                f"{name} must be {shapes[name]}"
+                f"{source.names[0]} has shape {tuple(tensors[source.names[0]].shape)}, which does not fit config.json: "
+                f"{name} must be {tuple(parameters[name].shape)}"
             )
-    return ours
+    return weights
 
 
-def _weight(name: str, weight: WeightSource, theirs: Mapping[str, Tensor]) -> Tensor:
-    if missing := [other for other in weight.names if other not in theirs]:
+def _weight(name: str, source: WeightSource, tensors: Mapping[str, Tensor]) -> Tensor:
+    if missing := [other for other in source.names if other not in tensors]:
         raise CheckpointError(f"the weights lack {missing[0]}, which config.json asks for")
-    tensors = [theirs[other] for other in weight.names]
+    sources = [tensors[other] for other in source.names]
     try:
-        if not all(tensor.ndim for tensor in tensors):
+        if not all(tensor.ndim for tensor in sources):
             raise IndexError("a single number")
-        return weight.make(*tensors)
+        return source.make(*sources)
     except (RuntimeError, IndexError) as error:
-        shape = tuple(tensors[0].shape)
-        raise CheckpointError(f"{weight.names[0]} has shape {shape}, from which {name} cannot be made") from error
+        shape = tuple(sources[0].shape)
+        raise CheckpointError(f"{source.names[0]} has shape {shape}, from which {name} cannot be made") from error
 
 
-def _require_copies(plan: WeightMap, theirs: Mapping[str, Tensor]) -> None:
-    for copy, original in ((copy, weight.names[0]) for weight in plan.values() for copy in weight.copies):
-        one, other = theirs[copy], theirs[original]
-        if one.data_ptr() != other.data_ptr() and not torch.equal(one.flatten(), other.flatten()):
+def _require_copies(plan: WeightMap, tensors: Mapping[str, Tensor]) -> None:
+    for name, original in ((copy, source.names[0]) for source in plan.values() for copy in source.copies):
+        copy, matrix = tensors[name], tensors[original]
+        if copy.data_ptr() != matrix.data_ptr() and not torch.equal(copy.flatten(), matrix.flatten()):
             raise CheckpointError(
-                f"{copy} differs from {original}, with which config.json ties it: set tie_word_embeddings to false"
+                f"{name} differs from {original}, with which config.json ties it: set tie_word_embeddings to false"
             )

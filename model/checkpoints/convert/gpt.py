@@ -81,7 +81,7 @@ NEOX_SETTINGS: SettingsTable = {
 
 
 def neox_weights(config: TransformerConfig) -> Table:
-    """Of all but the output head."""
+    """Table of all modules but the output head, which depends on the number of heads."""
     layout = partial(HeadRows, heads=config.n_heads)
     return {
         "decoder.embedding.tokens": "embed_in",
@@ -151,7 +151,7 @@ def _opt_options(checkpoint: SourceCheckpoint) -> TransformerConfig:
 
 
 def head_options(checkpoint: SourceCheckpoint, tied: bool) -> dict[str, Any]:
-    """Of a head that is one matrix, or none. tied: whether it is the embedding where config.json does not say."""
+    """Options of `TransformerConfig` for a head that is one matrix, or none. tied: default of tie_word_embeddings."""
     tied = checkpoint.tied(tied)
     if not checkpoint.head:
         return {"output_head": "none", "tied_embeddings": "none"}

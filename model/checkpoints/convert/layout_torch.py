@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from model.checkpoints.convert.state_dict import Layout, State, config_of
-from model.checkpoints.convert.weight_map import Rows, Table, WeightSource, below, weight_map
+from model.checkpoints.convert.weight_map import Table, WeightSource, below, packed, weight_map
 from model.network.config import TransformerConfig
 from model.network.positions import sinusoidal
 from model.runtime.errors import CheckpointError
@@ -19,14 +19,18 @@ FIRST_LAYER = "layers.0.self_attn.in_proj_weight"
 STACK = rf"(.*?){re.escape(FIRST_LAYER)}$"
 OUTPUTS = r"generator|logit|head|fc_out|output|proj|linear|classifier|unembed|(^|\.)(fc|out|decoder)\.weight$"
 SOURCES, TARGETS = r"src|source|enc|input", r"tgt|trg|target|dec|output"
-BUFFERS = r"(^|[._])(pe|pos\w*|position\w*|mask)(\.|$)"  # and tables of positions, which `_around` has found
-LENGTH = 512  # positions where no table says how many
-RAN_TO = 4096  # of a longer table of sines only so many are kept ready
+BUFFERS = r"(^|[._])(pe|pos\w*|position\w*|mask)(\.|$)"  # and tables of positions, which `_surroundings` finds
+LENGTH = 512  # positions where there is no table of them
+MOST_SINES = 4096  # rows that are kept of a longer table of sines
 
 
 @dataclass(frozen=True)
-class _Found:
-    """The names around the stacks: of embeddings, output and tables of positions; decoder: "" where there is none."""
+class _Surroundings:
+    """Paths of the stacks and names of the tensors around them: embeddings, output (its weight), tables of positions.
+
+    decoder: "" where there is none; output: "" where there is none. sines: whether positions are sinusoidal. length:
+    number of positions.
+    """
 
     encoder: str
     decoder: str
@@ -39,101 +43,105 @@ class _Found:
 
 
 def torch_transformer(state: State) -> Layout | None:
-    """Its layers are torch's. Everything around them is found by shapes and names: embeddings as wide as the layers, an
-    output to as many tokens, a table of positions. What no tensor says is taken as torch has it unless the file or a
-    config.json beside it says norm_first, activation, scale_embedding.
+    """Layout of a model with layers of torch.nn.Transformer; None: it has none.
+
+    What surrounds the layers is found by shapes and names: embeddings as wide as the layers, an output to as many
+    tokens, a table of positions. Options that no tensor tells (norm_first, activation, scale_embedding) are those of
+    the file or of a config.json beside it, else torch's defaults.
+
+    Raises:
+        CheckpointError: tensors are missing, ambiguous or beyond the layout, or norms stand where ours cannot.
     """
     stacks = sorted({match[1] for name in state.tensors if (match := re.match(STACK, name))})
     decoders = [stack for stack in stacks if f"{stack}layers.0.multihead_attn.in_proj_weight" in state.tensors]
     encoders = [stack for stack in stacks if stack not in decoders]
     if len(encoders) != 1 or len(decoders) > 1:
         return None
-    found = _around(state, encoders[0], decoders[0] if decoders else "")
-    first, choices = f"{found.encoder}layers.0.", _Choices(state, [])
+    around = _surroundings(state, encoders[0], decoders[0] if decoders else "")
+    first, choices = f"{around.encoder}layers.0.", _Choices(state, [])
     hidden, width = state.shape(f"{first}linear1.weight")
-    bias, last = f"{first}self_attn.in_proj_bias" in state.tensors, f"{found.encoder}norm.weight" in state.tensors
+    bias, last = f"{first}self_attn.in_proj_bias" in state.tensors, f"{around.encoder}norm.weight" in state.tensors
     pre = choices.of(("norm_first", "pre_norm"), (False, True), "norms behind each block")
     if pre and not last:
         raise CheckpointError(
             f"{state.name} has its norms before each block and none at the end of a stack, which ours cannot be"
         )
-    scaling = (True, False) if found.sines else (False, True)
-    how = "embeddings times √d_model" if found.sines else "embeddings as they are"
-    if not found.decoder:
+    scaling = (True, False) if around.sines else (False, True)
+    how = "embeddings times √d_model" if around.sines else "embeddings as they are"
+    if not around.decoder:
         choices.assumed.append("every token sees every other (a causal mask is in no tensor)")
-    positions, assumed = state.positions() if not found.tables else ("sinusoidal" if found.sines else "learned", ())
+    positions, assumed = state.positions() if not around.tables else ("sinusoidal" if around.sines else "learned", ())
     choices.assumed.extend(assumed)
     config = _config(
         state,
-        found,
+        around,
         d_model=width,
         n_heads=state.n_heads(width),
         d_ff=hidden,
         dropout=0.0,
-        max_length=found.length,
+        max_length=around.length,
         position=positions,
         norm_placement="pre" if pre else "post",
         last_norm=last and not pre,
         activation=choices.of(("activation", "act"), ("relu", "gelu"), "relu in the feed-forward networks"),
         scale_embedding=choices.of(("scale_embedding",), scaling, how),
         bias=bias,
-        output_head="linear" if found.output else "none",
-        output_bias=_bias(found.output) in state.tensors,
+        output_head="linear" if around.output else "none",
+        output_bias=_bias(around.output) in state.tensors,
     )
-    plan = weight_map(config, _table(found), state.tensors)
+    plan = weight_map(config, _table(around), state.tensors)
     state.require_all_used(plan, "a model around torch.nn.Transformer", BUFFERS)
-    asked = state.open_heads | ({} if found.tables else {"positions": positions})
+    asked = state.open_heads | ({} if around.tables else {"positions": positions})
     return Layout("torch.nn.Transformer", config, state.weights(plan), tuple(choices.assumed), asked)
 
 
 @dataclass(frozen=True)
 class _Choices:
-    """What no tensor says: by a name in the file or beside it, else as torch has it, which is then `assumed`."""
+    """Options that no tensor tells, from the file or beside it, else torch's defaults, which are then `assumed`."""
 
     state: State
     assumed: list[str]
 
     def of(self, names: tuple[str, ...], possible: tuple[Any, ...], usual: str) -> Any:
-        """One of the possible values, the first unless another is said. usual: what the first one means."""
-        value = self.state.said(*names)
+        """One of the possible values, by default the first. usual: what the first one means, in words."""
+        value = self.state.record(*names)
         if value in possible:
             return value
         self.assumed.append(f"{usual} ({names[0]} is not said)")
         return possible[0]
 
 
-def _config(state: State, found: _Found, **options: Any) -> TransformerConfig:
-    counts = {stack: state.layers(re.escape(path) + r"layers\.(\d+)\.") for stack, path in _stacks(found).items()}
-    source, tied = state.shape(found.source)[0], state.tied(found.source, found.target, found.output)
-    if not found.decoder:
+def _config(state: State, around: _Surroundings, **options: Any) -> TransformerConfig:
+    counts = {stack: state.layers(re.escape(path) + r"layers\.(\d+)\.") for stack, path in _stacks(around).items()}
+    source, tied = state.shape(around.source)[0], state.tied(around.source, around.target, around.output)
+    if not around.decoder:
         one = {"kind": "encoder-only", "vocabulary": source, "n_layers": counts["encoder"]}
         return config_of(state.name, **one, tied_embeddings="output" if tied == "all" else "none", **options)
-    sizes = {"source_vocabulary": source, "target_vocabulary": state.shape(found.target)[0]}
+    sizes = {"source_vocabulary": source, "target_vocabulary": state.shape(around.target)[0]}
     layers = {"n_encoder_layers": counts["encoder"], "n_decoder_layers": counts["decoder"]}
     return config_of(state.name, **sizes, **layers, tied_embeddings=tied, **options)
 
 
-def _stacks(found: _Found) -> dict[str, str]:
-    return {"encoder": found.encoder} | ({"decoder": found.decoder} if found.decoder else {})
+def _stacks(around: _Surroundings) -> dict[str, str]:
+    return {"encoder": around.encoder} | ({"decoder": around.decoder} if around.decoder else {})
 
 
-def _table(found: _Found) -> Table:
-    """Tables of positions are the stacks' own, or one for both."""
-    table: dict[str, str | WeightSource] = {"output.logits.weight": found.output}
-    table["output.logits.bias"] = _bias(found.output)
+def _table(around: _Surroundings) -> Table:
+    """Table of our names; each stack has a table of positions, or both share one."""
+    table: dict[str, str | WeightSource] = {"output.logits.weight": around.output}
+    table["output.logits.bias"] = _bias(around.output)
     attentions = {"self_attention": "self_attn", "cross_attention": "multihead_attn"}
     blocks = {"encoder": ("self_attention", "feed_forward"), "decoder": (*attentions, "feed_forward")}
-    embeddings = {"encoder": found.source, "decoder": found.target}
-    positions = {"encoder": found.tables[:1], "decoder": found.tables[-1:]}
-    for stack, path in _stacks(found).items():
+    embeddings = {"encoder": around.source, "decoder": around.target}
+    positions = {"encoder": around.tables[:1], "decoder": around.tables[-1:]}
+    for stack, path in _stacks(around).items():
         layer: dict[str, str | WeightSource] = {"feed_forward.hidden": "linear1", "feed_forward.output": "linear2"}
         for number, block in enumerate(blocks[stack], start=1):
             layer[f"{block}_block.norm"] = f"norm{number}"
-        for ours, theirs in attentions.items():
-            for part, name in enumerate(("query", "key", "value")):
-                for kind in ("weight", "bias"):
-                    layer[f"{ours}.{name}.{kind}"] = WeightSource((f"{theirs}.in_proj_{kind}",), Rows(part))
-            layer[f"{ours}.output"] = f"{theirs}.out_proj"
+        for attention, module in attentions.items():
+            for kind in ("weight", "bias"):
+                layer |= {f"{name}.{kind}": row for name, row in packed(attention, f"{module}.in_proj_{kind}").items()}
+            layer[f"{attention}.output"] = f"{module}.out_proj"
         table |= {
             f"{stack}.embedding.tokens.weight": embeddings[stack],
             f"{stack}.embedding.positions.table": WeightSource(positions[stack], _flat),
@@ -143,10 +151,11 @@ def _table(found: _Found) -> Table:
     return table
 
 
-def _around(state: State, encoder: str, decoder: str) -> _Found:
-    """
+def _surroundings(state: State, encoder: str, decoder: str) -> _Surroundings:
+    """What surrounds the stacks at these paths.
+
     Raises:
-        CheckpointError: there are no embeddings, or it cannot be told whose they are.
+        CheckpointError: there are no embeddings or, beside a decoder, no single output, or embeddings are ambiguous.
     """
     width = state.shape(f"{encoder}layers.0.linear1.weight")[1]
     stacks = (encoder, decoder) if decoder else (encoder,)
@@ -172,12 +181,16 @@ def _around(state: State, encoder: str, decoder: str) -> _Found:
     sines = not tables or all(_is_sinusoidal(state, name) for name in tables)
     length = min([shape[0] for shape in shapes], default=LENGTH)
     output = outputs[0] if outputs else ""
-    return _Found(
-        encoder, decoder, source, target, output, tuple(tables), sines, min(length, RAN_TO) if sines else length
-    )
+    length = min(length, MOST_SINES) if sines else length
+    return _Surroundings(encoder, decoder, source, target, output, tuple(tables), sines, length)
 
 
 def _sides(state: State, embeddings: list[str], decoder: str) -> tuple[str, str]:
+    """Names of the source's and the target's embedding.
+
+    Raises:
+        CheckpointError: they cannot be told apart.
+    """
     if len(embeddings) == 1:
         return embeddings[0], embeddings[0]
     sources = [name for name in embeddings if re.search(SOURCES, name) and not re.search(r"tgt|trg|target", name)]
@@ -200,19 +213,19 @@ def _is_matrix(state: State, name: str, width: int) -> bool:
 
 
 def _is_table(state: State, name: str, width: int) -> bool:
-    """Of positions: by its name, and as wide as the model."""
+    """Whether a tensor is a table of positions, by its name and its width."""
     shape = tuple(size for size in state.tensors[name].shape if size != 1)
     return bool(re.search(r"(^|[._])(pos|pe$|pe\.|position)", name.lower())) and len(shape) == 2 and shape[1] == width
 
 
 def _flat(table: Tensor) -> Tensor:
-    """Without the dimensions of a batch."""
+    """Table (position, d_model) without dimensions of a batch."""
     return table.reshape(-1, table.shape[-1])
 
 
 def _is_sinusoidal(state: State, name: str) -> bool:
     table = _flat(state.tensors[name])
-    length = min(len(table), RAN_TO)
+    length = min(len(table), MOST_SINES)
     if table.shape[1] % 2:
         return False
     return bool(torch.allclose(table[:length].double(), sinusoidal(length, table.shape[1]), atol=1e-3))

@@ -32,7 +32,12 @@ LENGTH = 5000  # positions of its table, which older files hold
 
 
 def annotated(state_dict: State) -> Layout | None:
-    """Pre-norm with the textbook's norm (the sample deviation, to which ε = 1e-6 is added), sinusoidal positions."""
+    """Layout of an Annotated Transformer; None: it is none. Pre-norm with the textbook's norm (the sample deviation,
+    to which ε = 1e-6 is added), sinusoidal positions.
+
+    Raises:
+        CheckpointError: tensors are missing, of other shapes or beyond the layout.
+    """
     state = state_dict.below(ANCHOR)
     if state is None:
         return None
@@ -64,21 +69,21 @@ def annotated(state_dict: State) -> Layout | None:
     return Layout("Annotated Transformer", config, state.weights(plan), assumed, choices)
 
 
-def _norm(ours: str, theirs: str) -> Table:
-    return {f"{ours}.weight": f"{theirs}.a_2", f"{ours}.bias": f"{theirs}.b_2"}
+def _norm(name: str, module: str) -> Table:
+    return {f"{name}.weight": f"{module}.a_2", f"{name}.bias": f"{module}.b_2"}
 
 
 def _annotated_layer(*attentions: tuple[str, str]) -> Table:
-    """attentions: our name and theirs, in order."""
+    """Table of a layer. attentions: our name and the file's, in order."""
     layer: dict[str, str | WeightSource] = {
         "feed_forward.hidden": "feed_forward.w_1",
         "feed_forward.output": "feed_forward.w_2",
         **_norm("feed_forward_block.norm", f"sublayer.{len(attentions)}.norm"),
     }
-    for block, (ours, theirs) in enumerate(attentions):
+    for block, (attention, module) in enumerate(attentions):
         linears = enumerate(("query", "key", "value", "output"))
-        layer |= {f"{ours}.{name}": f"{theirs}.linears.{number}" for number, name in linears}
-        layer |= _norm(f"{ours}_block.norm", f"sublayer.{block}.norm")
+        layer |= {f"{attention}.{name}": f"{module}.linears.{number}" for number, name in linears}
+        layer |= _norm(f"{attention}_block.norm", f"sublayer.{block}.norm")
     return layer
 
 
@@ -126,9 +131,11 @@ FIRST_GPT: Table = {
 
 
 def gpt(state_dict: State) -> Layout | None:
-    """nanoGPT, or minGPT since 2022: their names are the same. The latter's output is a matrix of its own.
+    """Layout of nanoGPT or of minGPT since 2022; None: it is neither. Both have the same names; minGPT's output is a
+    matrix of its own. nanoGPT computes the exact GELU, minGPT GPT-2's approximation.
 
-    nanoGPT computes the exact GELU, minGPT GPT-2's approximation.
+    Raises:
+        CheckpointError: tensors are missing, of other shapes or beyond the layout.
     """
     state = state_dict.below("transformer.wte.weight")
     if state is None or PACKED not in state.tensors:
@@ -152,7 +159,11 @@ def gpt(state_dict: State) -> Layout | None:
 
 
 def first_min_gpt(state_dict: State) -> Layout | None:
-    """minGPT of 2020: query, key and value apart, the exact GELU."""
+    """Layout of minGPT of 2020; None: it is none. Query, key and value are apart, and GELU is exact.
+
+    Raises:
+        CheckpointError: tensors are missing, of other shapes or beyond the layout.
+    """
     state = state_dict.below("tok_emb.weight")
     if state is None or FIRST_KEYS not in state.tensors:
         return None
@@ -172,7 +183,7 @@ def first_min_gpt(state_dict: State) -> Layout | None:
 
 
 def _gpt(state: State, name: str, kind: str, table: Table, **options: Any) -> Layout:
-    """What shapes cannot say, the number of heads, is asked for last."""
+    """Layout of a GPT. The number of heads, which shapes do not tell, is required last, after all other checks."""
     config = config_of(
         state.name,
         kind="decoder-only",
@@ -189,82 +200,82 @@ def _gpt(state: State, name: str, kind: str, table: Table, **options: Any) -> La
     return Layout(name, config, state.weights(plan), open=state.open_heads)
 
 
-ANCHORS = (PACKED, FIRST_KEYS, ANCHOR, FIRST_LAYER)  # how a name ends that each of them needs
+ANCHORS = (PACKED, FIRST_KEYS, ANCHOR, FIRST_LAYER)  # ends of names, one of which each layout has
 LAYOUTS = (gpt, first_min_gpt, annotated, torch_transformer)
 SUFFIXES = (".safetensors", ".pt", ".pth", ".bin")
 KNOWN = "nanoGPT, minGPT, the Annotated Transformer, torch.nn.Transformer"
 META = "meta.pkl"  # nanoGPT's characters
 
 
-def open_state(file: Path, told: LoadHints) -> tuple[Layout, tuple[Tokenizer, Tokenizer]]:
-    """What a file of weights alone holds, its weights still in the file, and what lies beside it as tokenizer.
+def open_state(file: Path, hints: LoadHints) -> tuple[Layout, tuple[Tokenizer, Tokenizer]]:
+    """Layout of a file of weights alone, its pages read when used, and the tokenizers beside it.
 
-    told: what somebody says of it, where nothing else does.
+    hints: of the user, for what the file does not tell.
 
     Raises:
-        CheckpointError: the file is damaged, its layout is not known, or it says too little; `HeadsNeededError` where
-            only the number of heads is missing.
+        CheckpointError: the file is damaged, its layout is not known, or too little is known of it; `HeadsNeededError`
+            where only the number of heads is missing.
     """
-    layout = find_layout(file, told)
-    tokenizers = _tokenizers(file, layout.config, told)
+    layout = find_layout(file, hints)
+    tokenizers = _tokenizers(file, layout.config, hints)
     if layout.config.kind != "encoder-decoder" or not isinstance(tokenizers[1], IdTokenizer):
         return layout, tokenizers
-    assumed = () if told.start is not None else ("targets begin with token 0 (there is no tokenizer)",)
-    layout = replace(layout, assumed=layout.assumed + assumed, open={**layout.open, "start": told.start or 0})
+    assumed = () if hints.start is not None else ("targets begin with token 0 (there is no tokenizer)",)
+    layout = replace(layout, assumed=layout.assumed + assumed, open={**layout.open, "start": hints.start or 0})
     return layout, tokenizers
 
 
-def find_layout(file: Path, told: LoadHints) -> Layout:
-    """As whose it was recognised, with its weights.
+def find_layout(file: Path, hints: LoadHints) -> Layout:
+    """Layout of a file of weights alone.
 
     Raises:
-        CheckpointError: as of `open_state`.
+        CheckpointError: as `open_state` does.
     """
     tensors, records = _read(file)
-    require_whole(file, {name: tuple(each.shape) for name, each in tensors.items()})
-    state = State(file.name, tensors, records | _beside(file), told)
-    layout = next((found for make in LAYOUTS if (found := make(state)) is not None), None)
+    require_whole(file, {name: tuple(tensor.shape) for name, tensor in tensors.items()})
+    state = State(file.name, tensors, records | _config_beside(file), hints)
+    layout = next((layout for recognise in LAYOUTS if (layout := recognise(state)) is not None), None)
     if layout is None:
         raise CheckpointError(
             f"{file.name} holds {len(tensors):,} tensors, and is none of {KNOWN}: its tensors can be looked at under "
             "Checkpoints → Read, and to compute with it, a config.json of transformers must lie beside it"
         )
-    require_weights(layout.config, {name: tuple(each.shape) for name, each in layout.weights.items()}, file.name)
+    require_weights(layout.config, {name: tuple(tensor.shape) for name, tensor in layout.weights.items()}, file.name)
     return layout
 
 
 def is_known(names: Iterable[str]) -> bool:
-    """Whether a file with these tensors may be of one of the layouts, as far as names alone tell it."""
+    """Whether a file with tensors of these names may be of one of the layouts; shapes are not looked at."""
     return any(name.endswith(ANCHORS) for name in names)
 
 
 def _read(file: Path) -> tuple[dict[str, Tensor], dict[str, Plain]]:
-    """What belongs to a training and not to the model is left out."""
+    """Tensors and plain values of a file, without the state of a training."""
     tensors, records = (read_tensors(file), {}) if file.suffix.lower() == ".safetensors" else read_state(file)
-    return {name: each for name, each in tensors.items() if not is_of_training(name)}, records
+    return {name: tensor for name, tensor in tensors.items() if not is_of_training(name)}, records
 
 
-def _beside(file: Path) -> dict[str, Plain]:
-    """The plain values of a config.json in the same folder, by name: minGPT writes one."""
-    found: dict[str, Plain] = {}
+def _config_beside(file: Path) -> dict[str, Plain]:
+    """Plain values of a config.json in the same folder, by name: minGPT writes one."""
+    values: dict[str, Plain] = {}
     waiting: list[tuple[str, Any]] = [("config", read_record(file.parent / "config.json"))]
     while waiting:
         name, value = waiting.pop()
         if isinstance(value, dict):
-            waiting += [(f"{name}.{key}", each) for key, each in value.items()]
-        elif isinstance(value, int | float | str | bool):
-            found[name] = value
-    return found
+            waiting += [(f"{name}.{key}", inner) for key, inner in value.items()]
+        elif isinstance(value, Plain):
+            values[name] = value
+    return values
 
 
-def _tokenizers(file: Path, config: TransformerConfig, told: LoadHints) -> tuple[Tokenizer, Tokenizer]:
-    """A tokenizer.json beside the file, if the model knows all of its tokens; else bare ids."""
+def _tokenizers(file: Path, config: TransformerConfig, hints: LoadHints) -> tuple[Tokenizer, Tokenizer]:
+    """Tokenizers of source and target in the files beside the weights, else of bare ids."""
     sizes = config.vocabularies
     reason = f"there is no {TOKENIZER} beside the weights"
     if (file.parent / META).is_file():
         reason = f"{META} beside the weights is a pickle, which could run code and is never read"
     if not (file.parent / TOKENIZER).is_file():
-        if told.start is not None and told.start >= sizes[1]:
-            raise CheckpointError(f"{file.name}: start ({told.start}) must be the id of one of its {sizes[1]} tokens")
-        return IdTokenizer(sizes[0], reason), IdTokenizer(sizes[1], reason, replace(NO_TOKENS, start=told.start))
+        if hints.start is not None and hints.start >= sizes[1]:
+            raise CheckpointError(f"{file.name}: start ({hints.start}) must be the id of one of its {sizes[1]} tokens")
+        return IdTokenizer(sizes[0], reason), IdTokenizer(sizes[1], reason, replace(NO_TOKENS, start=hints.start))
     return open_tokenizers(file.parent, {}, sizes)

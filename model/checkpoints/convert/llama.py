@@ -46,11 +46,11 @@ def _options(
     tied: bool = False,
     **more: Any,
 ) -> TransformerConfig:
-    """What all have. usual: sizes that the family's config class has otherwise than Llama's. kv_heads: of keys and
-    values, None: as many as heads; head_width: None: d_model / heads; tied: whether the output is the embedding; each
-    where config.json does not say. more: options of the one family.
+    """Config of a checkpoint. usual: defaults of sizes that are not Llama's. kv_heads, head_width, tied: defaults of
+    the number of heads of keys and values (None: as many as heads), of their width (None: d_model / heads), and of
+    tie_word_embeddings. more: options of one family alone.
     """
-    sizes = {ours: (theirs, usual.get(ours, value)) for ours, (theirs, value) in LLAMA_SETTINGS.items()}
+    sizes = {option: (name, usual.get(option, value)) for option, (name, value) in LLAMA_SETTINGS.items()}
     options = checkpoint.options(sizes)
     width, heads = options["d_model"], options["n_heads"]
     shared = checkpoint.count_or("num_key_value_heads", kv_heads, heads)
@@ -92,14 +92,18 @@ def _mistral(checkpoint: SourceCheckpoint) -> TransformerConfig:
 
 
 def _window(checkpoint: SourceCheckpoint) -> int | None:
-    """Qwen's: in all layers or in none; where only some have it, the model is not rebuilt."""
+    """Width of the window of Qwen's layers, in tokens; None: they have none.
+
+    Raises:
+        UnsupportedError: only some layers have a window.
+    """
     settings = checkpoint.settings
     layers = settings.count("num_hidden_layers", 32)
     used, first = settings.switch("use_sliding_window", False), settings.get("max_window_layers", 28)
     width, types = settings.get("sliding_window", 4096), settings.get("layer_types")
     if types is None:
         windowed = [used and width is not None and layer >= first for layer in range(layers)]
-        types = ["sliding_attention" if each else "full_attention" for each in windowed]
+        types = ["sliding_attention" if window else "full_attention" for window in windowed]
     if types == ["full_attention"] * layers:
         return None
     if types != ["sliding_attention"] * layers or not used or width is None:

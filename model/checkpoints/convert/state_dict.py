@@ -1,4 +1,4 @@
-"""A state dict without a config: what its names and shapes say, and what lies beside it."""
+"""A state dict without a config: sizes and options read from its names and shapes, and from values beside it."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ HEADS = ("n_head", "n_heads", "num_heads", "nhead", "heads", "h", "num_attention
 
 
 class HeadsNeededError(CheckpointError):
-    """Weights do not say how many heads share them. possible: the numbers that d_model can be divided by."""
+    """The number of heads is neither in the weights nor in the hints. possible: the divisors of d_model."""
 
     def __init__(self, name: str, d_model: int) -> None:
         self.possible = [heads for heads in range(1, d_model + 1) if d_model % heads == 0]
@@ -34,10 +34,10 @@ class HeadsNeededError(CheckpointError):
 
 @dataclass(frozen=True)
 class Layout:
-    """A state dict that was recognised: as whose, with which config and weights of ours.
+    """A recognised state dict as config and weights of ours. name: of the program that defines the layout.
 
-    assumed: what its weights cannot say, and what is taken instead. open: of that what one may choose otherwise on
-    opening, with what was taken: "heads", "positions", "start".
+    assumed: assumptions about what the weights do not tell, in words. open: values of the options that a user may
+    choose otherwise on opening: "heads", "positions", "start".
     """
 
     name: str
@@ -49,40 +49,36 @@ class Layout:
 
 @dataclass(frozen=True)
 class State:
-    """The tensors below `root` by the rest of their names. records: plain values of the file and of a config beside it.
+    """Tensors of the file called `name`, and the plain values of the file and of a config beside it (records).
 
-    told: what the one who opens it says of it.
+    hints: of the user who opens it.
     """
 
     name: str
     tensors: Mapping[str, Tensor]
     records: Mapping[str, Plain] = field(default_factory=dict)
-    told: LoadHints = field(default_factory=LoadHints)
+    hints: LoadHints = field(default_factory=LoadHints)
 
     def below(self, anchor: str) -> State | None:
-        """The part of the tensors that a name ending in `anchor` belongs to, whatever wraps the model."""
+        """Tensors of the model that has one called `anchor`, without the path of what wraps it; None: there is none."""
         roots = [name[: -len(anchor)] for name in self.tensors if name.endswith(anchor)]
         roots = [root for root in roots if not root or root.endswith(".")]
         if not roots:
             return None
         root = min(roots, key=len)
-        own = {name.removeprefix(root): each for name, each in self.tensors.items() if name.startswith(root)}
-        return State(self.name, own, self.records, self.told)
+        tensors = {name.removeprefix(root): value for name, value in self.tensors.items() if name.startswith(root)}
+        return State(self.name, tensors, self.records, self.hints)
 
-    def said(self, *names: str) -> Plain | None:
-        """A plain value by the last part of its name, the first of `names` that there is."""
-        found = {name.rpartition(".")[2].lower(): value for name, value in self.records.items()}
-        return next((found[name] for name in names if name in found), None)
-
-    def switch(self, default: bool, *names: str) -> bool:
-        value = self.said(*names)
-        return value if isinstance(value, bool) else default
+    def record(self, *names: str) -> Plain | None:
+        """Plain value by the last part of its name, of the first of `names` that there is; None: of none."""
+        values = {name.rpartition(".")[2].lower(): value for name, value in self.records.items()}
+        return next((values[name] for name in names if name in values), None)
 
     def shape(self, name: str, dimensions: int = 2) -> tuple[int, ...]:
-        """Shape of a tensor that must be there.
+        """Shape of a tensor.
 
         Raises:
-            CheckpointError: it is not, or has other dimensions.
+            CheckpointError: the tensor is missing, is empty, or has not so many dimensions.
         """
         if name not in self.tensors:
             raise CheckpointError(f"{self.name} lacks {name}, without which its model cannot be put together")
@@ -92,24 +88,24 @@ class State:
         return shape
 
     def layers(self, pattern: str) -> int:
-        """How many layers there are, by a pattern that finds their numbers in names.
+        """Number of layers, by a pattern whose first group is a layer's number in a name.
 
         Raises:
-            CheckpointError: one is missing among them, or there are too many.
+            CheckpointError: a number is left out, or there are too many.
         """
-        found = {int(match[1]) for name in self.tensors if (match := re.match(pattern, name)) and len(match[1]) < 6}
-        if found != set(range(len(found))) or len(found) > MOST_LAYERS:
+        numbers = {int(match[1]) for name in self.tensors if (match := re.match(pattern, name)) and len(match[1]) < 6}
+        if numbers != set(range(len(numbers))) or len(numbers) > MOST_LAYERS:
             raise CheckpointError(f"{self.name}: its layers are not numbered from 0 to at most {MOST_LAYERS - 1}")
-        return len(found)
+        return len(numbers)
 
     def n_heads(self, d_model: int) -> int:
-        """Number of heads as it was said on opening, else in the file or beside it.
+        """Number of heads from the hints, else from the records.
 
         Raises:
-            HeadsNeededError: nobody said.
-            CheckpointError: d_model cannot be divided by it.
+            HeadsNeededError: neither has it.
+            CheckpointError: d_model cannot be divided by the number.
         """
-        heads = self.told.heads if self.told.heads is not None else self.said(*HEADS)
+        heads = self.hints.heads if self.hints.heads is not None else self.record(*HEADS)
         if heads is None:
             raise HeadsNeededError(self.name, d_model)
         if isinstance(heads, bool) or not isinstance(heads, int) or heads < 1 or d_model % heads:
@@ -118,48 +114,51 @@ class State:
 
     @property
     def open_heads(self) -> dict[str, int | str]:
-        """The number of heads, if nothing but the one who opens it says it."""
-        return {} if self.told.heads is None or self.said(*HEADS) is not None else {"heads": self.told.heads}
+        """Number of heads as `Layout.open` has it, where only the hints tell it."""
+        return {} if self.hints.heads is None or self.record(*HEADS) is not None else {"heads": self.hints.heads}
 
     def positions(self) -> tuple[Positions, tuple[str, ...]]:
-        """Of a model without a table of them: those that were told, else sines; and what was assumed, in words."""
-        if self.told.positions:
-            return self.told.positions, ()
+        """Positions of a model without a table of them: from the hints, else sinusoidal; and the assumption made."""
+        if self.hints.positions:
+            return self.hints.positions, ()
         return "sinusoidal", ("sinusoidal positions (there is no table of them)",)
 
-    def same(self, one: str, other: str) -> bool:
-        """Whether two names are of one matrix, or of two that are alike."""
-        if one not in self.tensors or other not in self.tensors:
+    def same(self, name: str, other: str) -> bool:
+        """Whether both tensors are there and are one, or equal."""
+        if name not in self.tensors or other not in self.tensors:
             return False
-        first, second = self.tensors[one], self.tensors[other]
+        first, second = self.tensors[name], self.tensors[other]
         return first.shape == second.shape and (first.data_ptr() == second.data_ptr() or torch.equal(first, second))
 
     def tied(self, source: str, target: str, output: str) -> TiedEmbeddings:
-        """Which of the three matrices are one."""
+        """Option `tied_embeddings`, by which of these three matrices are the same."""
         inputs, outputs = self.same(source, target), self.same(target, output)
         return "all" if inputs and outputs else "inputs" if inputs else "output" if outputs else "none"
 
     def weights(self, plan: WeightMap) -> dict[str, Tensor]:
-        """Weights by our names.
+        """Weights by our names, in the shapes of our parameters.
 
         Raises:
-            CheckpointError: one is missing or of another shape.
+            CheckpointError: a tensor is missing or has a shape that its parameter cannot be made from.
         """
         weights: dict[str, Tensor] = {}
-        for ours, source in plan.items():
+        for parameter, source in plan.items():
             if missing := [name for name in source.names if name not in self.tensors]:
                 raise CheckpointError(f"{self.name} lacks {missing[0]}, without which its model cannot be put together")
             try:
-                weights[ours] = source.make(*(self.tensors[name] for name in source.names))
+                weights[parameter] = source.make(*(self.tensors[name] for name in source.names))
             except (RuntimeError, IndexError) as error:
-                raise CheckpointError(f"{self.name}: {ours} cannot be made from {source.names[0]}: {error}") from error
+                raise CheckpointError(
+                    f"{self.name}: {parameter} cannot be made from {source.names[0]}: {error}"
+                ) from error
         return weights
 
     def require_all_used(self, plan: WeightMap, kind: str, buffers: str) -> None:
-        """Refuse a model that has more than the layout knows. buffers: a pattern of names that hold no weights.
+        """Refuse a model that has more than the layout. kind: of the layout, in words. buffers: a pattern of names of
+        tensors that are no weights.
 
         Raises:
-            CheckpointError: it has.
+            CheckpointError: a tensor has no place in the plan.
         """
         used = {name for source in plan.values() for name in (*source.names, *source.copies)}
         more = [name for name in self.tensors if name not in used and not re.search(buffers, name)]
@@ -171,10 +170,11 @@ class State:
 
 
 def config_of(name: str, **options: Any) -> TransformerConfig:
-    """The config that shapes ask for. options: of TransformerConfig, or with a kind of `one_stack`.
+    """Config of these options of `TransformerConfig`, or with a `kind` of `TransformerConfig.one_stack`.
 
     Raises:
-        CheckpointError: there can be none such.
+        CheckpointError: an option is out of its range, or two contradict each other. name: of the file, for the
+            sentence.
     """
     make: Callable[..., TransformerConfig] = TransformerConfig.one_stack if "kind" in options else TransformerConfig
     try:

@@ -45,8 +45,8 @@ def _options(
     usual: str = "relu",
     scaled: bool | None = None,
 ) -> TransformerConfig:
-    """usual: the feed-forward network where config.json does not say. scaled: whether the output reads states divided
-    by √d_model; None: as config.json says.
+    """Config of a checkpoint. usual: default of feed_forward_proj. scaled: whether the output reads states divided by
+    √d_model; None: as config.json says.
     """
     settings = checkpoint.settings
     settings.require("is_decoder", False)
@@ -80,17 +80,17 @@ def _options(
 
 
 def _weights(_checkpoint: SourceCheckpoint, config: TransformerConfig) -> Table:
-    """Of all layers the first keeps the table of distances."""
+    """Table of a config; the first layer of a stack keeps the relative positions of all."""
     table: WeightMap = {"output.logits": source("lm_head")}
     attentions = {"self_attention": "SelfAttention", "cross_attention": "EncDecAttention"}
     units = {"hidden": "wi_0", "linear": "wi_1", "output": "wo"} if config.gated else {"hidden": "wi", "output": "wo"}
     for stack, blocks in STACKS.items():
         layer: dict[str, str] = {}
-        for place, ours in enumerate(blocks[:-1]):
-            theirs = f"layer.{place}.{attentions[ours]}"
-            layer |= {f"{ours}.{part}": f"{theirs}.{part[0]}" for part in ("query", "key", "value", "output")}
+        for place, attention in enumerate(blocks[:-1]):
+            module = f"layer.{place}.{attentions[attention]}"
+            layer |= {f"{attention}.{part}": f"{module}.{part[0]}" for part in ("query", "key", "value", "output")}
         last = f"layer.{len(blocks) - 1}.DenseReluDense"
-        layer |= {f"feed_forward.{ours}": f"{last}.{theirs}" for ours, theirs in units.items()}
+        layer |= {f"feed_forward.{part}": f"{last}.{matrix}" for part, matrix in units.items()}
         layer |= {f"{block}_block.norm": f"layer.{place}.layer_norm" for place, block in enumerate(blocks)}
         biases = f"{stack}.block.0.layer.0.SelfAttention.relative_attention_bias.weight"
         table |= {

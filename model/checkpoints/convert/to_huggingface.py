@@ -1,13 +1,15 @@
-"""Which published family of Hugging Face computes exactly what a network of ours computes."""
+"""The published family of Hugging Face that computes exactly what a network of ours computes, and its files."""
 
 from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable
+from copy import copy
 from dataclasses import dataclass
 from typing import Any
 
 import torch
+from jaxtyping import Float
 from torch import Tensor
 
 from model.checkpoints.convert.bart import BART_SETTINGS, STACKS, stack_weights
@@ -23,16 +25,16 @@ from model.network.positions import POSITIONS
 from model.network.transformer import Network
 from model.runtime.errors import CheckpointError
 
-# A network's weights as families of Hugging Face want them: a bias everywhere, factors in the weights.
+# A network's weights as families of Hugging Face need them: a bias everywhere, factors in the weights.
 
-Named = dict[str, Tensor]
-Made = tuple[dict[str, Any], Named]  # a config, and tensors
+Tensors = dict[str, Tensor]  # by Hugging Face's names
+Export = tuple[dict[str, Any], Tensors]  # the values of a config.json, and the tensors
 ACTIVATIONS = {"relu": "relu", "gelu": "gelu", "gelu-tanh": "gelu_new", "silu": "silu"}
 READERS, WRITERS = ("query", "key", "value", "hidden", "linear", "logits", "transform"), ("output",)
 
 
 class Parameters:
-    """The weights of a network by our names, tied ones under each of theirs."""
+    """Weights of a network by our names, tied ones under each of their names."""
 
     def __init__(self, network: Network) -> None:
         self.config: TransformerConfig = network.config
@@ -46,39 +48,40 @@ class Parameters:
 
     @property
     def tied(self) -> bool:
-        """Whether the logits' matrix is the embedding's there too: not where a factor tells them apart."""
+        """Whether the logits' matrix is the embedding's in the export too: not where a factor tells them apart."""
         config = self.config
         factors = config.scale_embedding or config.scale_output
         return config.tied_embeddings in ("output", "all") and not factors
 
     def layers(self, stack: str) -> int:
+        """Number of layers of the encoder or decoder."""
         return self.config.n_encoder_layers if stack == "encoder" else self.config.n_decoder_layers
 
-    def embedding(self, stack: str, scaled: bool = True) -> Tensor:
-        """Rows of tokens, times √d_model where our network multiplies them. scaled: False where theirs does too."""
+    def embedding(self, stack: str, scaled: bool = True) -> Float[Tensor, "vocabulary d_model"]:
+        """Rows of tokens, times √d_model where our network multiplies them. scaled: False where the family does so."""
         rows = self[f"{stack}.embedding.tokens.weight"]
         return rows * self.config.d_model**0.5 if self.config.scale_embedding and scaled else rows
 
-    def output(self) -> Tensor:
-        """The logits' matrix."""
+    def output(self) -> Float[Tensor, "vocabulary d_model"]:
+        """Matrix of the logits, divided by √d_model where our network divides the states."""
         matrix = self["output.logits.weight"]
         return matrix * self.config.d_model**-0.5 if self.config.scale_output else matrix
 
-    def positions(self, stack: str) -> Tensor:
-        """A row for each position: learned, computed, or zeros."""
+    def positions(self, stack: str) -> Float[Tensor, "position d_model"]:
+        """Rows of positions: learned, computed, or zeros."""
         learned = self._weights.get(f"{stack}.embedding.positions.table")
         if learned is not None:
             return learned
         rows = self[f"{stack}.embedding.tokens.weight"]
-        nothing = rows.new_zeros(1, self.config.max_length, self.config.d_model)
-        table = POSITIONS[self.config.position](self.config).to(rows)(nothing)
-        return table.expand_as(nothing)[0].clone()
+        zeros = rows.new_zeros(1, self.config.max_length, self.config.d_model)
+        table = POSITIONS[self.config.position](self.config).to(rows)(zeros)
+        return table.expand_as(zeros)[0].clone()
 
     def module(self, name: str, share: bool = False) -> tuple[Tensor, Tensor | None]:
-        """Weight and bias of a module, zeros where it has none, and no bias of tokens.
+        """Weight (output, input) and bias (output) of a module: zeros where it has no bias, None of an embedding.
 
-        Heads that share keys and values have them repeated, unless `share`. Queries are times √d_k where our network
-        does not divide scores by it.
+        Keys and values that heads share are repeated for each head, unless `share`. Queries are multiplied by √d_k
+        where our network does not divide scores by it.
         """
         config, (*path, part) = self.config, name.split(".")
         if part == "tokens":
@@ -94,12 +97,13 @@ class Parameters:
         return weight, bias
 
     def with_sines_first(self) -> Parameters:
-        """The same network with the channels of its stream in another order: what was even first, then what was odd."""
+        """Weights of an equal network whose stream has its even channels first, then its odd ones."""
         order = torch.cat([torch.arange(0, self.config.d_model, 2), torch.arange(1, self.config.d_model, 2)])
-        made = object.__new__(Parameters)
-        made.config = self.config
-        made._weights = {name: _moved(name, tensor, order.to(tensor.device)) for name, tensor in self._weights.items()}
-        return made
+        ordered = copy(self)
+        ordered._weights = {
+            name: _moved(name, tensor, order.to(tensor.device)) for name, tensor in self._weights.items()
+        }
+        return ordered
 
 
 def _moved(name: str, tensor: Tensor, order: Tensor) -> Tensor:
@@ -111,7 +115,7 @@ def _moved(name: str, tensor: Tensor, order: Tensor) -> Tensor:
     return tensor
 
 
-# Tensors and settings of a family, by the tables that read them.
+# Tensors and settings of a family, by the tables that also read them.
 
 
 def tensors(
@@ -120,42 +124,42 @@ def tensors(
     prefix: str = "",
     biased: Callable[[str], bool] = lambda _name: True,
     share: bool = False,
-) -> Named:
+) -> Tensors:
     """Tensors of the modules that the network has, by the names of a table.
 
-    prefix: before their names. biased: whether their module of a name has biases, which are zeros where ours has none.
-    share: whether heads can share keys and values.
+    prefix: before these names. biased: whether the family's module of a name has a bias, zeros where ours has none.
+    share: whether the family's heads can share keys and values.
     """
     modules: dict[str, tuple[Layout, list[tuple[Tensor, Tensor | None]]]] = {}
-    for ours, row in table.items():
-        for layer in range(parameters.layers(ours.partition(".")[0]) if "{}" in ours else 1):
-            name, weights = ours.replace("{}", str(layer)), source(row).of_layer(layer)
+    for template, row in table.items():
+        for layer in range(parameters.layers(template.partition(".")[0]) if "{}" in template else 1):
+            name, weights = template.replace("{}", str(layer)), source(row).of_layer(layer)
             if f"{name}.weight" in parameters:
                 assert isinstance(weights.make, Layout)
                 _layout, parts = modules.setdefault(f"{prefix}{weights.names[0]}", (weights.make, []))
                 parts.append(parameters.module(name, share))
-    named: Named = {}
+    exported: Tensors = {}
     for name, (layout, parts) in modules.items():
-        named[f"{name}.weight"] = layout.joined([weight for weight, _bias in parts])
+        exported[f"{name}.weight"] = layout.joined([weight for weight, _bias in parts])
         biases = [bias for _weight, bias in parts if bias is not None]
         if biases and biased(name):
-            named[f"{name}.bias"] = layout.joined(biases)
-    return named
+            exported[f"{name}.bias"] = layout.joined(biases)
+    return exported
 
 
 def settings(config: TransformerConfig, table: SettingsTable, stack: str = "decoder") -> dict[str, Any]:
-    """Values of a config.json by the names of a table; `vocabulary` and `n_layers` are those of the stack."""
+    """Values of a config.json by the names of a table; `vocabulary` and `n_layers` are the stack's."""
     vocabulary = config.source_vocabulary if stack == "encoder" else config.target_vocabulary
     values = dataclasses.asdict(config) | {"vocabulary": vocabulary, "n_layers": getattr(config, f"n_{stack}_layers")}
     values["activation"] = ACTIVATIONS.get(config.activation)
-    return {theirs: values[ours] for ours, (theirs, _usual) in table.items()}
+    return {name: values[option] for option, (name, _default) in table.items()}
 
 
 # Decoder-only networks as GPT-2, Llama or GPT-NeoX of Hugging Face.
 
 
-def gpt2_tensors(parameters: Parameters, prefix: str) -> Named:
-    """Radford et al., 2019: matrices are transposed there, and query, key and value are one."""
+def gpt2_tensors(parameters: Parameters, prefix: str) -> Tensors:
+    """Tensors of a GPT-2 (Radford et al., 2019): matrices are transposed, and query, key and value are one."""
     return {
         f"{prefix}transformer.wpe.weight": parameters.positions("decoder"),
         **tensors(parameters, GPT2_WEIGHTS, f"{prefix}transformer."),
@@ -163,12 +167,13 @@ def gpt2_tensors(parameters: Parameters, prefix: str) -> Named:
     }
 
 
-def head(parameters: Parameters, name: str) -> Named:
-    """The matrix of the logits, where it is not the embedding's."""
+def head(parameters: Parameters, name: str) -> Tensors:
+    """Matrix of the logits under this name, where it is not the embedding's."""
     return {} if parameters.tied else {name: parameters.output()}
 
 
 def gpt2_config(parameters: Parameters) -> dict[str, Any]:
+    """config.json of a GPT-2."""
     config = parameters.config
     return {
         "architectures": ["GPT2LMHeadModel"],
@@ -180,19 +185,20 @@ def gpt2_config(parameters: Parameters) -> dict[str, Any]:
     }
 
 
-def gpt2(parameters: Parameters) -> Made:
+def gpt2(parameters: Parameters) -> Export:
+    """Export as a GPT-2 (Radford et al., 2019)."""
     return gpt2_config(parameters), gpt2_tensors(parameters, "")
 
 
-def llama(parameters: Parameters) -> Made:
-    """Touvron et al., 2023."""
+def llama(parameters: Parameters) -> Export:
+    """Export as a Llama (Touvron et al., 2023)."""
     config = parameters.config
     attention_bias = any(config.attention_biases)
 
     def biased(name: str) -> bool:
         return attention_bias if ".self_attn." in name else config.bias and ".mlp." in name
 
-    named = tensors(parameters, LLAMA_WEIGHTS, "model.", biased, share=True) | head(parameters, "lm_head.weight")
+    weights = tensors(parameters, LLAMA_WEIGHTS, "model.", biased, share=True) | head(parameters, "lm_head.weight")
     options = {
         "architectures": ["LlamaForCausalLM"],
         "model_type": "llama",
@@ -206,13 +212,13 @@ def llama(parameters: Parameters) -> Made:
         "mlp_bias": config.bias,
         "tie_word_embeddings": parameters.tied,
     }
-    return options, named
+    return options, weights
 
 
-def gpt_neox(parameters: Parameters) -> Made:
-    """Black et al., 2022: query, key and value of a head stand together, head by head."""
+def gpt_neox(parameters: Parameters) -> Export:
+    """Export as a GPT-NeoX (Black et al., 2022): query, key and value of a head stand together, head by head."""
     config = parameters.config
-    named = tensors(parameters, neox_weights(config), "gpt_neox.") | head(parameters, "embed_out.weight")
+    weights = tensors(parameters, neox_weights(config), "gpt_neox.") | head(parameters, "embed_out.weight")
     share = (config.rotary_channels or config.d_head) / config.d_head
     rotary = {"rope_theta": config.position_base, "partial_rotary_factor": share}
     options = {
@@ -225,7 +231,7 @@ def gpt_neox(parameters: Parameters) -> Made:
         "attention_bias": True,
         "tie_word_embeddings": parameters.tied,
     }
-    return options, named
+    return options, weights
 
 
 # Encoder-only networks as BERT of Hugging Face; pre-norm ones as Megatron's.
@@ -238,8 +244,8 @@ MEGATRON_WEIGHTS: Table = {
 }
 
 
-def bert_tensors(parameters: Parameters, prefix: str) -> Named:
-    """Devlin et al., 2019: the norms stand behind the blocks, and one on the embeddings. One token type, of zeros."""
+def bert_tensors(parameters: Parameters, prefix: str) -> Tensors:
+    """Tensors of a BERT (Devlin et al., 2019) or Megatron-BERT without its head. The only token type is zeros."""
     positions, types = BERT_POSITIONS
     rows = parameters.positions("encoder")
     table = MEGATRON_WEIGHTS if parameters.config.norm_placement == "pre" else BERT_WEIGHTS
@@ -250,14 +256,15 @@ def bert_tensors(parameters: Parameters, prefix: str) -> Named:
     }
 
 
-def pooler(parameters: Parameters) -> Named:
-    """What theirs makes of the first token and ours does not: zeros, so that nothing of the model is by chance."""
+def pooler(parameters: Parameters) -> Tensors:
+    """BERT's layer on the first token, which our network has not: zeros, so that transformers draws no random one."""
     width = parameters.config.d_model
     zeros = parameters["encoder.embedding.tokens.weight"].new_zeros(width, width)
     return {"pooler.dense.weight": zeros, "pooler.dense.bias": zeros[0]}
 
 
 def bert_config(parameters: Parameters, name: str, model_type: str) -> dict[str, Any]:
+    """config.json of a BERT. name: of its architecture."""
     return {
         "architectures": [name],
         "model_type": model_type,
@@ -267,32 +274,33 @@ def bert_config(parameters: Parameters, name: str, model_type: str) -> dict[str,
     }
 
 
-def bert(parameters: Parameters) -> Made:
+def bert(parameters: Parameters) -> Export:
+    """Export as a BERT (Devlin et al., 2019), with norms before the blocks as a Megatron-BERT."""
     pre = parameters.config.norm_placement == "pre"
     name, model_type = ("MegatronBert", "megatron-bert") if pre else ("Bert", "bert")
     if parameters.config.output_head != "transform":
         return bert_config(parameters, f"{name}Model", model_type), bert_tensors(parameters, "") | pooler(parameters)
-    named = bert_tensors(parameters, "bert.") | tensors(parameters, BERT_HEAD)
-    named["cls.predictions.bias"] = named["cls.predictions.decoder.bias"]
+    weights = bert_tensors(parameters, "bert.") | tensors(parameters, BERT_HEAD)
+    weights["cls.predictions.bias"] = weights["cls.predictions.decoder.bias"]
     if parameters.tied:
-        del named["cls.predictions.decoder.weight"]
-    return bert_config(parameters, f"{name}ForMaskedLM", model_type), named
+        del weights["cls.predictions.decoder.weight"]
+    return bert_config(parameters, f"{name}ForMaskedLM", model_type), weights
 
 
-# Encoder-decoder networks as Marian of Hugging Face; pre-norm ones as Megatron's BERT, at which a GPT-2 looks.
+# Encoder-decoder networks as Marian of Hugging Face; pre-norm ones as Megatron's BERT, read by a GPT-2.
 
 
-def marian(parameters: Parameters) -> Made:
-    """Junczys-Dowmunt et al., 2018. Its curves have the sines first: ours, where they are mixed, change places."""
+def marian(parameters: Parameters) -> Export:
+    """Export as a Marian (Junczys-Dowmunt et al., 2018), whose positions have all sines before all cosines."""
     config = parameters.config
     if config.position == "sinusoidal":
         parameters = parameters.with_sines_first()
     output, bias = parameters.module("output.logits")
-    assert bias is not None
-    named: Named = {"lm_head.weight": output, "final_logits_bias": bias[None]}
+    assert bias is not None  # only of embeddings
+    weights: Tensors = {"lm_head.weight": output, "final_logits_bias": bias[None]}
     for stack in STACKS:
-        named[f"model.{stack}.embed_tokens.weight"] = parameters.embedding(stack, scaled=False)
-        named |= tensors(parameters, stack_weights(stack), "model.")
+        weights[f"model.{stack}.embed_tokens.weight"] = parameters.embedding(stack, scaled=False)
+        weights |= tensors(parameters, stack_weights(stack), "model.")
     options = {
         "architectures": ["MarianMTModel"],
         "model_type": "marian",
@@ -306,13 +314,13 @@ def marian(parameters: Parameters) -> Made:
     }
     for stack in STACKS:
         options |= {f"{stack}_attention_heads": config.n_heads, f"{stack}_ffn_dim": config.d_ff}
-    return options, named
+    return options, weights
 
 
-def bert_to_gpt2(parameters: Parameters) -> Made:
-    """Two families side by side (Rothe et al., 2020): an encoder with its norms before the blocks, and a GPT-2."""
-    named = bert_tensors(parameters, "encoder.") | gpt2_tensors(parameters, "decoder.")
-    named |= {f"encoder.{name}": tensor for name, tensor in pooler(parameters).items()}
+def bert_to_gpt2(parameters: Parameters) -> Export:
+    """Export as a Megatron-BERT that a GPT-2 with cross-attention reads (Rothe et al., 2020)."""
+    weights = bert_tensors(parameters, "encoder.") | gpt2_tensors(parameters, "decoder.")
+    weights |= {f"encoder.{name}": tensor for name, tensor in pooler(parameters).items()}
     encoder = bert_config(parameters, "MegatronBertModel", "megatron-bert") | {"tie_word_embeddings": False}
     decoder = gpt2_config(parameters) | {"is_decoder": True, "add_cross_attention": True}
     options = {
@@ -323,14 +331,14 @@ def bert_to_gpt2(parameters: Parameters) -> Made:
         "decoder": decoder,
         "tie_word_embeddings": False,
     }
-    return options, named
+    return options, weights
 
 
-# Which family has every option of a config.
+# Families by the options of a config that they have.
 
-TABLES = ("learned", "sinusoidal", "sinusoidal-halves", "none")  # what a table of positions can hold
+TABLES = ("learned", "sinusoidal", "sinusoidal-halves", "none")  # positions that a table can hold
 PLAIN = tuple(ACTIVATIONS)
-# What every family takes as it is, or what its weights can take over.
+# Options that every family has, or whose effect its weights can take over.
 FREE = {
     *("source_vocabulary", "target_vocabulary", "d_model", "n_heads", "n_encoder_layers", "n_decoder_layers", "d_ff"),
     *("max_length", "dropout", "attention_dropout", "activation_dropout", "bias", "attention_bias", "tied_embeddings"),
@@ -340,30 +348,34 @@ FREE = {
 
 @dataclass(frozen=True)
 class Family:
-    """allowed: the values of options that it has, None: all; others must be as `TransformerConfig` has them by default.
+    """A family of Hugging Face's models.
 
-    make: its config and its tensors. lacks: what else it has not.
+    allowed: values of options that the family has, None: all; other options must have the defaults of
+    `TransformerConfig`. make: the export of a network. lacks: options of a config that the family has not, for reasons
+    that `allowed` cannot express.
     """
 
     title: str
     kind: Kind
-    make: Callable[[Parameters], Made]
+    make: Callable[[Parameters], Export]
     allowed: dict[str, tuple[Any, ...] | None]
     lacks: Callable[[TransformerConfig], dict[str, Any]] = lambda _config: {}
 
     def missing(self, config: TransformerConfig) -> dict[str, Any]:
-        """The options of a config that the family does not have, with their values."""
-        found = self.lacks(config)
+        """Options of a config that the family does not have, with their values."""
+        options = self.lacks(config)
         for field in dataclasses.fields(config):
             name, value = field.name, getattr(config, field.name)
-            known = self.allowed.get(name, None if name in FREE else (field.default,))
-            if known is not None and value not in known:
-                found[name] = value
-        return found
+            allowed = self.allowed.get(name, None if name in FREE else (field.default,))
+            if allowed is not None and value not in allowed:
+                options[name] = value
+        return options
 
 
 def headless(config: TransformerConfig) -> dict[str, Any]:
-    """BERT's head has a layer more than a plain one, which is left out: the embedding's matrix must do its work."""
+    """Options of an output that cannot be left out: BERT's head has one layer more than a linear output, which is
+    therefore computed from the states and the embedding's matrix.
+    """
     tied = config.tied_embeddings in ("output", "all") and not config.output_bias
     return {"output_head": "linear"} if config.output_head == "linear" and not tied else {}
 
@@ -390,17 +402,18 @@ FAMILIES = (
 
 
 def counterpart(config: TransformerConfig) -> Family:
-    """The family that has every option of the config.
+    """Family that has every option of the config.
 
     Raises:
         CheckpointError: there is none; the sentence names the options that the nearest one has not.
     """
-    nearest = min((each for each in FAMILIES if each.kind == config.kind), key=lambda each: len(each.missing(config)))
+    families = [family for family in FAMILIES if family.kind == config.kind]
+    nearest = min(families, key=lambda family: len(family.missing(config)))
     options = nearest.missing(config)
     if options:
-        named = " and no ".join(f"{name} {value!r}" for name, value in options.items())
+        lacking = " and no ".join(f"{name} {value!r}" for name, value in options.items())
         raise CheckpointError(
             f"no family of Hugging Face computes what this model computes: the nearest, {nearest.title}, has no "
-            f"{named}; keep it as a .zip of Vitrine's own folder instead"
+            f"{lacking}; keep it as a .zip of Vitrine's own folder instead"
         )
     return nearest

@@ -1,7 +1,7 @@
-"""Weights of others by our names: a table from our modules to theirs, and the loop that applies it to a config.
+"""Weights of other programs by our names: a table from our modules to those of a file, applied to a config.
 
-A table is literal: `{}` stands for the number of a layer, a name of a module for its weight and its bias. Which of its
-rows are needed is decided by the parameters that the network of a config has.
+A table is literal: `{}` stands for the number of a layer, a name of a module for its weight and its bias. The
+parameters of the config's network decide which of its rows are needed.
 """
 
 from __future__ import annotations
@@ -21,20 +21,20 @@ SHORTEST = 3  # tokens, the least `max_length` of a config
 
 @dataclass(frozen=True)
 class Layout:
-    """How a tensor of ours lies in one of theirs: as it is."""
+    """Place of one of our tensors in a tensor of a file: the identity. Called on the file's tensor, it gives ours."""
 
     def __call__(self, tensor: Tensor) -> Tensor:
         return tensor
 
     def joined(self, tensors: Sequence[Tensor]) -> Tensor:
-        """The tensor of theirs that holds these of ours."""
+        """Tensor of a file that holds these of ours, all of one shape: the inverse of the call."""
         (tensor,) = tensors
         return tensor
 
 
 @dataclass(frozen=True)
 class Rows(Layout):
-    """The tensor number `part` of several that lie one after the other, as queries, keys and values do."""
+    """Part number `part` of several with as many rows each, one after the other, as queries, keys and values."""
 
     part: int
     parts: int = 3
@@ -48,7 +48,7 @@ class Rows(Layout):
 
 @dataclass(frozen=True)
 class Columns(Rows):
-    """Of a layer that keeps (input, output), as GPT-2's: ours keep (output, input)."""
+    """`Rows` of a matrix (input, output), as GPT-2's: ours are (output, input)."""
 
     part: int = 0
     parts: int = 1
@@ -62,7 +62,7 @@ class Columns(Rows):
 
 @dataclass(frozen=True)
 class HeadRows(Layout):
-    """Queries (part 0), keys (1) or values (2) of a tensor that has them head by head, as GPT-NeoX's."""
+    """Queries (part 0), keys (1) or values (2) of a tensor whose rows are (head, 3, channel), as GPT-NeoX's."""
 
     part: int
     heads: int
@@ -75,15 +75,15 @@ class HeadRows(Layout):
 
 
 def _transposed(tensor: Tensor) -> Tensor:
-    """A matrix; a bias is left as it is."""
+    """A matrix transposed, a bias as it is."""
     return tensor.mT if tensor.ndim > 1 else tensor
 
 
 @dataclass(frozen=True)
 class WeightSource:
-    """Names of the tensors of theirs that one of ours is made from.
+    """Names of the file's tensors that one parameter of ours is made from, by the function `make`.
 
-    copies: other names of the first one, which a file may hold as well or instead.
+    copies: other names of the first one, under which a file may hold it as well or instead.
     """
 
     names: tuple[str, ...]
@@ -91,9 +91,11 @@ class WeightSource:
     copies: tuple[str, ...] = ()
 
     def renamed(self, rename: Callable[[str], str]) -> WeightSource:
+        """This source with every name mapped by `rename`."""
         return WeightSource(tuple(map(rename, self.names)), self.make, tuple(map(rename, self.copies)))
 
     def of_layer(self, layer: int) -> WeightSource:
+        """This source with the number of a layer in the place of {}."""
         return self.renamed(lambda name: name.replace("{}", str(layer)))
 
 
@@ -102,25 +104,26 @@ WeightMap = dict[str, WeightSource]  # by our name of a parameter
 
 
 def source(row: str | WeightSource) -> WeightSource:
+    """Source that a row of a table names."""
     return WeightSource((row,)) if isinstance(row, str) else row
 
 
-def below(ours: str, theirs: str, table: Table) -> WeightMap:
-    """The rows of a table with a path before each name, ours and theirs."""
-    return {f"{ours}{name}": source(row).renamed(lambda other: f"{theirs}{other}") for name, row in table.items()}
+def below(path: str, source_path: str, table: Table) -> WeightMap:
+    """Rows of a table with `path` before our names and `source_path` before the file's."""
+    return {f"{path}{name}": source(row).renamed(lambda other: f"{source_path}{other}") for name, row in table.items()}
 
 
-def packed(ours: str, theirs: str, layout: Callable[[int], Layout] = Rows) -> WeightMap:
-    """Queries, keys and values of an attention whose projections are one module of theirs."""
+def packed(path: str, module: str, layout: Callable[[int], Layout] = Rows) -> WeightMap:
+    """Queries, keys and values of the attention at `path` whose projections are one module of the file."""
     projections = enumerate(("query", "key", "value"))
-    return {f"{ours}.{name}": WeightSource((theirs,), layout(part)) for part, name in projections}
+    return {f"{path}.{name}": WeightSource((module,), layout(part)) for part, name in projections}
 
 
 def weight_map(config: TransformerConfig, table: Table, names: Collection[str]) -> WeightMap:
-    """The source of every parameter of the network of a config, a tied one once.
+    """Source of every parameter of the network of a config, by our names; tied ones appear once.
 
-    names: of the tensors in the file; of several copies the first that it has is the source, and the others that it has
-    stay as `copies`.
+    names: of the tensors in the file. Of several copies the first that the file has is the source, and the others that
+    it has are `copies`.
     """
     layers = {"encoder": config.n_encoder_layers, "decoder": config.n_decoder_layers}
     plan: WeightMap = {}
@@ -136,7 +139,7 @@ def weight_map(config: TransformerConfig, table: Table, names: Collection[str]) 
 
 
 def _parameters(config: TransformerConfig) -> list[list[str]]:
-    """Names of the parameters of a network with {} for the number of a layer, tied ones together."""
+    """Names of the parameters of a config's network with {} for the number of a layer, tied ones together."""
     counts = {name: min(1, getattr(config, name)) for name in ("n_encoder_layers", "n_decoder_layers")}
     network = skeleton(dataclasses.replace(config, max_length=SHORTEST, **counts))  # names depend on no size
     tied: dict[int, list[str]] = {}
@@ -152,24 +155,26 @@ def _row(table: Table, parameter: str) -> WeightSource:
     return source(table[module]).renamed(lambda name: f"{name}.{part}")
 
 
-# What else becomes of a tensor of theirs.
+# Other functions from tensors of a file to a parameter of ours.
 
 
 def without_first(rows: int) -> Callable[[Tensor], Tensor]:
-    """A table of positions whose first rows no token ever gets."""
+    """Function that leaves out the first rows of a table of positions (position, d_model), which no token ever gets."""
     return lambda table: table[rows:]
 
 
 def one_more(weight: Tensor) -> Tensor:
-    """γ of a norm that multiplies by 1 + weight, as Gemma's."""
+    """γ (d_model) of a norm that multiplies by 1 + weight, as Gemma's; in float64."""
     return 1 + weight.double()
 
 
 def flat(bias: Tensor) -> Tensor:
-    """Of shape (1, vocabulary)."""
+    """Bias (vocabulary) of a file that keeps it as (1, vocabulary)."""
     return bias.flatten()
 
 
 def with_type(positions: Tensor, types: Tensor, rows: int) -> Tensor:
-    """Positions, the first rows left out, plus the vector of token type 0, which every token of one text has."""
+    """Positions (position, d_model) without the first `rows`, plus the vector of token type 0, which every token of one
+    text has; in float64. types: (type, d_model).
+    """
     return positions[rows:].double() + types[0].double()

@@ -9,7 +9,7 @@ import torch.nn.functional as F
 from torch.testing import assert_close
 
 from model.capture.trace import record
-from model.checkpoints.convert.from_huggingface import renamed
+from model.checkpoints.convert.from_huggingface import rebuilt_weights
 from model.checkpoints.tensors import read_tensors
 from model.inference.beam_search import beam_search
 from model.inference.decoding import greedy
@@ -88,7 +88,7 @@ def test_every_gradient_is_theirs(twins, tmp_path):
     if types is not None:  # all tokens are of type 0, whose vector is added to every position's
         gradients["bert.embeddings.token_type_embeddings.weight"] = torch.zeros_like(types)
         assert_close(ours.get_parameter("encoder.embedding.positions.table").grad.sum(dim=0), types[0], **EXACT)
-    expected = renamed(read_settings(tmp_path), ours.config, gradients)
+    expected = rebuilt_weights(read_settings(tmp_path), ours.config, gradients)
     assert {id(ours.get_parameter(name)) for name in expected} == set(map(id, ours.parameters()))
     if ours.kind == "encoder-decoder":
         del expected["output.logits.bias"]  # in theirs no parameter

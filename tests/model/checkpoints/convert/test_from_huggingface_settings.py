@@ -9,7 +9,7 @@ import torch
 import transformers
 from safetensors.torch import load_file, save_file
 
-from model.checkpoints.convert.from_huggingface import FAMILIES, rebuilt_config, renamed
+from model.checkpoints.convert.from_huggingface import FAMILIES, rebuilt_config, rebuilt_weights
 from model.checkpoints.tensors import read_tensors
 from model.network.config import TransformerConfig
 from model.runtime.errors import CheckpointError
@@ -149,17 +149,17 @@ def test_tensors_that_do_not_fit_are_refused_in_a_sentence(folders):
         (torch.zeros(3, 3), f"{name} has shape (3, 3), which does not fit config.json: decoder.layers.0"),
     ):
         with pytest.raises(CheckpointError, match=re.escape(message)):
-            renamed(settings, config, weights | {name: tensor})
+            rebuilt_weights(settings, config, weights | {name: tensor})
     with pytest.raises(CheckpointError, match=f"the weights lack {name}"):
-        renamed(settings, config, {other: weights[other] for other in weights if other != name})
+        rebuilt_weights(settings, config, {other: weights[other] for other in weights if other != name})
     copy = weights["transformer.wte.weight"].clone()
     assert (
-        renamed(settings, config, weights | {"lm_head.weight": copy}).keys()
-        == renamed(settings, config, weights).keys()
+        rebuilt_weights(settings, config, weights | {"lm_head.weight": copy}).keys()
+        == rebuilt_weights(settings, config, weights).keys()
     )
     copy[0, 0] += 1
     with pytest.raises(CheckpointError, match=r"lm_head.weight differs from transformer.wte.weight"):
-        renamed(settings, config, weights | {"lm_head.weight": copy})
+        rebuilt_weights(settings, config, weights | {"lm_head.weight": copy})
 
 
 def test_old_names_and_old_files_are_read(folders, tmp_path):

@@ -22,7 +22,7 @@ from transformers.models.qwen3 import modeling_qwen3
 from transformers.models.t5 import modeling_t5
 
 from model.capture.trace import Trace, record
-from model.checkpoints.convert.from_huggingface import rebuilt_config, renamed
+from model.checkpoints.convert.from_huggingface import rebuilt_config, rebuilt_weights
 from model.checkpoints.load import assembled
 from model.checkpoints.tensors import read_tensors
 from model.network.config import TransformerConfig
@@ -129,7 +129,7 @@ def rebuilt(folder: Path, dtype: torch.dtype = torch.float32) -> Network:
     settings, weights = read_settings(folder), read_tensors(folder)
     config = rebuilt_config(settings, weights)
     assert isinstance(config, TransformerConfig)
-    return assembled(config, renamed(settings, config, weights), dtype=dtype)
+    return assembled(config, rebuilt_weights(settings, config, weights), dtype=dtype)
 
 
 @dataclass
