@@ -1,4 +1,4 @@
-"""One run of a bridged stack: whose modules tell what they compute, to which of ours, and by which masks."""
+"""Hooks on a bridged model: they lead what its modules compute through our modules, and its attentions through ours."""
 
 from __future__ import annotations
 
@@ -17,18 +17,22 @@ from model.network.masks import Mask
 from model.runtime.errors import CheckpointError
 
 Side = Literal["in", "out", "both", "attention", "weights"]
-TELLS = "_vitrine_tells"  # on a bridged module: by stack, for each of its calls in a pass, what it tells
+MIRRORS = "_vitrine_mirrors"  # attribute of a bridged module: by stack, its mirrors for each of its calls in a pass
 
 
 class Mirror(NamedTuple):
-    """What a bridged module tells: its input, its output, both, or the weights in what it returns."""
+    """A module of ours that a call of a bridged module goes through.
+
+    side: what it is called with: the call's input or its output, which it may change, both, the arguments of the
+    attention function, or the attention weights that the call returns.
+    """
 
     side: Side
-    shadow: nn.Module
+    module: nn.Module
 
 
-class OfPositions(nn.Module):
-    """A row for each position, which all texts of a batch have in common. table: those that were trained."""
+class MirrorPositions(nn.Module):
+    """Mirror of rows (1, position, d_model) that all texts of a batch share. table: the trained rows, if there are."""
 
     def __init__(self, table: nn.Parameter | None) -> None:
         super().__init__()
@@ -39,29 +43,25 @@ class OfPositions(nn.Module):
         return x
 
 
-class Entering(nn.Module):
-    """Keeps what a layer reads, for the sum that its attention alone would leave."""
+class LayerInput(nn.Module):
+    """Mirror that keeps the input of a layer in the pass, for a `MirrorSum`."""
 
     def forward(self, x: Tensor) -> Tensor:
-        now = current.get()
-        assert now is not None
-        now.entered[id(self)] = x
+        _pass_now().layer_inputs[id(self)] = x
         return x
 
 
-class SumOfTwo(nn.Module):
-    """Tells a shadow x + y, of a layer that adds its attention's y and its feed-forward network's at once: the stream
-    as a network of ours forms it, the attention first.
+class MirrorSum(nn.Module):
+    """Calls a mirror with x + y, where a parallel layer adds its attention's y and its feed-forward network's output to
+    x at once: the stream as a network of ours forms it, the attention first.
     """
 
-    def __init__(self, entering: Entering, shadow: nn.Module) -> None:
+    def __init__(self, layer_input: LayerInput, mirror: nn.Module) -> None:
         super().__init__()
-        self.entering, self.shadow = entering, shadow
+        self.layer_input, self.mirror = layer_input, mirror
 
     def forward(self, y: Tensor) -> Tensor:
-        now = current.get()
-        assert now is not None
-        self.shadow(now.entered[id(self.entering)] + y)
+        self.mirror(_pass_now().layer_inputs[id(self.layer_input)] + y)
         return y
 
 
@@ -69,9 +69,9 @@ class SumOfTwo(nn.Module):
 class Pass:
     """A run of one stack, in one thread.
 
-    causal: of a decoder. real, memory_real: False on padding, of what the stack reads and, for cross-attention, of the
-    encoder's output. windows: widths that masks of this model may have. probe: called with every attention instead of
-    the shadows.
+    causal: whether it is a decoder. real, memory_real: (batch, length), False on padding of the stack's input and of
+    the encoder's output. windows: widths of windows that masks of this model may have. probe: called instead of the
+    mirrors with every attention: its call, heads and weights. layer_inputs: by id of a `LayerInput`.
     """
 
     stack: str
@@ -81,41 +81,41 @@ class Pass:
     causal: bool = False
     windows: tuple[int | None, ...] = (None,)
     probe: Callable[[Any, Tensor, Tensor], None] | None = None
-    entered: dict[int, Tensor] = field(default_factory=dict)
+    layer_inputs: dict[int, Tensor] = field(default_factory=dict)
     _counts: dict[tuple[int, str], int] = field(default_factory=dict)
     _rules: list[tuple[Tensor, Mask]] = field(default_factory=list)
 
     def number(self, module: nn.Module, side: str) -> int:
-        """Which call of the module in this pass this is, counted from 0."""
+        """Number of this call of the module in this pass, counted from 0."""
         key = id(module), side
         self._counts[key] = self._counts.get(key, -1) + 1
         return self._counts[key]
 
-    def rule(self, call: Any, queries: int, keys: int) -> Mask:
-        """The mask of an attention as a rule of ours; where none gives the same, the tensor itself.
+    def rule(self, call: Call, queries: int, keys: int) -> Mask:
+        """Mask of an attention as a rule of ours; where no rule gives the same, with the tensor itself.
 
-        One for all layers that share a mask: it is compared once.
+        Layers that share a mask share the rule, so that each mask is compared with rules once.
         """
         if call.mask is None:
             return self._once(torch.empty(0), lambda: Mask())
-        made: Tensor = call.mask
-        if made.dtype != torch.bool:  # added to the scores: the lowest number hides
-            made = made > torch.finfo(made.dtype).min / 2
-        made = made.expand(*made.shape[:-2], queries, keys)
-        return self._once(made, lambda: self._like(made, queries, keys))
+        visible = call.mask
+        if visible.dtype != torch.bool:  # added to the scores: the lowest number hides
+            visible = visible > torch.finfo(visible.dtype).min / 2
+        visible = visible.expand(*visible.shape[:-2], queries, keys)
+        return self._once(visible, lambda: self._equal_rule(visible, queries, keys))
 
     def plain_rule(self, cross: bool) -> Mask:
-        """What is to be seen where the mask itself is not: no padding, and in a decoder nothing later."""
+        """Mask of an attention that shows only its weights: it hides padding, and in a decoder later tokens."""
         return Mask(keys=self.memory_real) if cross else Mask(keys=self.real, causal=self.causal)
 
     def _once(self, tensor: Tensor, make: Callable[[], Mask]) -> Mask:
-        for known, rule in self._rules:
-            if known is tensor or (not known.numel() and not tensor.numel()):
+        for compared, rule in self._rules:
+            if compared is tensor or (not compared.numel() and not tensor.numel()):
                 return rule
         self._rules.append((tensor, make()))
         return self._rules[-1][1]
 
-    def _like(self, made: Tensor, queries: int, keys: int) -> Mask:
+    def _equal_rule(self, visible: Tensor, queries: int, keys: int) -> Mask:
         for real in dict.fromkeys((self.real, self.memory_real, None)):
             if real is not None and real.shape[-1] != keys:
                 continue
@@ -123,24 +123,24 @@ class Pass:
             for causal in (True, False) if queries == keys else (False, True):
                 for window in self.windows:
                     rule = Mask(keys=real, causal=causal, window=window)
-                    if torch.equal(rule.visible(queries, keys, made.device).expand_as(made), made):
+                    if torch.equal(rule.visible(queries, keys, visible.device).expand_as(visible), visible):
                         return rule
-        if len(made) > 1 and not bool((made == made[:1]).all()):
-            return HeldMask(made)
-        table = made[0, 0]
+        if len(visible) > 1 and not bool((visible == visible[:1]).all()):
+            return FixedMask(visible)
+        table = visible[0, 0]
         return Mask(pattern=lambda query, key: table)
 
 
-class HeldMask(Mask):
-    """A mask that no rule gives, different for the texts of a batch."""
+class FixedMask(Mask):
+    """A mask (batch, 1, query, key) that no rule gives, different for the texts of a batch."""
 
-    def __init__(self, made: Tensor) -> None:
+    def __init__(self, fixed: Tensor) -> None:
         super().__init__()
-        object.__setattr__(self, "made", made)
+        object.__setattr__(self, "fixed", fixed)
 
     def visible(self, queries: int, keys: int, device: torch.device) -> Tensor:
-        found: Tensor = self.__dict__["made"]
-        return found
+        fixed: Tensor = self.__dict__["fixed"]
+        return fixed
 
     def is_plain(self, queries: int, keys: int) -> bool:
         return False
@@ -149,79 +149,80 @@ class HeldMask(Mask):
 current: ContextVar[Pass | None] = ContextVar("bridged_pass", default=None)
 
 
-def mirror(module: nn.Module, stack: str, call: int, calls: int, side: Side, shadow: nn.Module) -> None:
-    """From now on one call of a bridged module, of so many in a pass of `stack`, goes through `shadow` too."""
-    if TELLS not in module.__dict__:
-        module.__dict__[TELLS] = {}
+def _pass_now() -> Pass:
+    now = current.get()
+    assert now is not None, "mirrors are called in a pass only"
+    return now
+
+
+def attach_mirror(module: nn.Module, stack: str, call: int, calls: int, side: Side, mirror: nn.Module) -> None:
+    """Lead call number `call` of a bridged module, of `calls` in a pass of `stack`, through `mirror` from now on."""
+    if MIRRORS not in module.__dict__:
+        module.__dict__[MIRRORS] = {}
         module.register_forward_pre_hook(_before, with_kwargs=True)
         module.register_forward_hook(_after, with_kwargs=True)
-    module.__dict__[TELLS].setdefault(stack, [[] for _ in range(calls)])[call].append(Mirror(side, shadow))
+    module.__dict__[MIRRORS].setdefault(stack, [[] for _ in range(calls)])[call].append(Mirror(side, mirror))
 
 
-def mirrors_of(module: nn.Module, now: Pass, *sides: Side) -> list[nn.Module]:
-    """Those of ours to which this call of a bridged module tells something of these sides, in a pass."""
-    return [each.shadow for each in _tells(module, now, sides[0]) if each.side in sides]
-
-
-def _tells(module: nn.Module, now: Pass, side: str) -> list[Mirror]:
-    calls: list[list[Mirror]] = module.__dict__.get(TELLS, {}).get(now.stack, [])
+def _mirrors(module: nn.Module, now: Pass, side: str) -> list[Mirror]:
+    calls: list[list[Mirror]] = module.__dict__.get(MIRRORS, {}).get(now.stack, [])
     if len(calls) < 2:
         return calls[0] if calls else []
     number = now.number(module, side)
     return calls[number] if number < len(calls) else []
 
 
-def _watched() -> Pass | None:
+def _recorded_pass() -> Pass | None:
+    """The pass of this thread, where someone records or changes it; None: nobody does, or it is a probe's."""
     now = current.get()
     return now if now is not None and now.probe is None and (recording.get() or changing.get()) else None
 
 
 def _before(module: nn.Module, inputs: tuple[Any, ...], named: dict[str, Any]) -> Any:
-    now = _watched()
+    now = _recorded_pass()
     if now is None:
         return None
-    for each in _tells(module, now, "in"):
-        if each.side == "in":
+    for side, mirror in _mirrors(module, now, "in"):
+        if side == "in":
             x = first_input(inputs, named)
-            inputs, named = _with_first(inputs, named, like(each.shadow(batched(x, now.batch)), x))
+            inputs, named = _with_first(inputs, named, mirror(batched(x, now.batch)).reshape(x.shape))
     return inputs, named
 
 
 def _after(module: nn.Module, inputs: tuple[Any, ...], named: dict[str, Any], output: Any) -> Any:
-    now = _watched()
+    now = _recorded_pass()
     if now is None:
         return None
-    for each in _tells(module, now, "out"):
-        if each.side == "out":
+    for side, mirror in _mirrors(module, now, "out"):
+        if side == "out":
             y = first_output(output)
-            rows = 1 if isinstance(each.shadow, OfPositions) else now.batch
-            output = _with_first_output(output, like(each.shadow(batched(y, rows)), y))
-        elif each.side == "both":
+            rows = 1 if isinstance(mirror, MirrorPositions) else now.batch
+            output = _with_first_output(output, mirror(batched(y, rows)).reshape(y.shape))
+        elif side == "both":
             x, y = first_input(inputs, named), first_output(output)
-            output = _with_first_output(output, like(each.shadow(batched(x, now.batch), batched(y, now.batch)), y))
-        elif each.side == "weights":
-            weights = output[int(getattr(each.shadow, "place", 0))]
-            each.shadow(weights, weights, now.plain_rule(bool(getattr(each.shadow, "cross", False))))
+            result = mirror(batched(x, now.batch), batched(y, now.batch))
+            output = _with_first_output(output, result.reshape(y.shape))
+        elif side == "weights":
+            weights = output[int(getattr(mirror, "place", 0))]
+            mirror(weights, weights, now.plain_rule(bool(getattr(mirror, "cross", False))))
     return output
 
 
 def batched(x: Tensor, batch: int) -> Tensor:
-    """With a batch dimension, where a model has put all positions of a batch in a row."""
+    """States (batch, position, channel), where a model passes on all positions of a batch as (position, channel)."""
     return x.unflatten(0, (batch, -1)) if x.dim() == 2 and x.is_floating_point() else x
 
 
-def like(x: Tensor, shape: Tensor) -> Tensor:
-    return x if x.shape == shape.shape else x.reshape(shape.shape)
-
-
 def first_input(inputs: tuple[Any, ...], named: dict[str, Any]) -> Tensor:
-    found: Tensor = inputs[0] if inputs else named["hidden_states"]
-    return found
+    """States that a module is called with."""
+    states: Tensor = inputs[0] if inputs else named["hidden_states"]
+    return states
 
 
 def first_output(output: Any) -> Tensor:
-    found: Tensor = output if isinstance(output, Tensor) else output[0]
-    return found
+    """States that a module returns, perhaps before others."""
+    states: Tensor = output if isinstance(output, Tensor) else output[0]
+    return states
 
 
 def _with_first(inputs: tuple[Any, ...], named: dict[str, Any], x: Tensor) -> tuple[tuple[Any, ...], dict[str, Any]]:
@@ -235,8 +236,8 @@ def _with_first_output(output: Any, y: Tensor) -> Any:
 # The one attention function that every bridged model calls, and the mask function that goes with it.
 
 NAME = "vitrine"  # of our function among transformers' attention implementations
-# Arguments that say nothing beside the mask, or are of no concern in evaluation. Any other that is not None is a step
-# that we do not know: then the model's own function computes.
+# Arguments without a meaning beside the mask or in evaluation. Any other that is not None is an unknown step: then the
+# model's own function computes.
 KNOWN = frozenset(
     {"scaling", "dropout", "softcap", "position_bias", "is_causal", "sliding_window", "output_attentions"}
     | {"position_ids", "use_cache", "cache_position", "past_key_values", "output_hidden_states", "return_dict"}
@@ -246,7 +247,11 @@ KNOWN = frozenset(
 
 
 class Call:
-    """What a module of transformers asks of the attention function."""
+    """Arguments of a call of the attention function by a module of transformers.
+
+    query, key, value: (batch, head, position, channel). mask: (batch, 1, query, key), boolean or added to the scores.
+    bias: added to the scores, (batch, head, query, key).
+    """
 
     def __init__(
         self, module: nn.Module, query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, options: dict[str, Any]
@@ -257,24 +262,27 @@ class Call:
 
     @property
     def factor(self) -> float:
-        given = self.options.get("scaling")
-        return float(self.query.shape[-1] ** -0.5 if given is None else given)
+        """Factor of the scores."""
+        scaling = self.options.get("scaling")
+        return float(self.query.shape[-1] ** -0.5 if scaling is None else scaling)
 
     @property
     def cap(self) -> float | None:
+        """Bound c of c · tanh(scores / c); None: there is none."""
         return self.options.get("softcap")
 
     @property
     def known(self) -> bool:
-        """Whether our modules take every step that is asked for."""
-        beside = [name for name, value in self.options.items() if value is not None and name not in KNOWN]
-        return not beside and (self.mask is None or self.mask.dtype == torch.bool)
+        """Whether our modules compute every step that the arguments ask for."""
+        unknown = [name for name, value in self.options.items() if value is not None and name not in KNOWN]
+        return not unknown and (self.mask is None or self.mask.dtype == torch.bool)
 
     def by_itself(self, query: Tensor, key: Tensor, value: Tensor) -> tuple[Tensor, Tensor]:
-        """Heads (batch, query, head, channel) and weights by the eager function of the model's own source.
+        """Heads (batch, query, head, channel) and weights (batch, head, query, key) by the eager function of the
+        model's source file.
 
         Raises:
-            CheckpointError: it has none.
+            CheckpointError: the file has no such function.
         """
         eager = getattr(sys.modules[type(self.module).__module__], "eager_attention_forward", None)
         if eager is None:
@@ -290,28 +298,23 @@ class Call:
 def attend(
     module: nn.Module, query: Tensor, key: Tensor, value: Tensor, attention_mask: Tensor | None, **options: Any
 ) -> tuple[Tensor, None]:
-    """The attention function that transformers calls; boolean masks, True = may look."""
+    """The attention function that transformers calls: heads (batch, query, head, channel).
+
+    query, key, value: (batch, head, position, channel). attention_mask: (batch, 1, query, key), True = may look.
+    """
     call, now = Call(module, query, key, value, attention_mask, options), current.get()
-    if now is None:
-        return _unseen(call), None
-    if now.probe is not None:
+    mirrors = [] if now is None or now.probe is not None else _mirrors(module, now, "attention")
+    if now is not None and (mirror := next((each.module for each in mirrors if each.side == "attention"), None)):
+        heads = mirror(call, key, now.rule(call, query.shape[-2], key.shape[-2]))
+    else:
         heads, weights = _plainly(call) if call.known else call.by_itself(query, key, value)
-        now.probe(call, heads, weights)
-        return heads.contiguous(), None
-    (shadow,) = mirrors_of(module, now, "attention") or (None,)
-    if shadow is None:
-        return _unseen(call), None
-    # In order, as of the model's own function: what comes next may view it in another shape.
-    return shadow(call, key, now.rule(call, query.shape[-2], key.shape[-2])).contiguous(), None
-
-
-def _unseen(call: Call) -> Tensor:
-    heads, _weights = _plainly(call) if call.known else call.by_itself(call.query, call.key, call.value)
-    return heads.contiguous()
+        if now is not None and now.probe is not None:
+            now.probe(call, heads, weights)
+    return heads.contiguous(), None  # in memory order, as of the model's own function: it may be viewed next
 
 
 def _plainly(call: Call) -> tuple[Tensor, Tensor]:
-    """Every step in a row, on tensors alone."""
+    """Heads (batch, query, head, channel) and weights (batch, head, query, key) of a call, by tensors alone."""
     n_heads = call.query.shape[1]
     scores = call.query @ for_each_head(call.key, n_heads).mT * call.factor
     if call.cap is not None:
@@ -325,16 +328,16 @@ def _plainly(call: Call) -> tuple[Tensor, Tensor]:
 
 
 def whole_mask(*arguments: Any, **options: Any) -> Tensor | None:
-    """A boolean mask (batch, 1, query, key), never left to the attention function to guess."""
+    """Boolean mask (batch, 1, query, key) of transformers, which must not leave it out for the attention to infer."""
     from transformers.masking_utils import sdpa_mask
 
     never = {"allow_is_causal_skip": False, "allow_is_bidirectional_skip": False}
-    made: Tensor | None = sdpa_mask(*arguments, **(options | never))
-    return made
+    mask: Tensor | None = sdpa_mask(*arguments, **(options | never))
+    return mask
 
 
 def register() -> str:
-    """Make our function known to transformers; the name by which models ask for it."""
+    """Register our attention function with transformers; gives the name by which a model selects it."""
     from transformers import AttentionInterface, AttentionMaskInterface
 
     AttentionInterface.register(NAME, attend)

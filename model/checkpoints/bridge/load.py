@@ -1,4 +1,4 @@
-"""A folder of `transformers` opened as it is: its own classes run, from files alone, without any code of the folder."""
+"""A folder of `transformers` opened as a bridged model: the library's classes run, and no code of the folder."""
 
 from __future__ import annotations
 
@@ -33,11 +33,11 @@ from model.runtime.memory import require_room
 from model.runtime.transformers_import import import_transformers, quietly
 from model.text.huggingface.load import open_tokenizers
 
-LONGEST = 300  # characters of what transformers says
-FULL = os.strerror(errno.ENOSPC)  # in what safetensors says, whose errors have no number
+LONGEST = 300  # characters of an error of transformers
+FULL = os.strerror(errno.ENOSPC)  # in errors of safetensors, which have no number
 MASKED, CAUSAL = "AutoModelForMaskedLM", "AutoModelForCausalLM"
 TWO, BARE, ENCODER = "AutoModelForSeq2SeqLM", "AutoModel", "AutoModelForTextEncoding"
-# Classes whose output is none of words; ELECTRA's is trained to find replaced tokens.
+# Classes whose output is not of words; ELECTRA's is trained to find replaced tokens.
 OTHER_OUTPUT = re.compile(
     r"For(\w+Classification|QuestionAnswering|MultipleChoice|NextSentencePrediction)$|^ElectraForPreTraining$"
 )
@@ -50,10 +50,10 @@ def open_bridged(
     dtype: torch.dtype,
     device_map: str | dict[str, Any] | None = None,
 ) -> TextModel:
-    """The model of a folder with its tokenizers; see `open_network`. device_map: None: what VITRINE_DEVICE_MAP says.
+    """Model of a folder with its tokenizers; arguments as of `open_network`. device_map: by default VITRINE_DEVICE_MAP.
 
     Raises:
-        CheckpointError: it cannot be opened.
+        CheckpointError: the folder cannot be opened.
     """
     model = open_network(folder, settings, device, dtype, device_map or choose_device_map())
     tokenizers = open_tokenizers(folder, settings, model.config.vocabularies)
@@ -68,13 +68,13 @@ def open_network(
     dtype: torch.dtype,
     device_map: str | dict[str, Any] | None = None,
 ) -> BridgedNetwork:
-    """The model of a folder with a config.json of transformers, `settings`, ready to be looked into.
+    """Bridged network of a folder with a config.json of transformers (settings).
 
-    device_map: how accelerate spreads it over devices, "auto" or by module; None: all of it on `device`.
+    device_map: devices over which accelerate spreads the model, "auto" or by module; None: all of it is on `device`.
 
     Raises:
-        CheckpointError: it needs code of its own, is of no kind that is known here, does not fit into memory, or its
-            parts cannot be told apart.
+        CheckpointError: the model needs code of its own, is of no kind that is known here, does not fit into memory,
+            or its parts cannot be told apart.
     """
     family = str(settings.get("model_type", ""))
     if _asks_for_code(settings):
@@ -86,11 +86,11 @@ def open_network(
     require_room(size(table)[0], dtype, device if device_map is None else None)
     with quietly():
         with bounded(table, settings, folder.name):
-            kind, made = _load(folder, family, table, device, dtype, device_map)
+            kind, model = _load(folder, family, table, device, dtype, device_map)
         try:
-            if device_map is None and made.config.get_text_config()._attn_implementation == NAME:
-                keep_its_masks(made, kind)
-            return build_bridged(made, kind, settings)
+            if device_map is None and model.config.get_text_config()._attn_implementation == NAME:
+                keep_its_masks(model, kind)
+            return build_bridged(model, kind, settings)
         except CheckpointError:
             raise
         except Exception as error:  # sizes that do not fit each other are found by the first tokens
@@ -99,12 +99,12 @@ def open_network(
 
 
 def _asks_for_code(settings: Any) -> bool:
-    """Whether a config, or one inside it, names classes in files of its own."""
+    """Whether a config, or one inside it, names classes in files of the folder."""
     if isinstance(settings, list):
         return any(map(_asks_for_code, settings))
     if not isinstance(settings, dict):
         return False
-    return "auto_map" in settings or any(_asks_for_code(each) for each in settings.values())
+    return "auto_map" in settings or any(_asks_for_code(inner) for inner in settings.values())
 
 
 def _load(
@@ -118,7 +118,7 @@ def _load(
     transformers = import_transformers()
     try:
         config = transformers.AutoConfig.from_pretrained(folder, local_files_only=True, trust_remote_code=False)
-    except Exception as error:  # the library raises what it likes on a damaged config
+    except Exception as error:  # the library may raise anything on a damaged config
         if not family:
             raise CheckpointError(
                 f"{folder.name}: config.json does not say its model_type, by which transformers finds the code "
@@ -132,16 +132,18 @@ def _load(
             ) from error
         reason = f"transformers cannot read its config.json: {_said(error, folder)}"
         raise CheckpointError(f"{folder.name}: {reason}") from error
-    kind, kinds = _kind(transformers, config, family)
+    kind, model_class = _kind(transformers, config, family)
     # Where a model's code never asks for a function by its name, its own would be given masks that it does not expect.
-    attention = register() if kinds._supports_attention_backend or kinds._can_set_attn_implementation() else "eager"
+    attention = (
+        register() if model_class._supports_attention_backend or model_class._can_set_attn_implementation() else "eager"
+    )
     waiting = None if device_map is None else _Waiting()
     options: dict[str, Any] = {} if waiting is None else {"device_map": device_map, "offload_folder": waiting.folder}
-    pools = "add_pooling_layer" in inspect.signature(kinds).parameters
+    pools = "add_pooling_layer" in inspect.signature(model_class).parameters
     if pools and not any("pooler" in info.name for info in table):  # which has no part in states and attentions
         options["add_pooling_layer"] = False
     try:
-        made, loading = kinds.from_pretrained(
+        model, loading = model_class.from_pretrained(
             folder,
             local_files_only=True,
             trust_remote_code=False,
@@ -171,24 +173,24 @@ def _load(
         ) from error
     if lacking := sorted(map(str, loading["missing_keys"])):
         raise CheckpointError(
-            f"{folder.name} lacks weights of {kinds.__name__}, such as {lacking[0]} ({len(lacking)} in all): the file "
-            "is of another model, or not whole"
+            f"{folder.name} lacks weights of {model_class.__name__}, such as {lacking[0]} ({len(lacking)} in all): "
+            "the file is of another model, or not whole"
         )
     if others := sorted(loading["mismatched_keys"]):
-        name, held, asked = others[0]
+        name, shape, asked = others[0]
         raise CheckpointError(
-            f"{folder.name}: {name} has shape {tuple(held)}, and config.json asks for {tuple(asked)} ({len(others)} "
+            f"{folder.name}: {name} has shape {tuple(shape)}, and config.json asks for {tuple(asked)} ({len(others)} "
             "such tensors in all): the two files do not belong together"
         )
-    made = made.eval().requires_grad_(False)
+    model = model.eval().requires_grad_(False)
     if waiting is not None and waiting.is_used():
-        made.waiting = waiting
-    return kind, made if device_map is not None else made.to(device)
+        model.waiting = waiting
+    return kind, model if device_map is not None else model.to(device)
 
 
 class _Waiting:
-    """A folder, there as long as this object, for weights that wait on the disk: those of .safetensors stay where they
-    are, unless transformers puts them together otherwise, as of experts; others are written again.
+    """Folder, removed with this object, for weights that wait on the disk: those of .safetensors stay in their files,
+    unless transformers rearranges them, as of experts; others are written here.
     """
 
     def __init__(self) -> None:
@@ -200,19 +202,21 @@ class _Waiting:
 
 
 def _said(error: Exception, folder: Path) -> str:
-    """By the folder's name: that of an upload is ours, and no place that the user knows."""
+    """Text of an error with the folder's name alone: the user does not know the path of an upload."""
     return first_line(error, 2 * LONGEST).replace(str(folder), folder.name)[:LONGEST]
 
 
 def _kind(transformers: Any, config: Any, family: str) -> tuple[Kind, Any]:
-    """Which kind of model this is, and the class that runs it: that which wrote the file where it is known.
+    """Kind of a model, and the class that runs it, if possible the one that wrote the file.
 
     Raises:
-        CheckpointError: it has no attention that could be seen, or reads something else than text.
+        CheckpointError: the family has no class for language models of one or two stacks.
     """
-    known = {name: getattr(transformers, name)._model_mapping for name in (MASKED, CAUSAL, TWO, BARE, ENCODER)}
-    classes = {name: _classes(each[type(config)]) for name, each in known.items() if type(config) in each}
-    for kind, name in _order(config, {name: [each.__name__ for each in found] for name, found in classes.items()}):
+    mappings = {name: getattr(transformers, name)._model_mapping for name in (MASKED, CAUSAL, TWO, BARE, ENCODER)}
+    classes = {name: _classes(mapping[type(config)]) for name, mapping in mappings.items() if type(config) in mapping}
+    for kind, name in _order(
+        config, {name: [member.__name__ for member in members] for name, members in classes.items()}
+    ):
         if name in classes and hasattr(config.get_text_config(), "vocab_size"):
             return kind, classes[name][0]
     raise CheckpointError(
@@ -221,14 +225,15 @@ def _kind(transformers: Any, config: Any, family: str) -> tuple[Kind, Any]:
     )
 
 
-def _classes(found: Any) -> tuple[Any, ...]:
-    return found if isinstance(found, tuple) else (found,)
+def _classes(entry: Any) -> tuple[Any, ...]:
+    return entry if isinstance(entry, tuple) else (entry,)
 
 
 def _order(config: Any, names: dict[str, list[str]]) -> list[tuple[Kind, str]]:
-    """What to try, from the class that wrote the file: BERT may be a causal model too, or have no output at all.
+    """Kinds to try with their auto class, by the class that wrote the file: BERT may be a causal model, or have no
+    output.
 
-    names: of the family's classes, of each sort that it has.
+    names: of the family's classes, by auto class.
     """
     wrote = (config.architectures or [""])[0]
     tied = getattr(config.get_text_config(), "tie_word_embeddings", True)
@@ -245,21 +250,22 @@ def _order(config: Any, names: dict[str, list[str]]) -> list[tuple[Kind, str]]:
     return [("encoder-only", MASKED), ("decoder-only", CAUSAL), ("encoder-only", BARE)]
 
 
-# What a stranger's config.json makes transformers build: bounded by what its files hold, before memory is taken.
+# Size of the model that a stranger's config.json makes transformers build, bounded by its files before memory is taken.
 
-# Configs write lists of that many entries, and models as many modules, before anybody looks at the weights.
+# Settings that count: configs make lists of that many entries, and models as many modules, before weights are read.
 COUNTED = re.compile(r"layers?$|^n(um)?_.*(layer|block|label)|^attention_types$")
 NAMES = ("id2label", "label2id")  # of classes, with a number each
 PARTS = 8  # parameters and buffers that a tensor of the files may become: those of the experts lie in one
-TIMES = 3  # so many numbers of the files: a table of tokens may be built for both stacks and the output
-PACKED = 8  # numbers in one of a quantized file
+TIMES = 3  # numbers for one of the files: a table of tokens may be built for both stacks and the output
+PACKED = 8  # numbers for one of a quantized file
 
 
 def require_within_limits(settings: dict[str, Any], folder: Path) -> list[TensorInfo]:
-    """The tensors of the folder, where no setting asks for many more layers than they can be.
+    """Tensors of the folder, if no setting asks for many more layers than they can be.
 
     Raises:
-        CheckpointError: one does, a file is damaged, or what the settings say of classes or files is no such thing.
+        CheckpointError: a setting asks for more, a file is damaged, or a setting that names classes or files is of
+            another type.
     """
     table = tensor_table(folder)
     wrote = settings.get("architectures") or []
@@ -279,16 +285,16 @@ def require_within_limits(settings: dict[str, Any], folder: Path) -> list[Tensor
 
 @contextmanager
 def bounded(table: list[TensorInfo], settings: dict[str, Any], name: str) -> Iterator[None]:
-    """While this thread builds a model, on the device "meta" and so without memory, it may not become too large.
+    """Block in which the model that this thread builds, on the device "meta" and so without memory, is bounded.
 
     Raises:
-        CheckpointError: it has many more parameters than the files.
+        CheckpointError: the model has many more parameters than the files.
     """
     _watch()
-    held = sum(info.elements for info in table)
+    stored = sum(info.elements for info in table)
     times = TIMES * (PACKED if settings.get("quantization_config") else 1)
-    _building.name, _building.held, _building.parts, _building.numbers = name, held, 0, 0
-    _building.limits = PARTS * len(table) + 100 * MOST_LAYERS, times * held + BUILT
+    _building.name, _building.held, _building.parts, _building.numbers = name, stored, 0, 0
+    _building.limits = PARTS * len(table) + 100 * MOST_LAYERS, times * stored + BUILT
     try:
         yield
     finally:
@@ -296,7 +302,7 @@ def bounded(table: list[TensorInfo], settings: dict[str, Any], name: str) -> Ite
 
 
 class _Building(threading.local):
-    """What has been built by this thread. limits: of parts and numbers; None while nobody counts."""
+    """Numbers of parts and of values that this thread has built. limits: of both; None: outside of `bounded`."""
 
     limits: tuple[int, int] | None = None
     name, held, parts, numbers = "", 0, 0, 0
@@ -307,16 +313,16 @@ _building = _Building()
 
 @cache
 def _watch() -> None:
-    """Once: other threads may go through these hooks, so that none is ever taken away."""
+    """Register the counting hooks, once and for good: other threads may be in them."""
     module.register_module_parameter_registration_hook(_count)
     module.register_module_buffer_registration_hook(_count)
 
 
-def _count(_module: Any, _name: str, made: Tensor | None) -> None:
-    if _building.limits is None or made is None or not made.is_meta:
+def _count(_module: Any, _name: str, tensor: Tensor | None) -> None:
+    if _building.limits is None or tensor is None or not tensor.is_meta:
         return
     _building.parts += 1
-    _building.numbers += made.numel()
+    _building.numbers += tensor.numel()
     if _building.parts > _building.limits[0] or _building.numbers > _building.limits[1]:
         raise CheckpointError(
             f"{_building.name}: the config asks for more than {_building.numbers:,} weights, and the files hold "
@@ -325,13 +331,13 @@ def _count(_module: Any, _name: str, made: Tensor | None) -> None:
 
 
 def _counts(settings: dict[str, Any]) -> Iterator[tuple[str, int]]:
-    """Numbers under names that count parts, also of configs within the config."""
+    """Values of settings that count parts, also of configs within the config."""
     waiting: list[tuple[str, Any]] = list(settings.items())
     while waiting:
         name, value = waiting.pop()
         if isinstance(value, dict) and name not in NAMES:
             waiting += value.items()
         elif isinstance(value, list):
-            waiting += [(name, each) for each in value]
+            waiting += [(name, item) for item in value]
         elif isinstance(value, int | float) and COUNTED.search(name):
             yield name, int(value) if abs(value) < 1 << 62 else 1 << 62

@@ -1,5 +1,6 @@
-"""The attention of a bridged model by our own small modules, at our paths: maps on demand and what-if changes work as
-in a network of ours.
+"""Modules of ours for a bridged model, at our paths: they pass on what it computes, or compute it by the same weights.
+
+Attention is computed by our own small modules, so that maps and interventions work as in a network of ours.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ from model.network.positions import Unbiased
 
 
 class Passthrough(nn.Module):
-    """A quantity that was computed elsewhere, as it comes; n_heads: how many heads it has."""
+    """Identity on a quantity that was computed elsewhere. n_heads: number of its heads."""
 
     def __init__(self, n_heads: int = 0) -> None:
         super().__init__()
@@ -36,8 +37,8 @@ class Passthrough(nn.Module):
         return x
 
 
-class GivenFactor(nn.Module):
-    """Scores times a factor, 1/√d_k or what the model says instead."""
+class ScaleFactor(nn.Module):
+    """Scores times a factor, 1/√d_k or the model's own."""
 
     def __init__(self, factor: float) -> None:
         super().__init__()
@@ -59,7 +60,7 @@ class Capped(nn.Module):
 
 
 class AddedBias(nn.Module):
-    """Scores plus what the model adds for the positions (Raffel et al., 2020, section 2.1)."""
+    """Scores plus the model's bias for positions (Raffel et al., 2020, section 2.1)."""
 
     def forward(
         self, scaled: Float[Tensor, "*batch head query key"], bias: Float[Tensor, "*#batch #head query key"]
@@ -69,7 +70,7 @@ class AddedBias(nn.Module):
 
 @dataclass(frozen=True)
 class HeadPart:
-    """What of a bridged module's matrix is each head's: rows (head, channel), of W_O columns."""
+    """Part of every head in a bridged module's matrix. places: its rows, of W_O its columns (columns)."""
 
     module: nn.Module
     places: Int[Tensor, "head channel"]
@@ -78,20 +79,21 @@ class HeadPart:
     @property
     def weight(self) -> Float[Tensor, "head channel d_model"]:
         """W_Q, W_K or W_V of every head, or W_O transposed."""
-        found = held(self.module)
-        assert found is not None
-        weight = found.detach()
+        weight = module_tensor(self.module)
+        assert weight is not None
         rows = isinstance(self.module, nn.Linear)  # GPT-2's Conv1D has the other order
-        return (weight if rows != self.columns else weight.T)[self.places.to(weight.device)]
+        return (weight if rows != self.columns else weight.T).detach()[self.places.to(weight.device)]
 
 
 class MirrorAttention(MultiHeadAttention):
-    """The part of a bridged attention between its projections, step by step.
+    """A bridged attention between its projections, step by step.
 
-    output: its W^O, where that was found. own: whether these modules compute it; else the model's own function does,
-    and gives its weights; outside: not even that is called, and the weights are all that is seen, at a `place` of what
-    the module returns. recombines: whether its heads are the weights times the values, and nothing is done to them.
-    parts: the four matrices cut into heads; empty where they could not be told apart, which `unclear` then explains.
+    heads, key_heads: numbers of heads of queries, and of keys and values. factor, cap, biased: of the scores. computes:
+    whether these modules compute the attention; else the model's eager function does. outside: whether the model
+    computes it without calling us, so that only its weights are seen, at index `place` of what the module returns.
+    cross: whether it is cross-attention. recombines: whether its heads are the weights times the values. output: its
+    W^O, if known. parts: the four matrices cut into heads; empty where heads could not be told apart, for the reason
+    `unclear`.
     """
 
     unclear: Reason | None = None
@@ -104,7 +106,7 @@ class MirrorAttention(MultiHeadAttention):
         *,
         cap: float | None = None,
         biased: bool = False,
-        own: bool = True,
+        computes: bool = True,
         outside: bool = False,
         cross: bool = False,
         place: int = 0,
@@ -112,15 +114,15 @@ class MirrorAttention(MultiHeadAttention):
         output: nn.Module | None = None,
     ) -> None:
         nn.Module.__init__(self)
-        self.own, self.outside, self.cross, self.place = own, outside, cross, place
+        self.computes, self.outside, self.cross, self.place = computes, outside, cross, place
         self.dropout, self.cap, self.recombines = 0.0, cap, recombines
         self.parts: dict[str, HeadPart] = {}
-        self.weights = Weights() if own else Passthrough(heads)  # type: ignore[assignment]
+        self.weights = Weights() if computes else Passthrough(heads)  # type: ignore[assignment]
         if outside:
             return
         self.query, self.key, self.value = Passthrough(heads), Passthrough(key_heads), Passthrough(key_heads)  # type: ignore[assignment]
-        if own:
-            self.scores, self.scaled = Scores(), GivenFactor(factor)  # type: ignore[assignment]
+        if computes:
+            self.scores, self.scaled = Scores(), ScaleFactor(factor)  # type: ignore[assignment]
             if cap is not None:
                 self.capped = Capped(cap)
             if biased:
@@ -133,20 +135,20 @@ class MirrorAttention(MultiHeadAttention):
 
     @property
     def counts(self) -> tuple[int, int | None]:
-        """How many heads there are, and how many of keys and values, as far as that can be seen."""
+        """Numbers of heads, and of heads of keys and values; None: unknown."""
         if self.outside:
             return int(self.weights.n_heads), None  # type: ignore[arg-type]
         return int(self.query.n_heads), int(self.key.n_heads)
 
     @property
     def sums_to_one(self) -> bool:
-        """Whether a query gives its keys all of its weight: a step that is not known here may keep some of it."""
-        return self.own or self.outside
+        """Whether the weights of a query sum to 1: an unknown step of the model may keep some of it."""
+        return self.computes or self.outside
 
     def forward(  # type: ignore[override]
         self, call: Any, key: Any, mask: Mask, cache: None = None
     ) -> Tensor:
-        """The heads (batch, query, head, channel) of a call; of one whose weights are all that is seen, these."""
+        """Heads (batch, query, head, channel) of a call; of an attention whose weights alone are seen, its weights."""
         if self.outside:
             self.refuse(mask)
             return self.weights(call)
@@ -154,7 +156,7 @@ class MirrorAttention(MultiHeadAttention):
         return self.heads(self._attend(call, query, key, value, mask)).transpose(1, 2)
 
     def _attend(self, call: Any, query: Tensor, key: Tensor, value: Tensor, mask: Mask) -> Tensor:
-        if not self.own:
+        if not self.computes:
             self.refuse(mask)
             heads, weights = call.by_itself(query, key, value)
             self.weights(weights)
@@ -169,7 +171,7 @@ class MirrorAttention(MultiHeadAttention):
             return self._explicit(query, key, value, mask, bias)
 
     def refuse(self, mask: Mask) -> None:
-        """Only the model's own steps know its masks.
+        """Refuse a changed mask where the model's own code applies the mask.
 
         Raises:
             ValueError: the mask was changed.
@@ -184,50 +186,47 @@ class MirrorAttention(MultiHeadAttention):
         return self.weights(self.masked(scores, visible), visible) @ for_each_head(value, query.shape[1])
 
 
-# Weights that accelerate has put aside, on the CPU or on disk, and brings only while their module computes.
+# Weights that accelerate has offloaded to the CPU or to disk, and loads only while their module computes.
 
 
-def held(module: nn.Module, name: str = "weight") -> Tensor | None:
-    """A tensor of a bridged module: the one that it has, or the one that is put aside for it; None: it has none.
+def module_tensor(module: nn.Module, name: str = "weight") -> Tensor | None:
+    """Tensor of a bridged module, in its own shape, from where it is offloaded if it is; None: it has none.
 
-    What lies in a .safetensors file of the same precision stays there, and its pages are read when they are used.
+    A tensor offloaded to a .safetensors file of the same precision stays there, and its pages are read when used.
     """
-    own: Any = getattr(module, name, None)
-    if not isinstance(own, Tensor):
+    tensor: Any = getattr(module, name, None)
+    if not isinstance(tensor, Tensor):
         return None
-    aside = getattr(getattr(module, "_hf_hook", None), "weights_map", None)
-    if not own.is_meta or aside is None:
-        return own
-    found: Tensor = aside[name]
-    return found.to(own.dtype)
+    offloaded = getattr(getattr(module, "_hf_hook", None), "weights_map", None)
+    if not tensor.is_meta or offloaded is None:
+        return tensor
+    stored: Tensor = offloaded[name]
+    return stored.to(tensor.dtype)
 
 
-def place(model: nn.Module) -> torch.device:
-    """Where a bridged model expects its tokens."""
-    here = (each.device for each in model.parameters() if not each.is_meta)
+def device_of(model: nn.Module) -> torch.device:
+    """Device on which a bridged model expects its tokens."""
+    loaded = (parameter.device for parameter in model.parameters() if not parameter.is_meta)
     hooks = (getattr(module, "_hf_hook", None) for module in model.modules())
-    there = (getattr(hook, "execution_device", None) for hook in hooks)
-    return torch.device(next(here, None) or next((each for each in there if each is not None), "cpu"))
+    offloaded = (getattr(hook, "execution_device", None) for hook in hooks)
+    return torch.device(next(loaded, None) or next((device for device in offloaded if device is not None), "cpu"))
 
 
-# Our modules at our paths for what a bridged model computes: they pass it on, or compute it by the same weights.
+# Our modules for the rest of a bridged model. In a pass they are called with its outputs, else with inputs alone.
 
 
 class BridgedConfig(TransformerConfig):
-    """A bridged model as far as our options describe it.
-
-    Its values come from the model that runs, so nothing is checked that only a network of ours would need.
-    """
+    """Options of a bridged model, as far as ours describe it; not validated, for the model runs itself."""
 
     def __post_init__(self) -> None:
         pass
 
 
 class MirrorNorm(Norm):
-    """A norm of a bridged model: what it gave, or on other inputs its formula.
+    """A norm of a bridged model: in a pass its output (observed), else its formula.
 
-    weight: γ, where the model keeps γ − 1 that plus 1; None: ones, which are no parameter. centred: LayerNorm, else
-    RMSNorm.
+    weight: γ (d_model), also of a model that keeps γ − 1; None: ones, which are no parameter. centred: whether it is
+    LayerNorm, else RMSNorm.
     """
 
     def __init__(self, weight: Tensor | None, bias: Tensor | None, eps: float, centred: bool, width: int) -> None:
@@ -244,10 +243,10 @@ class MirrorNorm(Norm):
         return *super().rule, self.centred
 
     def forward(
-        self, x: Float[Tensor, "*batch d_model"], given: Float[Tensor, "*batch d_model"] | None = None
+        self, x: Float[Tensor, "*batch d_model"], observed: Float[Tensor, "*batch d_model"] | None = None
     ) -> Float[Tensor, "*batch d_model"]:
-        if given is not None:
-            return given
+        if observed is not None:
+            return observed
         if self.centred:
             return F.layer_norm(x, self.weight.shape, self.weight, self.bias, self.eps)
         return F.rms_norm(x, self.weight.shape, self.weight, self.eps)
@@ -259,7 +258,7 @@ class MirrorNorm(Norm):
 
 
 class MirrorLinear(nn.Linear):
-    """A matrix of a bridged model, whose memory it shares, where accelerate keeps it; in a pass, what it gave."""
+    """A matrix (output, input) of a bridged model, whose memory it shares: in a pass its output (observed)."""
 
     def __init__(self, weight: Tensor, bias: Tensor | None) -> None:
         nn.Module.__init__(self)
@@ -268,15 +267,15 @@ class MirrorLinear(nn.Linear):
         self.register_parameter("bias", None if bias is None else frozen(bias))
 
     def forward(
-        self, x: Float[Tensor, "*batch given"], given: Float[Tensor, "*batch made"] | None = None
-    ) -> Float[Tensor, "*batch made"]:
-        if given is not None:
-            return given
+        self, x: Float[Tensor, "*batch input"], observed: Float[Tensor, "*batch output"] | None = None
+    ) -> Float[Tensor, "*batch output"]:
+        if observed is not None:
+            return observed
         return F.linear(x, self.weight.to(x.device), None if self.bias is None else self.bias.to(x.device))
 
 
 class MirrorActivation(nn.Module):
-    """What stands between W₁ and W₂; in a pass, what it gave."""
+    """The activation between W₁ and W₂: in a pass its output (observed)."""
 
     def __init__(self, function: Callable[[Tensor], Tensor]) -> None:
         super().__init__()
@@ -284,11 +283,11 @@ class MirrorActivation(nn.Module):
 
     @property
     def function(self) -> Callable[[Tensor], Tensor]:
-        made: Callable[[Tensor], Tensor] = self.__dict__["_function"]
-        return made
+        function: Callable[[Tensor], Tensor] = self.__dict__["_function"]
+        return function
 
-    def forward(self, x: Tensor, given: Tensor | None = None) -> Tensor:
-        return self.function(x) if given is None else given
+    def forward(self, x: Tensor, observed: Tensor | None = None) -> Tensor:
+        return self.function(x) if observed is None else observed
 
 
 class MirrorFeedForward(FeedForward):
@@ -313,7 +312,7 @@ class MirrorGatedFeedForward(MirrorFeedForward, GatedFeedForward):
 
 
 class MirrorTokens(nn.Embedding):
-    """The rows of the tokens, times a factor; in a pass, those that the model looked up."""
+    """Rows of tokens times a factor: in a pass those that the model looked up (observed)."""
 
     def __init__(self, weight: Tensor, factor: float) -> None:
         nn.Module.__init__(self)
@@ -323,13 +322,15 @@ class MirrorTokens(nn.Embedding):
         self.weight, self.factor = frozen(weight), factor
 
     def forward(
-        self, ids: Int[Tensor, "batch length"], given: Float[Tensor, "batch length d_model"] | None = None
+        self, ids: Int[Tensor, "batch length"], observed: Float[Tensor, "batch length d_model"] | None = None
     ) -> Float[Tensor, "batch length d_model"]:
-        return super().forward(ids.to(self.weight.device)).to(ids.device) * self.factor if given is None else given
+        if observed is not None:
+            return observed
+        return super().forward(ids.to(self.weight.device)).to(ids.device) * self.factor
 
 
 class MirrorBlock(nn.Module):
-    """What stands around a sublayer: the sum with the stream, and norms, as far as they were found."""
+    """Block around a sublayer: the sum with the stream, and norms, as far as they are matched."""
 
 
 class MirrorLayer(EncoderLayer):
@@ -344,11 +345,11 @@ class MirrorLayer(EncoderLayer):
 
 
 class MirrorDecoderLayer(MirrorLayer, DecoderLayer):
-    """The same with cross-attention between."""
+    """A layer of self-attention, cross-attention and feed-forward."""
 
 
 class MirrorStack(nn.Module):
-    """An encoder or a decoder: embedding, layers, and the last norm, none where the last layer ends in one."""
+    """An encoder or a decoder: embedding, layers, and the last norm, if it is known."""
 
     def __init__(self, embedding: nn.Module, layers: list[nn.Module], norm: nn.Module | None) -> None:
         super().__init__()
@@ -358,5 +359,5 @@ class MirrorStack(nn.Module):
 
 
 def frozen(tensor: Tensor) -> nn.Parameter:
-    """The same memory as a parameter that is not trained."""
+    """Parameter without gradient that shares the memory of a tensor of any shape."""
     return nn.Parameter(tensor.detach(), requires_grad=False)

@@ -1,4 +1,4 @@
-"""A model of `transformers` behind the interface of our networks: it runs itself, and is looked into from outside."""
+"""A model of `transformers` behind the interface of our networks: its own code runs, and hooks record it."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from model.checkpoints.bridge.head_slices import find_head_parts
 from model.checkpoints.bridge.hooks import NAME
 from model.checkpoints.bridge.missing import Reason
-from model.checkpoints.bridge.modules import BridgedConfig, frozen, held, place
+from model.checkpoints.bridge.modules import BridgedConfig, device_of, frozen, module_tensor
 from model.checkpoints.bridge.probe import close, flat, probing
 from model.checkpoints.bridge.runner import BridgedDecodingState, Runner, UncachedDecodingState, new_cache
 from model.checkpoints.bridge.stack import BridgedStack, bridged_config, build_stack
@@ -25,7 +25,7 @@ from model.runtime.errors import CheckpointError, MissingQuantityError
 
 
 class MirrorLogits(nn.Module):
-    """The head of a bridged model on states, those of its own pass or others."""
+    """The head of a bridged model on any states. weight: (vocabulary, d_model), of a head that reads the stream."""
 
     def __init__(self, run: Callable[[Tensor], Tensor], weight: Tensor | None) -> None:
         super().__init__()
@@ -47,15 +47,15 @@ class MirrorOutput(nn.Module):
         if logits is not None:
             self.logits = logits
 
-    def forward(self, x: Float[Tensor, "*batch d_model"]) -> Float[Tensor, "*batch made"]:
-        made: Tensor = self.logits(x) if hasattr(self, "logits") else x
-        return made
+    def forward(self, x: Float[Tensor, "*batch d_model"]) -> Float[Tensor, "*batch output"]:
+        output: Tensor = self.logits(x) if hasattr(self, "logits") else x
+        return output
 
 
 class BridgedNetwork(Network):
-    """A bridged model: its own modules compute; ours, at our paths, are told what they could be recognised to compute.
+    """A bridged model: its own modules compute; ours, at our paths, mirror those whose quantities were recognised.
 
-    missing: which of our quantities it does not have, and why.
+    missing: reasons, by quantity that the model does not have.
     """
 
     ours = False
@@ -63,17 +63,17 @@ class BridgedNetwork(Network):
     def __init__(self, runner: Runner, config: BridgedConfig, stacks: list[BridgedStack]) -> None:
         nn.Module.__init__(self)
         self.config, self.kind = config, config.kind
-        self.runner: Runner = runner  # its modules are none of ours: they have names and classes of their own
-        self.code = tuple(dict.fromkeys(type(one.layer.module) for built in stacks for one in built.layers))
-        for built in stacks:
-            self.add_module(built.name, built.stack)
-            built.attach()
+        self.runner: Runner = runner  # no nn.Module: its modules are not found under our paths
+        self.code = tuple(dict.fromkeys(type(layer.layer.module) for stack in stacks for layer in stack.layers))
+        for stack in stacks:
+            self.add_module(stack.name, stack.stack)
+            stack.attach()
         head = None if runner.bare else runner.model.get_output_embeddings()
-        weight = None if head is None else held(head)
+        weight = None if head is None else module_tensor(head)
         wide = isinstance(weight, Tensor) and weight.shape[1] == config.d_model
         logits = None if runner.bare else MirrorLogits(runner.logits, weight if wide else None)
         self.output = MirrorOutput(logits)  # type: ignore[assignment]
-        self.missing: dict[str, Reason] = {name: why for built in stacks for name, why in built.missing.items()}
+        self.missing: dict[str, Reason] = {name: why for stack in stacks for name, why in stack.missing.items()}
         if runner.bare:
             self.missing["output.logits"] = Reason.OUTPUT
         elif not wide:
@@ -84,11 +84,12 @@ class BridgedNetwork(Network):
         ids: Int[Tensor, "batch length"],
         target: Int[Tensor, "batch target"] | Bool[Tensor, "batch length"] | None = None,
         *real: Bool[Tensor, "batch _"] | None,
-    ) -> Float[Tensor, "batch made vocabulary"]:
-        """Logits. With two stacks: of source and target; with one: of ids. `real`: False on padding; None: none."""
+    ) -> Float[Tensor, "batch output vocabulary"]:
+        """Logits: with two stacks of source and target, with one of ids. real: False on padding; None: no padding."""
         return self.output(self.states(ids, target, *real))
 
     def states(self, *inputs: Tensor | None) -> Float[Tensor, "batch length d_model"]:
+        """States before the output; inputs as of `forward`."""
         if self.kind == "encoder-decoder":
             source, target, source_real, target_real = (*inputs, None, None)[:4]
             assert source is not None
@@ -121,25 +122,26 @@ class BridgedNetwork(Network):
         memory: Float[Tensor, "batch source d_model"] | None = None,
         can_cache: bool = True,
     ) -> BridgedDecodingState:
-        """Ready to go on with prompts of one length, or to write the targets of padded sources.
+        """State to continue prompts of one length, or to write the targets of padded sources.
 
-        can_cache: is true of all of them, for no change reaches into the code of others.
+        can_cache: without effect, for interventions do not reach into the model's own code.
 
         Raises:
             ValueError: the model does not write.
         """
         if self.kind == "encoder-only":
             return super().read(ids, padding=padding, start=start)  # type: ignore[return-value]
-        made = BridgedDecodingState if self.runner.caches else UncachedDecodingState
+        state = BridgedDecodingState if self.runner.caches else UncachedDecodingState
         if self.kind == "decoder-only":
-            return made(ids, self.runner, self.output)
+            return state(ids, self.runner, self.output)
         real = real_tokens(ids, padding)
         memory = self.encode(ids, real) if memory is None else memory
         first = torch.full((len(ids), 1), start, device=ids.device)
-        return made(first, self.runner, self.output, memory, real)
+        return state(first, self.runner, self.output, memory, real)
 
     def get_submodule(self, target: str) -> nn.Module:
-        """
+        """Module of ours at a path.
+
         Raises:
             MissingQuantityError: the model has no such part, or none that was recognised.
         """
@@ -152,44 +154,47 @@ class BridgedNetwork(Network):
             raise
 
     def embeddings(self) -> list[nn.Embedding]:
-        found = [self.get_submodule(f"{stack}.embedding") for stack in ("encoder", "decoder") if hasattr(self, stack)]
-        tokens = [getattr(each, "tokens", None) for each in found]
-        return [each for each in tokens if isinstance(each, nn.Embedding)]
+        embeddings = [
+            self.get_submodule(f"{stack}.embedding") for stack in ("encoder", "decoder") if hasattr(self, stack)
+        ]
+        tokens = [getattr(embedding, "tokens", None) for embedding in embeddings]
+        return [embedding for embedding in tokens if isinstance(embedding, nn.Embedding)]
 
     def parameters(self, recurse: bool = True) -> Iterator[nn.Parameter]:
-        """The bridged model's; those that were recognised have names of ours, too."""
-        own: Iterator[nn.Parameter] = self.runner.model.parameters(recurse)
-        return own
+        """Parameters of the bridged model; those of recognised modules also have names of ours."""
+        parameters: Iterator[nn.Parameter] = self.runner.model.parameters(recurse)
+        return parameters
 
     @property
     def device(self) -> torch.device:
-        return place(self.runner.model)
+        return device_of(self.runner.model)
 
     def __deepcopy__(self, memo: dict[int, Any]) -> BridgedNetwork:
         """
         Raises:
-            ValueError: always; what tells of the model's modules holds only of those.
+            ValueError: always; the hooks belong to the modules of this model.
         """
         raise ValueError("this model cannot be copied: transformers' own code runs it; open it once more instead")
 
 
-# From a model of `transformers` in memory to a network that can be looked into.
+# From a model of `transformers` in memory to a bridged network.
 
-LENGTHS = {"encoder": 6, "decoder": 4}  # of the probe; different, so that cross-attention is known by its keys
+LENGTHS = {"encoder": 6, "decoder": 4}  # tokens of the probe; different, so that cross-attention is known by its keys
 
 
 @torch.inference_mode()
 def build_bridged(model: Any, kind: Kind, settings: dict[str, Any]) -> BridgedNetwork:
-    """Find out by a few tokens what the model's modules compute, and put ours beside them.
+    """Bridged network of a model, whose modules are recognised by a few tokens.
 
     Raises:
-        CheckpointError: no attention was seen, or the model's parts run one by one give other logits than the whole.
+        CheckpointError: no attention was seen, a layer does not attend, or the model's parts run one by one give other
+            logits than the whole.
     """
     runner = Runner(model, kind)
     text = model.config.get_text_config()
     runner.outside = text._attn_implementation != NAME
     widths = [getattr(text, name, None) for name in ("sliding_window", "window_size")]
-    runner.windows = (None, *{each for each in widths if isinstance(each, int) and each > 0})
+    runner.windows = (None, *{stack for stack in widths if isinstance(stack, int) and stack > 0})
     ids = {name: _ids(model, length) for name, length in LENGTHS.items()}
     built: list[BridgedStack | None] = []
     memory: Tensor | None = None
@@ -202,19 +207,19 @@ def build_bridged(model: Any, kind: Kind, settings: dict[str, Any]) -> BridgedNe
         with probing(runner.decoder, "decoder") as events:
             states = runner.decode(ids["decoder"], None, memory)
         built.append(build_stack("decoder", events, ids["decoder"], flat(states)))
-    stacks = [each for each in built if each is not None]
+    stacks = [stack for stack in built if stack is not None]
     family = str(settings.get("model_type", ""))
     if len(stacks) < len(built):
         raise CheckpointError(
             f"no attention could be seen in this {family} model: it does not attend, or by code of its own that gives "
             "no weight for each query and key, layer by layer; its tensors can be looked at under Checkpoints → Read"
         )
-    if other := sum(each.other for each in stacks):
+    if other := sum(stack.other for stack in stacks):
         raise CheckpointError(
             f"{other} layers of this {family} model do not attend, as they are recurrent or convolutional: only models "
             "that attend in every layer can be looked into; its tensors can be looked at under Checkpoints → Read"
         )
-    if any(layer.layer.x.dim() > 2 for each in stacks for layer in each.layers):
+    if any(layer.layer.x.dim() > 2 for stack in stacks for layer in stack.layers):
         raise CheckpointError(
             f"the layers of this {family} model pass on several streams of states side by side: only models with one "
             "can be looked into; its tensors can be looked at under Checkpoints → Read"
@@ -232,26 +237,26 @@ def build_bridged(model: Any, kind: Kind, settings: dict[str, Any]) -> BridgedNe
 
 @torch.inference_mode()
 def keep_its_masks(model: Any, kind: Kind) -> None:
-    """Let a model attend by its own function where it computes otherwise with ours, as one does whose other parts read
-    the masks too: NLLB-MoE's router takes what is not 0 in them for padding.
+    """Set a model to attend by its own function if ours changes its output, as of a model whose other parts read the
+    masks too: NLLB-MoE's router takes values other than 0 in a mask for padding.
     """
     named = _named(kind, {name: _ids(model, length) for name, length in LENGTHS.items()})
-    ours = model(**named)[0]
+    by_ours = model(**named)[0]
     model.set_attn_implementation("eager")
-    own = model(**named)[0]
-    if _alike(ours, own):
+    by_its_own = model(**named)[0]
+    if _alike(by_ours, by_its_own):
         model.set_attn_implementation(NAME)
 
 
-def _alike(ours: Tensor, own: Tensor) -> bool:
-    """But for rounding, which is coarser here: eager attention takes the softmax in float32, whatever the precision."""
-    off, size = (float(exact(each).abs().max()) for each in (ours - own, own))
-    coarse = ours.dtype in (torch.float16, torch.bfloat16)
+def _alike(by_ours: Tensor, by_its_own: Tensor) -> bool:
+    """Whether two outputs are equal up to rounding, which is coarse: eager attention takes the softmax in float32."""
+    off, size = (float(exact(values).abs().max()) for values in (by_ours - by_its_own, by_its_own))
+    coarse = by_ours.dtype in (torch.float16, torch.bfloat16)
     return not math.isfinite(size) or off <= (0.05 if coarse else 1e-3) * max(1e-3, size)
 
 
 def _named(kind: Kind, ids: dict[str, Tensor]) -> dict[str, Any]:
-    """What the whole model is called with."""
+    """Arguments of a call of the whole model."""
     named: dict[str, Any] = {"input_ids": ids["decoder" if kind == "decoder-only" else "encoder"]}
     if kind == "encoder-decoder":
         named["decoder_input_ids"] = ids["decoder"]
@@ -259,9 +264,10 @@ def _named(kind: Kind, ids: dict[str, Tensor]) -> dict[str, Any]:
 
 
 def _require_causal(runner: Runner, ids: Tensor, states: Tensor, family: str) -> None:
-    """
+    """Require that the states (1, position, d_model) of a token do not depend on later tokens.
+
     Raises:
-        CheckpointError: what a token becomes depends on those after it.
+        CheckpointError: they do.
     """
     shorter = runner.decode(ids[:, :-1], None)
     if close(shorter, states[:, :-1]):
@@ -278,29 +284,30 @@ def _require_causal(runner: Runner, ids: Tensor, states: Tensor, family: str) ->
 
 
 def _caches(runner: Runner, ids: Tensor, memory: Tensor | None, states: Tensor) -> bool:
-    """Whether a text fed in two parts, the first kept in a cache, gives what it gives at once."""
+    """Whether a text read in two parts, the first kept in a cache, gives the states that it gives as a whole."""
     kept = new_cache(memory)
     try:
         parts = [runner.decode(part, None, memory, None, kept) for part in (ids[:, :2], ids[:, 2:])]
-    except Exception:  # a model with a cache of its own raises what it likes
+    except Exception:  # a model with a cache of its own may raise anything
         return False
     return close(torch.cat(parts, dim=1), states)
 
 
 def _ids(model: Any, length: int) -> Tensor:
-    """Tokens of the vocabulary, none of them special."""
+    """Tokens (1, length) of the vocabulary, none of them special."""
     text = model.config.get_text_config()
-    special = [getattr(text, f"{name}_token_id", None) for name in ("pad", "bos", "eos", "decoder_start")]
-    listed = {each for one in special for each in (one if isinstance(one, list) else [one])}
-    plain = [token for token in range(min(text.vocab_size, 64)) if token not in listed]
+    options = [getattr(text, f"{name}_token_id", None) for name in ("pad", "bos", "eos", "decoder_start")]
+    special = {token for option in options for token in (option if isinstance(option, list) else [option])}
+    plain = [token for token in range(min(text.vocab_size, 64)) if token not in special]
     chosen = [plain[(7 * place + 3) % len(plain)] for place in range(length)]
-    return torch.tensor([chosen], device=place(model))
+    return torch.tensor([chosen], device=device_of(model))
 
 
 def _logits(model: Any, runner: Runner, states: Tensor) -> Tensor:
-    """
+    """Logits (batch, length, vocabulary) of states (batch, length, d_model).
+
     Raises:
-        CheckpointError: the head asks for more than the states that its stack ends in.
+        CheckpointError: the head reads more than the states that its stack ends in.
     """
     try:
         return runner.logits(states)

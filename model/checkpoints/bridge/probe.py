@@ -1,4 +1,4 @@
-"""A few tokens through a bridged stack, and what flowed between its modules: from that its parts are recognised."""
+"""A probe: a few tokens through a bridged stack, and all tensors between its modules, by which these are recognised."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ from model.runtime.errors import CheckpointError
 
 @dataclass(eq=False)
 class Event:
-    """One call of a bridged module: what went in and came out, as (position, channel) where it was of one text.
+    """One call of a bridged module, with the tensors of one text that went in and came out, mostly (position, channel).
 
-    number: which call of this module it is, of `calls` in the pass. within: the calls it was part of, outermost first.
-    begin, end: when.
+    number: of this call among the `calls` of the module in the pass. within: the calls around it, outermost first.
+    begin, end: times, as numbers of hooks called.
     """
 
     module: nn.Module
@@ -31,28 +31,30 @@ class Event:
     calls: int = 1
     inputs: list[Tensor] = field(default_factory=list)
     outputs: list[Tensor] = field(default_factory=list)
-    attention: Attended | None = None
+    attention: ObservedAttention | None = None
 
     @property
     def leaf(self) -> bool:
+        """Whether the module has no modules inside."""
         return not any(self.module.children())
 
     @property
     def x(self) -> Tensor:
-        """What went in; empty where no tensor did."""
+        """First input, mostly (position, channel); empty where there is no tensor."""
         return self.inputs[0] if self.inputs else torch.empty(0)
 
     @property
     def y(self) -> Tensor:
-        """What came out; empty where no tensor did."""
+        """First output, mostly (position, channel); empty where there is no tensor."""
         return self.outputs[0] if self.outputs else torch.empty(0)
 
 
 @dataclass
-class Attended:
-    """An attention that a module computed. call: None where it did so without our function.
+class ObservedAttention:
+    """An attention that a module computed, with its weights (batch, head, query, key).
 
-    place: of the weights in what the module returned.
+    call, heads: arguments and result (batch, query, head, channel) of our function; None where it was not called.
+    place: index of the weights in what the module returned.
     """
 
     call: Call | None
@@ -62,12 +64,17 @@ class Attended:
 
     @property
     def cross(self) -> bool:
+        """Whether it is cross-attention: queries and keys of a probe differ in number."""
         return self.weights.shape[-1] != self.weights.shape[-2]
 
 
 @contextmanager
 def probing(model: nn.Module, stack: str) -> Iterator[list[Event]]:
-    """A block in which every call of a module of `model` is noted, with the attentions that it computes."""
+    """Block in which the calls of all modules of `model` are recorded, with the attentions that they compute.
+
+    Raises:
+        CheckpointError: a module attends twice in one call.
+    """
     events: list[Event] = []
     running: list[Event] = []
     counts: dict[nn.Module, int] = {}
@@ -77,9 +84,9 @@ def probing(model: nn.Module, stack: str) -> Iterator[list[Event]]:
         nonlocal clock
         clock += 1
         counts[module] = counts.get(module, -1) + 1
-        given = [*inputs, *([named["hidden_states"]] if "hidden_states" in named else [])]
+        arguments = [*inputs, *([named["hidden_states"]] if "hidden_states" in named else [])]
         event = Event(module, counts[module], tuple(running), clock)
-        event.inputs = [flat(each).clone() for each in given if isinstance(each, Tensor)]
+        event.inputs = [flat(value).clone() for value in arguments if isinstance(value, Tensor)]
         running.append(event)
 
     def finish(module: nn.Module, inputs: tuple[Any, ...], named: dict[str, Any], output: Any) -> None:
@@ -88,12 +95,12 @@ def probing(model: nn.Module, stack: str) -> Iterator[list[Event]]:
         event = running.pop()
         event.end = clock
         several = output.values() if isinstance(output, dict) else output
-        made: list[Any] = [output] if isinstance(output, Tensor) or output is None else list(several)
+        values: list[Any] = [output] if isinstance(output, Tensor) or output is None else list(several)
         # Copies: a model may go on adding to its tensors in place.
-        event.outputs = [flat(each).clone() for each in made if isinstance(each, Tensor)]
-        if event.attention is None and (place := _place_of_weights(made)) is not None:
-            inner = any(each.attention for each in events if event in each.within)
-            event.attention = None if inner else Attended(None, None, made[place], place)
+        event.outputs = [flat(value).clone() for value in values if isinstance(value, Tensor)]
+        if event.attention is None and (place := _place_of_weights(values)) is not None:
+            inner = any(value.attention for value in events if event in value.within)
+            event.attention = None if inner else ObservedAttention(None, None, values[place], place)
         events.append(event)
 
     def attended(call: Call, heads: Tensor, weights: Tensor) -> None:
@@ -103,7 +110,7 @@ def probing(model: nn.Module, stack: str) -> Iterator[list[Event]]:
                 f"{type(call.module).__name__} attends twice in one step, and what it takes from both are weights of "
                 "neither: this model cannot be looked into"
             )
-        owner.attention = Attended(call, heads, weights)
+        owner.attention = ObservedAttention(call, heads, weights)
 
     hooks = []
     for module in model.modules():
@@ -121,32 +128,33 @@ def probing(model: nn.Module, stack: str) -> Iterator[list[Event]]:
             event.calls = counts[event.module] + 1
 
 
-def _place_of_weights(made: list[Any]) -> int | None:
-    """Where attention weights are in what a module returned: rows that add up to 1, of every head."""
-    for place, each in enumerate(made[1:], start=1):
-        if isinstance(each, Tensor) and each.dim() == 4 and each.is_floating_point() and bool((each >= 0).all()):
-            sums = each.float().sum(-1)
+def _place_of_weights(values: list[Any]) -> int | None:
+    """Index of attention weights (batch, head, query, key) in what a module returned, by rows whose sum is 1."""
+    for place, value in enumerate(values[1:], start=1):
+        if isinstance(value, Tensor) and value.dim() == 4 and value.is_floating_point() and bool((value >= 0).all()):
+            sums = value.float().sum(-1)
             if torch.allclose(sums, torch.ones_like(sums), atol=0.02):
                 return place
     return None
 
 
 def flat(x: Tensor) -> Tensor:
-    """Without the batch dimension of a single text."""
+    """Tensor (position, channel) of a single text (1, position, channel); others as they are."""
     return x[0] if x.dim() == 3 and len(x) == 1 else x
 
 
 def first(events: list[Event], wanted: Callable[[Event], bool]) -> Event | None:
+    """First call that is wanted; None: none is."""
     return next((event for event in events if wanted(event)), None)
 
 
 def same(x: Tensor | None, y: Tensor | None) -> bool:
-    """Exactly equal: the same additions in the same order."""
+    """Whether two tensors of any shapes are exactly equal, as by the same additions in the same order."""
     return x is not None and y is not None and x.shape == y.shape and bool(torch.equal(x, y))
 
 
 def close(x: Tensor, y: Tensor) -> bool:
-    """Equal up to rounding."""
+    """Whether two tensors of any shapes are equal up to rounding."""
     if x.shape != y.shape:
         return False
     tolerance = 2e-5 if x.dtype == torch.float32 else 1e-9 if x.dtype == torch.float64 else 0.02

@@ -1,4 +1,4 @@
-"""A model of `transformers` and how its parts are run: its stacks one by one, and its head on given states."""
+"""A model of `transformers` run in parts: its stacks one by one, and its head on any states."""
 
 from __future__ import annotations
 
@@ -16,13 +16,15 @@ from model.checkpoints.bridge.hooks import Pass, current
 from model.network.config import Kind
 from model.network.decoding_state import DecodingState
 
-given_states: ContextVar[Tensor | None] = ContextVar("given_states", default=None)
+injected_states: ContextVar[Tensor | None] = ContextVar("injected_states", default=None)
 
 
 class Runner:
-    """A model of transformers and how its parts are run: stacks one by one, and the head on given states.
+    """A model of transformers run in parts: its stacks one by one, and its head on any states.
 
-    bare: it has no head.
+    encoder: None of a model with one stack, which is `decoder`. bare: whether there is no head. outside: whether
+    attention weights are seen only where the model returns them. windows: widths of windows of its masks, in tokens.
+    caches: whether the model goes on with a cache as it would from the start.
     """
 
     def __init__(self, model: Any, kind: Kind) -> None:
@@ -35,39 +37,42 @@ class Runner:
         # That of an EncoderDecoderModel has a head of its own.
         self.decoder: Any = _base(model.get_decoder()) if two else _trunk(model)
         self.bare = self.decoder is model or (two and model.get_output_embeddings() is None)
-        self.outside = False  # whether weights are seen only where the model returns them
+        self.outside, self.caches = False, True
         self.windows: tuple[int | None, ...] = (None,)
-        self.caches = True  # whether it goes on with a cache as it would from the start
 
         @dataclass
         class States(ModelOutput):
-            """Given states as what a trunk returns; whatever else a head asks for is None."""
+            """States as the output of a trunk; whatever else a head asks for is None."""
 
             last_hidden_state: Any = None  # or a dictionary of it, from which accelerate makes another of these
 
             def __getattr__(self, name: str) -> None:
-                if name.startswith("_") or name == "to":  # by which accelerate knows what it moves, and how
+                if name.startswith("_") or name == "to":  # by which accelerate tells how to move values
                     raise AttributeError(name)
 
         # Some heads call the decoder past the model that holds it.
         beside = model.base_model if kind == "encoder-only" else model.get_decoder()
         beside = self.decoder if isinstance(beside, nn.Linear) else beside  # a matrix may be called decoder
-        self.made = States
+        self.output_class = States
         for trunk in {model.base_model, self.decoder, _base(beside)} - {model}:
             trunk.forward = _or_given(trunk.forward, States)
 
     @contextmanager
     def running(self, stack: str, batch: int, real: Tensor | None, memory_real: Tensor | None = None) -> Iterator[None]:
-        """A block in which one stack runs; inside a probe the probe's own pass stays."""
+        """Block in which one stack runs as a pass, or in a probe as the probe's pass.
+
+        real, memory_real: (batch, length), False on padding of its input and of the encoder's output.
+        """
         now = current.get()
-        made = Pass(stack, batch, real, memory_real, stack == "decoder", self.windows)
-        token = current.set(now if now is not None and now.probe is not None else made)
+        started = Pass(stack, batch, real, memory_real, stack == "decoder", self.windows)
+        token = current.set(now if now is not None and now.probe is not None else started)
         try:
             yield
         finally:
             current.reset(token)
 
     def encode(self, ids: Tensor, real: Tensor | None) -> Tensor:
+        """States (batch, length, d_model) of an encoder. ids, real: (batch, length); real: False on padding."""
         stack = self.encoder if self.encoder is not None else self.decoder
         with self.running("encoder", len(ids), real):
             return self._states(stack(input_ids=ids, attention_mask=_whole(real, ids), **self._asked()))
@@ -80,7 +85,11 @@ class Runner:
         memory_real: Tensor | None = None,
         cache: Any = None,
     ) -> Tensor:
-        """The decoder's states; the cache, where one is given, grows by these tokens."""
+        """States (batch, length, d_model) of a decoder; a cache grows by these tokens.
+
+        ids, real: (batch, length). memory: the encoder's output (batch, source, d_model), memory_real: (batch, source).
+        real, memory_real: False on padding.
+        """
         named: dict[str, Any] = {"attention_mask": _whole(real, ids), "use_cache": cache is not None}
         if cache is not None:
             named |= {"past_key_values": cache, "attention_mask": None}
@@ -92,18 +101,20 @@ class Runner:
             return self._states(self.decoder(input_ids=ids, **named, **self._asked()))
 
     def logits(self, states: Tensor) -> Tensor:
-        """What the model's head makes of these states (batch, length, d_model): all that follows the trunk."""
+        """Logits (batch, length, vocabulary) of the model's head, all that follows the trunk, on states (batch, length,
+        d_model).
+        """
         ids = torch.zeros(states.shape[:2], dtype=torch.long, device=states.device)
         named: dict[str, Any] = {"input_ids": ids}
         if self.encoder is not None:
-            encoded = self.made(last_hidden_state=states[:, :1])
+            encoded = self.output_class(last_hidden_state=states[:, :1])
             named |= {"decoder_input_ids": ids, "encoder_outputs": encoded}
-        token = given_states.set(states)
+        token = injected_states.set(states)
         try:
-            made: Tensor = self.model(**named).logits
+            logits: Tensor = self.model(**named).logits
         finally:
-            given_states.reset(token)
-        return made
+            injected_states.reset(token)
+        return logits
 
     def _asked(self) -> dict[str, Any]:
         return {"output_attentions": True} if self.outside else {}
@@ -118,18 +129,18 @@ def _base(module: Any) -> Any:
 
 
 def _trunk(model: Any) -> Any:
-    """All but the head; a class may say that it has another name than it has."""
+    """The model without its head; the `base_model_prefix` of a class may be wrong."""
     if model.base_model is not model or model.get_output_embeddings() is None:
         return model.base_model
     return next((child for child in model.children() if hasattr(child, "base_model")), model)
 
 
-def _or_given(run: Callable[..., Any], states: type) -> Callable[..., Any]:
-    """The forward of a trunk; where states are given, these."""
+def _or_given(run: Callable[..., Any], output_class: type) -> Callable[..., Any]:
+    """Forward of a trunk that returns the injected states instead, where there are some."""
 
     def forward(*inputs: Any, **named: Any) -> Any:
-        given = given_states.get()
-        return run(*inputs, **named) if given is None else states(last_hidden_state=given)
+        states = injected_states.get()
+        return run(*inputs, **named) if states is None else output_class(last_hidden_state=states)
 
     return forward
 
@@ -138,13 +149,13 @@ def _whole(real: Tensor | None, ids: Tensor) -> Tensor:
     return torch.ones_like(ids) if real is None else real.long()
 
 
-# What a bridged model has read before and while it writes, in the cache of transformers.
+# Decoding with a bridged model, by the cache of transformers.
 
 
 def new_cache(memory: Tensor | None) -> Any:
-    """An empty cache; memory: the encoder's output, where there is one.
+    """Empty cache. memory: the encoder's output (batch, source, d_model); None of a model with one stack.
 
-    Without the model's config: every layer keeps all positions, so that some of them can be forgotten.
+    It is made without the model's config: every layer keeps all positions, so that the last ones can be cut off.
     """
     from transformers.cache_utils import DynamicCache, EncoderDecoderCache
 
@@ -154,7 +165,7 @@ def new_cache(memory: Tensor | None) -> Any:
 class BridgedDecodingState(DecodingState):
     """A batch of texts being written; the interface of `DecodingState` over a cache that the bridged model fills."""
 
-    can_cache = True  # no change reaches into the code of others
+    can_cache = True  # interventions do not reach into the model's own code
 
     def __init__(
         self,
@@ -176,7 +187,7 @@ class BridgedDecodingState(DecodingState):
         return logits.log_softmax(dim=-1, dtype=torch.promote_types(logits.dtype, torch.float32))
 
     def _states(self, tokens: Tensor) -> Tensor:
-        """What the decoder gives for the new tokens, perhaps behind that of earlier ones."""
+        """States of the new tokens, perhaps behind those of earlier ones."""
         states = self._runner.decode(tokens, None, self._memory, self._real, self._kept)
         self._length += tokens.shape[1]
         return states
@@ -195,8 +206,8 @@ class BridgedDecodingState(DecodingState):
             self._real = self._real.repeat_interleave(times, dim=0)
 
     def select(self, rows: Int[Tensor, rows]) -> None:
-        own = self._kept if self._memory is None else self._kept.self_attention_cache
-        own.batch_select_indices(rows)
+        cache = self._kept if self._memory is None else self._kept.self_attention_cache
+        cache.batch_select_indices(rows)
 
     def select_sources(self, rows: Int[Tensor, rows]) -> None:
         if self._memory is None:
@@ -207,21 +218,18 @@ class BridgedDecodingState(DecodingState):
 
 
 class UncachedDecodingState(BridgedDecodingState):
-    """The same of a model whose own cache is none of transformers' usual ones: each step reads all tokens again.
+    """Decoding state of a model whose cache is none of transformers' usual ones: each step reads all tokens again."""
 
-    Its cache stays empty.
-    """
-
-    _fed: Tensor | None = None
+    _read: Tensor | None = None  # all tokens, (batch, length)
 
     def _states(self, tokens: Tensor) -> Tensor:
-        self._fed = tokens if self._fed is None else torch.cat([self._fed, tokens], dim=1)
-        return self._runner.decode(self._fed, None, self._memory, self._real)
+        self._read = tokens if self._read is None else torch.cat([self._read, tokens], dim=1)
+        return self._runner.decode(self._read, None, self._memory, self._real)
 
     def cut(self, written: int) -> None:
-        assert self._fed is not None
-        self._fed = self._fed[:, : self.first.shape[1] - 1 + written]
+        assert self._read is not None
+        self._read = self._read[:, : self.first.shape[1] - 1 + written]
 
     def select(self, rows: Int[Tensor, rows]) -> None:
-        assert self._fed is not None
-        self._fed = self._fed[rows]
+        assert self._read is not None
+        self._read = self._read[rows]

@@ -1,4 +1,4 @@
-"""A stack of ours for a bridged one, from what flowed through it in a probe."""
+"""A stack of ours for a bridged one, from the numbers that flowed through it in a probe."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from typing import Any, cast
 import torch
 from torch import Tensor, nn
 
-from model.checkpoints.bridge.hooks import OfPositions, mirror
-from model.checkpoints.bridge.match import LayerMatch, Tells, activation_name, as_norm, match_layer
+from model.checkpoints.bridge.hooks import MirrorPositions, attach_mirror
+from model.checkpoints.bridge.match import LayerMatch, Links, activation_name, as_norm, match_layer
 from model.checkpoints.bridge.missing import Reason
 from model.checkpoints.bridge.modules import (
     BridgedConfig,
@@ -21,7 +21,7 @@ from model.checkpoints.bridge.modules import (
     MirrorStack,
     MirrorTokens,
     frozen,
-    held,
+    module_tensor,
 )
 from model.checkpoints.bridge.probe import Event, close, first, same
 from model.checkpoints.bridge.runner import Runner
@@ -31,14 +31,16 @@ from model.runtime.device import exact
 
 @dataclass
 class BridgedStack:
-    """stack: ours. layers: what was found of each. position: how tokens get positions, "" unknown. missing: by path.
-    other: how many layers beside these do not attend.
+    """A stack of ours and its place in a bridged one.
+
+    stack: ours. layers: match of each layer. missing: reasons, by path of the quantity. position: option `position`;
+    "": unknown. factor: of the token embedding. other: number of layers that do not attend.
     """
 
     name: str
     stack: MirrorStack
     layers: list[LayerMatch]
-    tells: Tells
+    links: Links
     missing: dict[str, Reason]
     position: str
     factor: float
@@ -48,83 +50,84 @@ class BridgedStack:
 
     @property
     def attention(self) -> MirrorAttention:
-        made = self.layers[0].parts["self_attention"]
-        assert isinstance(made, MirrorAttention)
-        return made
+        """Self-attention of the first layer."""
+        attention = self.layers[0].parts["self_attention"]
+        assert isinstance(attention, MirrorAttention)
+        return attention
 
     def attach(self) -> None:
-        """From now on the bridged modules tell ours."""
-        for event, side, shadow in self.tells:
-            mirror(event.module, self.name, event.number, event.calls, side, shadow)
+        """Lead the calls of the bridged modules through ours from now on."""
+        for event, side, mirror in self.links:
+            attach_mirror(event.module, self.name, event.number, event.calls, side, mirror)
 
 
 def build_stack(name: str, events: list[Event], ids: Tensor, last: Tensor) -> BridgedStack | None:
-    """The stack, or None where no attention was seen. last: the states that it ends in, (position, d_model)."""
-    attentions = [event for event in events if event.attention is not None]
-    own = [event for event in attentions if event.attention is not None and not event.attention.cross]
-    crossing = [event for event in attentions if event not in own]
-    outer = [layer for event in own if (layer := _layer_of(events, event, own)) is not None]
-    if not own or len(outer) < len(own):
+    """Stack of ours; None: a layer's attention was not seen.
+
+    events: of a probe of the stack. ids: its tokens, (1, position). last: states that the stack ends in, (position,
+    d_model).
+    """
+    attending = [event for event in events if event.attention is not None and not event.attention.cross]
+    crossing = [event for event in events if event.attention is not None and event.attention.cross]
+    outer = [layer for event in attending if (layer := _layer_of(events, event, attending)) is not None]
+    if not attending or len(outer) < len(attending):
         return None
-    found = []
-    for event, layer in zip(own, (_unwrapped(events, each) for each in outer), strict=True):
-        found.append(match_layer(events, layer, [event, *(each for each in crossing if layer in each.within)]))
-    tells = [each for one in found for each in one.tells]
+    layers = []
+    for event, layer in zip(attending, (_unwrapped(events, layer) for layer in outer), strict=True):
+        layers.append(match_layer(events, layer, [event, *(cross for cross in crossing if layer in cross.within)]))
     missing = {
         f"{name}.layers.{number}.{quantity}": reason
-        for number, one in enumerate(found)
-        for quantity, reason in one.missing.items()
+        for number, layer in enumerate(layers)
+        for quantity, reason in layer.missing.items()
     }
-    _settle_placement(found)
-    embedding = _Embedding(name, events, ids, found[0].layer)
-    norm, told = _last_norm(events, found[-1].layer.y, last)
+    _settle_placement(layers)
+    embedding = _Embedding(name, events, ids, layers[0].layer)
+    norm, norm_links = _last_norm(events, layers[-1].layer.y, last)
     if norm is None:
         missing[f"{name}.norm.output"] = Reason.FLOW
-    stack = MirrorStack(embedding.made, [each.built() for each in found], norm)
-    made = [module for module in stack.modules() if isinstance(module, MirrorNorm)]
-    parts = [*embedding.tells, *tells, *told]
+    stack = MirrorStack(embedding.module, [layer.mirror() for layer in layers], norm)
     return BridgedStack(
         name,
         stack,
-        found,
-        parts,
+        layers,
+        [*embedding.links, *(link for layer in layers for link in layer.links), *norm_links],
         missing | embedding.missing,
         embedding.position,
         embedding.factor,
         embedding.normed,
-        _beside(events, {each.module for each in outer}),
-        made,
+        _beside(events, {event.module for event in outer}),
+        [module for module in stack.modules() if isinstance(module, MirrorNorm)],
     )
 
 
-def _settle_placement(found: Sequence[LayerMatch]) -> None:
-    """One placement for the stack; layers of several have only the states between them in common."""
-    placements = {each.placement for each in found}
+def _settle_placement(matches: Sequence[LayerMatch]) -> None:
+    """Give all layers of a stack one placement; layers of different ones are taken as "pre"."""
+    placements = {match.placement for match in matches}
     if len(placements) > 1:
-        for each in found:
-            each.placement = "pre"
+        for match in matches:
+            match.placement = "pre"
 
 
-def _layer_of(events: list[Event], attention: Event, own: list[Event]) -> Event | None:
-    """The outermost call of a module in a list that has this self-attention in it and no other."""
-    members = {child for event in events for module in (event.module,) for child in _listed(module)}
+def _layer_of(events: list[Event], attention: Event, attentions: list[Event]) -> Event | None:
+    """Outermost call of a module in a list that has this self-attention in it and no other; None: there is none."""
+    members = {child for event in events for child in _listed(event.module)}
     for outer in attention.within:
-        alone = sum(outer in each.within for each in own) == 1
+        alone = sum(outer in other.within for other in attentions) == 1
         if outer.module in members and alone and outer.inputs and outer.outputs:
             return outer
     return None
 
 
 def _beside(events: list[Event], attending: set[nn.Module]) -> int:
-    """How many modules were called that stand in one list with layers that attend, and do not."""
+    """Number of modules that were called and do not attend, in lists with layers that do."""
     called = {event.module for event in events}
-    lists = [each for module in called for each in module.children() if isinstance(each, nn.ModuleList)]
-    mixed = [each for each in lists if any(member in attending for member in each)]
-    return sum(member in called and member not in attending for each in mixed for member in each)
+    lists = [child for module in called for child in module.children() if isinstance(child, nn.ModuleList)]
+    mixed = [modules for modules in lists if any(member in attending for member in modules)]
+    return sum(member in called and member not in attending for modules in mixed for member in modules)
 
 
 def _unwrapped(events: list[Event], layer: Event) -> Event:
-    """The layer inside what only holds it, as ALBERT's groups do."""
+    """Call of the layer inside modules that only hold it, as ALBERT's groups do."""
     inside = [event for event in events if event.within and event.within[-1] is layer]
     if len(inside) == 1 and same(inside[0].y, layer.y) and not inside[0].leaf:
         return _unwrapped(events, inside[0])
@@ -132,107 +135,103 @@ def _unwrapped(events: list[Event], layer: Event) -> Event:
 
 
 def _listed(module: nn.Module) -> list[nn.Module]:
-    lists = [child for child in module.children() if isinstance(child, nn.ModuleList)]
-    return [each for one in lists for each in one]
+    return [member for child in module.children() if isinstance(child, nn.ModuleList) for member in child]
 
 
-def _last_norm(events: list[Event], left: Tensor, last: Tensor) -> tuple[nn.Module | None, Tells]:
-    """What stands between the last layer and the stack's states: nothing, or a norm; None where it is neither."""
-    if same(left, last):
+def _last_norm(events: list[Event], before: Tensor, last: Tensor) -> tuple[nn.Module | None, Links]:
+    """Identity or norm between the last layer's output and the stack's states, and its links; None: it is neither."""
+    if same(before, last):
         return nn.Identity(), []
-    event = first(events, lambda each: bool(each.outputs) and same(each.y, last) and same(each.x, left))
-    made = as_norm(event) if event is not None else None
-    return (made, [(event, "both", made)]) if event is not None and made is not None else (None, [])
+    event = first(events, lambda event: bool(event.outputs) and same(event.y, last) and same(event.x, before))
+    norm = as_norm(event) if event is not None else None
+    return (norm, [(event, "both", norm)]) if event is not None and norm is not None else (None, [])
 
 
 class _Embedding:
-    """What enters the first layer: tokens, with positions added to them and a norm on the sum where that is so."""
+    """Embedding of a stack: tokens, with positions added and a norm on the sum where the model has them.
+
+    events: of a probe. layer: the first one's call. module: ours.
+    """
 
     def __init__(self, name: str, events: list[Event], ids: Tensor, layer: Event) -> None:
-        self.made, entering = nn.Module(), nn.Identity()
-        self.made.add_module("output", entering)
-        self.tells: Tells = [(layer, "in", entering)]
+        self.module, output = nn.Module(), nn.Identity()
+        self.module.add_module("output", output)
+        self.links: Links = [(layer, "in", output)]
         self.missing: dict[str, Reason] = {}
         self.position, self.factor, self.normed = "", 1.0, False
         before = [event for event in events if event.end < layer.begin and event.outputs]
         x = layer.x
-        normed = first(before, lambda each: same(each.y, x) and as_norm(each) is not None and not same(each.x, x))
-        for entered, norm in ((x, None), *([(normed.x, normed)] if normed else [])):
-            if self._match(before, ids, entered):
-                if norm is not None and (shadow := as_norm(norm)) is not None:
-                    self.made.get_submodule("output").add_module("norm", shadow)
-                    self.tells.append((norm, "both", shadow))
-                    self.normed = True
-                return
-        reason = Reason.EMBEDDING
-        self.missing = {f"{name}.embedding.{part}": reason for part in ("tokens", "positions")}
+        norm = first(before, lambda event: same(event.y, x) and as_norm(event) is not None and not same(event.x, x))
+        if self._match(before, ids, x):
+            return
+        if norm is not None and (mirror := as_norm(norm)) is not None and self._match(before, ids, norm.x):
+            output.add_module("norm", mirror)
+            self.links.append((norm, "both", mirror))
+            self.normed = True
+            return
+        self.missing = {f"{name}.embedding.{part}": Reason.EMBEDDING for part in ("tokens", "positions")}
 
-    def _match(self, before: list[Event], ids: Tensor, entered: Tensor) -> bool:
-        looked = first(before, lambda each: isinstance(each.module, nn.Embedding) and same(each.x, ids))
-        if looked is None or looked.y.shape != entered.shape:
+    def _match(self, before: list[Event], ids: Tensor, total: Tensor) -> bool:
+        """Whether `total` (position, d_model) is a sum of tokens and positions, which then become parts of ours."""
+        lookup = first(before, lambda event: isinstance(event.module, nn.Embedding) and same(event.x, ids))
+        weight = None if lookup is None else module_tensor(lookup.module)
+        if lookup is None or weight is None or lookup.y.shape != total.shape:
             return False
-        weight = held(looked.module)
-        assert weight is not None
         for factor in (1.0, weight.shape[1] ** 0.5):
-            tokens = looked.y * torch.tensor(factor, dtype=looked.y.dtype)
-            if close(tokens, entered):
-                self._keep(looked, factor, ids, None)
+            tokens = lookup.y * torch.tensor(factor, dtype=lookup.y.dtype)
+            if close(tokens, total):
+                self._keep(lookup, weight, factor, ids, None)
                 return True
             for event in before:
-                alike = event is not looked and event.leaf and event.y.shape == entered.shape
-                if alike and close(tokens + event.y, entered):
-                    self._keep(looked, factor, ids, event)
+                alike = event is not lookup and event.leaf and event.y.shape == total.shape
+                if alike and close(tokens + event.y, total):
+                    self._keep(lookup, weight, factor, ids, event)
                     return True
         return False
 
-    def _keep(self, looked: Event, outer: float, ids: Tensor, positions: Event | None) -> None:
-        weight = held(looked.module)
-        assert weight is not None
+    def _keep(self, lookup: Event, weight: Tensor, outer: float, ids: Tensor, positions: Event | None) -> None:
+        """outer: the factor by which the model multiplies the output of its embedding."""
         rows = weight[ids[0].to(weight.device)]
-        inner = float(exact(looked.y).norm() / exact(rows).norm())
+        inner = float(exact(lookup.y).norm() / exact(rows).norm())
         self.factor = outer * (1.0 if abs(inner - 1) < 1e-3 else inner)
-        shadow = MirrorTokens(weight, self.factor)
-        self.made.add_module("tokens", shadow)
-        self.tells.append((looked, "both", Times(shadow, outer)))
-        if positions is None:
-            encoded = OfPositions(None)
-            self.made.add_module("positions", encoded)
-            self.tells.append((looked, "out", Nothing(encoded)))
-        else:
-            table = _table(positions)
+        mirror = MirrorTokens(weight, self.factor)
+        self.module.add_module("tokens", mirror)
+        self.links.append((lookup, "both", ScaledMirror(mirror, outer)))
+        table = None if positions is None else _table(positions)
+        if positions is not None:
             self.position = "sinusoidal" if table is None or not _trained(positions) else "learned"
-            encoded = OfPositions(table if self.position == "learned" else None)
-            self.made.add_module("positions", encoded)
-            self.tells.append((positions, "out", encoded))
+        encoded = MirrorPositions(table if self.position == "learned" else None)
+        self.module.add_module("positions", encoded)
+        self.links.append((lookup, "out", NoPositions(encoded)) if positions is None else (positions, "out", encoded))
 
 
-class Nothing(nn.Module):
-    """Tells a shadow that zeros are added to the tokens."""
+class NoPositions(nn.Module):
+    """Calls a mirror of positions with zeros (1, position, d_model), where a model adds none."""
 
-    def __init__(self, shadow: nn.Module) -> None:
+    def __init__(self, mirror: nn.Module) -> None:
         super().__init__()
-        self.shadow = shadow
+        self.mirror = mirror
 
     def forward(self, x: Tensor) -> Tensor:
-        self.shadow(torch.zeros_like(x[:1]))
+        self.mirror(torch.zeros_like(x[:1]))
         return x
 
 
-class Times(nn.Module):
-    """Tells a shadow a quantity times the factor by which the model multiplies it afterwards."""
+class ScaledMirror(nn.Module):
+    """Calls a mirror with an output times the factor by which the model multiplies it afterwards."""
 
-    def __init__(self, shadow: nn.Module, factor: float) -> None:
+    def __init__(self, mirror: nn.Module, factor: float) -> None:
         super().__init__()
-        self.shadow, self.factor = shadow, factor
+        self.mirror, self.factor = mirror, factor
 
-    def forward(self, x: Tensor, given: Tensor) -> Tensor:
-        made: Tensor = self.shadow(x, given * self.factor)
-        return given if self.factor != 1 else made
+    def forward(self, x: Tensor, observed: Tensor) -> Tensor:
+        result: Tensor = self.mirror(x, observed * self.factor)
+        return observed if self.factor != 1 else result
 
 
 def _table(event: Event) -> nn.Parameter | None:
-    """The rows of a table of positions from the first one that a text gets."""
-    weight = held(event.module)
+    """Rows (position, d_model) of a table of positions from the first that a text gets; None: it is no table."""
+    weight = module_tensor(event.module)
     if weight is None or weight.dim() != 2:
         return None
     count = len(event.y)
@@ -246,34 +245,34 @@ def _trained(event: Event) -> bool:
     return "Sinusoidal" not in type(event.module).__name__
 
 
-# The options of a bridged model in ours.
+# The options of a bridged model.
 
 LONGEST = ("max_position_embeddings", "n_positions", "n_ctx", "max_seq_len", "max_sequence_length")
-UNBOUNDED = 2048  # tokens at most, where the model names no length
+UNBOUNDED = 2048  # tokens at most, where the model's config has no length
 UNITS = ("intermediate_size", "ffn_dim", "decoder_ffn_dim", "encoder_ffn_dim", "d_ff", "n_inner", "ffn_hidden_size")
 GATES = {"silu": "swiglu", "gelu": "geglu", "gelu-tanh": "geglu-tanh"}
 
 
 def bridged_config(model: Any, runner: Runner, stacks: list[BridgedStack]) -> BridgedConfig:
-    """The model in our options, from what was found in it, and from its config only where that says nothing."""
+    """Options of a model by its matches, and by its config where they tell nothing."""
     text = model.config.get_text_config()
     last = stacks[-1]
-    own = {each.name: each for each in stacks}
+    by_name = {stack.name: stack for stack in stacks}
     layer = last.layers[-1]
     attention = last.attention
     network = layer.parts.get("feed_forward")
-    norms = [norm for each in stacks for norm in each.norms]
+    norms = [norm for stack in stacks for norm in stack.norms]
     width = layer.layer.x.shape[-1]
     heads, shared = attention.counts
     return BridgedConfig(
-        source_vocabulary=_vocabulary(runner.encoder, text) if "encoder" in own else 0,
-        target_vocabulary=_vocabulary(runner.decoder, text) if "decoder" in own else 0,
+        source_vocabulary=_vocabulary(runner.encoder, text) if "encoder" in by_name else 0,
+        target_vocabulary=_vocabulary(runner.decoder, text) if "decoder" in by_name else 0,
         d_model=width,
         n_heads=heads,
         n_key_value_heads=None if shared == heads else shared,
         head_width=_head_width(layer.parts["self_attention"], layer, text),
-        n_encoder_layers=len(own["encoder"].layers) if "encoder" in own else 0,
-        n_decoder_layers=len(own["decoder"].layers) if "decoder" in own else 0,
+        n_encoder_layers=len(by_name["encoder"].layers) if "encoder" in by_name else 0,
+        n_decoder_layers=len(by_name["decoder"].layers) if "decoder" in by_name else 0,
         d_ff=_units(network, text, width),
         dropout=0.0,
         max_length=_count(text, LONGEST, UNBOUNDED),
@@ -291,13 +290,13 @@ def bridged_config(model: Any, runner: Runner, stacks: list[BridgedStack]) -> Br
 
 
 def _vocabulary(stack: Any, text: Any) -> int:
-    """Of one stack: those of an EncoderDecoderModel have a config each."""
+    """Size of a stack's vocabulary; the stacks of an EncoderDecoderModel have a config each."""
     size = getattr(getattr(stack, "config", None), "vocab_size", None)
     return size if isinstance(size, int) else int(text.vocab_size)
 
 
 def _head_width(attention: Any, layer: Any, text: Any) -> int | None:
-    seen = next((event.attention for event, _s, shadow in layer.tells if shadow is attention), None)
+    seen = next((event.attention for event, _s, mirror in layer.links if mirror is attention), None)
     if seen is not None and seen.call is not None:
         return int(seen.call.query.shape[-1])
     width = getattr(text, "head_dim", None)
@@ -309,21 +308,21 @@ def _units(network: Any, text: Any, width: int) -> int:
 
 
 def _count(text: Any, names: Sequence[str], otherwise: int) -> int:
-    """The first of these settings that is a whole number above 0."""
+    """Value of the first of these settings that is a whole number above 0."""
     values = (getattr(text, name, None) for name in names)
     return next((value for value in values if isinstance(value, int) and value > 0), otherwise)
 
 
-def _position(text: Any, built: BridgedStack) -> Any:
-    """How tokens get positions: by what was added to them, else by what the config speaks of."""
-    if built.position:
-        return built.position
-    if not built.attention.outside and "biased" in built.attention.maps:
+def _position(text: Any, stack: BridgedStack) -> Any:
+    """Option `position`: by what is added to the tokens or scores, else by the config's settings."""
+    if stack.position:
+        return stack.position
+    if not stack.attention.outside and "biased" in stack.attention.maps:
         return "relative"
     if getattr(text, "alibi", False):
         return "alibi"
-    turned = ("rope_parameters", "rope_theta", "rotary_dim", "rotary_emb_base")
-    return "rotary" if any(getattr(text, name, None) is not None for name in turned) else "other"
+    rotary = ("rope_parameters", "rope_theta", "rotary_dim", "rotary_emb_base")
+    return "rotary" if any(getattr(text, name, None) is not None for name in rotary) else "other"
 
 
 def _activation(network: Any, text: Any) -> Any:
