@@ -1,4 +1,4 @@
-"""What a checkpoint is, from its headers alone: its kind, its format, how large it is. No weights are read."""
+"""Kind, format and size of checkpoints, from their headers alone. No weights are read."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ KINDS: dict[str, Kind] = {
     **dict.fromkeys(("MaskedLM", "EncoderModel"), "encoder-only"),
 }
 SHOWN = 300  # characters of a path in a sentence
-# Families whose kind no name of an architecture tells.
+# Families by kind, for configs without the name of an architecture.
 ENCODERS = ("bert", "roberta", "distilbert", "electra", "mpnet", "albert", "camembert", "xlm-roberta", "deberta-v2")
 DECODERS = ("gpt2", "gpt_neox", "gptj", "opt", "phi", "llama", "mistral", "qwen2", "qwen3", "gemma", "gemma2")
 
@@ -30,10 +30,10 @@ DECODERS = ("gpt2", "gpt_neox", "gptj", "opt", "phi", "llama", "mistral", "qwen2
 class CatalogEntry:
     """A line of the list of checkpoints.
 
-    format: "Vitrine", "Hugging Face" or that of a file. family: of Hugging Face's models. kind: as far as it is known.
-    problem: why it cannot be opened, in a sentence; empty where nothing speaks against it. computes: whether it may be
-    a model; of other files the tensors can be read. part: why it is none, in a sentence, of what is known to be a
-    part of one. parameters: the model's, without those of an optimizer.
+    format: "Vitrine", "Hugging Face" or that of a file. family: of Hugging Face's models. kind: None: unknown.
+    parameters: their number, without those of an optimizer. problem: reason why it cannot be opened, in a sentence, or
+    "". computes: whether it may be a model; of other files the tensors can be read. part: reason why a file that is
+    known to be a part of a model is none, in a sentence, or "".
     """
 
     format: str
@@ -47,15 +47,15 @@ class CatalogEntry:
 
 
 def typed_path(text: str) -> Path:
-    """The path that somebody typed: relative to where the server was started, or to a home (~); with quotes or without.
+    """Path that a user typed: relative to the server's working directory, or to a home (~); with quotes or without.
 
     Raises:
-        CheckpointError: there is nothing, or nothing that this process may read.
+        CheckpointError: nothing is there, or this process may not read it.
     """
     plain = text.strip()
     if len(plain) > 1 and plain[0] == plain[-1] and plain[0] in "\"'":
         plain = plain[1:-1]
-    path = Path(os.path.abspath(os.path.expanduser(plain)))  # without "..", which would be a name
+    path = Path(os.path.abspath(os.path.expanduser(plain)))  # resolves "..", too
     shown = str(path)[:SHOWN]
     try:
         path.stat()
@@ -71,20 +71,20 @@ def typed_path(text: str) -> Path:
     return path
 
 
-def listed(path: Path) -> CatalogEntry:
-    """What a folder or file is; what is wrong with it is said in `problem`, and nothing is raised."""
+def catalog_entry(path: Path) -> CatalogEntry:
+    """Entry of a folder or file; errors become its `problem`."""
     try:
         table = tensor_table(path)
-        known = _said(path, table)
-        parameters, held = size(table)
+        entry = _recognised(path, table)
+        parameters, stored = size(table)
     except (ValueError, OSError) as error:
-        # By its name: the folder of an upload is ours, and no place that the user knows.
+        # With the name alone: the user does not know the path of an upload.
         return CatalogEntry(_format_of(path), problem=str(error).replace(str(path), path.name or str(path)))
-    return replace(known, parameters=parameters, bytes=held)
+    return replace(entry, parameters=parameters, bytes=stored)
 
 
-def _said(path: Path, table: list[TensorInfo]) -> CatalogEntry:
-    """As far as names and a config say it."""
+def _recognised(path: Path, table: list[TensorInfo]) -> CatalogEntry:
+    """Entry without sizes, by the config and the names and shapes of tensors."""
     options = read_record(path / CONFIG)
     if is_hugging_face(options):
         return CatalogEntry("Hugging Face", str(options.get("model_type", "")), _kind(options))
@@ -112,8 +112,8 @@ def _is_foreign(path: Path) -> bool:
 
 
 def _kind(options: dict[str, Any]) -> Kind | None:
-    named = options.get("architectures")
-    for name in named if isinstance(named, list) else []:
+    architectures = options.get("architectures")
+    for name in architectures if isinstance(architectures, list) else []:
         for end, kind in KINDS.items():
             if str(name).endswith(end):
                 return kind

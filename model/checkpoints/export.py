@@ -1,4 +1,4 @@
-"""A model of ours to take away: as one .zip of its folder, or as a folder in the form of Hugging Face."""
+"""Export of a model of ours: as one .zip of its folder, or in the form of Hugging Face."""
 
 from __future__ import annotations
 
@@ -46,27 +46,27 @@ LICENCES = {
 
 
 def folder_zipped(folder: Path, name: str) -> bytes:
-    """A folder as one file, which unpacks into a folder of that name. What is hidden, or no file, stays out.
+    """Content of a .zip that unpacks into a folder of this name, without hidden files and links.
 
     Raises:
-        CheckpointError: the name leads out of the folder where it is unpacked.
+        CheckpointError: the name would lead out of the folder where the .zip is unpacked.
     """
     if name in ("", ".", "..") or {"/", "\\"} & set(name):
         raise CheckpointError(f"{name[:60]!r} is no name of a folder: choose another one")
-    held = io.BytesIO()
-    with zipfile.ZipFile(held, "w", zipfile.ZIP_DEFLATED) as archive:
+    content = io.BytesIO()
+    with zipfile.ZipFile(content, "w", zipfile.ZIP_DEFLATED) as archive:
         for file in sorted(folder.rglob("*")):
             inside = file.relative_to(folder)
             if file.is_file() and not file.is_symlink() and not any(part.startswith(".") for part in inside.parts):
                 archive.write(file, Path(name) / inside)
-    return held.getvalue()
+    return content.getvalue()
 
 
 def huggingface_zipped(model: TextModel, name: str, card: str = "") -> bytes:
-    """The same of the folder that `export_huggingface` writes.
+    """Content of a .zip of the folder that `export_huggingface` writes.
 
     Raises:
-        CheckpointError: no family computes what this model does, or the name leads elsewhere.
+        CheckpointError: as `export_huggingface` and `folder_zipped` do.
     """
     with TemporaryDirectory() as place:
         folder = Path(place) / "written"
@@ -77,16 +77,19 @@ def huggingface_zipped(model: TextModel, name: str, card: str = "") -> bytes:
 def export_huggingface(model: TextModel, folder: Path, card: str = "") -> None:
     """Write config.json, model.safetensors, tokenizers, generation_config.json and a card as Hugging Face has them.
 
+    card: text of the model card.
+
     Raises:
-        CheckpointError: no family computes what this model does; the sentence says which option has no counterpart.
+        CheckpointError: no family computes what this model does; the sentence says which option has no counterpart. Or
+            the model has no tokenizer.
     """
     family = counterpart(model.config)
-    # Refused before anything is written.
+    # Models are refused before anything is written.
     writers = _tokenizer_writers(model)
     options, tensors = family.make(Parameters(model.network))
     folder.mkdir(parents=True, exist_ok=True)
-    kept = {name: tensor.detach().clone() for name, tensor in tensors.items()}  # a tied one would be refused
-    write_tensors(folder / "model.safetensors", kept, {"format": "pt"})
+    copies = {name: tensor.detach().clone() for name, tensor in tensors.items()}  # safetensors refuses shared memory
+    write_tensors(folder / "model.safetensors", copies, {"format": "pt"})
     tokens, dtype = token_ids(model), str(model.dtype).removeprefix("torch.")
     for part in ("encoder", "decoder"):
         if isinstance(options.get(part), dict):
@@ -104,42 +107,42 @@ def export_huggingface(model: TextModel, folder: Path, card: str = "") -> None:
 
 
 def _tokenizer_writers(model: TextModel) -> list[Write]:
-    """What writes the tokenizers into a folder: files of others as they were, one for both sides.
+    """Functions that write the tokenizers into a folder: older files of Hugging Face, for both sides, as they were.
 
     Raises:
-        CheckpointError: there are none.
+        CheckpointError: the model has no tokenizer.
     """
     source, target, length = model.source_tokenizer, model.target_tokenizer, model.config.max_length
     if isinstance(source, SlowTokenizer) and isinstance(target, SlowTokenizer) and source.files == target.files:
         return [partial(write_older, source.files)]
     read, written = library_tokenizer(source), library_tokenizer(target)
-    made: list[Write] = [lambda folder: write_tokenizer(read, source, folder, READS[model.kind], length)]
+    writers: list[Write] = [lambda folder: write_tokenizer(read, source, folder, READS[model.kind], length)]
     if model.kind == "encoder-decoder":
-        made.append(lambda folder: write_tokenizer(written, target, folder / TARGET, "target", length))
-    return made
+        writers.append(lambda folder: write_tokenizer(written, target, folder / TARGET, "target", length))
+    return writers
 
 
 def token_ids(model: TextModel) -> dict[str, Any]:
-    """The special tokens by the names that configs of Hugging Face give them."""
+    """Ids of special tokens by their names in configs of Hugging Face."""
     target = model.target_tokenizer
-    found = {"pad_token_id": target.padding, "bos_token_id": target.start, "eos_token_id": target.end}
+    ids = {"pad_token_id": target.padding, "bos_token_id": target.start, "eos_token_id": target.end}
     if model.kind == "encoder-decoder":
-        found["decoder_start_token_id"] = target.margins("target")[0][0]
-    return found
+        ids["decoder_start_token_id"] = target.margins("target")[0][0]
+    return ids
 
 
 def written_rules(model: TextModel) -> dict[str, Any]:
-    """What the model must write and must not, by the names of a generation_config.json."""
+    """Rules of generation by their names in a generation_config.json."""
     tokenizer = model.target_tokenizer
     rules, forced = tokenizer.rules, tokenizer.margins("target")[0][1:2] if model.kind == "encoder-decoder" else []
-    found: dict[str, Any] = {"forced_bos_token_id": forced[0] if forced else None, "forced_eos_token_id": rules.last}
-    found |= {"suppress_tokens": list(rules.never), "begin_suppress_tokens": list(rules.first)}
-    found |= {"bad_words_ids": [list(run) for run in rules.runs]}
-    return {name: value for name, value in found.items() if value not in (None, [])}
+    values: dict[str, Any] = {"forced_bos_token_id": forced[0] if forced else None, "forced_eos_token_id": rules.last}
+    values |= {"suppress_tokens": list(rules.never), "begin_suppress_tokens": list(rules.first)}
+    values |= {"bad_words_ids": [list(run) for run in rules.runs]}
+    return {name: value for name, value in values.items() if value not in (None, [])}
 
 
 def library_tokenizer(tokenizer: Tokenizer) -> tokenizers.Tokenizer:
-    """The tokenizer of the library alone, without what ours keep beside it of others' models.
+    """Copy of the tokenizer of the `tokenizers` library inside one of ours.
 
     Raises:
         CheckpointError: there is none.
@@ -154,9 +157,9 @@ def library_tokenizer(tokenizer: Tokenizer) -> tokenizers.Tokenizer:
 
 
 def write_tokenizer(inner: tokenizers.Tokenizer, tokenizer: Tokenizer, folder: Path, role: Role, length: int) -> None:
-    """tokenizer.json, which puts around a text what the model reads around it, and its config.
+    """Write tokenizer.json, with the special tokens that the model reads around a text, and tokenizer_config.json.
 
-    inner: the tokenizer's `library_tokenizer`, which is changed.
+    inner: the tokenizer's `library_tokenizer`, which is changed. length: of the longest text, in tokens.
     """
     folder.mkdir(parents=True, exist_ok=True)
     before, after = ([tokenizer.label(token) for token in ids] for ids in tokenizer.margins(role))
@@ -175,15 +178,15 @@ def write_tokenizer(inner: tokenizers.Tokenizer, tokenizer: Tokenizer, folder: P
 
 
 def model_card(model: TextModel, family: str, architecture: str, card: str) -> str:
-    """The card with a front matter for the Hub, and how to open the model."""
+    """Text of the card with a front matter for the Hub, and code that opens the model. family: its name."""
     licence = str(model.training.get("licence") or "")
-    known = next((name for words, name in LICENCES.items() if words.lower() in licence.lower()), "other")
-    front = ["---", "library_name: transformers", f"pipeline_tag: {TASKS[model.kind]}", f"license: {known}"]
-    if known == "other" and licence:
+    hub_name = next((name for words, name in LICENCES.items() if words.lower() in licence.lower()), "other")
+    front = ["---", "library_name: transformers", f"pipeline_tag: {TASKS[model.kind]}", f"license: {hub_name}"]
+    if hub_name == "other" and licence:
         front.append(f"license_name: {json.dumps(licence, ensure_ascii=False)}")
     front += ["tags:", "- vitrine", "---", ""]
-    stateless = architecture.endswith("BertModel")
-    auto = "AutoModel" if stateless else AUTO[model.kind]
+    headless = architecture.endswith("BertModel")
+    auto = "AutoModel" if headless else AUTO[model.kind]
     lines = [
         "## In transformers",
         "",
@@ -194,7 +197,7 @@ def model_card(model: TextModel, family: str, architecture: str, card: str) -> s
         "",
         'tokenizer = AutoTokenizer.from_pretrained("FOLDER")',
         f'model = {auto}.from_pretrained("FOLDER")',
-        *_more(model, stateless),
+        *_more_code(model, headless),
         "```",
     ]
     text = without_front_matter(card).strip() or f"# {model.name}"
@@ -202,19 +205,19 @@ def model_card(model: TextModel, family: str, architecture: str, card: str) -> s
 
 
 def without_front_matter(card: str) -> str:
-    """The text of a card after what stands between two lines of ---."""
+    """Text of a card without the front matter between two lines of ---."""
     if not card.startswith("---\n"):
         return card
-    _before, found, rest = card[4:].partition("\n---\n")
-    return rest if found else card
+    _front, end, rest = card[4:].partition("\n---\n")
+    return rest if end else card
 
 
-def _more(model: TextModel, stateless: bool) -> list[str]:
+def _more_code(model: TextModel, headless: bool) -> list[str]:
     if isinstance(model.source_tokenizer, SlowTokenizer):
         return ["# tokenizer(text_target=...) is for what it writes"]
     if model.kind == "encoder-decoder":
         return ['target_tokenizer = AutoTokenizer.from_pretrained("FOLDER/target_tokenizer")  # for what it writes']
-    if not stateless or model.config.output_head == "none":
+    if not headless or model.config.output_head == "none":
         return []
     factor = " / model.config.hidden_size ** 0.5" if model.config.scale_embedding else ""
     factor += " / model.config.hidden_size ** 0.5" if model.config.scale_output else ""

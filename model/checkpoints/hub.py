@@ -1,4 +1,4 @@
-"""Models of Hugging Face by their names: what there is to fetch and how large it is, and the fetching."""
+"""Models of Hugging Face by their names: files to download and their size, and the download."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ from model.runtime.files import SPARE
 NAME = re.compile(r"[A-Za-z0-9][\w.-]*(/[A-Za-z0-9][\w.-]*)?")
 # No code is ever fetched; .bin, which is pickled, only of a model that has no safetensors.
 TEXTS = (".json", ".model", ".spm", ".txt")
-PATIENCE = 8.0  # seconds in which an answer must come
-LONGEST = 96  # characters of a name there
-REASONS = {  # what the exceptions of the library mean
+PATIENCE = 8.0  # seconds until an answer
+LONGEST = 96  # characters of a name
+REASONS = {  # words for the library's exceptions
     "RepositoryNotFoundError": "there is no model of that name that everybody may read",
     "GatedRepoError": "its authors give it only to those who have asked for it",
     **dict.fromkeys(("ConnectError", "ConnectionError", "ConnectTimeout"), "there is no connection to the network"),
@@ -31,7 +31,7 @@ REASONS = {  # what the exceptions of the library mean
 
 @dataclass(frozen=True)
 class Offer:
-    """What would be fetched: names of files in one revision, and their bytes together."""
+    """Files of one revision of a model to download. bytes: of all together."""
 
     name: str
     revision: str
@@ -40,10 +40,11 @@ class Offer:
 
 
 def ask(name: str) -> Offer:
-    """What there is under a name such as "openai-community/gpt2"; nothing of it is fetched yet.
+    """Offer of a model by a name such as "openai-community/gpt2"; no file is downloaded.
 
     Raises:
-        CheckpointError: there is no such model, it holds no weights, or the network or the disk does not allow it.
+        CheckpointError: there is no such model, it holds no weights, the network does not allow it, or the disk has no
+            room for it.
     """
     name = name.strip()
     if len(name) > LONGEST or not NAME.fullmatch(name):
@@ -57,7 +58,7 @@ def ask(name: str) -> Offer:
         raise CheckpointError("huggingface_hub is not installed: pip install huggingface_hub") from error
     except Exception as error:  # each transport has its own
         raise CheckpointError(f"{name} cannot be asked for at Hugging Face: {_reason(error)}") from error
-    sizes = {each.rfilename: int(each.size or 0) for each in info.siblings or []}
+    sizes = {file.rfilename: int(file.size or 0) for file in info.siblings or []}
     files = wanted(sizes)
     if not any(file.endswith((".safetensors", ".bin")) for file in files):
         raise CheckpointError(f"{name} holds no weights in .safetensors or .bin: choose another model")
@@ -67,9 +68,8 @@ def ask(name: str) -> Offer:
 
 
 class Question:
-    """What `ask` finds out, in a thread of its own: nobody waits longer than `PATIENCE` for it.
-
-    offer, problem: one of them, when it is no longer busy.
+    """A call of `ask` in a thread, which gives up after `PATIENCE`. When it is no longer busy, it has an offer or a
+    problem.
     """
 
     def __init__(self, name: str) -> None:
@@ -82,22 +82,24 @@ class Question:
 
     @property
     def seconds(self) -> float:
-        """Since it was asked."""
+        """Seconds since the question was asked."""
         return time.monotonic() - self._began
 
     @property
     def busy(self) -> bool:
+        """Whether the answer may still come."""
         return self._thread.is_alive() and self.seconds < PATIENCE
 
     @property
     def problem(self) -> str:
-        """Why there is no offer, in a sentence."""
+        """Reason why there is no offer, in a sentence, or ""."""
         if self.offer or self.busy or self._problem:
             return self._problem
         name = self.name[:LONGEST]
         return str(CheckpointError(f"Hugging Face has not answered about {name} in {PATIENCE:.0f} s: try it later"))
 
     def wait(self, seconds: float) -> None:
+        """Wait for the answer, at most so many seconds."""
         self._thread.join(seconds)
 
     def _run(self) -> None:
@@ -108,21 +110,21 @@ class Question:
 
 
 def wanted(files: Sequence[str] | dict[str, int]) -> list[str]:
-    """Of a repository's files those that a model needs: weights once, in safetensors where there are any; no code."""
-    here = [file for file in files if "/" not in file]
-    named = [file for file in here if re.fullmatch(r"model(-\d+-of-\d+)?\.safetensors", file)]
-    weights = named or [file for file in here if file.endswith(".safetensors")]
-    pickled = [file for file in here if re.fullmatch(r"pytorch_model(-\d+-of-\d+)?\.bin", file)]
-    return [*(weights or pickled), *(file for file in here if file.endswith(TEXTS))]
+    """Files of a repository that a model needs: its weights, in safetensors where there are any, and texts; no code."""
+    top = [file for file in files if "/" not in file]
+    named = [file for file in top if re.fullmatch(r"model(-\d+-of-\d+)?\.safetensors", file)]
+    weights = named or [file for file in top if file.endswith(".safetensors")]
+    pickled = [file for file in top if re.fullmatch(r"pytorch_model(-\d+-of-\d+)?\.bin", file)]
+    return [*(weights or pickled), *(file for file in top if file.endswith(TEXTS))]
 
 
 def require_disk(offer: Offer, folder: Path) -> None:
-    """Refuse what the disk has no room for.
+    """Refuse an offer for which the disk of a folder has no room.
 
     Raises:
-        CheckpointError: with both figures.
+        CheckpointError: the disk has no room; the sentence has both sizes.
     """
-    free = shutil.disk_usage(next(each for each in (folder, *folder.parents) if each.exists())).free
+    free = shutil.disk_usage(next(place for place in (folder, *folder.parents) if place.exists())).free
     if offer.bytes + SPARE > free:
         raise CheckpointError(
             f"{offer.name} takes {offer.bytes / 1e9:.3g} GB and the disk has {free / 1e9:.3g} GB free, "
@@ -131,7 +133,10 @@ def require_disk(offer: Offer, folder: Path) -> None:
 
 
 class Download:
-    """An offer on its way to the disk, in a thread of its own; what was fetched stays for the next time."""
+    """Download of an offer in a thread, into the library's cache, which keeps whole files of a cancelled one.
+
+    path: of the folder, when it is there. problem: reason why it failed, in a sentence, or "".
+    """
 
     def __init__(self, offer: Offer) -> None:
         self.offer, self.problem = offer, ""
@@ -143,41 +148,44 @@ class Download:
 
     @property
     def busy(self) -> bool:
+        """Whether the download goes on."""
         return self._thread.is_alive()
 
     @property
     def cancelled(self) -> bool:
+        """Whether `cancel` was called."""
         return self._cancelled.is_set()
 
     @property
     def share(self) -> float:
-        """Of the bytes those that are here, 0 to 1."""
+        """Share of the bytes that are downloaded, 0 to 1."""
         return min(1.0, max(self._done.values(), default=0.0) / max(1, self.offer.bytes))
 
     def cancel(self) -> None:
-        """End it as soon as the next piece arrives."""
+        """End the download as soon as the next piece arrives."""
         self._cancelled.set()
 
     def wait(self, seconds: float) -> None:
+        """Wait for the end, at most so many seconds."""
         self._thread.join(seconds)
 
     def _run(self) -> None:
         try:
             from huggingface_hub import snapshot_download
 
-            found = snapshot_download(
+            folder = snapshot_download(
                 self.offer.name,
                 revision=self.offer.revision,
                 allow_patterns=list(self.offer.files),
                 tqdm_class=self._counter(),
             )
-            self.path = Path(found)
+            self.path = Path(folder)
         except Exception as error:  # each transport has its own
             if not self.cancelled:
                 self.problem = str(CheckpointError(f"{self.offer.name} could not be fetched: {_reason(error)}"))
 
     def _counter(self) -> Any:
-        """A progress bar that is not drawn: it counts the bytes, and ends the transfer where that is asked for."""
+        """Class of a progress bar that is not drawn, but counts bytes and ends a cancelled download."""
         from tqdm import tqdm
 
         download = self

@@ -1,4 +1,4 @@
-"""What others have trained, opened as a TextModel: which of the ways to it a file or folder needs."""
+"""Checkpoints of any kind opened as a TextModel: ours, folders of Hugging Face, files of weights alone."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from model.checkpoints.formats.weight_files import (
     weights_of,
 )
 from model.checkpoints.load_hints import LoadHints, Positions
-from model.checkpoints.native import CONFIG, _open_ours, is_hugging_face, is_ours, require_weights
+from model.checkpoints.native import CONFIG, is_hugging_face, is_ours, open_ours, require_weights
 from model.checkpoints.tensors import size, tensor_table
 from model.inference.models import text_model
 from model.inference.text_model import TextModel
@@ -34,59 +34,60 @@ from model.runtime.untrusted_json import read_record
 from model.text.huggingface.load import open_tokenizers
 
 
-def open_foreign(path: Path, device: torch.device, dtype: torch.dtype, told: LoadHints | None = None) -> TextModel:
-    """A checkpoint folder of Hugging Face, or a file of weights alone, also as the only one of a folder.
+def open_foreign(path: Path, device: torch.device, dtype: torch.dtype, hints: LoadHints | None = None) -> TextModel:
+    """Model of a folder of Hugging Face, or of a file of weights alone, also as the only one of a folder.
 
-    Well-known families and layouts are put together as our network; other models of Hugging Face run as they are.
-    told: what somebody says of weights that do not tell everything.
+    Known families and layouts are rebuilt as our network; other models of Hugging Face are bridged. hints: of the user,
+    for weights that do not tell everything.
 
     Raises:
-        CheckpointError: it is neither, or it is damaged; the sentence says which and what is needed.
+        CheckpointError: the path is neither, or damaged; the sentence says which and what is needed.
     """
     if path.is_dir() and is_hugging_face(settings := read_record(path / CONFIG)):
         return _open_folder(path, settings, device, dtype)
     file = _file_of(path)
-    layout, tokenizers = open_state(file, told or LoadHints())
+    layout, tokenizers = open_state(file, hints or LoadHints())
     name = path.resolve().name if path.is_dir() else file.stem
     record = {"format": layout.name, "assumed": list(layout.assumed), "open": dict(layout.open)}
     return text_model(name, assembled(layout.config, layout.weights, device, dtype), tokenizers, record)
 
 
-def renamed_weights(path: Path, told: LoadHints) -> tuple[TransformerConfig, dict[str, Tensor]] | None:
-    """What others have trained as a config of ours and weights by our names, still in the file; None where it is not
-    put together as ours.
+def renamed_weights(path: Path, hints: LoadHints) -> tuple[TransformerConfig, dict[str, Tensor]] | None:
+    """Config of ours, and weights by our names in the shapes of our parameters, of a path that `open_foreign` takes;
+    pages of weights are read when used. None: the model is not rebuilt as ours.
 
     Raises:
-        CheckpointError: as of `open_foreign`.
+        CheckpointError: as `open_foreign` does.
     """
     if path.is_dir() and is_hugging_face(settings := read_record(path / CONFIG)):
         return _rebuilt(path, settings)
-    layout = find_layout(_file_of(path), told)
+    layout = find_layout(_file_of(path), hints)
     return layout.config, layout.weights
 
 
 def _file_of(path: Path) -> Path:
-    """
+    """File of weights at a path, or the only one of a folder.
+
     Raises:
         CheckpointError: there is not a single file of weights, or it is of another kind.
     """
     file = _only_file(path) if path.is_dir() else path
     if file.is_file() and file.suffix.lower() not in (*READ, *REFUSED):
         raise CheckpointError(f"{file.name} must be a checkpoint folder or end in {', '.join(SUFFIXES)}")
-    (file,) = weights_of(file).files  # a file, and no pipe, which never ends
+    (file,) = weights_of(file).files  # refuses pipes, which never end
     require_weights_themselves(file, file.stat().st_size)
     require_whole(file, {})
     return file
 
 
 def _open_folder(folder: Path, settings: dict[str, Any], device: torch.device, dtype: torch.dtype) -> TextModel:
-    found = _rebuilt(folder, settings, (dtype, device))
-    if found is None:
+    rebuilt = _rebuilt(folder, settings, (dtype, device))
+    if rebuilt is None:
         from model.checkpoints.bridge.load import open_bridged
 
         return open_bridged(folder, settings, device, dtype)
-    config, ours = found
-    network = assembled(config, ours, device, dtype)
+    config, weights = rebuilt
+    network = assembled(config, weights, device, dtype)
     tokenizers = open_tokenizers(folder, settings, config.vocabularies)
     return text_model(folder.resolve().name, network, tokenizers, {"format": f"Hugging Face, {settings['model_type']}"})
 
@@ -94,7 +95,10 @@ def _open_folder(folder: Path, settings: dict[str, Any], device: torch.device, d
 def _rebuilt(
     folder: Path, settings: dict[str, Any], place: tuple[torch.dtype, torch.device] | None = None
 ) -> tuple[TransformerConfig, dict[str, Tensor]] | None:
-    """place: where the weights must have room, before the files, which may be larger than memory, are mapped."""
+    """Config and weights of ours; None: the family is not rebuilt.
+
+    place: precision and device in which the weights must have room, before the files are mapped.
+    """
     if not isinstance(settings.get("model_type"), str):
         return None
     table = tensor_table(folder)
@@ -108,17 +112,18 @@ def _rebuilt(
 
 
 def _only_file(folder: Path) -> Path:
-    """
+    """The only file of weights in a folder; a GGUF file, too, which `_file_of` refuses with its own reason.
+
     Raises:
-        CheckpointError: there is no file of weights in the folder, or several.
+        CheckpointError: there is none, or several.
     """
     files = sorted(file for file in folder.iterdir() if file.is_file())
-    found = [file for file in files if file.suffix.lower() in SUFFIXES]
-    found = found or [file for file in files if file.suffix.lower() == LLAMA_CPP]  # what it is, is said of the file
-    if len(found) == 1:
-        return found[0]
+    weights = [file for file in files if file.suffix.lower() in SUFFIXES]
+    weights = weights or [file for file in files if file.suffix.lower() == LLAMA_CPP]
+    if len(weights) == 1:
+        return weights[0]
     raise CheckpointError(
-        f"{folder.name} has {len(found)} files of weights and no {CONFIG} that says what they are: open a checkpoint "
+        f"{folder.name} has {len(weights)} files of weights and no {CONFIG} that says what they are: open a checkpoint "
         f"folder of Vitrine or Hugging Face, or one file of {KNOWN}; tensors of any file can be looked at under "
         "Checkpoints → Read"
     )
@@ -132,15 +137,15 @@ def open_checkpoint(
     positions: Positions | None = None,
     start: int | None = None,
 ) -> TextModel:
-    """A trained model, ready to be looked into: our checkpoint folder, one of Hugging Face, or a file of weights alone
-    whose layout is known (`convert.layouts`).
+    """Trained model of a checkpoint folder of ours or of Hugging Face, or of a file of weights alone in a known layout
+    (`convert.layouts`).
 
-    device, dtype: where and in which precision to compute; by default what `runtime.device` chooses. heads: how many
-    attention heads there are, positions: of which kind, where there is no table of them, start: with which id a target
-    begins, for a file that does not say it.
+    device, dtype: of the computation; by default those that `runtime.device` chooses. heads, positions, start: for a
+    file that does not tell them, as in `LoadHints`.
 
     Raises:
-        CheckpointError: it is missing, incomplete, damaged or of another kind; the message says which file and why.
+        CheckpointError: the path is missing, incomplete, damaged or of another kind; the sentence says which file and
+            why.
     """
     path, place, precision = Path(path), device or choose_device(), dtype or choose_dtype()
     finish_replacing(path)
@@ -148,7 +153,7 @@ def open_checkpoint(
         raise CheckpointError(f"{path} is not a checkpoint: no folder or file of that name")
     try:
         if is_ours(path):
-            model = _open_ours(path, place, precision)
+            model = open_ours(path, place, precision)
         else:
             model = open_foreign(path, place, precision, LoadHints(heads, positions, start))
     except CheckpointError:
@@ -162,7 +167,7 @@ def open_checkpoint(
     return model
 
 
-# A network around weights that are there already.
+# A network of existing weights.
 
 CPU = torch.device("cpu")
 
@@ -173,32 +178,32 @@ def assembled(
     device: torch.device = CPU,
     dtype: torch.dtype = torch.float32,
 ) -> Network:
-    """The network of this config with copies of these weights, by our names, in evaluation mode and without gradients.
+    """Network of a config with copies of these weights, in evaluation mode and without gradients.
 
-    No weights are drawn first: memory holds the network and one tensor more. Ties are kept; of a tied matrix any name
-    will do.
+    weights: by our names, in the shapes of our parameters; a tied matrix under any of its names. No weights are
+    initialised first: memory holds the network and one tensor more.
 
     Raises:
-        CheckpointError: a weight is missing, of another shape or of a type that a network cannot have, there is one too
-            many, or they do not fit into memory.
+        CheckpointError: a weight is missing, unknown, of another shape or of a type that a network cannot have, or they
+            do not fit into memory.
     """
     network = skeleton(config)
     require_room(network.parameter_count(), dtype, device)
     names = dict(network.named_parameters(remove_duplicate=False))
     if unknown := sorted(weights.keys() - names.keys()):
         raise CheckpointError(f"the weights hold {unknown[0]} ({len(unknown)} such), which this config has not")
-    made: dict[int, nn.Parameter] = {}
+    copies: dict[int, nn.Parameter] = {}
     for name, tensor in weights.items():
         if tensor.shape != names[name].shape:
             shapes = tuple(tensor.shape), tuple(names[name].shape)
             raise CheckpointError(f"{name} has shape {shapes[0]}, the config asks for {shapes[1]}")
         copy = _copied(name, tensor, device, dtype)
-        made[id(names[name])] = nn.Parameter(copy, requires_grad=False)
-    if missing := [name for name, parameter in names.items() if id(parameter) not in made]:
+        copies[id(names[name])] = nn.Parameter(copy, requires_grad=False)
+    if missing := [name for name, parameter in names.items() if id(parameter) not in copies]:
         raise CheckpointError(f"the weights lack {missing[0]} ({len(missing)} such)")
     for parameter in names.values():
-        parameter.requires_grad_(False)  # assigning sets what is given to what was there
-    network.load_state_dict({name: made[id(parameter)] for name, parameter in names.items()}, assign=True)
+        parameter.requires_grad_(False)  # assign=True keeps requires_grad of the parameter that was there
+    network.load_state_dict({name: copies[id(parameter)] for name, parameter in names.items()}, assign=True)
     for module in network.modules():
         for name, table in module.named_buffers(recurse=False):
             setattr(module, name, table.to(device, dtype))
@@ -210,7 +215,7 @@ def _copied(name: str, tensor: Tensor, device: torch.device, dtype: torch.dtype)
         if tensor.is_complex():
             raise NotImplementedError("its numbers are complex")
         return tensor.to(device, dtype, copy=True).contiguous()
-    except NotImplementedError as error:  # of a type that is only a name in torch, as float4
+    except NotImplementedError as error:  # torch knows only the name of some types, as float4
         raise CheckpointError(
             f"{name} is of type {str(tensor.dtype).removeprefix('torch.')}, with which no network computes here: its "
             "tensors can be looked at under Checkpoints → Read"

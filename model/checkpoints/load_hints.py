@@ -1,4 +1,4 @@
-"""What somebody says of weights that do not tell everything about their model."""
+"""What a user tells of a model whose weights do not tell everything."""
 
 from __future__ import annotations
 
@@ -11,7 +11,9 @@ Positions = Literal["sinusoidal", "none"]
 
 @dataclass(frozen=True)
 class LoadHints:
-    """heads: of each attention. positions: where there is no table of them. start: the id that a target begins with."""
+    """Options of a model from its user. heads: number in each attention. positions: of a model without a table of them.
+    start: id of the token that a target begins with.
+    """
 
     heads: int | None = None
     positions: Positions | None = None
@@ -19,23 +21,23 @@ class LoadHints:
 
     @classmethod
     def read(cls, text: str) -> LoadHints:
-        """What `text` says, such as "heads:8,positions:none,start:1".
+        """Hints in a text such as "heads:8,positions:none,start:1".
 
         Raises:
-            ValueError: it says something else.
+            ValueError: a part of the text is no hint.
         """
-        found: dict[str, int | str] = {}
+        hints: dict[str, int | str] = {}
         for part in filter(None, text.split(",")):
             name, _sign, value = part.partition(":")
             if name == "positions" and value in get_args(Positions):
-                found[name] = value
+                hints[name] = value
             elif name in ("heads", "start") and value.isascii() and value.isdigit() and len(value) < 8:
-                found[name] = int(value)
+                hints[name] = int(value)
             else:
                 raise ValueError(f"{part[:40]!r} must be heads:N, positions:sinusoidal, positions:none or start:ID")
-        return cls(**found)  # type: ignore[arg-type]  # checked above
+        return cls(**hints)  # type: ignore[arg-type]  # checked above
 
     def text(self) -> str:
-        """The same as text."""
-        said = dataclasses.asdict(self)
-        return ",".join(f"{name}:{value}" for name, value in said.items() if value is not None)
+        """Text from which `read` makes these hints."""
+        hints = dataclasses.asdict(self)
+        return ",".join(f"{name}:{value}" for name, value in hints.items() if value is not None)

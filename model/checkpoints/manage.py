@@ -1,4 +1,4 @@
-"""What is done with a checkpoint folder as a whole: its card, a copy under a new name, another name, its end."""
+"""Operations on a checkpoint folder as a whole: its card, a copy with another card, another name."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ LONGEST_CARD = 1 << 20  # bytes
 
 
 def read_card(folder: Path) -> str:
-    """The model card of a folder; empty where it has none.
+    """Text of a folder's model card; empty where there is none.
 
     Raises:
-        CheckpointError: it is no text, or too long.
+        CheckpointError: the card is no text, or too long.
     """
     path = folder / CARD
     return read_text(path, LONGEST_CARD) if path.is_file() else ""
@@ -29,18 +29,18 @@ def write_card(folder: Path, text: str) -> None:
     """Replace the model card in one step.
 
     Raises:
-        CheckpointError: it is too long.
+        CheckpointError: the text is too long.
     """
-    write_text(folder / CARD, _whole(text))
+    write_text(folder / CARD, _valid_card(text))
 
 
 def copy_with_card(folder: Path, copy: Path, text: str) -> None:
-    """A copy of a checkpoint folder with another card: all of it, or nothing.
+    """Copy a checkpoint folder and give the copy another card: all of it, or nothing.
 
     Raises:
         CheckpointError: there is a folder of that name, or the card is too long.
     """
-    text = _whole(text)
+    text = _valid_card(text)
     _require_new(copy)
     written = begin_folder(copy)
     try:
@@ -54,10 +54,10 @@ def copy_with_card(folder: Path, copy: Path, text: str) -> None:
 
 
 def keep_as_ours(folder: Path, model: TextModel) -> None:
-    """Write a model that others have trained, put together as our network, as a checkpoint of ours.
+    """Write a published model that was rebuilt as our network as a checkpoint of ours.
 
     Raises:
-        ValueError: there is a folder of that name.
+        CheckpointError: there is a folder of that name.
     """
     _require_new(folder)
     form = model.training.get("format") or "another format"
@@ -65,13 +65,13 @@ def keep_as_ours(folder: Path, model: TextModel) -> None:
         f"# {folder.name}\n\nA copy of {model.name} ({form}), put together as Vitrine's own network with the same "
         "weights. Whatever licence the original has holds for it too.\n"
     )
-    record = {name: value for name, value in model.training.items() if name != "open"}  # the config says it now
+    record = {name: value for name, value in model.training.items() if name != "open"}  # now in the config
     tokenizers = model.source_tokenizer, model.target_tokenizer
     save_checkpoint(folder, model.network, tokenizers, record, card, model.dtype)
 
 
 def rename(folder: Path, name: str) -> Path:
-    """Give a checkpoint folder another name.
+    """Rename a checkpoint folder; gives its new path.
 
     Raises:
         CheckpointError: the name is taken.
@@ -84,15 +84,21 @@ def rename(folder: Path, name: str) -> Path:
 
 
 def _require_new(folder: Path) -> None:
-    """
+    """Require that there is no folder of that name.
+
     Raises:
-        CheckpointError: there is a folder of that name.
+        CheckpointError: there is one.
     """
     if folder.exists():
         raise CheckpointError(f"there is a folder {folder.name!r} already: choose another name")
 
 
-def _whole(text: str) -> str:
+def _valid_card(text: str) -> str:
+    """A card without lone surrogates.
+
+    Raises:
+        CheckpointError: it is too long.
+    """
     clean = text.encode("utf-8", "replace").decode("utf-8")
     if len(clean.encode("utf-8")) > LONGEST_CARD:
         raise CheckpointError(f"the card has {len(clean):,} characters: at most {LONGEST_CARD >> 20} MB can be kept")

@@ -15,7 +15,9 @@ SPLIT = (
 
 
 def card(name: str, config: TransformerConfig, parameters: int, record: Mapping[str, Any]) -> str:
-    """The card's text. `record` is the content of training.json; its `tests` are figures by the options of evaluate."""
+    """Text of the card. parameters: their number. record: content of training.json, whose `tests` has figures by the
+    options of evaluate.
+    """
     settings = record.get("settings", {})
     lines = [
         f"# {name}",
@@ -57,11 +59,11 @@ def card(name: str, config: TransformerConfig, parameters: int, record: Mapping[
 
 
 def _chosen(settings: Mapping[str, Any]) -> dict[str, Any]:
-    """The settings that say something: without those that are off, and without epochs where steps were counted."""
-    silent = {"seed", "steps", *(["epochs"] if settings.get("steps") else [])}  # what the table has already
+    """Settings for the table: without those that are off, and without epochs where steps were counted."""
+    listed = {"seed", "steps", *(["epochs"] if settings.get("steps") else [])}  # in the table already
     off = {"accumulation": 1, "average_last": 0, "compile": False}
-    said = {key: value for key, value in settings.items() if key not in silent and value is not None}
-    return {key: value for key, value in said.items() if value != off.get(key)}
+    chosen = {key: value for key, value in settings.items() if key not in listed and value is not None}
+    return {key: value for key, value in chosen.items() if value != off.get(key)}
 
 
 def _layers(config: TransformerConfig) -> str:
@@ -79,12 +81,12 @@ def _vocabularies(config: TransformerConfig) -> str:
 
 
 def _split(record: Mapping[str, Any]) -> str:
-    own = record.get("validation_data")
+    file = record.get("validation_data")
     if "training_characters" in record:
-        first, rest = ("All", f"`{own}` is") if own else ("The first", "the last tenth is")
+        first, rest = ("All", f"`{file}` is") if file else ("The first", "the last tenth is")
         return f"{first} {record['training_characters']:,} characters; {rest} for validation."
     count = record.get("training_pairs") or record.get("training_sentences", 0)
-    rest = f"`{own}` is for validation, and nothing is kept for a test" if own else f"of the sources, {SPLIT}"
+    rest = f"`{file}` is for validation, and nothing is kept for a test" if file else f"of the sources, {SPLIT}"
     return f"{count:,} training {'pairs' if 'training_pairs' in record else 'sentences'}; {rest}."
 
 

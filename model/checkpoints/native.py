@@ -39,8 +39,8 @@ def save_checkpoint(
 ) -> None:
     """Write a checkpoint folder, or replace it whole: a kill at any moment leaves the old one or the new one.
 
-    tokenizers: of source and target; of a model with one stack, the same one twice.
-    training: what training.json records (data, steps, figures, seed). dtype: the precision on disk.
+    tokenizers: of source and target; of a model with one stack, the same one twice. training: content of training.json
+    (data, steps, figures, seed). card: text of the model card. dtype: precision of the weights on disk.
     """
     folder = Path(folder)
     written = begin_folder(folder)
@@ -48,7 +48,7 @@ def save_checkpoint(
         write_tensors(written / WEIGHTS, _stored_weights(network, dtype), {"format": "pt"})
         texts = {
             CONFIG: network.config.to_json(),
-            **{name: made.to_json() for name, made in zip(_tokenizer_files(network.config), tokenizers, strict=True)},
+            **{file: each.to_json() for file, each in zip(_tokenizer_files(network.config), tokenizers, strict=True)},
             TRAINING: json.dumps(training or {}, indent=2, ensure_ascii=False) + "\n",
             CARD: card,
         }
@@ -59,29 +59,34 @@ def save_checkpoint(
         shutil.rmtree(written, ignore_errors=True)
 
 
-def is_ours(folder: Path, said: Mapping[str, Any] | None = None) -> bool:
-    """Whether a folder has a config.json that is neither Hugging Face's nor lies beside another's weights.
+def is_ours(folder: Path, options: Mapping[str, Any] | None = None) -> bool:
+    """Whether a folder has a config.json of ours, which is neither Hugging Face's nor beside weights of another layout.
 
-    said: what it says, where that was read before.
+    options: content of the config.json, if it was read before.
     """
     if not (folder / CONFIG).exists():
         return False
-    said = read_record(folder / CONFIG) if said is None else said
-    return not is_hugging_face(said) and ("source_vocabulary" in said or (folder / WEIGHTS).exists())
+    options = read_record(folder / CONFIG) if options is None else options
+    return not is_hugging_face(options) and ("source_vocabulary" in options or (folder / WEIGHTS).exists())
 
 
 def is_hugging_face(settings: Mapping[str, Any]) -> bool:
-    """Whether a config.json is one of transformers."""
+    """Whether a config.json of this content is one of transformers."""
     return "model_type" in settings or "architectures" in settings
 
 
-def _open_ours(folder: Path, device: torch.device, dtype: torch.dtype) -> TextModel:
+def open_ours(folder: Path, device: torch.device, dtype: torch.dtype) -> TextModel:
+    """Model of a checkpoint folder of ours, in evaluation mode and without gradients.
+
+    Raises:
+        CheckpointError: a file is missing, damaged or contradicts another, or the model does not fit into memory.
+    """
     config = read_config(folder / CONFIG)
     tokenizers = _read_tokenizers(folder, config)
     table = tensor_table(folder / WEIGHTS)
     require_weights(config, {info.name: info.shape for info in table}, folder.name)
     require_room(sum(math.prod(info.shape) for info in table), dtype, device)
-    weights = {info.name: info.load() for info in table}  # still in the file, which may be replaced from now on
+    weights = {info.name: info.load() for info in table}  # mapped; the file may be replaced from now on
     try:
         network = build(config)
     except (ArithmeticError, RuntimeError, TypeError, ValueError) as error:  # numbers that torch cannot hold
@@ -117,23 +122,23 @@ def _read_tokenizer(path: Path) -> Tokenizer:
 
 
 def _stored_weights(network: Network, dtype: torch.dtype) -> dict[str, Tensor]:
-    """Each parameter once, whatever is tied to it."""
+    """Parameters by name in this precision, tied ones once."""
     return {name: tensor.detach().to(dtype) for name, tensor in network.named_parameters()}
 
 
-# Our own folder as a stranger may have made it: what its config claims is compared with the weights' header first.
+# Folders in our format may be a stranger's: sizes in the config are compared with the header of the weights first.
 
 LARGEST_CONFIG = 1 << 20  # bytes
 MOST_LAYERS = 512
-BUILT = 10_000_000  # weights that any config may ask for: what lacks in the file is named when they are loaded
-LARGEST_TABLE = 1 << 25  # numbers in a table of positions, which no file holds
+BUILT = 10_000_000  # weights that any config may ask for; missing ones are then named when weights are loaded
+LARGEST_TABLE = 1 << 25  # numbers in a table of positions, which is in no file
 
 
 def read_config(path: Path) -> TransformerConfig:
-    """The config in a config.json of ours.
+    """Config in a config.json of ours.
 
     Raises:
-        CheckpointError: it is not JSON, or an option is not one or out of its range.
+        CheckpointError: the file is not JSON, or an option is unknown or out of its range.
     """
     content = read_bytes(path, LARGEST_CONFIG)
     parse_json(content, path.name)
@@ -144,14 +149,14 @@ def read_config(path: Path) -> TransformerConfig:
 
 
 def require_weights(config: TransformerConfig, shapes: Mapping[str, tuple[int, ...]], name: str) -> None:
-    """Refuse a config that asks for more than there is in the file, before any memory is taken for it.
+    """Refuse a config that asks for more weights than the file has, before memory is taken for them.
 
-    shapes: of each tensor in the file. name: of the checkpoint, for the sentence.
+    shapes: of the tensors in the file by name. name: of the checkpoint, for the sentence.
 
     Raises:
-        CheckpointError: it asks for more; the sentence says where.
+        CheckpointError: the config asks for more; the sentence says where.
     """
-    # Shapes are compared one by one when the weights are loaded; here only what could be too large to build.
+    # Shapes are compared one by one when the weights are loaded; here only sizes that could be too large to build.
     widest = max((size for shape in shapes.values() if math.prod(shape) for size in shape), default=0)
     for option in ("d_model", "d_ff", "n_heads", "source_vocabulary", "target_vocabulary"):
         if (size := getattr(config, option)) > widest:
@@ -168,8 +173,8 @@ def require_weights(config: TransformerConfig, shapes: Mapping[str, tuple[int, .
             f"{name}: the config says max_length {config.max_length:,}, whose table of positions would take "
             f"{4 * config.max_length * width / 1e9:,.1f} GB: lower it"
         )
-    asked, held = sum(parameters(config).values()), sum(map(math.prod, shapes.values()))
-    if asked > max(held, BUILT):
+    asked, stored = sum(parameters(config).values()), sum(map(math.prod, shapes.values()))
+    if asked > max(stored, BUILT):
         raise CheckpointError(
-            f"{name}: the config asks for {asked:,} weights, and the file holds {held:,}: they do not belong together"
+            f"{name}: the config asks for {asked:,} weights, and the file holds {stored:,}: they do not belong together"
         )

@@ -1,4 +1,4 @@
-"""Files that a visitor has sent: checked, unpacked into a folder of the session's own, and removed with it."""
+"""Uploaded files: checked, unpacked into a temporary folder of their session, and removed with it."""
 
 from __future__ import annotations
 
@@ -31,14 +31,14 @@ LARGEST = 4 << 30  # bytes that one session may keep, unpacked
 MOST_FILES = 2000
 LONGEST_NAME = 250
 DEEPEST = 8  # folders within folders
-PLAIN, RATIO = 64 << 20, 20  # bytes that may be packed as tightly as they can, and how tightly all beyond
-PIECE = 1 << 20  # bytes read at a time, and of the names in an archive
+PLAIN, RATIO = 64 << 20, 20  # bytes of any compression, and the compression ratio of all beyond
+PIECE = 1 << 20  # bytes read at a time, and of the directory of an archive
 KEPT_SUFFIXES = (*READ, ".json", ".txt", ".model", ".spm", ".md", ".jinja", ".tiktoken", ".vocab", ".bpe")
 
 
 @dataclass(frozen=True)
 class Sent:
-    """A file that was sent, or lies in an archive that was. size: as it says of itself. pieces: its bytes."""
+    """An uploaded file, or a file in an uploaded archive. size: claimed, in bytes. pieces: reads its content."""
 
     name: str
     size: int
@@ -46,9 +46,10 @@ class Sent:
 
 
 class Uploads:
-    """The temporary folder of one session. It exists from the first file on, until `close` or the end of the process.
+    """Temporary folder of one session, which exists from the first file on until `close` or the end of the process.
 
-    left_out: names that `add` has not kept the last time: programs, which are never run, and files of unknown use.
+    largest: bytes that it may hold. left_out: names of files that the last `add` has not kept: programs, which are
+    never run, and files of unknown use.
     """
 
     def __init__(self, largest: int = LARGEST) -> None:
@@ -59,22 +60,24 @@ class Uploads:
         self._folder = Path()
 
     def add(self, files: Sequence[tuple[str, bytes]]) -> Path:
-        """Keep one file, several that belong together, or what a .zip holds; gives the file, or the folder of them.
+        """Keep one file, several that belong together, or the content of a .zip; gives the file, or their folder.
+
+        files: names and contents.
 
         Raises:
-            CheckpointError: they are too large, too many or packed too tightly, the disk is full, or a name would lead
-            elsewhere; nothing is kept then.
+            CheckpointError: the files are too large, too many or compressed too much, the disk is full, or a name would
+                lead elsewhere; nothing is kept then.
         """
         packed = [(name, content) for name, content in files if name.lower().endswith(".zip")]
         if packed and len(files) > 1:
             raise CheckpointError(f"{packed[0][0]} was sent with other files: send one .zip alone, or the files in it")
         whole = [Sent(name, len(content), partial(_whole, content)) for name, content in files]
-        sent = _unpacking(*packed[0]) if packed else whole
-        _require_names([each.name for each in sent])
-        kept = [each for each in sent if _is_kept(each.name)]
-        self.left_out = [each.name for each in sent if not _is_kept(each.name)]
+        sent = _archived(*packed[0]) if packed else whole
+        _require_names([file.name for file in sent])
+        kept = [file for file in sent if _is_kept(file.name)]
+        self.left_out = [file.name for file in sent if not _is_kept(file.name)]
         if not kept:
-            raise _nothing(self.left_out)
+            raise _none_kept(self.left_out)
         return self._write(kept, sum(len(content) for _name, content in files))
 
     def close(self) -> None:
@@ -117,7 +120,7 @@ class Uploads:
         return _unwrapped(folder)
 
     def _write_one(self, path: Path, file: Sent) -> None:
-        """No more than the file says of itself, and never over another file."""
+        """Write no more than the claimed size, and never over another file."""
         path.parent.mkdir(parents=True, exist_ok=True)
         written = 0
         with path.open("xb") as target:
@@ -132,13 +135,13 @@ def _whole(content: bytes) -> Iterator[bytes]:
     yield content
 
 
-def _unpacking(name: str, content: bytes) -> list[Sent]:
-    """The files in an archive; nothing is unpacked yet."""
+def _archived(name: str, content: bytes) -> list[Sent]:
+    """Files in an archive, not unpacked yet."""
     try:
         archive = zipfile.ZipFile(cast(IO[bytes], Bounded(io.BytesIO(content), PIECE)))
     except Exception as error:  # damaged bytes lead zipfile to exceptions of many kinds
         raise CheckpointError(f"{name} cannot be read as a zip archive: {error}; pack it again") from error
-    found = []
+    files = []
     for info in archive.infolist():
         kind = stat.S_IFMT(info.external_attr >> 16)
         if kind not in (0, stat.S_IFREG, stat.S_IFDIR):
@@ -148,8 +151,8 @@ def _unpacking(name: str, content: bytes) -> list[Sent]:
         if info.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED) or info.flag_bits & 1:
             raise CheckpointError(f"{name} holds {info.filename[:60]!r}, encrypted or packed unusually: pack it again")
         if not info.is_dir():
-            found.append(Sent(info.filename, info.file_size, partial(_pieces, archive, info)))
-    return found
+            files.append(Sent(info.filename, info.file_size, partial(_pieces, archive, info)))
+    return files
 
 
 def _pieces(archive: zipfile.ZipFile, info: zipfile.ZipInfo) -> Iterator[bytes]:
@@ -182,18 +185,17 @@ def _is_kept(name: str) -> bool:
     return not hidden and path.suffix.lower() in KEPT_SUFFIXES
 
 
-def _nothing(names: Sequence[str]) -> CheckpointError:
-    """Why none of the files can be used."""
-    known = next((each for each in names if PurePosixPath(each).suffix.lower() in REFUSED), None)
-    if known:
-        what, instead = REFUSED[PurePosixPath(known).suffix.lower()]
-        return CheckpointError(f"{known} is {what}, and is not opened: {instead}")
-    listed = ", ".join(each[:60] for each in names[:3]) or "0"
+def _none_kept(names: Sequence[str]) -> CheckpointError:
+    """Error that says why none of the files is kept."""
+    for name in names:
+        if refused := REFUSED.get(PurePosixPath(name).suffix.lower()):
+            return CheckpointError(f"{name} is {refused[0]}, and is not opened: {refused[1]}")
+    listed = ", ".join(name[:60] for name in names[:3]) or "0"
     return CheckpointError(f"no file of a checkpoint is among those sent ({listed}): send {', '.join(READ)} or .zip")
 
 
 def _unwrapped(folder: Path) -> Path:
-    """Past folders that hold one folder alone, and to a file of tensors that is alone."""
+    """Innermost folder of those that hold one folder alone, or the file of tensors that it holds alone."""
     while len(inner := list(folder.iterdir())) == 1:
         folder = inner[0]
         if not folder.is_dir():
@@ -201,19 +203,17 @@ def _unwrapped(folder: Path) -> Path:
     return folder
 
 
-# What each session has opened, under the session's key: kept for a reconnect, then freed with its files.
+# Checkpoints opened by each session, under the session's key: kept for a reconnect, then freed with their files.
 
-PATIENCE = 2.0  # seconds that a reload waits for its own window to be closed
-SECONDS_KEPT = (
-    600.0  # seconds after the last window of a session was closed: a reload, or a short loss of the connection
-)
+PATIENCE = 2.0  # seconds that a reload waits until its former window is closed
+SECONDS_KEPT = 600.0  # after the last window of a session was closed: for a reload, or a loss of the connection
 
 
 @dataclass
 class Opened:
-    """What one session has opened, by name; another session does not see it.
+    """Checkpoints opened by one session, which no other session sees.
 
-    owner: what only its own browser knows. uploads: the folder with what was sent here.
+    owner: secret of the session's browser. places: paths by name. uploads: folder of the uploaded files.
     """
 
     owner: str = ""
@@ -222,7 +222,7 @@ class Opened:
     download: Download | None = None
 
     def close(self) -> None:
-        """Remove the files that were sent here and end what is being fetched."""
+        """Remove the uploaded files and end a download."""
         if self.download:
             self.download.cancel()
         self.places.clear()
@@ -230,7 +230,11 @@ class Opened:
 
 
 class OpenedSessions:
-    """Any thread may ask. A session that no window shows any more is freed when `kept` seconds have passed."""
+    """Opened checkpoints of all sessions, for any thread. A session is freed `kept` seconds after its last window was
+    closed.
+
+    patience: seconds that `take` waits.
+    """
 
     def __init__(
         self,
@@ -252,35 +256,36 @@ class OpenedSessions:
         return len(self._sessions)
 
     def begin(self, key: str, owner: str = "") -> Opened:
-        """What the session of this key has opened, nothing at first. owner: what only its own browser knows."""
+        """Opened checkpoints of a session, none at first. owner: secret of its browser."""
         with self._lock:
             return self._sessions.setdefault(key, Opened(owner))
 
     def get(self, key: str) -> Opened | None:
-        """The same, if the session has opened anything and is not freed yet."""
+        """Opened checkpoints of a session; None: it has not begun or was freed."""
         with self._lock:
             return self._sessions.get(key)
 
     def take(self, key: str, owner: str) -> Opened | None:
-        """What was opened under a key that came with an address: only for the browser that opened it, and only where no
-        window shows it any more. So a reload finds it, and a copied link does not; the window that is being reloaded
-        may take a moment to be gone.
+        """Opened checkpoints under a key that came with an address; None: another browser opened them (with another
+        `owner`), or a window still shows the session.
+
+        So a reload gets them, and a copied link does not. The window that is reloaded may take a moment to be closed.
         """
         with self._left_one:
-            found = self._sessions.get(key)
-            if not (found and owner and hmac.compare_digest(found.owner.encode(), owner.encode())):
+            session = self._sessions.get(key)
+            if not (session and owner and hmac.compare_digest(session.owner.encode(), owner.encode())):
                 return None
             gone = self._left_one.wait_for(lambda: not self._windows.get(key), self.patience)
             return self._sessions.get(key) if gone else None
 
     def enter(self, key: str) -> None:
-        """A window shows this session."""
+        """Count a window that shows this session."""
         with self._lock:
             self._windows[key] = self._windows.get(key, 0) + 1
             self._left.pop(key, None)
 
     def leave(self, key: str) -> None:
-        """A window that showed it is closed."""
+        """Count a window of this session less: it is closed."""
         with self._lock:
             self._windows[key] = max(0, self._windows.get(key, 0) - 1)
             if not self._windows[key]:
@@ -290,7 +295,7 @@ class OpenedSessions:
             self._set_timer()
 
     def sweep(self) -> None:
-        """Free what no window has shown for too long, and come back when the next one is due."""
+        """Free the sessions that are due, and set the timer to the next one."""
         with self._lock:
             now = self._clock()
             due = [key for key, left in self._left.items() if now - left >= self.kept]
@@ -303,7 +308,7 @@ class OpenedSessions:
                 session.close()
 
     def close(self) -> None:
-        """Free everything: the process ends."""
+        """Free all sessions: the process ends."""
         with self._lock:
             sessions = list(self._sessions.values())
             self._sessions.clear()

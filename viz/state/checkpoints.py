@@ -178,9 +178,9 @@ def find(name: str, here: Sequence[CheckpointEntry]) -> CheckpointEntry:
 
 @st.cache_data(max_entries=256, show_spinner=False)
 def _listed(path: str, changed: int) -> CatalogEntry:
-    from model.checkpoints.catalog import listed
+    from model.checkpoints.catalog import catalog_entry
 
-    return listed(Path(path))
+    return catalog_entry(Path(path))
 
 
 @st.cache_resource(max_entries=4, show_spinner=False)

@@ -9,7 +9,7 @@ import pytest
 import torch
 from safetensors.torch import save_file
 
-from model.checkpoints.catalog import listed
+from model.checkpoints.catalog import catalog_entry
 from model.checkpoints.load import open_checkpoint
 from tests.model.checkpoints.convert.layout_references import GPT
 from tests.viz.small import write_small
@@ -21,12 +21,12 @@ def hugging_face(folder, **config):
     folder.mkdir()
     (folder / "config.json").write_text(json.dumps(config))
     save_file(TENSORS, folder / "model.safetensors")
-    return listed(folder)
+    return catalog_entry(folder)
 
 
 def test_our_folder(tmp_path):
     folder = write_small(tmp_path / "small")
-    found = listed(folder)
+    found = catalog_entry(folder)
     assert (found.format, found.family, found.kind, found.problem) == ("Vitrine", "", "encoder-decoder", "")
     assert found.parameters == open_checkpoint(folder).network.parameter_count()
     assert found.bytes == 4 * found.parameters
@@ -55,8 +55,8 @@ def test_files_of_tensors(tmp_path):
     save_file(TENSORS, tmp_path / "x.safetensors")
     tied = TENSORS | {"c": TENSORS["a"]}
     torch.save(tied, tmp_path / "x.pt")
-    assert listed(tmp_path / "x.safetensors").format == "safetensors"
-    found = listed(tmp_path / "x.pt")
+    assert catalog_entry(tmp_path / "x.safetensors").format == "safetensors"
+    found = catalog_entry(tmp_path / "x.pt")
     assert (found.format, found.kind, found.parameters) == ("PyTorch", None, 22)
 
 
@@ -64,10 +64,10 @@ def test_files_of_tensors(tmp_path):
 def test_what_is_wrong_is_a_sentence(tmp_path, content):
     (tmp_path / "bad").mkdir()
     (tmp_path / "bad" / "config.json").write_text(content)
-    assert len(listed(tmp_path / "bad").problem) > 20
+    assert len(catalog_entry(tmp_path / "bad").problem) > 20
     (tmp_path / "x.safetensors").write_bytes(b"short")
-    assert "x.safetensors" in listed(tmp_path / "x.safetensors").problem
-    assert listed(tmp_path / "nowhere").problem
+    assert "x.safetensors" in catalog_entry(tmp_path / "x.safetensors").problem
+    assert catalog_entry(tmp_path / "nowhere").problem
 
 
 def test_an_optimizer_and_kept_masks_are_no_parameters_of_the_model(tmp_path):
@@ -78,7 +78,7 @@ def test_an_optimizer_and_kept_masks_are_no_parameters_of_the_model(tmp_path):
     mask = {"transformer.h.0.attn.bias": torch.ones(1, 1, 16, 16), "transformer.h.0.attn.mask": torch.ones(9).bool()}
     held = {"model": model.state_dict() | mask, "optimizer": adam.state_dict(), "iter_num": 7}
     torch.save(held, tmp_path / "nano.pt")
-    found = listed(tmp_path / "nano.pt")
+    found = catalog_entry(tmp_path / "nano.pt")
     assert found.parameters == sum(parameter.numel() for parameter in set(model.parameters()))
     assert found.bytes > 3 * 4 * found.parameters
     assert found.computes
@@ -89,18 +89,18 @@ def test_of_tensors_without_a_known_layout_it_is_said(tmp_path):
     (tmp_path / "folder").mkdir()
     torch.save(GPT().state_dict(), tmp_path / "folder" / "gpt.pt")
     (tmp_path / "folder" / "config.json").write_text('{"model": {"n_head": 3}}')
-    assert not listed(tmp_path / "x.safetensors").computes
-    found = listed(tmp_path / "folder")
+    assert not catalog_entry(tmp_path / "x.safetensors").computes
+    found = catalog_entry(tmp_path / "folder")
     assert (found.format, found.problem, found.computes) == ("PyTorch", "", True)
     assert open_checkpoint(tmp_path / "folder").network.parameter_count() == found.parameters
 
 
 def test_the_root_of_a_disk_is_no_checkpoint():
-    assert listed(Path("/")).problem.startswith("/ is a folder without")
+    assert catalog_entry(Path("/")).problem.startswith("/ is a folder without")
 
 
 def test_a_problem_names_the_file_and_not_its_folder(tmp_path):
     (tmp_path / "empty.safetensors").write_bytes(b"")
-    problem = listed(tmp_path / "empty.safetensors").problem
+    problem = catalog_entry(tmp_path / "empty.safetensors").problem
     assert problem.startswith("empty.safetensors cannot be read")
     assert str(tmp_path) not in problem

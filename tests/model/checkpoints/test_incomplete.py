@@ -9,7 +9,7 @@ import pytest
 import torch
 from safetensors.torch import load_file, save_file
 
-from model.checkpoints.catalog import listed
+from model.checkpoints.catalog import catalog_entry
 from model.checkpoints.load import open_checkpoint
 from model.runtime.errors import CheckpointError
 from tests.model.checkpoints.bridge.models import settings_in, theirs
@@ -31,7 +31,7 @@ NAMES = [
 
 def refused(path, sentence) -> None:
     """In the list its tensors can be read, and the sentence that opening raises says why only these."""
-    found = listed(path)
+    found = catalog_entry(path)
     assert (found.computes, found.problem) == (False, "")
     assert sentence in found.part
     with pytest.raises(CheckpointError) as error:
@@ -48,7 +48,7 @@ def test_weights_of_hugging_face_without_their_config(family, tmp_path):
     for path, name in ((tmp_path / "pytorch_model.bin", "pytorch_model.bin"), (tmp_path / "folder", WEIGHTS)):
         refused(path, f"{name} has weights named as Hugging Face (some also as fairseq or torchtune)")
     shutil.copy(theirs(family)[1] / "config.json", tmp_path / "folder")
-    assert listed(tmp_path / "folder").computes
+    assert catalog_entry(tmp_path / "folder").computes
     open_checkpoint(tmp_path / "folder")
 
 
@@ -62,7 +62,7 @@ def test_one_file_of_several(tmp_path):
     save_file({"embed.weight": torch.ones(4, 4)}, tmp_path / "model-00001-of-00002.safetensors")
     file = tmp_path / "model-00001-of-00002.safetensors"
     refused(file, "is by its name one of several files of a model: open their whole folder, with its config.json")
-    assert "Hugging Face" not in listed(file).part  # anybody's may be named so
+    assert "Hugging Face" not in catalog_entry(file).part  # anybody's may be named so
 
 
 def test_an_adapter_is_to_be_merged(tmp_path):
@@ -83,16 +83,16 @@ def test_nano_gpt_whatever_wraps_it_is_none_of_them(wrapped, tmp_path):
     """GPT-2's names are nanoGPT's; torch.compile, DistributedDataParallel and Lightning put their own before them."""
     state = {f"{wrapped}{name}": each for name, each in GPT().state_dict().items()}
     torch.save({"state_dict": state, "hyper_parameters": {"n_head": 3}}, tmp_path / "gpt.PT")
-    assert (listed(tmp_path / "gpt.PT").computes, listed(tmp_path / "gpt.PT").part) == (True, "")
+    assert (catalog_entry(tmp_path / "gpt.PT").computes, catalog_entry(tmp_path / "gpt.PT").part) == (True, "")
     assert open_checkpoint(tmp_path / "gpt.PT").training["format"] == "nanoGPT"
 
 
 def test_a_pointer_of_git_lfs_and_a_folder_of_folders(tmp_path):
     folder = tmp_path / "models" / "snapshots" / "abc"
     shutil.copytree(theirs("gpt2")[1], folder)
-    assert "none itself: give one of them, such as snapshots/abc" in listed(tmp_path / "models").problem
+    assert "none itself: give one of them, such as snapshots/abc" in catalog_entry(tmp_path / "models").problem
     (folder / WEIGHTS).write_text("version https://git-lfs.github.com/spec/v1\noid sha256:0\nsize 9\n")
-    assert "abc/model.safetensors only points to the weights" in listed(folder).problem
+    assert "abc/model.safetensors only points to the weights" in catalog_entry(folder).problem
     with pytest.raises(CheckpointError, match="fetch them with git lfs pull"):
         open_checkpoint(folder)
 
@@ -100,7 +100,7 @@ def test_a_pointer_of_git_lfs_and_a_folder_of_folders(tmp_path):
 @pytest.mark.parametrize("name", ["x.pt", "x.bin", "x.safetensors", "x.gguf"])
 def test_a_pointer_is_told_as_such_whatever_it_points_to(name, tmp_path):
     (tmp_path / name).write_text("version https://git-lfs.github.com/spec/v1\noid sha256:0\nsize 9\n")
-    assert f"{name} only points to the weights" in listed(tmp_path / name).problem
+    assert f"{name} only points to the weights" in catalog_entry(tmp_path / name).problem
     with pytest.raises(CheckpointError, match="fetch them with git lfs pull"):
         open_checkpoint(tmp_path / name)
 

@@ -108,13 +108,13 @@ def _path() -> None:
 
 
 def _look() -> None:
-    from model.checkpoints.catalog import listed, typed_path
+    from model.checkpoints.catalog import catalog_entry, typed_path
 
     if not is_local(str(st.get_option("server.address") or ""), st.context.headers.to_dict()):
         return
     try:
         path = typed_path(str(st.session_state.get(Part.PATH) or ""))
-        problem = listed(path).problem
+        problem = catalog_entry(path).problem
     except ValueError as error:
         problem = str(error)
     if problem:
@@ -152,10 +152,10 @@ def refusal(where: Part) -> None:
 
 
 def added(session: Session, name: str, path: Path, left_out: Sequence[str] = ()) -> None:
-    from model.checkpoints.catalog import listed
+    from model.checkpoints.catalog import catalog_entry
 
     name = checkpoints.add(session, name, path)
-    found = listed(path)
+    found = catalog_entry(path)
     text = _("{name} is in the list.").format(name=name)
     if found.problem:
         text = _("{name} is in the list, which says why it cannot be opened.").format(name=name)

@@ -14,7 +14,7 @@ from streamlit.delta_generator import DeltaGenerator
 
 from model.analysis.weights import movement
 from model.analysis.weights.heads import CROSS, head_tensors, moved_heads, projection_of
-from model.checkpoints.catalog import listed
+from model.checkpoints.catalog import catalog_entry
 from model.checkpoints.load_hints import LoadHints
 from viz.components.plots import Axis, Chart, Heading, Panels, Scale, Series
 from viz.i18n.catalogue import _
@@ -356,7 +356,7 @@ def show_moved_heads(
 
 
 def matrices(subject: Subject, told: str) -> dict[AttentionKind, Layers]:
-    return head_tensors(subject.path, LoadHints.read(told), listed(subject.path).kind)
+    return head_tensors(subject.path, LoadHints.read(told), catalog_entry(subject.path).kind)
 
 
 def on_head(name: str, kind: str) -> None:

@@ -12,7 +12,7 @@ from safetensors.torch import load_file, save_file
 from torch.testing import assert_close
 
 from model.analysis.weights.heads import PROJECTIONS, attentions, head_tensors, head_weights, moved_heads, projection_of
-from model.checkpoints.catalog import listed
+from model.checkpoints.catalog import catalog_entry
 from model.checkpoints.load_hints import LoadHints
 from model.runtime.errors import CheckpointError
 from tests.model.checkpoints.bridge.models import PACKED, bridged, theirs
@@ -67,7 +67,7 @@ def written_twice(family: str, folder: Path, name: str, part) -> tuple[Path, Pat
 
 def moved(before, after, kind):
     """Of each head by how much it moved, and the cosine."""
-    old, new = (head_tensors(path, TOLD, listed(path).kind)[kind] for path in (before, after))
+    old, new = (head_tensors(path, TOLD, catalog_entry(path).kind)[kind] for path in (before, after))
     return moved_heads(old, new)
 
 
@@ -103,7 +103,7 @@ def test_ours_and_other_shapes(tmp_path):
 @pytest.mark.parametrize("name", [name for name in PACKED if name not in ("deberta-v2", "deepseek_v2")] + ["phi3"])
 def test_of_a_file_the_same_heads_are_cut_as_of_the_model_that_runs(name):
     folder = theirs(name)[1]
-    (layers,) = head_tensors(folder, TOLD, listed(folder).kind).values()
+    (layers,) = head_tensors(folder, TOLD, catalog_entry(folder).kind).values()
     for own, attention in zip(layers, attentions(bridged(name)).values(), strict=True):
         for each, projection in zip(own, PROJECTIONS, strict=True):
             weight = each.weight.T if each.columns else each.weight
@@ -147,7 +147,7 @@ def test_no_shape_and_no_number_of_heads_is_more_than_a_sentence(family, setting
 def test_what_cannot_be_told_apart_is_a_sentence(tmp_path):
     folder = written("deepseek_v2", tmp_path / "packed")
     with pytest.raises(CheckpointError, match="packed has no matrices of queries, keys, values and outputs"):
-        head_tensors(folder, TOLD, listed(folder).kind)
+        head_tensors(folder, TOLD, catalog_entry(folder).kind)
     torch.save({"a": torch.zeros(3)}, tmp_path / "x.pt")
     with pytest.raises(CheckpointError, match="is none of nanoGPT"):
         head_tensors(tmp_path / "x.pt", TOLD, None)

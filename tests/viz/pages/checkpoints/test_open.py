@@ -9,7 +9,7 @@ import torch
 from torch import nn
 
 import viz.state.checkpoints
-from model.checkpoints.catalog import listed
+from model.checkpoints.catalog import catalog_entry
 from model.checkpoints.load import open_checkpoint
 from tests.app_reading import opened, sound
 from tests.model.checkpoints.convert.layout_references import GPT, Seq2Seq, quietly
@@ -73,7 +73,7 @@ def test_the_list_says_what_does_not_fit_and_what_would(here, monkeypatch):
     assert not refused["fits"]
     assert refused["refused"].startswith("mine needs")
     assert refused["refused"].endswith("choose a smaller model, or a machine with more memory.")
-    half = int(1.2 * 2 * listed(here / "saved" / "mine").parameters)
+    half = int(1.2 * 2 * catalog_entry(here / "saved" / "mine").parameters)
     monkeypatch.setattr("model.runtime.memory.available", lambda _device=None: half)
     assert rows(app.run())["mine"]["refused"].endswith("choose bfloat16.")
 
