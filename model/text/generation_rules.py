@@ -1,4 +1,4 @@
-"""What a model's files forbid it to write, or make it write: bad words, suppressed tokens, a forced end."""
+"""Rules of generation in a model's files: bad words, suppressed tokens, a forced end."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from torch import Tensor
 
 @dataclass(frozen=True)
 class GenerationRules:
-    """Rules of a generation_config.json of transformers (`bad_words_ids`, `suppress_tokens`, `begin_suppress_tokens`,
-    `forced_eos_token_id`), by the tokens that they are about.
+    """Rules of a generation_config.json of transformers (`suppress_tokens`, `begin_suppress_tokens`, `bad_words_ids`,
+    `forced_eos_token_id`), as ids.
 
-    never: are not written. first: not as the first token. runs: the last token of each does not come after the others.
-    last: ends what reaches its limit.
+    never: tokens that are not generated. first: tokens that are not generated first. runs: the last token of a run is
+    not generated after the others. last: the token that ends a text at its limit.
     """
 
     never: tuple[int, ...] = ()
@@ -29,7 +29,7 @@ class GenerationRules:
 
     @property
     def ids(self) -> list[int]:
-        """All tokens that they are about."""
+        """All ids in the rules."""
         return [*self.never, *self.first, *chain(*self.runs), *([] if self.last is None else [self.last])]
 
     def __bool__(self) -> bool:
@@ -43,12 +43,12 @@ class GenerationRules:
         rows: Sequence[Sequence[int]],
         guess: Sequence[int] = (),
     ) -> Float[Tensor, "batch step vocabulary"]:
-        """Log-probabilities with −∞ for what must not be written; 0 for what must. Others stay as they are, as in
-        transformers, and so they do where nothing would be left.
+        """Log-probabilities (nats) with −∞ for forbidden tokens, and 0 for a forced one. Others are unchanged, as in
+        transformers, and so are all of a step where every token would be forbidden.
 
-        limits: the most tokens to write for each text. written: how many are, before the first step. rows: all tokens
-        before it, those of the prompt too; needed where there are `runs`. guess: those of the steps after it, which is
-        of a single text.
+        limits: largest number of tokens of each text. written: number of tokens before the first step. rows: all ids of
+        each text before the first step, the prompt's too; needed where there are `runs`. guess: ids of the steps after
+        the first, of a single text.
         """
         if not self:
             return log_probabilities
@@ -67,40 +67,40 @@ class GenerationRules:
         return left
 
     def _after(self, ids: Sequence[int]) -> list[int]:
-        """Which tokens would end a run."""
+        """Tokens that would end a run after these ids."""
         lengths = [length for length in self._ends if length <= len(ids)]
         return [token for length in lengths for token in self._ends[length].get(tuple(ids[-length:]), ())]
 
     @cached_property
     def _ends(self) -> dict[int, dict[tuple[int, ...], list[int]]]:
-        """The last tokens of the runs, by the length of what is before, and by that."""
-        found: dict[int, dict[tuple[int, ...], list[int]]] = {}
+        """Last tokens of the runs, by the number of tokens before, and by these tokens."""
+        ends: dict[int, dict[tuple[int, ...], list[int]]] = {}
         for *before, token in self.runs:
-            found.setdefault(len(before), {}).setdefault(tuple(before), []).append(token)
-        return found
+            ends.setdefault(len(before), {}).setdefault(tuple(before), []).append(token)
+        return ends
 
 
 NO_RULES = GenerationRules()
 
 
 def tokens_in(value: object, size: int) -> tuple[int, ...]:
-    """The ids that a value of such a file is, one or a list of them; without what is no token of a model of `size`."""
-    given = value if isinstance(value, list) else [value]
-    return tuple(token for token in given if type(token) is int and 0 <= token < size)
+    """Ids in a setting, one or a list of them, without those that a model of `size` tokens does not have."""
+    values = value if isinstance(value, list) else [value]
+    return tuple(token for token in values if type(token) is int and 0 <= token < size)
 
 
-def rules_in(said: Mapping[str, Any], size: int, stops: Collection[int]) -> GenerationRules:
-    """The rules in a generation_config.json, or in a config.json where there is none, for a model of `size` tokens.
+def rules_in(settings: Mapping[str, Any], size: int, stops: Collection[int]) -> GenerationRules:
+    """Rules in a generation_config.json, or in a config.json where there is none, for a model of `size` tokens.
 
-    Only what is about tokens of the model is taken. stops: an end alone is no bad word, as in transformers.
+    Ids that the model does not have are left out. stops: ids that are no bad words alone, as in transformers.
     """
-    listed = said.get("bad_words_ids")
-    words = [each for each in listed if isinstance(each, list)] if isinstance(listed, list) else []
+    listed = settings.get("bad_words_ids")
+    words = [word for word in listed if isinstance(word, list)] if isinstance(listed, list) else []
     whole = [tuple(word) for word in words if word and len(tokens_in(word, size)) == len(word)]
     single = {word[0] for word in whole if len(word) == 1 and word[0] not in stops}
     return GenerationRules(
-        never=tuple(sorted({*single, *tokens_in(said.get("suppress_tokens"), size)})),
-        first=tokens_in(said.get("begin_suppress_tokens"), size),
+        never=tuple(sorted({*single, *tokens_in(settings.get("suppress_tokens"), size)})),
+        first=tokens_in(settings.get("begin_suppress_tokens"), size),
         runs=tuple(word for word in whole if len(word) > 1),
-        last=min(tokens_in(said.get("forced_eos_token_id"), size), default=None),
+        last=min(tokens_in(settings.get("forced_eos_token_id"), size), default=None),
     )

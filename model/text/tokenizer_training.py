@@ -1,4 +1,4 @@
-"""Tokenizers made from texts: BPE and characters."""
+"""Training of tokenizers on texts: BPE and characters."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ from model.text.tokenizer import LONGEST_WORD, MASK, SPACE, SPECIAL, UNKNOWN, To
 
 
 def cut_words(texts: Iterable[str]) -> Iterator[str]:
-    """The texts with spaces in words that are too long to learn from whole."""
+    """Texts with spaces inserted into words longer than `LONGEST_WORD`."""
     long = re.compile(rf"(?<!\S)\S{{{LONGEST_WORD + 1},}}")
     for text in texts:
         yield long.sub(lambda word: " ".join(re.findall(f".{{1,{LONGEST_WORD}}}", word.group(), re.DOTALL)), text)
 
 
 def train_bpe(texts: Iterable[str], vocabulary: int, mask: bool = False) -> Tokenizer:
-    """Byte-pair encoding (Sennrich et al., 2016) of words, a leading space shown as ▁.
+    """Tokenizer by byte-pair encoding of words (Sennrich et al., 2016), a leading space shown as ▁.
 
-    mask: with a token for what is hidden from the model.
+    vocabulary: largest number of tokens. mask: whether there is a mask token.
     """
     inner = tokenizers.Tokenizer(models.BPE(unk_token=UNKNOWN, fuse_unk=False))
     inner.normalizer = normalizers.Sequence(
@@ -39,7 +39,10 @@ def train_bpe(texts: Iterable[str], vocabulary: int, mask: bool = False) -> Toke
 
 
 def train_text_bpe(texts: Iterable[str], vocabulary: int) -> Tokenizer:
-    """Byte-pair encoding that keeps every space and line break: decoding gives the text back."""
+    """Tokenizer by byte-pair encoding that keeps every space and line break: decoding gives the text back.
+
+    vocabulary: largest number of tokens.
+    """
     inner = tokenizers.Tokenizer(models.BPE(unk_token=UNKNOWN, fuse_unk=False))
     inner.normalizer = normalizers.Sequence([normalizers.NFC(), normalizers.Replace(" ", SPACE)])
     # A word or a run of signs with the space before it, a line break, or spaces.
@@ -54,7 +57,7 @@ def _bpe_trainer(vocabulary: int, special: list[str]) -> trainers.BpeTrainer:
 
 
 def train_characters(texts: Iterable[str], mask: bool = False) -> Tokenizer:
-    """One token per character, as for Chinese. mask: with a token for what is hidden from the model."""
+    """Tokenizer with one token per character, as for Chinese. mask: whether there is a mask token."""
     inner = tokenizers.Tokenizer(models.WordLevel(unk_token=UNKNOWN))
     inner.normalizer = normalizers.Sequence(
         [normalizers.NFC(), normalizers.Replace(Regex(r"\s+"), " "), normalizers.Strip()]
@@ -65,7 +68,7 @@ def train_characters(texts: Iterable[str], mask: bool = False) -> Tokenizer:
 
 
 def train_text_characters(texts: Iterable[str]) -> Tokenizer:
-    """One token per character, each space and line break too: decoding gives the text back."""
+    """Tokenizer with one token per character, space and line break: decoding gives the text back."""
     inner = tokenizers.Tokenizer(models.WordLevel(unk_token=UNKNOWN))
     inner.normalizer = normalizers.NFC()
     inner.pre_tokenizer = pre_tokenizers.Split(Regex(r"(?m:.)"), "isolated")

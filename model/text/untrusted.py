@@ -1,4 +1,4 @@
-"""A tokenizer.json of strangers: read by a library that believes it, so bounded before and made harmless after."""
+"""Tokenizer files of strangers, bounded before a library reads them, for libraries trust them."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ from model.runtime.untrusted_json import parse_json, read_bytes
 
 PANIC = "PanicException"  # of pyo3, which no module exports
 MOST_STEPS = 256  # of normalizing, splitting and decoding together
-MOST_GROWTH = 1024  # characters that one may become: forty times "a" → "aa" would make it 2⁴⁰
+MOST_GROWTH = 1024  # characters that replace one: forty times "a" → "aa" would make it 2⁴⁰
 MOST_ADDED = 1024  # special tokens around a text
 
 
 def read_tokenizer(path: Path) -> tokenizers.Tokenizer:
-    """The tokenizer in a tokenizer.json, which neither pads nor cuts.
+    """Tokenizer of a tokenizer.json, without padding and truncation.
 
     Raises:
-        CheckpointError: the file is missing, too large or no tokenizer, or it makes texts grow without measure.
+        CheckpointError: the file is missing, too large or no tokenizer, or lets texts grow beyond bounds.
     """
     try:
         content = read_bytes(path)
@@ -33,32 +33,32 @@ def read_tokenizer(path: Path) -> tokenizers.Tokenizer:
 
 
 def parse_tokenizer(content: bytes, name: str) -> tokenizers.Tokenizer:
-    """The same of the bytes of such a file; name: of the file, for the sentence.
+    """Tokenizer of the content of a tokenizer.json, without padding and truncation. name: of the file, for sentences.
 
     Raises:
-        CheckpointError: it is no tokenizer, or it makes texts grow without measure.
+        CheckpointError: the content is no tokenizer, or lets texts grow beyond bounds.
     """
     try:
         record = parse_json(content, "it")
         if not isinstance(record, dict):
             raise CheckpointError("it must hold a JSON object")
-        _require_modest(record)
-        made = tokenizers.Tokenizer.from_str(content.decode("utf-8"))
-        made.no_padding()  # a fixed length could be any number
-        made.no_truncation()
+        _require_bounded(record)
+        tokenizer = tokenizers.Tokenizer.from_str(content.decode("utf-8"))
+        tokenizer.no_padding()  # a fixed length could be any number
+        tokenizer.no_truncation()
     except BaseException as error:  # the library raises bare Exception, and panics of Rust are not even that
         if not isinstance(error, Exception) and type(error).__name__ != PANIC:
             raise
         raise CheckpointError(f"{name} cannot be read as a tokenizer: {error}") from error
-    return made
+    return tokenizer
 
 
 @contextmanager
 def panics_named(doing: str) -> Iterator[None]:
-    """What a tokenizer of strangers does with a text may end in a panic of Rust, which no `except Exception` sees.
+    """Block in which a panic of the library, which no `except Exception` catches, becomes an error that says `doing`.
 
     Raises:
-        CheckpointError: it did.
+        CheckpointError: the library panicked.
     """
     try:
         yield
@@ -68,7 +68,7 @@ def panics_named(doing: str) -> Iterator[None]:
         raise CheckpointError(f"the tokenizer fails at {doing}: {error}; give another tokenizer.json") from error
 
 
-def _require_modest(record: dict[str, Any]) -> None:
+def _require_bounded(record: dict[str, Any]) -> None:
     steps = [step for part in ("normalizer", "pre_tokenizer", "decoder") for step in _steps(record.get(part))]
     growth = math.prod(_growth(step) for step in steps)
     if len(steps) > MOST_STEPS or growth > MOST_GROWTH:
@@ -86,28 +86,28 @@ def _require_modest(record: dict[str, Any]) -> None:
 
 
 def _template(step: dict[str, Any]) -> tuple[int, int]:
-    """How many special tokens a step puts around a text, at most, and how often the text itself."""
+    """Largest number of special tokens that a step puts around a text, and the number of copies of the text."""
     pieces, special = step.get("single"), step.get("special_tokens")
     if not isinstance(pieces, list):
         return 0, 1
     tokens = special.values() if isinstance(special, dict) else ()
-    ids = [each.get("ids") for each in tokens if isinstance(each, dict)]
-    longest = max((len(each) for each in ids if isinstance(each, list)), default=1)
+    ids = [token.get("ids") for token in tokens if isinstance(token, dict)]
+    longest = max((len(run) for run in ids if isinstance(run, list)), default=1)
     texts = sum(isinstance(piece, dict) and "Sequence" in piece for piece in pieces)
     return (len(pieces) - texts) * longest, max(1, texts)
 
 
 def _growth(step: dict[str, Any]) -> int:
-    """How many characters a replacement may make of one; a regular expression may find nothing between any two."""
+    """Largest number of characters that a step makes of one; a regular expression may match between any two."""
     content, pattern = step.get("content"), step.get("pattern")
     if not isinstance(content, str):
         return 1
-    found = pattern.get("String") if isinstance(pattern, dict) else None
-    return max(1, -(-len(content) // len(found))) if found and isinstance(found, str) else 1 + len(content)
+    replaced = pattern.get("String") if isinstance(pattern, dict) else None
+    return max(1, -(-len(content) // len(replaced))) if replaced and isinstance(replaced, str) else 1 + len(content)
 
 
 def _steps(part: Any) -> Iterator[dict[str, Any]]:
-    """A step, and those within it."""
+    """A step and the steps within it."""
     waiting = [part]
     while waiting:
         step = waiting.pop()
@@ -118,21 +118,21 @@ def _steps(part: Any) -> Iterator[dict[str, Any]]:
             waiting += step
 
 
-# A sentencepiece model of strangers: bounded before a library believes it. Nothing in it is run.
+# A sentencepiece model of strangers, bounded before a library reads it. Nothing in it is run.
 #
-# Its format is a protocol buffer: field 1 holds a piece, 2 how it was trained, 3 and 5 how texts are normalized; in
-# these two field 2 is a table of what characters become (`sentencepiece_model.proto` of its repository).
+# Its format is a protocol buffer: field 1 is a piece, 2 the settings of its training, 3 and 5 normalizers, whose field
+# 2 is a table of replacements of characters (`sentencepiece_model.proto` of its repository).
 
 LARGEST = 32 << 20  # bytes: those of 250,000 pieces have 5 MB
-MOST_WORK = 1 << 28  # the squares of the pieces' lengths: merges are found by cutting each at every place
+MOST_WORK = 1 << 28  # sum of the squares of the pieces' lengths: merges are found by cutting each at every place
 PIECE, NORMALIZERS, TABLE = 1, (3, 5), 2
 
 
 def read_pieces(path: Path) -> bytes:
-    """The whole of such a file.
+    """Content of a file of a sentencepiece model.
 
     Raises:
-        CheckpointError: it is too large, damaged or no sentencepiece model, or makes texts grow without measure.
+        CheckpointError: the file is too large, damaged or no sentencepiece model, or lets texts grow beyond bounds.
     """
     content = read_bytes(path, LARGEST)
     require_pieces(content, path.name)
@@ -140,9 +140,10 @@ def read_pieces(path: Path) -> bytes:
 
 
 def require_pieces(content: bytes, name: str) -> None:
-    """
+    """Require a sound sentencepiece model. name: of the file, for the sentence.
+
     Raises:
-        CheckpointError: as of `read_pieces`. name: of the file, for the sentence.
+        CheckpointError: the content is damaged or no such model, or lets texts grow beyond bounds.
     """
     try:
         if content[:1] != b"\n":
@@ -151,7 +152,7 @@ def require_pieces(content: bytes, name: str) -> None:
         for number, begin, end in _fields(content, 0, len(content)):
             work += (end - begin) ** 2 if number == PIECE else 0
             if number in NORMALIZERS:
-                _require_modest_table(content, begin, end)
+                _require_bounded_table(content, begin, end)
         if work > MOST_WORK:
             raise CheckpointError("its pieces are too long")
     except CheckpointError as error:
@@ -162,7 +163,7 @@ def require_pieces(content: bytes, name: str) -> None:
 
 
 def _require_loads(content: bytes, name: str) -> None:
-    """That sentencepiece takes it: it follows the table's trie, which others do only when a text makes them."""
+    """Require that sentencepiece loads the model: it follows the table's trie, which others do only with a text."""
     try:
         from sentencepiece import SentencePieceProcessor
     except ImportError as error:
@@ -175,8 +176,8 @@ def _require_loads(content: bytes, name: str) -> None:
         ) from error
 
 
-def _require_modest_table(content: bytes, begin: int, end: int) -> None:
-    """Of a table: a trie, whose length comes first, then texts that end in 0, which characters become."""
+def _require_bounded_table(content: bytes, begin: int, end: int) -> None:
+    """Bound the replacements in a table: the length of a trie, the trie, then replacements that end in 0."""
     for number, first, last in _fields(content, begin, end):
         if number == TABLE and last > first:
             trie = int.from_bytes(content[first : first + 4], "little")
@@ -190,10 +191,10 @@ def _require_modest_table(content: bytes, begin: int, end: int) -> None:
 
 
 def _fields(content: bytes, place: int, end: int) -> Iterator[tuple[int, int, int]]:
-    """The number of each field of a message, and from where to where its value is.
+    """Number of each field of a message, and begin and end of its value.
 
     Raises:
-        CheckpointError: it is none.
+        CheckpointError: the bytes are no message.
     """
     while place < end:
         tag, place = _number(content, place, end)
@@ -213,7 +214,7 @@ def _fields(content: bytes, place: int, end: int) -> Iterator[tuple[int, int, in
 
 
 def _number(content: bytes, place: int, end: int) -> tuple[int, int]:
-    """A number of 7 bits a byte, least first, and where it ends."""
+    """Number of 7 bits a byte, least first, and the place after it."""
     value = 0
     for shift in range(0, 70, 7):
         if place >= end:

@@ -1,4 +1,4 @@
-"""A tokenizer that transformers runs in Python, as Marian's, whose two languages have a model each."""
+"""Tokenizers that transformers runs in Python, as Marian's, whose two languages have a model each."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tokenizers.processors import TemplateProcessing
 from model.runtime.errors import CheckpointError
 from model.runtime.transformers_import import import_transformers, quietly
 from model.runtime.untrusted_json import LARGEST, parse_json, read_bytes
-from model.text.huggingface.special_tokens import OthersTokenizer, SpecialTokens, saved_json
+from model.text.huggingface.special_tokens import ForeignTokenizer, SpecialTokens, saved_json
 from model.text.tokenizer import SPACE, Role, Tokens, clean
 from model.text.untrusted import read_pieces, require_pieces
 
@@ -27,18 +27,20 @@ Side = Literal["source", "target"]
 OPTIONS = {"local_files_only": True, "trust_remote_code": False}
 
 
-class SlowTokenizer(OthersTokenizer):
-    """One side of a `PreTrainedTokenizer`, which is the target's alone from then on where the two differ."""
+class SlowTokenizer(ForeignTokenizer):
+    """One side of a `PreTrainedTokenizer` of transformers, which is switched to that side where the two differ."""
 
-    def __init__(self, made: Any, files: Files, special: SpecialTokens, size: int, side: Side) -> None:
-        """made: by transformers, of the files."""
+    _inner: Any
+
+    def __init__(self, inner: Any, files: Files, special: SpecialTokens, size: int, side: Side) -> None:
+        """inner: the tokenizer that transformers makes of the files."""
         super().__init__(special, size)
-        self._made, self.files, self.side, self.words = made, files, side, True
-        self.special = sorted({*self.special, *(token for token in made.all_special_ids if token is not None)})
-        if side == "target" and hasattr(made, "_switch_to_target_mode"):
-            made._switch_to_target_mode()
-        framed, plain = made.build_inputs_with_special_tokens([-1]), [-1]
-        place = framed.index(plain[0])
+        self._inner, self.files, self.side, self.words = inner, files, side, True
+        self.special = sorted({*self.special, *(token for token in inner.all_special_ids if token is not None)})
+        if side == "target" and hasattr(inner, "_switch_to_target_mode"):
+            inner._switch_to_target_mode()
+        framed = inner.build_inputs_with_special_tokens([-1])
+        place = framed.index(-1)
         self._around = framed[:place], framed[place + 1 :]
 
     def margins(self, role: Role) -> tuple[list[int], list[int]]:
@@ -47,60 +49,59 @@ class SlowTokenizer(OthersTokenizer):
             return list(self._target) or [self.need("padding")], []
         return before, [] if role == "prompt" else after
 
-    def encode(self, text: str, masks: bool = False) -> Tokens:
-        """Piece by piece where the mask token's name stands in a text that may hide tokens."""
-        if masks and self.mask is not None and self.mask_label in text:
-            mask, tokens = self.tokens([self.mask]), Tokens([], [])
-            for number, piece in enumerate(text.split(self.mask_label)):
-                tokens = tokens.between(after=mask if number else None).between(after=self.encode(piece))
-            return tokens
-        return self.tokens(self._made.convert_tokens_to_ids(self._pieces(clean(text))))
+    def _encode_text(self, text: str) -> Tokens:
+        return self.tokens(self._inner.convert_tokens_to_ids(self._pieces(clean(text))))
 
     def ends(self, text: str) -> list[int]:
-        """Where the pieces, read one after another, have used up the text's own characters."""
+        """Ends as of `Tokenizer.ends`, found by looking for the pieces' characters in the text, one after another."""
         text, place, ends = clean(text), 0, []
         for piece in self._pieces(text):
             for character in piece.replace(SPACE, ""):
-                found = text.find(character, place)
-                place = found + 1 if found >= 0 else min(place + 1, len(text))
+                index = text.find(character, place)
+                place = index + 1 if index >= 0 else min(place + 1, len(text))
             ends.append(place)
         return [*ends[:-1], len(text)] if ends else []
 
     def decode(self, ids: Sequence[int]) -> str:
         kept = [token for token in ids if token not in self.special]
-        return str(self._made.convert_tokens_to_string(self._made.convert_ids_to_tokens(kept))).strip()
+        return str(self._inner.convert_tokens_to_string(self._inner.convert_ids_to_tokens(kept))).strip()
 
     def _shown(self, token: int) -> str:
-        return str(self._made.convert_ids_to_tokens(token) or f"<{token}>")
+        return str(self._inner.convert_ids_to_tokens(token) or f"<{token}>")
 
     def to_json(self) -> str:
-        """With the files, as `saved_tokenizer` reads it."""
+        """Content of the tokenizer's file in a checkpoint of ours, with its files, which `read_saved` reads."""
         return self._json
 
     @cached_property
     def _json(self) -> str:
-        return saved_json(self._own, self.size, self._around, more={"side": self.side, "files": in_json(self.files)})
+        more = {"side": self.side, "files": in_json(self.files)}
+        return saved_json(self._special_tokens, self.size, self._around, more=more)
 
     def _pieces(self, text: str) -> list[str]:
-        return list(self._made.tokenize(text, split_special_tokens=True))
+        return list(self._inner.tokenize(text, split_special_tokens=True))
 
 
 def slow_tokenizer(files: Files, special: SpecialTokens, size: int, side: Side) -> SlowTokenizer:
-    """One of checked files, which say its class.
+    """Tokenizer of checked files, which name its class.
 
     Raises:
-        CheckpointError: transformers is not installed.
-        Exception: whatever it raises for files that it cannot read.
+        CheckpointError: transformers is not installed, or the class is none that runs in Python.
+        Exception: any of transformers, for files that it cannot read.
     """
-    with made_by_transformers(files) as (made, _folder):
-        if hasattr(made, "backend_tokenizer"):
-            raise CheckpointError(f"its tokenizer is of the class {type(made).__name__}: give a tokenizer.json")
-        return SlowTokenizer(made, files, special, size, side)
+    with made_by_transformers(files) as (tokenizer, _folder):
+        if hasattr(tokenizer, "backend_tokenizer"):
+            raise CheckpointError(f"its tokenizer is of the class {type(tokenizer).__name__}: give a tokenizer.json")
+        return SlowTokenizer(tokenizer, files, special, size, side)
 
 
 @contextmanager
 def made_by_transformers(files: Files, kind: str = "AutoTokenizer") -> Iterator[tuple[Any, Path]]:
-    """A tokenizer of a class of transformers, and the folder that its files lie in for as long as the block lasts."""
+    """Block with a tokenizer of a class of transformers, and the temporary folder of its files.
+
+    Raises:
+        CheckpointError: transformers is not installed.
+    """
     try:
         transformers = import_transformers()
     except ImportError as error:
@@ -109,8 +110,8 @@ def made_by_transformers(files: Files, kind: str = "AutoTokenizer") -> Iterator[
         yield getattr(transformers, kind).from_pretrained(str(folder), **OPTIONS), folder
 
 
-# The files of a tokenizer without a tokenizer.json: read once, checked, and given to transformers in a folder of
-# their own, so that it reads the bytes that were checked and nothing else.
+# The files of a tokenizer without a tokenizer.json: read once, checked, and copied to a temporary folder for
+# transformers, so that it reads the bytes that were checked and nothing else.
 
 Files = Mapping[str, bytes]  # by name
 SENTENCEPIECE = (".spm", ".model")
@@ -118,16 +119,16 @@ TEXTS = ("vocab.txt", "vocab.json", "merges.txt")
 CONFIG, NAMES = "config.json", "tokenizer_config.json"
 SPECIAL = "special_tokens_map.json"
 BESIDE = ("target_vocab.json", "added_tokens.json", SPECIAL, NAMES, CONFIG)
-# Arguments that name files, or are handed on to what reads files, as sentencepiece's model_file in sp_model_kwargs is.
+# Arguments that name files, or are passed to functions that read files, as model_file in sp_model_kwargs.
 PATHS = ("source_spm", "target_spm", "vocab", "merges", "auto_map", "init_inputs")
 PATHS_END = ("_file", "_files", "_kwargs")
 
 
 def read_older(folder: Path) -> Files:
-    """The files that transformers makes a tokenizer of; empty if there are none.
+    """Files in a folder that transformers makes a tokenizer of; empty if there are none.
 
     Raises:
-        CheckpointError: one of them must not be read, or cannot be here.
+        CheckpointError: a file is damaged, too large, or needs a library that is not installed.
     """
     pieces = sorted(file for end in SENTENCEPIECE for file in folder.glob(f"*{end}") if file.is_file())
     texts = [folder / name for name in TEXTS if (folder / name).is_file()]
@@ -142,38 +143,40 @@ def read_older(folder: Path) -> Files:
 
 @contextmanager
 def in_temporary_folder(files: Files) -> Iterator[Path]:
-    """A folder with the files, for as long as the block lasts."""
+    """Block with a temporary folder of the files."""
     with TemporaryDirectory() as place:
         write_older(files, Path(place))
         yield Path(place)
 
 
 def write_older(files: Files, folder: Path) -> None:
+    """Write the files into a folder."""
     for name, content in files.items():
         (folder / name).write_bytes(content)
 
 
 def of_class(files: Files, name: str) -> Files:
-    """The files without the model's config, for a tokenizer of a class of transformers."""
-    said = json.dumps(_record(files, NAMES) | {"tokenizer_class": name}, ensure_ascii=False)
-    kept = {each: content for each, content in files.items() if each != CONFIG}
-    return {**kept, NAMES: said.encode()}
+    """Files without the model's config, which name `name` as the tokenizer's class in transformers."""
+    settings = json.dumps(_record(files, NAMES) | {"tokenizer_class": name}, ensure_ascii=False)
+    kept = {file: content for file, content in files.items() if file != CONFIG}
+    return {**kept, NAMES: settings.encode()}
 
 
 def in_json(files: Files) -> dict[str, str]:
+    """Files as values of JSON, in base 64."""
     return {name: b64encode(content).decode() for name, content in files.items()}
 
 
 def from_json(record: Mapping[str, str]) -> Files:
-    """What `in_json` made.
+    """Files of a record that `in_json` made.
 
     Raises:
-        CheckpointError: there is no tokenizer in it, or one that must not be read.
-        ValueError: it is damaged.
+        CheckpointError: a file is none of a tokenizer, damaged, or needs a library that is not installed.
+        ValueError: a content is not in base 64.
     """
     for name in record:
-        known = name in (*TEXTS, *BESIDE) or name.endswith(SENTENCEPIECE)
-        if not known or PurePath(name).name != name or {"\\", "\0"} & set(name):
+        expected = name in (*TEXTS, *BESIDE) or name.endswith(SENTENCEPIECE)
+        if not expected or PurePath(name).name != name or {"\\", "\0"} & set(name):
             raise CheckpointError(f"{name!r} is no file of a tokenizer: copy the model again from its own folder")
     files = {name: b64decode(content, validate=True) for name, content in record.items()}
     for name in pieces_of(files):
@@ -183,7 +186,7 @@ def from_json(record: Mapping[str, str]) -> Files:
 
 
 def pieces_of(files: Files) -> list[str]:
-    """Which of them are sentencepiece models."""
+    """Names of the sentencepiece models among the files."""
     return [name for name in files if name.endswith(SENTENCEPIECE)]
 
 
@@ -194,13 +197,15 @@ def _require_sound(files: Files) -> None:
 
 
 def _harmless(files: Files) -> Files:
-    """Without what would make transformers read other files: the map of special tokens sets any argument, too."""
-    made = dict(files)
+    """Files without settings by which transformers would read other files: any argument may be in the map of special
+    tokens, too.
+    """
+    harmless = dict(files)
     for file in {NAMES, SPECIAL} & files.keys():
-        said = _record(files, file)
-        kept = {name: value for name, value in said.items() if name not in PATHS and not name.endswith(PATHS_END)}
-        made[file] = json.dumps(kept).encode()
-    return made
+        settings = _record(files, file).items()
+        kept = {name: value for name, value in settings if name not in PATHS and not name.endswith(PATHS_END)}
+        harmless[file] = json.dumps(kept).encode()
+    return harmless
 
 
 def _record(files: Files, name: str) -> dict[str, Any]:
@@ -208,63 +213,63 @@ def _record(files: Files, name: str) -> dict[str, Any]:
         return {}
     if len(files[name]) > LARGEST:
         raise CheckpointError(f"{name} has more than {LARGEST:,} bytes, the most that such a file may have")
-    said = parse_json(files[name], name, nan=True)
-    if not isinstance(said, dict):
-        raise CheckpointError(f"{name} must hold a JSON object, not {type(said).__name__}")
-    return said
+    settings = parse_json(files[name], name, nan=True)
+    if not isinstance(settings, dict):
+        raise CheckpointError(f"{name} must hold a JSON object, not {type(settings).__name__}")
+    return settings
 
 
-# A tokenizer that transformers makes of a sentencepiece model alone, so that it cuts texts as that model does.
+# A tokenizer that transformers makes of a sentencepiece model alone, changed to cut texts as that model does.
 
-FRAMES = {"rembert": ("[CLS]", "[SEP]")}  # around a text, where transformers' class loses them
-CLASSES = {
-    "xlm-roberta-xl": "XLMRobertaTokenizer",
-    "bigbird_pegasus": "PegasusTokenizer",
-}  # that transformers does not name
-COMMAS = ("albert", "xlnet")  # they cut a number's comma off, as their authors' code does
-COST = 100.0  # of a piece that such a comma ends: transformers' own figure
+FRAMES = {"rembert": ("[CLS]", "[SEP]")}  # tokens around a text that transformers' class loses
+# Classes of families for which transformers has none.
+CLASSES = {"xlm-roberta-xl": "XLMRobertaTokenizer", "bigbird_pegasus": "PegasusTokenizer"}
+COMMAS = ("albert", "xlnet")  # families that cut a number's comma off, as their authors' code does
+COST = 100.0  # of a piece that ends in such a comma: transformers' own figure
 MOST_PROBES, LONGEST_PROBE = 32, 12
 
 
 def like_its_model(inner: tokenizers.Tokenizer, family: str, unknown: str | None) -> tokenizers.Tokenizer:
-    """Without what transformers' conversion changes: a symbol that its trainer defined, such as ALBERT's `.`, would cut
-    a text before it is normalized, and what follows would begin a word. unknown: the unknown token's name.
+    """Tokenizer without changes by transformers' conversion: a symbol that its trainer defined, such as ALBERT's `.`,
+    would cut a text before it is normalized, and the rest would begin a word. unknown: name of the unknown token.
     """
     if not isinstance(inner.model, models.Unigram):
         return inner
     record = json.loads(inner.to_str())
     model = record["model"]
     rows = {piece: row for row, (piece, _score) in enumerate(model["vocab"])}
-    record["added_tokens"] = [each for each in record["added_tokens"] if each["special"] or each["content"] not in rows]
+    added = record["added_tokens"]
+    record["added_tokens"] = [token for token in added if token["special"] or token["content"] not in rows]
     model["unk_id"] = rows.get(unknown, model["unk_id"])
     if family in COMMAS:
         model["vocab"] = [[piece, score - COST * _ends_number(piece)] for piece, score in model["vocab"]]
-    made = tokenizers.Tokenizer.from_str(json.dumps(record))
+    tokenizer = tokenizers.Tokenizer.from_str(json.dumps(record))
     if family in FRAMES and all(name in rows for name in FRAMES[family]):
         before, after = FRAMES[family]
         special = [(name, rows[name]) for name in (before, after)]
-        made.post_processor = TemplateProcessing(single=[before, "$A", after], special_tokens=special)
-    return made
+        tokenizer.post_processor = TemplateProcessing(single=[before, "$A", after], special_tokens=special)
+    return tokenizer
 
 
-def cuts_as(made: Any, file: Path) -> bool:
-    """Whether a tokenizer of transformers cuts words into the pieces that sentencepiece cuts them into: most of them,
-    because ties may be settled otherwise.
+def cuts_as(tokenizer: Any, file: Path) -> bool:
+    """Whether a tokenizer of transformers cuts most words into the pieces of a sentencepiece model; ties may be settled
+    otherwise.
     """
     from sentencepiece import SentencePieceProcessor
 
-    own = SentencePieceProcessor(model_file=str(file))
-    probes = list(_probes(own))
-    same = sum(made.tokenize(probe) == own.encode(probe, out_type=str) for probe in probes)
+    model = SentencePieceProcessor(model_file=str(file))
+    probes = list(_probes(model))
+    same = sum(tokenizer.tokenize(probe) == model.encode(probe, out_type=str) for probe in probes)
     return 2 * same >= len(probes)
 
 
-def require_same_cuts(made: Any, file: Path) -> None:
-    """
+def require_same_cuts(tokenizer: Any, file: Path) -> None:
+    """Require that a tokenizer of transformers cuts texts as a sentencepiece model.
+
     Raises:
         CheckpointError: it cuts them otherwise.
     """
-    if not cuts_as(made, file):
+    if not cuts_as(tokenizer, file):
         raise CheckpointError(f"transformers cuts texts otherwise than {file.name} does: give a tokenizer.json instead")
 
 
@@ -272,11 +277,11 @@ def _ends_number(piece: str) -> bool:
     return piece[-1:] == "," and piece[-2:-1].isdigit()
 
 
-def _probes(own: Any) -> Iterator[str]:
-    """Words of two of the model's own pieces each, which no family's lower case and accents change."""
-    size = own.get_piece_size()
-    plain = (number for number in range(size) if not own.is_control(number) and not own.is_unknown(number))
-    names = (str(own.id_to_piece(number)).replace(SPACE, "") for number in plain)
+def _probes(model: Any) -> Iterator[str]:
+    """Texts of two of the model's pieces, which no family's lower case and accents change."""
+    size = model.get_piece_size()
+    plain = (number for number in range(size) if not model.is_control(number) and not model.is_unknown(number))
+    names = (str(model.id_to_piece(number)).replace(SPACE, "") for number in plain)
     words = [name for name in names if name.isalnum() and name.isascii() and name.islower()][: 8 * MOST_PROBES]
     for first, second in list(pairwise(words))[::8][:MOST_PROBES]:
         yield f"{first[:LONGEST_PROBE]} {second[:LONGEST_PROBE]}"

@@ -1,4 +1,4 @@
-"""Which tokens a model of Hugging Face sets apart: what its tokenizer's and its own files say of them."""
+"""Special tokens of a model of Hugging Face, from the files of its tokenizer and its own."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 
 from model.runtime.untrusted_json import read_record
 from model.text.generation_rules import NO_RULES, GenerationRules, rules_in, tokens_in
-from model.text.tokenizer import Tokenizer
+from model.text.tokenizer import Tokenizer, Tokens
 
 NAMES = {
     "padding": ("pad_token",),
@@ -23,9 +23,9 @@ NAMES = {
 
 @dataclass(frozen=True)
 class SpecialTokens:
-    """Ids, None where a model has no such token. stops: those that end what it writes.
+    """Ids of special tokens; None: the model has no such token. stops: ids that end generated text.
 
-    target: what a target begins with; empty if no file says so. rules: of what the model writes.
+    target: ids that a target begins with; empty if no file has them. rules: of generation.
     """
 
     padding: int | None
@@ -39,16 +39,16 @@ class SpecialTokens:
 
     @property
     def ids(self) -> list[int]:
-        """All that have a name, end a text or begin a target; some of them more than once."""
+        """All ids, some of them more than once."""
         single = (self.padding, self.unknown, self.start, self.end, self.mask)
         return [*(token for token in single if token is not None), *self.stops, *self.target]
 
 
-class OthersTokenizer(Tokenizer):
-    """A tokenizer with the special tokens that a model of others expects. size: how many tokens the model knows."""
+class ForeignTokenizer(Tokenizer):
+    """A tokenizer with the special tokens of a published model. size: of the model's vocabulary."""
 
     def __init__(self, special: SpecialTokens, size: int) -> None:
-        self._own, self.size = special, size
+        self._special_tokens, self.size = special, size
         self.padding, self.unknown, self.start = special.padding, special.unknown, special.start
         self.end, self.mask, self.stops, self._target = special.end, special.mask, special.stops, special.target
         self.rules, self.special = special.rules, sorted(set(special.ids))
@@ -57,7 +57,7 @@ class OthersTokenizer(Tokenizer):
         return self.size
 
     def label(self, token: int) -> str:
-        """What to show for a token id.
+        """Text to show for a token id.
 
         Raises:
             ValueError: the model has no such token.
@@ -69,15 +69,18 @@ class OthersTokenizer(Tokenizer):
     def _shown(self, token: int) -> str:
         raise NotImplementedError
 
+    def _encode_piece(self, piece: str, first: bool, last: bool) -> Tokens:
+        return self._encode_text(piece)
+
     def parents(self) -> dict[int, tuple[int, int]]:
         return {}
 
 
 def names_of(folder: Path) -> dict[str, Any]:
-    """What tokenizer_config.json and special_tokens_map.json say, the first before the second.
+    """Settings of tokenizer_config.json and special_tokens_map.json, the first before the second.
 
     Raises:
-        CheckpointError: one of them is damaged.
+        CheckpointError: a file is damaged.
     """
     return read_record(folder / "special_tokens_map.json") | read_record(folder / "tokenizer_config.json")
 
@@ -90,46 +93,43 @@ def special_tokens(
     size: int,
     usual: Mapping[str, Any] | None = None,
 ) -> SpecialTokens:
-    """The special tokens of a model that knows `size` tokens: by their names, else by the ids in its config, else by
-    the names that are usual in its family.
+    """Special tokens of a model of `size` tokens: by their names, else by ids in its config, else by the names that are
+    usual in its family.
 
-    names: of tokenizer_config.json. settings: config.json. generation: generation_config.json, which goes before it.
+    names: settings of tokenizer_config.json. settings: of config.json. generation: of generation_config.json, which
+    goes before config.json. id_of: id of a token by its name. usual: names of the family.
     """
 
-    def first(*found: int | None) -> int | None:
-        return next((token for token in found if token is not None and 0 <= token < size), None)
+    def ids_in(setting: str) -> tuple[int, ...]:
+        return tokens_in(generation.get(setting, settings.get(setting)), size)
 
-    def asked(name: str) -> tuple[int, ...]:
-        return tokens_in(generation.get(name, settings.get(name)), size)
+    def ids_by_name(role: str, values: Mapping[str, Any]) -> list[int | None]:
+        return [id_of(name) for name in (name_of(values.get(setting)) for setting in NAMES[role]) if name]
 
-    def written(role: str, said: Mapping[str, Any]) -> list[int | None]:
-        return [id_of(name) for name in (name_of(said.get(each)) for each in NAMES[role]) if name]
+    def id_for(role: str) -> int | None:
+        configured = [token for setting in NAMES[role] for token in ids_in(f"{setting}_id")]
+        candidates = [*ids_by_name(role, names), *configured, *ids_by_name(role, usual or {})]
+        return next((token for token in candidates if token is not None and 0 <= token < size), None)
 
-    def named(role: str) -> int | None:
-        ids = [f"{name.removesuffix('_token')}_token_id" for name in NAMES[role]]
-        return first(
-            *written(role, names), *(token for each in ids for token in asked(each)), *written(role, usual or {})
-        )
-
-    end = named("end")
-    stops = asked("eos_token_id") or (() if end is None else (end,))
-    said = generation or settings  # of writing, a config.json counts only without the other, as in transformers
-    forced = said.get("forced_bos_token_id")  # one id: transformers takes no list here
-    begun = asked("decoder_start_token_id")[:1] or asked("bos_token_id")[:1]
+    end = id_for("end")
+    stops = ids_in("eos_token_id") or (() if end is None else (end,))
+    rules = generation or settings  # of generation, a config.json counts only without the other, as in transformers
+    forced = rules.get("forced_bos_token_id")  # one id: transformers takes no list here
+    begun = ids_in("decoder_start_token_id")[:1] or ids_in("bos_token_id")[:1]
     return SpecialTokens(
-        padding=named("padding"),
-        unknown=named("unknown"),
-        start=named("start"),
+        padding=id_for("padding"),
+        unknown=id_for("unknown"),
+        start=id_for("start"),
         end=end,
-        mask=named("mask"),
+        mask=id_for("mask"),
         stops=frozenset(stops),
         target=(*begun, *(() if isinstance(forced, list) else tokens_in(forced, size))),
-        rules=rules_in(said, size, stops),
+        rules=rules_in(rules, size, stops),
     )
 
 
 def name_of(value: object) -> str:
-    """A token's name, which the files give as it is or among what else is said of the token."""
+    """Name of a token in a setting, which is the name or a record with its `content`; empty: it is neither."""
     if isinstance(value, Mapping):
         value = value.get("content")
     return value if isinstance(value, str) else ""
@@ -143,11 +143,10 @@ def saved_json(
     reason: str = "",
     more: Mapping[str, Any] | None = None,
 ) -> str:
-    """A tokenizer of others as our own checkpoints keep it. inner: its tokenizer.json. reason: why it has none.
+    """Content of the file in which our checkpoints keep a published model's tokenizer.
 
-    more: what else it is made of.
+    around: ids before and after a text. inner: its tokenizer.json. reason: why it has none. more: other values.
     """
     ids = asdict(special) | {"stops": sorted(special.stops)}
     record = {"size": size, "special": ids, "around": around, "reason": reason, **(more or {})}
-    said = json.dumps(record, ensure_ascii=False)
-    return f'{{"foreign":{said},\n"tokenizer":{inner}}}\n'
+    return f'{{"foreign":{json.dumps(record, ensure_ascii=False)},\n"tokenizer":{inner}}}\n'

@@ -1,4 +1,4 @@
-"""The tokenizer of a model of Hugging Face, by the `tokenizers` library alone."""
+"""Tokenizers of models of Hugging Face, by the `tokenizers` library alone."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any
 import tokenizers
 from tokenizers import models
 
-from model.text.huggingface.special_tokens import OthersTokenizer, SpecialTokens, name_of, saved_json
+from model.text.huggingface.special_tokens import ForeignTokenizer, SpecialTokens, name_of, saved_json
 from model.text.tokenizer import SPACE, Role, Tokens, clean
 from model.text.untrusted import panics_named
 
@@ -19,7 +19,7 @@ PROBES = ("a", "0", ".", "的")  # texts that one of any tokenizer's tokens stan
 
 
 def _byte_table() -> dict[str, int]:
-    """What stands for each byte in the vocabulary of GPT-2: itself where one can see it, else one from 256 on."""
+    """Bytes by their characters in the vocabulary of GPT-2: visible ones themselves, others from code 256 on."""
     visible = [*range(ord("!"), ord("~") + 1), *range(ord("¡"), ord("¬") + 1), *range(ord("®"), ord("ÿ") + 1)]
     hidden = [byte for byte in range(256) if byte not in visible]
     return {chr(byte): byte for byte in visible} | {chr(256 + place): byte for place, byte in enumerate(hidden)}
@@ -28,11 +28,11 @@ def _byte_table() -> dict[str, int]:
 BYTES = _byte_table()
 
 
-class HuggingFaceTokenizer(OthersTokenizer):
-    """A tokenizer as it was trained elsewhere, with the special tokens that its model expects around a text.
+class HuggingFaceTokenizer(ForeignTokenizer):
+    """A tokenizer.json with the special tokens that its model expects around a text.
 
-    A token's label is what it stands for: ▁ is a space, `<0xE6>` a byte of a character that was cut, a special token's
-    name itself; a WordPiece token that goes on with a word keeps its `##`.
+    In labels ▁ is a space and `<0xE6>` a byte of a character that was cut; a special token's label is its name, and a
+    WordPiece token inside a word keeps its `##`.
     """
 
     def __init__(
@@ -43,14 +43,14 @@ class HuggingFaceTokenizer(OthersTokenizer):
         names: Mapping[str, Any] | None = None,
         around: tuple[list[int], list[int]] | None = None,
     ) -> None:
-        """names: tokenizer_config.json. around: what stands around a text, where that is known already."""
+        """names: settings of tokenizer_config.json. around: ids before and after a text, where they are known."""
         super().__init__(special, size)
         self._inner = inner
         inner.no_truncation()
         inner.no_padding()
         inner.encode_special_tokens = True
         self._added = inner.get_added_tokens_decoder()
-        added = {token for token, each in self._added.items() if each.special and token < size}
+        added = {id_ for id_, token in self._added.items() if token.special and id_ < size}
         self.special = sorted({*self.special, *added})
         steps = [*_kinds(inner.pre_tokenizer), *_kinds(inner.normalizer), *_kinds(inner.decoder)]
         self._bytes = "ByteLevel" in steps
@@ -67,25 +67,32 @@ class HuggingFaceTokenizer(OthersTokenizer):
             usual = next((token for token in (self.start, self.padding) if token is not None), 0)
             begun = list(self._target) or [usual]
             if len(begun) == 1 and before == [self.start] and before != begun:
-                begun += before  # as in training: what it begins with, then a text as the tokenizer frames it
+                begun += before  # as in training: the start, then a text as the tokenizer frames it
             return begun, []
         return before, [] if role == "prompt" else after
 
     def framed(self, text: str, role: Role, length: int) -> Tokens:
-        """As our tokenizers do it; a text of no token is read as the token that begins one."""
+        """Tokens as of `Tokenizer.framed`; of an empty text, the token that begins one."""
         tokens = super().framed(text, role, length)
         if len(tokens):
             return tokens
         first = next((token for token in (self.start, self.end, self.padding) if token is not None), 0)
         return Tokens([first], [self.label(first)], before=1)
 
-    def encode(self, text: str, masks: bool = False) -> Tokens:
-        if masks and self.mask is not None and self.mask_label in text:
-            return self._encode_around_masks(text)
+    def _encode_text(self, text: str) -> Tokens:
         return self.tokens(self._known(self._encoded(text).ids))
 
+    def _encode_piece(self, piece: str, first: bool, last: bool) -> Tokens:
+        """Tokens as the library makes them, where a mask may take the spaces beside it along."""
+        added = None if self.mask is None else self._added.get(self.mask)
+        if added is not None and added.rstrip and not first:
+            piece = piece.lstrip()
+        if added is not None and added.lstrip and not last:
+            piece = piece.rstrip()
+        return self._encode_text(piece)
+
     def ends(self, text: str) -> list[int]:
-        """Of a character cut into several tokens only the last one's end is behind it."""
+        """Ends as of `Tokenizer.ends`; of a character cut into several tokens, only the last one's is behind it."""
         spans = self._encoded(text).offsets
         return [
             begin if spans[place : place + 1] == [(begin, end)] else end for place, (begin, end) in enumerate(spans, 1)
@@ -95,22 +102,8 @@ class HuggingFaceTokenizer(OthersTokenizer):
         with panics_named("this text"):
             return self._inner.encode(clean(text), add_special_tokens=False)
 
-    def _encode_around_masks(self, text: str) -> Tokens:
-        """Piece by piece, as the library does; a mask may take the spaces beside it along."""
-        assert self.mask is not None
-        added, pieces, tokens = self._added.get(self.mask), text.split(self.mask_label), Tokens([], [])
-        for number, piece in enumerate(pieces):
-            first, last = number == 0, number == len(pieces) - 1
-            if added is not None and added.rstrip and not first:
-                piece = piece.lstrip()
-            if added is not None and added.lstrip and not last:
-                piece = piece.rstrip()
-            inner = self.encode(piece)
-            tokens = tokens.between(after=inner if last else inner.between(after=self.tokens([self.mask])))
-        return tokens
-
     def decode(self, ids: Sequence[int]) -> str:
-        """The text of `ids`; special tokens leave no trace in it, nor does a last character whose end is missing."""
+        """Text of `ids` without special tokens and without a last character that is not whole."""
         kept = [token for token in ids if token not in self._set_apart]
         with panics_named("these tokens"):
             text = self._inner.decode(kept, skip_special_tokens=True)
@@ -121,7 +114,7 @@ class HuggingFaceTokenizer(OthersTokenizer):
         return frozenset(self.special)
 
     def label(self, token: int) -> str:
-        """What to show for a token id; of an id that the model knows and the tokenizer does not, the id."""
+        """Text to show for a token id; of an id that the model has and the tokenizer has not, the id."""
         if token not in self._labels:
             self._labels[token] = super().label(token)
         return self._labels[token]
@@ -141,20 +134,24 @@ class HuggingFaceTokenizer(OthersTokenizer):
         if not isinstance(self._inner.model, models.BPE):
             return {}
         prefix = getattr(self._inner.model, "continuing_subword_prefix", None) or ""
-        found: dict[int, tuple[int, int]] = {}
+        parents: dict[int, tuple[int, int]] = {}
         for left, right in json.loads(self._inner.to_str())["model"]["merges"]:
             parts = [left + right.removeprefix(prefix), left, right]
             whole, first, second = (self._inner.token_to_id(part) for part in parts)
             if whole is not None and first is not None and second is not None:
-                found.setdefault(whole, (first, second))
-        return found
+                parents.setdefault(whole, (first, second))
+        return parents
 
     def to_json(self) -> str:
-        """With what the model expects of it, as `saved_tokenizer` reads it."""
-        return saved_json(self._own, self.size, self._around, inner=self._inner.to_str())
+        """Content of the tokenizer's file in a checkpoint of ours, which `read_saved` reads."""
+        return saved_json(self._special_tokens, self.size, self._around, inner=self._inner.to_str())
 
     def _known(self, ids: Sequence[int]) -> list[int]:
-        """Tokens that the model does not know are unknown ones."""
+        """Ids with the unknown token in the place of those that the model does not have.
+
+        Raises:
+            ValueError: there is no unknown token.
+        """
         if all(token < self.size for token in ids):
             return list(ids)
         if self.unknown is None:
@@ -164,7 +161,9 @@ class HuggingFaceTokenizer(OthersTokenizer):
         return [token if token < self.size else self.unknown for token in ids]
 
     def _template(self, names: Mapping[str, Any]) -> tuple[list[int], list[int]]:
-        """What the post-processor puts around a text; where tokenizer_config.json asks for it, only start and end."""
+        """Ids that the post-processor puts before and after a text; start and end alone, where the settings `names` ask
+        for them.
+        """
         if {"add_bos_token", "add_eos_token"} & set(names):
             asked = (("add_bos_token", "bos_token"), ("add_eos_token", "eos_token"))
             ids = [self._inner.token_to_id(name_of(names.get(name))) if names.get(add) else None for add, name in asked]
@@ -179,7 +178,7 @@ class HuggingFaceTokenizer(OthersTokenizer):
 
 
 def _visible(character: str) -> str:
-    """A character; a byte that is none, or one of control, by its number."""
+    """A character; a byte that is none, or a control character, by its number."""
     if "\udc80" <= character <= "\udcff":
         return f"<0x{ord(character) - 0xDC00:02X}>"
     hidden = (ord(character) < 0x20 and character not in "\n\t") or character == "\x7f"
@@ -187,46 +186,46 @@ def _visible(character: str) -> str:
 
 
 def _kinds(step: Any) -> list[str]:
-    """The names in a step of a tokenizer, and in the steps that it is made of; ▁ where it puts that for a space."""
+    """Types of a step of a tokenizer and of the steps within it; and ▁ where a step puts it for a space."""
     if step is None:
         return []
-    found: list[str] = []
+    kinds: list[str] = []
     waiting: list[Any] = [json.loads(step.__getstate__())]
     while waiting:
         part = waiting.pop()
         if isinstance(part, dict):
-            found.append(str(part.get("type")))
-            found += [SPACE] if SPACE in (part.get("content"), part.get("prepend")) else []
+            kinds.append(str(part.get("type")))
+            kinds += [SPACE] if SPACE in (part.get("content"), part.get("prepend")) else []
             waiting += [value for value in part.values() if isinstance(value, dict | list)]
         elif isinstance(part, list):
             waiting += part
-    return found
+    return kinds
 
 
-# The tokenizer of a model that came without one: a text is the ids of its tokens.
+# The tokenizer of a model without a tokenizer: a text is the ids of its tokens.
 
 NO_TOKENS = SpecialTokens(None, None, None, None, None, frozenset(), ())
 
 
-class IdTokenizer(OthersTokenizer):
-    """Token ids, written as numbers with spaces between them: "12 5 7". reason: why there is no other tokenizer."""
+class IdTokenizer(ForeignTokenizer):
+    """Texts of token ids with spaces between them: "12 5 7". reason: why there is no other tokenizer."""
 
     def __init__(self, size: int, reason: str, special: SpecialTokens = NO_TOKENS) -> None:
         super().__init__(special, size)
         self.reason, self.words = reason, False
 
     def margins(self, role: Role) -> tuple[list[int], list[int]]:
-        """A target begins with what the config says, else with 0; around other texts stands what is typed."""
+        """Ids before and after a text: before a target the config's, else 0; around other texts none."""
         start = 0 if self.start is None else self.start
         return (list(self._target or [start]), []) if role == "target" else ([], [])
 
     def framed(self, text: str, role: Role, length: int) -> Tokens:
-        """As our tokenizers do it; a text of no number is read as the id that begins one."""
+        """Tokens as of `Tokenizer.framed`; of an empty text, the id that begins one."""
         tokens = super().framed(text, role, length)
         return tokens if len(tokens) else self.tokens([0 if self.start is None else self.start])
 
     def encode(self, text: str, masks: bool = False) -> Tokens:
-        """The ids in a text.
+        """Ids in a text.
 
         Raises:
             ValueError: a word is not the id of a token.
@@ -234,7 +233,7 @@ class IdTokenizer(OthersTokenizer):
         return self.tokens([self._read(word) for word in text.split()])
 
     def ends(self, text: str) -> list[int]:
-        return [found.end() for found in re.finditer(r"\S+", text)]
+        return [word.end() for word in re.finditer(r"\S+", text)]
 
     def decode(self, ids: Sequence[int]) -> str:
         return " ".join(str(token) for token in ids if token not in self.special)
@@ -243,7 +242,7 @@ class IdTokenizer(OthersTokenizer):
         return str(token)
 
     def to_json(self) -> str:
-        return saved_json(self._own, self.size, ([], []), reason=self.reason)
+        return saved_json(self._special_tokens, self.size, ([], []), reason=self.reason)
 
     def _read(self, word: str) -> int:
         if not (word.isascii() and word.isdigit() and len(word) < 10 and int(word) < self.size):
