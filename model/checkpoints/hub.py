@@ -7,7 +7,7 @@ import re
 import shutil
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -67,7 +67,24 @@ def ask(name: str) -> Offer:
     return offer
 
 
-class Question:
+class Task:
+    """Work in a thread, which ends with the process."""
+
+    def __init__(self, work: Callable[[], None], name: str) -> None:
+        self._thread = threading.Thread(target=work, name=name, daemon=True)
+        self._thread.start()
+
+    @property
+    def busy(self) -> bool:
+        """Whether the work goes on."""
+        return self._thread.is_alive()
+
+    def wait(self, seconds: float) -> None:
+        """Wait for the end, at most so many seconds."""
+        self._thread.join(seconds)
+
+
+class Question(Task):
     """A call of `ask` in a thread, which gives up after `PATIENCE`. When it is no longer busy, it has an offer or a
     problem.
     """
@@ -77,8 +94,7 @@ class Question:
         self.offer: Offer | None = None
         self._problem = ""
         self._began = time.monotonic()
-        self._thread = threading.Thread(target=self._run, name="vitrine-question", daemon=True)
-        self._thread.start()
+        super().__init__(self._run, "vitrine-question")
 
     @property
     def seconds(self) -> float:
@@ -88,7 +104,7 @@ class Question:
     @property
     def busy(self) -> bool:
         """Whether the answer may still come."""
-        return self._thread.is_alive() and self.seconds < PATIENCE
+        return super().busy and self.seconds < PATIENCE
 
     @property
     def problem(self) -> str:
@@ -97,10 +113,6 @@ class Question:
             return self._problem
         name = self.name[:LONGEST]
         return str(CheckpointError(f"Hugging Face has not answered about {name} in {PATIENCE:.0f} s: try it later"))
-
-    def wait(self, seconds: float) -> None:
-        """Wait for the answer, at most so many seconds."""
-        self._thread.join(seconds)
 
     def _run(self) -> None:
         try:
@@ -132,7 +144,7 @@ def require_disk(offer: Offer, folder: Path) -> None:
         )
 
 
-class Download:
+class Download(Task):
     """Download of an offer in a thread, into the library's cache, which keeps whole files of a cancelled one.
 
     path: of the folder, when it is there. problem: reason why it failed, in a sentence, or "".
@@ -143,13 +155,7 @@ class Download:
         self.path: Path | None = None
         self._done: dict[int, float] = {}
         self._cancelled = threading.Event()
-        self._thread = threading.Thread(target=self._run, name="vitrine-download", daemon=True)
-        self._thread.start()
-
-    @property
-    def busy(self) -> bool:
-        """Whether the download goes on."""
-        return self._thread.is_alive()
+        super().__init__(self._run, "vitrine-download")
 
     @property
     def cancelled(self) -> bool:
@@ -164,10 +170,6 @@ class Download:
     def cancel(self) -> None:
         """End the download as soon as the next piece arrives."""
         self._cancelled.set()
-
-    def wait(self, seconds: float) -> None:
-        """Wait for the end, at most so many seconds."""
-        self._thread.join(seconds)
 
     def _run(self) -> None:
         try:

@@ -1,4 +1,4 @@
-"""What a user tells of a model whose weights do not tell everything."""
+"""Hints of a user on options that the weights of a model do not tell."""
 
 from __future__ import annotations
 

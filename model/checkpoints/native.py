@@ -42,13 +42,13 @@ def save_checkpoint(
     tokenizers: of source and target; of a model with one stack, the same one twice. training: content of training.json
     (data, steps, figures, seed). card: text of the model card. dtype: precision of the weights on disk.
     """
-    folder = Path(folder)
+    folder, files = Path(folder), _tokenizer_files(network.config)
     written = begin_folder(folder)
     try:
         write_tensors(written / WEIGHTS, _stored_weights(network, dtype), {"format": "pt"})
         texts = {
             CONFIG: network.config.to_json(),
-            **{file: each.to_json() for file, each in zip(_tokenizer_files(network.config), tokenizers, strict=True)},
+            **{file: tokenizer.to_json() for file, tokenizer in zip(files, tokenizers, strict=True)},
             TRAINING: json.dumps(training or {}, indent=2, ensure_ascii=False) + "\n",
             CARD: card,
         }

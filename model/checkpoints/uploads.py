@@ -285,7 +285,7 @@ class OpenedSessions:
             self._left.pop(key, None)
 
     def leave(self, key: str) -> None:
-        """Count a window of this session less: it is closed."""
+        """Count one window less of this session: it was closed."""
         with self._lock:
             self._windows[key] = max(0, self._windows.get(key, 0) - 1)
             if not self._windows[key]:

@@ -1,4 +1,4 @@
-"""Hooks on a bridged model: they lead what its modules compute through our modules, and its attentions through ours."""
+"""Hooks on a bridged model: values of its modules go through our mirrors, and its attention through our function."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ MIRRORS = "_vitrine_mirrors"  # attribute of a bridged module: by stack, its mir
 class Mirror(NamedTuple):
     """A module of ours that a call of a bridged module goes through.
 
-    side: what it is called with: the call's input or its output, which it may change, both, the arguments of the
-    attention function, or the attention weights that the call returns.
+    side: its arguments: the call's input or output, which it may change, both, the arguments of the attention
+    function, or the attention weights that the call returns.
     """
 
     side: Side
@@ -173,7 +173,7 @@ def _mirrors(module: nn.Module, now: Pass, side: str) -> list[Mirror]:
 
 
 def _recorded_pass() -> Pass | None:
-    """The pass of this thread, where someone records or changes it; None: nobody does, or it is a probe's."""
+    """The pass of this thread, if it is recorded or changed by an intervention, and is no probe's; else None."""
     now = current.get()
     return now if now is not None and now.probe is None and (recording.get() or changing.get()) else None
 
@@ -214,13 +214,13 @@ def batched(x: Tensor, batch: int) -> Tensor:
 
 
 def first_input(inputs: tuple[Any, ...], named: dict[str, Any]) -> Tensor:
-    """States that a module is called with."""
+    """States (batch, position, channel) or (position, channel) that a module is called with."""
     states: Tensor = inputs[0] if inputs else named["hidden_states"]
     return states
 
 
 def first_output(output: Any) -> Tensor:
-    """States that a module returns, perhaps before others."""
+    """States (batch, position, channel) or (position, channel) that a module returns, alone or first of several."""
     states: Tensor = output if isinstance(output, Tensor) else output[0]
     return states
 
@@ -303,14 +303,15 @@ def attend(
     query, key, value: (batch, head, position, channel). attention_mask: (batch, 1, query, key), True = may look.
     """
     call, now = Call(module, query, key, value, attention_mask, options), current.get()
-    mirrors = [] if now is None or now.probe is not None else _mirrors(module, now, "attention")
-    if now is not None and (mirror := next((each.module for each in mirrors if each.side == "attention"), None)):
-        heads = mirror(call, key, now.rule(call, query.shape[-2], key.shape[-2]))
-    else:
-        heads, weights = _plainly(call) if call.known else call.by_itself(query, key, value)
-        if now is not None and now.probe is not None:
-            now.probe(call, heads, weights)
-    return heads.contiguous(), None  # in memory order, as of the model's own function: it may be viewed next
+    if now is not None and now.probe is None:
+        for side, mirror in _mirrors(module, now, "attention"):
+            if side == "attention":
+                heads = mirror(call, key, now.rule(call, query.shape[-2], key.shape[-2]))
+                return heads.contiguous(), None  # as of the model's own function: its shape may be viewed otherwise
+    heads, weights = _plainly(call) if call.known else call.by_itself(query, key, value)
+    if now is not None and now.probe is not None:
+        now.probe(call, heads, weights)
+    return heads.contiguous(), None
 
 
 def _plainly(call: Call) -> tuple[Tensor, Tensor]:

@@ -115,9 +115,65 @@ def _load(
     dtype: torch.dtype,
     device_map: str | dict[str, Any] | None,
 ) -> tuple[Kind, Any]:
+    """Kind of a model, and the model of transformers with its weights.
+
+    Raises:
+        CheckpointError: transformers cannot open it, or its weights are not those that its config asks for.
+    """
     transformers = import_transformers()
+    config = _read_config(transformers, folder, family)
+    kind, model_class = _kind(transformers, config, family)
+    # A model whose code never selects an attention function would get masks that its own does not expect.
+    selects = model_class._supports_attention_backend or model_class._can_set_attn_implementation()
+    offload = None if device_map is None else _OffloadFolder()
+    options: dict[str, Any] = {} if offload is None else {"device_map": device_map, "offload_folder": offload.path}
+    pools = "add_pooling_layer" in inspect.signature(model_class).parameters
+    if pools and not any("pooler" in info.name for info in table):  # which has no part in states and attentions
+        options["add_pooling_layer"] = False
     try:
-        config = transformers.AutoConfig.from_pretrained(folder, local_files_only=True, trust_remote_code=False)
+        model, loading = model_class.from_pretrained(
+            folder,
+            local_files_only=True,
+            trust_remote_code=False,
+            use_safetensors=any(folder.glob("*.safetensors")),
+            attn_implementation=register() if selects else "eager",
+            dtype=dtype,
+            weights_only=True,
+            output_loading_info=True,
+            ignore_mismatched_sizes=True,  # they are refused below, by name
+            **options,
+        )
+    except CheckpointError:
+        raise
+    except Exception as error:
+        if offload is not None and FULL in str(error):
+            raise CheckpointError(
+                f"{folder.name}: the weights that do not fit into memory wait in {gettempdir()}, whose disk is full: "
+                "make room there"
+            ) from error
+        if hasattr(config, "quantization_config"):
+            raise CheckpointError(
+                f"{folder.name} is quantized, and transformers cannot open it here: {_reason(error, folder)}; open the "
+                "model that it was made from, or look at its tensors under Checkpoints → Read"
+            ) from error
+        raise CheckpointError(
+            f"{folder.name}: transformers cannot open this {family} model: {_reason(error, folder)}"
+        ) from error
+    _require_all_loaded(loading, folder, model_class)
+    model = model.eval().requires_grad_(False)
+    if offload is not None and offload.is_used():
+        model.vitrine_offload = offload  # which must live as long as the model
+    return kind, model if device_map is not None else model.to(device)
+
+
+def _read_config(transformers: Any, folder: Path, family: str) -> Any:
+    """Config of a folder as transformers reads it.
+
+    Raises:
+        CheckpointError: there is no model_type, transformers does not know it, or the config is damaged.
+    """
+    try:
+        return transformers.AutoConfig.from_pretrained(folder, local_files_only=True, trust_remote_code=False)
     except Exception as error:  # the library may raise anything on a damaged config
         if not family:
             raise CheckpointError(
@@ -130,47 +186,16 @@ def _load(
                 "config.json calls it: install a version that does; its tensors can be looked at under Checkpoints → "
                 "Read"
             ) from error
-        reason = f"transformers cannot read its config.json: {_said(error, folder)}"
+        reason = f"transformers cannot read its config.json: {_reason(error, folder)}"
         raise CheckpointError(f"{folder.name}: {reason}") from error
-    kind, model_class = _kind(transformers, config, family)
-    # Where a model's code never asks for a function by its name, its own would be given masks that it does not expect.
-    attention = (
-        register() if model_class._supports_attention_backend or model_class._can_set_attn_implementation() else "eager"
-    )
-    waiting = None if device_map is None else _Waiting()
-    options: dict[str, Any] = {} if waiting is None else {"device_map": device_map, "offload_folder": waiting.folder}
-    pools = "add_pooling_layer" in inspect.signature(model_class).parameters
-    if pools and not any("pooler" in info.name for info in table):  # which has no part in states and attentions
-        options["add_pooling_layer"] = False
-    try:
-        model, loading = model_class.from_pretrained(
-            folder,
-            local_files_only=True,
-            trust_remote_code=False,
-            use_safetensors=any(folder.glob("*.safetensors")),
-            attn_implementation=attention,
-            dtype=dtype,
-            weights_only=True,
-            output_loading_info=True,
-            ignore_mismatched_sizes=True,  # they are refused below, by name
-            **options,
-        )
-    except CheckpointError:
-        raise
-    except Exception as error:
-        if waiting is not None and FULL in str(error):
-            raise CheckpointError(
-                f"{folder.name}: the weights that do not fit into memory wait in {gettempdir()}, whose disk is full: "
-                "make room there"
-            ) from error
-        if hasattr(config, "quantization_config"):
-            raise CheckpointError(
-                f"{folder.name} is quantized, and transformers cannot open it here: {_said(error, folder)}; open the "
-                "model that it was made from, or look at its tensors under Checkpoints → Read"
-            ) from error
-        raise CheckpointError(
-            f"{folder.name}: transformers cannot open this {family} model: {_said(error, folder)}"
-        ) from error
+
+
+def _require_all_loaded(loading: dict[str, Any], folder: Path, model_class: Any) -> None:
+    """Require that the files had every weight of the model, in its shape. loading: as transformers reports it.
+
+    Raises:
+        CheckpointError: a weight is missing, or of another shape.
+    """
     if lacking := sorted(map(str, loading["missing_keys"])):
         raise CheckpointError(
             f"{folder.name} lacks weights of {model_class.__name__}, such as {lacking[0]} ({len(lacking)} in all): "
@@ -182,26 +207,22 @@ def _load(
             f"{folder.name}: {name} has shape {tuple(shape)}, and config.json asks for {tuple(asked)} ({len(others)} "
             "such tensors in all): the two files do not belong together"
         )
-    model = model.eval().requires_grad_(False)
-    if waiting is not None and waiting.is_used():
-        model.waiting = waiting
-    return kind, model if device_map is not None else model.to(device)
 
 
-class _Waiting:
+class _OffloadFolder:
     """Folder, removed with this object, for weights that wait on the disk: those of .safetensors stay in their files,
     unless transformers rearranges them, as of experts; others are written here.
     """
 
     def __init__(self) -> None:
-        self.folder = mkdtemp(prefix="vitrine-")
-        weakref.finalize(self, rmtree, self.folder, ignore_errors=True)
+        self.path = mkdtemp(prefix="vitrine-")
+        weakref.finalize(self, rmtree, self.path, ignore_errors=True)
 
     def is_used(self) -> bool:
-        return bool(os.listdir(self.folder))
+        return bool(os.listdir(self.path))
 
 
-def _said(error: Exception, folder: Path) -> str:
+def _reason(error: Exception, folder: Path) -> str:
     """Text of an error with the folder's name alone: the user does not know the path of an upload."""
     return first_line(error, 2 * LONGEST).replace(str(folder), folder.name)[:LONGEST]
 

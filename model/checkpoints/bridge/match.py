@@ -378,8 +378,8 @@ def _normed(x: Tensor, weight: Tensor | None, bias: Tensor | None, eps: float, c
 def is_linear(event: Event) -> bool:
     """Whether a call multiplied by a matrix: of nn.Linear, or GPT-2's Conv1D."""
     weight = getattr(event.module, "weight", None)
-    known = isinstance(event.module, nn.Linear) or type(event.module).__name__ == "Conv1D"
-    return known and event.leaf and bool(event.inputs) and isinstance(weight, Tensor) and weight.dim() == 2
+    multiplies = isinstance(event.module, nn.Linear) or type(event.module).__name__ == "Conv1D"
+    return multiplies and event.leaf and bool(event.inputs) and isinstance(weight, Tensor) and weight.dim() == 2
 
 
 def as_linear(event: Event) -> MirrorLinear | None:

@@ -1,4 +1,4 @@
-"""Why a quantity does not exist in a bridged model."""
+"""Reasons why a quantity does not exist in a bridged model."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from enum import StrEnum
 
 
 class Reason(StrEnum):
-    """The sentence that says it."""
+    """Reason why a quantity does not exist, as a sentence."""
 
     OUTSIDE = "this model computes its attention by code of its own: only its weights can be seen"
     STEPS = "this model's attention takes a step that is not known here: only its weights can be seen"

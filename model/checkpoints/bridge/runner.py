@@ -75,7 +75,7 @@ class Runner:
         """States (batch, length, d_model) of an encoder. ids, real: (batch, length); real: False on padding."""
         stack = self.encoder if self.encoder is not None else self.decoder
         with self.running("encoder", len(ids), real):
-            return self._states(stack(input_ids=ids, attention_mask=_whole(real, ids), **self._asked()))
+            return self._states(stack, input_ids=ids, attention_mask=_whole(real, ids))
 
     def decode(
         self,
@@ -98,7 +98,7 @@ class Runner:
             whole = memory_real if memory_real is not None else torch.ones(shape, dtype=torch.long, device=ids.device)
             named |= {"encoder_hidden_states": memory, "encoder_attention_mask": whole.long()}
         with self.running("decoder", len(ids), real, memory_real):
-            return self._states(self.decoder(input_ids=ids, **named, **self._asked()))
+            return self._states(self.decoder, input_ids=ids, **named)
 
     def logits(self, states: Tensor) -> Tensor:
         """Logits (batch, length, vocabulary) of the model's head, all that follows the trunk, on states (batch, length,
@@ -116,11 +116,9 @@ class Runner:
             injected_states.reset(token)
         return logits
 
-    def _asked(self) -> dict[str, Any]:
-        return {"output_attentions": True} if self.outside else {}
-
-    def _states(self, output: Any) -> Tensor:
-        states: Tensor = output.last_hidden_state
+    def _states(self, stack: Any, **named: Any) -> Tensor:
+        more = {"output_attentions": True} if self.outside else {}
+        states: Tensor = stack(**named, **more).last_hidden_state
         return states
 
 

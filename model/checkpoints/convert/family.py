@@ -1,4 +1,4 @@
-"""What a family of published models has in common, and what one checkpoint folder of it says."""
+"""Families of published models, and the settings and names of tensors of one checkpoint folder."""
 
 from __future__ import annotations
 

@@ -115,8 +115,8 @@ def _config(state: State, around: _Surroundings, **options: Any) -> TransformerC
     counts = {stack: state.layers(re.escape(path) + r"layers\.(\d+)\.") for stack, path in _stacks(around).items()}
     source, tied = state.shape(around.source)[0], state.tied(around.source, around.target, around.output)
     if not around.decoder:
-        one = {"kind": "encoder-only", "vocabulary": source, "n_layers": counts["encoder"]}
-        return config_of(state.name, **one, tied_embeddings="output" if tied == "all" else "none", **options)
+        stack = {"kind": "encoder-only", "vocabulary": source, "n_layers": counts["encoder"]}
+        return config_of(state.name, **stack, tied_embeddings="output" if tied == "all" else "none", **options)
     sizes = {"source_vocabulary": source, "target_vocabulary": state.shape(around.target)[0]}
     layers = {"n_encoder_layers": counts["encoder"], "n_decoder_layers": counts["decoder"]}
     return config_of(state.name, **sizes, **layers, tied_embeddings=tied, **options)

@@ -24,7 +24,7 @@ from model.text.huggingface.load import TOKENIZER, open_tokenizers
 from model.text.huggingface.tokenizer import NO_TOKENS, IdTokenizer
 from model.text.tokenizer import Tokenizer
 
-# State dicts of the Annotated Transformer (Rush, 2018; Huang et al., 2022) and of those who wrote theirs after it.
+# State dicts of the Annotated Transformer (Rush, 2018; Huang et al., 2022) and of programs written after it.
 
 ANCHOR = "encoder.layers.0.self_attn.linears.0.weight"
 SOURCE, TARGET, OUTPUT = "src_embed.0.lut.weight", "tgt_embed.0.lut.weight", "generator.proj.weight"

@@ -116,7 +116,7 @@ _family = partial(
     },
 )
 T5 = _family(options=_options, headed=("T5ForConditionalGeneration",), bare=("T5Model",))
-# Its code always ties and never scales, whatever the config says.
+# transformers always ties mT5's matrices and never scales its states, whatever the config has.
 MT5 = _family(
     options=partial(_options, table=MT5_SETTINGS, usual="gated-gelu", scaled=False),
     headed=("MT5ForConditionalGeneration",),

@@ -168,7 +168,7 @@ def gpt2_tensors(parameters: Parameters, prefix: str) -> Tensors:
 
 
 def head(parameters: Parameters, name: str) -> Tensors:
-    """Matrix of the logits under this name, where it is not the embedding's."""
+    """Matrix (vocabulary, d_model) of the logits under this name; none where it is the embedding's."""
     return {} if parameters.tied else {name: parameters.output()}
 
 
@@ -257,7 +257,9 @@ def bert_tensors(parameters: Parameters, prefix: str) -> Tensors:
 
 
 def pooler(parameters: Parameters) -> Tensors:
-    """BERT's layer on the first token, which our network has not: zeros, so that transformers draws no random one."""
+    """BERT's layer on the first token, weight (d_model, d_model) and bias (d_model), which our network has not: zeros,
+    so that transformers draws no random one.
+    """
     width = parameters.config.d_model
     zeros = parameters["encoder.embedding.tokens.weight"].new_zeros(width, width)
     return {"pooler.dense.weight": zeros, "pooler.dense.bias": zeros[0]}
