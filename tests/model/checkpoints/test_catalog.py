@@ -65,9 +65,13 @@ def test_what_is_wrong_is_a_sentence(tmp_path, content):
     (tmp_path / "bad").mkdir()
     (tmp_path / "bad" / "config.json").write_text(content)
     assert len(catalog_entry(tmp_path / "bad").problem) > 20
-    (tmp_path / "x.safetensors").write_bytes(b"short")
-    assert "x.safetensors" in catalog_entry(tmp_path / "x.safetensors").problem
+    for content in (b"", b"short"):
+        (tmp_path / "x.safetensors").write_bytes(content)
+        problem = catalog_entry(tmp_path / "x.safetensors").problem
+        assert problem.startswith("x.safetensors cannot be read")
+        assert str(tmp_path) not in problem
     assert catalog_entry(tmp_path / "nowhere").problem
+    assert catalog_entry(Path("/")).problem.startswith("/ is a folder without")
 
 
 def test_an_optimizer_and_kept_masks_are_no_parameters_of_the_model(tmp_path):
@@ -93,14 +97,3 @@ def test_of_tensors_without_a_known_layout_it_is_said(tmp_path):
     found = catalog_entry(tmp_path / "folder")
     assert (found.format, found.problem, found.computes) == ("PyTorch", "", True)
     assert open_checkpoint(tmp_path / "folder").network.parameter_count() == found.parameters
-
-
-def test_the_root_of_a_disk_is_no_checkpoint():
-    assert catalog_entry(Path("/")).problem.startswith("/ is a folder without")
-
-
-def test_a_problem_names_the_file_and_not_its_folder(tmp_path):
-    (tmp_path / "empty.safetensors").write_bytes(b"")
-    problem = catalog_entry(tmp_path / "empty.safetensors").problem
-    assert problem.startswith("empty.safetensors cannot be read")
-    assert str(tmp_path) not in problem

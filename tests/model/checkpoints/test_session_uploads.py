@@ -36,38 +36,25 @@ def test_an_upload_is_removed_some_time_after_its_window_is_closed(sessions, clo
     sessions.leave("a")
     clock.go(59)
     assert file.exists()
-    assert sessions.get("a")
+    assert sessions.begin("a") is sessions.get("a")
     clock.go(1)
     assert not file.exists()
     assert sessions.get("a") is None
     assert other.exists()
+    assert sessions.begin("c").places == {}
 
 
-def test_a_reload_keeps_it(sessions, clock):
+@pytest.mark.parametrize("reloaded", [True, False], ids=["a reload", "the second of two windows"])
+def test_a_window_that_shows_it_keeps_it(sessions, clock, reloaded):
     file = sent(sessions, "a")
-    sessions.leave("a")
-    clock.go(50)
-    sessions.enter("a")
+    for act in (sessions.leave, sessions.enter) if reloaded else (sessions.enter, sessions.leave):
+        act("a")
+        clock.go(50)
     clock.go(10_000)
     assert file.exists()
-
-
-def test_the_second_of_two_windows_keeps_it(sessions, clock):
-    file = sent(sessions, "a")
-    sessions.enter("a")
     sessions.leave("a")
-    clock.go(1_000)
-    assert file.exists()
-    sessions.leave("a")
-    clock.go(1_000)
+    clock.go(60)
     assert not file.exists()
-
-
-def test_sessions_do_not_see_each_other(sessions):
-    sent(sessions, "a")
-    assert sessions.get("b") is None
-    assert sessions.begin("a") is sessions.get("a")
-    assert sessions.begin("b").places == {}
 
 
 def test_a_key_is_good_only_for_its_browser_and_when_no_window_shows_it(sessions, clock):

@@ -93,23 +93,20 @@ def test_a_pickle_of_rare_types_is_listed(dtype, tmp_path, capsys):
         assert f"not measured: torch cannot compute with {dtype}" in capsys.readouterr().out
 
 
-def test_dictionaries_are_flattened_and_tied_tensors_named(tmp_path):
+def test_containers_are_flattened_tied_tensors_named_and_plain_values_left_out(tmp_path):
     weight = torch.randn(4, 3)
     content = {"model": OrderedDict(wte=weight, lm_head=torch.nn.Parameter(weight)), "state": {0: {"step": weight[1]}}}
+    content |= {"layers": [torch.ones(2), (torch.zeros(3),)], "iter_num": 5, "args": {"n_layer": 2, "bias": None}}
     torch.save(content, tmp_path / "n.pt")
     infos = tensor_table(tmp_path / "n.pt")
     assert [(info.name, info.place) for info in infos] == [
         ("model.wte", "model.wte"),
         ("model.lm_head", "model.wte"),
         ("state.0.step", "state.0.step"),
+        ("layers.0", "layers.0"),
+        ("layers.1.0", "layers.1.0"),
     ]
     assert infos[2].measure().norm == pytest.approx(float(weight[1].norm()))
-
-
-def test_lists_are_flattened_and_plain_values_left_out(tmp_path):
-    content = {"layers": [torch.ones(2), (torch.zeros(3),)], "iter_num": 5, "args": {"n_layer": 2, "bias": None}}
-    torch.save(content, tmp_path / "n.pt")
-    assert [info.name for info in tensor_table(tmp_path / "n.pt")] == ["layers.0", "layers.1.0"]
 
 
 def test_a_folder_gives_its_model_safetensors(tmp_path):

@@ -3,7 +3,6 @@
 import os
 import pickle
 import struct
-import zipfile
 
 import pytest
 import torch
@@ -11,23 +10,6 @@ from safetensors.torch import save_file
 
 from model.checkpoints.tensors import tensor_table
 from model.runtime.errors import CheckpointError
-
-
-def rezipped(source, path, change, compression=zipfile.ZIP_STORED):
-    """A copy of a zip archive; `change` gives the new content of each file, None to leave it out."""
-    with zipfile.ZipFile(source) as old, zipfile.ZipFile(path, "w", compression) as new:
-        for name in old.namelist():
-            if (content := change(name, old.read(name))) is not None:
-                new.writestr(name, content)
-    return path
-
-
-@pytest.fixture
-def saved(tmp_path):
-    """A file of torch.save with one tensor of five numbers."""
-    torch.save({"a": torch.arange(5.0)}, tmp_path / "saved.pt")
-    return tmp_path / "saved.pt"
-
 
 GARBAGE = [b"", b"\0", b"PK\x03\x04", b"not tensors at all " * 9, bytes(range(256)) * 5, pickle.dumps({"a": 1})]
 
@@ -100,21 +82,6 @@ def test_quantized_tensors_are_refused_as_such(tmp_path):
         tensor_table(tmp_path / "x.pt")
 
 
-@pytest.mark.parametrize(
-    ("change", "compression", "message"),
-    [
-        (lambda name, content: None if name.endswith("data.pkl") else content, 0, "zip archive of something else"),
-        (lambda name, content: content, zipfile.ZIP_DEFLATED, "is a packed zip archive"),
-        (lambda name, content: None if name.endswith("data/0") else content, 0, "its values data/0 are not in"),
-        (lambda name, content: content[:-9] if name.endswith(".pkl") else content, 0, "is damaged: torch cannot load"),
-        (lambda name, content: b"\x80\x02K\x01" if name.endswith(".pkl") else content, 0, "is damaged: torch cannot"),
-    ],
-)
-def test_an_archive_that_torch_did_not_write_is_refused(change, compression, message, saved, tmp_path):
-    with pytest.raises(ValueError, match=message):
-        tensor_table(rezipped(saved, tmp_path / "x.pt", change, compression))
-
-
 def test_the_format_before_torch_1_6_is_refused(tmp_path):
     torch.save({"a": torch.ones(1)}, tmp_path / "x.pt", _use_new_zipfile_serialization=False)
     with pytest.raises(ValueError, match=r"a zip archive since torch 1\.6"):
@@ -140,12 +107,15 @@ def test_a_file_that_has_changed_is_not_read_any_more(tmp_path, name):
     """Its values would be another's, and of one that was cut short the system ends the process."""
     path = tmp_path / name
     write = save_file if path.suffix == ".safetensors" else torch.save
-    write({"w": torch.ones(2000)}, path)
-    (info,) = tensor_table(path)
-    assert float(info.load().sum()) == 2000
-    os.truncate(path, 3000)
-    with pytest.raises(CheckpointError, match="has changed since it was listed"):
-        info.load()
-    path.unlink()
-    with pytest.raises(CheckpointError, match="no longer there"):
-        info.load()
+    changes = [
+        (lambda: write({"w": torch.ones(40, 50)}, path), "has changed since it was listed"),
+        (lambda: os.truncate(path, 3000), "has changed since it was listed"),
+        (path.unlink, "no longer there"),
+    ]
+    for change, sentence in changes:
+        write({"w": torch.ones(2000)}, path)
+        (info,) = tensor_table(path)
+        assert float(info.load().sum()) == 2000
+        change()
+        with pytest.raises(CheckpointError, match=sentence):
+            info.load()

@@ -1,6 +1,7 @@
 """AdamW on a row of weights against torch's on weights apart, which is not fused either."""
 
 import copy
+from collections.abc import Iterable
 
 import pytest
 import torch
@@ -13,139 +14,126 @@ from model.training.optimizer import FlatAdamW
 OPTIONS = {"betas": (0.9, 0.98), "eps": 1e-9, "weight_decay": 0.05}
 
 
-def network() -> nn.Module:
-    torch.manual_seed(0)
-    return nn.Sequential(nn.Linear(5, 3), nn.Linear(3, 7))
+class Trained:
+    """A small network, always the same at first, and its optimizer."""
+
+    def __init__(self, flat: bool = True) -> None:
+        torch.manual_seed(0)
+        self.model = nn.Sequential(nn.Linear(5, 3), nn.Linear(3, 7))
+        if flat:
+            self.gradients = Gradients(self.model)
+            self.optimizer, self.clear = FlatAdamW(self.gradients, 0.1, **OPTIONS), self.gradients.clear
+        else:
+            self.optimizer = torch.optim.AdamW(self.model.parameters(), 0.1, fused=False, **OPTIONS)
+            self.clear = self.optimizer.zero_grad
+
+    def step(self, numbers: Iterable[int]) -> None:
+        """Each number has a batch and a rate of its own."""
+        for number in numbers:
+            self.clear()
+            x = torch.randn(4, 5, generator=torch.Generator().manual_seed(number))
+            self.model(x).square().sum().backward()
+            for group in self.optimizer.param_groups:
+                group["lr"] = 0.01 / (1 + number)
+            self.optimizer.step()
+
+    @property
+    def weights(self) -> list[torch.Tensor]:
+        return [each.detach().clone() for each in self.model.parameters()]
+
+    @torch.no_grad()
+    def put(self, weights: list[torch.Tensor]) -> None:
+        for each, then in zip(self.model.parameters(), weights, strict=True):
+            each.copy_(then)
 
 
-def made(model: nn.Module) -> tuple[Gradients, FlatAdamW]:
-    gradients = Gradients(model)
-    return gradients, FlatAdamW(gradients, 0.1, **OPTIONS)
+def equal(ones: list[torch.Tensor], others: list[torch.Tensor]) -> list[bool]:
+    return [torch.equal(*both) for both in zip(ones, others, strict=True)]
 
 
-def step(optimizer: torch.optim.Optimizer, model: nn.Module, number: int) -> None:
-    x = torch.randn(4, 5, generator=torch.Generator().manual_seed(number))
-    model(x).square().sum().backward()
-    for group in optimizer.param_groups:
-        group["lr"] = 0.01 / (1 + number)
-    optimizer.step()
+def steps_counted(state: dict) -> list[int]:
+    return [int(each["step"]) for each in state.values()]
 
 
 def test_it_takes_the_same_steps_and_keeps_the_same_state():
-    ours, theirs = network(), network()
-    (gradients, own), other = made(ours), torch.optim.AdamW(theirs.parameters(), 0.1, fused=False, **OPTIONS)
+    ours, theirs = Trained(), Trained(flat=False)
     for number in range(6):
-        gradients.clear()
-        other.zero_grad()
-        step(own, ours, number)
-        step(other, theirs, number)
-        assert_close(list(ours.parameters()), list(theirs.parameters()), rtol=0, atol=1e-6)
-    mine, torchs = own.moments(), other.state_dict()["state"]
-    assert_close(mine, torchs, rtol=1e-5, atol=1e-6)
-    assert {int(each["step"]) for each in mine.values()} == {6}
+        for each in (ours, theirs):
+            each.step([number])
+        assert_close(ours.weights, theirs.weights, rtol=0, atol=1e-6)
+    state = ours.optimizer.moments()
+    assert_close(state, theirs.optimizer.state_dict()["state"], rtol=1e-5, atol=1e-6)
+    assert steps_counted(state) == [6] * 4
 
 
 def test_a_state_of_torchs_is_gone_on_with():
-    ours, theirs = network(), network()
-    other = torch.optim.AdamW(theirs.parameters(), 0.1, fused=False, **OPTIONS)
-    for number in range(3):
-        other.zero_grad()
-        step(other, theirs, number)
-    ours.load_state_dict(theirs.state_dict())
-    gradients, own = made(ours)
-    step(own, ours, 9)  # of another run
-    with torch.no_grad():
-        for mine, torchs in zip(ours.parameters(), theirs.parameters(), strict=True):
-            mine.copy_(torchs)
-    given = copy.deepcopy(other.state_dict()["state"])
-    own.load_moments(given)
-    for number in range(3, 6):
-        gradients.clear()
-        other.zero_grad()
-        step(own, ours, number)
-        step(other, theirs, number)
-    assert_close(list(ours.parameters()), list(theirs.parameters()), rtol=0, atol=1e-6)
-    assert {int(each["step"]) for each in given.values()} == {3}  # it is a copy that goes on
+    ours, theirs = Trained(), Trained(flat=False)
+    theirs.step(range(3))
+    ours.step([9])  # of another run
+    ours.put(theirs.weights)
+    state = copy.deepcopy(theirs.optimizer.state_dict()["state"])
+    ours.optimizer.load_moments(state)
+    for each in (ours, theirs):
+        each.step(range(3, 6))
+    assert_close(ours.weights, theirs.weights, rtol=0, atol=1e-6)
+    assert steps_counted(state) == [3] * 4  # it is a copy that goes on
 
 
-def test_an_empty_state_is_that_of_before_the_first_step():
-    ours, theirs = network(), network()
-    (gradients, own), (others, other) = made(ours), made(theirs)
-    empty = copy.deepcopy(own.moments())
-    start = [each.detach().clone() for each in ours.parameters()]
-    for number in range(2):
-        step(own, ours, number)
-    own.load_moments(empty)
-    with torch.no_grad():
-        for each, then in zip(ours.parameters(), start, strict=True):
-            each.copy_(then)
-    assert not own.moments()
-    gradients.clear()
-    others.clear()
-    step(own, ours, 5)
-    step(other, theirs, 5)
-    assert all(torch.equal(mine, torchs) for mine, torchs in zip(ours.parameters(), theirs.parameters(), strict=True))
-
-
-def test_its_own_state_is_gone_on_with():
-    ours, theirs = network(), network()
-    (gradients, own), (others, other) = made(ours), made(theirs)
-    for number in range(4):
-        if number == 2:
-            own.load_moments(own.moments())
-        gradients.clear()
-        others.clear()
-        step(own, ours, number)
-        step(other, theirs, number)
-    assert all(torch.equal(*both) for both in zip(ours.parameters(), theirs.parameters(), strict=True))
+@pytest.mark.parametrize("done", [0, 2])
+def test_its_own_state_is_gone_on_with_also_that_of_before_the_first_step(done):
+    ours, theirs = Trained(), Trained()
+    for each in (ours, theirs):
+        each.step(range(done))
+    ours.optimizer.load_moments(ours.optimizer.moments())
+    state, weights = copy.deepcopy(ours.optimizer.moments()), ours.weights
+    ours.step([7, 8])  # of another course
+    ours.optimizer.load_moments(state)
+    ours.put(weights)
+    assert steps_counted(ours.optimizer.moments()) == [done] * 4 * bool(done)
+    for each in (ours, theirs):
+        each.step(range(3, 5))
+    assert all(equal(ours.weights, theirs.weights))
 
 
 def test_a_state_that_lacks_a_weight_counts_on():
-    model = network()
-    _, own = made(model)
-    for number in range(3):
-        step(own, model, number)
-    given = copy.deepcopy(own.moments())
-    del given[0]
-    own.load_moments(given)
-    assert [int(each["step"]) for each in own.moments().values()] == [3, 3, 3, 3]
-    assert not own.moments()[0]["exp_avg"].any()
+    own = Trained()
+    own.step(range(3))
+    state = copy.deepcopy(own.optimizer.moments())
+    del state[0]
+    own.optimizer.load_moments(state)
+    assert steps_counted(own.optimizer.moments()) == [3] * 4
+    assert not own.optimizer.moments()[0]["exp_avg"].any()
 
 
 def test_gradients_that_are_forgotten_the_usual_way_are_still_learned_from():
-    model = network()
-    _, own = made(model)
-    own.zero_grad()
-    before = [each.detach().clone() for each in model.parameters()]
-    step(own, model, 1)
-    assert not any(torch.equal(*both) for both in zip(model.parameters(), before, strict=True))
+    own = Trained()
+    own.clear, before = own.optimizer.zero_grad, own.weights
+    own.step([1])
+    assert not any(equal(own.weights, before))
 
 
 def test_a_network_that_was_moved_is_not_trained_on():
-    model = network()
-    gradients, _ = made(model)
-    model.double().float()
+    own = Trained()
+    own.model.double().float()
     with pytest.raises(RuntimeError, match="was moved or given to another trainer: make a new trainer"):
-        gradients.clear()
+        own.gradients.clear()
 
 
 def test_every_step_counts_as_a_change_of_the_weights():
-    model = network()
-    _, own = made(model)
+    own = Trained()
     for number in range(3):
-        before = [each._version for each in model.parameters()]
-        step(own, model, number)
-        assert all(each._version > version for each, version in zip(model.parameters(), before, strict=True))
+        before = [each._version for each in own.model.parameters()]
+        own.step([number])
+        assert all(each._version > version for each, version in zip(own.model.parameters(), before, strict=True))
 
 
 def test_a_scaler_may_leave_a_step_out():
-    model = network()
-    (gradients, own), scaler = made(model), torch.amp.GradScaler("cpu")
+    own, scaler = Trained(), torch.amp.GradScaler("cpu")
     for number, huge in enumerate((False, False, True, False)):
-        before = [each.detach().clone() for each in model.parameters()]
-        gradients.clear()
-        scaler.scale(model(torch.ones(2, 5)).sum() * (float("inf") if huge else 1.0)).backward()
-        scaler.step(own)
+        before = own.weights
+        own.clear()
+        scaler.scale(own.model(torch.ones(2, 5)).sum() * (float("inf") if huge else 1.0)).backward()
+        scaler.step(own.optimizer)
         scaler.update()
-        assert all(torch.equal(*both) for both in zip(model.parameters(), before, strict=True)) == huge, number
-    assert {int(each["step"]) for each in own.moments().values()} == {3}
+        assert all(equal(own.weights, before)) == huge, number
+    assert steps_counted(own.optimizer.moments()) == [3] * 4

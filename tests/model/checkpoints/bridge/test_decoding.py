@@ -24,19 +24,25 @@ def generated(name: str, source: torch.Tensor, **options) -> list[list[int]]:
     return found[:, -LENGTH:].tolist()
 
 
+def written(network, source: torch.Tensor, length: int = LENGTH) -> tuple[list[list[int]], ...]:
+    """Greedily, by beams, and of the first text by a draft that is right at first, then wrong: the cache is cut."""
+    options = {"ends": NEVER, "limits": [length] * len(source)}
+    first, second = (network.read(source, padding=-1, start=0) for _ in range(2))
+    rows = greedy(first, **options)[0]
+    trees = beam_search(second, beam=3, length_penalty=0.0, **options)
+    best = [[tree.nodes[place].token for place in tree.path(tree.ranked()[0])] for tree in trees]
+    alone = network.read(source[:1], padding=-1, start=0)
+    drafted = greedy(alone, ends=NEVER, limits=[length], draft=[*rows[0][:3], 5, 5, 5, 5])[0]
+    return rows, best, drafted
+
+
 @pytest.mark.parametrize("name", FAMILIES)
 @torch.inference_mode()
 def test_greedy_and_beams_are_those_of_generate(name):
-    network, source = bridged(name), torch.randint(5, 40, (2, 7))
-    wanted = generated(name, source)
-    assert greedy(network.read(source, padding=-1, start=0), ends=NEVER, limits=[LENGTH] * 2)[0] == wanted
-    draft = [*wanted[0][:3], 5, 5, 5, 5]  # right at first, then wrong: the cache is cut
-    alone = network.read(source[:1], padding=-1, start=0)
-    assert greedy(alone, ends=NEVER, limits=[LENGTH], draft=draft)[0] == wanted[:1]
-    context = network.read(source, padding=-1, start=0)
-    trees = beam_search(context, ends=NEVER, limits=[LENGTH] * 2, beam=3, length_penalty=0.0)
-    best = [[tree.nodes[place].token for place in tree.path(tree.ranked()[0])] for tree in trees]
-    assert best == generated(name, source, num_beams=3, length_penalty=0.0)
+    source = torch.randint(5, 40, (2, 7))
+    greedily = generated(name, source)
+    by_beams = generated(name, source, num_beams=3, length_penalty=0.0)
+    assert written(bridged(name), source) == (greedily, by_beams, greedily[:1])
 
 
 @torch.inference_mode()
@@ -58,16 +64,6 @@ def test_an_encoder_does_not_write():
 def test_without_a_cache_the_same_is_written(name, monkeypatch):
     network, source = bridged(name), torch.randint(5, 40, (2, 7))
     assert network.runner.caches
-    options = {"ends": NEVER, "limits": [6, 6]}
-
-    def written() -> tuple[list[list[int]], list[list[int]], list[list[int]]]:
-        read = [network.read(source, padding=-1, start=0) for _ in range(2)]
-        rows = greedy(read[0], **options)[0]
-        trees = beam_search(read[1], beam=3, length_penalty=0.0, **options)
-        alone = network.read(source[:1], padding=-1, start=0)
-        drafted = greedy(alone, ends=NEVER, limits=[6], draft=[*rows[0][:3], 5, 5])[0]
-        return rows, [[tree.nodes[at].token for at in tree.path(tree.ranked()[0])] for tree in trees], drafted
-
-    cached = written()
+    cached = written(network, source, 6)
     monkeypatch.setattr(network.runner, "caches", False)
-    assert written() == cached
+    assert written(network, source, 6) == cached

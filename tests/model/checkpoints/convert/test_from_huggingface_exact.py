@@ -32,21 +32,6 @@ PRECISE = ["gpt2", "llama-3", "qwen3", "roberta", "bart", "marian", "gpt-neox", 
 WRITERS = ["gpt2", "llama-3", "mistral", "gpt-neox", "marian", "t5", "opt"]
 
 
-@pytest.fixture(scope="module")
-def made(tmp_path_factory):
-    """Theirs and ours in float32, made once each."""
-    known = {}
-
-    def make(kind: str):
-        if kind not in known:
-            folder = tmp_path_factory.mktemp(kind)
-            theirs = saved(kind, folder)
-            known[kind] = theirs, rebuilt(folder), folder
-        return known[kind]
-
-    return make
-
-
 @pytest.mark.parametrize("kind", KINDS)
 def test_attentions_states_and_logits_are_theirs(kind, made):
     theirs, ours, _folder = made(kind)

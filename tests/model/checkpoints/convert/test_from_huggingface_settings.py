@@ -1,6 +1,5 @@
 """Which folders are rebuilt, which are left to others, and which are refused with a sentence."""
 
-import json
 import re
 from pathlib import Path
 
@@ -23,19 +22,6 @@ from tests.model.checkpoints.convert.twins import (
     rebuilt,
     saved,
 )
-
-
-@pytest.fixture(scope="module")
-def folders(tmp_path_factory):
-    known: dict[str, Path] = {}
-
-    def make(kind: str) -> Path:
-        if kind not in known:
-            known[kind] = tmp_path_factory.mktemp(kind)
-            saved(kind, known[kind])
-        return known[kind]
-
-    return make
 
 
 def names_of(folder: Path) -> list[str]:
@@ -198,23 +184,6 @@ def test_robertas_of_other_names_are_robertas(name, tmp_path, monkeypatch):
     monkeypatch.setitem(KINDS, "other", (name, KINDS["roberta"][1]))
     found = compared(saved("other", tmp_path), rebuilt(tmp_path))
     assert max(found.attentions, found.hidden, found.logits) < 1e-5
-
-
-def test_shards_and_pickled_weights_are_read(folders, tmp_path):
-    folder = folders("gpt2")
-    weights = load_file(folder / "model.safetensors")
-    names = sorted(weights)
-    parts = {"a.safetensors": names[:9], "b.safetensors": names[9:]}
-    for file, part in parts.items():
-        save_file({name: weights[name] for name in part}, tmp_path / file)
-    index = {"weight_map": {name: file for file, part in parts.items() for name in part}}
-    (tmp_path / "model.safetensors.index.json").write_text(json.dumps(index))
-    assert read_tensors(tmp_path).keys() == weights.keys()
-    pickled = tmp_path / "pickled"
-    pickled.mkdir()
-    torch.save(weights, pickled / "pytorch_model.bin")
-    for name, tensor in read_tensors(pickled).items():
-        assert torch.equal(tensor, weights[name])
 
 
 def test_settings_may_be_left_out_where_they_are_null(folders):

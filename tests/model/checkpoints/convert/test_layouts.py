@@ -47,47 +47,40 @@ def nano(state):
     return {"model": own, "optimizer": optimizer, "model_args": arguments, "iter_num": 7, "config": {"dataset": "x"}}
 
 
-@pytest.mark.parametrize(
-    ("network", "options", "wrapped"),
-    [
-        (GPT(bias=False), {}, nano),
-        (GPT(bias=True), {"heads": 3}, None),
-        (GPT(mini=True), {"heads": 3}, None),
-        (FirstGPT(), {"heads": 3}, lambda state: {f"module.{name}": each for name, each in state.items()}),
-    ],
-    ids=["nanoGPT", "nanoGPT with biases", "minGPT", "minGPT of 2020"],
-)
-def test_a_gpt_computes_as_its_model(network, options, wrapped, tmp_path):
-    random_weights(network)
-    model = opened(saved(tmp_path, network, wrapped), **options)
-    assert model.kind == "decoder-only"
-    assert model.config.n_heads == 3
+def beside(**said):
+    """As Lightning saves weights, with hyper-parameters beside them."""
+    return lambda state: {"state_dict": state, "hparams": {"nhead": 3, **said}}
+
+
+def in_module(state):
+    return {f"module.{name}": each for name, each in state.items()}
+
+
+LAYOUTS = {
+    "nanoGPT": (GPT(bias=False), {}, nano),
+    "nanoGPT with biases": (GPT(bias=True), {"heads": 3}, None),
+    "minGPT": (GPT(mini=True), {"heads": 3}, None),
+    "minGPT of 2020": (FirstGPT(), {"heads": 3}, in_module),
+    "The Annotated Transformer": (Annotated(), {"heads": 3}, None),
+    "torch.nn.Transformer": (Seq2Seq(), {}, beside()),
+    "pre-norm": (Seq2Seq(norm_first=True), {}, beside(norm_first=True)),
+    "learned positions": (Seq2Seq(activation="gelu", learned=True), {}, beside(activation="gelu")),
+    "no biases": (Seq2Seq(bias=False), {}, beside()),
+}
+
+
+@pytest.mark.parametrize("name", LAYOUTS)
+def test_it_computes_as_the_model_it_was_saved_from(name, tmp_path):
+    network, options, wrapped = LAYOUTS[name]
+    model = opened(saved(tmp_path, random_weights(network), wrapped), **options)
+    one = "GPT" in name
+    assert (model.kind, model.config.n_heads) == ("decoder-only" if one else "encoder-decoder", 3)
+    inputs = (IDS,) if one else (IDS, TARGET)
     with torch.inference_mode():
-        torch.testing.assert_close(model.network(IDS), network(IDS), **EXACT)
-    assert model.trace("3 1 4")["output.logits"].shape == (3, 19)
-
-
-def test_an_annotated_transformer_computes_as_its_model(tmp_path):
-    network = random_weights(Annotated())
-    model = opened(saved(tmp_path, network), heads=3)
-    with torch.inference_mode():
-        torch.testing.assert_close(model.network(IDS, TARGET), network(IDS, TARGET), **EXACT)
-    assert model.trace("3 1 4", "2 7").target_tokens == ["0", "2", "7"]
-
-
-@pytest.mark.parametrize(
-    "options",
-    [{}, {"norm_first": True}, {"activation": "gelu", "learned": True}, {"bias": False}],
-    ids=["as it is", "pre-norm", "learned positions", "no biases"],
-)
-def test_a_model_around_torch_nn_transformer_computes_as_it(options, tmp_path):
-    network = random_weights(Seq2Seq(**options))
-    said = {name: value for name, value in options.items() if name in ("norm_first", "activation")}
-    path = saved(tmp_path, network, lambda state: {"state_dict": state, "hparams": {"nhead": 3, **said}})
-    model = opened(path)
-    with torch.inference_mode():
-        torch.testing.assert_close(model.network(IDS, TARGET), network(IDS, TARGET), **EXACT)
-    assert any("norm_first" in each for each in model.training["assumed"]) == ("norm_first" not in options)
+        torch.testing.assert_close(model.network(*inputs), network(*inputs), **EXACT)
+    assert model.trace("3 1 4", *([] if one else ["2 7"]))["output.logits"].shape == (3, 19)
+    assumed = isinstance(network, Seq2Seq) and name != "pre-norm"
+    assert any("norm_first" in each for each in model.training["assumed"]) == assumed
 
 
 def test_an_encoder_of_torch_gives_states_and_no_logits(tmp_path):
@@ -106,7 +99,7 @@ def test_an_encoder_of_torch_gives_states_and_no_logits(tmp_path):
 
 def test_positions_and_the_start_can_be_told_where_nothing_says_them(tmp_path):
     network = random_weights(Seq2Seq(positions=False))
-    path = saved(tmp_path, network, lambda state: {"state_dict": state, "hparams": {"nhead": 3}})
+    path = saved(tmp_path, network, beside())
     assumed = opened(path).training
     assert {
         "sinusoidal positions (there is no table of them)",

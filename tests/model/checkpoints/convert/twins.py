@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -11,15 +12,6 @@ import torch
 import transformers
 from torch import Tensor
 from transformers import modeling_rope_utils
-from transformers.models.gemma import modeling_gemma
-from transformers.models.gpt_neox import modeling_gpt_neox
-from transformers.models.llama import modeling_llama
-from transformers.models.mistral import modeling_mistral
-from transformers.models.mt5 import modeling_mt5
-from transformers.models.opt import modeling_opt
-from transformers.models.qwen2 import modeling_qwen2
-from transformers.models.qwen3 import modeling_qwen3
-from transformers.models.t5 import modeling_t5
 
 from model.capture.trace import Trace, record
 from model.checkpoints.convert.from_huggingface import rebuilt_config, rebuilt_weights
@@ -41,6 +33,13 @@ SIZES = {"hidden_size": WIDTH, "num_hidden_layers": LAYERS, "num_attention_heads
 SIZES |= {"max_position_embeddings": LENGTH}
 SHARED = SIZES | {"num_key_value_heads": 2}
 LLAMA3 = {"rope_type": "llama3", "factor": 8.0, "low_freq_factor": 1.0, "high_freq_factor": 4.0, "rope_theta": 500.0}
+LLAMA3 |= {"original_max_position_embeddings": 16}
+LINEAR = {"rope_type": "linear", "factor": 4.0, "rope_theta": 100.0}
+PARTIAL = {"rope_type": "default", "rope_theta": 100.0, "partial_rotary_factor": 0.5}
+WINDOW = {"use_sliding_window": True, "sliding_window": 3, "max_window_layers": 0}
+DISTILBERT = {"dim": WIDTH, "n_layers": LAYERS, "n_heads": 4, "hidden_dim": 48, "max_position_embeddings": LENGTH}
+OPT = {name: size for name, size in SIZES.items() if name != "intermediate_size"}
+OPT |= {"ffn_dim": 48, "word_embed_proj_dim": WIDTH}
 T5 = {"d_model": WIDTH, "d_kv": 6, "d_ff": 48, "num_layers": LAYERS, "num_decoder_layers": 3, "num_heads": 4}
 T5 |= {"relative_attention_num_buckets": 6, "relative_attention_max_distance": 5}
 # By name: the class of the model, and what differs from its config's defaults.
@@ -49,30 +48,18 @@ KINDS: dict[str, tuple[str, dict[str, Any]]] = {
     "gpt2-bare": ("GPT2Model", {"n_embd": WIDTH, "n_layer": LAYERS, "n_head": 4, "n_inner": 48}),
     "llama": ("LlamaForCausalLM", SHARED | {"head_dim": 12}),
     "llama-biased": ("LlamaForCausalLM", SIZES | {"attention_bias": True, "mlp_bias": True, "hidden_act": "gelu"}),
-    "llama-3": (
-        "LlamaForCausalLM",
-        SHARED | {"rope_parameters": LLAMA3 | {"original_max_position_embeddings": 16}, "tie_word_embeddings": True},
-    ),
-    "llama-linear": (
-        "LlamaForCausalLM",
-        SIZES | {"rope_parameters": {"rope_type": "linear", "factor": 4.0, "rope_theta": 100.0}},
-    ),
+    "llama-3": ("LlamaForCausalLM", SHARED | {"rope_parameters": LLAMA3, "tie_word_embeddings": True}),
+    "llama-linear": ("LlamaForCausalLM", SIZES | {"rope_parameters": LINEAR}),
     "mistral": ("MistralForCausalLM", SHARED | {"sliding_window": 3}),
     "qwen2": ("Qwen2ForCausalLM", SHARED | {"tie_word_embeddings": True}),
-    "qwen2-window": (
-        "Qwen2ForCausalLM",
-        SHARED | {"use_sliding_window": True, "sliding_window": 3, "max_window_layers": 0},
-    ),
+    "qwen2-window": ("Qwen2ForCausalLM", SHARED | WINDOW),
     "qwen3": ("Qwen3ForCausalLM", SHARED | {"head_dim": 12}),
     "bert": ("BertForMaskedLM", SIZES),
     "bert-untied": ("BertForMaskedLM", SIZES | {"tie_word_embeddings": False, "hidden_act": "gelu_new"}),
     "bert-bare": ("BertModel", SIZES),
     "bart-bare": ("BartModel", ENCODER_DECODER),
     "roberta": ("RobertaForMaskedLM", SIZES | {"type_vocab_size": 1}),
-    "distilbert": (
-        "DistilBertForMaskedLM",
-        {"dim": WIDTH, "n_layers": LAYERS, "n_heads": 4, "hidden_dim": 48, "max_position_embeddings": LENGTH},
-    ),
+    "distilbert": ("DistilBertForMaskedLM", DISTILBERT),
     "bart": ("BartForConditionalGeneration", ENCODER_DECODER | {"scale_embedding": True}),
     "mbart": ("MBartForConditionalGeneration", ENCODER_DECODER),
     "marian": ("MarianMTModel", ENCODER_DECODER | {"activation_function": "swish", "scale_embedding": True}),
@@ -83,26 +70,17 @@ KINDS: dict[str, tuple[str, dict[str, Any]]] = {
     "gpt-neox": ("GPTNeoXForCausalLM", SIZES),
     "gpt-neox-serial": (
         "GPTNeoXForCausalLM",
-        SIZES
-        | {
-            "use_parallel_residual": False,
-            "attention_bias": False,
-            "rope_parameters": {"rope_type": "default", "rope_theta": 100.0, "partial_rotary_factor": 0.5},
-        },
+        SIZES | {"use_parallel_residual": False, "attention_bias": False, "rope_parameters": PARTIAL},
     ),
     "gemma": ("GemmaForCausalLM", SHARED | {"head_dim": 12}),
     "gemma-gelu": ("GemmaForCausalLM", SHARED | {"head_dim": 8, "hidden_act": "gelu"}),
     "t5": ("T5ForConditionalGeneration", T5),
     "t5-gated": ("T5ForConditionalGeneration", T5 | {"feed_forward_proj": "gated-gelu", "tie_word_embeddings": False}),
     "mt5": ("MT5ForConditionalGeneration", T5),
-    "opt": (
-        "OPTForCausalLM",
-        {name: SIZES[name] for name in SIZES if name != "intermediate_size"}
-        | {"ffn_dim": 48, "word_embed_proj_dim": 32},
-    ),
+    "opt": ("OPTForCausalLM", OPT),
 }
-ONCE_IN_FLOAT32 = (modeling_gemma, modeling_gpt_neox, modeling_llama, modeling_mistral, modeling_qwen2, modeling_qwen3)
-ONCE_IN_FLOAT32 += (modeling_opt, modeling_rope_utils, modeling_t5, modeling_mt5)
+MODULES = "gemma gpt_neox llama mistral mt5 opt qwen2 qwen3 t5".split()
+ONCE_IN_FLOAT32 = [modeling_rope_utils, *(import_module(f"transformers.models.{n}.modeling_{n}") for n in MODULES)]
 
 
 def saved(kind: str, folder: Path) -> Any:

@@ -11,6 +11,7 @@ from collections import Counter
 
 import pytest
 import torch
+from safetensors.torch import save_file
 
 from model.checkpoints.formats.pickle import read_pickled, read_state
 from model.checkpoints.tensors import tensor_table
@@ -22,12 +23,12 @@ HEAD, STOP = b"\x80\x02", b"."
 DICT = b"ccollections\nOrderedDict\n)R"
 
 
-def archived(path, pickle, data=b"\0" * 16, folder="archive", more=()):
-    """A file of torch.save with this pickle and one storage, data/0."""
+def archived(path, pickle, data=b"\0" * 16, more=(), without="", compression=zipfile.ZIP_STORED):
+    """A file of torch.save with this pickle and one storage, data/0; with more files, or without one."""
     files = [("data.pkl", pickle), ("byteorder", b"little"), ("data/0", data), ("version", b"3\n")]
-    with warnings.catch_warnings(), zipfile.ZipFile(path, "w") as archive:
+    with warnings.catch_warnings(), zipfile.ZipFile(path, "w", compression) as archive:
         warnings.simplefilter("ignore")  # a name twice
-        for name, content in [*((f"{folder}/{name}", content) for name, content in files), *more]:
+        for name, content in [*((f"archive/{name}", content) for name, content in files if name != without), *more]:
             archive.writestr(name, content)
     return path
 
@@ -148,6 +149,8 @@ HARMFUL = {
     "utf-8": (lambda: HEAD + b"X\xff\xff\xff\xff" + STOP, "makes no sense at byte"),
     "memory": (lambda: HEAD + b"h\x07" + STOP, "makes no sense at byte"),
     "empty": (lambda: b"", "makes no sense at byte 0"),
+    "cut": (lambda: named(("a", tensor()))[:-9], "is damaged: torch cannot load it"),
+    "unfinished": (lambda: HEAD + b"K\x01", "is damaged: torch cannot load it"),
     "shadow": (lambda: HEAD + DICT + b"}" + text("items") + b"K\x01sb" + STOP, "holds no tensors"),
 }
 
@@ -162,19 +165,22 @@ def test_a_harmful_pickle_is_refused(name, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("more", "message"),
+    ("changes", "message"),
     [
-        ([("archive/DATA/0", b"?")], "holds two files called 'archive/data/0'"),
-        ([("archive/data.pkl", b"?")], "holds two files called 'archive/data.pkl'"),
-        ([("archive/../x", b"?")], r"holds a file called 'archive/\.\./x'"),
-        ([("/etc/passwd", b"?")], "holds a file called '/etc/passwd'"),
-        ([("archive/constants.pkl", b"?")], "is a program of TorchScript"),
-        ([("archive/other", bytes(9999))], "holds a 'other' of 9,999 bytes"),
-        ([(f"archive/data/{number}", b"") for number in range(1, 300)], ""),
+        ({"more": [("archive/DATA/0", b"?")]}, "holds two files called 'archive/data/0'"),
+        ({"more": [("archive/data.pkl", b"?")]}, "holds two files called 'archive/data.pkl'"),
+        ({"more": [("archive/../x", b"?")]}, r"holds a file called 'archive/\.\./x'"),
+        ({"more": [("/etc/passwd", b"?")]}, "holds a file called '/etc/passwd'"),
+        ({"more": [("archive/constants.pkl", b"?")]}, "is a program of TorchScript"),
+        ({"more": [("archive/other", bytes(9999))]}, "holds a 'other' of 9,999 bytes"),
+        ({"more": [(f"archive/data/{number}", b"") for number in range(1, 300)]}, ""),
+        ({"without": "data.pkl"}, "zip archive of something else"),
+        ({"without": "data/0"}, "its values data/0 are not in"),
+        ({"compression": zipfile.ZIP_DEFLATED}, "is a packed zip archive"),
     ],
 )
-def test_the_archive_holds_what_torch_writes(more, message, tmp_path):
-    path = archived(tmp_path / "x.pt", named(("a", tensor())), more=more)
+def test_the_archive_holds_what_torch_writes(changes, message, tmp_path):
+    path = archived(tmp_path / "x.pt", named(("a", tensor())), **changes)
     if not message:
         assert len(tensor_table(path)) == 1
         return
@@ -195,20 +201,23 @@ def test_a_shadowed_method_of_a_dictionary_is_not_called(tmp_path):
     assert list(read_pickled(archived(tmp_path / "x.pt", content))) == ["a"]
 
 
-def test_two_indexed_files_are_one_table(tmp_path):
-    torch.save({"b": torch.ones(2)}, tmp_path / "pytorch_model-1.bin")
-    torch.save({"a": torch.ones(3)}, tmp_path / "pytorch_model-2.bin")
-    places = {"b": "pytorch_model-1.bin", "a": "pytorch_model-2.bin"}
-    index = tmp_path / "pytorch_model.bin.index.json"
+@pytest.mark.parametrize(
+    ("write", "name", "ending"), [(torch.save, "pytorch_model", "bin"), (save_file, "model", "safetensors")]
+)
+def test_two_indexed_files_are_one_table(write, name, ending, tmp_path):
+    first, second = (f"{name}-{number}.{ending}" for number in (1, 2))
+    write({"b": torch.ones(2)}, tmp_path / first)
+    write({"a": torch.ones(3)}, tmp_path / second)
+    places, index = {"b": first, "a": second}, tmp_path / f"{name}.{ending}.index.json"
     index.write_text(json.dumps({"metadata": {}, "weight_map": places}))
     assert [(info.name, info.load().sum().item()) for info in tensor_table(tmp_path)] == [("b", 2), ("a", 3)]
     for said, message in [
-        ({"a": "pytorch_model-1.bin"}, "says that 'a' is in 'pytorch_model-1.bin', where it is not"),
-        ({**places, "a": "pytorch_model-1.bin"}, "is in 'pytorch_model-1.bin', where it is not"),
-        ({"a": "../x.bin"}, r"names '\.\./x.bin', which is no \.bin file of its folder"),
-        ({"a": "/x.bin"}, r"names '/x.bin', which is no \.bin file of its folder"),
-        ({"a": "x.pt"}, r"names 'x.pt', which is no \.bin file of its folder"),
-        ({"a": "x.bin"}, "names 'x.bin', which is not in its folder"),
+        ({"a": first}, f"says that 'a' is in '{first}', where it is not"),
+        ({**places, "a": first}, f"is in '{first}', where it is not"),
+        ({"a": f"../x.{ending}"}, rf"names '\.\./x.{ending}', which is no \.{ending} file of its folder"),
+        ({"a": f"/x.{ending}"}, rf"names '/x.{ending}', which is no \.{ending} file of its folder"),
+        ({"a": "x.pt"}, rf"names 'x.pt', which is no \.{ending} file of its folder"),
+        ({"a": f"x.{ending}"}, f"names 'x.{ending}', which is not in its folder"),
         ({"a": 1}, "must say in weight_map"),
         ({}, "must say in weight_map"),
     ]:
