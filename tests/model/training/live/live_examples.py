@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import math
 import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
 
 import torch
+from torch.utils.hooks import RemovableHandle
 
 from model.data.pairs import Pair
 from model.data.sources import Answers, Sentences, TrainingData, Translations
@@ -67,8 +71,7 @@ def live(
     model = start(learned, kind)
     given = LiveTraining(model, learned, settings, probe(model), key_every=KEY_EVERY, **options)
     if steps:
-        given.advance(steps)
-        settled(given)
+        advanced(given, steps)
     return given
 
 
@@ -95,9 +98,33 @@ class Gate:
         corpus.batch = batch
 
 
+@contextmanager
+def before_a_batch(training: LiveTraining, command: Callable[[], None]) -> Iterator[None]:
+    """The training that this command has set going waits in front of its next batch; after the block it settles."""
+    gate = Gate(training)
+    command()
+    try:
+        assert gate.reached.wait(LONG)
+        yield
+    finally:
+        gate.open.set()
+    settled(training)
+
+
 def settled(training: LiveTraining) -> LiveTraining:
     assert training.settled(LONG)
     return training
+
+
+def advanced(training: LiveTraining, count: int = 1) -> LiveTraining:
+    training.advance(count)
+    return settled(training)
+
+
+def spoil_gradients(training: LiveTraining) -> RemovableHandle:
+    """From now on they are not finite, until what this gives is removed."""
+    weights = training.recorded.trainer.network.output.logits.weight
+    return weights.register_hook(lambda gradient: gradient * math.nan)
 
 
 def status(training: LiveTraining) -> str:

@@ -1,13 +1,21 @@
 """What a live training does when something fails: it stands where all was well, and says what to change."""
 
-import math
 import re
 from dataclasses import replace
 
 import pytest
 import torch
 
-from tests.model.training.live.live_examples import SETTINGS, expected_losses, live, losses, settled, status
+from tests.model.training.live.live_examples import (
+    SETTINGS,
+    advanced,
+    expected_losses,
+    live,
+    losses,
+    settled,
+    spoil_gradients,
+    status,
+)
 
 pytestmark = pytest.mark.unchecked
 
@@ -15,7 +23,7 @@ pytestmark = pytest.mark.unchecked
 def failed_after_six():
     """A training whose seventh gradient was not finite, and what made it so."""
     given = live(steps=6)
-    hook = given.recorded.trainer.network.output.logits.weight.register_hook(lambda gradient: gradient * math.nan)
+    hook = spoil_gradients(given)
     given.run()
     assert status(given) == "failed"
     return given, hook
@@ -44,10 +52,9 @@ def test_a_gradient_that_is_not_finite_pauses_on_the_last_good_step():
 @pytest.mark.parametrize("way", ["on", "back", "branch", "reset"])
 def test_a_step_that_fails_on_another_course_fails_for_the_first_time(way):
     given = settled(live(steps=0 if way == "reset" else 4))
-    weights = given.recorded.trainer.network.output.logits.weight
 
     def fail() -> None:
-        hook = weights.register_hook(lambda gradient: gradient * math.nan)
+        hook = spoil_gradients(given)
         given.run()
         assert status(given) == "failed"
         assert "for the second time" not in given.snapshot.message
@@ -56,8 +63,7 @@ def test_a_step_that_fails_on_another_course_fails_for_the_first_time(way):
     fail()
     stood = given.snapshot.step
     if way == "on":
-        given.advance(2)
-        settled(given)
+        advanced(given, 2)
         given.rewind(given.current.film.key_frames[0])
         given.advance(stood)
         settled(given)
@@ -189,10 +195,9 @@ def test_a_larger_batch_asked_for_while_the_training_is_prepared_is_refused_too(
 def test_a_step_that_failed_twice_goes_back_to_larger_batches_whatever_is_free(monkeypatch):
     given = live(steps=4)
     given.change(batch_tokens=40)
-    given.advance(2)
-    settled(given)
+    advanced(given, 2)
     monkeypatch.setattr("model.training.cost.free_memory", lambda: 0)
-    given.recorded.trainer.network.output.logits.weight.register_hook(lambda gradient: gradient * math.nan)
+    spoil_gradients(given)
     for _ in range(2):
         given.run()
         assert status(given) == "failed"

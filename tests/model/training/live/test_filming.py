@@ -10,7 +10,8 @@ from model.training.live.live_training import LiveTraining
 from tests.model.training.live.live_examples import (
     LONG,
     SETTINGS,
-    Gate,
+    advanced,
+    before_a_batch,
     expected_losses,
     live,
     settled,
@@ -26,13 +27,10 @@ pytestmark = pytest.mark.unchecked
 def test_where_a_run_stands_still_there_is_a_frame(end, looked_at):
     """The film is full, so that the step where it is held, or that fewer steps make its last, would be left out."""
     training = live(budget=3 * watched().run.film.frame_size, steps=5)
-    gate = Gate(training)
-    training.run()
-    assert gate.reached.wait(LONG)
-    if looked_at:
-        training.view()  # so that step 6 leaves a look while the training still runs
-    training.pause() if end == "paused" else training.change(steps=6)
-    gate.open.set()
+    with before_a_batch(training, training.run):
+        if looked_at:
+            training.view()  # so that step 6 leaves a look while the training still runs
+        training.pause() if end == "paused" else training.change(steps=6)
     assert status(training) == end
     assert training.snapshot.film_every == 4
     assert training.current.film.steps[-1] == training.snapshot.step == 6
@@ -46,8 +44,7 @@ def test_a_step_whose_view_is_wanted_is_looked_at_once(monkeypatch):
     training = settled(live())
     training.view()
     looks.clear()
-    training.advance(1)
-    settled(training)
+    advanced(training, 1)
     assert len(looks) == 1
 
 

@@ -15,9 +15,9 @@ from model.analysis.checks import checks
 from model.checkpoints.load import open_checkpoint
 from model.training.live.live_training import LiveTraining
 from tests.model.training.live.live_examples import (
-    LONG,
     SETTINGS,
-    Gate,
+    advanced,
+    before_a_batch,
     expected_losses,
     live,
     losses,
@@ -71,8 +71,7 @@ def test_it_trains_on_one_core_in_a_thread_of_its_own_and_leaves_the_others_to_w
     corpus.batch = lambda *of: found.append((threading.current_thread(), torch.get_num_threads())) or batch_of(*of)
     torch.set_num_threads(3)
     try:
-        given.advance()
-        settled(given)
+        advanced(given)
         ((thread, cores),) = found
         assert thread is not threading.current_thread()
         assert (cores, torch.get_num_threads()) == (1, 3)
@@ -82,12 +81,8 @@ def test_it_trains_on_one_core_in_a_thread_of_its_own_and_leaves_the_others_to_w
 
 def test_settings_change_between_two_steps_of_a_running_training():
     given = settled(live())
-    gate = Gate(given)
-    given.advance(4)
-    assert gate.reached.wait(LONG)
-    given.change(rate=0.02, dropout=0.0)
-    gate.open.set()
-    settled(given)
+    with before_a_batch(given, lambda: given.advance(4)):
+        given.change(rate=0.02, dropout=0.0)
     (mark,) = given.snapshot.marks
     assert mark.changes == {"rate": (5e-3, 0.02), "dropout": (0.2, 0.0)}
     assert mark.step == 1
@@ -100,13 +95,11 @@ def test_settings_change_between_two_steps_of_a_running_training():
 
 def test_it_branches_and_begins_anew():
     given = live()
-    given.advance(5)
-    key = settled(given).current.film.key_frames[1]
+    key = advanced(given, 5).current.film.key_frames[1]
     with pytest.raises(ValueError, match="heads cannot be changed"):
         given.branch(key, heads=3)
     given.branch(key, rate=0.02)
-    given.advance(1)
-    settled(given)
+    advanced(given, 1)
     assert (given.snapshot.run, given.snapshot.step) == (2, 5)
     assert [run.film.steps[-1] for run in given.runs] == [5, 5]
     given.reset()
@@ -117,8 +110,7 @@ def test_it_branches_and_begins_anew():
 def test_a_view_is_never_touched_by_the_training():
     """Weights of its own, those of its step: what is computed from it later is what was computed then."""
     given = live()
-    given.advance(2)
-    first = settled(given).view()
+    first = advanced(given, 2).view()
     assert (first.step, first.probe) == (2, probe(given.start))
     trained = given.recorded.trainer.network
     assert all(torch.equal(first.model.network.get_parameter(n), p) for n, p in trained.named_parameters())
@@ -126,8 +118,7 @@ def test_a_view_is_never_touched_by_the_training():
     logits, film = first.trace["output.logits"].clone(), given.current.film
     cross = first.trace.attention("cross").clone()
     assert np.abs(film.attention("cross")[-1] / 255 - cross.numpy()).max() <= 0.5001 / 255
-    given.advance(3)
-    second = settled(given).view()
+    second = advanced(given, 3).view()
     assert second.step == 5
     assert all(torch.equal(tensor, before[name]) for name, tensor in first.model.network.state_dict().items())
     assert_close(first.model.trace_tokens(first.probe.source, first.probe.target)["output.logits"], logits)
@@ -136,25 +127,18 @@ def test_a_view_is_never_touched_by_the_training():
 
 
 def test_a_view_that_is_wanted_comes_with_the_next_step():
-    given = settled(live())
-    gate = Gate(given)
+    given, steps = settled(live()), []
     assert given.view().step == 0
-    given.advance(3)
-    assert gate.reached.wait(LONG)
-    steps = []
-    given._look, look = lambda: (look(), steps.append(given._view.step)), given._look
-    gate.open.set()
-    settled(given)
+    with before_a_batch(given, lambda: given.advance(3)):
+        given._look, look = lambda: (look(), steps.append(given._view.step)), given._look
     assert steps == [1, 3]  # as asked for, and at the end; not at every step
 
 
 def test_another_probe_is_watched():
     given = live()
-    given.advance(2)
-    other = probe(settled(given).start, "xyz")
+    other = probe(advanced(given, 2).start, "xyz")
     given.set_probe(other)
-    given.advance(1)
-    settled(given)
+    advanced(given, 1)
     assert given.view().probe == given.current.film.probe == other
     assert given.current.film.steps.tolist() == [2, 3]
     assert list(given.current.film.rerender(other)) == [1.0]
@@ -166,8 +150,7 @@ def test_a_run_is_a_checkpoint_of_ours(tmp_path):
     given = live()
     given.advance(5)
     settled(given).change(clip=0.5)
-    given.advance(1)
-    view = settled(given).view()
+    view = advanced(given).view()
     given.save(tmp_path / "mine")
     read = open_checkpoint(tmp_path / "mine")
     again = read.trace_tokens(view.probe.source, view.probe.target)

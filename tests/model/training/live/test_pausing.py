@@ -7,20 +7,26 @@ from dataclasses import replace
 import pytest
 import torch
 
-from tests.model.training.live.live_examples import LONG, SETTINGS, Gate, expected_losses, live, losses, settled, status
+from tests.model.training.live.live_examples import (
+    LONG,
+    SETTINGS,
+    before_a_batch,
+    expected_losses,
+    live,
+    losses,
+    settled,
+    status,
+)
 
 pytestmark = pytest.mark.unchecked
 
 
 def test_it_pauses_between_steps_and_goes_on():
     given = settled(live())
-    gate = Gate(given)
-    given.run()
-    assert gate.reached.wait(LONG)
-    assert (given.snapshot.status, given.snapshot.busy) == ("running", True)
-    assert given.snapshot.wanted == 40
-    given.pause()
-    gate.open.set()
+    with before_a_batch(given, given.run):
+        assert (given.snapshot.status, given.snapshot.busy) == ("running", True)
+        assert given.snapshot.wanted == 40
+        given.pause()
     assert status(given) == "paused"
     assert given.snapshot.step == 1
     given.advance(2)
@@ -79,11 +85,8 @@ def test_a_step_of_many_batches_is_broken_off_and_done_again(command):
 def test_it_pauses_when_nobody_looks_any_more():
     now = [0.0]
     given = settled(live(clock=lambda: now[0]))
-    gate = Gate(given)
-    given.run()
-    assert gate.reached.wait(LONG)
-    now[0] = 9.5  # a step that is under way has the rest of the ten seconds
-    gate.open.set()
+    with before_a_batch(given, given.run):
+        now[0] = 9.5  # a step that is under way has the rest of the ten seconds
     assert status(given) == "paused"
     assert given.snapshot.unseen
     assert given.snapshot.step == 1

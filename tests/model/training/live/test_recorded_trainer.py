@@ -1,4 +1,6 @@
-"""A watched run can be gone back in and branched, and is the plain trainer's run step for step."""
+"""A watched run can be gone back in and branched, and is the plain trainer's run step for step; where a step is not
+finite, it goes back by itself to where all was well.
+"""
 
 import math
 from dataclasses import replace
@@ -214,22 +216,13 @@ def test_models_of_one_stack_are_watched_too(kind):
     assert given.run.film.attention(kind.split("-")[0]).shape[:3] == (6, 2, 2)
 
 
-def test_marks_of_the_past_are_kept_by_a_branch():
-    given = watched()
-    losses(given, 2)
-    given.change({"rate": 1e-3})
-    losses(given, 3)
-    given.branch(given.run.film.keys[1], {"seed": 5})
-    assert given.run.marks == (Mark(2, {"rate": (5e-3, 1e-3)}),)
-    assert given.choices.settings.rate == 1e-3
-
-
 def test_what_changed_where_runs_left_each_other_is_kept_in_order():
     given = watched()
     losses(given, 2)
     given.change({"rate": 1e-3})
     losses(given, 3)
     given.branch(given.run.film.keys[1], {"rate": 5e-4})
+    assert given.run.marks == (Mark(2, {"rate": (5e-3, 1e-3)}),)
     losses(given, 3)
     given.change({"clip": 0.5})
     losses(given, 2)
@@ -245,3 +238,37 @@ def test_what_changed_where_runs_left_each_other_is_kept_in_order():
     assert given.choices.settings.rate == 5e-4
     given.rewind(given.run.film.keys[0])
     assert (given.run.changes, given.choices.settings.rate) == ([], 5e-3)
+
+
+def test_weights_that_broke_are_left_for_the_last_good_key_frame():
+    given = watched()
+    expected = losses(given, 6)
+    with torch.no_grad():
+        given.trainer.network.output.logits.weight[0, 0] = math.nan
+    why = r"output.logits.weight of step 6 is not finite either, so that the run went back to step 4: lower the rate"
+    sentence = rf"step 7: loss nan, .*; {why} \(.*\) before it goes on$"
+    with pytest.raises(FloatingPointError, match=sentence):
+        given.step()
+    assert given.stands == 4
+    assert losses(given, 2) == expected[4:]
+
+
+def test_a_rate_that_is_too_large_is_lowered_and_the_run_goes_on():
+    given = watched()
+    expected = losses(given, 6)
+    given.change({"rate": 1e30, "warmup": 0})
+    with pytest.raises(FloatingPointError, match=r"^step 8: loss .*no finite predictions either, so .*step 4: lower"):
+        losses(given, 2)
+    assert given.choices.settings.rate == 1e30  # what was asked for stays in force, and is marked
+    assert [mark.step for mark in given.run.marks] == [4]
+    given.change({"rate": SETTINGS.rate, "warmup": SETTINGS.warmup})
+    assert losses(given, 2) == expected[4:]
+
+
+def test_a_beginning_that_is_not_finite_says_so():
+    given = watched()
+    with torch.no_grad():
+        given.trainer.network.output.logits.weight[0, 0] = math.nan
+    with pytest.raises(FloatingPointError, match=r"^step 1: loss nan, .*; it has no earlier step to go back to: begin"):
+        given.step()
+    assert given.stands == 0

@@ -17,7 +17,8 @@ from tests.model.clock import Clock
 from tests.model.training.live.live_examples import (
     LONG,
     SETTINGS,
-    Gate,
+    advanced,
+    before_a_batch,
     live,
     losses,
     settled,
@@ -56,27 +57,22 @@ def test_two_sessions_at_once_train_as_each_does_alone():
 def test_more_than_the_limit_wait_for_their_turn():
     slots = Slots(1)
     first, second, third = (settled(live(slots=slots)) for _ in range(3))
-    gate = Gate(first)
-    first.advance(2)
-    assert gate.reached.wait(LONG)
-    for each in (second, third):  # a thread each: the second one is to come first
-        each.advance(1)
-        assert status(each) == "waiting"
-    assert (second.snapshot.ahead, third.snapshot.ahead) == (0, 1)
-    assert second.snapshot.step == 0
-    second.change(rate=1e-3)  # is done while it waits
-    assert status(second) == "waiting"
-    assert second.snapshot.choices.settings.rate == 1e-3
-    second.pause()
-    assert status(second) == "paused"
-    assert third.snapshot.ahead == 0
-    gate.open.set()
-    settled(first)
+    with before_a_batch(first, lambda: first.advance(2)):
+        for each in (second, third):  # a thread each: the second one is to come first
+            each.advance(1)
+            assert status(each) == "waiting"
+        assert (second.snapshot.ahead, third.snapshot.ahead) == (0, 1)
+        assert second.snapshot.step == 0
+        second.change(rate=1e-3)  # is done while it waits
+        assert status(second) == "waiting"
+        assert second.snapshot.choices.settings.rate == 1e-3
+        second.pause()
+        assert status(second) == "paused"
+        assert third.snapshot.ahead == 0
     while third.snapshot.step == 0:  # woken by the first
         settled(third)
     assert (status(third), second.snapshot.step) == ("idle", 0)
-    second.advance(1)
-    assert settled(second).snapshot.step == 1
+    assert advanced(second).snapshot.step == 1
     with pytest.raises(ValueError, match=r"limit \(0\) must be at least 1"):
         Slots(0)
 
@@ -117,8 +113,7 @@ def test_what_a_training_holds_counts_as_free_for_the_one_that_follows_it(monkey
     weights = 4 * given.start.network.parameter_count()
     # Model, gradients, first key frame, the film's own model, and room for a step that waits to be filmed.
     assert 6 * weights <= given.size < 7 * weights  # rows are longer: each weight begins where kernels like it
-    given.advance(5)
-    settled(given)
+    advanced(given, 5)
     assert given.size > 11 * weights  # gradients, moments, two key frames with theirs
     before = given.size
     given.branch(given.current.film.key_frames[1], rate=1e-3)
@@ -142,8 +137,7 @@ def test_twenty_runs_leave_no_thread_and_no_memory():
     before, models = threads(), []
     for _ in range(20):
         given = live()
-        given.advance(1)
-        settled(given)
+        advanced(given, 1)
         models.append(weakref.ref(given.recorded.trainer.network))
         given.run()
         given.stop()
