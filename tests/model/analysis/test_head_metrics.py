@@ -8,7 +8,6 @@ from torch.testing import assert_close
 
 from model.analysis import head_metrics
 from model.analysis.head_metrics import METRICS
-from tests.model.examples import network, traced
 
 
 @pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.bfloat16, torch.float16], ids=str)
@@ -29,21 +28,6 @@ def test_nothing_surprises_where_one_is_sure_and_most_where_all_are_equal():
     assert float(head_metrics.entropy(torch.eye(6))) == 0
     for n in (1, 2, 7, 1000):
         assert float(head_metrics.entropy(torch.full((3, n), 1 / n, dtype=torch.float64))) == pytest.approx(math.log(n))
-
-
-def test_empty_rows_do_not_count():
-    uniform, empty = [0.25] * 4, [0.0] * 4
-    assert float(head_metrics.entropy(torch.tensor([empty, uniform, empty]))) == pytest.approx(math.log(4))
-    assert float(head_metrics.entropy(torch.tensor([empty, empty]))) == 0
-
-
-def test_on_the_maps_of_a_trace_it_lies_between_0_and_its_largest():
-    trace = traced(network())
-    cross = head_metrics.entropy(trace.attention("cross"))
-    assert cross.shape == (2, 2)
-    assert bool(((cross > 0) & (cross < math.log(5))).all())
-    decoder = head_metrics.entropy(trace.attention("decoder"))
-    assert bool((decoder < (math.log(2) + math.log(3)) / 3).all())  # the first token sees itself alone
 
 
 def by_definition(name: str, rows: list[list[float]], marked: list[bool]) -> float:
@@ -80,16 +64,6 @@ def test_each_number_is_what_its_docstring_says(name, queries, keys):
         for head in range(3):
             expected = by_definition(name, weights[layer, head].tolist(), marked.tolist())
             assert float(found[layer, head]) == pytest.approx(expected, abs=1e-12, nan_ok=True)
-
-
-def test_a_head_that_looks_one_back_and_one_that_looks_at_itself():
-    back = torch.diag(torch.ones(4), -1)
-    back[0, 0] = 1
-    assert float(head_metrics.previous(back)) == 1
-    assert float(head_metrics.distance(back)) == pytest.approx(4 / 5)
-    assert float(head_metrics.diagonal(torch.eye(5))) == 1
-    assert float(head_metrics.distance(torch.eye(5))) == 0
-    assert math.isnan(float(head_metrics.previous(torch.ones(1, 1))))
 
 
 def test_a_head_that_looks_at_what_came_after_the_same_token_before():

@@ -43,14 +43,6 @@ def test_what_was_saved_comes_back_read_only_and_does_not_drop_out(folder):
     assert model.network.output.logits.weight is model.network.decoder.embedding.tokens.weight
 
 
-def test_the_folder_holds_these_files_and_nothing_is_beside_it(folder):
-    assert {path.name for path in folder.iterdir()} == FILES
-    assert [path.name for path in folder.parent.iterdir()] == ["eng-cmn"]
-    assert (folder / "README.md").read_text(encoding="utf-8") == "# A card: é\n"
-    names = set(load_file(folder / "model.safetensors"))
-    assert {name for name, _ in network(**SIZES, tied_embeddings="output").named_parameters()} == names
-
-
 def test_half_precision_on_disk(folder):
     transformer = network(seed=1, **SIZES)
     save_checkpoint(folder, transformer, BOTH, dtype=torch.float16)
@@ -71,10 +63,15 @@ def test_the_precision_to_compute_in_can_be_chosen(folder, monkeypatch):
     assert open_checkpoint(folder, device=torch.device("cpu")).dtype == torch.float16
 
 
-def test_a_new_checkpoint_replaces_every_file(folder):
+def test_a_new_checkpoint_replaces_every_file_and_nothing_is_beside_it(folder):
     (folder / "extra.txt").write_text("of the old one")
-    save_checkpoint(folder, network(**SIZES, d_ff=8), BOTH, {"steps": 4})
+    assert (folder / "README.md").read_text(encoding="utf-8") == "# A card: é\n"
+    transformer = network(**SIZES, d_ff=8, tied_embeddings="output")
+    save_checkpoint(folder, transformer, BOTH, {"steps": 4})
     assert {path.name for path in folder.iterdir()} == FILES
+    assert [path.name for path in folder.parent.iterdir()] == ["eng-cmn"]
+    names = set(load_file(folder / "model.safetensors"))
+    assert names == {name for name, _ in transformer.named_parameters()}  # what is tied only once
     model = open_checkpoint(folder)
     assert (model.config.d_ff, model.training) == (8, {"steps": 4})
 
@@ -111,10 +108,8 @@ def test_files_that_do_not_belong_together_are_refused(folder):
 
 
 def test_no_folder_is_refused(tmp_path):
-    (tmp_path / "file").write_text("")
-    for name, sentence in (("missing", "is not a checkpoint"), ("file", "must be a checkpoint folder or end in")):
-        with pytest.raises(ValueError, match=f"{name} {sentence}"):
-            open_checkpoint(tmp_path / name)
+    with pytest.raises(ValueError, match="missing is not a checkpoint"):
+        open_checkpoint(tmp_path / "missing")
 
 
 def test_an_error_while_saving_leaves_the_old_one_and_no_scraps(folder, monkeypatch):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
@@ -59,6 +58,8 @@ KINDS: dict[str, tuple[str, dict[str, Any]]] = {
     "bert-bare": ("BertModel", SIZES),
     "bart-bare": ("BartModel", ENCODER_DECODER),
     "roberta": ("RobertaForMaskedLM", SIZES | {"type_vocab_size": 1}),
+    "xlm-roberta": ("XLMRobertaForMaskedLM", SIZES | {"type_vocab_size": 1}),
+    "camembert": ("CamembertForMaskedLM", SIZES | {"type_vocab_size": 1}),
     "distilbert": ("DistilBertForMaskedLM", DISTILBERT),
     "bart": ("BartForConditionalGeneration", ENCODER_DECODER | {"scale_embedding": True}),
     "mbart": ("MBartForConditionalGeneration", ENCODER_DECODER),
@@ -177,11 +178,6 @@ class Doubled:
 
     def __getattr__(self, name: str) -> Any:
         return getattr(torch, name)
-
-
-def changed(folder: Path, changes: Mapping[str, Any]) -> dict[str, Any]:
-    """The settings of a folder with other values; None: left out."""
-    return {name: value for name, value in (read_settings(folder) | changes).items() if value is not None}
 
 
 def read_settings(folder: Path) -> dict[str, Any]:
