@@ -7,17 +7,14 @@ from torch.testing import assert_close
 
 from model.analysis.comparison import Comparison, align, output_changes, prediction_changes, weight_changes
 from model.capture.interventions import Causal, Cells
-from model.checkpoints.load import open_checkpoint
-from model.checkpoints.native import save_checkpoint
-from tests.model.examples import network, one_stack, traced
-from tests.viz.small import parts, small_model
-
-TEXT, SHORTER = "The dog sees the cat.", "The dog the cat."
+from tests.model.elsewhere import model_of
+from tests.model.examples import network, traced
 
 
 @pytest.fixture
-def model(tmp_path):
-    return small_model(tmp_path / "small")
+def both(model):
+    """A trace, and one of a text that lacks a word of it."""
+    return model.trace("The dog sees the cat.", "我"), model.trace("The dog the cat.", "我")
 
 
 @pytest.mark.parametrize(
@@ -52,8 +49,8 @@ def test_the_heads_of_a_kind_are_compared_without_those_of_others(model, monkeyp
     assert asked == [f"encoder.layers.{layer}.self_attention.weights" for layer in (0, 1)]
 
 
-def test_counterparts_stand_at_this_traces_tokens(model):
-    now, before = model.trace(TEXT, "我"), model.trace(SHORTER, "我")
+def test_counterparts_stand_at_this_traces_tokens(both):
+    now, before = both
     comparison = Comparison(now, before)
     places = align(now.source_tokens, before.source_tokens).places
     assert -1 in places
@@ -71,8 +68,8 @@ def test_counterparts_stand_at_this_traces_tokens(model):
     assert comparison.attention("cross").shape == now.attention("cross").shape
 
 
-def test_the_change_of_a_head_is_the_total_variation_of_its_rows(model):
-    now, before = model.trace(TEXT, "我"), model.trace(SHORTER, "我")
+def test_the_change_of_a_head_is_the_total_variation_of_its_rows(both):
+    now, before = both
     table = Comparison(now, before).changes
     places = align(now.source_tokens, before.source_tokens)
     path = "encoder.layers.1.self_attention"
@@ -92,8 +89,8 @@ def test_the_change_of_a_head_is_the_total_variation_of_its_rows(model):
     assert 0 < max(table[table["kind"] == "head"]["change"]) <= 1
 
 
-def test_the_change_of_a_prediction_is_torchs_divergence(model):
-    now, before = model.trace("The dog sees.", "我"), model.trace("The cat sees.", "我")
+def test_the_change_of_a_prediction_is_torchs_divergence(both):
+    now, before = both
     table = Comparison(now, before).changes
     ranked = table[table["kind"] == "prediction"]
     log_now, log_before = (each["output.logits"].double().log_softmax(-1) for each in (now, before))
@@ -103,8 +100,8 @@ def test_the_change_of_a_prediction_is_torchs_divergence(model):
     assert ranked["change"].is_monotonic_decreasing
 
 
-def test_what_the_pinned_model_has_not_is_none(model, tmp_path):
-    other = small_model(tmp_path / "other", n_encoder_layers=1)
+def test_what_the_pinned_model_has_not_is_none(model):
+    other = model_of("encoder-decoder", n_encoder_layers=1)
     comparison = Comparison(model.trace("The cat.", "我"), other.trace("The cat.", "我"))
     assert comparison.counterpart("encoder.layers.1.self_attention.weights") is None
     assert comparison.attention("encoder") is None
@@ -112,12 +109,11 @@ def test_what_the_pinned_model_has_not_is_none(model, tmp_path):
     assert not comparison.changes.empty
 
 
-def test_a_decoder_of_another_kind_of_model_is_compared_by_the_tokens_it_reads(model, tmp_path):
+def test_a_decoder_of_another_kind_of_model_is_compared_by_the_tokens_it_reads(model):
     """The decoder of one stack reads the source, that of two the target: its rows are found by their own tokens."""
-    translating = model.trace("the cat sees the dog the cat sees the dog", "")
-    network, tokenizer = one_stack("decoder-only", vocabulary=len(parts()[0]), norm_placement="pre"), parts()[0]
-    save_checkpoint(tmp_path / "one", network, (tokenizer, tokenizer))
-    writing = open_checkpoint(tmp_path / "one").trace("the cat sees the dog the cat sees the dog")
+    text = "the cat sees the dog the cat sees the dog"
+    translating = model.trace(text, "")
+    writing = model_of("decoder-only", norm_placement="pre").trace(text)
     long = align(writing.source_tokens, translating.source_tokens).places
     assert max(long) >= len(translating.target_tokens)  # places in the source that no target position has
     for now, before in ((writing, translating), (translating, writing)):

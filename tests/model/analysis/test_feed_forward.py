@@ -9,7 +9,6 @@ from model.analysis import feed_forward
 from model.analysis.feed_forward import Seen
 from tests.model import examples
 from tests.model.examples import TARGET, config, network, one_stack
-from tests.viz.small import small_model
 
 PLACED = [
     {"norm_placement": "pre"},
@@ -84,8 +83,7 @@ def test_units_seen_are_those_of_all_texts_and_repeats_do_not_count():
     assert seen.positions(transformer, path) == 5
 
 
-def test_a_unit_reads_and_writes_what_its_weights_say(tmp_path):
-    model = small_model(tmp_path / "small")
+def test_a_unit_reads_and_writes_what_its_weights_say(model):
     transformer, unit = model.network, 7
     network_ = feed_forward.layer_of(transformer, "decoder", 1)
     logits = (transformer.output.logits.weight.double() @ network_.output.weight[:, unit].double()).detach()

@@ -10,9 +10,8 @@ from torch.testing import assert_close
 from model.analysis import norms
 from model.analysis.norms import QUANTITIES
 from tests.model import examples
+from tests.model.elsewhere import model_of
 from tests.model.examples import network
-from tests.model.network.test_kinds import model as saved_model
-from tests.viz.small import small_model
 
 COLUMNS = ["name", "position", "token", "mean", "std", "input norm", "output norm"]
 SOURCE_TOKENS, TARGET_TOKENS = "I see the cat </s>".split(), ["<s>", "我", "看"]
@@ -85,11 +84,6 @@ def test_the_sample_deviation_takes_the_expected_share_away(width):
     assert norms.expected_gap(width) == pytest.approx(1 / (2 * width), rel=0.5)
 
 
-@pytest.fixture
-def model(tmp_path):
-    return small_model(tmp_path / "small")
-
-
 def test_sentences_are_the_pieces_and_halves_of_one_alone(model):
     tokenizer = model.source_tokenizer
     whole = model.source_tokens("The cat sees. The dog hears.")
@@ -120,8 +114,8 @@ def test_every_row_of_a_batch_is_what_the_model_computes_of_it_alone(model):
 
 
 @pytest.mark.parametrize("kind", ["decoder-only", "encoder-only"])
-def test_models_of_one_stack_have_a_batch_of_their_text(kind, tmp_path):
-    model = saved_model(kind, tmp_path / "one")
+def test_models_of_one_stack_have_a_batch_of_their_text(kind):
+    model = model_of(kind)
     assert list(norms.batch_of(model, model.source_tokens("The cat sees"), None).rows) == [kind.split("-")[0]]
     assert norms.batch_of(model, model.source_tokens(""), None) is None
 

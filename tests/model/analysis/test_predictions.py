@@ -11,8 +11,7 @@ from model.analysis import predictions
 from model.analysis.predictions import UNKNOWN
 from model.inference.decoding import Sampling
 from model.text.tokenizer import MASK
-from tests.model.network.test_kinds import model as saved_model
-from tests.viz.small import small_model
+from tests.model.elsewhere import model_of
 
 LOGITS = torch.tensor([[2.0, 1.0, 0.0, -1.0], [0.0, 3.0, 3.0, 1.0], [1.0, 1.0, 1.0, 1.0]])
 
@@ -68,13 +67,9 @@ def test_sampling_is_applied_to_the_logits_that_are_there():
 
 def test_top_p_leaves_the_fewest_tokens_that_reach_it():
     probabilities = torch.tensor([0.5, 0.3, 0.15, 0.05])
-    assert [predictions.sampled(probabilities.log(), Sampling(top_p=p)).left for p in (0.4, 0.5, 0.6, 0.9, 1.0)] == [
-        1,
-        1,
-        2,
-        3,
-        4,
-    ]
+    shares = (0.4, 0.5, 0.6, 0.9, 1.0)
+    left = [predictions.sampled(probabilities.log(), Sampling(top_p=share)).left for share in shares]
+    assert left == [1, 1, 2, 3, 4]
 
 
 def test_saturation_is_that_of_the_softmaxs_jacobian():
@@ -89,8 +84,7 @@ def test_saturation_is_that_of_the_softmaxs_jacobian():
         assert float(curve.entropy[index]) == pytest.approx(float(entropy) / math.log(4))
 
 
-def test_a_translator_is_measured_on_the_target_and_its_end(tmp_path):
-    model = small_model(tmp_path / "a")
+def test_a_translator_is_measured_on_the_target_and_its_end(model):
     source = model.source_tokens("The cat sees the dog.")
     target = model.target_tokens(model.target_tokenizer.label(6) * 3)
     trace = model.trace_tokens(source, target)
@@ -99,8 +93,8 @@ def test_a_translator_is_measured_on_the_target_and_its_end(tmp_path):
     assert_close(predictions.text_losses(model, trace, source, target), expected.double(), atol=1e-5, rtol=0)
 
 
-def test_a_language_model_is_measured_on_the_next_token(tmp_path):
-    model = saved_model("decoder-only", tmp_path / "a")
+def test_a_language_model_is_measured_on_the_next_token():
+    model = model_of("decoder-only")
     source, trace = model.source_tokens("The cat"), model.trace("The cat")
     values = predictions.text_losses(model, trace, source)
     expected = F.cross_entropy(trace["output.logits"][:-1], torch.tensor(source.ids[1:]), reduction="none")
@@ -108,8 +102,8 @@ def test_a_language_model_is_measured_on_the_next_token(tmp_path):
     assert values[-1].isnan()
 
 
-def test_a_masked_model_is_measured_on_each_token_hidden_alone(tmp_path):
-    model = saved_model("encoder-only", tmp_path / "a")
+def test_a_masked_model_is_measured_on_each_token_hidden_alone():
+    model = model_of("encoder-only")
     text, tokenizer = f"The cat {MASK} the dog.", model.source_tokenizer
     source = model.source_tokens(text)
     values = predictions.text_losses(model, model.trace(text), source)
