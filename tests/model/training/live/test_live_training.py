@@ -27,6 +27,7 @@ from tests.model.training.live.live_examples import (
     status,
     threads,
 )
+from tests.model.training.training_examples import assert_equal, unchanged
 
 pytestmark = pytest.mark.unchecked
 
@@ -112,15 +113,13 @@ def test_a_view_is_never_touched_by_the_training():
     given = live()
     first = advanced(given, 2).view()
     assert (first.step, first.probe) == (2, probe(given.start))
-    trained = given.recorded.trainer.network
-    assert all(torch.equal(first.model.network.get_parameter(n), p) for n, p in trained.named_parameters())
-    before = {name: tensor.clone() for name, tensor in first.model.network.state_dict().items()}
+    assert_equal(first.model.network.state_dict(), given.recorded.trainer.network.state_dict())
     logits, film = first.trace["output.logits"].clone(), given.current.film
     cross = first.trace.attention("cross").clone()
     assert np.abs(film.attention("cross")[-1] / 255 - cross.numpy()).max() <= 0.5001 / 255
-    second = advanced(given, 3).view()
+    with unchanged(first.model.network):
+        second = advanced(given, 3).view()
     assert second.step == 5
-    assert all(torch.equal(tensor, before[name]) for name, tensor in first.model.network.state_dict().items())
     assert_close(first.model.trace_tokens(first.probe.source, first.probe.target)["output.logits"], logits)
     assert all(check.passed for check in checks(first.trace))
     assert not torch.equal(second.trace["output.logits"], logits)
@@ -178,12 +177,11 @@ def test_a_bundled_checkpoint_is_trained_on():
     model = open_checkpoint(Path(__file__).parents[4] / "checkpoints" / "reverse")
     tokenizers = model.source_tokenizer, model.target_tokenizer
     learned = type(material())(material().pairs["train"], "reverse", "characters", 0, tokenizers)
-    before = {name: tensor.clone() for name, tensor in model.network.state_dict().items()}
-    given = LiveTraining(model, learned, replace(SETTINGS, rate=1e-4), probe(model, "vitrine"))
-    given.advance(1)
-    assert status(given) == "idle"
+    with unchanged(model.network):
+        given = LiveTraining(model, learned, replace(SETTINGS, rate=1e-4), probe(model, "vitrine"))
+        given.advance(1)
+        assert status(given) == "idle"
     assert given.snapshot.loss < 0.1
-    assert all(torch.equal(tensor, before[name]) for name, tensor in model.network.state_dict().items())
     assert not any(parameter.requires_grad for parameter in model.network.parameters())
     _, record = given._frozen()
     assert "from reverse (trained on `task:reverse:20000`: made by code, model/data/tasks.py)" in record["note"]

@@ -14,7 +14,8 @@ from model.training.live.recorded_trainer import RUNS, RecordedTrainer
 from model.training.live.runs import Mark
 from model.training.schedule import learning_rate
 from model.training.trainer import Trainer
-from tests.model.training.live.live_examples import SETTINGS, material, start, watched
+from tests.model.training.live.live_examples import KEY_EVERY, SETTINGS, material, probe, start, watched
+from tests.model.training.training_examples import assert_equal, batches_taken, unchanged
 
 pytestmark = pytest.mark.unchecked
 
@@ -23,11 +24,14 @@ def losses(given: RecordedTrainer, count: int) -> list[float]:
     return [given.step().loss for _ in range(count)]
 
 
+def weights(given: RecordedTrainer) -> dict[str, torch.Tensor]:
+    """As they are now."""
+    return {name: parameter.detach().clone() for name, parameter in given.trainer.network.named_parameters()}
+
+
 def assert_same(one: RecordedTrainer, other: RecordedTrainer) -> None:
     """Weights, film and curves."""
-    others = dict(other.trainer.network.named_parameters())
-    for name, parameter in one.trainer.network.named_parameters():
-        assert torch.equal(parameter, others[name]), name
+    assert_equal(weights(one), weights(other))
     assert_array_equal(one.run.film.steps, other.run.film.steps)
     for kind in KINDS:
         assert_array_equal(one.run.film.attention(kind), other.run.film.attention(kind))
@@ -40,15 +44,13 @@ def assert_same(one: RecordedTrainer, other: RecordedTrainer) -> None:
 def test_watching_changes_no_step():
     learned = material()
     model = start(learned)
-    before = {name: tensor.clone() for name, tensor in model.network.state_dict().items()}
-    given = watched()
     network = start(learned).network.train().requires_grad_()
     plain = Trainer(network, *learned.corpora(16, 0.0), SETTINGS)
-    assert losses(given, 6) == [report.loss for report in plain.steps(6)]
-    for name, parameter in given.trainer.network.named_parameters():
-        assert torch.equal(parameter, network.get_parameter(name))
+    with unchanged(model.network):
+        given = RecordedTrainer(model, learned, SETTINGS, probe(model), key_every=KEY_EVERY)
+        assert losses(given, 6) == [report.loss for report in plain.steps(6)]
+    assert_equal(weights(given), dict(network.named_parameters()))
     assert given.trainer.progress == plain.progress
-    assert all(torch.equal(tensor, before[name]) for name, tensor in model.network.state_dict().items())
 
 
 @pytest.mark.parametrize("options", [{}, {"average": 0.9}, {"precision": "bfloat16", "accumulation": 2}], ids=str)
@@ -69,9 +71,7 @@ def test_a_run_that_went_back_is_the_uninterrupted_one(options):
 def test_two_futures_have_the_same_batches_and_both_go_on():
     whole, given = watched(), watched()
     expected = losses(whole, 9)
-    batches: list[list[int]] = []
-    batch_of = given.trainer.train.batch
-    given.trainer.train.batch = lambda indices, chance: batches.append(list(indices)) or batch_of(indices, chance)
+    batches = batches_taken(given.trainer)
     losses(given, 6)
     given.branch(given.run.film.key_frames[1], {"rate": 0.02, "attention_dropout": 0.3})
     other = losses(given, 3)
@@ -87,8 +87,7 @@ def test_two_futures_have_the_same_batches_and_both_go_on():
     given.rewind(first.film.key_frames[-1])  # kept when it was left
     assert (given.steps_done, given.run, given.choices) == (6, first, first.choices)
     assert losses(given, 3) == expected[6:]
-    for name, parameter in given.trainer.network.named_parameters():
-        assert torch.equal(parameter, whole.trainer.network.get_parameter(name))
+    assert_equal(weights(given), weights(whole))
     given.rewind(second.film.key_frames[1])  # with the settings of the branch
     assert losses(given, 3) == other
 
@@ -168,25 +167,19 @@ def test_a_changed_batch_is_that_of_a_run_that_had_it_from_the_beginning():
     given, other = watched(), watched(replace(SETTINGS, batch_tokens=30))
     losses(given, 3)
     given.change({"batch_tokens": 30})
-    for each in (given, other):
-        each.trainer.seen = []
-        batch_of = each.trainer.train.batch
-        each.trainer.train.batch = lambda indices, chance, each=each, batch_of=batch_of: (
-            each.trainer.seen.append(list(indices)) or batch_of(indices, chance)
-        )
+    after, all_of_other = batches_taken(given.trainer), batches_taken(other.trainer)
     losses(given, 2)
     losses(other, 5)
-    assert given.trainer.seen == other.trainer.seen[3:]
+    assert after == all_of_other[3:]
 
 
 def test_the_figures_of_a_step():
     """Ratio of update to weight, drift of γ, exact match and accuracy, by hand."""
     given = watched(replace(SETTINGS, validate_every=3))
-    beginning = {name: parameter.detach().clone() for name, parameter in given.trainer.network.named_parameters()}
+    beginning = weights(given)
     losses(given, 2)
-    before = {name: parameter.detach().clone() for name, parameter in given.trainer.network.named_parameters()}
-    report = given.step()
-    now = {name: parameter.detach() for name, parameter in given.trainer.network.named_parameters()}
+    before = weights(given)
+    report, now = given.step(), weights(given)
     for part in ("encoder.layers.0", "decoder.embedding"):
         names = [name for name in now if name.startswith(f"{part}.")]
         moved = math.sqrt(sum(float((now[name] - before[name]).double().square().sum()) for name in names))
