@@ -8,7 +8,6 @@ from pathlib import Path
 
 import pytest
 import torch
-import transformers
 
 from model.analysis.checks import checks
 from model.analysis.comparison import Comparison
@@ -16,6 +15,7 @@ from model.analysis.predictions import text_losses
 from model.checkpoints.bridge import load as bridged
 from model.checkpoints.load import open_checkpoint
 from model.runtime.errors import CheckpointError
+from tests.model.checkpoints.bridge.models import random_model
 from tests.model.examples import disturb
 from tests.model.text.huggingface.test_tokenizer import byte_level, word_piece
 
@@ -30,9 +30,7 @@ def opened(folder):
 def saved(folder: Path, kind: str, tokenizer, **settings):
     """A tiny model with random weights, its tokenizer beside it; gives both as transformers has them."""
     inner, names = tokenizer
-    torch.manual_seed(0)
-    model_class = getattr(transformers, kind)
-    network = model_class(model_class.config_class(vocab_size=inner.get_vocab_size(), **settings)).eval()
+    network = random_model(kind, vocab_size=inner.get_vocab_size(), **settings)
     disturb(network)
     network.save_pretrained(folder)
     inner.save(str(folder / "tokenizer.json"))

@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 import torch
-import transformers
 from torch import Tensor
 from transformers import modeling_rope_utils
 
@@ -19,6 +18,7 @@ from model.checkpoints.tensors import read_tensors
 from model.network.config import TransformerConfig
 from model.network.transformer import Network
 from model.runtime.untrusted_json import read_record
+from tests.model.checkpoints.bridge.models import random_model
 
 VOCABULARY, WIDTH, LAYERS, LENGTH = 50, 32, 2, 24
 SOURCE, TARGET = torch.tensor([[5, 9, 30, 7, 21, 8, 2]]), torch.tensor([[2, 11, 6, 40, 13]])
@@ -87,10 +87,7 @@ ONCE_IN_FLOAT32 = [modeling_rope_utils, *(import_module(f"transformers.models.{n
 def saved(kind: str, folder: Path) -> Any:
     """A model of theirs in evaluation mode, every weight random, biases and norms too; and its folder."""
     name, options = KINDS[kind]
-    made = getattr(transformers, name)
-    config = made.config_class(vocab_size=VOCABULARY, **SPECIAL, **options)
-    torch.manual_seed(1)
-    theirs = made._from_config(config, attn_implementation="eager").eval()
+    theirs = random_model(name, vocab_size=VOCABULARY, **SPECIAL, **options)
     with torch.no_grad():
         for parameter in theirs.parameters():
             if parameter.requires_grad:  # Marian's positions are fixed
