@@ -7,6 +7,7 @@ from torch.testing import assert_close
 
 from model.analysis import feed_forward
 from model.analysis.feed_forward import Seen
+from model.network.masks import Mask
 from tests.model import examples
 from tests.model.examples import TARGET, config, network, one_stack
 
@@ -39,8 +40,12 @@ def test_positions_are_apart_in_the_network_and_not_in_attention(options, stack)
     assert found.attention_alone > 1e-3
     layer = trace.network.get_submodule(f"{stack}.layers.1.feed_forward")
     x, hidden = feed_forward.input_of(trace, stack, 1), trace[f"{stack}.layers.1.feed_forward.hidden"]
+    attention = trace.network.get_submodule(f"{stack}.layers.1.self_attention")
     with torch.inference_mode():
         assert_close(layer.hidden(x), hidden)
+        single = attention.output(attention.value(x[None]).transpose(1, 2).flatten(2))  # one token sees itself alone
+        apart = (single - attention(x[None], x[None], Mask())).abs().max()
+    assert found.attention_alone == pytest.approx(float(apart), abs=1e-5)
 
 
 def test_a_network_that_mixes_positions_is_found_out():
