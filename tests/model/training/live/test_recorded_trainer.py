@@ -242,7 +242,7 @@ def test_weights_that_broke_are_left_for_the_last_good_key_frame():
     sentence = rf"step 7: loss nan, .*; {why} \(.*\) before it goes on$"
     with pytest.raises(FloatingPointError, match=sentence):
         given.step()
-    assert given.stands == 4
+    assert given.steps_done == 4
     assert losses(given, 2) == expected[4:]
 
 
@@ -264,4 +264,4 @@ def test_a_beginning_that_is_not_finite_says_so():
         given.trainer.network.output.logits.weight[0, 0] = math.nan
     with pytest.raises(FloatingPointError, match=r"^step 1: loss nan, .*; it has no earlier step to go back to: begin"):
         given.step()
-    assert given.stands == 0
+    assert given.steps_done == 0
