@@ -210,11 +210,10 @@ def _slots(blocks: Iterable[Block], of_weights: bool) -> dict[str, Slot]:
 
 
 def _by_stack(names: Iterable[str]) -> list[list[str]]:
-    """Names of encoder and decoder, whose texts differ in length; without a stack that has none."""
-    stacks: dict[str, list[str]] = {"encoder": [], "decoder": []}
-    for name in names:
-        stacks[name.partition(".")[0]].append(name)
-    return [stack for stack in stacks.values() if stack]
+    """Names of encoder and decoder, whose texts differ in length; without the output's, and a stack that has none."""
+    every = list(names)
+    stacks = ([name for name in every if name.startswith(stack)] for stack in ("encoder.", "decoder."))
+    return [stack for stack in stacks if stack]
 
 
 def _stacked(looks: Sequence[_Look], names: Sequence[str]) -> Float[Tensor, "frame quantity *shape"]:

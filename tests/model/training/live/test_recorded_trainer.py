@@ -201,9 +201,16 @@ def test_the_figures_of_a_step():
     assert given.run.curves.get("accuracy")[0].tolist() == [3]
 
 
-@pytest.mark.parametrize("kind", ["decoder-only", "encoder-only"])
-def test_models_of_one_stack_are_watched_too(kind):
-    given = watched(kind=kind)
+@pytest.mark.parametrize(
+    ("kind", "options"),
+    [
+        ("decoder-only", {}),
+        ("encoder-only", {}),
+        ("encoder-only", {"output_head": "transform"}),
+    ],  # which has a norm too
+)
+def test_models_of_one_stack_are_watched_too(kind, options):
+    given = watched(kind=kind, **options)
     losses(given, 5)
     assert (given.run.curves.latest("exact match") is None) == (kind == "encoder-only")
     assert given.run.film.attention(kind.split("-")[0]).shape[:3] == (6, 2, 2)
