@@ -7,8 +7,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from model.checkpoints.adapters_and_shards import require_whole
 from model.checkpoints.convert.layouts import is_known
-from model.checkpoints.formats.weight_files import require_whole, weights_of
+from model.checkpoints.formats.weight_files import weights_of
 from model.checkpoints.native import CONFIG, is_hugging_face, is_ours
 from model.checkpoints.tensors import TensorInfo, size, tensor_table
 from model.network.config import Kind, TransformerConfig

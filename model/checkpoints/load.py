@@ -9,14 +9,13 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from model.checkpoints.adapters_and_shards import LLAMA_CPP, require_whole
 from model.checkpoints.convert.from_huggingface import rebuilt_config, rebuilt_weights
 from model.checkpoints.convert.layouts import KNOWN, SUFFIXES, find_layout, open_state
 from model.checkpoints.formats.weight_files import (
-    LLAMA_CPP,
     READ,
     REFUSED,
     require_weights_themselves,
-    require_whole,
     weights_of,
 )
 from model.checkpoints.load_hints import LoadHints, Positions

@@ -36,10 +36,8 @@ class _Layout:
     """
 
     def __init__(self, weight: Tensor, first: object) -> None:
-        self._weight, self._version = (
-            weight.detach(),
-            weight._version,
-        )  # kept, so that its memory is not reused
+        self._weight = weight.detach()  # kept, so that its memory is not reused
+        self._version = weight._version
         self._first = weakref.ref(first)
         self._packed: Tensor | None = None
 

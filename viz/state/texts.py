@@ -1,4 +1,4 @@
-"""The input bar: the texts, and what the model can do with them."""
+"""The texts of a session: what is in its fields, and what a model begins with."""
 
 from __future__ import annotations
 

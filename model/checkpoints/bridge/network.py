@@ -194,7 +194,7 @@ def build_bridged(model: Any, kind: Kind, settings: dict[str, Any]) -> BridgedNe
     text = model.config.get_text_config()
     runner.outside = text._attn_implementation != NAME
     widths = [getattr(text, name, None) for name in ("sliding_window", "window_size")]
-    runner.windows = (None, *{stack for stack in widths if isinstance(stack, int) and stack > 0})
+    runner.windows = (None, *{width for width in widths if isinstance(width, int) and width > 0})
     ids = {name: _ids(model, length) for name, length in LENGTHS.items()}
     built: list[BridgedStack | None] = []
     memory: Tensor | None = None

@@ -99,7 +99,7 @@ def probing(model: nn.Module, stack: str) -> Iterator[list[Event]]:
         # Copies: a model may go on adding to its tensors in place.
         event.outputs = [flat(value).clone() for value in values if isinstance(value, Tensor)]
         if event.attention is None and (place := _place_of_weights(values)) is not None:
-            inner = any(value.attention for value in events if event in value.within)
+            inner = any(call.attention for call in events if event in call.within)
             event.attention = None if inner else ObservedAttention(None, None, values[place], place)
         events.append(event)
 

@@ -9,11 +9,11 @@ from typing import Any
 
 from torch import Tensor
 
+from model.checkpoints.adapters_and_shards import require_whole
 from model.checkpoints.convert.layout_torch import FIRST_LAYER, torch_transformer
 from model.checkpoints.convert.state_dict import Layout, State, config_of
 from model.checkpoints.convert.weight_map import Table, WeightSource, below, packed, weight_map
 from model.checkpoints.formats.pickle import Plain, read_state
-from model.checkpoints.formats.weight_files import require_whole
 from model.checkpoints.load_hints import LoadHints
 from model.checkpoints.native import require_weights
 from model.checkpoints.tensors import is_of_training, read_tensors

@@ -10,8 +10,8 @@ from torch import nn
 
 from model.data.datasets import IGNORED, PairDataset
 from model.data.tasks import TASKS
-from model.experiments.comparisons import COMPARISONS, SGD_RATE, as_torch_begins, begin, lengths_of, setup_of
 from model.experiments.side_by_side import Arm, Course, frequencies_alone, learners, material, step_seconds, train
+from model.experiments.training_claims import COMPARISONS, SGD_RATE, as_torch_begins, begin, lengths_of, setup_of
 from model.training.demonstration import fresh
 from model.training.losses import summed_loss
 

@@ -7,9 +7,9 @@ import torch
 import torch.nn.functional as F
 
 from model.data.tasks import find_task
-from model.experiments import comparisons
-from model.experiments.comparisons import COMPARISONS, SOURCES, NormOnTheShortCut
+from model.experiments import training_claims
 from model.experiments.side_by_side import learners
+from model.experiments.training_claims import COMPARISONS, SOURCES, NormOnTheShortCut
 from model.network.layers import PreNorm
 from tests.model.examples import network
 from tests.model.network.test_attention import torchs
@@ -20,12 +20,12 @@ SIZES = {"steps": 1, "d_model": 8, "depth": 1, "warmup": 0, "task": "copy", "len
 @pytest.fixture(autouse=True)
 def _few(monkeypatch):
     monkeypatch.setattr("model.experiments.side_by_side.PAIRS", 200)
-    monkeypatch.setattr("model.experiments.comparisons.SOURCES", 6)
+    monkeypatch.setattr("model.experiments.training_claims.SOURCES", 6)
 
 
 def test_lengths_reach_from_the_shortest_to_the_longest_with_the_last_trained_one() -> None:
-    assert comparisons.tested_lengths((3, 4, 5), 9) == [3, 4, 5, 6, 7, 8, 9]
-    found = comparisons.tested_lengths(tuple(range(3, 9)), 60)
+    assert training_claims.tested_lengths((3, 4, 5), 9) == [3, 4, 5, 6, 7, 8, 9]
+    found = training_claims.tested_lengths(tuple(range(3, 9)), 60)
     assert 8 in found
     assert len(found) <= 15
     assert found[0] >= 3
@@ -33,20 +33,20 @@ def test_lengths_reach_from_the_shortest_to_the_longest_with_the_last_trained_on
 
 
 def test_sources_are_of_the_length_right_and_unknown() -> None:
-    known = {pair.source for pair in comparisons.unseen("reverse", 3, set(), 1)}
-    fresh = comparisons.unseen("reverse", 3, known, 1)
+    known = {pair.source for pair in training_claims.unseen("reverse", 3, set(), 1)}
+    fresh = training_claims.unseen("reverse", 3, known, 1)
     assert known.isdisjoint(pair.source for pair in fresh)
     assert all(len(pair.source) == 3 and find_task("reverse").solve(pair.source) == pair.target for pair in fresh)
     assert SOURCES > 6 == len(fresh)
-    assert not comparisons.unseen("sort", 1, set("0123456789"), 1)
+    assert not training_claims.unseen("sort", 1, set("0123456789"), 1)
 
 
 @pytest.mark.parametrize("kind", ["encoder-decoder", "decoder-only"])
 def test_every_arm_is_tested_at_every_length(kind, monkeypatch) -> None:
-    monkeypatch.setattr("model.experiments.comparisons.SOURCES", 2)  # an untrained model writes on and on
-    reports = list(comparisons.begin("positions", comparisons.setup_of("positions", kind, **SIZES), 5))
+    monkeypatch.setattr("model.experiments.training_claims.SOURCES", 2)  # an untrained model writes on and on
+    reports = list(training_claims.begin("positions", training_claims.setup_of("positions", kind, **SIZES), 5))
     side = reports[-1].result
-    compared = COMPARISONS["positions"].arms(comparisons.setup_of("positions", kind, **SIZES))
+    compared = COMPARISONS["positions"].arms(training_claims.setup_of("positions", kind, **SIZES))
     assert [(each.length, each.arm) for each in side.tests] == [(n, arm.name) for n in (3, 4, 5) for arm in compared]
     assert reports[0].result.due == 15
     assert not reports[0].result.done
@@ -58,9 +58,9 @@ def test_every_arm_is_tested_at_every_length(kind, monkeypatch) -> None:
 
 @pytest.mark.parametrize("kind", ["encoder-decoder", "decoder-only"])
 def test_right_to_the_character_is_what_is_written(kind, monkeypatch) -> None:
-    chosen = comparisons.setup_of("positions", kind, **SIZES, max_length=24)
+    chosen = training_claims.setup_of("positions", kind, **SIZES, max_length=24)
     made, _chance = learners(COMPARISONS["positions"].arms(chosen)[:1], chosen)
-    pairs = comparisons.unseen("copy", 4, set(), 3)
+    pairs = training_claims.unseen("copy", 4, set(), 3)
     asked = []
 
     def answers(sources, **_options):
@@ -68,15 +68,15 @@ def test_right_to_the_character_is_what_is_written(kind, monkeypatch) -> None:
         return [SimpleNamespace(text=pair.target if number else "wrong") for number, pair in enumerate(pairs)]
 
     monkeypatch.setattr(made[0].model, "generate_batch", answers)
-    assert comparisons.answered_at(made[0], chosen, pairs, 4).exact == pytest.approx(5 / 6)
+    assert training_claims.answered_at(made[0], chosen, pairs, 4).exact == pytest.approx(5 / 6)
     assert asked == [pair.source + ("=" if kind == "decoder-only" else "") for pair in pairs]
 
 
 def test_learned_positions_have_rows_for_the_longest_text() -> None:
-    chosen = comparisons.setup_of("positions", "encoder-decoder", **SIZES)
-    assert comparisons.room(chosen, 20) == 22
+    chosen = training_claims.setup_of("positions", "encoder-decoder", **SIZES)
+    assert training_claims.room(chosen, 20) == 22
     with pytest.raises(ValueError, match="must be above"):
-        next(comparisons.begin("positions", chosen, 4))
+        next(training_claims.begin("positions", chosen, 4))
 
 
 def short_cut(x, block):
@@ -86,7 +86,7 @@ def short_cut(x, block):
 def test_the_wrong_norm_is_the_sublayer_of_the_bare_stream_plus_the_normalised_stream() -> None:
     """Sublayer(x) + LayerNorm(x), by torch's own attention and layer norm."""
     model = network(norm_placement="pre").double()
-    comparisons.put_norm_on_the_short_cut(model)
+    training_claims.put_norm_on_the_short_cut(model)
     ids = torch.tensor([[3, 4, 5, 6, 7]])
     x = model.encoder.embedding(ids)
     for layer in model.encoder.layers:
@@ -104,7 +104,7 @@ def test_every_block_is_replaced_and_no_weight() -> None:
     before = {name: tensor.clone() for name, tensor in model.state_dict().items()}
     source, target = torch.tensor([[3, 4, 5]]), torch.tensor([[1, 4]])
     right = model(source, target)
-    comparisons.put_norm_on_the_short_cut(model)
+    training_claims.put_norm_on_the_short_cut(model)
     blocks = [module for module in model.modules() if isinstance(module, PreNorm)]
     assert len(blocks) == 2 * 2 + 2 * 3
     assert all(type(block) is NormOnTheShortCut for block in blocks)

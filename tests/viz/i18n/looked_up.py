@@ -43,7 +43,7 @@ SPEAKING = (
     *(f"runtime/{name}" for name in ("memory", "untrusted_json")),
     *(f"inference/{name}" for name in ("beam_search", "decoding", "models", "text_model")),
     *(f"training/{name}" for name in ("cost", "settings", "trainer", "live/live_training", "live/recorded_trainer")),
-    *("analysis/weights/heads", "experiments/attention_cost", "experiments/comparisons"),
+    *("analysis/weights/heads", "experiments/attention_cost", "experiments/training_claims"),
 )
 INHERITED = "super().__init__"  # an error with a sentence of its own
 ERRORS = (

@@ -12,8 +12,8 @@ import streamlit as st
 
 from model.analysis.downsample import outline, smoothed
 from model.data.tasks import TASKS
-from model.experiments.comparisons import COMPARISONS, begin, lengths_of, setup_of
 from model.experiments.side_by_side import Course, Setup, Side, rounds, step_seconds
+from model.experiments.training_claims import COMPARISONS, begin, lengths_of, setup_of
 from model.experiments.weight_tying import tied
 from model.inference.text_model import TextModel
 from viz.components.plots import Axis, Chart, Heading, Series
@@ -25,7 +25,7 @@ from viz.pages.lab.side_by_side_text import arm_name, claims, colours, method, v
 from viz.state import training
 from viz.state.cache import cached
 from viz.state.session import current_session
-from viz.ui.curves import part_name, title_of
+from viz.ui.curve_names import part_name, title_of
 from viz.ui.fields import NARROW, Field, number_field
 from viz.ui.plots import EXPECTED
 

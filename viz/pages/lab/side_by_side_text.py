@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from statistics import fmean
 from typing import Any
 
-from model.experiments.comparisons import NormOnTheShortCut, answered_at, as_torch_begins, plain_descent
 from model.experiments.side_by_side import (
     Course,
     Side,
@@ -21,6 +20,7 @@ from model.experiments.side_by_side import (
     rightly,
     share_of_fall,
 )
+from model.experiments.training_claims import NormOnTheShortCut, answered_at, as_torch_begins, plain_descent
 from model.network.attention import MultiHeadAttention
 from model.network.layers import NoResidual, PostNorm, PreNorm, Residual
 from model.network.positions import LearnedPositions, SinusoidalPositions

@@ -19,7 +19,7 @@ from viz.i18n.format import attention_name
 from viz.pages.training.start import nothing_begun
 from viz.state.session import Key, attention_kinds, choose, current_session
 from viz.state.training import training
-from viz.ui.curves import change_text, group_name, part_name, smoothing_name, title_of
+from viz.ui.curve_names import change_text, group_name, part_name, smoothing_name, title_of
 
 if TYPE_CHECKING:
     from model.capture.trace import AttentionKind

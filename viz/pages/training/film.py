@@ -20,7 +20,7 @@ from viz.state.cache import cached
 from viz.state.film_feed import thinned
 from viz.state.session import Key, Session, choose, current_session
 from viz.state.training import training
-from viz.ui.curves import OTHER_QUANTITIES, part_name
+from viz.ui.curve_names import OTHER_QUANTITIES, part_name
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

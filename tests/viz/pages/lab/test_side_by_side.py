@@ -17,7 +17,7 @@ def here(tmp_path, monkeypatch):
     """One small checkpoint, few pairs."""
     monkeypatch.setattr(viz.state.checkpoints, "CHECKPOINTS", tmp_path / "bundled")
     monkeypatch.setattr("model.experiments.side_by_side.PAIRS", 100)
-    monkeypatch.setattr("model.experiments.comparisons.SOURCES", 3)
+    monkeypatch.setattr("model.experiments.training_claims.SOURCES", 3)
     write_small(tmp_path / "bundled" / "small")
 
 

@@ -6,8 +6,8 @@ import math
 
 import pytest
 
-from model.experiments.comparisons import COMPARISONS
 from model.experiments.side_by_side import Answered, Course, Side
+from model.experiments.training_claims import COMPARISONS
 from viz.pages.lab.side_by_side import every_number, results
 from viz.pages.lab.side_by_side_text import verdicts
 

@@ -1,0 +1,63 @@
+"""Weights that are no model by themselves: adapters (LoRA), single shards, files that lack their config.json, GGUF.
+
+They are recognised by the names of files and of tensors, and refused with what to open instead.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from pathlib import Path
+
+from model.runtime.errors import CheckpointError
+
+# Ends of names of query matrices in Hugging Face's families, whose layouts only a config.json tells apart; fairseq and
+# torchtune have some of these names too.
+QUERIES = (
+    "attention.self.query.weight",  # BERT, RoBERTa, ELECTRA
+    "attention.q_lin.weight",  # DistilBERT
+    "attention.attn.q.weight",  # MPNet
+    "attn.q_proj.weight",  # Llama, Mistral, Qwen, Gemma, OPT, BART, Marian
+    "attn.qkv_proj.weight",  # Phi-3
+    "attention.query_key_value.weight",  # GPT-NeoX, BLOOM, Falcon
+    "SelfAttention.q.weight",  # T5
+)
+GPT2 = "h.0.attn.c_attn.weight"  # also nanoGPT's, whose matrix is the transpose of this one
+ADAPTER = (".lora_A.", ".lora_embedding_A")
+LLAMA_CPP = ".gguf"
+SHARD = re.compile(r"-\d{5}-of-\d{5}\.")  # one of several files of a model
+
+
+def require_whole(file: Path, shapes: Mapping[str, tuple[int, ...]]) -> None:
+    """Refuse weights of which no network can be built. shapes: of the file's tensors by name.
+
+    Raises:
+        CheckpointError: the file is of llama.cpp, holds an adapter, is a part of a model, or needs a config.json; the
+            sentence says what to open instead.
+    """
+    if file.suffix.lower() == LLAMA_CPP:
+        raise CheckpointError(
+            f"{file.name} is a GGUF file of llama.cpp, with which no network computes here: open the folder of Hugging "
+            "Face that it was made from; its tensors can be looked at under Checkpoints → Read"
+        )
+    if any(part in name for name in shapes for part in ADAPTER):
+        raise CheckpointError(
+            f"{file.name} holds a LoRA adapter, which changes another model and is none itself: merge it into that "
+            "model with peft (merge_and_unload), save that and open it; its tensors can be looked at under Checkpoints "
+            "→ Read"
+        )
+    if SHARD.search(file.name):
+        raise CheckpointError(
+            f"{file.name} is by its name one of several files of a model: open their whole folder, with its "
+            "config.json, or a .zip of it; its tensors can be looked at under Checkpoints → Read"
+        )
+    if any(_is_hugging_face(name, shape) for name, shape in shapes.items()):
+        raise CheckpointError(
+            f"{file.name} has weights named as Hugging Face (some also as fairseq or torchtune) names them, without "
+            "the config.json that says how to compute with them: open the whole folder of the Hugging Face model, or a "
+            ".zip of it; the tensors alone can be looked at under Checkpoints → Read"
+        )
+
+
+def _is_hugging_face(name: str, shape: tuple[int, ...]) -> bool:
+    return name.endswith(QUERIES) or (name.endswith(GPT2) and len(shape) == 2 and shape[1] == 3 * shape[0])
