@@ -11,6 +11,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from model.runtime import superseded
+
 # Function of the recorder, the path of the module, the name of the quantity, the inputs and the output.
 Keep = Callable[[Any, str, str, tuple[Any, ...], Tensor], None]
 
@@ -85,6 +87,7 @@ def _observing(kind: type[nn.Module]) -> type[nn.Module]:
         changed, recorders = changing.get(), recording.get()
         if not changed and not recorders:
             return compute(self, *inputs)
+        superseded.check()
         reference, path, name, keep = self.__dict__["_observed"]
         network = reference()
         changes = changes_to(network) if changed else ()
