@@ -1,5 +1,12 @@
-"""Vitrine, as `streamlit run app.py` starts it."""
+"""Vitrine: `streamlit run app.py` serves this application, whose script is this very file."""
 
-from viz.frame.app import main
+import streamlit as st
 
-main()
+if __name__ == "__main__":
+    from viz.frame.app import main
+
+    main()
+else:
+    from viz.frame.server import ROUTES, prepared
+
+    app = st.App(__file__, routes=ROUTES, lifespan=prepared)

@@ -12,6 +12,8 @@ from streamlit.util import calc_hash
 
 from tests.viz.components.test_registry import unpack
 from viz.components.plots import LEVELS
+from viz.state.session import Key, Session
+from viz.state.texts import learn
 
 APP = str(Path(__file__).resolve().parents[1] / "app.py")
 
@@ -44,10 +46,28 @@ def experimented(app: AppTest, key: str) -> AppTest:
     return sound(app.run())
 
 
+def type_in(app: AppTest, key: str, text: str) -> AppTest:
+    """The same after this was typed into the field of that key, and the script has learnt it."""
+    session: Session = app.session_state[Key.SESSION]
+    assert learn(session, key, text, session.edits.get(key, 0) + 1), "it is there already"
+    return app.run()
+
+
+def typed(app: AppTest, key: str) -> str:
+    """What the field of this key shows; empty where it shows what the model wrote."""
+    text: str = sent(app, key)[0]["text"]
+    return text
+
+
+def body(frame: bytes) -> bytes:
+    """A view's bytes behind its stamp."""
+    return frame[4 + int.from_bytes(frame[:4], "little") :]
+
+
 def sent(app: AppTest, key: str) -> Any:
     """The header and the arrays that the component of this key was sent."""
     (found,) = [e.proto for e in app.get("bidi_component") if e.proto.id.endswith(f"-{key}")]
-    return unpack(found.bytes)
+    return unpack(body(found.bytes))
 
 
 def component(app: AppTest, name: str) -> Any:
@@ -55,7 +75,7 @@ def component(app: AppTest, name: str) -> Any:
     (proto,) = [e.proto for e in app.get("bidi_component") if e.proto.component_name == f"vitrine_{name}"]
     if proto.WhichOneof("data") == "json":
         return json.loads(proto.json)
-    header, arrays = unpack(proto.bytes)
+    header, arrays = unpack(body(proto.bytes))
     return (header, arrays) if arrays else header
 
 

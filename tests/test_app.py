@@ -8,7 +8,7 @@ from streamlit.testing.v1 import AppTest
 
 import viz.state.checkpoints
 from model.checkpoints.load import open_checkpoint
-from tests.app_reading import component, heads, labels, opened
+from tests.app_reading import component, heads, labels, opened, sent, type_in, typed
 from tests.viz.small import LENGTH, write_small
 from viz.state.session import DEFAULT_SELECTION, FIRST_SOURCE
 
@@ -53,13 +53,13 @@ def test_the_first_run_shows_the_bundled_models_heads():
     assert visible.all()
     assert (header["rows"]["labels"], header["columns"]["labels"]) == (trace.target_tokens, trace.source_tokens)
     assert (header["scale"]["low"], header["scale"]["high"], header["chosen"]) == (0, 1, DEFAULT_SELECTION["query"])
-    assert app.text_input(key="target").placeholder == model.generate(FIRST_SOURCE).text
+    assert sent(app, "target")[0]["placeholder"] == model.generate(FIRST_SOURCE).text
 
 
 def test_typing_changes_what_the_thumbnails_are_sent(small):
     app = opened(source="The cat sees.")
     _, before, _ = heads(app)
-    app.text_input(key="source").set_value("The cat hears the dog.").run()
+    type_in(app, "source", "The cat hears the dog.")
     assert_sound(app, small)
     header, after, _ = heads(app)
     assert after.shape != before.shape
@@ -71,7 +71,7 @@ def test_typing_changes_what_the_thumbnails_are_sent(small):
 @pytest.mark.parametrize("side", ["source", "target"])
 def test_any_text_is_shown_as_it_is(small, side, text):
     app = opened()
-    app.text_input(key=side).set_value(text).run()
+    type_in(app, side, text)
     assert_sound(app, small)
     if side == "source" or text:
         expected = small.source_tokens(text) if side == "source" else small.target_tokens(text)
@@ -84,7 +84,7 @@ def test_any_text_is_shown_as_it_is(small, side, text):
 def test_a_text_that_is_too_long_is_cut_with_a_note(small, side):
     text = ("The cat sees 我 " * 1000)[:10_000]
     app = opened()
-    app.text_input(key=side).set_value(text).run()
+    type_in(app, side, text)
     assert_sound(app, small)
     tokenizer = small.source_tokenizer if side == "source" else small.target_tokenizer
     left_out = len(tokenizer.encode(text)) - (LENGTH - 1)
@@ -99,16 +99,16 @@ def test_a_typed_target_is_used_and_a_cleared_one_is_generated_again(small):
     written = labels(app, "target")
     assert written == small.trace("The cat sees.").target_tokens
     label = small.target_tokenizer.label(7)
-    app.text_input(key="target").set_value(label * 3).run()
+    type_in(app, "target", label * 3)
     assert labels(app, "target") == ["<s>", *label * 3]
     assert_sound(app, small)
-    app.text_input(key="target").set_value("").run()
+    type_in(app, "target", "")
     assert labels(app, "target") == written
-    app.text_input(key="target").set_value(label).run()
+    type_in(app, "target", label)
     assert labels(app, "target") == ["<s>", label]
     app.button[0].click().run()
     assert labels(app, "target") == written
-    assert app.text_input(key="target").value == ""
+    assert typed(app, "target") == ""
 
 
 @pytest.mark.parametrize("kind", ["encoder", "decoder", "cross"])

@@ -7,7 +7,7 @@ import json
 import pytest
 import torch
 
-from tests.app_reading import component, labels, opened, sound
+from tests.app_reading import component, labels, opened, sound, type_in
 from tests.model.checkpoints.convert.layout_references import GPT, random_weights
 from tests.test_app_kinds import here, write
 from viz.frame.app import PAGES
@@ -26,7 +26,7 @@ def test_every_page_of_a_bare_encoder_says_what_does_not_exist(here, name):
     write(here / "bare", "encoder-only", output_head="none", tied_embeddings="none")
     app = sound(opened())
     app.session_state["session"].keep()
-    app.session_state["source"] = "The dog sees the cat."
+    sound(type_in(app, "source", "The dog sees the cat."))
     sound(app.switch_page(PAGES[name]).run())
     app.session_state["session"].differing = True
     sound(app.run())
@@ -66,8 +66,7 @@ def test_a_model_without_a_tokenizer_reads_ids_and_says_so(here):
     app = sound(opened())
     assert labels(app, "source") == [str(token) for token in range(8)]
     assert "such as 12 5 7: there is no tokenizer.json beside the weights" in said(app)
-    app.session_state["source"] = "3 1 x"
-    app.run()
+    type_in(app, "source", "3 1 x")
     assert not app.exception
     assert [error.value for error in app.error] == [
         "'x' is not the id of a token: this model came without a tokenizer, so its text is numbers from 0 to 18, "

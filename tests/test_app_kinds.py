@@ -10,7 +10,7 @@ from model.checkpoints.load import open_checkpoint
 from model.checkpoints.native import save_checkpoint
 from model.inference.text_model import TextModel
 from model.text.tokenizer import MASK
-from tests.app_reading import component, heads, labels, opened
+from tests.app_reading import component, heads, labels, opened, sent, type_in, typed
 from tests.model.examples import one_stack
 from tests.model.network.test_kinds import TOKENIZERS
 from tests.viz.small import write_small
@@ -60,7 +60,8 @@ def test_the_page_shows_a_model_of_one_stack(here, kind, options):
     model = write(here / "one", kind, **options)
     app = opened()
     assert_shows(app, model, TEXTS[kind])
-    assert [field.label for field in app.text_input] == ["Text"]
+    assert sent(app, "source")[0]["label"] == "Text"
+    assert not [each for each in app.get("bidi_component") if each.proto.id.endswith("-target")]
     header, arrays = component(app, "steps")
     assert len(header["words"]["columns"]) == (7 if options else 6)
     assert len(arrays) == len(header["words"]["columns"])
@@ -69,7 +70,7 @@ def test_the_page_shows_a_model_of_one_stack(here, kind, options):
     layer = f"{STACKS[kind]}.layers.1.self_attention"  # the first visit's layer and head, as far as there are so many
     for step, name in zip(steps, trace.maps_of(layer), strict=True):
         assert np.allclose(step, trace[f"{layer}.{name}"][1, 1].numpy(), atol=1e-6)
-    app.text_input(key="source").set_value("The dog.").run()
+    type_in(app, "source", "The dog.")
     assert_shows(app, model, "The dog.")
 
 
@@ -79,7 +80,7 @@ def test_continue_lets_a_language_model_go_on(here):
     (button,) = app.button
     assert button.label == "Continue"
     button.click().run()
-    shown = app.text_input(key="source").value
+    shown = typed(app, "source")
     assert "\n" not in shown  # a field of one line would lose it
     first = shown.replace("⏎", "\n")
     assert first.startswith("The cat")
@@ -87,7 +88,7 @@ def test_continue_lets_a_language_model_go_on(here):
     assert_shows(app, model, first)
     again = opened(source="The cat")
     again.button[0].click().run()
-    assert again.text_input(key="source").value == shown  # the same text goes on in the same way
+    assert typed(again, "source") == shown  # the same text goes on in the same way
 
 
 def test_fill_in_puts_the_most_probable_tokens_in_the_places_of_the_masks(here):
@@ -96,7 +97,7 @@ def test_fill_in_puts_the_most_probable_tokens_in_the_places_of_the_masks(here):
     assert len(component(app, "token_bar")["guesses"]) == 2
     assert app.button[0].label == "Fill in"
     app.button[0].click().run()
-    text = app.text_input(key="source").value
+    text = typed(app, "source")
     assert MASK not in text
     best = [guess.choices[0] for guess in model.guesses(model.trace(TEXTS["encoder-only"]))]
     assert best[0].label.removeprefix("▁") in text
@@ -108,7 +109,7 @@ def test_fill_in_puts_the_most_probable_tokens_in_the_places_of_the_masks(here):
 def test_no_text_breaks_it(here, kind, text):
     model = write(here / "one", kind)
     app = opened()
-    app.text_input(key="source").set_value(text).run()
+    type_in(app, "source", text)
     assert_shows(app, model, text)
     app.button[0].click().run()
     assert not app.exception
@@ -120,11 +121,11 @@ def test_another_model_brings_its_own_example_but_leaves_the_users_text(here):
     model = write(here / "b", "decoder-only")
     app = opened()
     app.selectbox(key="model").set_value("b").run()
-    assert app.text_input(key="source").value == TEXTS["decoder-only"]
+    assert typed(app, "source") == TEXTS["decoder-only"]
     assert_shows(app, model, TEXTS["decoder-only"])
-    app.text_input(key="source").set_value("The dog").run()
+    type_in(app, "source", "The dog")
     app.selectbox(key="model").set_value("a").run()
-    assert app.text_input(key="source").value == "The dog"
+    assert typed(app, "source") == "The dog"
     app.selectbox(key="model").set_value("b").run()
     assert_shows(app, model, "The dog")
 

@@ -8,7 +8,7 @@ import pytest
 from streamlit.testing.v1 import AppTest
 
 import viz.state.checkpoints
-from tests.app_reading import component, opened
+from tests.app_reading import component, opened, sent
 from tests.viz.small import write_small
 
 
@@ -21,11 +21,14 @@ def small(tmp_path, monkeypatch):
 def written(app: AppTest) -> list[str]:
     """Every text that the page shows or reads out, but for the tokens, texts and figures of the model."""
     found = [element.value for kind in (app.markdown, app.caption, app.warning, app.error) for element in kind]
-    for element in [*app.text_input, *app.selectbox, *app.button, *app.button_group, *app.expander]:
+    for element in [*app.selectbox, *app.button, *app.button_group, *app.expander]:
         proto = element.proto
         found += [proto.label, getattr(proto, "help", "")]
         found += [option.content for option in getattr(proto, "options", []) if hasattr(option, "content")]
     found += [link.proto.label for link in app.get("page_link")]
+    fields = [sent(app, key)[0] for key in ("source", "target")]
+    found += [field["label"] for field in fields]
+    found += [word for each in (*fields, component(app, "channel")) for word in each["words"].values()]
     figure, _ = component(app, "heatmap")
     found += [figure["rows"]["title"], figure["columns"]["title"], figure["scale"]["title"], figure["name"]]
     found += [figure["sentence"], figure["words"]["masked"], figure["words"]["download"], *figure["words"]["csv"]]

@@ -6,9 +6,9 @@ import pytest
 
 import viz.state.checkpoints
 from model.inference.text_model import TextModel
-from tests.app_reading import labels, opened
+from tests.app_reading import labels, opened, type_in, typed
 from tests.viz.small import write_small
-from viz.state.session import Key
+from viz.state.session import FIRST_SOURCE, Key
 
 PAGES = ("map", "positions", "attention", "masks", "residual", "feed_forward", "predictions")
 
@@ -45,7 +45,7 @@ def test_another_page_computes_no_new_forward(passes, target):
         assert not app.exception, page
         assert labels(app, "source")[-1] == "</s>"
     assert len(passes) == 1
-    app.text_input(key="source").set_value("The cat hears.").run()
+    type_in(app, "source", "The cat hears.")
     assert len(passes) == 2
 
 
@@ -54,4 +54,13 @@ def test_what_was_chosen_stays_in_the_address_on_another_page(passes):
     app.switch_page("viz/pages/masks/page.py").run()
     session = app.session_state[Key.SESSION]
     assert (session.selection.layer, session.selection.head) == (1, 1)
-    assert app.text_input(key="source").value == "The cat sees."
+    assert typed(app, "source") == "The cat sees."
+
+
+def test_what_is_typed_is_in_the_address_until_it_is_the_example_again(passes):
+    app = opened()
+    for text in ("The cat sees.", ""):
+        assert type_in(app, "source", text).query_params["source"] == text
+    assert typed(opened(source=""), "source") == ""
+    type_in(app, "source", FIRST_SOURCE)
+    assert "source" not in app.query_params

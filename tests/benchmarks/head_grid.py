@@ -35,8 +35,7 @@ WATCH = """
   const shadows = [...document.querySelectorAll('*')].map((host) => host.shadowRoot).filter((root) => root);
   const inside = shadows.find((root) => root.querySelector(part));
   const node = inside ?? document.querySelector('[data-testid="stText"]').parentElement;
-  const input = document.querySelector('input[aria-label="Text"], input[aria-label="Source"]');
-  input.addEventListener('input', () => (window.struck = performance.now()), true);
+  document.addEventListener('input', () => (window.struck = performance.now()), true);
   const changes = { childList: true, subtree: true, attributes: true, characterData: true };
   new MutationObserver(() => {
     const mark = () => (window.painted = performance.now());

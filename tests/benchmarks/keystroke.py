@@ -30,7 +30,6 @@ TYPED = " one was much too small for us and for the three dogs."
 # a loop over animation frames would have the browser paint all the time, and doubles the figures.
 WATCH = """
 () => {
-  const input = document.querySelector('input[aria-label="Source"]');
   // Components live in shadow roots, which stay while their content is drawn again.
   const shadows = [...document.querySelectorAll('*')].map((host) => host.shadowRoot).filter((root) => root);
   const inside = (selector) => shadows.find((root) => root.querySelector(selector));
@@ -42,7 +41,7 @@ WATCH = """
     figure: inside('.vitrine.heatmap'),
   };
   let start = 0;
-  input.addEventListener('input', () => {
+  document.addEventListener('input', () => {
     start = performance.now();
     window.marks = {};
   }, true);

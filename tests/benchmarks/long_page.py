@@ -8,6 +8,8 @@ import runpy
 import time
 from pathlib import Path
 
+import streamlit as st
+
 from viz.state.session import Session
 
 HERE = Path(__file__).parent
@@ -23,4 +25,9 @@ if not hasattr(Session, "timed"):
     Session.look = timed  # type: ignore[method-assign, assignment]
     Session.timed = True  # type: ignore[attr-defined]
 
-runpy.run_path("app.py", run_name="__main__")
+if __name__ == "__main__":
+    runpy.run_path("app.py", run_name="__main__")
+else:
+    from viz.frame.server import ROUTES, prepared
+
+    app = st.App(__file__, routes=ROUTES, lifespan=prepared)

@@ -32,7 +32,7 @@ WATCH = """
   const marks = (window.marks = parts.map(() => null));
   let start = 0;
   const begin = () => (start = performance.now());
-  document.querySelector('input[aria-label="Source"]').addEventListener('input', begin, { capture: true, once: true });
+  document.addEventListener('input', begin, { capture: true, once: true });
   parts.forEach((part, index) => {
     new MutationObserver(() => {
       if (marks[index] !== null || part.dataset.painted === before[index]) return;

@@ -42,9 +42,9 @@ class ShownFilm:
     def mount(self, data: bytes, *parts: str) -> None:
         self.page.evaluate(MOUNT, [*sources(*parts), list(data), 1200])
 
-    def strip(self, at: float = 0, step: int = 0) -> None:
+    def strip(self, step: int = 0) -> None:
         film, frames = film_data(SimpleNamespace(current=self.own.run), self.sent)  # type: ignore[arg-type]
-        header = {**STRIP, "film": film, "at": at, "step": step}
+        header = {**STRIP, "film": film, "step": step}
         self.mount(pack(header, frames), "training_strip", "film_store")
 
     def grid(self, kind: str) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import base64
 import csv
 import io
-from functools import partial
 from typing import Any
 from xml.etree import ElementTree
 
@@ -16,6 +15,7 @@ from playwright.sync_api import Page, expect
 from tests.browser.alone import MOUNT
 from tests.browser.looking import PIXELS, eventually
 from viz.components.registry import sources
+from viz.components.view import View
 from viz.pages.attention import components
 
 pytestmark = pytest.mark.browser
@@ -37,9 +37,8 @@ LIT = """
 HOVER = "([side, position]) => window.__vitrine.dispatchEvent(new CustomEvent('hover', { detail: { side, position } }))"
 
 
-def show(page: Page, mount: Any, parts: tuple[str, ...]) -> None:
-    assert isinstance(mount, partial)
-    text = base64.b64encode(mount.keywords["data"]).decode("ascii")  # a list of numbers would take seconds
+def show(page: Page, view: View, parts: tuple[str, ...]) -> None:
+    text = base64.b64encode(view.data).decode("ascii")  # a list of numbers would take seconds
     page.evaluate(MOUNT_TEXT, [*sources(*parts), text, 700])
 
 

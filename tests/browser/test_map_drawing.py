@@ -13,7 +13,7 @@ from playwright.sync_api import Browser, Page
 import viz.state.checkpoints
 from model.capture.trace import Trace
 from model.checkpoints.load import open_checkpoint
-from tests.app_reading import opened
+from tests.app_reading import body, opened
 from tests.browser.alone import MOUNT
 from tests.browser.looking import eventually
 from tests.browser.server import PATIENCE
@@ -47,7 +47,8 @@ def sent(tmp_path_factory) -> Sent:
         app = opened("map", source=TEXT)
     assert not app.exception
     (proto,) = [e.proto for e in app.get("bidi_component") if e.proto.component_name == "vitrine_model_map"]
-    return Sent(proto.bytes, *unpack(proto.bytes), model.trace(TEXT))
+    data = body(proto.bytes)
+    return Sent(data, *unpack(data), model.trace(TEXT))
 
 
 @pytest.fixture(scope="module")

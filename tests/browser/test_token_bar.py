@@ -35,7 +35,7 @@ def show(page, **changes):
 
 @pytest.mark.parametrize(
     ("part", "said"),
-    [(".guesses .choice", ["guess", {"number": 0, "token": 5}]), (".changes .change", ["pin", {"head": 1}])],
+    [(".guesses .choice", ["guess", {"number": 0, "token": 5}]), (".changes .change", ["change", {"head": 1}])],
 )
 def test_what_stays_the_same_is_not_drawn_again_between_press_and_release(page, part, said):
     show(page)

@@ -40,13 +40,6 @@ def test_it_is_scrubbed_by_keys_and_by_the_strips_slider(shown):
     assert shown.page.evaluate("window.rows") == []  # nothing was asked of the server
 
 
-def test_older_news_do_not_replace_newer_ones(shown):
-    strip = shown.page.locator(".vitrine.strip")
-    for at, step, expected in ((20, 12, 12), (10, 5, 12), (30, 13, 13)):
-        shown.strip(at, step)
-        expect(strip).to_have_attribute("data-step", str(expected))
-
-
 def test_it_plays_to_the_end_without_the_server(shown):
     shown.film.locator(".controls select").select_option("5")  # a slow machine leaves frames out
     shown.press("play")

@@ -54,7 +54,7 @@ def test_no_script_comes_again_with_a_keystroke(visit, model):
     expect_painted(page, model, FIRST_SOURCE + " She left")
     frames = [frame.encode() if isinstance(frame, str) else frame for frame in came]
     assert sum(b"function showChips" in frame for frame in frames[:before]) == 1  # with the library
-    assert any(b"vitrine_steps" in frame for frame in frames[before:])
+    assert any(b'"key": "stages"' in frame for frame in frames[before:])
     assert not any(b"function showChips" in frame for frame in frames[before:])
 
 

@@ -10,7 +10,7 @@ from streamlit.testing.v1 import AppTest
 from torch.nn.modules.module import register_module_forward_pre_hook
 
 from model.network.attention import MultiHeadAttention
-from tests.app_reading import sound
+from tests.app_reading import body, sound
 from tests.viz.components.test_registry import unpack
 from viz.pages.feed_forward.text import UNIT_VIEWS
 from viz.pages.masks.page import EXPERIMENTS
@@ -86,7 +86,7 @@ def walk(app: AppTest, views: list[tuple[str, str]]) -> dict[tuple[str, str], Se
             "\n".join(str(each.value) for elements in said for each in elements),
             "\n".join(each.proto.body for each in app.get("html") if "<style" not in each.proto.body),
             "\n".join(each.value for each in app.code),
-            [unpack(proto.bytes)[0] for proto in sent],
+            [unpack(body(proto.bytes))[0] for proto in sent],
             [option for each in app.selectbox if str(each.key).endswith("data_of") for option in each.options],
             order(app),
             [each.value for each in app.dataframe],

@@ -1,127 +1,127 @@
-"""A keystroke, a click or a pin draws a page's views again and not its controls: all is as after a run of all then."""
+"""What the channel draws after a keystroke, a click or a pin is what a run of the script draws then."""
 
 from __future__ import annotations
 
-from dataclasses import replace
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
-from streamlit.runtime.forward_msg_queue import ForwardMsgQueue
-from streamlit.runtime.fragment import MemoryFragmentStorage
-from streamlit.runtime.scriptrunner_utils.script_requests import ScriptRequests
-from streamlit.testing.v1.local_script_runner import LocalScriptRunner
+from streamlit.delta_generator import DeltaGenerator
+from streamlit.runtime.state import QueryParamsProxy, session_state_proxy
 
 from tests.app_reading import opened, sound
-from tests.viz.pages.training.training_page import live, short_trainings
-from viz.state import training
-from viz.state.session import Key, Selection
-from viz.ui.parts import ARRANGED
+from tests.viz.every_view import VIEWS
+from tests.viz.frame.window import stamp
+from viz.frame import drawing
+from viz.i18n import catalogue
+from viz.pages.lab.page import ARITHMETIC, COSTS
+from viz.state.session import Key, Selection, Session, by_channel, serving
+from viz.state.texts import learn
 
-PAGES = [
-    ("attention", {}),
-    ("map", {}),
+ADDRESSES = [
+    *((page, choices) for page, views in VIEWS.items() for choices in views.values()),
     ("masks", {"changes": "decoder:causal:off"}),
-    ("positions", {"part": "tokens"}),
-    ("positions", {"part": "laboratory"}),
-    ("positions", {"part": "applied"}),
-    ("positions", {"part": "order"}),
-    ("residual", {}),
-    ("residual", {"residual_view": "batch"}),
-    ("feed_forward", {}),
-    ("predictions", {}),
-    ("predictions", {"view": "layers"}),
-    ("lab", {}),
-    ("lab", {"lab_part": "costs"}),
+    ("positions", {"part": "applied", "position_base": "50"}),
+    ("positions", {"part": "order", "position": "none"}),
+    *(("lab", {"arithmetic": name}) for name in ARITHMETIC),
+    *(("lab", {"lab_part": "costs", "cost": name}) for name in COSTS),
+    ("checkpoints", {}),
+    ("training", {}),
 ]
+MEASURED = "scaling_run"
+ASIDE = {"training_strip"}  # what the page does not draw
+
+
+@pytest.fixture(autouse=True)
+def no_widgets(monkeypatch):
+    """The channel draws views alone: of Streamlit it makes nothing, and the state of its widgets is not its to read."""
+
+    def only_by_script(ordinary):
+        def called(*given, **named):
+            assert not by_channel()
+            return ordinary(*given, **named)
+
+        return called
+
+    for owner, name in (
+        (DeltaGenerator, "_enqueue"),
+        (DeltaGenerator, "_block"),
+        (session_state_proxy, "get_session_state"),
+        (QueryParamsProxy, "__getitem__"),
+    ):
+        monkeypatch.setattr(owner, name, only_by_script(getattr(owner, name)))
 
 
 class Page:
-    """The application with its fragments kept from run to run, as a browser's session keeps them."""
+    """The application on a page, drawn by the channel and by the script."""
 
-    def __init__(self, monkeypatch: pytest.MonkeyPatch, page: str, address: dict[str, str]) -> None:
-        self.storage, self.sent = MemoryFragmentStorage(), ForwardMsgQueue()
-        self.looking = False
-        self.runs: list[bool] = []  # of the newest request: whether each was of a fragment alone
-        begin, ask = LocalScriptRunner.__init__, LocalScriptRunner.request_rerun
-
-        def kept(runner, *args, **options):
-            begin(runner, *args, **options | {"fragment_storage": self.storage})
-            runner.forward_msg_queue = self.sent
-            runner.on_event.connect(self.note, weak=False)
-
-        def asked(runner, data):
-            if self.looking:
-                runner._requests = ScriptRequests()
-                data = replace(data, fragment_id_queue=self.views())
-            return ask(runner, data)
-
-        monkeypatch.setattr(LocalScriptRunner, "__init__", kept)
-        monkeypatch.setattr(LocalScriptRunner, "request_rerun", asked)
+    def __init__(self, page: str, address: dict[str, str]) -> None:
         self.app = sound(opened(page, **address))
-        self.app.run()  # what the fields hold is not sent to them any more
+        if MEASURED in self.app.session_state:  # what is measured there is not of the text
+            running = self.app.session_state[MEASURED].running
+            while not running.wait(0.5):
+                running.look()
+        self.session: Session = self.app.session_state[Key.SESSION]
 
-    def note(self, _runner, event, **told) -> None:
-        if event.name == "SCRIPT_STARTED":
-            self.runs.append(bool(told["fragment_ids_this_run"]))
+    def by_channel(self, change: Callable[[Session], object]) -> dict[str, bytes]:
+        """Frames of all views after this change, by their keys, in a thread where no script runs."""
 
-    def views(self) -> list[str]:
-        """The fragment inside the one that arranges the page."""
-        parents = self.storage._parent_by_id
-        return [each for each, parent in parents.items() if parent in self.storage.resolve_target(ARRANGED)]
+        def draw() -> dict[str, bytes]:
+            with self.session.lock, serving(self.session):
+                catalogue.use(self.session.stage.language)
+                change(self.session)
+                groups = drawing.frames(self.session, self.session.stage)
+                return {view.key: view.frame() for views in groups for view in views}
 
-    def drawn(self, looking: bool) -> dict[tuple[int, ...], bytes]:
-        """What is on the screen after one more run, by its place."""
-        self.looking, self.runs = looking, []
-        sound(self.app.run())
-        deltas = [(tuple(each.metadata.delta_path), each.delta) for each in self.sent._queue if each.HasField("delta")]
-        return {
-            place: getattr(delta, kind).SerializeToString(deterministic=True)
-            for place, delta in deltas
-            if (kind := delta.WhichOneof("type")) in ("new_element", "add_block")
-        }
+        with ThreadPoolExecutor(1) as pool:
+            return pool.submit(draw).result()
+
+    def by_script(self) -> dict[str, bytes]:
+        protos = [each.proto for each in sound(self.app.run()).get("bidi_component")]
+        frames = [proto.bytes for proto in protos if proto.WhichOneof("data") == "bytes"]
+        return {key: frame for frame in frames if (key := stamp(frame)["key"]) not in ASIDE}
 
 
-@pytest.mark.parametrize(("page", "address"), PAGES)
-def test_a_look_draws_what_a_run_of_all_draws(monkeypatch, page, address):
-    shown = Page(monkeypatch, page, address)
-    session = shown.app.session_state[Key.SESSION]
+def typing(text: str) -> Callable[[Session], object]:
+    return lambda session: learn(session, Key.SOURCE, text, session.edits.get(Key.SOURCE, 0) + 1)
+
+
+@pytest.mark.parametrize(("page", "address"), ADDRESSES, ids=[" ".join([page, *of.values()]) for page, of in ADDRESSES])
+def test_the_channel_draws_what_the_script_draws(page, address):
+    """To the byte, and of the same moment: nothing is painted twice. What the script alone draws, no change changes."""
+    shown = Page(page, address)
+    before = shown.by_script()
     changes = [
-        lambda: shown.app.session_state.__setitem__(Key.SOURCE, "He has a dog and a cat."),
-        lambda: setattr(session, "selection", Selection(1, 3, 2)),
-        session.keep,
-        lambda: setattr(session, "differing", True),
-        lambda: shown.app.session_state.__setitem__(Key.SOURCE, "She bought a car."),
-        session.release,
+        typing("He has a dog and a cat."),
+        lambda session: session.select(layer=1, head=3, query=2),
+        Session.keep,
+        lambda session: setattr(session, "selection", Selection(0, 2, 1)),
+        lambda session: setattr(session, "differing", True),
+        typing("She bought a car."),
+        typing(""),
+        Session.release,
     ]
     for change in changes:
-        change()
-        looked = shown.drawn(looking=True)
-        assert shown.runs == [True]
-        whole = shown.drawn(looking=False)
-        assert {place: looked.get(place) for place in whole} == whole
+        drawn = shown.by_channel(change)
+        assert drawn.keys() >= {Key.SOURCE, Key.TARGET, Key.TOKENS}
+        after = shown.by_script()
+        assert drawn.keys() <= after.keys()
+        for key, frame in after.items():
+            assert frame == drawn.get(key, before.get(key)), key
+        before = after
 
 
-def test_a_place_that_was_empty_costs_one_run_of_all(monkeypatch):
-    shown = Page(monkeypatch, "residual", {"residual_view": "batch", "model": "sort", "source": "1"})
-    for text, runs in (("12", [True, False]), ("1", [True]), ("123", [True])):
-        shown.app.session_state[Key.SOURCE] = text
-        shown.drawn(looking=True)
-        assert shown.runs == runs
+def test_views_come_and_go_with_the_text():
+    shown = Page("residual", {"residual_view": "batch", "model": "sort", "source": "1"})
+    for text, there in (("12", True), ("1", False), ("123", True)):
+        drawn = shown.by_channel(typing(text))
+        assert ("residual_map" in drawn) == there
+        assert drawn == shown.by_script()
 
 
-trainings = pytest.fixture(short_trainings)
-
-
-@pytest.mark.usefixtures("trainings")
-def test_a_look_at_a_training_that_is_gone_draws_all_again(monkeypatch):
-    shown = Page(monkeypatch, "training", {})
-    shown.app.button(key="demonstration_begin").click()
+def test_all_that_is_computed_for_the_channel_is_there_for_the_script(monkeypatch):
+    shown = Page("attention", {})
+    shown.by_channel(typing("He has a dog and a cat."))
+    for name in ("encode", "decode", "forward"):
+        monkeypatch.setattr(type(shown.session.model.network), name, None)
     sound(shown.app.run())
-    live(shown.app)
-    shown.app.switch_page("viz/pages/attention/page.py")
-    shown.drawn(looking=False)
-    shown.drawn(looking=True)
-    assert shown.runs == [True]
-    training.trainings().end(shown.app.session_state[Key.SESSION].run)
-    shown.drawn(looking=True)
-    assert shown.runs[0]
-    assert not shown.runs[-1]

@@ -15,7 +15,7 @@ import viz.pages.training.start
 import viz.state.checkpoints
 from model.network.config import Kind
 from model.training.demonstration import REVERSE
-from tests.app_reading import component, heads, opened, sound
+from tests.app_reading import component, heads, opened, sound, type_in
 from tests.pretended_device import NAME, pretending
 from tests.test_app_kinds import write
 from tests.viz.small import write_small
@@ -59,8 +59,7 @@ def begun(folder, kind: Kind) -> AppTest:
 
 def pinned(app: AppTest, kind: Kind) -> AppTest:
     app.session_state["session"].keep()
-    app.session_state["source"] = TEXTS[kind][1]
-    sound(app.run())
+    sound(type_in(app, "source", TEXTS[kind][1]))
     app.session_state["session"].differing = True
     return sound(app.run())
 

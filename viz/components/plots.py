@@ -16,20 +16,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from viz.components.registry import component, pack
+from viz.components.view import Answer, View
 from viz.i18n.catalogue import _
 from viz.i18n.format import significant
 
 if TYPE_CHECKING:
     from pandas import DataFrame
 
-Mount = Callable[[], object]
 Table = list[tuple[Any, ...]]  # its lines
 LEVELS = 65533  # of a thumbnail's value in 16 bits; the next two say that a cell is not comparable, or hidden
 NAMED = 6  # series whose ends a chart's alternative text says
-
-
-def nothing() -> None:
-    """The answer to a click that only the browser needs."""
 
 
 def words(*columns: str, **more: str) -> dict[str, Any]:
@@ -95,11 +91,11 @@ class Heading:
 
 
 @dataclass
-class Plot(ABC):
+class Plot(View, ABC):
     """A picture of a page. chosen: the framed row or band. words: more than every plot needs, by their keys."""
 
     COMPONENT: ClassVar[Callable[..., Any]]
-    ANSWERS: ClassVar[Sequence[str]] = ()  # what clicks put into the session state, each with its own callback
+    ANSWERS: ClassVar[Sequence[str]] = ()  # what can be clicked; `on_NAME` is what a click does
 
     key: str
     heading: Heading
@@ -108,14 +104,12 @@ class Plot(ABC):
     data: bytes = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
+        self.component = type(self).COMPONENT
+        self.acts = {name: getattr(self, f"on_{name}") for name in self.ANSWERS}
         heading = self.heading
         alt = heading.alt or " ".join(filter(None, (f"{heading.name}: {self.summary()}.", heading.note)))
         said = {"alt": alt, "chosen": self.chosen, "words": words(*self.titles(), **self.words)}
         self.data = pack(known(heading) | said | self.header(), self.arrays())
-
-    def __call__(self) -> object:
-        answers = {f"on_{name}_change": getattr(self, f"on_{name}") or nothing for name in self.ANSWERS}
-        return type(self).COMPONENT(data=self.data, key=self.key, **answers)
 
     def table(self) -> DataFrame:
         """The numbers that are drawn, a line each."""
@@ -150,9 +144,9 @@ class PlotTable(NamedTuple):
     make: Callable[[], DataFrame]
 
 
-def plot_tables(mounts: Iterable[Mount]) -> dict[str, PlotTable]:
-    """By its name, the table of each plot among what is mounted."""
-    return {plot.heading.name: PlotTable(plot.heading.file, plot.table) for plot in mounts if isinstance(plot, Plot)}
+def plot_tables(views: Iterable[View]) -> dict[str, PlotTable]:
+    """By its name, the table of each plot among these."""
+    return {plot.heading.name: PlotTable(plot.heading.file, plot.table) for plot in views if isinstance(plot, Plot)}
 
 
 def span(values: NDArray[Any]) -> tuple[str, str]:
@@ -190,8 +184,8 @@ class Heatmap(Plot):
     texts: Sequence[str] | None = None
     texts_title: str = ""
     cell_titles: Sequence[str] = ()
-    on_row: Callable[[], None] | None = None
-    on_cell: Callable[[], None] | None = None
+    on_row: Answer | None = None
+    on_cell: Answer | None = None
 
     def header(self) -> dict[str, Any]:
         shape = {"column": self.column, "square": self.square, "cells": self.on_cell is not None}
@@ -282,7 +276,7 @@ class Chart(Plot):
     marks: Sequence[Mapping[str, Any]] = ()
     of: str = ""
     place: str = ""
-    on_place: Callable[[], None] | None = None
+    on_place: Answer | None = None
 
     def header(self) -> dict[str, Any]:
         series = [known(each, "xs", "ys") for each in self.series]
@@ -361,7 +355,7 @@ class Panels(Plot):
     slot: int | None = None
     cell: int | None = None
     cells: Sequence[str] = ()
-    on_cell: Callable[[], None] | None = None
+    on_cell: Answer | None = None
 
     def header(self) -> dict[str, Any]:
         sizes = {name: value for name in ("slot", "cell") if (value := getattr(self, name)) is not None}

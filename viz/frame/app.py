@@ -5,26 +5,24 @@ from __future__ import annotations
 import html
 from collections.abc import Iterator
 from contextlib import contextmanager
-from functools import partial
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
-from streamlit.errors import StreamlitInvalidLayoutContextError
 
-from viz.frame import input_bar, token_bar, training_strip
+from viz.components.registry import carrier, component
+from viz.frame import drawing, input_bar, token_bar, training_strip
 from viz.frame.command_line import unfollowed
-from viz.frame.components import page_file
+from viz.frame.drawing import Stage
 from viz.i18n import catalogue
 from viz.i18n.catalogue import _
 from viz.i18n.errors import translate_error
 from viz.i18n.format import as_sentence, literal, page_name
 from viz.state import assumptions, checkpoints, position_override, shown_model, texts, training
-from viz.state.film_feed import is_behind
 from viz.state.session import Key, Session, choose, current_session
-from viz.ui.parts import ARRANGED, Views, foreign_code, no_views
+from viz.ui.parts import foreign_code, mount, no_views
 
 if TYPE_CHECKING:
     from streamlit.navigation.page import StreamlitPage
@@ -43,6 +41,9 @@ SECTION = {"training": "change", "checkpoints": "know", "lab": "know"}  # the ot
 FIRST = "attention"
 HELD = ("draft",)  # in the address: they stay when another page is opened, whichever page knows what they mean
 STYLE = Path(__file__).parent / "frame.css"
+
+_channel = carrier("channel")
+_page_file = component("page_file")
 
 
 def main() -> None:
@@ -67,6 +68,7 @@ def main() -> None:
             session.say(name, value)
     chosen = st.navigation({**pages, "": [named]}, position="hidden").url_path or FIRST
     session.say_again()
+    session.begun = False
     with st.sidebar:
         here = checkpoints.all_places(session)
         names = [*([training.ENTRY] if training.training(session) else []), *shown_model.model_names(here)]
@@ -78,15 +80,13 @@ def main() -> None:
                 st.page_link(link)
         st.caption(_("Steps of training"))
         strip_place = st.container()
-        page_file(
-            {
-                "save": _("Save this page"),
-                "explanation": _("One HTML file that opens without a network"),
-                "saved": _("Saved from Vitrine"),
-                "language": catalogue.language(),
-            },
-            Key.FILE,
-        )
+        words = {
+            "save": _("Save this page"),
+            "explanation": _("One HTML file that opens without a network"),
+            "saved": _("Saved from Vitrine"),
+            "language": catalogue.language(),
+        }
+        _page_file(data=words, key=Key.FILE)
     live = training.training(session)
     trained = live is not None and name == training.ENTRY
     try:
@@ -105,91 +105,56 @@ def main() -> None:
     shown_model.show_refusal(chosen)
     summary.caption(describe(model, shown_model.format_of(here, name, model)), help=assumptions.in_short(model) or None)
     texts.follow_model(session, model)
-    moving = training.is_moving(live)
-    every = training.EVERY if moving else None
+    session.moving, session.stands = training.is_moving(live), training.standing(live)
     with strip_place:
-        stands = training.standing(live)
-        st.fragment(training_strip.strip, run_every=training_strip.pace(live, moving, trained))(
-            session, model, moving, stands
-        )
-    st.fragment(arrange, key=ARRANGED)(session, model, chosen, trained, every if trained else None)
+        training_strip.strip(session, model)()
+        if session.message:
+            st.error(translate_error(session.message))
+        channel_carrier(session)
+    st.fragment(arrange)(session, model, chosen, trained)
+    session.runs += 1
 
 
-def arrange(session: Session, model: TextModel, page: str, trained: bool, every: float | None) -> None:
-    """The input bar and the page under it: their places and controls, which a keystroke leaves as they are.
+def arrange(session: Session, model: TextModel, page: str, trained: bool) -> None:
+    """The input bar and the page under it, and the views of the texts as they are now.
 
-    trained: the model in training is shown, and not the one that it began with. every: seconds between looks at it,
-    where it moves.
+    trained: the model in training is shown, and not the one that it began with.
     """
+    if session.begun:  # a click in here changed what stands outside: the list of models, the strip
+        st.rerun()
     catalogue.use(st.session_state[Key.LANGUAGE])
+    session.say_again()
+    texts.say(session, model)
     # First of all: what it imports takes a while, once. Not by the navigation's own run(): that works only in a run of
     # the whole script.
     drawn_by = import_module(PAGES[page].removesuffix(".py").replace("/", "."))
-    # Always as many containers: what is within the inner fragment is asked for by the place of that fragment, and a
-    # click on what another run has drawn there must still find it.
     note, bar, controls = st.container(key="variation"), st.container(key="input_bar"), st.container()
     if not trained:
         with note:
             model = position_override.overridden(session, model)
     foreign_code.set(model.network.code)
     with bar:
-        fields = input_bar.show_controls(model)
+        places = input_bar.show_controls(model)
     views = no_views
     with controls, telling():
         views = drawn_by.page(model)
-    st.fragment(look, run_every=every)(session, model, trained, bar, fields, views)
-
-
-@contextmanager
-def within_places() -> Iterator[None]:
-    """A place that held nothing when the page was arranged cannot be filled later: then all is arranged anew."""
-    try:
-        yield
-    except StreamlitInvalidLayoutContextError:
-        st.rerun()
-
-
-@within_places()
-def look(
-    session: Session, model: TextModel, trained: bool, bar: DeltaGenerator, fields: list[DeltaGenerator], views: Views
-) -> None:
-    """All that a keystroke draws again, and each look at a training: the texts, their tokens, and the page's views.
-
-    fields: places of the source and, where the model has one, of the target.
-    """
-    live = training.training(session) if trained else None
-    if session.begun or (trained and live is None):  # outside this fragment, the list of models has other entries
-        session.begun = False
-        st.rerun()
-    catalogue.use(st.session_state[Key.LANGUAGE])
-    foreign_code.set(model.network.code)
-    input_bar.show_source(fields[0], model)  # the browser draws it while the model computes
-    if live:
-        model = training.shown(session, live)
-    else:
+    stage = Stage(model, trained, views, catalogue.language())
+    with session.lock:
+        session.stage, session.views = stage, {}
         try:
-            texts.look(session, model)
+            shown = drawing.trace(session, stage)
         except ValueError as error:  # a text that this model cannot read
+            mount(zip(places, drawing.fields(session, model), strict=False))
             bar.error(as_sentence(translate_error(error)))
             return
-    for place in fields[1:]:
-        input_bar.show_target(place, session)  # drawn while the rest is packed
-    # A short text comes in one frame; the checks of a long one take a while, and the page does not wait for them.
-    late = session.is_long
-    news = partial(training_strip.news, session, live) if live and session.moving else None
-    mount_tokens = None if late else token_bar.pack_tokens(session, news)
-    drawing = views(model)
-    with telling():
-        next(drawing, None)
-    if late:
+        mount(zip(places, drawing.fields(session, shown), strict=True))
+        rest = None
         with telling():
-            next(drawing, None)
-    with bar:
-        (mount_tokens or token_bar.pack_tokens(session, news))()
+            rest = drawing.views(session, stage, shown, mount)
+        mount([(bar, token_bar.token_bar(session))])
     with telling():
-        next(drawing, None)
-    if live and (not training.is_moving(live) if session.moving else is_behind(session.sent, live)):
-        st.rerun()
+        if rest:
+            rest()
 
 
 @contextmanager
@@ -202,6 +167,19 @@ def telling() -> Iterator[None]:
         yield
     except MissingQuantityError as absent:
         st.info(absent_words(absent))
+
+
+def channel_carrier(session: Session) -> None:
+    """What opens the channel in the browser and carries the scripts of all components; without a channel it has the
+    script look at a training that moves.
+    """
+    words = {"lost": _("The live channel cannot be had here: the page is drawn by the script, more slowly.")}
+    words["waiting"] = _("waiting for other visitors of this machine: about {seconds} s")
+    words["behind"] = _("of the text before")
+    looks = None if session.stands is None else 500 if session.moving else 3000
+    base = "/".join(["", *filter(None, st.get_option("server.baseUrlPath").split("/"))])
+    data = {"token": session.token, "base": base, "looks": looks, "runs": session.runs}
+    _channel(data={**data, "words": words}, key="channel", on_again_change=lambda: None)
 
 
 def choose_language(place: DeltaGenerator) -> None:

@@ -12,8 +12,8 @@ from viz.i18n.catalogue import _
 from viz.i18n.errors import translate_error
 from viz.i18n.format import no_predictions
 from viz.state.assumptions import assumptions
-from viz.state.session import Key, Session, current_session
-from viz.state.texts import CONTINUED, LINE_BREAK, first_source, model_and_text, typed, write_source
+from viz.state.session import Key, current_session
+from viz.state.texts import CONTINUED, first_source, model_and_text, typed, write, write_source
 from viz.state.what_if import note
 
 if TYPE_CHECKING:
@@ -34,30 +34,6 @@ def show_controls(model: TextModel) -> list[DeltaGenerator]:
     if note := assumptions(model):
         st.caption(note)
     return [source, *target]
-
-
-def show_source(place: DeltaGenerator, model: TextModel) -> None:
-    """The source's field, or that of the one text that the model has."""
-    two = model.kind == "encoder-decoder"
-    text_field(place, _("Source") if two else _("Text"), Key.SOURCE, first_source(model), "")
-
-
-def show_target(place: DeltaGenerator, session: Session) -> None:
-    """The target's field, with what the model wrote where the user wrote nothing."""
-    text_field(place, _("Target"), Key.TARGET, "", session.written)
-
-
-def text_field(place: DeltaGenerator, label: str, key: Key, default: str, placeholder: str) -> None:
-    """A text that is read while it is typed, and is in the address bar."""
-    place.text_input(
-        label,
-        default,
-        key=key,
-        live="100ms",
-        bind="query-params",
-        persist_state="session",
-        placeholder=placeholder,
-    )
 
 
 def action(model: TextModel) -> tuple[Callable[[], None], str, str]:
@@ -107,7 +83,7 @@ def write_target() -> None:
     text = ""
     if session.shown is not None and note(session.what_if, session.trace, session.model.config):
         text = session.what_if.generate(session.model, typed(Key.SOURCE, first_source(session.model))).text
-    st.session_state[Key.TARGET] = text.replace("\n", LINE_BREAK)
+    write(Key.TARGET, text)
 
 
 def go_on() -> None:

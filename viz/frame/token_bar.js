@@ -152,15 +152,8 @@ function showAlignment(tokens, { inserted, deleted }) {
   }
 }
 
-// News of the training, which come along with the tokens, for the strip in the sidebar; it reads them from the bus.
-function tellStrip(news) {
-  bus.strip = news;
-  bus.dispatchEvent(new CustomEvent("strip"));
-}
-
 export default function ({ data: bytes, parentElement, setTriggerValue }) {
   const data = unpack(bytes);
-  if (data.strip) tellStrip({ ...data.strip, arrays: data.arrays });
   const root = parentElement.querySelector(".vitrine") ?? build(parentElement);
   root.choose = (side, position) => setTriggerValue("token", { side, position });
   for (const side of ["source", "target"]) {
@@ -183,7 +176,8 @@ export default function ({ data: bytes, parentElement, setTriggerValue }) {
   showChanged(root.querySelector(".changed"), data.changed, () => root.restore());
   root.act = (name) => setTriggerValue("pin", name);
   showPin(root.querySelector(".pin"), data.pin, (name) => root.act(name));
-  showChanges(root.querySelector(".changes"), data.pin, (place) => root.act(place));
+  root.change = (place) => setTriggerValue("change", place);
+  showChanges(root.querySelector(".changes"), data.pin, (place) => root.change(place));
   stayOnTop(parentElement);
   return ending(root);
 }

@@ -2,36 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-import streamlit as st
-
-from viz.components.plots import Mount
-from viz.frame.components import token_bar
+from viz.components.registry import component, pack
+from viz.components.view import Answer, PackedView, View, live
 from viz.i18n.catalogue import _
 from viz.i18n.errors import translate_error
 from viz.i18n.format import attention_name, check_explanation, check_name, significant
 from viz.state.session import Key, Session, current_session
 from viz.state.texts import model_and_text, write_source
 from viz.state.what_if import note
-from viz.ui.parts import arrange_again
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
     from model.analysis.comparison import Alignment, Comparison
     from model.inference.decoding import Guess
     from model.inference.text_model import TextModel
 
-News = tuple[Mapping[str, Any], Sequence["NDArray[Any]"]]
+_token_bar = component("token_bar")
 
 
-def pack_tokens(session: Session, news: Callable[[], News] | None = None) -> Mount:
+def token_bar(session: Session) -> View:
     """The token bar: both sides, notes on what was cut, what the model guesses, and the checks of this trace.
 
-    news: for the strip of the training, of `training_strip.news`, taken when the bar is mounted: what is taken counts
-    as sent.
+    A click on a token is answered with {side, position}, on a guess with {number, token}, on the pin's buttons with
+    "keep", "release", "values" or "differences", on one of the largest changes with what it selects.
     """
     from model.analysis.checks import checks
     from model.text.tokenizer import Tokens
@@ -66,48 +60,48 @@ def pack_tokens(session: Session, news: Callable[[], News] | None = None) -> Mou
         "refused": translate_error(session.what_if.refused),
         "words": _changed_words(session),
     }
-
-    def mounted() -> None:
-        strip, frames = news() if news else (None, ())
-        token_bar({**data, "strip": strip}, frames, Key.TOKENS, on_token, on_guess, on_pin, on_restore)()
-
-    return mounted
+    acts: dict[str, Answer | None] = {"token": on_token, "guess": on_guess, "pin": on_pin}
+    acts |= {"change": on_change, "restore": on_restore}
+    return PackedView(_token_bar, Key.TOKENS, pack(data), acts)
 
 
-def on_token() -> None:
+@live
+def on_token(clicked: dict[str, Any]) -> None:
     """A click on a token makes it the query, where its side is the one that the page asks for."""
-    clicked, session = st.session_state[Key.TOKENS].token, current_session()
+    session = current_session()
     if clicked["side"] == session.selection.side:
         session.select(query=int(clicked["position"]))
 
 
-def on_pin() -> None:
+@live
+def on_pin(act: str) -> None:
     """Keep this trace as the reference, let it go, or choose what the views show of it."""
-    act, session = st.session_state[Key.TOKENS].pin, current_session()
+    session = current_session()
     if act == "keep":
         session.keep()
     elif act == "release":
         session.release()
     elif act in ("values", "differences"):
         session.differing = act == "differences"
-    else:  # one of the largest changes
-        place = {name: act[name] for name in ("layer", "head", "query") if act.get(name) is not None}
-        session.select(**place)
-        if act.get("attention"):
-            session.asked[Key.KIND] = act["attention"]
-            session.say(Key.KIND, act["attention"])
-            arrange_again()
 
 
-def on_restore() -> None:
+def on_change(act: dict[str, Any]) -> None:
+    """A click on one of the largest changes selects it."""
+    session = current_session()
+    session.select(**{name: act[name] for name in ("layer", "head", "query") if act.get(name) is not None})
+    if act.get("attention"):
+        session.asked[Key.KIND] = act["attention"]
+        session.say(Key.KIND, act["attention"])
+
+
+def on_restore(_clicked: bool) -> None:
     """The model computes as it was trained again."""
     current_session().restore()
-    arrange_again()
 
 
-def on_guess() -> None:
+@live
+def on_guess(clicked: dict[str, int]) -> None:
     """A click on what the model holds probable puts it into the text."""
-    clicked = st.session_state[Key.TOKENS].guess
     model, text = model_and_text()
     write_source(model.take(text, int(clicked["number"]), int(clicked["token"])))
 

@@ -31,13 +31,10 @@ function buildStrip(parentElement) {
   const sizes = new ResizeObserver(() => paintCurve(root));
   sizes.observe(root.curve);
   const silent = onFilm(() => showFilm(root), () => showFilm(root));
-  const told = () => showStrip(root, bus.strip);
-  bus.addEventListener("strip", told);
   root.stop = () => {
     askWhile(root, false);
     sizes.disconnect();
     silent();
-    bus.removeEventListener("strip", told);
   };
   return root;
 }
@@ -91,10 +88,7 @@ function showFilm(root) {
   root.slider.setAttribute("aria-valuetext", text);
 }
 
-// The newest there is: what this component is given itself may be older than what another has brought.
 function showStrip(root, data) {
-  if (data.at && root.at > data.at) return;
-  root.at = data.at;
   showButtons(root, data);
   while (root.facts.children.length > data.facts.length) root.facts.lastElementChild.remove();
   data.facts.forEach(({ text, title }, index) => {
@@ -125,7 +119,6 @@ export default function ({ data: bytes, parentElement, setStateValue, setTrigger
   const root = parentElement.querySelector(".vitrine") ?? buildStrip(parentElement);
   root.act = (what) => setTriggerValue("act", what);
   root.again = () => setStateValue("again", performance.now()); // a trigger would take the place of a click's
-  const own = unpack(bytes);
-  showStrip(root, own.at && bus.strip?.at > own.at ? bus.strip : own);
+  showStrip(root, unpack(bytes));
   return ending(root);
 }

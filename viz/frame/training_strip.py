@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import streamlit as st
-from numpy.typing import NDArray
 
 from viz.components.registry import component, pack
-from viz.i18n import catalogue
+from viz.components.view import PackedView, View, live
 from viz.i18n.catalogue import _
 from viz.i18n.errors import translate_error
 from viz.i18n.format import clock, no_training, significant
@@ -26,8 +24,6 @@ if TYPE_CHECKING:
 
 STRIP = "training_strip"
 DRAWN = 200  # points of the loss
-SELDOM = 15.0  # seconds between runs of its own where looks at the training bring it news: should one of them fail
-RESTING = 3.0  # where nothing moves: an open page is a sign of life, and another one may have done something
 
 
 def facts(snapshot: Snapshot) -> list[dict[str, str]]:
@@ -90,49 +86,32 @@ def strip_data(live: LiveTraining | None, refused: str) -> dict[str, Any]:
     }
 
 
-def news(session: Session, live: LiveTraining | None, refused: str = "") -> tuple[dict[str, Any], list[NDArray[Any]]]:
-    """For the strip, to be sent at once: where the training stands now, and what it lacks of the film.
+_training_strip = component("training_strip", "film_store")
 
-    refused: why nothing can begin.
-    at: when this was so, in seconds; what comes later and is older is not shown. None without a training.
+
+def strip(session: Session, model: TextModel) -> View:
+    """A training's buttons, figures, loss and what the browser lacks of its film, which counts as sent.
+
+    A click is answered with {name, count}; `again`: a part of the film is missing there.
     """
-    film, frames = film_data(live, session.sent)
+    current = training.training(session)
+    refused = "" if current else no_training(model.network.ours, model.predicts)
+    film, frames = film_data(current, session.sent)
     if film:
         spare_imports()
-    return {**strip_data(live, refused), "film": film, "at": time.monotonic() if live else None}, frames
+    data = pack({**strip_data(current, refused), "film": film}, frames)
+    return PackedView(_training_strip, STRIP, data, {"act": partial(on_act, model), "again": on_again})
 
 
-def pace(live: LiveTraining | None, moving: bool, trained: bool) -> float | None:
-    """Seconds between runs of the strip. Where the model in training is shown and moves, each look at it brings the
-    strip's news along; it is seldom drawn by itself.
-    """
-    if live is None:
-        return None
-    if not moving:
-        return RESTING
-    return SELDOM if trained else training.EVERY
+@live
+def on_again(_when: float) -> None:
+    """The film is sent from its beginning."""
+    current_session().sent.begin()
 
 
-def strip(session: Session, model: TextModel, moving: bool, stands: training.Standing | None) -> None:
-    """The strip, drawn again and again while there is a training; the whole page, when one begins to move, or is
-    elsewhere than where it stood as the page was drawn.
-    """
-    catalogue.use(st.session_state[Key.LANGUAGE])
-    live = training.training(session)
-    session.moving = moving
-    elsewhere = not moving and training.standing(live) != stands  # another tab of the same address did it
-    if training.is_moving(live) != moving or session.begun or elsewhere:  # before news are taken: what is taken is sent
-        session.begun = False
-        st.rerun()
-    header, frames = news(session, live, no_training(model.network.ours, model.predicts))
-    training_strip(header, frames, STRIP, lambda: _act(model), session.sent.begin)
-    if session.message:
-        st.error(translate_error(session.message))
-
-
-def _act(model: TextModel) -> None:
+def on_act(model: TextModel, act: dict[str, Any]) -> None:
     """A button of the strip. The first one begins a training of the model that is shown."""
-    act, session = st.session_state[STRIP].act, current_session()
+    session = current_session()
     live, session.message = training.training(session), ""
     if live is None:
         from model.training.settings import TrainingSettings
@@ -153,22 +132,3 @@ def _act(model: TextModel) -> None:
     session.begun = True  # the whole page is drawn: a step may be done before anybody sees that it moves
     name, steps = act["name"], int(act.get("count") or 1)
     {"advance": lambda: live.advance(steps), "run": live.run, "pause": live.pause, "reset": live.reset}[name]()
-
-
-_training_strip = component("training_strip", "film_store")
-
-
-def training_strip(
-    header: Mapping[str, Any],
-    frames: Sequence[NDArray[Any]],
-    key: str,
-    on_act: Callable[[], None],
-    on_again: Callable[[], None],
-) -> None:
-    """A training's buttons, figures, loss and film. A click puts {name, count} into the state as `act`; `again`: a part
-    of the film is missing. What the token bar brings along later replaces what it shows.
-
-    header: status, step, facts ({text, title}), losses, sentence, words, `possible`, the names of what can be done, and
-    `film` with `frames` as of `viz.film_feed.film_data`.
-    """
-    _training_strip(data=pack(header, frames), key=key, on_act_change=on_act, on_again_change=on_again)

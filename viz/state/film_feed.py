@@ -34,12 +34,6 @@ class Sent:
         self.edition, self.steps, self.tokens = edition, set(), set()
 
 
-def is_behind(sent: Sent, live: LiveTraining) -> bool:
-    """Whether a browser that has `sent` does not know of what has just been done to the training."""
-    settled, run = live.settled(0.1), live.current
-    return not settled or (run is not None and run.film.edition != sent.edition)
-
-
 def film_data(live: LiveTraining | None, sent: Sent) -> tuple[dict[str, Any] | None, list[NDArray[Any]]]:
     """What the browser lacks of the film, and notes it as sent: a header, and of each frame its step, attention, loss,
     tokens, probabilities and norms. None while there is no film.

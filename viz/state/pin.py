@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
-
-from viz.state.cache import Made
+from typing import TYPE_CHECKING, Any, TypeVar
 
 if TYPE_CHECKING:
     from model.capture.trace import Trace
     from model.inference.text_model import TextModel
     from model.text.tokenizer import Tokens
+
+Made = TypeVar("Made")
 
 
 def cached_for_pin(pin: Pin, key: Hashable, made_of: tuple[object, ...], make: Callable[[], Made]) -> Made:

@@ -39,14 +39,13 @@ class PositionOverride:
     refusal: str = ""
 
 
-KEY = "position_override"
 WITH_BASE = ("sinusoidal", "sinusoidal-halves", "rotary")  # positions that have wavelengths
 NOTE = "background: rgba(245, 159, 0, 0.16); border-radius: 5px; padding: 3px 8px; font-size: 13px"
 
 
 def overridden(session: Session, trained: TextModel) -> TextModel:
     """The model with this session's position settings, one object as long as they stay; a note says so."""
-    current = st.session_state.get(KEY)
+    current: PositionOverride | None = session.override
     if current is None:
         current = _override(trained, _from_address())
     elif current.trained.name != trained.name:  # an override is for one model
@@ -54,22 +53,22 @@ def overridden(session: Session, trained: TextModel) -> TextModel:
         current = _override(trained, {})
     elif current.trained is not trained:
         current = _override(trained, current.settings)
-    st.session_state[KEY] = current
+    session.override = current
     if current.refusal or current.model is not trained:
         _show(current)
     return current.model
 
 
 def current_override() -> PositionOverride:
-    """The override of the run of the script that goes on, as `overridden` left it."""
-    current = st.session_state[KEY]
+    """The override as the last run of the script left it."""
+    current = current_session().override
     assert isinstance(current, PositionOverride)
     return current
 
 
 def as_trained(model: TextModel) -> TextModel:
     """The checkpoint that `model` is with other positions; itself where it has its own, as while it is trained."""
-    current = st.session_state.get(KEY)
+    current = current_session().override
     return current.trained if current is not None and current.model is model else model
 
 
@@ -80,7 +79,7 @@ def override(**changes: Any) -> None:
     merged = (current.settings | changes).items()
     settings = {name: value for name, value in merged if value not in (None, getattr(config, name))}
     _write_address(current_session(), settings)
-    st.session_state[KEY] = _override(current.trained, settings)
+    current_session().override = _override(current.trained, settings)
 
 
 def restore() -> None:

@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import secrets
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import TYPE_CHECKING, cast, get_args
+from typing import TYPE_CHECKING, Any, cast, get_args
+from weakref import WeakValueDictionary
 
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
 from viz.state.film_feed import Sent
-from viz.state.pin import Pin
+from viz.state.pin import Made, Pin
 from viz.state.what_if import CHANGES, WhatIf
 
 if TYPE_CHECKING:
@@ -88,9 +94,24 @@ class Session:
     """One session. Widgets keep their own values in the session state; what they mean is here.
 
     pin: what every view is compared with. differing: views show differences from it, and not values. shown: None until
-    the first input has gone through a model.
+    the first input has gone through a model. texts: what was typed, by the field; none where a field is as it began.
+    edits: how often each field was changed: of two texts the one of the later edit counts, whichever way it comes.
+    stage: how the page is drawn, as the script left it. lock: held while an input is traced and drawn. token: by which
+    the browser's channel finds the session. memory: what was computed, by its use.
     """
 
+    texts: dict[str, str] = field(default_factory=dict, kw_only=True)
+    edits: dict[str, int] = field(default_factory=dict, kw_only=True)
+    stage: Any = field(default=None, kw_only=True)
+    override: Any = field(default=None, kw_only=True)  # of the positions, see position_override
+    views: dict[str, Any] = field(default_factory=dict, kw_only=True, repr=False)  # on the page, by their keys
+    runs: int = field(default=0, kw_only=True)  # of the script
+    turn: int = field(default=0, kw_only=True)  # what the script has learnt last, see text_field.js
+    stands: Any = field(default=None, kw_only=True)  # where the training stood at its last run
+    lock: threading.RLock = field(default_factory=threading.RLock, kw_only=True, repr=False, compare=False)
+    token: str = field(default_factory=lambda: secrets.token_urlsafe(24), kw_only=True, repr=False, compare=False)
+    memory: dict[Any, Any] = field(default_factory=dict, kw_only=True, repr=False, compare=False)
+    chosen: dict[str, str] = field(default_factory=dict, kw_only=True)  # by `choose`, for who has no widgets to ask
     selection: Selection = field(default_factory=Selection)
     what_if: WhatIf = field(default_factory=WhatIf)
     pin: Pin | None = None
@@ -103,11 +124,17 @@ class Session:
     watching: Watching = field(default_factory=Watching)
     begun: bool = False
     message: str = ""
-    moving: bool = False  # the strip, or the page, looks at the training again and again
+    moving: bool = False  # the training was, when the script last ran
     sent: Sent = field(default_factory=Sent)  # of the film
     asked: dict[str, str] = field(default_factory=dict)  # choices that a click elsewhere makes, by their keys
     _comparison: Comparison | None = None
-    _address: dict[str, str] = field(default_factory=dict)
+    _address: dict[str, str | None] = field(default_factory=dict)  # what was said; None: taken back
+    _given: dict[str, str] = field(default_factory=dict)  # the address bar, as the script last saw it
+    _drawn: dict[str, tuple[int, int]] = field(default_factory=dict, repr=False)
+    _moment: int = field(default_factory=lambda: time.time_ns() // 1_000_000, repr=False)
+
+    def __post_init__(self) -> None:
+        SESSIONS[self.token] = self
 
     @property
     def current(self) -> Shown:
@@ -161,16 +188,40 @@ class Session:
 
         All else too: the browser may ask for the next look with the address from before a choice, which is on its way.
         """
-        self._address[name] = value or ""
-        self.say_again()
+        self._address[name] = value
+        if not by_channel():  # the next run of the script says it
+            self.say_again()
 
     def say_again(self) -> None:
         """What the address bar lacks, or has not taken back, of all that was said."""
         for name, value in self._address.items():
-            if value and st.query_params.get(name) != value:
-                st.query_params[name] = value
-            elif not value:
+            if value is None:
                 st.query_params.pop(name, None)
+            elif st.query_params.get(name) != value:
+                st.query_params[name] = value
+        self._given = st.query_params.to_dict()
+
+    def parameter(self, name: str) -> str | None:
+        """What the address bar has of this name, or will have."""
+        if not by_channel():
+            return st.query_params.get(name)
+        return self._address[name] if name in self._address else self._given.get(name)
+
+    def cached(self, key: str, made_of: tuple[object, ...], make: Callable[[], Made]) -> Made:
+        """What `make` gave for these, traces and models by identity; only the last of a key is kept."""
+        known = self.memory.get(key)
+        if known is None or known[0] != made_of:
+            known = self.memory[key] = (made_of, make())
+        made: Made = known[1]
+        return made
+
+    def moment(self, key: str, data: bytes) -> int:
+        """When a view was drawn so: grows from drawing to drawing, and stays while its bytes are the same."""
+        known, found = self._drawn.get(key), hash(data)
+        if known is None or known[0] != found:
+            self._moment += 1
+            known = self._drawn[key] = found, self._moment
+        return known[1]
 
     def change(self, changes: Sequence[AttentionChange]) -> None:
         """Make these what-if changes, and put them into the address bar."""
@@ -194,8 +245,7 @@ class Session:
         else:
             from model.inference.models import Translator
 
-            tokens, answer, draft = model.source_tokens(source), None, self.generation
-            self.generation = None
+            tokens, answer, draft, generation = model.source_tokens(source), None, self.generation, None
             if not isinstance(model, Translator):
                 plain = model.trace_tokens(tokens)
             elif target:
@@ -203,8 +253,10 @@ class Session:
                 plain = model.trace_tokens(tokens, answer)
             else:
                 same = before is not None and model is before.model
-                plain, answer, self.generation = model.trace_generated(tokens, draft if same else None)
-            self.traced, self.step = wanted, None
+                plain, answer, generation = model.trace_generated(tokens, draft if same else None)
+            trace = self._show(model, plain, tokens, answer)
+            self.traced, self.step, self.generation = wanted, None, generation
+            return trace
         return self._show(model, plain, tokens, answer)
 
     def show(
@@ -246,8 +298,10 @@ class Session:
 
 def choice(options: Sequence[str], default: str, key: str) -> str:
     """What is chosen from a row of buttons, known before they are drawn."""
-    wish = st.session_state.get(key, st.query_params.get(key))
-    return wish if wish in options else default
+    session = current_session()
+    asked = session.parameter(key)
+    wish = session.chosen.get(key, asked) if by_channel() else st.session_state.get(key, asked)
+    return str(wish) if wish in options else default
 
 
 def choose(
@@ -268,15 +322,40 @@ def choose(
     )
     if chosen != default or key in st.query_params:
         current_session().say(key, chosen)
+    current_session().chosen[key] = chosen or default
     return chosen or default
+
+
+SESSIONS: WeakValueDictionary[str, Session] = WeakValueDictionary()  # of this process, by their tokens
+_served: ContextVar[Session | None] = ContextVar("served", default=None)
+
+
+@contextmanager
+def serving(session: Session) -> Iterator[None]:
+    """A block in a thread of the channel, where this session is the current one and no script runs."""
+    before = _served.set(session)
+    try:
+        yield
+    finally:
+        _served.reset(before)
+
+
+def by_channel() -> bool:
+    """Whether this is drawn for the channel: without widgets, address bar or session state."""
+    return _served.get() is not None
 
 
 def current_session() -> Session:
     """The session of this user, made from the address bar when the session begins."""
+    if session := _served.get():
+        return session
     if Key.SESSION not in st.session_state:
         given = {part.value: n for part in Parameter if (n := address_count(part)) is not None}
         what_if = WhatIf.read(st.query_params.get(CHANGES, ""))
-        st.session_state[Key.SESSION] = Session(Selection(**(DEFAULT_SELECTION | given)), what_if)
+        address = st.query_params.to_dict()
+        typed = {str(name): address[name] for name in (Key.SOURCE, Key.TARGET) if name in address}
+        selection = Selection(**(DEFAULT_SELECTION | given))
+        st.session_state[Key.SESSION] = Session(selection, what_if, texts=typed)
     return cast(Session, st.session_state[Key.SESSION])
 
 
@@ -293,5 +372,6 @@ def attention_kinds(network: nn.Module) -> list[AttentionKind]:
 
 def address_count(name: str) -> int | None:
     """The whole number that a parameter of the address bar is, if it is one below 100,000."""
-    text = st.query_params.get(name, "")
+    begun = by_channel() or Key.SESSION in st.session_state  # else the session is being made of the address
+    text = (current_session().parameter(name) if begun else st.query_params.get(name)) or ""
     return int(text) if text.isascii() and text.isdigit() and len(text) < 6 else None

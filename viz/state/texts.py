@@ -4,25 +4,40 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-import streamlit as st
-
 from viz.state.session import FIRST_SOURCE, Key, Session, current_session
 
 if TYPE_CHECKING:
     from model.inference.text_model import TextModel
 
 LINE_BREAK = "⏎"  # in a field of one line
+LONGEST = 100_000  # characters of a field
 CONTINUED = 20  # tokens that the button lets a language model write
 
 
 def typed(key: Key, default: str) -> str:
-    """What a text field holds, before it is drawn: at the first run, what the address bar gives it."""
-    return str(st.session_state.get(key, st.query_params.get(key, default)) or "").replace(LINE_BREAK, "\n")
+    """What a text field holds."""
+    return current_session().texts.get(key, default).replace(LINE_BREAK, "\n")
+
+
+def learn(session: Session, key: str, text: str, edit: int) -> bool:
+    """What was typed, by the channel or by the script; whether it is news: not where a later edit is known."""
+    if edit < session.edits.get(key, 0):
+        return False
+    text = text[:LONGEST].encode("utf-16", "surrogatepass").decode("utf-16", "replace")  # half a letter is none
+    before = session.texts.get(key)
+    session.texts[key], session.edits[key] = text, edit
+    return text != before
+
+
+def write(key: Key, text: str) -> None:
+    """Put a text into a field, where it can be typed on."""
+    session = current_session()
+    session.texts[key] = text.replace("\n", LINE_BREAK)
+    session.edits[key] = session.edits.get(key, 0) + 1
 
 
 def write_source(text: str) -> None:
-    """Put a text into the source's field, where it can be typed on."""
-    st.session_state[Key.SOURCE] = text.replace("\n", LINE_BREAK)
+    write(Key.SOURCE, text)
 
 
 def first_source(model: TextModel) -> str:
@@ -42,9 +57,16 @@ def look(session: Session, model: TextModel) -> None:
 
 def follow_model(session: Session, model: TextModel) -> None:
     """Another model: the text stays, unless it was only the example of the one before."""
-    before = session.model if session.shown else model
-    if before is not model and typed(Key.SOURCE, first_source(before)) == first_source(before):
-        write_source(first_source(model))
+    before, now = first_source(session.model if session.shown else model), first_source(model)
+    if before != now and typed(Key.SOURCE, before) == before:
+        write_source(now)
+
+
+def say(session: Session, model: TextModel) -> None:
+    """Put the texts into the address bar, but for those that a visit begins with."""
+    for key, first in ((Key.SOURCE, first_source(model)), (Key.TARGET, "")):
+        text = session.texts.get(key, first)
+        session.say(key, None if text == first else text)
 
 
 def model_and_text() -> tuple[TextModel, str]:

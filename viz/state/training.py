@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from model.training.settings import TrainingSettings
 
 RUN = "run"  # in the address: a reconnect finds the training again
-EVERY = 0.5  # seconds between looks at a training
 ENTRY = "training"  # in the list of models
 STEPS, RATE = 1000, 3e-4  # of a training that is begun in the sidebar: a trained model goes on gently
 MOVING = ("preparing", "running", "waiting")
@@ -39,7 +38,7 @@ def trainings() -> TrainingRegistry:
 
 def training(session: Session) -> LiveTraining | None:
     """This session's training, found again by the address after a reload; being asked for is a sign of life."""
-    key = session.run or st.query_params.get(RUN)
+    key = session.run or session.parameter(RUN)
     found = trainings().get(key) if key else None
     if found and not session.run:
         session.run = key or ""

@@ -43,18 +43,18 @@ class WhatIf:
 
         Before and after are of the same tokens: the target that follows typing is what the unchanged model writes.
         """
-        if plain is not None:
-            self.plain = self._trace = plain
-            self._made = ()
-        assert self.plain is not None
-        assert self._trace is not None
+        trace, made = (self._trace, self._made) if plain is None else (plain, ())
+        plain = plain or self.plain
+        assert plain is not None
+        assert trace is not None
         if self._aside and model is not self._model:
             self.changes, self._aside = self.listed, ()
             self.refused = self._why = ""
-        if self.changes != self._made:
-            self._trace = self._make(model, source, target) or self.plain
-            self._made = self.changes
-        return self._trace
+        if self.changes != made:
+            trace = self._make(model, source, target) or plain
+            made = self.changes
+        self.plain, self._trace, self._made = plain, trace, made  # all at once: the computation may be given up before
+        return trace
 
     def change(self, changes: Sequence[AttentionChange]) -> bool:
         """Compute with these changes from now on; what this model cannot make still waits for another.

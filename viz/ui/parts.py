@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import inspect
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from contextvars import ContextVar
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any
 
 import streamlit as st
 from streamlit.runtime.scriptrunner import get_script_run_ctx
 
 from viz.components.plots import PlotTable, plot_tables
+from viz.components.view import View
 from viz.i18n import catalogue
 from viz.i18n.catalogue import _
 from viz.state.session import Key
@@ -24,13 +25,15 @@ if TYPE_CHECKING:
 
     from model.capture.trace import Trace
     from model.inference.text_model import TextModel
-    from viz.components.plots import Mount
 
 
-# What a page draws of the model as it is now, in two parts: all is packed, and then mounted.
-Views = Callable[["TextModel"], Iterator[None]]
+Placed = tuple["DeltaGenerator", "View"]
+Rest = Callable[[], None]
+# Views of what the session shows with their places, the nearest to the eyes first: in any thread, without widgets. What
+# it returns draws what only the script can: sentences, tables, controls.
+Drawing = Generator[Sequence[Placed], None, Rest | None]
+Views = Callable[["TextModel"], Drawing]
 
-ARRANGED = "arranged"  # the fragment with the places and controls of a page
 LINES, SOURCE = 22, 440  # of code: longer ones scroll in a place of so many pixels
 
 
@@ -46,18 +49,14 @@ catalogue.follow(_language)
 foreign_code: ContextVar[tuple[Any, ...]] = ContextVar("theirs", default=())
 
 
-def arrange_again() -> NoReturn:
-    """The page's controls are drawn anew too. For callbacks of what stands among its views, as their last act."""
-    st.rerun(ARRANGED)
-
-
-def no_views(_model: TextModel) -> Iterator[None]:
+def no_views(_model: TextModel) -> Drawing:
     """The views of a page that has said why it has none."""
-    yield
+    yield []
+    return None
 
 
-def mount(parts: Iterable[tuple[DeltaGenerator, Mount]]) -> None:
-    """What is packed, each in its place."""
+def mount(parts: Iterable[Placed]) -> None:
+    """Each view in its place, by the script."""
     for place, show in parts:
         with place:
             show()
@@ -125,7 +124,7 @@ def data_table(
     file: str,
     title: str | None = None,
     place: ExpanderContainer | None = None,
-    parts: Iterable[tuple[DeltaGenerator, Mount]] = (),
+    parts: Iterable[Placed] = (),
     more: Mapping[str, Callable[[], DataFrame]] | None = None,
 ) -> None:
     """The numbers behind a page's views, computed when the user opens them, with a CSV of them all.

@@ -1,19 +1,136 @@
-"""What the frame says of a pin."""
+"""The token bar: what the frame says of a pin, and what each click does."""
 
 from __future__ import annotations
 
+from typing import Any
+
+import pytest
+
+from model.capture.interventions import Causal
 from tests.test_app_kinds import write
-from tests.viz.small import small_model
-from viz.frame.token_bar import pinned
-from viz.state.session import Session
+from tests.viz.components.test_registry import unpack
+from tests.viz.small import looking, small_model
+from viz.frame.token_bar import pinned, token_bar
+from viz.state.session import Key, Session, serving
+from viz.state.texts import look
+from viz.state.what_if import CHANGES
+
+TEXT, OTHER = "The cat sees.", "The dog sees the cat."
 
 
-def test_a_model_that_shares_nothing_with_the_pinned_one_is_not_said_to_be_the_same(tmp_path):
-    model, session = small_model(tmp_path / "small"), Session()
-    session.look(model, "The cat sees.", "")
+def click(session: Session, name: str, clicked: Any) -> None:
+    """What the bar answers, where no script runs."""
+    with serving(session):
+        act = token_bar(session).acts[name]
+        assert act is not None
+        act(clicked)
+
+
+def said(session: Session, name: str) -> str | None:
+    """What the address bar will have of this name."""
+    with serving(session):
+        return session.parameter(name)
+
+
+def sent(session: Session) -> dict[str, Any]:
+    with serving(session):
+        header, _arrays = unpack(token_bar(session).data)
+    return header
+
+
+@pytest.fixture
+def session(tmp_path) -> Session:
+    session = looking(small_model(tmp_path / "small"), TEXT)
+    session.texts[Key.SOURCE] = TEXT
+    return session
+
+
+def test_a_model_that_shares_nothing_with_the_pinned_one_is_not_said_to_be_the_same(tmp_path, session):
     session.keep()
     said = pinned(session)
     assert (said["changes"], said["words"]["none"]) == ([], "nothing differs from the pin")
-    session.look(write(tmp_path / "other", "encoder-only", n_heads=4, d_model=24), "The cat sees.", "")
+    session.look(write(tmp_path / "other", "encoder-only", n_heads=4, d_model=24), TEXT, "")
     said = pinned(session)
     assert (said["changes"], said["words"]["none"]) == ([], "nothing here can be compared with the pin")
+
+
+def test_a_token_becomes_the_query_where_the_page_asks_for_its_side(session):
+    click(session, "token", {"side": "target", "position": 2})
+    assert (session.selection.query, said(session, "query")) == (2, "2")
+    click(session, "token", {"side": "source", "position": 1})
+    assert session.selection.query == 2
+    session.selection.side = "source"
+    click(session, "token", {"side": "source", "position": 1})
+    assert (session.selection.query, said(session, "query")) == (1, "1")
+
+
+def test_a_guess_goes_on_with_the_text(tmp_path):
+    model = write(tmp_path / "one", "decoder-only")
+    session = looking(model, TEXT)
+    session.texts[Key.SOURCE] = TEXT
+    (guess,) = model.guesses(session.trace)
+    click(session, "guess", {"number": 0, "token": guess.choices[1].token})
+    assert session.texts[Key.SOURCE] == model.take(TEXT, 0, guess.choices[1].token) != TEXT
+    assert session.edits[Key.SOURCE] == 1  # later than what is in the field
+
+
+def test_a_guess_takes_the_place_of_the_mask_that_it_is_for(tmp_path):
+    model = write(tmp_path / "one", "encoder-only")
+    mask = model.source_tokenizer.mask_label
+    text = f"The {mask} sees {mask}."
+    session = looking(model, text)
+    session.texts[Key.SOURCE] = text
+    _first, second = model.guesses(session.trace)
+    click(session, "guess", {"number": 1, "token": second.choices[0].token})
+    assert session.texts[Key.SOURCE] == model.take(text, 1, second.choices[0].token)
+    assert session.texts[Key.SOURCE].startswith(f"The {mask} sees")
+    assert session.texts[Key.SOURCE].count(mask) == 1
+    assert session.edits[Key.SOURCE] == 1
+
+
+def test_the_pins_buttons_keep_it_let_it_go_and_choose_what_the_views_show(session):
+    kept = session.trace
+    click(session, "pin", "keep")
+    session.look(session.model, OTHER, "")
+    assert session.pin is not None
+    assert session.pin.trace is kept is not session.trace
+    assert sent(session)["pin"]["kept"] == {"text": TEXT, "model": "small"}
+    for act, differing in (("differences", True), ("values", False), ("differences", True), ("<script>", True)):
+        click(session, "pin", act)
+        assert session.differing is sent(session)["pin"]["differing"] is differing
+    click(session, "pin", "release")
+    assert (session.pin, session.differing, sent(session)["pin"]["kept"]) == (None, False, None)
+
+
+def test_one_of_the_largest_changes_is_selected(session):
+    session.keep()
+    session.look(session.model, OTHER, "")
+    lists = {each["title"]: each["items"] for each in sent(session)["pin"]["changes"]}
+    assert list(lists) == ["heads", "layers", "positions", "predictions"]
+    for item in lists["heads"]:
+        click(session, "change", item["act"])
+        kind, layer, head = (item["act"][name] for name in ("attention", "layer", "head"))
+        assert item["label"].endswith(f"{layer + 1}.{head + 1}")
+        assert (session.selection.layer, session.selection.head) == (layer, head)
+        assert session.asked[Key.KIND] == said(session, Key.KIND) == kind
+        assert (said(session, "layer"), said(session, "head")) == (str(layer), str(head))
+    for item in lists["layers"]:
+        click(session, "change", item["act"])
+        assert session.selection.layer == item["act"]["layer"]
+    for item in (*lists["positions"], *lists["predictions"]):
+        click(session, "change", item["act"])
+        assert session.selection.query == item["token"]["position"]
+        assert sent(session)[item["token"]["side"]][session.selection.query]["label"] == item["label"]
+
+
+def test_the_model_computes_as_it_was_trained_again(session):
+    plain = session.trace
+    with serving(session):
+        session.change([Causal("decoder", False)])
+        look(session, session.model)
+    assert sent(session)["changed"]["text"] == "Decoder: causal mask off"
+    assert said(session, CHANGES) == "decoder:causal:off"
+    click(session, "restore", True)
+    assert (session.what_if.changes, said(session, CHANGES)) == ((), None)
+    assert session.look(session.model, *session.traced) is plain
+    assert sent(session)["changed"]["text"] == ""

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
+import threading
 from collections.abc import Iterator
 from dataclasses import replace
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -12,30 +13,40 @@ import pytest
 from model.training.live.live_training import LiveTraining
 from model.training.live.registry import KEPT
 from tests.model.training.live.live_examples import LONG, SETTINGS, Gate, live, probe, settled
-from viz.frame import training_strip
+from tests.viz.frame.window import Window, open_window
+from tests.viz.no_server import no_server
+from viz.frame import channel, training_strip
+from viz.frame.drawing import Stage
 from viz.pages.training import runs
-from viz.state.session import Key, Session
+from viz.state import training
+from viz.state.session import Key, Session, current_session
+from viz.ui.parts import no_views
 
 
 @pytest.fixture
 def begun(monkeypatch: pytest.MonkeyPatch) -> Iterator[LiveTraining]:
     """A training that is this session's, and is shown."""
-    training, session = live(replace(SETTINGS, steps=30)), Session()
-    for place in (training_strip, runs):
-        monkeypatch.setattr(place.training, "training", lambda session: training)
-        monkeypatch.setattr(place, "current_session", lambda: session)
-    monkeypatch.setattr(training_strip.st, "session_state", {Key.MODEL: training_strip.training.ENTRY})
-    yield settled(training)
-    training.close()
+    found = live(replace(SETTINGS, steps=30))
+    no_server(monkeypatch, training_strip).session_state[Key.SESSION] = Session()
+    monkeypatch.setattr(training, "training", lambda session: found)
+    yield settled(found)
+    found.close()
 
 
 def press(name: str, **more: Any) -> None:
-    training_strip.st.session_state[training_strip.STRIP] = SimpleNamespace(act={"name": name, **more})
-    training_strip._act(None)  # type: ignore[arg-type]  # the model that is shown: only what begins a training asks for it
+    training_strip.on_act(None, {"name": name, **more})  # type: ignore[arg-type]  # the model that is shown: only what begins a training asks for it
 
 
 def texts(training: LiveTraining) -> list[str]:
     return [fact["text"] for fact in training_strip.facts(training.snapshot)]
+
+
+def drawn(session: Session, begun: LiveTraining) -> None:
+    """As the script leaves the session after a run."""
+    session.stage = Stage(begun.start, True, no_views, "en")
+    session.moving, session.stands = training.is_moving(begun), training.standing(begun)
+    session.begun = False
+    session.runs += 1
 
 
 def test_each_button_does_what_it_says(begun):
@@ -52,57 +63,69 @@ def test_each_button_does_what_it_says(begun):
     assert first == second  # the weights of before the training, and the same batches
 
 
-def test_after_a_click_the_page_is_drawn_however_soon_the_step_is_done(begun, monkeypatch):
-    """And not by news that the run which follows would throw away."""
-
-    class RerunError(Exception):
-        pass
-
-    def again() -> None:
-        raise RerunError
-
-    session = training_strip.current_session()
-    monkeypatch.setattr(training_strip.st, "rerun", again)
-    monkeypatch.setattr(training_strip.catalogue, "use", lambda language: None)
-    training_strip.st.session_state[Key.LANGUAGE] = "en"
+def test_after_a_click_the_page_is_drawn_however_soon_the_step_is_done(begun):
+    """So soon that nobody sees that it moves, nor that it stands elsewhere."""
+    session = current_session()
+    drawn(session, begun)
     press("advance", count=1)
     assert settled(begun).snapshot.step == 1
-    with pytest.raises(RerunError):
-        training_strip.strip(session, begun.start, moving=False, stands=training_strip.training.standing(begun))
-    assert session.sent.steps == set()
-    assert not session.begun
+    session.stands = training.standing(begun)
+
+    async def use(window: Window) -> None:
+        await window.script()
+
+    open_window(session, use)
 
 
-def test_an_open_page_keeps_a_training_that_rests_and_sees_what_another_tab_does_to_it(begun, monkeypatch):
-    class RerunError(Exception):
-        pass
+def test_an_open_page_sees_what_another_tab_does_to_a_training_that_rests(begun, monkeypatch):
+    monkeypatch.setattr(channel, "REST", 0.02)
+    session = current_session()
+    drawn(session, begun)
+    steps = []
 
-    def again() -> None:
-        raise RerunError
-
-    session = training_strip.current_session()
-    monkeypatch.setattr(training_strip.st, "rerun", again)
-    monkeypatch.setattr(training_strip.catalogue, "use", lambda language: None)
-    training_strip.st.session_state[Key.LANGUAGE] = "en"
-    drawn: list[dict[str, Any]] = []
-    monkeypatch.setattr(training_strip, "training_strip", lambda header, *_: drawn.append(header))
-    stood = training_strip.training.standing(begun)
-    training_strip.strip(session, begun.start, moving=False, stands=stood)
-    assert [header["step"] for header in drawn] == [0]
-    for done in (lambda: begun.advance(1), lambda: begun.set_probe(probe(begun.start, "dcba"))):  # in another tab
-        done()
+    async def use(window: Window) -> None:
+        steps.append((await window.view(training_strip.STRIP))["step"])
+        begun.advance(1)
         settled(begun)
-        with pytest.raises(RerunError):
-            training_strip.strip(session, begun.start, moving=False, stands=stood)
-        stood = training_strip.training.standing(begun)
-        training_strip.strip(session, begun.start, moving=False, stands=stood)
-    assert [header["step"] for header in drawn] == [0, 1, 1]
-    assert training_strip.pace(None, moving=False, trained=False) is None
-    often = [
-        training_strip.pace(begun, moving, trained) for moving, trained in ((False, True), (True, True), (True, False))
-    ]
-    assert often == [training_strip.RESTING, training_strip.SELDOM, training_strip.training.EVERY]
-    assert max(often) < KEPT
+        steps.append((await window.view(training_strip.STRIP))["step"])
+        await window.script()  # the list of models, and all that only the script draws
+        drawn(session, begun)
+        begun.set_probe(probe(begun.start, "dcba"))
+        settled(begun)
+        await window.script()
+
+    open_window(session, use)
+    assert steps == [0, 1]
+
+
+def test_a_training_that_is_gone_is_taken_off_the_page(begun, monkeypatch):
+    monkeypatch.setattr(channel, "REST", 0.02)
+    session = current_session()
+    drawn(session, begun)
+
+    async def use(window: Window) -> None:
+        await window.view(training_strip.STRIP)
+        monkeypatch.setattr(training, "training", lambda session: None)
+        await window.script()
+
+    open_window(session, use)
+
+
+def test_an_open_page_keeps_a_training_that_rests_though_it_is_hidden(begun, monkeypatch):
+    """Being asked for is a sign of life."""
+    assert max(channel.PACE, channel.STRIP_PACE, channel.REST) < KEPT
+    monkeypatch.setattr(channel, "REST", 0.02)
+    session = current_session()
+    drawn(session, begun)
+
+    async def use(window: Window) -> None:
+        window.say(hidden=True)
+        await asyncio.sleep(0.1)
+        asked = threading.Event()
+        monkeypatch.setattr(training, "training", lambda session: asked.set() or begun)
+        assert await asyncio.to_thread(asked.wait, LONG)
+
+    open_window(session, use)
 
 
 def test_it_says_where_a_run_stands_and_how_long_it_takes(begun):

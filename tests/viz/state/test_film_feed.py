@@ -110,15 +110,3 @@ def test_every_second_frame_goes_and_the_last_stays(count, most, expected):
 
 def test_no_training_has_no_film():
     assert film_data(None, Sent()) == (None, [])
-
-
-def test_a_browser_is_behind_until_it_has_all_that_was_asked_for():
-    own = watched()
-    browser = Browser(own)
-    live = SimpleNamespace(current=own.run, settled=lambda timeout: True)
-    browser.receive()
-    assert not film_feed.is_behind(browser.sent, live)
-    browser.sent.begin()  # what the film does that waits
-    assert film_feed.is_behind(browser.sent, live)
-    browser.receive()
-    assert not film_feed.is_behind(browser.sent, live)

@@ -1,7 +1,7 @@
 """The state of a session: what is traced, what is selected, what the address bar may say."""
 
+import gc
 from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
 import torch
@@ -11,17 +11,16 @@ import viz.state.checkpoints
 import viz.state.session
 from model.analysis.checks import checks
 from model.text.tokenizer_training import train_characters
+from tests.viz.no_server import Address, no_server
 from tests.viz.small import small_model, write_small
 from viz.state.checkpoints import checkpoint_names, find, open_place, places
-from viz.state.session import Key, Parameter, Selection, Session, attention_kinds
+from viz.state.session import SESSIONS, Key, Parameter, Selection, Session, address_count, attention_kinds, serving
 
 
 @pytest.fixture
 def address(monkeypatch):
     """The address bar and session state, without a server."""
-    fake = SimpleNamespace(query_params={}, session_state={})
-    monkeypatch.setattr(viz.state.session, "st", fake)
-    return fake
+    return no_server(monkeypatch)
 
 
 def test_look_traces_once_per_change(tmp_path):
@@ -86,7 +85,7 @@ def test_an_address_from_before_a_choice_does_not_take_it_back(address):
     session = Session()
     session.say("language", "en")
     session.say("scale", "largest")
-    address.query_params = {"language": "zh"}  # as the browser has it still, and sends it with the next look
+    address.query_params = Address(language="zh")  # as the browser has it still, and sends it with the next look
     session.say("layer", "1")
     assert address.query_params == {"language": "en", "scale": "largest", "layer": "1"}
 
@@ -193,3 +192,51 @@ def test_predictions_are_compared_with_those_of_the_same_words_alone(tmp_path):
     assert session.comparison.counterpart("output.logits") is None
     assert "prediction" not in set(session.comparison.changes["kind"])
     assert session.comparison.attention("cross") is not None
+
+
+def test_an_empty_choice_is_in_the_address_and_none_is_not(address):
+    session = Session()
+    session.say("source", "")
+    assert address.query_params == {"source": ""}
+    address.query_params.clear()  # as the browser has it still
+    session.say("layer", "1")
+    assert address.query_params == {"source": "", "layer": "1"}
+    session.say("source", None)
+    assert address.query_params == {"layer": "1"}
+
+
+def test_what_is_said_where_no_script_runs_is_known_there_and_said_by_the_next_run(address):
+    session = Session()
+    address.query_params.update(scale="one", unit="3")
+    session.say_again()
+    with serving(session):
+        session.say("scale", "largest")
+        session.say("unit", None)
+        assert [session.parameter(name) for name in ("scale", "unit", "layer")] == ["largest", None, None]
+        assert address_count("unit") is None
+        assert viz.state.session.choice(("one", "largest"), "one", "scale") == "largest"
+    assert address.query_params == {"scale": "one", "unit": "3"}
+    session.say_again()
+    assert address.query_params == {"scale": "largest"}
+
+
+def test_a_session_is_found_by_its_token_as_long_as_it_lives():
+    session = Session()
+    token = session.token
+    assert SESSIONS[token] is session
+    assert len({Session().token, Session().token, token}) == 3
+    del session
+    gc.collect()
+    assert token not in SESSIONS
+
+
+def test_what_was_computed_is_kept_until_something_else_is_asked_for(tmp_path):
+    session, made = Session(), []
+
+    def found(key: str, *of: object) -> int:
+        return session.cached(key, of, lambda: made.append(of) or len(made))
+
+    trace, other = object(), object()
+    assert [found("one", trace, 1), found("one", trace, 1), found("two", trace, 1)] == [1, 1, 2]
+    assert [found("one", other, 1), found("one", trace, 1)] == [3, 4]
+    assert found("two", trace, 1) == 2

@@ -10,6 +10,7 @@ import viz.state.session
 from model.capture.interventions import MOST, Causal, Cells, PaddingSeen, RemovedHead, Window
 from model.checkpoints.bridge.load import open_bridged
 from tests.model.checkpoints.bridge.models import settings_in, theirs, write_tokenizer
+from tests.viz.no_server import no_server
 from tests.viz.small import small_model
 from viz.state.session import Session
 from viz.state.what_if import WhatIf, change_name, note
@@ -24,9 +25,7 @@ def bridged_model(folder, name):
 @pytest.fixture
 def address(monkeypatch):
     """The address bar, without a server."""
-    fake = SimpleNamespace(query_params={}, session_state={})
-    monkeypatch.setattr(viz.state.session, "st", fake)
-    return fake.query_params
+    return no_server(monkeypatch).query_params
 
 
 def test_the_changed_trace_is_of_the_same_tokens_and_made_once(tmp_path, address):

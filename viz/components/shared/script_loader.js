@@ -2,6 +2,6 @@
 globalThis[LIBRARY] ??= Promise.withResolvers();
 
 export default async function (given) {
-  const read = await globalThis[LIBRARY].promise;
-  return (await read(PARTS)).default(given);
+  const { read, mount } = await globalThis[LIBRARY].promise;
+  return mount(await read(PARTS), given);
 }

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from functools import partial
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from viz.components.plots import LEVELS, Mount
+from viz.components.plots import LEVELS
 from viz.components.registry import component, pack
+from viz.components.view import Answer, PackedView, View
 
 _head_grid = component("head_grid", "plot", "picture", "film_store", "thumbnails")
 _stages = component("steps", "plot", "picture")
@@ -23,8 +23,8 @@ def head_grid(
     tops: Sequence[float],
     header: Mapping[str, Any],
     key: str,
-    on_head: Callable[[], None],
-) -> Mount:
+    on_head: Answer,
+) -> View:
     """Thumbnails (thumbnail, row, column) of heads; a click puts {layer, head} into the state as `head`.
 
     hidden: cells that are not drawn. states: (row, column), 0 masked, 1 visible, 2 not comparable; NaN is not drawn.
@@ -40,12 +40,10 @@ def head_grid(
     levels[hidden] = LEVELS + 2
     sizes = {"rows": rows, "cells": columns, "low": low, "high": largest, "tops": list(tops), "count": count}
     data = pack({**header, **sizes}, [levels, states])
-    return partial(_head_grid, data=data, key=key, on_head_change=on_head)
+    return PackedView(_head_grid, key, data, {"head": on_head})
 
 
-def stages(
-    arrays: Sequence[NDArray[np.float32]], header: Mapping[str, Any], key: str, on_query: Callable[[], None]
-) -> Mount:
+def stages(arrays: Sequence[NDArray[np.float32]], header: Mapping[str, Any], key: str, on_query: Answer) -> View:
     """One query's scores, scaled, biased where positions add to them, masked, weights, weighted values
     (key, channel) and their sum; then, where the header says `pinned`, the pinned ones in the same order; with a menu
     of files.
@@ -53,4 +51,4 @@ def stages(
     header: `masked`, a truth a key; `pinned`, None or {differing: the first ones are differences}. A click on a query
     puts its position into the state as `query`.
     """
-    return partial(_stages, data=pack(header, arrays), key=key, on_query_change=on_query)
+    return PackedView(_stages, key, pack(header, arrays), {"query": on_query})

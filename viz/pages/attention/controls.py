@@ -128,7 +128,7 @@ def several(label: str, count: int, key: str) -> list[int]:
         key=f"{key} {count}",
     )
     if picked or key in st.query_params:
-        current_session().say(key, ",".join(str(number + 1) for number in picked))
+        current_session().say(key, ",".join(str(number + 1) for number in picked) or None)
     return list(picked)
 
 
@@ -153,7 +153,7 @@ def number(
         width=width,
     )
     if given is not None or key in st.query_params:
-        current_session().say(key, "" if given is None else f"{given:g}")
+        current_session().say(key, None if given is None else f"{given:g}")
     return given
 
 

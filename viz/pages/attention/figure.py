@@ -15,6 +15,7 @@ from torch import Tensor
 from model.analysis.attention_maps import Heads
 from model.analysis.head_metrics import METRICS
 from viz.components.plots import Axis, Heading, Heatmap, Lines, Scale
+from viz.components.view import Answer
 from viz.i18n.catalogue import _
 from viz.i18n.format import attention_sentence, significant
 from viz.pages.attention.head_grid import Thumbnails, block_size, pooled, pooled_positive, top_values
@@ -49,7 +50,7 @@ def head_figure(
     chosen: Selection,
     heads: Heads,
     key: str,
-    on_row: Callable[[], None],
+    on_row: Answer,
 ) -> Heatmap:
     """The figure of these numbers; `made` has the scale of all heads."""
     wish, maps = shown.wish, shown.maps

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,7 +16,7 @@ from torch import Tensor
 from model.analysis.attention_maps import Quantity
 from model.analysis.head_metrics import METRICS
 from model.capture.interventions import RemovedHead, removed_heads
-from viz.components.plots import Mount
+from viz.components.view import Answer, View
 from viz.i18n.catalogue import _
 from viz.i18n.format import side_name, significant
 from viz.pages.attention.components import head_grid
@@ -35,9 +35,9 @@ def heads_grid(
     heads: Heads,
     chosen: tuple[int, int],
     key: str,
-    on_head: Callable[[], None],
+    on_head: Answer,
     filmed: bool = False,
-) -> Mount:
+) -> View:
     """The thumbnails of these heads, in this order. filmed: the film of a training may take their place."""
     wish, maps = shown.wish, shown.maps
     index = tuple(np.array(heads, dtype=int).reshape(-1, 2).T)

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
@@ -17,7 +17,7 @@ from model.capture.interventions import RemovedHead
 from model.capture.trace import AttentionKind, Trace
 from model.inference.text_model import TextModel
 from model.runtime.errors import require
-from viz.components.plots import Plot
+from viz.components.view import live
 from viz.i18n import catalogue
 from viz.i18n.catalogue import _
 from viz.i18n.errors import lacks, translate_error
@@ -35,7 +35,7 @@ from viz.pages.attention.importance_figures import (
 from viz.state import training
 from viz.state.session import Key, Selection, Session, attention_kinds, current_session
 from viz.ui.background import Filling
-from viz.ui.parts import arrange_again, data_table, mount
+from viz.ui.parts import Drawing, Placed, data_table
 from viz.ui.prediction import subject_of
 
 if TYPE_CHECKING:
@@ -59,15 +59,18 @@ class Part(StrEnum):
 
 @dataclass(frozen=True)
 class Places:
-    """Under the heads; under the chosen one; and for the numbers behind it all."""
+    """Under the heads, sentences and maps; under the chosen one; and for the numbers behind it all."""
 
     heads: DeltaGenerator
+    maps: DeltaGenerator
     chosen: DeltaGenerator
+    alike: DeltaGenerator
+    pair: DeltaGenerator
     table: ExpanderContainer
 
 
-def show(places: Places, model: TextModel, kind: AttentionKind, chosen: Selection) -> Iterator[None]:
-    """What stands under the heads and under the chosen one: packed up to the one `yield`, then mounted.
+def show(places: Places, model: TextModel, kind: AttentionKind, chosen: Selection) -> Drawing:
+    """What stands under the heads and under the chosen one.
 
     Raises:
         MissingQuantityError: the model does not show its heads apart.
@@ -75,42 +78,46 @@ def show(places: Places, model: TextModel, kind: AttentionKind, chosen: Selectio
     require(model.network, removable(kind))
     session = current_session()
     if session.moving and session.step is not None:
-        yield
-        with places.heads:
-            hold(session)
-        return
+        yield []
+        return partial(within, places.heads, partial(hold, session))
     found = measured(session, model)
     weighed = weigh(session, found)
     if weighed is None or found.measuring is None:
-        yield
-        with places.heads:
-            offer(found)
-        return
+        yield []
+        return partial(within, places.heads, partial(offer, found))
     head: Place = (kind, chosen.layer, chosen.head)
     labels = weighed.trace.tokens_of("output.logits")
     found.ranked = weighed.ranked
-    maps: list[Plot] = [
-        effects_panels(weighed, found.kinds, head, Part.EFFECTS, on_effect),
-        ranking_chart(weighed, head, Part.RANKING, on_ranked),
-    ]
     alike: Likeness = found.measuring.remember(("alike", head), lambda: likeness(weighed.trace, *head))
-    likest = alike_panels(weighed, alike, head, Part.ALIKE, on_alike)
     both = pair_sentence(found, weighed, alike, head)
-    yield
-    with places.heads:
-        st.markdown(verdict(weighed, labels))
-        if told := pinned_sentence(session, weighed):
-            st.caption(told)
-    mount((places.heads, part) for part in maps)
-    said_of, button = places.chosen.columns([5, 3], vertical_alignment="center")
-    said_of.markdown(of_chosen(weighed, head, labels))
-    label = _("Restore this head") if head in weighed.removed else _("Remove this head")
-    button.button(label, key=Part.REMOVE, on_click=on_remove, args=(head,), width="stretch")
-    mount([(places.chosen, likest)])
-    if both:
-        places.chosen.markdown(both)
-    parts = [*((places.heads, part) for part in maps), (places.chosen, likest)]
-    data_table(Part.DATA, lambda: importance_table(weighed), "attention-importance", place=places.table, parts=parts)
+    parts: list[Placed] = [
+        (places.maps, effects_panels(weighed, found.kinds, head, Part.EFFECTS, on_effect)),
+        (places.maps, ranking_chart(weighed, head, Part.RANKING, on_ranked)),
+        (places.alike, alike_panels(weighed, alike, head, Part.ALIKE, on_alike)),
+    ]
+    yield parts
+
+    def rest() -> None:
+        with places.heads:
+            st.markdown(verdict(weighed, labels))
+            if told := pinned_sentence(session, weighed):
+                st.caption(told)
+        said_of, button = places.chosen.columns([5, 3], vertical_alignment="center")
+        said_of.markdown(of_chosen(weighed, head, labels))
+        label = _("Restore this head") if head in weighed.removed else _("Remove this head")
+        button.button(label, key=Part.REMOVE, on_click=on_remove, args=(head,), width="stretch")
+        if both:
+            places.pair.markdown(both)
+        data_table(
+            Part.DATA, lambda: importance_table(weighed), "attention-importance", place=places.table, parts=parts
+        )
+
+    return rest
+
+
+def within(place: DeltaGenerator, draw: Callable[[], None]) -> None:
+    with place:
+        draw()
 
 
 def hold(session: Session) -> None:
@@ -167,21 +174,20 @@ def watch(going: Measuring) -> None:
     st.button(_("Cancel"), key=Part.CANCEL, on_click=going.stop, disabled=going.stopped)
 
 
-def on_effect() -> None:
-    clicked = st.session_state[Part.EFFECTS].cell
+def on_effect(clicked: dict[str, Any]) -> None:
     if int(clicked["row"]) >= 0 and int(clicked["column"]) >= 0:
         kind = shown(current_session()).kinds[int(clicked["panel"])]
         open_head((kind, int(clicked["row"]), int(clicked["column"])))
 
 
-def on_ranked() -> None:
-    ranked, index = shown(current_session()).ranked, int(st.session_state[Part.RANKING].place["index"])
+def on_ranked(clicked: dict[str, Any]) -> None:
+    ranked, index = shown(current_session()).ranked, int(clicked["index"])
     if index < len(ranked):
         open_head(ranked[index])
 
 
-def on_alike() -> None:
-    clicked = st.session_state[Part.ALIKE].cell
+@live
+def on_alike(clicked: dict[str, Any]) -> None:
     if int(clicked["row"]) >= 0 and int(clicked["column"]) >= 0:
         current_session().select(layer=int(clicked["row"]), head=int(clicked["column"]))
 
@@ -193,7 +199,6 @@ def open_head(place: Place) -> None:
     if len(attention_kinds(session.model.network)) > 1:
         session.asked[Key.KIND] = kind
         session.say(Key.KIND, kind)
-        arrange_again()
 
 
 def on_remove(place: Place) -> None:
@@ -201,7 +206,6 @@ def on_remove(place: Place) -> None:
     session, removed = current_session(), RemovedHead(*place)
     others = [each for each in session.what_if.changes if each != removed]
     session.change(others if len(others) < len(session.what_if.changes) else [*others, removed])
-    arrange_again()
 
 
 # Measuring the importance of each head: by itself where that is quick, in a thread of its own.
@@ -251,7 +255,7 @@ class Measured:
 
 def measured(session: Session, model: TextModel) -> Measured:
     """What there is of the session's trace; begun now, where it is quick."""
-    kept: list[Measured] = st.session_state.setdefault(KEPT, [])
+    kept: list[Measured] = session.memory.setdefault(KEPT, [])
     pinned = session.pin.trace if session.pin else None
     for each in kept:
         if each.trace is session.trace:
@@ -268,7 +272,7 @@ def measured(session: Session, model: TextModel) -> Measured:
 
 def shown(session: Session) -> Measured:
     """What there is of the trace that a click was made on: not the newest one, where a change was taken back."""
-    kept: list[Measured] = st.session_state[KEPT]
+    kept: list[Measured] = session.memory[KEPT]
     return next(each for each in kept if each.trace is session.trace)
 
 
@@ -289,7 +293,7 @@ def weigh(session: Session, found: Measured) -> Weighed | None:
     removed = [(each.kind, each.layer, each.head) for each in found.trace.changes if isinstance(each, RemovedHead)]
     loss, predicts = found.removals.loss, found.removals.predicts
     pinned, unlike = None, False
-    for each in st.session_state[KEPT]:
+    for each in session.memory[KEPT]:
         if session.pin and each.trace is session.pin.trace and each.measuring is not None and each.measuring.whole:
             unlike = each.removals.predicts != predicts
             pinned = None if unlike else each.measuring.effects

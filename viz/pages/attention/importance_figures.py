@@ -15,6 +15,7 @@ from model.analysis.head_importance import Effect, Place
 from model.analysis.head_metrics import Likeness
 from model.capture.trace import AttentionKind, Trace
 from viz.components.plots import Axis, Chart, Heading, Panel, Panels, Scale, Series
+from viz.components.view import Answer
 from viz.i18n.catalogue import _
 from viz.i18n.format import attention_name, significant, token_code
 from viz.ui.plots import PINNED, head_panel, heading
@@ -23,7 +24,7 @@ BAR = "#5c7cfa"
 
 
 def effects_panels(
-    weighed: Weighed, kinds: Sequence[AttentionKind], chosen: Place, key: str, on_cell: Callable[[], None]
+    weighed: Weighed, kinds: Sequence[AttentionKind], chosen: Place, key: str, on_cell: Answer
 ) -> Panels:
     """A cell for each head of these kinds; framed in colour: removed already."""
     tables = [_table(weighed.effects, kind, weighed.shown) for kind in kinds]
@@ -43,7 +44,7 @@ def effects_panels(
     return _head_panels(key, above, panels, on_cell)
 
 
-def ranking_chart(weighed: Weighed, chosen: Place, key: str, on_place: Callable[[], None]) -> Chart:
+def ranking_chart(weighed: Weighed, chosen: Place, key: str, on_place: Answer) -> Chart:
     """The heads by what their loss costs; of the pinned trace, where it was measured there, beside."""
     ranked = weighed.ranked
     names, places = [head_name(place, weighed.alone) for place in ranked], np.arange(len(ranked))
@@ -60,7 +61,7 @@ def ranking_chart(weighed: Weighed, chosen: Place, key: str, on_place: Callable[
     return Chart(key, above, series, x_axis, y_axis, chosen=framed, tall=120, on_place=on_place)
 
 
-def alike_panels(weighed: Weighed, alike: Likeness, chosen: Place, key: str, on_cell: Callable[[], None]) -> Panels:
+def alike_panels(weighed: Weighed, alike: Likeness, chosen: Place, key: str, on_cell: Answer) -> Panels:
     """Every head of the chosen one's kind beside it: where it looks, and what it gives."""
     maps = np.asarray(1 - alike.maps, np.float32)
     pairs = [(_("looks alike"), _("1 − Jensen–Shannon distance"), maps, 0.0)]
@@ -78,7 +79,7 @@ def alike_panels(weighed: Weighed, alike: Likeness, chosen: Place, key: str, on_
     return _head_panels(key, above, panels, on_cell)
 
 
-def _head_panels(key: str, above: Heading, panels: Sequence[Panel], on_cell: Callable[[], None]) -> Panels:
+def _head_panels(key: str, above: Heading, panels: Sequence[Panel], on_cell: Answer) -> Panels:
     words = {
         "masked": _("not known"),
         "visible": _("known"),

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from enum import StrEnum
 from functools import partial
+from typing import Any
 
 import streamlit as st
 
 from model.analysis.attention_maps import Maps
 from model.inference.text_model import TextModel
+from viz.components.view import live
 from viz.i18n.catalogue import _
 from viz.i18n.errors import translate_error, unless_absent
 from viz.pages.attention import bertviz, importance
@@ -21,7 +22,7 @@ from viz.pages.attention.steps import query_steps, steps_name, steps_table
 from viz.pages.attention.text import bertviz_name, explain, missing, refusal, trace_name
 from viz.pages.attention.view import HeadMaps
 from viz.state.session import Selection, choose, current_session
-from viz.ui.parts import Views, data_table, expander, mount
+from viz.ui.parts import Drawing, Placed, Rest, Views, data_table, expander
 
 
 class Part(StrEnum):
@@ -54,10 +55,13 @@ def page(model: TextModel) -> Views:
         data, numbers = expander(Part.DATA, _("Data")), expander(Part.METRICS, _("Data: every head"))
         places = None
         if below == "importance":
-            places = Places(steps, beside, expander(importance.Part.DATA, _("Data: importance")))
+            table = expander(importance.Part.DATA, _("Data: importance"))
+            above, maps = steps.container(), steps.container()
+            chosen_one, alike, pair = (beside.container() for _part in range(3))
+            places = Places(above, maps, chosen_one, alike, pair, table)
     others = expander(Part.BERTVIZ, "BertViz")
 
-    def views(model: TextModel) -> Iterator[None]:
+    def views(model: TextModel) -> Drawing:
         session = current_session()
         trace = session.trace
         shown = HeadMaps(trace, wish, session.comparison, session.differing)
@@ -67,16 +71,18 @@ def page(model: TextModel) -> Views:
         made = thumbnails(shown)
         listed = shown.shown_heads(made.values)
         filmed = session.step is not None and not session.what_if.changes  # else the film shows another forward pass
-        parts = [(heads, heads_grid(shown, made, listed, (chosen.layer, chosen.head), Part.HEADS, on_head, filmed))]
-        if session.is_long:  # the browser draws the heads while the rest is computed
-            mount(parts)
-            parts = []
-        staged, lacking, weighing = None, "", None
+        place = chosen.layer, chosen.head
+        parts: list[Placed] = [(heads, heads_grid(shown, made, listed, place, Part.HEADS, on_head, filmed))]
+        yield parts  # the browser paints the heads of a long text while the rest is computed
+        parts = []
+        staged, lacking, after = None, "", None
         if places is None:
             staged, lacking = unless_absent(lambda: query_steps(shown, chosen, Part.STAGES, on_query))
         else:
             weighing = importance.show(places, model, wish.kind, chosen)
-            lacking = unless_absent(partial(next, weighing))[1]
+            weighed, lacking = unless_absent(partial(next, weighing))
+            parts += weighed or ()
+            after = None if lacking else rest_of(weighing)
         if staged is not None:
             parts.append((steps, staged))
         drawn = None
@@ -85,22 +91,35 @@ def page(model: TextModel) -> Views:
             drawn = large(shown, chosen, listed)
             key, on_row = (Part.LINES, on_line) if wish.drawing == "lines" else (Part.HEAD, on_cell)
             parts.append((figure, head_figure(shown, drawn, made, chosen, listed, key, on_row)))
-        yield
-        mount(parts)
-        if weighing is not None and not lacking:
-            next(weighing, None)
-        for place, sentence in ((steps, lacking), (figure, problem or missing(shown, chosen))):
-            with place:
-                say(sentence)
-        weights = None if drawn is None else partial(weights_table, shown, drawn)
-        more = {} if staged is None else {steps_name(chosen): partial(steps_table, shown, chosen)}
-        data_table(Part.DATA, weights, file_name(shown, chosen), place=data, more=more)
-        data_table(Part.METRICS, lambda: metrics_table(shown), f"heads-{wish.kind}", place=numbers)
-        if others.open:
-            with others:
-                show_bertviz(shown, chosen)
+        yield parts
+
+        def rest() -> None:
+            if after:
+                after()
+            for place, sentence in ((steps, lacking), (figure, problem or missing(shown, chosen))):
+                with place:
+                    say(sentence)
+            weights = None if drawn is None else partial(weights_table, shown, drawn)
+            more = {} if staged is None else {steps_name(chosen): partial(steps_table, shown, chosen)}
+            data_table(Part.DATA, weights, file_name(shown, chosen), place=data, more=more)
+            data_table(Part.METRICS, lambda: metrics_table(shown), f"heads-{wish.kind}", place=numbers)
+            if others.open:
+                with others:
+                    show_bertviz(shown, chosen)
+
+        return rest
 
     return views
+
+
+def rest_of(drawing: Drawing) -> Rest | None:
+    """What only the script draws, of a drawing whose views are all there."""
+    try:
+        next(drawing)
+    except StopIteration as end:
+        rest: Rest | None = end.value
+        return rest
+    raise AssertionError("one group of views")
 
 
 def say(sentence: str) -> None:
@@ -132,18 +151,21 @@ def show_bertviz(shown: HeadMaps, chosen: Selection) -> None:
     st.iframe(bertviz.address(page), height=bertviz.height(maps, view), alt=f"BertViz: {bertviz_name(view)}")
 
 
-def on_head() -> None:
-    clicked = st.session_state[Part.HEADS].head
+@live
+def on_head(clicked: dict[str, Any]) -> None:
     current_session().select(layer=int(clicked["layer"]), head=int(clicked["head"]))
 
 
-def on_query() -> None:
-    current_session().select(query=int(st.session_state[Part.STAGES].query))
+@live
+def on_query(clicked: int) -> None:
+    current_session().select(query=int(clicked))
 
 
-def on_cell() -> None:
-    current_session().select(query=int(st.session_state[Part.HEAD].row))
+@live
+def on_cell(clicked: int) -> None:
+    current_session().select(query=int(clicked))
 
 
-def on_line() -> None:
-    current_session().select(query=int(st.session_state[Part.LINES].row))
+@live
+def on_line(clicked: int) -> None:
+    current_session().select(query=int(clicked))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -15,7 +15,7 @@ from model.network.attention import MultiHeadAttention
 from model.network.positions import Alibi
 from model.runtime.device import exact
 from model.runtime.errors import require
-from viz.components.plots import Mount
+from viz.components.view import Answer, View
 from viz.i18n.catalogue import _
 from viz.i18n.errors import beside_pin
 from viz.i18n.format import significant
@@ -86,7 +86,7 @@ def pinned_steps(shown: HeadMaps, chosen: Selection, own: Steps) -> tuple[Steps 
     return Steps(before, before["weights"][:, None] * values, output, gone), ""
 
 
-def query_steps(shown: HeadMaps, chosen: Selection, key: str, on_query: Callable[[], None]) -> Mount:
+def query_steps(shown: HeadMaps, chosen: Selection, key: str, on_query: Answer) -> View:
     """Scores, weights and weighted values of the chosen query; of long texts, of the keys with the largest weights.
 
     Raises:

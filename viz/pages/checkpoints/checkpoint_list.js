@@ -58,7 +58,8 @@ function draw(root, { groups, words }) {
   root.replaceChildren(head, ...parts);
 }
 
-export default function ({ data, parentElement, setTriggerValue }) {
+export default function ({ data: bytes, parentElement, setTriggerValue }) {
+  const data = unpack(bytes);
   let root = parentElement.querySelector(".vitrine");
   if (!root) {
     root = parentElement.appendChild(element("div", "vitrine list"));

@@ -17,6 +17,7 @@ from model.analysis.weights.heads import CROSS, head_tensors, moved_heads, proje
 from model.checkpoints.catalog import catalog_entry
 from model.checkpoints.load_hints import LoadHints
 from viz.components.plots import Axis, Chart, Heading, Panels, Scale, Series
+from viz.components.view import Answer
 from viz.i18n.catalogue import _
 from viz.i18n.errors import translate_error
 from viz.i18n.format import as_sentence, attention_name, literal, shape_text, significant
@@ -295,9 +296,7 @@ def layer_chart(found: Moving, stack: str, file: str, key: str) -> Chart:
     return Chart(key, heading, series, x, Axis(_("relative change"), zero=True), tall=240, of=_("kind"))
 
 
-def moved_head_panels(
-    changes: np.ndarray, file: str, chosen: tuple[int, int], key: str, on_cell: Callable[[], None]
-) -> Panels:
+def moved_head_panels(changes: np.ndarray, file: str, chosen: tuple[int, int], key: str, on_cell: Answer) -> Panels:
     """All projections on one scale."""
     finite = changes[np.isfinite(changes)]
     scale = Scale(0, float(finite.max(initial=0.0)) or 1.0, RELATION)
@@ -359,6 +358,5 @@ def matrices(subject: Subject, told: str) -> dict[AttentionKind, Layers]:
     return head_tensors(subject.path, LoadHints.read(told), catalog_entry(subject.path).kind)
 
 
-def on_head(name: str, kind: str) -> None:
-    cell = st.session_state[HEADS].cell
+def on_head(name: str, kind: str, cell: dict[str, Any]) -> None:
     open_head(name, kind, int(cell["row"]), int(cell["column"]))

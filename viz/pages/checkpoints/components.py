@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from viz.components.plots import Mount
 from viz.components.registry import component, pack
+from viz.components.view import Answer, PackedView, View
 
 _tensor_tree = component("tensor_tree")
 _findings = component("findings")
@@ -36,8 +35,8 @@ def tensor_tree(
     known: NDArray[np.bool_],
     header: Mapping[str, Any],
     key: str,
-    on_tensor: Callable[[], None],
-) -> Mount:
+    on_tensor: Answer,
+) -> View:
     """Tensors by the dots of their names, with columns of numbers; a click puts the tensor's number into the state as
     `tensor`.
 
@@ -61,7 +60,7 @@ def tensor_tree(
     described = [{"title": column.title, "kind": column.kind} for column in columns]
     more = {"columns": described, "texts": texts, "bins": pictures.shape[1]}
     data = pack({**header, **more}, [numbers, pictures, known.astype(np.uint8)])
-    return partial(_tensor_tree, data=data, key=key, on_tensor_change=on_tensor)
+    return PackedView(_tensor_tree, key, data, {"tensor": on_tensor})
 
 
 def heights(counts: NDArray[Any]) -> NDArray[np.uint8]:
@@ -72,27 +71,23 @@ def heights(counts: NDArray[Any]) -> NDArray[np.uint8]:
     return np.where(counts > 0, np.maximum(drawn, 10), 0).astype(np.uint8)
 
 
-def findings(
-    groups: Sequence[Mapping[str, Any]], header: Mapping[str, Any], key: str, on_find: Callable[[], None]
-) -> Mount:
+def findings(groups: Sequence[Mapping[str, Any]], header: Mapping[str, Any], key: str, on_find: Answer) -> View:
     """Sentences about tensors in groups; a click puts {group, place} into the state as `finding`.
 
     groups: each {title, explanation, items: [{name, sentence, chosen}], more: how many are not listed}, no items where
     nothing was found. header: `name`, `sentence`, `alt`, `stamp`.
     """
-    return partial(_findings, data=pack({**header, "groups": list(groups)}), key=key, on_finding_change=on_find)
+    return PackedView(_findings, key, pack({**header, "groups": list(groups)}), {"finding": on_find})
 
 
 _checkpoint_list = component("checkpoint_list")
 
 
-def checkpoint_list(
-    groups: Sequence[Mapping[str, Any]], words: Mapping[str, Any], key: str, on_act: Callable[[], None]
-) -> Mount:
+def checkpoint_list(groups: Sequence[Mapping[str, Any]], words: Mapping[str, Any], key: str, on_act: Answer) -> View:
     """Lines with buttons; a click puts {act: "show", "read" or "remove", name} into the state as `act`.
 
     groups: each {title, where, rows: [{name, where, kind, format, parameters, bytes, needs, fits, refused, problem,
     shown, removable, computes}]}, all but the truths as texts. words: `columns`, show, showing, read, reading,
     remove, shown, alt.
     """
-    return partial(_checkpoint_list, data={"groups": list(groups), "words": words}, key=key, on_act_change=on_act)
+    return PackedView(_checkpoint_list, key, pack({"groups": list(groups), "words": words}), {"act": on_act})

@@ -16,6 +16,7 @@ from model.analysis.weights.heads import attentions, head_norms, head_similarity
 from model.capture.trace import ATTENTION_PATHS
 from model.network.attention import MultiHeadAttention
 from viz.components.plots import Axis, Heading, Heatmap, Panel, Panels, Scale
+from viz.components.view import Answer
 from viz.i18n.catalogue import _
 from viz.i18n.errors import reason_words
 from viz.i18n.format import attention_name, literal, significant
@@ -78,9 +79,8 @@ def show(session: Session, subject: Subject, found: Measured) -> None:
     )
 
 
-def on_head(name: str, kind: str, heads: int, key: str) -> None:
+def on_head(name: str, kind: str, heads: int, key: str, cell: dict[str, Any]) -> None:
     """A click on a head, of a panel or of the rows of the similarity."""
-    cell = st.session_state[key].cell
     if key == ALIKE:
         layer, head = divmod(int(cell["row"]), heads)
     else:
@@ -157,7 +157,7 @@ def norms_of(model: TextModel, kind: AttentionKind, remember: Remember) -> Tenso
     return found
 
 
-def norm_panels(norms: Tensor, file: str, chosen: tuple[int, int], key: str, on_cell: Callable[[], None]) -> Panels:
+def norm_panels(norms: Tensor, file: str, chosen: tuple[int, int], key: str, on_cell: Answer) -> Panels:
     """Each projection on a scale of its own."""
     values = array(norms)
     scales, ranges = [], []
@@ -180,7 +180,7 @@ def head_panels(
     values: NDArray[np.float32],
     scales: Sequence[Scale],
     chosen: tuple[int, int],
-    on_cell: Callable[[], None],
+    on_cell: Answer,
     *,
     notes: Sequence[str],
     lines: Sequence[int] = (0, 0, 0, 0),
@@ -203,7 +203,7 @@ def head_labels(layers: int, heads: int) -> list[str]:
 
 
 def similarity_map(
-    similarity: Tensor, labels: Sequence[str], circuit: str, file: str, key: str, on_cell: Callable[[], None]
+    similarity: Tensor, labels: Sequence[str], circuit: str, file: str, key: str, on_cell: Answer
 ) -> Heatmap:
     """The cosine of every head's circuit with every other's."""
     values = array(similarity)

@@ -12,7 +12,7 @@ import streamlit as st
 
 from model.analysis.weights import health
 from model.analysis.weights.health import KINDS, apart, role, unmoved
-from viz.components.plots import Mount
+from viz.components.view import Answer, View
 from viz.i18n.catalogue import _
 from viz.i18n.format import bytes_text, significant, token_sign
 from viz.pages.checkpoints import tensor, tensor_figures
@@ -120,9 +120,8 @@ def place_of(found: Measured, known: Report | None) -> int:
     return chosen_place(found.table, lambda place: found.table[place].name == known.found[0].tensor)
 
 
-def on_finding(found: Measured, known: Report) -> None:
+def on_finding(found: Measured, known: Report, clicked: dict[str, Any]) -> None:
     """A click on a finding chooses its tensor."""
-    clicked = st.session_state[LIST].finding
     wanted = known.at(int(clicked["group"]), int(clicked["place"])).tensor
     choose_tensor(found.table, next(place for place, info in enumerate(found.table) if info.name == wanted))
     st.session_state[CHOSEN] = True
@@ -165,7 +164,7 @@ def grouped(found: Sequence[Finding], beside: bool) -> list[tuple[str, list[Find
     return sorted(groups, key=lambda group: not group[1])
 
 
-def health_list(report: Report, file: str, chosen: str, key: str, on_find: Callable[[], None]) -> Mount:
+def health_list(report: Report, file: str, chosen: str, key: str, on_find: Answer) -> View:
     """The findings in groups; a group without any says what was looked for."""
     found, sentence = report.found, report.sentence
     groups: list[Mapping[str, Any]] = []

@@ -127,9 +127,8 @@ def _words() -> dict[str, Any]:
     }
 
 
-def _act() -> None:
+def _act(act: dict[str, Any]) -> None:
     """A button of the list."""
-    act = st.session_state[Part.LIST].act
     what, name, session = act["act"], act["name"], current_session()
     if name not in [place.name for place in checkpoints.all_places(session)]:
         return

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from enum import StrEnum
 
 import streamlit as st
@@ -17,7 +16,7 @@ from viz.pages.checkpoints.measuring import measured
 from viz.pages.checkpoints.subjects import CHECKPOINT, choose_subject, follow_sidebar
 from viz.pages.checkpoints.tensors import totals
 from viz.state.session import Session, choose, current_session
-from viz.ui.parts import Views
+from viz.ui.parts import Drawing, Views
 
 # Read a checkpoint: its tensors, what they measure, its heads, its health.
 
@@ -69,18 +68,22 @@ class Part(StrEnum):
 
 
 def page(_model: TextModel) -> Views:
-    """What is shown reads files and not the trace, and is drawn last."""
-    return views
-
-
-def views(_model: TextModel) -> Iterator[None]:
+    """What is shown reads files and not the trace, and is drawn last, by the script."""
     row = st.container(horizontal=True, horizontal_alignment="distribute", vertical_alignment="center")
     segment = choose(_("Part of the page"), tuple(SEGMENTS), "open", Part.SEGMENT, segment_name, row)
     # Each part has a place of its own: what another one has drawn there goes at once, and not when this one is done.
     places = {name: st.container() if name == segment else st.empty() for name in SEGMENTS}
-    yield
-    with places[segment]:
-        SEGMENTS[segment](current_session())
+
+    def views(_model: TextModel) -> Drawing:
+        yield []
+
+        def rest() -> None:
+            with places[segment]:
+                SEGMENTS[segment](current_session())
+
+        return rest
+
+    return views
 
 
 def segment_name(segment: str) -> str:

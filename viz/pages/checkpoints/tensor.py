@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from functools import partial
+from typing import Any
 
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
@@ -245,11 +246,10 @@ def forget_region() -> None:
         st.session_state[key] = ""
 
 
-def on_cell(region: Region, size: tuple[int, int], full: Region) -> None:
+def on_cell(region: Region, size: tuple[int, int], full: Region, cell: dict[str, Any]) -> None:
     """A click on a block looks at the rows and columns around it; where a cell is a value there is nothing closer."""
     if size == (1, 1):
         return
-    cell = st.session_state[MAP].cell
     places = (region.rows[0] + cell["row"] * size[0], region.columns[0] + cell["column"] * size[1])
     for key, place, end in zip(REGION, places, (full.rows[1], full.columns[1]), strict=True):
         first = max(0, min(int(place) - CLOSER // 2, end - CLOSER))

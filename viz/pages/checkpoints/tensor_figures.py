@@ -13,6 +13,7 @@ from model.analysis.downsample import as_matrix, exact_histogram, in_blocks
 from model.analysis.embeddings import nearest
 from model.analysis.weights.spectra import Leading, effective_rank, has_spectrum, leading, singular_values, stable_rank
 from viz.components.plots import Axis, Chart, Heading, Heatmap, Scale, Series
+from viz.components.view import Answer
 from viz.i18n.catalogue import _
 from viz.i18n.format import significant
 from viz.ui.plots import EXPECTED, array
@@ -184,7 +185,7 @@ def value_map(
     region: Region,
     largest: bool,
     key: str,
-    on_cell: Callable[[], None],
+    on_cell: Answer,
     difference: bool = False,
 ) -> Heatmap:
     """The values of a rectangle, in blocks where there are more than a screen shows; a click looks closer."""

@@ -90,8 +90,8 @@ def show_tree(
     tensor_tree(columns, known, header, key, partial(on_tensor, key, table))()
 
 
-def on_tensor(key: str, table: Sequence[TensorInfo]) -> None:
-    choose_tensor(table, int(st.session_state[key].tensor))
+def on_tensor(key: str, table: Sequence[TensorInfo], clicked: Any) -> None:
+    choose_tensor(table, int(clicked))
     st.session_state[CHOSEN] = True
 
 

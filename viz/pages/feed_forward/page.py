@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from enum import StrEnum
 from functools import partial
+from typing import Any
 
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
@@ -13,13 +13,13 @@ from model.analysis.feed_forward import Seen, quantities
 from model.analysis.residual import stacks
 from model.inference.text_model import TextModel
 from model.network.config import TransformerConfig
-from viz.components.plots import Mount
+from viz.components.view import View, live
 from viz.i18n.catalogue import _
 from viz.i18n.format import attention_name
 from viz.pages.feed_forward import layer, units
 from viz.pages.feed_forward.text import ORDERS, UNIT_VIEWS, order_name, unit_quantity, unit_view
 from viz.state.session import Session, address_count, choice, choose, current_session
-from viz.ui.parts import Views, arrange_again, data_table, mount, under_figures
+from viz.ui.parts import Drawing, Views, data_table, under_figures
 
 
 class Part(StrEnum):
@@ -62,11 +62,11 @@ def page(model: TextModel) -> Views:
         detail = st.container()
     data = under_figures(partial(layer.explain, Part.EXPLANATION, model.config), Part.DATA)
 
-    def views(model: TextModel) -> Iterator[None]:
+    def views(model: TextModel) -> Drawing:
         session, seen = current_session(), units_seen()
         seen.add(session.trace, model.config)
         chosen = current(session, model.config)
-        mounts: list[tuple[DeltaGenerator, Mount]] = [
+        mounts: list[tuple[DeltaGenerator, View]] = [
             (overview, units.layer_map(session, model.config, chosen, Part.LAYERS, on_layer)),
             (figure, units.unit_map(session, chosen, Part.UNITS, on_cell)),
             (everything, units.all_units(session, chosen, Part.ALL, on_rank)),
@@ -83,16 +83,19 @@ def page(model: TextModel) -> Views:
         else:
             table, sentence = layer.apart_table(session, chosen)
         summary = layer.layer_sentence(session, model.config, chosen, seen)
-        yield
-        said.markdown(summary)
-        mount(mounts)
-        if sentence:
-            detail.caption(sentence)
-        if table is not None:
-            detail.dataframe(table.style.format("{:.3g}", subset=list(table.columns[1:])), hide_index=True)
-        every = partial(layer.unit_table, session, model.config, chosen, seen)
-        more = {} if table is None else {unit_view(view): lambda: table}
-        data_table(Part.DATA, every, f"units-{chosen.name}", place=data, parts=mounts, more=more)
+        yield mounts
+
+        def rest() -> None:
+            said.markdown(summary)
+            if sentence:
+                detail.caption(sentence)
+            if table is not None:
+                detail.dataframe(table.style.format("{:.3g}", subset=list(table.columns[1:])), hide_index=True)
+            every = partial(layer.unit_table, session, model.config, chosen, seen)
+            more = {} if table is None else {unit_view(view): lambda: table}
+            data_table(Part.DATA, every, f"units-{chosen.name}", place=data, parts=mounts, more=more)
+
+        return rest
 
     return views
 
@@ -129,8 +132,7 @@ def turn_page(model: TextModel, place: DeltaGenerator) -> None:
 
 def units_seen() -> Seen:
     """Which units have been on in this session."""
-    seen = st.session_state.setdefault(Part.SEEN, Seen())
-    assert isinstance(seen, Seen)
+    seen: Seen = current_session().memory.setdefault(Part.SEEN, Seen())
     return seen
 
 
@@ -143,33 +145,35 @@ def on_page() -> None:
     current_session().say(Part.PAGE, str(st.session_state[Part.PAGE_FIELD]))
 
 
-def on_layer() -> None:
+@live
+def on_layer(clicked: dict[str, Any]) -> None:
     """A click on a layer at a token."""
-    clicked = st.session_state[Part.LAYERS].cell
     current_session().select(layer=int(clicked["row"]), query=int(clicked["column"]))
 
 
-def on_cell() -> None:
+@live
+def on_cell(clicked: dict[str, Any]) -> None:
     """A click on a unit at a token."""
-    clicked, (session, chosen) = st.session_state[Part.UNITS].cell, chosen_now()
+    session, chosen = chosen_now()
     session.say(Part.UNIT, str(units.on_page(session, chosen)[int(clicked["column"])]))
     session.select(query=int(clicked["row"]))
 
 
-def on_rank() -> None:
+def on_rank(clicked: dict[str, Any]) -> None:
     """A click among all units opens the page that has it, and chooses it."""
-    index, (session, chosen) = int(st.session_state[Part.ALL].place["index"]), chosen_now()
+    index, (session, chosen) = int(clicked["index"]), chosen_now()
     session.say(Part.UNIT, str(units.ordered(session, chosen)[index]))
     session.say(Part.PAGE, str(index // units.PAGE + 1))
-    arrange_again()
 
 
-def on_token() -> None:
+@live
+def on_token(clicked: dict[str, Any]) -> None:
     """A click on a bar of the unit chooses its token."""
-    current_session().select(query=int(st.session_state[Part.FIRST].place["index"]))
+    current_session().select(query=int(clicked["index"]))
 
 
-def on_top() -> None:
+@live
+def on_top(clicked: dict[str, Any]) -> None:
     """A click on a bar of the token chooses its unit."""
-    index, (session, chosen) = int(st.session_state[Part.FIRST].place["index"]), chosen_now()
+    index, (session, chosen) = int(clicked["index"]), chosen_now()
     session.say(Part.UNIT, str(units.top_units(session, chosen)[index]))

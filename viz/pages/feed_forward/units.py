@@ -24,6 +24,7 @@ from model.analysis.feed_forward import (
 )
 from model.network.transformer import Network
 from viz.components.plots import Axis, Chart, Heatmap, Series
+from viz.components.view import Answer
 from viz.i18n.catalogue import _
 from viz.i18n.errors import beside_pin, translate_error
 from viz.i18n.format import significant
@@ -110,9 +111,7 @@ def off_name(config: TransformerConfig) -> str:
     return _("share of zeros") if limit == 0 else _("share of |a| ≤ {limit:g}").format(limit=limit)
 
 
-def layer_map(
-    session: Session, config: TransformerConfig, chosen: Chosen, key: str, on_cell: Callable[[], None]
-) -> Heatmap:
+def layer_map(session: Session, config: TransformerConfig, chosen: Chosen, key: str, on_cell: Answer) -> Heatmap:
     """The share of units that are off, layer by token; a click chooses both."""
     values, other = (_shares(get, config, chosen.stack) for get in (now(session), pinned(session)))
     assert values is not None
@@ -125,7 +124,7 @@ def layer_map(
     return Heatmap(key, above, shown, rows, columns, scale, chosen=row, column=column, on_cell=on_cell)
 
 
-def unit_map(session: Session, chosen: Chosen, key: str, on_cell: Callable[[], None]) -> Heatmap:
+def unit_map(session: Session, chosen: Chosen, key: str, on_cell: Answer) -> Heatmap:
     """One page of the layer's units at every token; a click chooses both."""
     own, other = values_of(session, chosen)
     units = on_page(session, chosen)
@@ -144,7 +143,7 @@ def unit_map(session: Session, chosen: Chosen, key: str, on_cell: Callable[[], N
     return Heatmap(key, above, shown, rows, columns, scale, chosen=row, column=column, wanted=TALL, on_cell=on_cell)
 
 
-def all_units(session: Session, chosen: Chosen, key: str, on_place: Callable[[], None]) -> Chart:
+def all_units(session: Session, chosen: Chosen, key: str, on_place: Answer) -> Chart:
     """How strong every unit of the layer gets over the text, in the chosen order; a click opens its page."""
     own, other = values_of(session, chosen)
     units = ordered(session, chosen)
@@ -161,7 +160,7 @@ def all_units(session: Session, chosen: Chosen, key: str, on_place: Callable[[],
     return Chart(key, above, series, x_axis, y_axis, tall=80, on_place=on_place)
 
 
-def unit_chart(session: Session, chosen: Chosen, key: str, on_place: Callable[[], None]) -> Chart:
+def unit_chart(session: Session, chosen: Chosen, key: str, on_place: Answer) -> Chart:
     """One unit at every token; a click chooses the token."""
     trace, quantity = session.trace, unit_quantity(chosen.quantity)
     own, other = values_of(session, chosen)
@@ -177,7 +176,7 @@ def unit_chart(session: Session, chosen: Chosen, key: str, on_place: Callable[[]
     return Chart(key, above, series, x_axis, y_axis, chosen=chosen.token, tall=110, on_place=on_place)
 
 
-def token_chart(session: Session, chosen: Chosen, key: str, on_place: Callable[[], None]) -> Chart:
+def token_chart(session: Session, chosen: Chosen, key: str, on_place: Answer) -> Chart:
     """The strongest units of one token; a click chooses the unit."""
     trace, quantity = session.trace, unit_quantity(chosen.quantity)
     own, other = values_of(session, chosen)

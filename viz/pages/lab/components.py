@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass
 from typing import Any, ClassVar
 
@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from viz.components.plots import Plot, Table, crossed, known
 from viz.components.registry import component
+from viz.components.view import Answer
 from viz.i18n.catalogue import _
 
 
@@ -44,7 +45,7 @@ class Matrices(Plot):
 
     matrices: Mapping[str, Sequence[Matrix]]
     texts: Sequence[str]
-    on_edit: Callable[[], None]
+    on_edit: Answer
     wrong: int = -1
     sentence_wrong: str = ""
 
@@ -82,7 +83,7 @@ class Vectors(Plot):
 
     places: Mapping[str, tuple[float, float]]
     colours: Sequence[str]
-    on_move: Callable[[], None]
+    on_move: Answer
     _: KW_ONLY
     tall: int
 

@@ -23,9 +23,9 @@ from viz.i18n import catalogue
 from viz.i18n.catalogue import _
 from viz.i18n.errors import translate_error, unless_absent
 from viz.i18n.format import as_sentence, bytes_text, significant
-from viz.state.session import Key
+from viz.state.session import Key, by_channel
 from viz.ui.fields import Field, number_field
-from viz.ui.parts import Views, data_table, expander, explanation, no_views, under_figures
+from viz.ui.parts import Drawing, Placed, Views, data_table, expander, explanation, mount, no_views, under_figures
 
 if TYPE_CHECKING:
     from streamlit.elements.lib.mutable_expander_container import ExpanderContainer
@@ -71,14 +71,18 @@ class Experiment:
         explanation(f"{self.key}_explanation", self.formulas, self.explanation, *self.code)
 
 
-def together(drawn: Sequence[Views], model: TextModel) -> Iterator[None]:
-    """All are packed before the first is mounted."""
-    halves = [views(model) for views in drawn]
-    for half in halves:
-        next(half, None)
-    yield
-    for half in halves:
-        next(half, None)
+def together(drawn: Sequence[Views], model: TextModel) -> Drawing:
+    """One part after the other; then what only the script draws of each."""
+    rests = []
+    for views in drawn:
+        rests.append((yield from views(model)))
+
+    def rest() -> None:
+        for each in rests:
+            if each:
+                each()
+
+    return rest
 
 
 class Finding(Protocol):
@@ -102,15 +106,24 @@ class Findings:
     info: str = ""
 
     def draw(self) -> None:
+        mount(self.placed())
+
+    def placed(self) -> list[Placed]:
+        """Plots in their places, among what the script has drawn here."""
         if self.info:
             st.info(self.info)
         if self.verdicts:
             st.text("\n".join(self.verdicts))
+        found: list[Placed] = []
         for row in self.rows:
             places = st.columns(len(row), gap="medium") if len(row) > 1 else [st.container()]
             for place, shown in zip(places, row, strict=True):
-                with place:
-                    shown() if isinstance(shown, Plot) else show_table(shown)
+                if isinstance(shown, Plot):
+                    found.append((place, shown))
+                else:
+                    with place:
+                        show_table(shown)
+        return found
 
     def draw_numbers(self, key: str, place: ExpanderContainer | None = None) -> None:
         if self.numbers:
@@ -147,13 +160,16 @@ class Live:
         if explain and not self.numbers:
             explain()
 
-        def views(_model: TextModel) -> Iterator[None]:
+        def views(_model: TextModel) -> Drawing:
             found, lacking = unless_absent(self.find)
             found = found or Findings(info=lacking)
-            yield
+            if by_channel():
+                yield [(place, shown) for row in found.rows for shown in row if isinstance(shown, Plot)]
+                return None
             with place:
-                found.draw()
-            found.draw_numbers(key, data)
+                placed = found.placed()
+            yield placed
+            return partial(found.draw_numbers, key, data)
 
         return views
 

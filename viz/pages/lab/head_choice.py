@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 import streamlit as st
@@ -85,8 +85,7 @@ def choose_kind(model: TextModel, place: DeltaGenerator) -> AttentionKind:
     return cast(AttentionKind, choose(_("Attention"), kinds, kinds[-1], Key.KIND, attention_name, place))
 
 
-def choose_head(key: str) -> None:
+def choose_head(key: str, cell: dict[str, Any]) -> None:
     """The clicked cell of the panels with this key; on the label of a whole row or column there is one number alone."""
-    cell = st.session_state[key].cell
     found = {"layer": int(cell["row"]), "head": int(cell["column"])}
     current_session().select(**{name: place for name, place in found.items() if place >= 0})

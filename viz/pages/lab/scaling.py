@@ -28,7 +28,6 @@ from viz.i18n.errors import unless_absent
 from viz.i18n.format import significant
 from viz.pages.lab.experiment import Experiment, Findings, Live, Measurement
 from viz.pages.lab.head_choice import choose_kind, head_panels, mean, title_row
-from viz.state.cache import cached
 from viz.state.pin import cached_for_pin
 from viz.state.session import Session, current_session
 from viz.ui.fields import Field, number_field
@@ -202,7 +201,7 @@ def of_model(session: Session, kind: AttentionKind) -> Findings:
         MissingQuantityError: the model does not show its scores.
     """
     trace, pin = session.trace, session.pin
-    found = cached(Part.FOUND, (trace, kind), lambda: heads_of(trace, kind))
+    found = current_session().cached(Part.FOUND, (trace, kind), lambda: heads_of(trace, kind))
     pinned = None
     if pin is not None and pin.trace.attention_paths(kind):
         pinned, _lacking = unless_absent(

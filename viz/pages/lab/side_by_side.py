@@ -23,7 +23,6 @@ from viz.i18n.format import as_sentence, literal, significant, stopped
 from viz.pages.lab.experiment import Experiment, Findings, Measurement
 from viz.pages.lab.side_by_side_text import arm_name, claims, colours, method, verdicts
 from viz.state import training
-from viz.state.cache import cached
 from viz.state.session import current_session
 from viz.ui.curve_names import part_name, title_of
 from viz.ui.fields import NARROW, Field, number_field
@@ -122,7 +121,7 @@ def forecast(name: str, setup: Setup, longest: int) -> str:
     """From a step of the first arm, measured now."""
     arms = COMPARISONS[name].arms(setup)
     shape = (setup.kind, setup.task, setup.d_model, setup.depth, setup.lengths)
-    step = cached(f"lab_pace_{name}", shape, lambda: step_seconds(arms, setup))
+    step = current_session().cached(f"lab_pace_{name}", shape, lambda: step_seconds(arms, setup))
     count = len(arms) * len(setup.seeds) * setup.steps
     seconds = count * step * (TESTING if longest else 1.0)
     return _("{arms} arms, {count} steps in all, about {seconds} s by a step just measured").format(

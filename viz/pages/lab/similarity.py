@@ -7,11 +7,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
-import streamlit as st
 import torch
 
 from model.analysis.attention_maps import Maps
@@ -29,13 +28,13 @@ from model.experiments.similarity import (
 )
 from model.inference.text_model import TextModel
 from viz.components.plots import Axis, Chart, Heading, Plot, Series
+from viz.components.view import live
 from viz.i18n.catalogue import _
 from viz.i18n.errors import unless_absent
 from viz.i18n.format import sides, significant, token_sign, tokens
 from viz.pages.lab.components import Vectors
 from viz.pages.lab.experiment import Experiment, Findings, Live, percent
 from viz.pages.lab.head_choice import choose_kind, head_panels, marked, mean, title_row
-from viz.state.cache import cached
 from viz.state.pin import cached_for_pin
 from viz.state.session import Selection, Session, current_session
 from viz.ui.plots import PINNED, array, heading
@@ -99,9 +98,10 @@ def plane_findings() -> Findings:
 
 def typed_vectors() -> Places:
     """Of this session, else of the address, else the counter-example."""
-    if Part.VECTORS not in st.session_state:
-        st.session_state[Part.VECTORS] = read(st.query_params.get(Part.VECTORS, "").split(",")) or COUNTER
-    places: Places = st.session_state[Part.VECTORS]
+    session = current_session()
+    if Part.VECTORS not in session.memory:
+        session.memory[Part.VECTORS] = read((session.parameter(Part.VECTORS) or "").split(",")) or COUNTER
+    places: Places = session.memory[Part.VECTORS]
     return places
 
 
@@ -117,14 +117,16 @@ def read(numbers: Sequence[object]) -> Places | None:
 
 
 def keep(places: Places) -> None:
-    st.session_state[Part.VECTORS] = places
+    session = current_session()
+    session.memory[Part.VECTORS] = places
     written = ",".join(f"{number:g}" for place in places for number in place)
-    current_session().say(Part.VECTORS, None if places == COUNTER else written)
+    session.say(Part.VECTORS, None if places == COUNTER else written)
 
 
-def on_move() -> None:
+@live
+def on_move(clicked: dict[str, Any]) -> None:
     """A vector was dragged."""
-    if places := read(st.session_state[Part.PLANE].move["places"]):
+    if places := read(clicked["places"]):
         keep(places)
 
 
@@ -201,7 +203,7 @@ def model_findings(kind: AttentionKind) -> Findings:
     session = current_session()
     trace = session.trace
     maps = Maps(trace, kind)
-    found = cached(Part.FOUND, (trace, kind), lambda: agreement(maps))
+    found = current_session().cached(Part.FOUND, (trace, kind), lambda: agreement(maps))
     chosen = session.fit_selection(maps.layers, maps.heads, maps.queries)
     side = sides(trace, kind)[0]
     query = tokens(trace, side)[chosen.query]
@@ -240,9 +242,10 @@ def of_pinned(
     return found, rank(trace, kind, replace(chosen, query=query))
 
 
-def on_query() -> None:
-    found: Agreement = st.session_state[Part.FOUND][1]
-    index = int(st.session_state[Part.QUERIES].place["index"])
+@live
+def on_query(clicked: dict[str, Any]) -> None:
+    found: Agreement = current_session().memory[Part.FOUND][1]
+    index = int(clicked["index"])
     current_session().select(query=int(found.queries[index]))
 
 

@@ -28,7 +28,6 @@ from viz.i18n.format import literal, sides, significant, token_sign, tokens
 from viz.pages.lab import worked_example
 from viz.pages.lab.experiment import Experiment, Findings, Live, percent
 from viz.pages.lab.head_choice import choose_kind
-from viz.state.cache import cached
 from viz.state.session import choose, current_session
 from viz.ui.plots import EXPECTED, PINNED, array
 
@@ -113,7 +112,7 @@ def findings(subject: Subject, temperature: float) -> Findings:
     scores = subject.scores
     if not len(scores):
         return Findings(info=literal(_("{query} sees no key.").format(query=subject.name)))
-    limits = cached(Part.LIMITS, (tuple(scores.tolist()),), lambda: thresholds(scores))
+    limits = current_session().cached(Part.LIMITS, (tuple(scores.tolist()),), lambda: thresholds(scores))
     plots = [bars(subject, temperature), curves(subject, temperature)]
     return Findings(verdicts(subject, temperature, limits), [plots], partial(table, subject, temperature), "softmax")
 
@@ -146,7 +145,7 @@ def query_name(name: str) -> str:
 
 def of_example(query: int) -> Subject:
     """The scores of one input of the worked example, as it stands in this session."""
-    matrices: dict[str, Rows] = st.session_state.get(worked_example.Part.GOOD, DOCUMENT)
+    matrices: dict[str, Rows] = current_session().memory.get(worked_example.Part.GOOD, DOCUMENT)
     steps = take_steps(matrices, scaled=False)
     keys = [_("key {n}").format(n=number) for number in range(1, 4)]
     return Subject(steps.scores[query - 1], keys, steps.query.shape[-1], query_name(str(query)))

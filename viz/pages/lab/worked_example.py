@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from enum import StrEnum
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import streamlit as st
 
@@ -24,6 +24,7 @@ from model.experiments.worked_example import (
 from model.inference.text_model import TextModel
 from model.network.attention import Scaled, Scores, Weights
 from viz.components.plots import Heading
+from viz.components.view import live
 from viz.i18n.catalogue import _
 from viz.i18n.format import significant
 from viz.pages.lab.components import Matrices, Matrix
@@ -96,10 +97,10 @@ def findings(scaled: bool, step: float) -> Findings:
     typed = texts()
     bad: CellError | None = None
     try:
-        st.session_state[Part.GOOD] = parse(typed)
+        current_session().memory[Part.GOOD] = parse(typed)
     except CellError as error:
         bad = error
-    good: dict[str, Rows] = st.session_state.get(Part.GOOD, DOCUMENT)
+    good: dict[str, Rows] = current_session().memory.get(Part.GOOD, DOCUMENT)
     steps, other = take_steps(good, scaled), take_steps(good, not scaled)
     shown = matrices(steps, typed, step, bad)
     said = [bad_words(bad)] if bad else verdicts(steps, other, step, scaled)
@@ -220,25 +221,28 @@ def written(values: Tensor) -> str:
 
 def texts() -> list[str]:
     """All cells as they are typed: in this session, else in the address, else in the document."""
-    if Part.TEXTS not in st.session_state:
+    session = current_session()
+    if Part.TEXTS not in session.memory:
         standard = texts_of(DOCUMENT)
-        given = st.query_params.get(Part.EXAMPLE, "").split(",")
-        st.session_state[Part.TEXTS] = [each[:24] for each in given] if len(given) == len(standard) else standard
-    found: list[str] = st.session_state[Part.TEXTS]
+        given = (session.parameter(Part.EXAMPLE) or "").split(",")
+        session.memory[Part.TEXTS] = [each[:24] for each in given] if len(given) == len(standard) else standard
+    found: list[str] = session.memory[Part.TEXTS]
     return found
 
 
 def keep(typed: list[str]) -> None:
     """Remember the cells; in the address too, where they are others than the document's and short enough."""
-    st.session_state[Part.TEXTS] = typed
+    session = current_session()
+    session.memory[Part.TEXTS] = typed
     written = ",".join(each.strip() for each in typed)
     told = typed != texts_of(DOCUMENT) and len(written) <= LONGEST and written.count(",") == len(typed) - 1
-    current_session().say(Part.EXAMPLE, written if told else None)
+    session.say(Part.EXAMPLE, written if told else None)
 
 
-def on_edit() -> None:
+@live
+def on_edit(clicked: dict[str, Any]) -> None:
     """What was typed, cell by cell."""
-    typed = [str(each)[:24] for each in st.session_state[Part.MATRICES].edit["texts"]]
+    typed = [str(each)[:24] for each in clicked["texts"]]
     if len(typed) == len(texts_of(DOCUMENT)):
         keep(typed)
 

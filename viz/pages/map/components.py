@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass
 from typing import Any, ClassVar
 
@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from viz.components.plots import Plot, Table
 from viz.components.registry import component
+from viz.components.view import Answer
 from viz.i18n.catalogue import _
 
 
@@ -32,9 +33,9 @@ class ModelMap(Plot):
     model: Mapping[str, Any]
     pictures: Sequence[NDArray[Any]]
     _: KW_ONLY
-    on_open: Callable[[], None]
-    on_token: Callable[[], None]
-    on_scale: Callable[[], None]
+    on_open: Answer
+    on_token: Answer
+    on_scale: Answer
 
     def header(self) -> dict[str, Any]:
         return {**self.model, "shapes": [picture.shape for picture in self.pictures]}

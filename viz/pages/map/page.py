@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from enum import StrEnum
 from functools import partial
+from typing import Any
 
 import pandas as pd
 import streamlit as st
@@ -13,13 +13,14 @@ from model.analysis.blocks import Block, blocks, elsewhere
 from model.capture.trace import ATTENTION_PATHS
 from model.inference.text_model import TextModel
 from model.network.layers import BLOCKS, Residual
+from viz.components.view import live
 from viz.i18n.catalogue import _
 from viz.pages.map import blocks as of_blocks
 from viz.pages.map.components import ModelMap
 from viz.pages.map.pictures import Pictures
 from viz.pages.map.text import block_name, flops_text, place_name, shape_text
 from viz.state.session import Key, Parameter, Session, choice, current_session
-from viz.ui.parts import Views, data_table, explanation, under_figures
+from viz.ui.parts import Drawing, Views, data_table, explanation, under_figures
 from viz.ui.plots import heading
 
 
@@ -33,28 +34,29 @@ class Part(StrEnum):
 
 
 SCALES = ("one", "largest")
-BOUND = (Key.MODEL, Key.SOURCE, Key.TARGET)
 
 
 def page(model: TextModel) -> Views:
     """Places and controls first; then all that the session's trace of this model holds is packed; then mounted."""
+    if opened := st.session_state.pop(Part.OPENED, None):
+        # In the run, not in the click's callback: only a run can be left for another page. The address comes along;
+        # what widgets are bound to, they write there again.
+        kept = {name: value for name, value in st.query_params.to_dict().items() if name != Key.MODEL}
+        st.switch_page(f"viz/pages/{opened}/page.py", query_params=kept)
     place = st.container()
     data = under_figures(partial(show_explanation, model), Part.DATA)
 
-    def views(model: TextModel) -> Iterator[None]:
-        if opened := st.session_state.pop(Part.OPENED, None):
-            # In the run, not in the click's callback: only a run can be left for another page. The address comes along;
-            # what widgets are bound to, they write there again.
-            kept = {name: value for name, value in st.query_params.to_dict().items() if name not in BOUND}
-            st.switch_page(f"viz/pages/{opened}/page.py", query_params=kept)
+    def views(model: TextModel) -> Drawing:
         session = current_session()
         found = blocks(session.trace)
         pictures = Pictures(session.trace, session.comparison, session.differing)
         picture = model_map(session, model, found, pictures)
-        yield
-        with place:
-            picture()
-        data_table(Part.DATA, lambda: table(model, found, pictures), "map", place=data)
+        yield [(place, picture)]
+
+        def rest() -> None:
+            data_table(Part.DATA, lambda: table(model, found, pictures), "map", place=data)
+
+        return rest
 
     return views
 
@@ -65,7 +67,7 @@ def model_map(session: Session, model: TextModel, found: list[Block], pictures: 
     session.selection.side = "target" if trace.target_tokens else "source"
     if model.predicts:
         chosen = of_blocks.last_prediction(trace, model)
-        if Parameter.QUERY in st.query_params:
+        if session.parameter(Parameter.QUERY) is not None:
             chosen = min(session.selection.query, len(trace["output.logits"]) - 1)
         guess = of_blocks.predictions(trace, comparison, model, chosen)
     flops = flops_text(sum(block.flops for block in found))
@@ -138,9 +140,9 @@ def table(model: TextModel, found: list[Block], pictures: Pictures) -> pd.DataFr
     return made
 
 
-def on_open() -> None:
+def on_open(clicked: dict[str, Any]) -> None:
     """A click on a block leads to its page, with its layer and head chosen."""
-    session, clicked = current_session(), st.session_state[Part.MAP].open
+    session = current_session()
     block = blocks(session.trace)[int(clicked["block"])]
     if block.layer is not None:
         session.select(layer=block.layer)
@@ -152,10 +154,12 @@ def on_open() -> None:
     st.session_state[Part.OPENED] = of_blocks.PAGES[block.kind]
 
 
-def on_token() -> None:
+@live
+def on_token(clicked: dict[str, Any]) -> None:
     """A click on a token of the stack that predicts makes it the query, whose prediction is then shown."""
-    current_session().select(query=int(st.session_state[Part.MAP].token["position"]))
+    current_session().select(query=int(clicked["position"]))
 
 
-def on_scale() -> None:
-    current_session().say(Key.SCALE, st.session_state[Part.MAP].scale)
+@live
+def on_scale(clicked: str) -> None:
+    current_session().say(Key.SCALE, clicked)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 from torch import Tensor
@@ -11,6 +11,7 @@ from model.analysis.comparison import Comparison, divergence, prediction_changes
 from model.capture.trace import AttentionKind, Trace
 from model.text.tokenizer import Tokenizer
 from viz.components.plots import Axis, Chart, Panels, Scale, Series
+from viz.components.view import Answer
 from viz.i18n.catalogue import _
 from viz.i18n.format import attention_name, side_name, significant, token_sign
 from viz.pages.masks.figures import largest, words
@@ -29,7 +30,7 @@ def where_panels(
     chosen: Selection,
     comparison: Comparison | None,
     key: str,
-    on_cell: Callable[[], None],
+    on_cell: Answer,
 ) -> Panels:
     """For every head of every attention, how far its weights moved, or are from the pinned ones; a click chooses it.
 
@@ -71,7 +72,7 @@ def pinned_changes(trace: Trace, comparison: Comparison | None) -> Tensor | None
 
 
 def predictions_chart(
-    trace: Trace, before: Trace, pinned: Tensor | None, place: int, key: str, on_place: Callable[[], None]
+    trace: Trace, before: Trace, pinned: Tensor | None, place: int, key: str, on_place: Answer
 ) -> Chart:
     """The divergence of the predictions at every position; a click chooses the position whose tokens are shown."""
     now, x_axis = array(prediction_changes(trace, before)), predicted_axis(trace)

@@ -4,7 +4,7 @@ for −∞.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -19,6 +19,7 @@ from model.capture.trace import AttentionKind, Trace
 from model.inference.text_model import TextModel
 from model.network.attention import Masked, Weights
 from viz.components.plots import Axis, Chart, Panel, Panels, Scale, Series
+from viz.components.view import Answer
 from viz.i18n.catalogue import _
 from viz.i18n.format import significant, token_code
 from viz.pages.masks.effects import BEFORE, NOW, predicted_axis
@@ -33,9 +34,7 @@ if TYPE_CHECKING:
 LEAK = "#d55e00"
 
 
-def future_chart(
-    model: TextModel, session: Session, place: int, key: str, on_place: Callable[[], None]
-) -> tuple[Chart, str]:
+def future_chart(model: TextModel, session: Session, place: int, key: str, on_place: Answer) -> tuple[Chart, str]:
     """Change a token and watch the outputs before it: with the causal mask, without it, and as the model is now."""
     texts = [session.source] if session.target is None else [session.source, session.target]
     last = texts[-1]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -15,6 +14,7 @@ from model.analysis.comparison import Comparison, output_changes, weight_changes
 from model.capture.interventions import ChangedMask
 from model.capture.trace import AttentionKind, Trace
 from viz.components.plots import Axis, Panel, Panels, Scale
+from viz.components.view import Answer
 from viz.i18n.catalogue import _
 from viz.i18n.format import attention_sentence, sides, significant, token_code, tokens
 from viz.state.session import Selection
@@ -62,7 +62,7 @@ def mask_panels(
     chosen: Selection,
     comparison: Comparison | None,
     key: str,
-    on_cell: Callable[[], None],
+    on_cell: Answer,
 ) -> Panels:
     """The mask in force, whose cells can be clicked; framed is what is not the network's, or not the pinned one's."""
     path = trace.attention_paths(kind)[chosen.layer]

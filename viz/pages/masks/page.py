@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import replace
 from enum import StrEnum
 from functools import partial
@@ -17,7 +16,7 @@ from model.capture.interventions import Cells
 from model.capture.trace import ATTENTION_PATHS, AttentionKind
 from model.inference.text_model import TextModel
 from model.runtime.errors import require
-from viz.components.plots import Mount
+from viz.components.view import View, live
 from viz.i18n.catalogue import _
 from viz.i18n.format import attention_name, no_predictions, significant
 from viz.pages.masks.batch import batch_panels, batch_sentence
@@ -28,7 +27,7 @@ from viz.pages.masks.rules import Rules, cells_at, fit, with_cells
 from viz.pages.masks.text import experiment_name, explain, rule_name, scope_name
 from viz.state.session import Key, Selection, Session, address_count, attention_kinds, choice, choose, current_session
 from viz.state.texts import first_source, typed
-from viz.ui.parts import Views, arrange_again, data_table, mount, under_figures
+from viz.ui.parts import Drawing, Views, data_table, under_figures
 
 
 class Part(StrEnum):
@@ -81,13 +80,13 @@ def page(model: TextModel) -> Views:
     explained = partial(explain, Part.EXPLANATION, model.network, kind, experiment, bool(effects))
     table_of_cells = under_figures(explained, Part.DATA)
 
-    def views(model: TextModel) -> Iterator[None]:
+    def views(model: TextModel) -> Drawing:
         session = current_session()
         trace, before = session.trace, session.what_if.plain
         assert before is not None
         chosen = fit(session, trace, kind)
         comparison = session.comparison if session.differing else None
-        parts: list[tuple[DeltaGenerator, Mount]] = [
+        parts: list[tuple[DeltaGenerator, View]] = [
             (mask, mask_panels(trace, kind, chosen, comparison, Part.MASK, on_cell)),
             (flow, flow_panels(trace, before, kind, chosen, comparison, Part.FLOW)),
         ]
@@ -102,27 +101,29 @@ def page(model: TextModel) -> Views:
                 (tops, tops_chart(trace, before, session.comparison, model.target_tokenizer, place, Part.TOPS)),
             ]
         shown, told, measured = run_experiment(experiment, model, session, kind, chosen)
-        yield
-        mount(parts)
-        if effects and not model.predicts:
-            moved.caption(no_predictions())
-        for alarm in alarms(trace, kind, chosen):
-            alarms_here.warning(f":small[{alarm}]")
-        alarms_here.caption(_("Click a cell to hide or show it, a token at the edge for its whole row or column."))
-        said.markdown(told)
         if shown is not None:
-            mount([(below, shown)])
-        if measured is not None and experiment == "order":
-            table.table(measured, hide_index=True, border="horizontal")
-        elif measured is not None:
-            numbers = measured.select_dtypes("float").columns
-            table.dataframe(measured.style.format(significant, subset=numbers), hide_index=True)
-        plots = [*parts, *([] if shown is None else [(below, shown)])]
-        cells = partial(cells_table, trace, before, kind, chosen, session.comparison)
-        # The name of an experiment's figure may be the experiment's own.
-        named = f"{_('Experiment')}: {experiment_name(experiment)}"
-        more = {} if measured is None else {named: lambda: measured}
-        data_table(Part.DATA, cells, f"mask-{kind}", place=table_of_cells, parts=plots, more=more)
+            parts.append((below, shown))
+        yield parts
+
+        def rest() -> None:
+            if effects and not model.predicts:
+                moved.caption(no_predictions())
+            for alarm in alarms(trace, kind, chosen):
+                alarms_here.warning(f":small[{alarm}]")
+            alarms_here.caption(_("Click a cell to hide or show it, a token at the edge for its whole row or column."))
+            said.markdown(told)
+            if measured is not None and experiment == "order":
+                table.table(measured, hide_index=True, border="horizontal")
+            elif measured is not None:
+                numbers = measured.select_dtypes("float").columns
+                table.dataframe(measured.style.format(significant, subset=numbers), hide_index=True)
+            cells = partial(cells_table, trace, before, kind, chosen, session.comparison)
+            # The name of an experiment's figure may be the experiment's own.
+            named = f"{_('Experiment')}: {experiment_name(experiment)}"
+            more = {} if measured is None else {named: lambda: measured}
+            data_table(Part.DATA, cells, f"mask-{kind}", place=table_of_cells, parts=parts, more=more)
+
+        return rest
 
     return views
 
@@ -162,9 +163,9 @@ def on_rules(own: Rules, rules: str, window: str) -> None:
     session.change(wanted.changes(session.what_if.changes, own))
 
 
-def on_cell() -> None:
+def on_cell(clicked: dict[str, Any]) -> None:
     """A click on a cell of the mask, or on the label of a row or column."""
-    session, clicked = current_session(), st.session_state[Part.MASK].cell
+    session = current_session()
     kind = chosen_kind(attention_kinds(session.model.network))
     chosen, scope = fit(session, session.trace, kind), choice(SCOPES, SCOPES[0], Part.SCOPE)
     visible = of_head(session.trace.visible(session.trace.attention_paths(kind)[chosen.layer]), chosen.head)
@@ -173,27 +174,27 @@ def on_cell() -> None:
     shown = not bool(cells_at(visible, query, key).any())
     cells = Cells(kind, shown, None if query < 0 else query, None if key < 0 else key, layer, head)
     session.change(with_cells(session.what_if.changes, cells))
-    arrange_again()
 
 
-def on_head() -> None:
+def on_head(clicked: dict[str, Any]) -> None:
     """A click on a head of any attention chooses it."""
-    session, clicked = current_session(), st.session_state[Part.WHERE].cell
+    session = current_session()
     kinds = attention_kinds(session.model.network)
     if int(clicked["row"]) >= 0 and int(clicked["column"]) >= 0:
         kind = kinds[int(clicked["panel"])]
         session.asked[Part.KIND] = kind
         session.say(Part.KIND, kind)
         session.select(layer=int(clicked["row"]), head=int(clicked["column"]))
-        arrange_again()
 
 
-def on_place() -> None:
-    current_session().say(Part.PLACE, str(int(st.session_state[Part.PREDICTIONS].place["index"])))
+@live
+def on_place(clicked: dict[str, Any]) -> None:
+    current_session().say(Part.PLACE, str(int(clicked["index"])))
 
 
-def on_future() -> None:
-    current_session().say(Part.FUTURE, str(int(st.session_state[Part.FUTURE].place["index"])))
+@live
+def on_future(clicked: dict[str, Any]) -> None:
+    current_session().say(Part.FUTURE, str(int(clicked["index"])))
 
 
 def place_of(name: str, default: int, length: int) -> int:
@@ -204,7 +205,7 @@ def place_of(name: str, default: int, length: int) -> int:
 
 def run_experiment(
     name: str, model: TextModel, session: Session, kind: AttentionKind, chosen: Selection
-) -> tuple[Mount | None, str, pd.DataFrame | None]:
+) -> tuple[View | None, str, pd.DataFrame | None]:
     """What an experiment shows, what it says, and its numbers."""
     trace, compared = session.trace, session.comparison
     if name == "numbers":

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
@@ -21,16 +21,16 @@ from model.inference.models import MaskedLanguageModel, Translator
 from model.inference.text_model import TextModel
 from model.network.config import CHOICES
 from model.text.tokenizer import Tokens
-from viz.components.plots import Axis, Chart, Heatmap, Mount, Scale, Series
+from viz.components.plots import Axis, Chart, Heatmap, Scale, Series
+from viz.components.view import View
 from viz.i18n.catalogue import _
 from viz.i18n.format import attention_name, no_predictions, not_ours, significant
-from viz.state.cache import cached
 from viz.state.pin import Pin
 from viz.state.position_override import WITH_BASE, PositionSetting, as_trained, override, position_name
 from viz.state.session import Key, Session, current_session
 from viz.state.texts import first_source, typed
 from viz.ui.fields import Field, number_field, parse, written
-from viz.ui.parts import Views, classes, data_table, expander, explanation, mount, no_views
+from viz.ui.parts import Drawing, Views, classes, data_table, expander, explanation, no_views
 from viz.ui.plots import PINNED, array, heading
 
 TYPE = "applied_type"
@@ -53,22 +53,25 @@ def section(model: TextModel, row: DeltaGenerator) -> Views:
         data = expander("applied_data", _("Data"))
     choose_numbers(model, as_trained(model), fields)
 
-    def views(model: TextModel) -> Iterator[None]:
+    def views(model: TextModel) -> Drawing:
         session, trained = current_session(), as_trained(model)
-        both = cached("applied", (session.trace, model, trained), lambda: compare(session, model, trained))
-        parts: list[tuple[DeltaGenerator, Mount]] = [(losses, losses_chart(session, both))]
+        both = session.cached("applied", (session.trace, model, trained), lambda: compare(session, model, trained))
+        parts: list[tuple[DeltaGenerator, View]] = [(losses, losses_chart(session, both))]
         if both.before not in (None, both.now):
             parts.append((changes, changes_map(session, both)))
-        yield
-        said.text("\n".join(verdicts(both)))
-        mount(parts)
-        if both.before is not None and model is not trained:
-            text = typed(Key.SOURCE, first_source(model))
-            kept = Pin(trained.name, text, both.before.trace, trained, (both.source, both.target))
-            pin.button(_("Pin the trained model's trace"), on_click=_pin, args=(kept,), key="pin_trained")
-        elif model is trained:
-            changes.text(_("Choose another type, base or length: every page then shows the model with it."))
-        data_table("applied_data", lambda: losses_table(session, both), "loss", place=data, parts=parts)
+        yield parts
+
+        def rest() -> None:
+            said.text("\n".join(verdicts(both)))
+            if both.before is not None and model is not trained:
+                text = typed(Key.SOURCE, first_source(model))
+                kept = Pin(trained.name, text, both.before.trace, trained, (both.source, both.target))
+                pin.button(_("Pin the trained model's trace"), on_click=_pin, args=(kept,), key="pin_trained")
+            elif model is trained:
+                changes.text(_("Choose another type, base or length: every page then shows the model with it."))
+            data_table("applied_data", lambda: losses_table(session, both), "loss", place=data, parts=parts)
+
+        return rest
 
     return views
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import html
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -14,11 +13,10 @@ from jaxtyping import Float
 from numpy import ndarray
 
 from viz.components.registry import component, pack
+from viz.components.view import PackedView, View
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
-
-    from viz.components.plots import Mount
 
 GRID = "rgba(128,128,128,0.22)"
 DIVERGING = [[0, "rgb(213,94,0)"], [0.5, "rgba(128,128,128,0)"], [1, "rgb(0,114,178)"]]
@@ -106,10 +104,10 @@ def _lay_out(figure: go.Figure, x_title: str, y_title: str) -> None:
 _figure_files = component("figure_files", "plot")
 
 
-def figure_files(arrays: Sequence[NDArray[np.float32]], header: Mapping[str, Any], key: str) -> Mount:
+def figure_files(arrays: Sequence[NDArray[np.float32]], header: Mapping[str, Any], key: str) -> View:
     """The title of the plotly figure in the same container, and the menu of its files.
 
     arrays: x and y of each of the header's `curves`, or one table with so many `columns`. header: `name`, the title;
     `file`, the name of what is saved; `words`, {download, csv: the names of the three columns}.
     """
-    return partial(_figure_files, data=pack(header, arrays), key=key)
+    return PackedView(_figure_files, key, pack(header, arrays))

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import html
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -17,18 +17,15 @@ from model.inference.copies import LONGEST
 from model.inference.text_model import TextModel
 from model.network.positions import alibi_slopes, sinusoidal
 from viz.components.plots import words
+from viz.components.view import View
 from viz.i18n.catalogue import _, language
 from viz.pages.positions import encodings
 from viz.pages.positions.encodings import Picture, Settings, Shown
 from viz.pages.positions.figures import figure_files
-from viz.state.cache import cached
 from viz.state.position_override import as_trained
 from viz.state.session import choose, current_session
 from viz.ui.fields import Field, number_field
-from viz.ui.parts import Views, data_table, explanation
-
-if TYPE_CHECKING:
-    from viz.components.plots import Mount
+from viz.ui.parts import Drawing, Views, data_table, explanation
 
 SEVERAL = 4  # numbers in a field
 NOTHING = Settings((1.0,), (1,), (2,))
@@ -45,23 +42,27 @@ def section(model: TextModel, row: DeltaGenerator) -> Views:
     with left:
         explain("laboratory_explanation", name)
 
-    def views(model: TextModel) -> Iterator[None]:
+    def views(model: TextModel) -> Drawing:
         shown: Shown = ([], [])
         if settings is not None:
             pin = current_session().pin
             of = as_trained(model), pin.model if pin else None
             arguments = (settings, *of) if EXPERIMENTS[name].of_models else (settings,)
             key = (name, *arguments, language())
-            shown = cached("laboratory", key, lambda: EXPERIMENTS[name].compute(*arguments))
-        yield
-        verdicts, pictures = shown
-        place.text("\n".join([*verdicts, *no_pin(name)]))
-        columns = place.columns(max(2, len(pictures)), gap="medium")
-        for number, (column, picture) in enumerate(zip(columns, pictures, strict=False)):
-            show(column, picture, name, number)
-        if pictures:
-            with right:
-                data_table("laboratory_data", lambda: curves_table(pictures), f"positions-{name}")
+            shown = current_session().cached("laboratory", key, lambda: EXPERIMENTS[name].compute(*arguments))
+        yield []
+
+        def rest() -> None:
+            verdicts, pictures = shown
+            place.text("\n".join([*verdicts, *no_pin(name)]))
+            columns = place.columns(max(2, len(pictures)), gap="medium")
+            for number, (column, picture) in enumerate(zip(columns, pictures, strict=False)):
+                show(column, picture, name, number)
+            if pictures:
+                with right:
+                    data_table("laboratory_data", lambda: curves_table(pictures), f"positions-{name}")
+
+        return rest
 
     return views
 
@@ -123,7 +124,7 @@ def show(place: DeltaGenerator, picture: Picture, name: str, number: int) -> Non
         st.plotly_chart(picture.figure, theme="streamlit", alt=picture.alt, config=config, key=f"lab_{picture.title}")
 
 
-def files(picture: Picture, file: str, key: str) -> Mount:
+def files(picture: Picture, file: str, key: str) -> View:
     """The title of a figure, and the menu of its files."""
     drawn = picture.figure.data
     if drawn and drawn[0].type == "heatmap":

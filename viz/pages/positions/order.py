@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -21,11 +20,10 @@ from model.text.tokenizer import Tokens
 from viz.components.plots import Axis, Chart, Heatmap, Series
 from viz.i18n.catalogue import _
 from viz.i18n.format import not_ours, significant
-from viz.state.cache import cached
 from viz.state.pin import cached_for_pin
 from viz.state.position_override import as_trained
 from viz.state.session import Session, current_session
-from viz.ui.parts import Views, data_table, expander, explanation, mount, no_views
+from viz.ui.parts import Drawing, Views, data_table, expander, explanation, no_views
 from viz.ui.plots import PINNED, array, heading, levels
 
 OFF, ON = "#009e73", "#d55e00"
@@ -57,23 +55,26 @@ def section(model: TextModel, row: DeltaGenerator) -> Views:
         explain()
         data = expander("order_data", _("Data"))
 
-    def views(model: TextModel) -> Iterator[None]:
+    def views(model: TextModel) -> Drawing:
         session = current_session()
         trace, given = session.trace, session.source
         order = reversed_order([label in trace.special_labels for label in given.labels])
-        runs = cached("order", (trace, model), lambda: _both(as_trained(model), model, given, order))
+        runs = session.cached("order", (trace, model), lambda: _both(as_trained(model), model, given, order))
         before, lacking = pinned_reversals(session)
         parts = [
             (left, cosine_map(session, given, order, runs[0], before and before[0], "order_off")),
             (right, cosine_map(session, given, order, runs[1], before and before[1], "order_on")),
             (along, differences_chart(session, given, order, runs, before)),
         ]
-        yield
-        said.text("\n".join(filter(None, [*verdicts(model, *runs), lacking])))
-        mount(parts)
-        data_table(
-            "order_data", lambda: differences_table(given, order, runs, before), "order", place=data, parts=parts
-        )
+        yield parts
+
+        def rest() -> None:
+            said.text("\n".join(filter(None, [*verdicts(model, *runs), lacking])))
+            data_table(
+                "order_data", lambda: differences_table(given, order, runs, before), "order", place=data, parts=parts
+            )
+
+        return rest
 
     return views
 

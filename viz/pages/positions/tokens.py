@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
@@ -19,11 +18,12 @@ from model.inference.text_model import TextModel
 from model.network.layers import TokenEmbedding
 from model.text.tokenizer import Tokenizer, Tokens
 from viz.components.plots import Axis, Chart, Heatmap, Series
+from viz.components.view import live
 from viz.i18n.catalogue import _
 from viz.i18n.format import significant
 from viz.state.position_override import position_name
 from viz.state.session import Session, choose, current_session
-from viz.ui.parts import Views, classes, data_table, expander, explanation, mount
+from viz.ui.parts import Drawing, Views, classes, data_table, expander, explanation
 from viz.ui.plots import PINNED, array, heading, levels, missing, pinned
 
 if TYPE_CHECKING:
@@ -167,12 +167,14 @@ def norm_name(name: str) -> str:
     }[name]
 
 
-def on_row() -> None:
-    current_session().select(query=int(st.session_state[TABLE].row))
+@live
+def on_row(clicked: int) -> None:
+    current_session().select(query=int(clicked))
 
 
-def on_norm() -> None:
-    current_session().select(query=int(st.session_state[NORMS].place["index"]))
+@live
+def on_norm(clicked: dict[str, Any]) -> None:
+    current_session().select(query=int(clicked["index"]))
 
 
 # Tokens beside each other: the nearest of the vocabulary, and a plane on which the text's lie.
@@ -245,9 +247,9 @@ def _dots(name: str, points: Tensor, colour: str, labels: list[str] | None = Non
     return Series(name, xs, ys, colour, "dots", labels=labels)
 
 
-def on_dot() -> None:
+@live
+def on_dot(place: dict[str, Any]) -> None:
     """A click on a token of the text chooses it."""
-    place = st.session_state[PLANE].place
     if place["series"] == 0:
         current_session().select(query=int(place["index"]))
 
@@ -276,7 +278,7 @@ def section(model: TextModel, row: DeltaGenerator) -> Views:
         explain(model, side)
         data = expander("tokens_data", _("Data"))
 
-    def views(model: TextModel) -> Iterator[None]:
+    def views(model: TextModel) -> Drawing:
         session = current_session()
         chosen = Chosen(model, session.trace, side, quantity, binned, around)
         given = session.source if side == "source" else session.target
@@ -289,11 +291,14 @@ def section(model: TextModel, row: DeltaGenerator) -> Views:
             (near, nearest_chart(session, chosen, given, query)),
             (plane, plane_chart(session, chosen, given, query)),
         ]
-        yield
-        mount(parts)
-        data_table(
-            "tokens_data", lambda: norms_table(session, chosen, given), f"tokens-{side}", place=data, parts=parts
-        )
+        yield parts
+
+        def rest() -> None:
+            data_table(
+                "tokens_data", lambda: norms_table(session, chosen, given), f"tokens-{side}", place=data, parts=parts
+            )
+
+        return rest
 
     return views
 

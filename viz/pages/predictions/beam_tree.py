@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from math import exp
 
 import pandas as pd
@@ -12,13 +12,14 @@ from model.inference.beam_search import SearchTree
 from model.inference.decoding import Generation
 from model.inference.text_model import TextModel
 from model.text.tokenizer import Tokens
-from viz.components.plots import Mount, words
+from viz.components.plots import words
+from viz.components.view import Answer, View
 from viz.i18n.catalogue import _
 from viz.i18n.format import significant
 from viz.pages.predictions.components import tree
 
 
-def tree_of(model: TextModel, found: SearchTree, stamp: str, key: str, on_node: Callable[[], None]) -> Mount:
+def tree_of(model: TextModel, found: SearchTree, stamp: str, key: str, on_node: Answer) -> View:
     """The candidates of each step, best first."""
 
     def text(tokens: list[int]) -> str:

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field
-from functools import partial
 from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from viz.components.plots import Mount, Plot, Table, known
+from viz.components.plots import Plot, Table, known
 from viz.components.registry import component, pack
+from viz.components.view import Answer, PackedView, View
 from viz.i18n.catalogue import _
 from viz.ui.prediction import choice_words
 
@@ -49,7 +49,7 @@ class Ranking(Plot):
     facts: Sequence[str]
     _: KW_ONLY
     words: Mapping[str, str] = field(default_factory=choice_words)
-    on_choice: Callable[[], None] | None = None
+    on_choice: Answer | None = None
 
     def header(self) -> dict[str, Any]:
         columns = [column.header() for column in self.columns]
@@ -71,8 +71,8 @@ def film(
     values: NDArray[np.float32],
     header: Mapping[str, Any],
     key: str,
-    on_choice: Callable[[], None],
-) -> Mount:
+    on_choice: Answer,
+) -> View:
     """Frames with the weights (map, frame, source) and the values (frame, row, column) of their tokens; a click on one
     puts {position, token} into the state as `choice`. Playing asks nothing of the server.
 
@@ -81,13 +81,13 @@ def film(
     source; `side`, its tokens'; `maps`, names; `columns`, each a column's header; `depth`, rows of a frame;
     `difference`, `top`, `stamp`, `file`, `words`, their `csv` without the columns.
     """
-    return partial(_film, data=pack(header, [weights, values]), key=key, on_choice_change=on_choice)
+    return PackedView(_film, key, pack(header, [weights, values]), {"choice": on_choice})
 
 
-def tree(header: Mapping[str, Any], key: str, on_node: Callable[[], None]) -> Mount:
+def tree(header: Mapping[str, Any], key: str, on_node: Answer) -> View:
     """A beam search's nodes in columns; a click on one puts its number into the state as `node`.
 
     header: `nodes`, each {parent, step, row, label, fate, probability, sentence, open}, the root first; `hypotheses`,
     each {node, text, score}, best first; `legend`, each {fate, name}; `alt`, `stamp`, `file`, `words`.
     """
-    return partial(_tree, data=pack(header), key=key, on_node_change=on_node)
+    return PackedView(_tree, key, pack(header), {"node": on_node})

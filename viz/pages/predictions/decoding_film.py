@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -13,7 +12,8 @@ from torch import Tensor
 
 from model.analysis.predictions import UNKNOWN
 from model.capture.trace import AttentionKind
-from viz.components.plots import Mount, words
+from viz.components.plots import words
+from viz.components.view import Answer, View
 from viz.i18n.catalogue import _
 from viz.i18n.format import significant
 from viz.pages.predictions.components import film
@@ -31,7 +31,7 @@ def frames_of(subject: Subject) -> list[int]:
     return list(range(len(subject.tokens)))[-FRAMES:]
 
 
-def film_of(subject: Subject, key: str, on_choice: Callable[[], None]) -> Mount:
+def film_of(subject: Subject, key: str, on_choice: Answer) -> View:
     positions = frames_of(subject)
     kind: AttentionKind = "cross" if subject.trace.target_tokens else "decoder"
     weights, maps, difference = attention_maps(subject, kind, positions)

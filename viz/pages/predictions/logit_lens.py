@@ -13,6 +13,7 @@ from torch import Tensor
 
 from model.analysis.logit_lens import LayerReading, last_stack, read_layers, stream_names
 from viz.components.plots import Axis, Chart, Heatmap, Scale, Series
+from viz.components.view import Answer
 from viz.i18n.catalogue import _
 from viz.ui.plots import PINNED, array, heading
 from viz.ui.prediction import GOOD, LOSS, Subject, difference_scale, visible
@@ -66,7 +67,7 @@ def shades(reading: LayerReading, shade: str) -> NDArray[np.float32]:
     return array(values.T)
 
 
-def lens_map(subject: Subject, readings: Readings, shade: str, key: str, on_row: Callable[[], None]) -> Heatmap:
+def lens_map(subject: Subject, readings: Readings, shade: str, key: str, on_row: Answer) -> Heatmap:
     """Position × layer: each layer's top token, shaded by its probability, by the final token's, or by the entropy."""
     values, title = shades(readings.own, shade), shade_name(shade)
     scale = Scale(0, 1.0 if shade != "entropy" else max(float(values.max()), 1e-9), title)

@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from enum import StrEnum
-from functools import partial
+from typing import Any
 
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
 from model.inference.beam_search import SearchTree
 from model.inference.text_model import TextModel
+from viz.components.view import live
 from viz.i18n.catalogue import _
 from viz.pages.predictions import beam_tree, decoding_film, logit_lens, positions, sampling
 from viz.pages.predictions import text as explaining
 from viz.state.session import Key, choose, current_session
-from viz.state.texts import CONTINUED, LINE_BREAK, first_source, typed, write_source
-from viz.ui.parts import Views, data_table, expander, mount, no_views, stamp
+from viz.state.texts import CONTINUED, first_source, typed, write_source
+from viz.state.texts import write as write_text
+from viz.ui.parts import Drawing, Views, data_table, expander, no_views, stamp
 from viz.ui.prediction import Subject, subject_of
 
 VIEWS = ("positions", "sampling", "layers", "film", "search")
@@ -75,17 +77,20 @@ def show_positions(model: TextModel, row: DeltaGenerator) -> Views:
         explaining.positions(Part.EXPLANATION, model)
         data = expander(Part.DATA, _("Data"))
 
-    def views(model: TextModel) -> Iterator[None]:
+    def views(model: TextModel) -> Drawing:
         subject = subject_of(current_session())
         parts = [
             (places[0], positions.losses_chart(subject, Part.LOSSES, on_place)),
-            (places[1], positions.top_map(subject, Part.TOP, partial(on_row, Part.TOP))),
-            (places[2], positions.position_ranking(subject, Part.RANKING, partial(on_choice, Part.RANKING))),
+            (places[1], positions.top_map(subject, Part.TOP, on_row)),
+            (places[2], positions.position_ranking(subject, Part.RANKING, on_choice)),
         ]
-        yield
-        mount(parts)
-        show_pin_note(places[2], subject)
-        data_table(Part.DATA, lambda: positions.table(subject), "predictions", place=data, parts=parts)
+        yield parts
+
+        def rest() -> None:
+            show_pin_note(places[2], subject)
+            data_table(Part.DATA, lambda: positions.table(subject), "predictions", place=data, parts=parts)
+
+        return rest
 
     return views
 
@@ -100,19 +105,22 @@ def show_sampling(model: TextModel, row: DeltaGenerator) -> Views:
         explaining.sampling(Part.EXPLANATION)
         data = expander(Part.DATA, _("Data"))
 
-    def views(model: TextModel) -> Iterator[None]:
+    def views(model: TextModel) -> Drawing:
         subject = subject_of(current_session())
         drawn = sampling.draw(subject, chosen)
-        ranking = sampling.drawn_ranking(subject, chosen, drawn, Part.RANKING, partial(on_choice, Part.RANKING))
+        ranking = sampling.drawn_ranking(subject, chosen, drawn, Part.RANKING, on_choice)
         parts = [
             (places[0], sampling.saturation_chart(subject, chosen.temperature, Part.SATURATION)),
             (places[1], sampling.rank_chart(subject, drawn, Part.CURVE)),
             (right_place, ranking),
         ]
-        yield
-        mount(parts)
-        show_pin_note(right_place, subject)
-        data_table(Part.DATA, lambda: sampling.table(subject, drawn), "sampling", place=data, parts=parts)
+        yield parts
+
+        def rest() -> None:
+            show_pin_note(right_place, subject)
+            data_table(Part.DATA, lambda: sampling.table(subject, drawn), "sampling", place=data, parts=parts)
+
+        return rest
 
     return views
 
@@ -126,22 +134,25 @@ def show_layers(model: TextModel, row: DeltaGenerator) -> Views:
         explaining.layers(Part.EXPLANATION, model)
         data = expander(Part.DATA, _("Data"))
 
-    def views(model: TextModel) -> Iterator[None]:
+    def views(model: TextModel) -> Drawing:
         subject = subject_of(current_session())
         readings = logit_lens.read(subject)
         parts = [
-            (place, logit_lens.lens_map(subject, readings, shade, Part.LENS, partial(on_row, Part.LENS))),
+            (place, logit_lens.lens_map(subject, readings, shade, Part.LENS, on_row)),
             (charts[0], logit_lens.probability_chart(subject, readings, Part.PROBABILITY)),
             (charts[1], logit_lens.rank_chart(subject, readings, Part.RANK)),
             (charts[2], logit_lens.entropy_chart(subject, readings, Part.ENTROPY)),
         ]
-        yield
-        mount(parts)
-        note.caption(logit_lens.explained(subject))
-        show_pin_note(note, subject)
-        if subject.pinned is not None and readings.pinned is None:
-            note.caption(_("The pinned model has other layers: the lens cannot be compared layer by layer."))
-        data_table(Part.DATA, lambda: logit_lens.table(subject, readings), "logit-lens", place=data, parts=parts)
+        yield parts
+
+        def rest() -> None:
+            note.caption(logit_lens.explained(subject))
+            show_pin_note(note, subject)
+            if subject.pinned is not None and readings.pinned is None:
+                note.caption(_("The pinned model has other layers: the lens cannot be compared layer by layer."))
+            data_table(Part.DATA, lambda: logit_lens.table(subject, readings), "logit-lens", place=data, parts=parts)
+
+        return rest
 
     return views
 
@@ -151,13 +162,16 @@ def show_film(model: TextModel, row: DeltaGenerator) -> Views:
     explaining.film(Part.EXPLANATION)
     data = expander(Part.DATA, _("Data"))
 
-    def views(model: TextModel) -> Iterator[None]:
+    def views(model: TextModel) -> Drawing:
         subject = subject_of(current_session())
-        film = decoding_film.film_of(subject, Part.FILM, partial(on_choice, Part.FILM))
-        yield
-        mount([(place, film)])
-        show_pin_note(place, subject)
-        data_table(Part.DATA, lambda: decoding_film.table(subject), "decoding-film", place=data)
+        film = decoding_film.film_of(subject, Part.FILM, on_choice)
+        yield [(place, film)]
+
+        def rest() -> None:
+            show_pin_note(place, subject)
+            data_table(Part.DATA, lambda: decoding_film.table(subject), "decoding-film", place=data)
+
+        return rest
 
     return views
 
@@ -168,56 +182,63 @@ def show_search(model: TextModel, row: DeltaGenerator) -> Views:
     explaining.search(Part.EXPLANATION)
     data = expander(Part.DATA, _("Data"))
 
-    def views(model: TextModel) -> Iterator[None]:
+    def views(model: TextModel) -> Drawing:
         session = current_session()
         tree = searched(model, beam)
         drawn = beam_tree.tree_of(model, tree, stamp(session.trace), Part.TREE, on_node)
-        yield
-        mount([(place, drawn)])
-        if session.pin is not None:
-            place.caption(_("A pin keeps a trace and no search: this tree is that of the current text alone."))
-        data_table(Part.DATA, lambda: beam_tree.table(model, tree), "beam-search", place=data)
+        yield [(place, drawn)]
+
+        def rest() -> None:
+            if session.pin is not None:
+                place.caption(_("A pin keeps a trace and no search: this tree is that of the current text alone."))
+            data_table(Part.DATA, lambda: beam_tree.table(model, tree), "beam-search", place=data)
+
+        return rest
 
     return views
 
 
 def searched(model: TextModel, beam: int) -> SearchTree:
     """The beam search of the current text, run again only when text, model, beam or changes to it are others."""
-    text, what_if = typed(Key.SOURCE, first_source(model)), current_session().what_if
-    known = st.session_state.get(Part.FOUND)
+    session = current_session()
+    text, what_if, known = typed(Key.SOURCE, first_source(model)), session.what_if, session.memory.get(Part.FOUND)
     if known is None or known[0] is not model or known[1:4] != (text, beam, what_if.changes):
         length = CONTINUED if model.kind == "decoder-only" else None
         tree = what_if.generate(model, text, beam=beam, length=length).tree
         assert tree is not None
-        known = st.session_state[Part.FOUND] = (model, text, beam, what_if.changes, tree)
+        known = session.memory[Part.FOUND] = (model, text, beam, what_if.changes, tree)
     found: SearchTree = known[4]
     return found
 
 
-def on_place() -> None:
+@live
+def on_place(clicked: dict[str, Any]) -> None:
     """A click on a loss chooses the position that predicts the token there."""
     session = current_session()
     shift = 0 if session.model.kind == "encoder-only" else 1
-    session.select(query=max(0, int(st.session_state[Part.LOSSES].place["index"]) - shift))
+    session.select(query=max(0, int(clicked["index"]) - shift))
 
 
-def on_row(key: str) -> None:
-    current_session().select(query=int(st.session_state[key].row))
+@live
+def on_row(clicked: int) -> None:
+    current_session().select(query=int(clicked))
 
 
-def on_choice(key: str) -> None:
+@live
+def on_choice(clicked: dict[str, Any]) -> None:
     """A click on a token that was not chosen: the text goes on from it."""
-    clicked, session = st.session_state[key].choice, current_session()
+    session = current_session()
     model, texts = session.model, (typed(Key.SOURCE, first_source(session.model)), typed(Key.TARGET, ""))
     place, token = int(clicked["position"]), int(clicked["token"])
     with session.what_if.in_effect(model):
         write(model, beam_tree.after_position(model, *texts, session.generation, session.source, place, token))
 
 
-def on_node() -> None:
+@live
+def on_node(clicked: int) -> None:
     """A click on a candidate of the search: the text goes on from it."""
-    model, text, _beam, _changes, tree = st.session_state[Part.FOUND]
-    node = int(st.session_state[Part.TREE].node)
+    model, text, _beam, _changes, tree = current_session().memory[Part.FOUND]
+    node = int(clicked)
     if node < len(tree.nodes):  # a click on a tree that another text has replaced means nothing
         with current_session().what_if.in_effect(model):
             write(model, beam_tree.after_search(model, text, beam_tree.tokens_to(tree, node)))
@@ -226,6 +247,6 @@ def on_node() -> None:
 def write(model: TextModel, text: str) -> None:
     """Put what was chosen where it can be typed on: into the target, or the text of a model without one."""
     if model.kind == "encoder-decoder":
-        st.session_state[Key.TARGET] = text.replace("\n", LINE_BREAK)
+        write_text(Key.TARGET, text)
     else:
         write_source(text)

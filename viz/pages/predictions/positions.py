@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 import pandas as pd
@@ -10,6 +10,7 @@ from torch import Tensor
 
 from model.analysis.predictions import UNKNOWN, entropies, perplexity
 from viz.components.plots import Axis, Chart, Heatmap, Scale, Series
+from viz.components.view import Answer
 from viz.i18n.catalogue import _
 from viz.i18n.format import significant
 from viz.pages.predictions.components import Column, Ranking
@@ -20,7 +21,7 @@ COLUMNS = 6  # of the heatmap: the most probable tokens of each position
 ROWS = 12  # of the list of one position
 
 
-def losses_chart(subject: Subject, key: str, on_place: Callable[[], None]) -> Chart:
+def losses_chart(subject: Subject, key: str, on_place: Answer) -> Chart:
     """−ln p of every actual token; differing: how much more probable it is than it was in the pinned trace."""
     places = np.arange(len(subject.places), dtype=np.float32)
     own, other = subject.losses, subject.pinned_losses
@@ -59,7 +60,7 @@ def loss_note(subject: Subject) -> str:
     return f"{note} ({_('where both have the token: {now}, pinned {before}').format(now=now, before=before)})"
 
 
-def top_map(subject: Subject, key: str, on_row: Callable[[], None]) -> Heatmap:
+def top_map(subject: Subject, key: str, on_row: Answer) -> Heatmap:
     """The most probable tokens of every position, by rank."""
     best, tokens = subject.log_probabilities.topk(min(COLUMNS, subject.logits.shape[-1]), dim=-1)
     values, scale = array(best.exp()), Scale(0, 1, _("probability"))
@@ -83,7 +84,7 @@ def top_map(subject: Subject, key: str, on_row: Callable[[], None]) -> Heatmap:
     )
 
 
-def position_ranking(subject: Subject, key: str, on_choice: Callable[[], None]) -> Ranking:
+def position_ranking(subject: Subject, key: str, on_choice: Answer) -> Ranking:
     """The chosen position's most probable tokens with their numbers."""
     position = subject.chosen
     tokens = subject.best(position, ROWS)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -15,6 +14,7 @@ from model.analysis.predictions import Sampled, sampled, saturation
 from model.inference.decoding import Sampling
 from model.runtime.device import exact
 from viz.components.plots import Axis, Chart, Heading, Series
+from viz.components.view import Answer
 from viz.i18n.catalogue import _
 from viz.i18n.format import significant
 from viz.pages.predictions.components import Column, Ranking
@@ -46,9 +46,7 @@ def draw(subject: Subject, sampling: Sampling) -> Sampled:
     return sampled(subject.logits[subject.chosen], sampling)
 
 
-def drawn_ranking(
-    subject: Subject, sampling: Sampling, drawn: Sampled, key: str, on_choice: Callable[[], None]
-) -> Ranking:
+def drawn_ranking(subject: Subject, sampling: Sampling, drawn: Sampled, key: str, on_choice: Answer) -> Ranking:
     """The most probable tokens before and after, all others as one row, the sum below."""
     position, size = subject.chosen, len(drawn.tokens)
     shown = min(ROWS, size)

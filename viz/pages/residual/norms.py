@@ -10,6 +10,7 @@ from model.analysis.norms import norm_levels, norm_table, stack_norms
 from model.network.norms import Norm
 from model.runtime.errors import require
 from viz.components.plots import Axis, Chart, Heatmap, Series
+from viz.components.view import Answer
 from viz.i18n.catalogue import _
 from viz.i18n.format import significant
 from viz.ui.parts import classes, explanation
@@ -31,7 +32,7 @@ from viz.ui.plots import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
 
     from torch import Tensor
 
@@ -85,7 +86,7 @@ def norm_map(
     quantity: str,
     chosen: tuple[int, int],
     key: str,
-    on_cell: Callable[[], None],
+    on_cell: Answer,
 ) -> Heatmap:
     """One quantity of every norm at every token; a click chooses both."""
     trace = session.trace

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from enum import StrEnum
 from functools import partial
+from typing import Any
 
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
@@ -13,14 +13,14 @@ from model.analysis.dropout import sites
 from model.analysis.norms import QUANTITIES, stack_norms
 from model.analysis.residual import blocks, stacks
 from model.inference.text_model import TextModel
-from viz.components.plots import Mount
+from viz.components.view import View, live
 from viz.i18n.catalogue import _
 from viz.i18n.format import attention_name
 from viz.pages.residual import batch_norm, dropout, norm_forms, norms, placement, stream
 from viz.pages.residual.text import RESIDUAL_VIEWS, residual_view
 from viz.state.session import Session, choice, choose, current_session
 from viz.ui import plots
-from viz.ui.parts import Views, data_table, expander, mount, no_views, under_figures
+from viz.ui.parts import Drawing, Views, data_table, expander, no_views, under_figures
 
 
 class Part(StrEnum):
@@ -60,17 +60,20 @@ def show_norms(model: TextModel, stack: str) -> Views:
     norms.explain(Part.EXPLANATION, model.network)
     data = expander(Part.DATA, _("Data"))
 
-    def views(model: TextModel) -> Iterator[None]:
+    def views(model: TextModel) -> Drawing:
         session = current_session()
-        paths, row, token = norms.chosen_norm(session, stack, st.query_params.get(Part.NORM))
+        paths, row, token = norms.chosen_norm(session, stack, session.parameter(Part.NORM))
         parts = [
             (left, norms.norm_map(session, stack, paths, quantity, (row, token), Part.MAP, on_norm)),
             (channels, norms.norm_channels(session, paths[row], token, Part.SECOND)),
             (weights, norms.norm_weights(session, paths[row], Part.THIRD)),
         ]
-        yield
-        mount(parts)
-        data_table(Part.DATA, lambda: norms.norms_table(session), "norms", place=data, parts=parts)
+        yield parts
+
+        def rest() -> None:
+            data_table(Part.DATA, lambda: norms.norms_table(session), "norms", place=data, parts=parts)
+
+        return rest
 
     return views
 
@@ -82,7 +85,7 @@ def show_stream(model: TextModel, stack: str) -> Views:
         figure, said = st.container(), st.container()
     data = under_figures(partial(stream.explain, Part.EXPLANATION, model.config), Part.DATA)
 
-    def views(model: TextModel) -> Iterator[None]:
+    def views(model: TextModel) -> Drawing:
         session, steps = current_session(), blocks(model.config, stack)
         token = plots.chosen_token(session, stack)
         chosen = (stream.first_of(steps, session.selection.layer) + (quantity == "length"), token)
@@ -92,11 +95,14 @@ def show_stream(model: TextModel, stack: str) -> Views:
             (right, stream.cosine_map(session, stack, steps, Part.COSINES)),
         ]
         sentence = stream.sum_sentence(session, steps)
-        yield
-        mount(parts)
-        (said.caption if model.config.residual else said.info)(sentence)
-        table = partial(stream.stream_table, session, stack, steps)
-        data_table(Part.DATA, table, f"stream-{stack}", place=data, parts=parts)
+        yield parts
+
+        def rest() -> None:
+            (said.caption if model.config.residual else said.info)(sentence)
+            table = partial(stream.stream_table, session, stack, steps)
+            data_table(Part.DATA, table, f"stream-{stack}", place=data, parts=parts)
+
+        return rest
 
     return views
 
@@ -107,19 +113,22 @@ def show_forms(model: TextModel, stack: str) -> Views:
     norm_forms.explain(Part.EXPLANATION)
     data = expander(Part.DATA, _("Data"))
 
-    def views(model: TextModel) -> Iterator[None]:
+    def views(model: TextModel) -> Drawing:
         session, epsilon = current_session(), model.config.norm_epsilon
-        paths, row, token = norms.chosen_norm(session, stack, st.query_params.get(Part.NORM))
+        paths, row, token = norms.chosen_norm(session, stack, session.parameter(Part.NORM))
         parts = [
             (left, norm_forms.form_differences(session, paths[row], token, epsilon, Part.SECOND)),
             (right, norm_forms.form_widths(session, paths[row], epsilon, Part.THIRD)),
         ]
         frame = norm_forms.form_table(session, paths[row], token, epsilon)
-        yield
-        pick_norm(picker, paths, row)
-        table.dataframe(frame.style.format(norm_forms.digits(frame)), hide_index=True)
-        mount(parts)
-        data_table(Part.DATA, lambda: frame, "norm-forms", place=data, parts=parts)
+        yield parts
+
+        def rest() -> None:
+            pick_norm(picker, paths, row)
+            table.dataframe(frame.style.format(norm_forms.digits(frame)), hide_index=True)
+            data_table(Part.DATA, lambda: frame, "norm-forms", place=data, parts=parts)
+
+        return rest
 
     return views
 
@@ -133,9 +142,9 @@ def show_batch(model: TextModel, stack: str) -> Views:
     batch_norm.explain(Part.EXPLANATION)
     data = st.container()
 
-    def views(model: TextModel) -> Iterator[None]:
+    def views(model: TextModel) -> Drawing:
         session = current_session()
-        paths, chosen, _token = norms.chosen_norm(session, stack, st.query_params.get(Part.NORM))
+        paths, chosen, _token = norms.chosen_norm(session, stack, session.parameter(Part.NORM))
         path, made = paths[chosen], batch_norm.batch(session)
         found = batch_norm.statistics(session, made, path) if made else None
         parts = []
@@ -144,17 +153,20 @@ def show_batch(model: TextModel, stack: str) -> Views:
                 (left, batch_norm.layer_map(session, made, found, path, moment, Part.MAP)),
                 (right, batch_norm.batch_chart(session, found, path, moment, Part.SECOND)),
             ]
-        yield
-        pick_norm(picker, paths, chosen)
-        if not made or found is None:
-            said.info(_("A batch is made of the text and its parts: type at least two tokens on each side."))
-            return
-        said.markdown(batch_norm.sentence(made, found, path))
-        if session.pin:
-            said.caption(_("The batch is made of the current text alone: there is none of the pinned one."))
-        mount(parts)
-        with data:
-            data_table(Part.DATA, lambda: batch_norm.batch_table(found), "batch-norm", parts=parts)
+        yield parts
+
+        def rest() -> None:
+            pick_norm(picker, paths, chosen)
+            if not made or found is None:
+                said.info(_("A batch is made of the text and its parts: type at least two tokens on each side."))
+                return
+            said.markdown(batch_norm.sentence(made, found, path))
+            if session.pin:
+                said.caption(_("The batch is made of the current text alone: there is none of the pinned one."))
+            with data:
+                data_table(Part.DATA, lambda: batch_norm.batch_table(found), "batch-norm", parts=parts)
+
+        return rest
 
     return views
 
@@ -168,15 +180,18 @@ def show_placement(model: TextModel, stack: str) -> Views:
         if not (normed := model.config.norm != "none"):
             curves.info(_("This model has no norms: there is none that could stand elsewhere."))
 
-    def views(model: TextModel) -> Iterator[None]:
+    def views(model: TextModel) -> Drawing:
         session, steps = current_session(), blocks(model.config, stack)
-        parts: list[tuple[DeltaGenerator, Mount]] = [(left, placement.wires(session, model.config, Part.WIRES))]
+        parts: list[tuple[DeltaGenerator, View]] = [(left, placement.wires(session, model.config, Part.WIRES))]
         if normed:
             parts.append((curves, placement.placement_chart(session, steps, Part.SECOND)))
-        yield
-        mount(parts)
-        table = partial(placement.placement_table, session, steps) if normed else None
-        data_table(Part.DATA, table, "placement", place=data, parts=parts)
+        yield parts
+
+        def rest() -> None:
+            table = partial(placement.placement_table, session, steps) if normed else None
+            data_table(Part.DATA, table, "placement", place=data, parts=parts)
+
+        return rest
 
     return views
 
@@ -193,7 +208,7 @@ def show_dropout(model: TextModel, stack: str) -> Views:
     dropout.explain(Part.EXPLANATION)
     data = expander(Part.DATA, _("Data"))
 
-    def views(model: TextModel) -> Iterator[None]:
+    def views(model: TextModel) -> Drawing:
         session = current_session()
         layer = min(session.selection.layer, blocks(model.config, stack)[-1].layer)
         name, token = dropout.vector_name(model.config, stack, site, layer), plots.chosen_token(session, stack)
@@ -203,12 +218,15 @@ def show_dropout(model: TextModel, stack: str) -> Views:
             (left, dropout.dropout_chart(session, name, token, found, before, rate, Part.ENTRIES)),
             (right, dropout.error_chart(session, name, found, before, rate, Part.SECOND)),
         ]
-        yield
-        mount(parts)
-        if rates[site] == 0:
-            right.info(_("This model was trained without dropout at this place; the rate is an example."))
-        right.dataframe(frame := dropout.summary(x, found, before, rate), hide_index=True)
-        data_table(Part.DATA, lambda: frame, "dropout", place=data, parts=parts)
+        yield parts
+
+        def rest() -> None:
+            if rates[site] == 0:
+                right.info(_("This model was trained without dropout at this place; the rate is an example."))
+            right.dataframe(frame := dropout.summary(x, found, before, rate), hide_index=True)
+            data_table(Part.DATA, lambda: frame, "dropout", place=data, parts=parts)
+
+        return rest
 
     return views
 
@@ -219,9 +237,10 @@ def pick_norm(place: DeltaGenerator, paths: list[str], row: int) -> None:
     place.selectbox(_("Norm"), paths, format_func=norms.norm_label, key=Part.NORMS, on_change=on_norm_list, width=260)
 
 
-def on_norm() -> None:
+@live
+def on_norm(clicked: dict[str, Any]) -> None:
     """A click on a norm at a token."""
-    clicked, session = st.session_state[Part.MAP].cell, current_session()
+    session = current_session()
     session.select(query=int(clicked["column"]))
     choose_norm(session, stack_norms(session.trace, current_stack(session))[int(clicked["row"])])
 
@@ -236,9 +255,10 @@ def choose_norm(session: Session, path: str) -> None:
         session.select(layer=layer)
 
 
-def on_step() -> None:
+@live
+def on_step(clicked: dict[str, Any]) -> None:
     """A click on a step of the stream at a token chooses the token and the step's layer."""
-    clicked, session = st.session_state[Part.MAP].cell, current_session()
+    session = current_session()
     steps = blocks(session.model.config, current_stack(session))
     row = int(clicked["row"]) - (choice(stream.QUANTITIES, "length", Part.OF_STREAM) == "length")
     session.select(layer=steps[max(0, row)].layer, query=int(clicked["column"]))

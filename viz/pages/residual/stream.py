@@ -10,6 +10,7 @@ import pandas as pd
 from model.analysis.residual import contributions, cosines, states, stream, sum_error
 from model.network.layers import BLOCKS, NoResidual, Residual
 from viz.components.plots import Axis, Chart, Heatmap, Series
+from viz.components.view import Answer
 from viz.i18n.catalogue import _
 from viz.i18n.format import significant
 from viz.ui.parts import explanation
@@ -29,7 +30,7 @@ from viz.ui.plots import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
 
     from torch import Tensor
 
@@ -80,7 +81,7 @@ def stream_map(
     quantity: str,
     chosen: tuple[int, int],
     key: str,
-    on_cell: Callable[[], None],
+    on_cell: Answer,
 ) -> Heatmap:
     """One quantity of the stream, state or block by token; a click chooses both."""
     trace = session.trace

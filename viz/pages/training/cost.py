@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from enum import StrEnum
+from functools import partial
 
 import streamlit as st
 import torch
@@ -22,8 +23,7 @@ from viz.i18n.catalogue import _
 from viz.i18n.errors import translate_error
 from viz.i18n.format import clock, significant
 from viz.state import training
-from viz.state.cache import cached
-from viz.state.session import Session
+from viz.state.session import Session, current_session
 
 Known = tuple[tuple[Dataset, Dataset], Costs]
 
@@ -88,9 +88,10 @@ def costs_of(config: TransformerConfig, material: TrainingData, settings: Traini
         ValueError: there is nothing to train on.
     """
     made_of = (material, config.max_length, settings.undo_merges)
-    corpora = cached(Part.CORPORA, made_of, lambda: material.corpora(config.max_length, settings.undo_merges))
+    read = partial(material.corpora, config.max_length, settings.undo_merges)
+    corpora = current_session().cached(Part.CORPORA, made_of, read)
     now = (*made_of, config, settings)
-    return corpora, cached(Part.COSTS, now, lambda: forecast(config, corpora[0], settings))
+    return corpora, current_session().cached(Part.COSTS, now, lambda: forecast(config, corpora[0], settings))
 
 
 def require_costs(config: TransformerConfig, found: Costs, device: torch.device, session: Session) -> None:

@@ -20,9 +20,12 @@ from viz.pages.training.start import nothing_begun
 from viz.state.session import Key, attention_kinds, choose, current_session
 from viz.state.training import training
 from viz.ui.curve_names import change_text, group_name, part_name, smoothing_name, title_of
+from viz.ui.parts import Drawing, Views, no_views
 
 if TYPE_CHECKING:
     from model.capture.trace import AttentionKind
+    from model.inference.text_model import TextModel
+    from model.training.live.live_training import LiveTraining
     from model.training.live.runs import Run
 
 GROUP, SMOOTHING, AXES = "curves", "smoothing", "axes"  # in the address
@@ -79,16 +82,13 @@ class Table:
         return steps[measured].astype(float), values[measured, column]
 
 
-def show() -> None:
+def page() -> Views:
     """Small multiples of one group of curves; all of them as a file."""
     live = training(current_session())
     run = live.current if live else None
-    if live is None:
-        st.caption(nothing_begun())
-        return
-    if run is None:
-        st.caption(_("There are no curves yet: train a step."))
-        return
+    if live is None or run is None:
+        st.caption(_("There are no curves yet: train a step.") if live else nothing_begun())
+        return no_views
     row = st.container(horizontal=True, horizontal_alignment="distribute", vertical_alignment="center")
     group = choose(_("Curves"), GROUPS, GROUPS[0], GROUP, group_name, row)
     keep = choose(_("Smoothing"), SMOOTHINGS, SMOOTHINGS[0], SMOOTHING, smoothing_name, row)
@@ -96,30 +96,44 @@ def show() -> None:
     scale = choose(_("Axes"), SCALES, SCALES[0], AXES, lambda name: words[name], row)
     look = Look(float(keep), scale != "linear", scale == "log-log")
     row.download_button("CSV", lambda: table_of(live.runs), "curves.csv", "text/csv", key="curves_csv")
-    table = Table(live.runs)
+    kinds = attention_kinds(live.start.network)
+    kind = kinds[0]
+    if group == "heads" and len(kinds) > 1:
+        kind = cast("AttentionKind", choose(_("Attention"), kinds, kinds[-1], Key.KIND, attention_name, row))
+    known = charts_of(live, group, kind)
+    columns = min(4, max(2, len(known))) if group == "heads" else 2
+    lines = (st.columns(columns, gap="medium") for _line in range(0, len(known), columns))
+    places = dict(zip(known, (place for line in lines for place in line), strict=False))
+
+    def views(_model: TextModel) -> Drawing:
+        session = current_session()
+        current = live.current
+        charts, table = charts_of(live, group, kind), Table(live.runs)
+        if current is None or set(charts) != set(places):  # of another run
+            session.begun = True
+        else:
+            yield [(places[title], curve_chart(title, lines, table, look, current)) for title, lines in charts.items()]
+        return None
+
+    return views
+
+
+def charts_of(live: LiveTraining, group: str, kind: AttentionKind) -> dict[str, list[Line]]:
+    """The lines of each chart of a group, by the charts' titles; nothing before the first run."""
+    run = live.current
+    if run is None:
+        return {}
     parent = next((other for other in live.runs if other.number == run.parent), None)
     if group == "whole":
         charts = {title: over_runs(title, live.runs, parent) for title in WHOLE}
         charts["accuracy"] += over_runs("exact match", live.runs, parent)
         charts["loss"] += charts.pop("validation")
-        columns = 2
     elif group == "layers":
-        charts = {
-            title: parts_of(title, run, parent) for title in ("gradient norm", "update ratio", "γ drift", "dead units")
-        }
-        columns = 2
+        titles = ("gradient norm", "update ratio", "γ drift", "dead units")
+        charts = {title: parts_of(title, run, parent) for title in titles}
     else:
-        kinds = attention_kinds(live.start.network)
-        kind = kinds[0]
-        if len(kinds) > 1:
-            kind = cast("AttentionKind", choose(_("Attention"), kinds, kinds[-1], Key.KIND, attention_name, row))
         charts = heads_of(kind, run, parent)
-        columns = min(4, max(2, len(charts)))
-    charts = {title: lines for title, lines in charts.items() if lines}
-    places = [place for __ in range(0, len(charts), columns) for place in st.columns(columns, gap="medium")]
-    for place, (title, lines) in zip(places, charts.items(), strict=False):
-        with place:
-            curve_chart(title, lines, table, look, run)()
+    return {title: lines for title, lines in charts.items() if lines}
 
 
 def hue(number: int) -> int:

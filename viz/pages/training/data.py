@@ -14,8 +14,7 @@ from model.network.config import Kind
 from viz.i18n.catalogue import _
 from viz.i18n.errors import translate_error
 from viz.pages.training import own_data
-from viz.state.cache import cached
-from viz.state.session import choose
+from viz.state.session import choose, current_session
 
 SOURCES = ("task", "phrases", "own")
 SHARES = (1, 2, 5, 10, 20)  # percent for validation
@@ -64,7 +63,7 @@ def _task(place: DeltaGenerator, usual: str) -> Data | None:
     )
     held = share(place)
     try:
-        found = cached(Part.TASK_PAIRS, (name, count), lambda: task_data(name, count))
+        found = current_session().cached(Part.TASK_PAIRS, (name, count), lambda: task_data(name, count))
     except ValueError as error:
         place.error(translate_error(error))
         return None

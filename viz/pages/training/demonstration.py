@@ -8,13 +8,16 @@ from typing import TYPE_CHECKING
 import streamlit as st
 
 from model.training.demonstration import REVERSE
+from viz.components import progress
 from viz.i18n.catalogue import _
 from viz.pages.training import film
 from viz.pages.training.start import demonstrate
 from viz.state import training
 from viz.state.session import Session
+from viz.ui.parts import Drawing, Views, no_views
 
 if TYPE_CHECKING:
+    from model.inference.text_model import TextModel
     from model.training.live.live_training import LiveTraining
 
 GOAL = 0.99  # of unseen words, exactly right
@@ -26,10 +29,11 @@ class Part(StrEnum):
 
     BEGIN = "demonstration_begin"
     WORDS = "demonstration_words"
+    PROGRESS = "demonstration_progress"
 
 
-def show(session: Session) -> None:
-    """What it is and its goal; while it goes on, how far it is."""
+def show(session: Session) -> Views:
+    """What it is and its goal; while it goes on, how far it is, and its film."""
     live = training.training(session)
     running = live if live is not None and is_demonstration(live) else None
     with st.container(border=True):
@@ -50,17 +54,28 @@ def show(session: Session) -> None:
             on_click=demonstrate,
         )
         if running:
-            st.progress(progress(running), progress_words(running))
+            bar = st.container()
             st.page_link(ATTENTION, label=_("Watch its cross-attention turn"), icon=":material/grid_on:")
+    watched: Views = no_views
     if running and running.current and len(running.current.film):  # what it is about, without a search for it
-        film.show()
+        watched = film.page()
+
+    def views(model: TextModel) -> Drawing:
+        if running is None:
+            return None
+        yield [(bar, progress.progress(Part.PROGRESS, share_of(running), progress_words(running)))]
+        if watched is no_views and running.current and len(running.current.film):
+            session.begun = True  # there is a film now, and no place for it
+        return (yield from watched(model))
+
+    return views
 
 
 def is_demonstration(live: LiveTraining) -> bool:
     return live.source.data == REVERSE.source.data
 
 
-def progress(live: LiveTraining) -> float:
+def share_of(live: LiveTraining) -> float:
     """The share of the steps that is done."""
     snapshot = live.snapshot
     return min(1.0, snapshot.step / snapshot.total) if snapshot.total else 0.0

@@ -10,17 +10,18 @@ import streamlit as st
 from model.training.live.camera import LOSS
 from model.training.live.film import Film
 from viz.components.plots import words
+from viz.components.view import View, live
 from viz.i18n.catalogue import _
 from viz.i18n.errors import translate_error
 from viz.i18n.format import SIDES, attention_name
 from viz.pages.training import branch
 from viz.pages.training.components import training_film
 from viz.pages.training.start import nothing_begun
-from viz.state.cache import cached
 from viz.state.film_feed import thinned
 from viz.state.session import Key, Session, choose, current_session
 from viz.state.training import training
 from viz.ui.curve_names import OTHER_QUANTITIES, part_name
+from viz.ui.parts import Drawing, Views, no_views
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from model.capture.trace import AttentionKind
+    from model.inference.text_model import TextModel
     from model.training.live.key_frames import KeyFrame
     from model.training.live.live_training import LiveTraining
     from model.training.live.runs import Run
@@ -36,25 +38,41 @@ FILM, RENDER, OTHERS = "training_film", "film_render", "film_others"
 DRAWN = 200  # points of another run's loss
 
 
-def show() -> None:
+def page() -> Views:
     """The film, and what shows another text in its past too."""
-    session = current_session()
-    live = training(session)
+    live = training(current_session())
     run = live.current if live else None
-    if live is None:
-        st.caption(nothing_begun())
-        return
-    if run is None or not run.film.kinds:
-        st.caption(_("There is no film yet: train a step."))
-        return
-    film = run.film
+    if live is None or run is None or not run.film.kinds:
+        st.caption(_("There is no film yet: train a step.") if live else nothing_begun())
+        return no_views
     row = st.container(horizontal=True, horizontal_alignment="distribute")
     branch.show(st.container(), live)
-    kinds = film.kinds
-    kind = kinds[0]
+    kinds = run.film.kinds
+    chosen_kind = kinds[0]
     if len(kinds) > 1:
-        kind = cast("AttentionKind", choose(_("Attention"), kinds, kinds[-1], Key.KIND, attention_name, row))
-    render_again(film, row)
+        chosen_kind = cast("AttentionKind", choose(_("Attention"), kinds, kinds[-1], Key.KIND, attention_name, row))
+    render_again(run.film, row)
+    place = st.container()
+
+    def views(_model: TextModel) -> Drawing:
+        session, now = current_session(), live.current
+        if now is None or chosen_kind not in now.film.kinds:
+            session.begun = True
+            return None
+        yield [(place, film_view(session, live, now, chosen_kind))]
+
+        def rest() -> None:
+            if (every := live.snapshot.film_every) > 1:
+                text = _("The film is full: of the steps so far it keeps one in {every}, evenly, and takes no others.")
+                place.caption(text.format(every=every))
+
+        return rest
+
+    return views
+
+
+def film_view(session: Session, live: LiveTraining, run: Run, kind: AttentionKind) -> View:
+    film = run.film
     layers, heads, queries, _keys = film.shape(kind)
     chosen = session.fit_selection(layers, heads, queries)
     header = {
@@ -65,10 +83,7 @@ def show() -> None:
         "words": film_words(),
         "run": run.number,
     }
-    training_film(visible_of(session, film, kind), header, FILM, on_head, on_rewind, on_branch, on_again)()
-    if (every := live.snapshot.film_every) > 1:
-        text = _("The film is full: of the steps so far it keeps one in {every}, evenly, and takes no others.")
-        st.caption(text.format(every=every))
+    return training_film(visible_of(session, film, kind), header, FILM, on_head, on_rewind, on_branch, on_again)
 
 
 def described(film: Film, kind: AttentionKind) -> dict[str, Any]:
@@ -98,7 +113,7 @@ def other_futures(runs: Sequence[Run], film: Film) -> list[dict[str, Any]]:
             found.append({"run": run.number, "steps": steps[kept].tolist(), "losses": known})
         return found
 
-    return cached(OTHERS, tuple((run.film.edition, len(run.film)) for run in others), read)
+    return current_session().cached(OTHERS, tuple((run.film.edition, len(run.film)) for run in others), read)
 
 
 def visible_of(session: Session, film: Film, kind: AttentionKind) -> NDArray[np.bool_]:
@@ -183,20 +198,19 @@ def film_words() -> dict[str, Any]:
     }
 
 
-def on_head() -> None:
-    clicked = st.session_state[FILM].head
+@live
+def on_head(clicked: dict[str, Any]) -> None:
     current_session().select(layer=int(clicked["layer"]), head=int(clicked["head"]))
 
 
-def on_again() -> None:
+@live
+def on_again(_when: float) -> None:
     """The film does not come: the strip sends all of it again, whichever model is shown."""
-    session = current_session()
-    session.sent.begin()
-    session.begun = True
+    current_session().sent.begin()
 
 
-def on_rewind() -> None:
-    live, key = key_frame(st.session_state[FILM].rewind)
+def on_rewind(clicked: dict[str, Any]) -> None:
+    live, key = key_frame(clicked)
     if live and key:
         session = current_session()
         try:
@@ -206,8 +220,8 @@ def on_rewind() -> None:
         session.begun = True  # the sidebar too shows where it stands now
 
 
-def on_branch() -> None:
-    live, key = key_frame(st.session_state[FILM].branch)
+def on_branch(clicked: dict[str, Any]) -> None:
+    live, key = key_frame(clicked)
     if live and key:
         branch.offer(live, key)
 

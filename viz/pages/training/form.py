@@ -5,6 +5,7 @@ from __future__ import annotations
 import secrets
 from dataclasses import dataclass
 from enum import StrEnum
+from functools import partial
 from typing import Any
 
 import streamlit as st
@@ -23,8 +24,7 @@ from viz.pages.training import data as training_data
 from viz.pages.training import settings as training_settings
 from viz.pages.training.start import start
 from viz.state import training
-from viz.state.cache import cached
-from viz.state.session import Session, choice, choose
+from viz.state.session import Session, choice, choose, current_session
 from viz.ui.fields import whose
 
 WAYS = ("new", "on")
@@ -155,7 +155,9 @@ def _material(
     tokenizers = (model.source_tokenizer, model.target_tokenizer) if model else None
     made_of = (kind, data, units, vocabulary, tokenizers)
     try:
-        return cached(Part.MATERIAL, made_of, lambda: material_of(kind, data, units, vocabulary, tokenizers)), []
+        read = partial(material_of, *made_of)
+        material = current_session().cached(Part.MATERIAL, made_of, read)
+        return material, []
     except ValueError as error:
         return None, [translate_error(error)]
 

@@ -17,7 +17,7 @@ from model.network.config import Kind
 from model.text.tokenizer import clean
 from viz.i18n.catalogue import _
 from viz.i18n.errors import translate_error
-from viz.state.cache import cached
+from viz.state.session import current_session
 from viz.ui import fields
 
 NAME = "data of one's own"  # on the model card: a file's name is nobody's business
@@ -69,12 +69,12 @@ def show(place: DeltaGenerator, kind: Kind, share: Callable[[], int]) -> Data | 
     )
     try:
         asked = None if delimiter == FOUND else delimiter
-        found = cached(Part.INSPECTED, (content, asked), lambda: inspect(content.data, asked))
+        found = current_session().cached(Part.INSPECTED, (content, asked), lambda: inspect(content.data, asked))
     except ValueError as error:
         place.error(translate_error(error))
         return None
     if not found.delimiter and kind != "encoder-decoder":
-        text = cached(Part.USABLE, (content,), lambda: decode(content.data)[0])
+        text = current_session().cached(Part.USABLE, (content,), lambda: decode(content.data)[0])
         if kind == "encoder-only":
             report(place, found, usable(found, (0,), titled=False))
         else:
@@ -89,7 +89,7 @@ def show(place: DeltaGenerator, kind: Kind, share: Callable[[], int]) -> Data | 
         return None
     titled = right.toggle(_("The first row names the columns"), value=found.titled, key=f"{Part.TITLED}{found.titled}")
     columns = _columns(place, found, titled, wanted)
-    chosen = cached(Part.USABLE, (found, columns, titled), lambda: usable(found, columns, titled))
+    chosen = current_session().cached(Part.USABLE, (found, columns, titled), lambda: usable(found, columns, titled))
     report(place, found, chosen)
     preview(place, found, titled)
     if not chosen.texts:

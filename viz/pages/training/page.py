@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from enum import StrEnum
 
 import streamlit as st
@@ -17,7 +16,7 @@ from viz.pages.training import curves, demonstration, film, form, runs, settings
 from viz.pages.training.start import freed
 from viz.state import training
 from viz.state.session import Session, choose, current_session
-from viz.ui.parts import Views
+from viz.ui.parts import Drawing, Views, no_views
 
 SEGMENTS = ("begin", "settings", "curves", "film", "runs")
 
@@ -29,30 +28,32 @@ class Part(StrEnum):
 
 
 def page(_model: TextModel) -> Views:
-    """What is shown reads the training and not the trace, and is drawn last; its fields are the training's to fill."""
-    return views
-
-
-def views(model: TextModel) -> Iterator[None]:
+    """What is shown reads the training and not the trace; its fields are the training's to fill."""
     session = current_session()
     settings.follow(training.training(session))
     row = st.container(horizontal=True, horizontal_alignment="distribute", vertical_alignment="center")
     segment = choose(_("Part of the page"), SEGMENTS, SEGMENTS[0], Part.SEGMENT, segment_name, row)
-    said, place = st.container(), st.container()
-    yield
-    standing(said, session)
-    with place:
-        if segment == "begin":
-            demonstration.show(session)
-            form.show(session, model)
-        elif segment == "settings":
-            settings.show(session)
-        elif segment == "curves":
-            curves.show()
-        elif segment == "film":
-            film.show()
-        else:
-            runs.show(session)
+    standing(st.container(), session)
+    if segment in ("curves", "film"):
+        return curves.page() if segment == "curves" else film.page()
+    if segment == "settings":
+        return settings.page(session)
+    demonstrated = demonstration.show(session) if segment == "begin" else no_views
+    place = st.container()
+
+    def views(model: TextModel) -> Drawing:
+        yield from demonstrated(model)
+
+        def rest() -> None:
+            with place:
+                if segment == "begin":
+                    form.show(session, model)
+                else:
+                    runs.show(session)
+
+        return rest
+
+    return views
 
 
 def standing(place: DeltaGenerator, session: Session) -> None:

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import streamlit as st
-from streamlit.delta_generator import DeltaGenerator
 
 from model.network.config import CHOICES, TransformerConfig
 from model.training.schedule import learning_rate
@@ -21,9 +20,10 @@ from viz.i18n.format import slow_precision
 from viz.state import training
 from viz.state.session import Session, current_session
 from viz.ui.fields import Form, field_text, options_of, whose
-from viz.ui.parts import explanation
+from viz.ui.parts import Drawing, Views, explanation
 
 if TYPE_CHECKING:
+    from model.inference.text_model import TextModel
     from model.training.live.live_training import LiveTraining
     from model.training.settings import RunSettings
 
@@ -122,7 +122,7 @@ def change(name: str) -> None:
         refused[name] = str(error)
 
 
-def show(session: Session) -> None:
+def page(session: Session) -> Views:
     """The fields on one side, the schedule that they make on the other."""
     live = training.training(session)
     settings, wrong = read()
@@ -147,8 +147,8 @@ def show(session: Session) -> None:
             if live:
                 rare.caption(_("These hold from the beginning of a training to its end; the next one takes them up:"))
             fields.draw(rare, FIRST_ONLY, wrong)
+    place = right.container()
     with right:
-        schedule(right, settings, live)
         explanation(
             Part.EXPLANATION,
             [
@@ -163,17 +163,20 @@ def show(session: Session) -> None:
             learning_rate,
         )
 
+    def views(_model: TextModel) -> Drawing:
+        total = (settings.steps if settings else None) or (live.snapshot.total if live else 0)
+        yield [(place, schedule_chart(settings, total, live))] if settings and total else []
 
-def schedule(place: DeltaGenerator, settings: TrainingSettings | None, live: LiveTraining | None) -> None:
-    """The rate over the steps, and where the training stands."""
-    total = (settings.steps if settings else None) or (live.snapshot.total if live else 0)
-    if settings is None:
-        place.caption(_("The schedule is drawn once every field holds a number that can be."))
-    elif not total:
-        place.caption(_("Without a number of steps the epochs say how many there are: known once the training begins."))
-    else:
-        with place:
-            schedule_chart(settings, total, live)()
+        def rest() -> None:
+            if settings is None:
+                place.caption(_("The schedule is drawn once every field holds a number that can be."))
+            elif not total:
+                text = _("Without a number of steps the epochs say how many there are: known once the training begins.")
+                place.caption(text)
+
+        return rest
+
+    return views
 
 
 def schedule_chart(settings: TrainingSettings, total: int, live: LiveTraining | None) -> Chart:

@@ -62,7 +62,7 @@ def _run(
     session = current_session()
     if text:
         texts.write_source(text)
-        st.session_state[Key.TARGET] = ""
+        texts.write(Key.TARGET, "")
     live = training.begin(session, model, material, settings, source, text)
     live.run()
     session.begun = True

@@ -2,22 +2,20 @@
 
 from __future__ import annotations
 
-from types import SimpleNamespace
-
 import numpy as np
 import pytest
 
-import viz.state.session
 from model.analysis.head_importance import Removals
 from model.analysis.head_metrics import likeness
 from model.capture.interventions import RemovedHead
-from tests.app_reading import component, heads, opened, sent, sound
+from tests.app_reading import component, heads, opened, sent, sound, type_in
 from tests.test_app_kinds import write
 from tests.viz.pages.attention.importance_page import KINDS, effects, importance, words
 from tests.viz.pages.training.training_page import demonstrated, short_trainings
 from viz.pages.attention import importance as attention_measuring
 from viz.pages.attention.importance import Part
 from viz.state import training
+from viz.state.session import Key
 
 
 def test_every_head_of_every_kind_is_coloured_by_what_its_loss_costs(small):
@@ -34,7 +32,7 @@ def test_every_head_of_every_kind_is_coloured_by_what_its_loss_costs(small):
 
 def test_the_order_is_that_of_the_costs_and_the_verdict_counts(small):
     app = sound(importance())
-    kept = app.session_state[attention_measuring.KEPT][-1].measuring.effects
+    kept = app.session_state[Key.SESSION].memory[attention_measuring.KEPT][-1].measuring.effects
     ranked = sorted(kept, key=lambda place: -kept[place].loss)
     header, (_places, costs) = sent(app, Part.RANKING)
     assert np.allclose(costs, [kept[place].loss for place in ranked], atol=1e-6)
@@ -45,7 +43,7 @@ def test_the_order_is_that_of_the_costs_and_the_verdict_counts(small):
 
 def test_likeness_is_of_the_chosen_head(small):
     app = sound(importance(attention="decoder", layer="1", head="0"))
-    session = app.session_state[viz.state.session.Key.SESSION]
+    session = app.session_state[Key.SESSION]
     expected = likeness(session.trace, "decoder", 1, 0)
     header, arrays = sent(app, Part.ALIKE)
     assert header["name"] == "Heads like 2.1"
@@ -57,7 +55,7 @@ def test_likeness_is_of_the_chosen_head(small):
 
 def test_a_button_removes_the_head_from_every_page_and_restores_it(small):
     app = importance(attention="decoder", layer="1", head="0")
-    session = app.session_state[viz.state.session.Key.SESSION]
+    session = app.session_state[Key.SESSION]
     before = session.trace["output.logits"]
     app.button(key=Part.REMOVE).click().run()
     app = sound(app)
@@ -83,7 +81,7 @@ def test_a_button_removes_the_head_from_every_page_and_restores_it(small):
 def test_it_follows_typing(small):
     app = importance()
     first = sent(app, Part.EFFECTS)[1][0]
-    app.text_input(key="source").set_value("The dog sees.").run()
+    type_in(app, "source", "The dog sees.")
     assert not np.array_equal(sent(sound(app), Part.EFFECTS)[1][0], first)
 
 
@@ -95,7 +93,7 @@ def test_what_takes_long_waits_for_a_button_and_can_be_cancelled(small, monkeypa
     assert "Measure 12 heads" in app.button(key=Part.MEASURE).label
     app.button(key=Part.MEASURE).click().run()
     assert sent(sound(app), Part.EFFECTS)
-    going = app.session_state[attention_measuring.KEPT][-1].measuring
+    going = app.session_state[Key.SESSION].memory[attention_measuring.KEPT][-1].measuring
     assert going.whole
     going.stop()  # as the button does while it goes on
     assert not going.whole
@@ -134,7 +132,7 @@ def test_a_model_in_training_is_measured_when_it_stands_still(trained, monkeypat
         moving.setattr(training, "is_moving", lambda live: live is not None)
         app.switch_page("viz/pages/attention/page.py").run()
         assert sound(app).button(key=Part.PAUSE)
-        assert attention_measuring.KEPT not in app.session_state
+        assert attention_measuring.KEPT not in app.session_state[Key.SESSION].memory
     app.run()
     header, arrays = sent(sound(app), Part.EFFECTS)
     assert len(header["panels"]) == 3
@@ -158,15 +156,13 @@ def test_a_bare_encoder_loses_a_share_of_its_states(here):
     assert (sent(app, Part.EFFECTS)[1][0] > 0).all()
 
 
-def test_a_click_is_on_the_trace_that_is_shown_after_a_change_was_taken_back(small, monkeypatch):
+def test_a_click_is_on_the_trace_that_is_shown_after_a_change_was_taken_back(small):
     app = importance(attention="decoder", layer="1", head="0")
-    session = app.session_state[viz.state.session.Key.SESSION]
+    session = app.session_state[Key.SESSION]
     session.keep()
     for _removed in (True, False):
         app.button(key=Part.REMOVE).click().run()
-    kept = app.session_state[attention_measuring.KEPT]
-    assert kept[-1].trace is not session.trace
-    monkeypatch.setattr(attention_measuring, "st", SimpleNamespace(session_state={attention_measuring.KEPT: kept}))
+    assert session.memory[attention_measuring.KEPT][-1].trace is not session.trace
     found = attention_measuring.shown(session)
     assert found.trace is session.trace
     assert sent(sound(app), Part.RANKING)[0]["x"]["labels"][0].endswith(
@@ -180,7 +176,7 @@ def test_the_table_has_a_row_for_each_head(small):
     app.run()
     frame = sound(app).dataframe[0].value
     assert len(frame) == 12
-    kept = app.session_state[attention_measuring.KEPT][-1].measuring.effects
+    kept = app.session_state[Key.SESSION].memory[attention_measuring.KEPT][-1].measuring.effects
     assert frame["Δ loss"].tolist() == pytest.approx([effect.loss for effect in kept.values()])
 
 

@@ -4,21 +4,21 @@ from __future__ import annotations
 
 import numpy as np
 
-import viz.state.session
-from tests.app_reading import opened, sent, sound
+from tests.app_reading import opened, sent, sound, type_in
 from tests.test_app_kinds import write
 from tests.viz.pages.attention.importance_page import TEXT, importance
 from viz.i18n.format import significant
 from viz.pages.attention import importance as attention_measuring
 from viz.pages.attention.importance import Part
+from viz.state.session import Key
 
 
 def test_the_pinned_trace_is_compared_with_where_it_was_measured(small):
     app = importance()
-    session = app.session_state[viz.state.session.Key.SESSION]
+    session = app.session_state[Key.SESSION]
     session.keep()
     before = sent(app, Part.EFFECTS)[1][0]
-    app.text_input(key="source").set_value("The dog sees.").run()
+    type_in(app, "source", "The dog sees.")
     now = sent(sound(app), Part.EFFECTS)[1][0]
     assert len(sent(app, Part.RANKING)[0]["series"]) == 2
     session.differing = True
@@ -33,7 +33,7 @@ def beside_a_pinned_model(here, kind, text, **options):
     write(here / "a", kind, **options)
     write(here / "b", "encoder-only")
     app = sound(opened(source=text, below="importance", model="a"))
-    session = app.session_state[viz.state.session.Key.SESSION]
+    session = app.session_state[Key.SESSION]
     session.keep()
     session.differing = True
     app.selectbox(key="model").set_value("b").run()
@@ -57,7 +57,7 @@ def test_a_pinned_model_that_shares_no_head_has_no_mean(here):
 def test_a_pinned_model_that_predicts_nothing_is_not_subtracted(here):
     app = beside_a_pinned_model(here, "encoder-only", TEXT, output_head="none")
     header, arrays = sent(app, Part.EFFECTS)
-    kept = app.session_state[attention_measuring.KEPT][-1].measuring.effects
+    kept = app.session_state[Key.SESSION].memory[attention_measuring.KEPT][-1].measuring.effects
     assert not header["panels"][0]["scale"]["difference"]
     assert np.allclose(arrays[0].ravel(), [effect.loss for effect in kept.values()], atol=1e-6)
     assert len(sent(app, Part.RANKING)[0]["series"]) == 1
@@ -67,8 +67,8 @@ def test_a_pinned_model_that_predicts_nothing_is_not_subtracted(here):
 
 def test_a_pinned_trace_that_was_not_measured_is_a_sentence(small):
     app = opened(source=TEXT)
-    app.session_state[viz.state.session.Key.SESSION].keep()
-    app.text_input(key="source").set_value("The dog sees.").run()
+    app.session_state[Key.SESSION].keep()
+    type_in(app, "source", "The dog sees.")
     app.session_state["below"] = "importance"
     app.run()
     assert any("was not measured" in each.value for each in sound(app).caption)

@@ -12,7 +12,7 @@ import viz.state.session
 from model.analysis.attention_maps import Maps, rollout
 from model.analysis.head_metrics import METRICS, after_the_same
 from model.checkpoints.load import open_checkpoint
-from tests.app_reading import component, heads, opened
+from tests.app_reading import component, heads, opened, type_in
 from tests.test_app_kinds import write
 from tests.viz.small import write_small
 
@@ -130,7 +130,7 @@ def test_differences_from_the_pin_are_drawn_everywhere(small):
     app = opened(source=TEXT, layer="0", head="0")
     session = app.session_state[viz.state.session.Key.SESSION]
     session.keep()
-    app.text_input(key="source").set_value("The dog sees.").run()
+    type_in(app, "source", "The dog sees.")
     header, (values, _) = component(app, "heatmap")
     assert "pinned: " in header["note"]
     assert header["scale"]["low"] == 0
@@ -168,7 +168,7 @@ def test_bertviz_is_there_when_it_is_opened_and_a_note_when_the_text_is_long(her
     (frame,) = app.get("iframe")
     assert frame.proto.src.startswith("data:text/html")
     assert not app.exception
-    app.text_input(key="source").set_value("The cat sees " * 30).run()
+    type_in(app, "source", "The cat sees " * 30)
     count = len(model.source_tokens("The cat sees " * 30))
     assert count > 64
     assert not app.get("iframe")

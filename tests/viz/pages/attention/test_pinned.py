@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import viz.state.session
-from tests.app_reading import component, opened
+from tests.app_reading import component, opened, type_in
 from tests.viz.pages.attention.test_bertviz import given
 from tests.viz.pages.attention.test_page import TEXT
 from tests.viz.pages.positions.positions_page import one
@@ -27,7 +27,7 @@ def pinned(small, here):
     app = opened(model="small", source=TEXT, target="一七丞世", layer="1", head="0", query="1")
     session = app.session_state[viz.state.session.Key.SESSION]
     session.keep()
-    app.text_input(key="source").set_value(OTHER).run()
+    type_in(app, "source", OTHER)
     assert not app.exception
     return app, session
 
@@ -66,14 +66,14 @@ def test_the_steps_of_a_query_stand_beside_the_pinned_ones(pinned):
 
 def test_pinned_weight_on_tokens_that_are_gone_is_told_where_the_sum_lacks_it(pinned):
     app, session = pinned
-    app.text_input(key="source").set_value("The dog.").run()
+    type_in(app, "source", "The dog.")
     header, arrays = component(app, "steps")
     gone = 1 - float(np.nansum(arrays[9]))
     places = session.comparison.source.deleted
     assert gone == pytest.approx(float(session.pin.trace[f"{PATH}.weights"][0, 1, places].sum()), abs=1e-6)
     assert gone > 0.01
     assert f"of the pinned weight {significant(gone)} is on tokens that are gone" in header["note"]
-    app.text_input(key="source").set_value(TEXT).run()
+    type_in(app, "source", TEXT)
     assert component(app, "steps")[0]["note"] == "nothing differs from the pin"
 
 
@@ -111,7 +111,7 @@ def test_what_is_masked_both_times_stays_so_in_the_differences(pinned):
 def test_without_a_counterpart_the_steps_say_why(pinned):
     app, session = pinned
     session.differing = True
-    app.text_input(key="target").set_value("世世世世世世").run()
+    type_in(app, "target", "世世世世世世")
     session.select(query=5)
     header, arrays = component(app.run(), "steps")
     assert header["pinned"] is None

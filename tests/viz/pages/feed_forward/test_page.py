@@ -6,10 +6,9 @@ import numpy as np
 import pytest
 
 from model.analysis.feed_forward import SMALL, Seen, positions_apart, read_scores, shares_off, write_scores
-from tests.app_reading import opened, sent, sound
+from tests.app_reading import opened, sent, sound, type_in
 from tests.test_app_kinds import write
 from tests.viz.small import looking, small_model
-from viz.components.plots import nothing
 from viz.pages.feed_forward import layer
 from viz.pages.feed_forward.text import UNIT_VIEWS
 from viz.pages.feed_forward.units import (
@@ -68,17 +67,17 @@ def pinned(models):
 def test_units_are_paged_in_order_and_none_is_left_out(tmp_path):
     session = looking(small_model(tmp_path / "small", d_ff=2 * PAGE + 7), SOURCE, TARGET, layer=1, query=2)
     units = session.trace[f"{PATH}.activation"].numpy()
-    maps = [unit_map(session, units_of(session, page=number), "key", nothing) for number in range(3)]
+    maps = [unit_map(session, units_of(session, page=number), "key", None) for number in range(3)]
     assert np.array_equal(np.concatenate([each.values for each in maps], axis=1), units)
     assert [each.columns.labels[0] for each in maps] == ["0", str(PAGE), str(2 * PAGE)]
     assert maps[0].chosen == 2
     strongest = np.abs(units).max(axis=0)
     chosen = units_of(session, order="strength")
-    drawn = unit_map(session, chosen, "key", nothing)
+    drawn = unit_map(session, chosen, "key", None)
     order = [int(label) for label in drawn.columns.labels]
     assert strongest[order].tolist() == pytest.approx(sorted(strongest, reverse=True)[:PAGE])
     assert np.array_equal(drawn.values, units[:, order])
-    everything, shown = all_units(session, chosen, "key", nothing).series
+    everything, shown = all_units(session, chosen, "key", None).series
     assert everything.ys.tolist() == pytest.approx(sorted(strongest, reverse=True))
     assert shown.xs.tolist() == [1, PAGE]
 
@@ -92,7 +91,7 @@ def test_zeros_dead_units_and_those_of_the_session_are_counted_and_a_field_turns
     said = words(app)
     assert f"**{(units == 0).mean():.1%}**" in said
     assert f"**{(units == 0).all(axis=0).sum()}** of {units.shape[1]} units" in said
-    app.text_input(key="source").set_value("The dog.").run()
+    type_in(app, "source", "The dog.")
     never = (np.concatenate([units, more]) == 0).all(axis=0).sum()
     both = len(units) + len(more)
     assert f"over the {both} positions seen on this page: **{never}** were never on" in words(app)
@@ -103,11 +102,11 @@ def test_zeros_dead_units_and_those_of_the_session_are_counted_and_a_field_turns
 def test_a_unit_a_token_and_the_layer_are_looked_at(models):
     session = looking(models[0], SOURCE, TARGET, layer=1, query=2)
     chosen, units = units_of(session), session.trace[f"{PATH}.activation"].numpy()
-    (unit,) = unit_chart(session, chosen, "key", nothing).series
+    (unit,) = unit_chart(session, chosen, "key", None).series
     assert np.array_equal(unit.ys, units[:, 5])
-    note = layer_map(session, session.model.config, chosen, "key", nothing).heading.note
+    note = layer_map(session, session.model.config, chosen, "key", None).heading.note
     assert note == f"layer 2: {(units == 0).mean():.1%}"
-    token = token_chart(session, chosen, "key", nothing)
+    token = token_chart(session, chosen, "key", None)
     strongest = [int(label) for label in token.x.labels]
     assert token.series[0].ys.tolist() == pytest.approx(units[2, strongest].tolist())
     assert units[2, strongest[0]] == units[2].max()
@@ -134,14 +133,14 @@ def test_gated_units_and_one_stack_are_shown(here, kind):
 
 def test_pinned_units_stand_beside_in_the_colour_of_the_pin_or_are_subtracted(pinned):
     chosen, units = units_of(pinned), pinned.comparison.counterpart(f"{PATH}.activation").numpy()
-    own, before, _shown = all_units(pinned, chosen, "key", nothing).series
+    own, before, _shown = all_units(pinned, chosen, "key", None).series
     assert (before.name, before.colour) == ("largest |a|, pinned", PINNED)
     assert own.colour != PINNED
     assert sorted(before.ys) == pytest.approx(sorted(np.nanmax(np.abs(units), axis=0)))
     for chart in (unit_chart, token_chart):
-        assert [each.name for each in chart(pinned, chosen, "key", nothing).series] == ["activation", "pinned"]
+        assert [each.name for each in chart(pinned, chosen, "key", None).series] == ["activation", "pinned"]
     pinned.differing = True
-    drawn = unit_map(pinned, chosen, "key", nothing)
+    drawn = unit_map(pinned, chosen, "key", None)
     assert drawn.scale.difference
     assert np.isnan(drawn.values).any()  # a token that the pinned text has not
     assert np.allclose(drawn.values, pinned.trace[f"{PATH}.activation"].numpy() - units, equal_nan=True, atol=1e-6)

@@ -11,14 +11,14 @@ import torch
 from model.analysis.attention_maps import Maps
 from model.experiments.similarity import Agreement
 from model.experiments.worked_example import DOCUMENT, take_steps, texts_of
-from tests.app_reading import opened, sent, sound
+from tests.app_reading import opened, sent, sound, type_in
 from tests.model.checkpoints.bridge.models import theirs, write_tokenizer
 from tests.pretended_device import NAME, pretending
 from tests.test_app_kinds import write
 from tests.viz.pages.lab.lab_page import TEXT, page, said
 from tests.viz.small import write_small
 from viz.pages.lab import similarity
-from viz.pages.lab.worked_example import verdicts
+from viz.pages.lab.worked_example import Part, verdicts
 
 
 def matrices(app) -> dict[str, np.ndarray]:
@@ -70,7 +70,7 @@ def test_a_bad_cell_is_a_sentence_and_the_last_numbers_stay(small, text, sentenc
     before = matrices(app)
     typed = texts_of(DOCUMENT)
     typed[13] = text
-    app.session_state["example_texts"] = typed
+    app.session_state["session"].memory[Part.TEXTS] = typed
     sound(app.run())
     assert sentence in said(app)
     header, _arrays = sent(app, "example_matrices")
@@ -132,8 +132,7 @@ def test_the_models_keys_are_ranked_both_ways(small):
 def test_the_pin_stands_beside(small):
     app = page("similarity", attention="encoder", query="0")
     app.session_state["session"].keep()
-    app.session_state["source"] = "The dog sees the cat."
-    sound(app.run())
+    sound(type_in(app, "source", "The dog sees the cat."))
     assert "In the pinned trace:" in said(app)
     assert [each["name"] for each in sent(app, "similarity_scatter")[0]["series"]] == ["keys", "pinned"]
     app.query_params["arithmetic"] = "scaling"
@@ -198,8 +197,7 @@ def test_a_device_without_float64(here, monkeypatch, claim):
         app = page(claim, softmax_from="head", attention="encoder", query="0")
         assert app.session_state["session"].model.device.type == NAME
         app.session_state["session"].keep()
-        app.session_state["source"] = "The dog </script>🙂مرحبا\x00 sees"
-        assert not sound(app.run()).info
+        assert not sound(type_in(app, "source", "The dog </script>🙂مرحبا\x00 sees")).info
 
 
 def test_maps_are_those_of_the_kind_that_is_chosen(small):

@@ -9,7 +9,7 @@ import pytest
 from model.experiments import attention_cost
 from model.experiments.attention_cost import Sizes, operations
 from model.experiments.runner import Report, Running
-from tests.app_reading import experimented, opened, sent, sound
+from tests.app_reading import experimented, opened, sent, sound, type_in
 from tests.viz.small import write_small
 from viz.pages.lab.experiment import Kept
 
@@ -53,7 +53,7 @@ def test_growth_is_measured_and_stays_while_the_user_types(small) -> None:
     assert list(arrays[0]) == [32, 48, 64, 96, 128]
     assert "Time of softmax: exponent" in words(app)
     assert sent(app, "cost_memory")
-    app.text_input(key="source").set_value("The cat sees the dog.").run()
+    type_in(app, "source", "The cat sees the dog.")
     assert list(sent(sound(app), "cost_times")[1][0]) == [32, 48, 64, 96, 128]
     app.text_input(key="cost_heads").set_value("1").run()
     assert "These are the results of the settings before." in words(sound(app))

@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-from types import SimpleNamespace
-
 import numpy as np
 import pytest
 
 import viz.pages.map.page
 import viz.state.checkpoints
-import viz.state.session
 from model.checkpoints.load import open_checkpoint
 from model.checkpoints.native import save_checkpoint
-from tests.app_reading import component, opened
+from tests.app_reading import component, opened, type_in
 from tests.model.examples import one_stack
 from tests.model.network.test_kinds import TOKENIZERS
+from tests.viz.no_server import no_server
 from tests.viz.small import write_small
 from viz.state.session import Key, Selection, Session
 
@@ -108,7 +106,7 @@ def test_a_model_of_one_stack_has_its_output_on_top(tmp_path, monkeypatch, kind)
         first = open_checkpoint(tmp_path / "one").source_tokens("The <mask> sees <mask>.").labels.index("<mask>")
         assert header["predictions"]["position"] == first
     for text in ("", "</script><script>alert(1)</script>"):
-        app.text_input(key="source").set_value(text).run()
+        type_in(app, "source", text)
         assert not app.exception
         header, _ = component(app, "model_map")
         assert header["stacks"][0]["labels"] == open_checkpoint(tmp_path / "one").source_tokens(text).labels
@@ -118,7 +116,7 @@ def test_a_pin_adds_what_changed_most_and_differences(small, tmp_path):
     write_small(tmp_path / "wide", seed=3, d_ff=8, n_heads=4, d_model=32)
     app = on_map(source=TEXT, target="。", model="small")
     app.session_state[Key.SESSION].keep()
-    app.text_input(key="source").set_value("The dog sees.").run()
+    type_in(app, "source", "The dog sees.")
     header, pictures = component(app, "model_map")
     said = [dict(block["lines"]) for block in header["blocks"]]
     assert all("largest change since the pin" in each for each in said)
@@ -167,10 +165,8 @@ def test_explanation_and_table_open(small):
 
 @pytest.fixture
 def session(small, monkeypatch):
-    """The page's own callbacks, without a server."""
-    fake = SimpleNamespace(session_state={}, query_params={})
-    monkeypatch.setattr(viz.pages.map.page, "st", fake)
-    monkeypatch.setattr(viz.state.session, "st", fake)
+    """For the page's own answers, without a server."""
+    fake = no_server(monkeypatch, viz.pages.map.page)
     session = fake.session_state[Key.SESSION] = Session(selection=Selection())
     session.look(small, TEXT, "")
     session.fake = fake
@@ -192,8 +188,7 @@ def session(small, monkeypatch):
 )
 def test_a_click_leads_to_the_blocks_page(session, path, head, leads, address):
     number = [block.path for block in viz.pages.map.page.blocks(session.trace)].index(path)
-    session.fake.session_state["model_map"] = SimpleNamespace(open={"block": number, "head": head})
-    viz.pages.map.page.on_open()
+    viz.pages.map.page.on_open({"block": number, "head": head})
     assert session.fake.session_state["map_opened"] == leads
     assert session.fake.query_params == address
 

@@ -1,14 +1,11 @@
-"""What a click on a cell, a head or a rule of the page of masks changes: the page's own callbacks, without a server."""
+"""What a click on a cell, a head or a rule of the page of masks changes: the page's own answers, without a server."""
 
 from __future__ import annotations
 
-from types import SimpleNamespace
-
 import pytest
 
-import viz.state.session
-import viz.state.what_if
 from model.capture.interventions import Cells, PaddingSeen
+from tests.viz.no_server import no_server
 from viz.pages.masks import page
 from viz.pages.masks.rules import Rules
 from viz.state.session import Key, Selection, Session
@@ -16,11 +13,7 @@ from viz.state.session import Key, Selection, Session
 
 @pytest.fixture
 def session(small, monkeypatch):
-    fake = SimpleNamespace(session_state={}, query_params={})
-    for module in (page, viz.state.session, viz.state.what_if):
-        if hasattr(module, "st"):
-            monkeypatch.setattr(module, "st", fake)
-    monkeypatch.setattr(page, "arrange_again", lambda: None)
+    fake = no_server(monkeypatch, page)
     session = fake.session_state[Key.SESSION] = Session(selection=Selection(layer=1, head=1))
     session.look(small, "The cat sees.", "")
     session.fake = fake
@@ -30,14 +23,12 @@ def session(small, monkeypatch):
 @pytest.mark.parametrize(("scope", "layer", "head"), [("all", None, None), ("layer", 1, None), ("head", 1, 1)])
 def test_a_click_on_a_cell_changes_all_heads_a_layer_or_one(session, scope, layer, head):
     session.fake.query_params["scope"] = scope
-    session.fake.session_state[page.Part.MASK] = SimpleNamespace(cell={"row": 2, "column": 0})
-    page.on_cell()
+    page.on_cell({"row": 2, "column": 0})
     assert session.what_if.changes == (Cells("decoder", False, 2, 0, layer, head),)
 
 
 def test_a_click_on_a_moved_head_chooses_it(session):
-    session.fake.session_state[page.Part.WHERE] = SimpleNamespace(cell={"panel": 0, "row": 0, "column": 1})
-    page.on_head()
+    page.on_head({"panel": 0, "row": 0, "column": 1})
     assert (session.selection.layer, session.selection.head) == (0, 1)
     assert session.fake.query_params["masked"] == "encoder"
 

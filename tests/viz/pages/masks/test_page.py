@@ -17,7 +17,7 @@ from model.capture.trace import record
 from model.checkpoints.load import open_checkpoint
 from model.checkpoints.native import save_checkpoint
 from model.text.tokenizer import MASK
-from tests.app_reading import component, heads, opened, sent
+from tests.app_reading import body, component, heads, opened, sent, type_in, typed
 from tests.model.examples import one_stack
 from tests.model.network.test_kinds import TOKENIZERS
 from tests.test_app_kinds import write
@@ -35,7 +35,7 @@ def masks(**address: str) -> AppTest:
 def panels(app: AppTest, file: str) -> tuple[dict[str, Any], list[np.ndarray], list[np.ndarray]]:
     """Of the panels that would be saved as `file`…: header, values and flags."""
     sent = [e.proto for e in app.get("bidi_component") if e.proto.component_name == "vitrine_panels"]
-    unpacked = [unpack(proto.bytes) for proto in sent]
+    unpacked = [unpack(body(proto.bytes)) for proto in sent]
     ((header, arrays),) = [each for each in unpacked if each[0]["file"].startswith(file)]
     return header, arrays[::2], arrays[1::2]
 
@@ -139,11 +139,11 @@ def test_other_pages_show_the_changed_model_and_compute_nothing_for_it(small, mo
 def test_translate_lets_the_changed_model_write(small):
     change = "encoder:causal:on;cross.*.*:hide:0,*"
     app = masks(source=TEXT, changes=change, masked="cross")
-    plain = app.text_input(key="target").placeholder
+    plain = sent(app, "target")[0]["placeholder"]
     next(button for button in app.button if button.label == "Translate").click().run()
     with intervening(small.network, read_changes(change)):
         expected = small.generate(TEXT).text
-    assert app.text_input(key="target").value == expected != plain == small.generate(TEXT).text
+    assert typed(app, "target") == expected != plain == small.generate(TEXT).text
 
 
 def test_an_address_that_is_no_change_is_told_in_the_frame(small):
@@ -217,7 +217,7 @@ def test_the_pinned_trace_is_the_reference_of_differences(small, tmp_path):
     session.keep()
     session.differing = True
     app = app.switch_page("viz/pages/masks/page.py")
-    app.text_input(key="source").set_value("The cat sees the bird.").run()
+    type_in(app, "source", "The cat sees the bird.")
     assert not app.exception
     header, values, _ = panels(app, "masked-decoder")
     path = "decoder.layers.0.self_attention.weights"

@@ -11,7 +11,7 @@ import torch
 
 import viz.pages.masks.experiments
 from model.analysis.masking import fills, future_change, orders, without_causal_mask
-from tests.app_reading import opened, sent
+from tests.app_reading import opened, sent, type_in
 from tests.test_app_kinds import write
 from tests.viz.pages.masks.test_page import TEXT, panels
 from tests.viz.small import small_model
@@ -30,7 +30,7 @@ def pinned(**address: str):
     app = opened("masks", source=TEXT, **(HEAD | address))
     session = app.session_state["session"]
     session.keep()
-    app.text_input(key="source").set_value(OTHER).run()
+    type_in(app, "source", OTHER)
     assert not app.exception
     return app, session
 
@@ -127,7 +127,7 @@ def test_the_pinned_batch_is_made_once_whatever_is_typed(small, monkeypatch):
     made, own = [], batch.batch_of
     monkeypatch.setattr(batch, "batch_of", lambda model, text, *more: made.append(text) or own(model, text, *more))
     app, _bench = pinned(mask_experiment="batch")
-    app.text_input(key="source").set_value("The dog.").run()
+    type_in(app, "source", "The dog.")
     assert not app.exception
     assert made == [TEXT, OTHER, TEXT, "The dog."]
     assert any("pinned" in text for text in app.dataframe[0].value["text"])

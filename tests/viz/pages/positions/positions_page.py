@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from model.checkpoints.load import open_checkpoint
 from model.checkpoints.native import save_checkpoint
-from tests.app_reading import opened
+from tests.app_reading import body, opened
 from tests.model.examples import one_stack
 from tests.model.network.test_kinds import TOKENIZERS
 from tests.viz.components.test_registry import unpack
@@ -27,7 +27,7 @@ def sound(app):
 def views(app) -> dict[str, tuple[dict, list]]:
     """The heatmaps and charts that were sent, by the name of what they save."""
     protos = [each.proto for each in app.get("bidi_component")]
-    sent = [unpack(each.bytes) for each in protos if each.component_name in ("vitrine_heatmap", "vitrine_chart")]
+    sent = [unpack(body(each.bytes)) for each in protos if each.component_name in ("vitrine_heatmap", "vitrine_chart")]
     return {header["file"]: (header, arrays) for header, arrays in sent}
 
 

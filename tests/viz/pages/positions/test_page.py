@@ -10,6 +10,7 @@ import torch
 
 from model.text.tokenizer import MASK
 from model.text.tokenizer_training import train_characters
+from tests.app_reading import type_in
 from tests.viz.pages.positions.positions_page import HOSTILE, TEXT, one, page, pinned, said, series, sound, views
 from tests.viz.small import write_small
 
@@ -71,7 +72,7 @@ def test_a_pin_is_shown_as_difference_and_beside(small):
     app = page("tokens")
     session = pinned(app)
     session.differing = True
-    app.text_input(key="source").set_value("The cat sees the bird.").run()
+    type_in(app, "source", "The cat sees the bird.")
     sent = views(sound(app))
     header, (values, _visible) = sent["embedding-source-tokens"]
     assert header["scale"]["difference"] is True
@@ -127,7 +128,7 @@ def assert_all_parts_stand(app, side: str = "source") -> None:
         app.segmented_control(key="part").set_value(part).run()
         sound(app)
         for text in HOSTILE:
-            app.text_input(key=side).set_value(text).run()
+            type_in(app, side, text)
             sound(app)
 
 

@@ -9,6 +9,7 @@ from dataclasses import replace
 import numpy as np
 
 from model.analysis.positions import order_difference, reversed_order, states_beside
+from tests.app_reading import type_in
 from tests.test_app_kinds import write
 from tests.viz.pages.positions.positions_page import TEXT, page, pinned, said, series, sound, views
 
@@ -18,7 +19,7 @@ OTHER = "The cat sees the bird."
 def test_the_text_backwards_stands_beside_the_pinned_one(small):
     app = page("order")
     session = pinned(app)
-    app.text_input(key="source").set_value(OTHER).run()
+    type_in(app, "source", OTHER)
     header, arrays = views(sound(app))["order-differences"]
     names = [each["name"] for each in header["series"]]
     assert names[2:] == ["positions off, pinned", "positions as they are, pinned"]
@@ -47,7 +48,7 @@ def test_the_text_backwards_stands_beside_the_pinned_one(small):
 def test_a_released_pin_is_kept_by_nothing(small):
     app = page("order")
     session = pinned(app)
-    app.text_input(key="source").set_value(OTHER).run()
+    type_in(app, "source", OTHER)
     assert "positions off, pinned" in [each["name"] for each in series(sound(app), "order-differences")]
     trace = weakref.ref(session.pin.trace)
     session.release()

@@ -13,7 +13,7 @@ from model.checkpoints.load import open_checkpoint
 from model.inference.decoding import Sampling
 from model.network.attention import MultiHeadAttention
 from model.text.tokenizer import MASK
-from tests.app_reading import component, opened, sound
+from tests.app_reading import body, component, opened, sound, type_in
 from tests.test_app_kinds import write
 from tests.viz.components.test_registry import unpack
 from tests.viz.pages.positions.positions_page import one
@@ -38,7 +38,7 @@ def shown(view: str, **address: str) -> AppTest:
 
 def charts(app: AppTest) -> list:
     found = [e.proto for e in app.get("bidi_component") if e.proto.component_name == "vitrine_chart"]
-    return [unpack(proto.bytes) for proto in found]
+    return [unpack(body(proto.bytes)) for proto in found]
 
 
 def chosen(app: AppTest, view: str) -> AppTest:
@@ -164,7 +164,7 @@ def test_the_film_has_a_frame_for_every_token_and_its_attention(small):
 def test_a_pin_is_beside_every_view(small):
     app = shown("positions", source=SOURCE, query="0")
     app.session_state["session"].keep()
-    app.text_input(key="source").set_value("The dog sees.").run()
+    type_in(app, "source", "The dog sees.")
     now, pinned = small.trace("The dog sees."), small.trace(SOURCE)
     ((header, arrays),) = charts(app)
     assert [(each["name"], each["dash"]) for each in header["series"]] == [("loss", False), ("pinned", True)]

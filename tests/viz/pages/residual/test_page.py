@@ -9,7 +9,7 @@ import torch.nn.functional as F
 
 from model.analysis.norms import norm_table
 from model.checkpoints.load import open_checkpoint
-from tests.app_reading import opened, sent, sound
+from tests.app_reading import opened, sent, sound, type_in
 from tests.viz.small import write_small
 from viz.pages.residual.text import RESIDUAL_VIEWS
 
@@ -118,7 +118,7 @@ def test_a_padded_batch_moves_batch_norm_and_not_layer_norm(small):
     said = app.get("markdown")
     assert any("change by **" in each.value and "% of all positions are padding" in each.value for each in said)
     assert set(series(app, "residual_second")) == {"real tokens alone", "padding counted in"}
-    app.text_input(key="source").set_value("").run()
+    type_in(app, "source", "")
     assert any("at least two tokens" in info.value for info in sound(app).info)
 
 
@@ -184,7 +184,7 @@ def test_differences_from_the_pin_are_shown_where_they_are_wanted(small):
     app = page(stack="encoder", statistic="std")
     session = app.session_state["session"]
     session.keep()
-    app.text_input(key="source").set_value("The cat hears the dog.").run()
+    type_in(app, "source", "The cat hears the dog.")
     session.differing = True
     header, (values, _) = sent(sound(app.run()), "residual_map")
     assert header["scale"]["difference"] is True

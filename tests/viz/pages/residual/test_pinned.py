@@ -11,7 +11,7 @@ from model.analysis.dropout import over_masks
 from model.analysis.norms import form_gap
 from model.analysis.residual import blocks
 from model.checkpoints.load import open_checkpoint
-from tests.app_reading import opened, sent, sound
+from tests.app_reading import opened, sent, sound, type_in
 from tests.test_app_kinds import write
 from tests.viz.pages.positions.positions_page import TEXT
 from tests.viz.small import write_small
@@ -26,7 +26,7 @@ def pinned(small):
     app = opened("residual", source=TEXT, target="一七丞世", layer="0", query="1")
     session = app.session_state["session"]
     session.keep()
-    app.text_input(key="source").set_value(OTHER).run()
+    type_in(app, "source", OTHER)
     return sound(app), session
 
 
@@ -150,6 +150,6 @@ def test_the_chosen_table_stays_while_a_view_has_it_and_no_other_takes_its_numbe
     assert app.selectbox(key="residual_data_of").value == 0
     app = turned(app, residual_data_of=1)
     chosen = app.selectbox(key="residual_data_of")
-    app.text_input(key="source").set_value(TEXT).run()
+    type_in(app, "source", TEXT)
     kept = sound(app).selectbox(key="residual_data_of")
     assert kept.value == chosen.value == 1

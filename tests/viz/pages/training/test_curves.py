@@ -10,15 +10,17 @@ from numpy.testing import assert_allclose
 from streamlit.testing.v1 import AppTest
 
 from model.training.live.live_training import LiveTraining
+from tests.app_reading import body
 from tests.model.training.live.live_examples import live
 from tests.viz.components.test_registry import unpack
 from viz.pages.training import curves
 
 
 def curves_page() -> None:
+    from tests.viz.pages.training.training_page import draw
     from viz.pages.training import curves
 
-    curves.show()
+    draw(curves.page())
 
 
 @pytest.fixture(scope="module")
@@ -47,7 +49,7 @@ def opened(trained, monkeypatch):
 def components(app: AppTest, name: str) -> list:
     assert not app.exception
     found = [each.proto for each in app.get("bidi_component") if each.proto.component_name == f"vitrine_{name}"]
-    return [unpack(proto.bytes) for proto in found]
+    return [unpack(body(proto.bytes)) for proto in found]
 
 
 def test_the_runs_are_drawn_over_each_other_with_what_was_changed(opened, trained):

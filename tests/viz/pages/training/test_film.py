@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -19,9 +18,10 @@ from viz.ui.fields import field_text
 
 
 def film_page() -> None:
+    from tests.viz.pages.training.training_page import draw
     from viz.pages.training import film
 
-    film.show()
+    draw(film.page())
 
 
 def shown() -> AppTest:
@@ -93,14 +93,13 @@ def test_a_key_frame_chosen_on_the_film_is_gone_back_to_or_offers_its_settings(b
     steps = [key.step for key in training.current.film.key_frames]
     act = {"rewind": film.on_rewind, "branch": film.on_branch}[name]
     for step, found in ((99, False), (steps[-2], True)):
-        state[film.FILM] = SimpleNamespace(**{name: {"step": step, "edition": 1}})
-        act()
+        act({"step": step, "edition": 1})
         training.settled()
         assert bool(session.message) != found
     assert session.begun == (name == "rewind")
     if name == "rewind":
         monkeypatch.setattr(training, "rewind", lambda key: int("no room"))
-        act()
+        act({"step": steps[-2], "edition": 1})
         assert session.message
     assert training.snapshot.step == (steps[-2] if name == "rewind" else 6)
     assert len(training.runs) == 1

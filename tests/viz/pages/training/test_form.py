@@ -13,7 +13,7 @@ from model.data.sources import task_data
 from model.training.cost import forecast, memory_needed
 from model.training.demonstration import REVERSE
 from model.training.settings import TrainingSettings
-from tests.app_reading import sound
+from tests.app_reading import sent, sound, typed
 from tests.viz.pages.training.training_page import TABLE, TINY, begun, demonstrated, live, page, pasted, words
 from viz.pages.training import cost, form, own_data, settings
 from viz.pages.training import start as training_start
@@ -32,9 +32,12 @@ def test_the_demonstration_is_the_first_thing_and_runs_at_once():
     assert (given.snapshot.status, given.snapshot.step) == ("finished", 3)
     assert given.material.record()["task"] == "reverse"
     assert app.session_state["model"] == training.ENTRY
-    assert app.text_input(key="source").value == REVERSE.text
+    assert typed(app, "source") == REVERSE.text
     assert app.query_params["attention"] == "cross"
     assert "ended after step 3" in words(app)
+    progress, _arrays = sent(app, "demonstration_progress")
+    assert progress["share"] == 1
+    assert progress["text"].startswith("step 3: ")
     assert app.button(key="demonstration_begin").label == "Begin again"
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from streamlit.testing.v1 import AppTest
 
-from tests.app_reading import opened, sound
+from tests.app_reading import body, opened, sound
 from tests.viz.pages.training.training_page import demonstrated, live
 from viz.state import training
 
@@ -18,9 +18,9 @@ VIEWS = {
 
 
 def views(app: AppTest) -> dict[str, tuple[str, bytes]]:
-    """What each browser component was sent, by its place: its name, and the data."""
+    """What each browser component was sent, by its place: its name, and the data without its stamp."""
     found = [each.proto for each in sound(app).get("bidi_component") if each.proto.WhichOneof("data") == "bytes"]
-    return {proto.id: (proto.component_name.removeprefix("vitrine_"), proto.bytes) for proto in found}
+    return {proto.id: (proto.component_name.removeprefix("vitrine_"), body(proto.bytes)) for proto in found}
 
 
 def test_the_open_view_is_of_the_newest_step():

@@ -10,7 +10,7 @@ from types import SimpleNamespace
 
 from model.checkpoints.load import open_checkpoint
 from model.training.demonstration import REVERSE
-from tests.app_reading import opened, sound
+from tests.app_reading import opened, sound, type_in
 from tests.model.training.live.live_examples import LONG, Gate
 from tests.viz.pages.training.training_page import TABLE, begun, demonstrated, live, page, part, pasted, words
 from tests.viz.small import write_small
@@ -187,7 +187,7 @@ def test_what_another_model_wrote_is_not_read_by_the_one_in_training(here):
     shutil.copytree(BUNDLED / "eng-cmn", here / "bundled" / "eng-cmn")
     app = page(model="small", begin="on", training_data="phrases")
     begun(app)
-    app.session_state["source"] = "We go home."
+    type_in(app, "source", "We go home.")
     app.selectbox(key="model").set_value("eng-cmn")
     other = sound(app.run()).session_state["session"].target
     app.selectbox(key="model").set_value(training.ENTRY)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shutil
 
-from tests.app_reading import sound
+from tests.app_reading import sound, type_in
 from tests.viz.pages.training.training_page import begun, demonstrated, live, page, part, words
 from viz.state import training
 
@@ -15,7 +15,7 @@ def test_two_sessions_train_side_by_side_and_neither_sees_the_other():
     assert len(training.trainings()) == 2
     for app, clip, text in zip(apps, ("0.5", "0.25"), ("abc", "edcba"), strict=True):
         part(app, "settings").text_input(key="setting_clip").set_value(clip).run()
-        app.text_input(key="source").set_value(text).run()
+        type_in(app, "source", text)
         live(app).reset()
         live(app).run()
     for app, clip, text in zip(apps, (0.5, 0.25), ("abc", "edcba"), strict=True):
@@ -36,7 +36,7 @@ def test_two_tabs_of_one_training_with_two_texts_leave_its_film_alone():
     first = demonstrated()
     given, key = live(first), first.session_state["session"].run
     second = page(run=key, model=f"in training: {given.start.name}")
-    second.text_input(key="source").set_value("abc").run()
+    type_in(second, "source", "abc")
     assert live(second) is given
     assert given.current.film.probe.source.labels == [*"abc", "</s>"]
     edition = given.current.film.edition
@@ -44,7 +44,7 @@ def test_two_tabs_of_one_training_with_two_texts_leave_its_film_alone():
         assert sound(app.run()).session_state["session"].source.labels == [*text, "</s>"]
         assert given.settled(20.0)
     assert given.current.film.edition == edition  # of the text that was chosen last
-    first.text_input(key="source").set_value("edcba").run()
+    type_in(first, "source", "edcba")
     assert live(first).current.film.probe.source.labels == [*"edcba", "</s>"]
 
 
@@ -52,7 +52,7 @@ def test_a_training_whose_model_was_deleted_goes_on_and_is_saved(here):
     app = page(begin="on", training_data="phrases")
     begun(app)
     shutil.rmtree(here / "bundled" / "small")
-    app.text_input(key="source").set_value("").run()
+    type_in(app, "source", "")
     part(sound(app), "runs").text_input(key="saving_name").set_value("kept").run()
     app.button(key="saving_save").click().run()
     assert "Saved as kept" in words(sound(app))

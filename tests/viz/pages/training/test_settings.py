@@ -9,8 +9,7 @@ import pytest
 
 from model.training.schedule import learning_rate
 from model.training.settings import CHANGEABLE, RATES
-from tests.app_reading import sound
-from tests.viz.components.test_registry import unpack
+from tests.app_reading import sent, sound
 from tests.viz.pages.training.training_page import demonstrated, live, page, part, words
 from viz.pages.training import settings as training_settings
 from viz.ui.fields import field_text
@@ -18,8 +17,7 @@ from viz.ui.fields import field_text
 
 def test_the_schedule_is_that_of_the_settings():
     app = sound(part(page(), "settings"))
-    proto = next(e.proto for e in app.get("bidi_component") if e.proto.id.endswith("-training_schedule"))
-    _header, (steps, rates) = unpack(proto.bytes)
+    _header, (steps, rates) = sent(app, "training_schedule")
     settings = training_settings.BEGINNING
     expected = [learning_rate(int(step), settings.steps, settings) for step in steps]
     assert np.allclose(rates, expected, rtol=1e-6)

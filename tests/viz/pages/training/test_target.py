@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from model.training.demonstration import REVERSE
-from tests.app_reading import opened, sound
+from tests.app_reading import opened, sound, type_in, typed
 from tests.viz.pages.training.training_page import TABLE, begun, demonstrated, live, page, pasted
 from viz.state import training
 
@@ -11,7 +11,7 @@ from viz.state import training
 def test_the_target_is_the_right_answer_and_the_model_s_own_when_asked():
     app = pasted(TABLE, n_encoder_layers="1", n_decoder_layers="1")
     given = begun(app, steps="3", batch_tokens="40", validate_every="1")
-    source = app.text_input(key="source").value
+    source = typed(app, "source")
     app.run()
     film = live(app).current.film
     assert source in TABLE
@@ -20,7 +20,7 @@ def test_the_target_is_the_right_answer_and_the_model_s_own_when_asked():
     address = {name: app.query_params[name] for name in ("run", "model")}
     again = sound(opened("training", source=source, **address))
     assert live(again).current.film.edition == film.edition
-    assert again.text_input(key="source").value == source
+    assert typed(again, "source") == source
     named(app, "Translate").click()
     sound(app.run())
     view = live(app).view()
@@ -28,7 +28,7 @@ def test_the_target_is_the_right_answer_and_the_model_s_own_when_asked():
     assert app.session_state["session"].target == own
     after = sound(opened("training", source=source, **address))
     assert after.session_state["session"].target == own  # what is filmed goes on
-    app.text_input(key="source").set_value("dcba").run()  # nobody knows the right answer
+    type_in(app, "source", "dcba")  # nobody knows the right answer
     written = app.session_state["session"].target
     assert written == view.model.trace_generated(view.model.source_tokens("dcba"))[1]
 
@@ -50,7 +50,7 @@ def test_the_demonstration_is_watched_on_its_own_text_whatever_was_changed_befor
     app.button(key="demonstration_begin").click()
     sound(app.run())
     assert live(app).current.film.probe.target.labels[1:] == list(REVERSE.text[::-1])
-    assert app.text_input(key="target").value == ""
+    assert typed(app, "target") == ""
 
 
 def named(app, label):

@@ -11,7 +11,11 @@ import viz.state.checkpoints
 from model.training.demonstration import REVERSE
 from tests.app_reading import opened, sound
 from tests.viz.small import write_small
+from viz.frame import drawing
+from viz.frame.drawing import Stage
 from viz.state import training
+from viz.state.session import current_session
+from viz.ui.parts import mount
 
 TABLE = "source,target\n" + "".join(f"{word},{word[::-1]}\n" for word in ("ab", "abc", "bcd", "dab", "cab", "bad"))
 SMALL = {"d_model": 8, "n_heads": 2, "d_ff": 8, "dropout": 0.0}
@@ -38,6 +42,14 @@ def short_trainings(tmp_path, monkeypatch):
 
 def page(**address):
     return sound(opened("training", **address))
+
+
+def draw(views):
+    """A part of the page by itself, as the frame draws it: pictures, then what only the script can draw."""
+    stage = Stage(None, False, views, "en")
+    rest = drawing.views(current_session(), stage, None, mount)
+    if rest:
+        rest()
 
 
 def part(app, name):

@@ -1,0 +1,107 @@
+"""The texts of a session: of two edits the later counts, whichever way it came, and the address bar follows."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.viz.no_server import no_server
+from tests.viz.small import small_model
+from viz.state import texts
+from viz.state.session import FIRST_SOURCE, Key, current_session, serving
+from viz.state.texts import LONGEST, learn, say, typed, write
+
+
+@pytest.fixture
+def address(monkeypatch):
+    """The address bar, without a server."""
+    return no_server(monkeypatch).query_params
+
+
+@pytest.fixture
+def session(address):
+    """The current one."""
+    return current_session()
+
+
+def test_a_later_edit_wins_and_an_older_one_is_refused(session):
+    assert learn(session, Key.SOURCE, "The dog", 2)
+    assert not learn(session, Key.SOURCE, "The do", 1)  # the script's, of before
+    assert (session.texts[Key.SOURCE], session.edits[Key.SOURCE]) == ("The dog", 2)
+    assert learn(session, Key.SOURCE, "The dogs", 7)
+    assert (session.texts[Key.SOURCE], session.edits[Key.SOURCE]) == ("The dogs", 7)
+    assert learn(session, Key.TARGET, "狗", 1)  # of a field of its own
+    assert session.edits == {Key.SOURCE: 7, Key.TARGET: 1}
+
+
+def test_an_equal_edit_is_accepted_and_is_no_news_where_the_text_is_the_same(session):
+    learn(session, Key.SOURCE, "The dog", 2)
+    assert not learn(session, Key.SOURCE, "The dog", 2)  # which the channel brought before the script
+    assert learn(session, Key.SOURCE, "The cat", 2)
+    assert session.texts[Key.SOURCE] == "The cat"
+
+
+def test_a_text_is_cut_where_it_would_be_too_long(session):
+    assert learn(session, Key.SOURCE, "x" * (LONGEST + 1), 1)
+    assert session.texts[Key.SOURCE] == "x" * LONGEST
+    assert not learn(session, Key.SOURCE, "x" * (LONGEST + 2), 2)
+    assert session.edits[Key.SOURCE] == 2
+
+
+def test_what_a_button_writes_is_later_than_what_was_typed(session):
+    learn(session, Key.SOURCE, "The dog", 5)
+    write(Key.SOURCE, "The dog\nsees.")
+    assert not learn(session, Key.SOURCE, "The dog ", 5)
+    assert (session.texts[Key.SOURCE], session.edits[Key.SOURCE]) == ("The dog⏎sees.", 6)
+    assert typed(Key.SOURCE, "first") == "The dog\nsees."
+    assert typed(Key.TARGET, "first") == "first"
+    write(Key.SOURCE, "")
+    assert typed(Key.SOURCE, "first") == ""
+
+
+def test_the_address_has_a_text_unless_it_is_the_first_one(address, session, tmp_path):
+    model = small_model(tmp_path / "small")
+    assert texts.first_source(model) == FIRST_SOURCE
+    say(session, model)
+    assert address == {}
+    write(Key.SOURCE, "The dog.")
+    write(Key.TARGET, "狗")
+    say(session, model)
+    assert address == {"source": "The dog.", "target": "狗"}
+    write(Key.SOURCE, "")  # which is not the first one
+    write(Key.TARGET, "")
+    say(session, model)
+    assert address == {"source": ""}
+    write(Key.SOURCE, FIRST_SOURCE)
+    say(session, model)
+    assert address == {}
+
+
+def test_what_the_channel_learns_reaches_the_address_with_the_next_run_of_the_script(address, session, tmp_path):
+    model = small_model(tmp_path / "small")
+    with serving(session):
+        learn(session, Key.SOURCE, "The dog.", 1)
+        say(session, model)
+        assert session.parameter(Key.SOURCE) == "The dog."
+        assert address == {}
+    session.say_again()
+    assert address == {"source": "The dog."}
+
+
+def test_a_session_begins_with_the_texts_of_its_address(address):
+    address.update(source="", target="狗", layer="1")
+    session = current_session()
+    assert session.texts == {"source": "", "target": "狗"}
+    assert texts.typed(Key.SOURCE, FIRST_SOURCE) == ""
+    assert session.edits == {}
+
+
+def test_another_model_begins_with_its_example_unless_something_was_typed(session, tmp_path):
+    model = small_model(tmp_path / "small")
+    other = type(model)("other", model.network, (model.source_tokenizer, model.target_tokenizer), {"example": "A dog."})
+    texts.look(session, model)
+    texts.follow_model(session, other)
+    assert texts.texts(other) == ("A dog.", "")
+    texts.look(session, other)
+    learn(session, Key.SOURCE, "A cat.", 2)
+    texts.follow_model(session, model)
+    assert texts.texts(model) == ("A cat.", "")

@@ -1,0 +1,160 @@
+// The channel of this window: what is typed and clicked goes up, frames of views come down and are painted at once. Where
+// it cannot be had the script does all of that; it is tried again and again.
+
+const FIRST_WAIT = 500; // milliseconds before it is opened again, twice as long each time
+const LAST_WAIT = 15_000;
+const REST = 400; // after a click, before the script learns of it
+const LOST = 3; // failures after which it is said
+const GONE = 4401; // the session is no more
+bus.views ??= new Map(); // what is mounted, by keys
+bus.frames ??= new Map(); // the newest that came by the channel, by keys
+bus.fields ??= new Map(); // of text, see text_field.js
+const ASIDE = new Set(["training_strip", ...["source", "target"]]); // views that do not show the text's trace
+
+// A frame: a stamp {key, moment, live} behind its length, and the view's bytes.
+function readFrame(bytes) {
+  const length = new DataView(bytes.buffer, bytes.byteOffset, 4).getUint32(0, true);
+  const stamp = JSON.parse(new TextDecoder().decode(bytes.subarray(4, 4 + length)));
+  return { ...stamp, data: bytes.subarray(4 + length) };
+}
+
+// Paint a frame, unless what is painted is as new. Clicks go by the channel where it answers them.
+function drawView(view, { key, moment, live, data }) {
+  if (moment <= view.moment) return;
+  view.moment = moment;
+  const answer = (way) => (name, value) => {
+    if (live.includes(name) && channel.send({ answer: key, name, value })) learnLater();
+    else view.given[way](name, value);
+  };
+  const ways = { setTriggerValue: answer("setTriggerValue"), setStateValue: answer("setStateValue") };
+  view.end = view.module.default({ ...ways, data, key, parentElement: view.parent });
+  markBehind(view, false);
+}
+
+// A view that still shows the text of before says so.
+function markBehind(view, behind) {
+  const host = hostOf(view);
+  host.toggleAttribute("data-behind", behind);
+  if (behind) host.title = channel.words.behind;
+  else host.removeAttribute("title");
+}
+
+// The server is told which views can be seen: of a training it sends no others.
+const seen = new Set();
+const watcher = new IntersectionObserver((entries) => {
+  for (const { target, isIntersecting } of entries) seen[isIntersecting ? "add" : "delete"](target.vitrineKey);
+  channel.send({ visible: [...seen] });
+});
+
+function watchView(view, key) {
+  const host = hostOf(view);
+  host.vitrineKey = key;
+  watcher.observe(host);
+}
+
+function unwatchView(view, key) {
+  watcher.unobserve(hostOf(view));
+  seen.delete(key);
+}
+
+const hostOf = (view) => view.parent.getRootNode().host ?? view.parent;
+
+// A click was answered without the script: it learns of that when there is time.
+function learnLater() {
+  bus.learnLater?.(REST);
+}
+
+// Frames of one input are painted together; of a long text, those that are still to come are marked.
+function receive(bytes) {
+  const { number, edits, frames, more, moved } = unpack(bytes);
+  let from = 4 + new DataView(bytes.buffer).getUint32(0, true);
+  for (const size of frames) {
+    const frame = readFrame(bytes.subarray(from, from + size));
+    from += size;
+    channel.came.add(frame.key);
+    if (!(bus.frames.get(frame.key)?.moment >= frame.moment)) bus.frames.set(frame.key, frame);
+    const view = bus.views.get(frame.key);
+    if (view) drawView(view, frame);
+  }
+  for (const [key, view] of bus.views) markBehind(view, more && !channel.came.has(key) && !ASIDE.has(key));
+  // What the script draws is of an earlier step, until it runs.
+  if (moved && [...channel.came].some((key) => !ASIDE.has(key))) document.documentElement.toggleAttribute("data-unlearnt", true);
+  if (!more) channel.came.clear();
+  Object.assign(channel.drawn, edits);
+  channel.say("");
+  channel.send({ seen: number });
+}
+
+function openChannel() {
+  const { token, base } = channel.data;
+  const place = new URL(`${base}/channel`, location.origin);
+  place.protocol = location.protocol === "https:" ? "wss:" : "ws:";
+  const socket = (channel.socket = new WebSocket(place));
+  socket.binaryType = "arraybuffer";
+  socket.onopen = () => {
+    channel.failures = 0;
+    channel.say("");
+    for (const message of [{ token }, { hidden: document.hidden }, { visible: [...seen] }]) socket.send(JSON.stringify(message));
+    for (const { key, text, edit } of bus.fields.values()) if (edit) channel.send({ type: key, text, edit });
+  };
+  socket.onmessage = ({ data }) => {
+    if (data instanceof ArrayBuffer) return receive(new Uint8Array(data));
+    const { script, waiting } = JSON.parse(data);
+    if (script) channel.run();
+    if (waiting) channel.say(channel.words.waiting.replace("{seconds}", waiting));
+  };
+  socket.onclose = ({ code }) => {
+    if (channel.socket !== socket) return; // another session's has taken its place
+    channel.failures += 1;
+    if (channel.failures === LOST) channel.say(channel.words.lost);
+    if (code === GONE) channel.run(); // which brings another token
+    channel.again = setTimeout(openChannel, Math.min(LAST_WAIT, FIRST_WAIT * 2 ** (channel.failures - 1)));
+    lookByScript();
+  };
+}
+
+function openNow() {
+  clearTimeout(channel.again);
+  const before = channel.socket;
+  openChannel();
+  before?.close();
+}
+
+// Without a channel the script is run again and again where there is a training: every so many milliseconds.
+function lookByScript() {
+  clearTimeout(channel.looking);
+  if (channel.isOpen() || channel.data.looks === null) return;
+  channel.looking = setTimeout(() => {
+    if (!channel.isOpen() && !document.hidden) channel.run();
+    lookByScript();
+  }, channel.data.looks);
+}
+
+const channel = (bus.channel ??= {
+  drawn: {}, // of each field, the edit that is painted
+  came: new Set(), // views of an input of which others are still to come
+  failures: 0,
+  isOpen: () => channel.socket?.readyState === WebSocket.OPEN,
+  // Whether it was sent.
+  send(message) {
+    if (!channel.isOpen()) return false;
+    channel.socket.send(JSON.stringify(message));
+    return true;
+  },
+  // Whether something that was typed has not been painted yet.
+  isBehind: () => channel.isOpen() && [...bus.fields.values()].some(({ key, edit }) => edit > (channel.drawn[key] ?? 0)),
+  say: (text) => channel.root && write(channel.root, text),
+});
+
+document.addEventListener("visibilitychange", () => channel.send({ hidden: document.hidden }));
+window.addEventListener("online", () => channel.isOpen() || openNow());
+
+export default function ({ data, parentElement, setTriggerValue }) {
+  const root = parentElement.querySelector(".vitrine") ?? parentElement.appendChild(element("div", "vitrine muted"));
+  root.setAttribute("role", "status");
+  const other = channel.data?.token !== data.token;
+  Object.assign(channel, { data, root, words: data.words, run: () => setTriggerValue("again", performance.now()) });
+  if (other) openNow();
+  if (!bus.channel.isBehind()) document.documentElement.toggleAttribute("data-unlearnt", false);
+  lookByScript();
+}

@@ -1,0 +1,87 @@
+"""What an input becomes on the page: its trace, then views; the same for a run of the script and for the channel."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from viz.components.view import View
+from viz.frame import text_field, token_bar
+from viz.state import texts, training
+from viz.state.session import Session
+from viz.ui.parts import Placed, Rest, Views
+
+if TYPE_CHECKING:
+    from model.inference.text_model import TextModel
+
+
+@dataclass(frozen=True)
+class Stage:
+    """How a page is drawn, as the script arranged it: with these controls, in this language, of this model.
+
+    trained: a training is shown, and `model` is the one that it began with.
+    """
+
+    model: TextModel
+    trained: bool
+    views: Views
+    language: str
+
+
+def trace(session: Session, stage: Stage) -> TextModel:
+    """Trace the texts in the fields; gives the model that is shown: one that is trained is another after each step.
+
+    Raises:
+        ValueError: a text that this model cannot read.
+    """
+    live = training.training(session) if stage.trained else None
+    if live:
+        return training.shown(session, live)
+    texts.look(session, stage.model)
+    return stage.model
+
+
+def fields(session: Session, model: TextModel) -> list[View]:
+    """The fields of the texts: of the source and, where the model has one, of the target."""
+    found = [text_field.source_field(session, model)]
+    return [*found, text_field.target_field(session)] if model.kind == "encoder-decoder" else found
+
+
+def views(session: Session, stage: Stage, model: TextModel, mount: Callable[[Sequence[Placed]], None]) -> Rest | None:
+    """The page's views, given to `mount` as they are drawn; what only the script can draw is given back.
+
+    Raises:
+        MissingQuantityError: the page needs what the model does not have.
+    """
+    drawing = stage.views(model)
+    while True:
+        try:
+            mount(next(drawing))
+        except StopIteration as end:
+            rest: Rest | None = end.value
+            return rest
+
+
+def frames(session: Session, stage: Stage) -> Iterator[list[View]]:
+    """All views of the texts as they are now, for the channel, in groups to be painted at once.
+
+    A short text comes in one; of a long one first what is nearest to the eyes, and the checks of its trace last.
+
+    Raises:
+        ValueError: a text that this model cannot read.
+    """
+    from model.runtime.errors import MissingQuantityError
+
+    model = trace(session, stage)
+    group = fields(session, model)
+    drawing = stage.views(model)
+    try:
+        for placed in drawing:
+            group += [view for _place, view in placed]
+            if session.is_long:
+                yield group
+                group = []
+    except MissingQuantityError:
+        pass  # the script has said it in place of the rest
+    yield [*group, token_bar.token_bar(session)]

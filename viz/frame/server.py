@@ -1,0 +1,45 @@
+"""The routes beside Streamlit's: the channel, and whether the server lives and is ready."""
+
+from __future__ import annotations
+
+import importlib
+import threading
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+from starlette.requests import Request
+from starlette.responses import JSONResponse
+from starlette.routing import Route, WebSocketRoute
+
+from viz.frame.channel import channel
+from viz.state.session import SESSIONS
+
+_ready = threading.Event()
+
+
+@asynccontextmanager
+async def prepared(_app: Any) -> AsyncIterator[None]:
+    """While the server lives: what every page imports is imported beside its start."""
+    threading.Thread(target=_prepare, name="prepare", daemon=True).start()
+    yield
+
+
+def _prepare() -> None:
+    for name in ("torch", "viz.frame.app", "viz.pages.attention.page"):
+        importlib.import_module(name)
+    _ready.set()
+
+
+async def health(_request: Request) -> JSONResponse:
+    """The process answers."""
+    return JSONResponse({"status": "ok"})
+
+
+async def ready(_request: Request) -> JSONResponse:
+    """Whether a page can be drawn at once, and how many sessions there are."""
+    found = _ready.is_set()
+    return JSONResponse({"ready": found, "sessions": len(SESSIONS)}, 200 if found else 503)
+
+
+ROUTES = [WebSocketRoute("/channel", channel), Route("/health", health), Route("/ready", ready)]

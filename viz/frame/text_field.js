@@ -1,0 +1,105 @@
+// A field of one line that sends what is typed. Line breaks are signs in it. What is composed with an input method is
+// sent when it is complete. Fields live on in `bus.fields` while Streamlit takes them off the page and puts them back.
+
+const LEARN = 400; // milliseconds without a keystroke, after which the script learns the text
+const SOON = 100; // and where it alone draws
+bus.fields ??= new Map();
+
+function buildField(parentElement, key) {
+  const root = parentElement.appendChild(element("div", "vitrine field"));
+  root.label = root.appendChild(element("label"));
+  root.input = root.appendChild(element("input"));
+  root.note = root.appendChild(element("div", "cut muted"));
+  root.note.setAttribute("role", "status");
+  Object.assign(root.input, { type: "text", id: "text", autocomplete: "off", dir: "auto", spellcheck: false, enterKeyHint: "done" });
+  root.label.htmlFor = "text";
+  root.input.addEventListener("input", ({ isComposing }) => isComposing || typed(root));
+  root.input.addEventListener("compositionstart", () => (root.composing = true));
+  root.input.addEventListener("compositionend", () => {
+    root.composing = false;
+    typed(root);
+  });
+  root.input.addEventListener("blur", () => root.soon && !bus.channel?.isOpen() && learn(root)); // a button is pressed
+  root.input.addEventListener("paste", (event) => pasted(root, event));
+  root.input.addEventListener("keydown", ({ key, isComposing }) => key === "Enter" && !isComposing && learn(root));
+  const restored = () => {
+    const text = new URLSearchParams(location.search).get(key) ?? root.first;
+    if (text !== root.input.value) setText(root, text);
+  };
+  window.addEventListener("popstate", restored); // Back and Forward lead to texts of before
+  root.stop = () => {
+    clearTimeout(root.soon);
+    window.removeEventListener("popstate", restored);
+  };
+  return root;
+}
+
+// A text that the user has not typed letter by letter.
+function setText(root, text) {
+  root.input.value = text;
+  typed(root);
+}
+
+// A field of one line drops line breaks; they are kept as signs. This way they can be undone.
+function pasted(root, event) {
+  const text = event.clipboardData?.getData("text/plain") ?? "";
+  if (!/[\r\n]/.test(text)) return;
+  event.preventDefault();
+  document.execCommand("insertText", false, text.replace(/\r\n?|\n/g, "⏎"));
+}
+
+function typed(root) {
+  const { input, field } = root;
+  const long = input.value.length > root.most;
+  if (long) input.value = input.value.slice(0, root.most);
+  write(root.note, long ? root.words.long : "");
+  const text = input.value.toWellFormed?.() ?? input.value; // half a letter cannot be sent
+  if (text === field.text) return;
+  field.text = text;
+  field.edit += 1;
+  tellAddress(root);
+  const sent = bus.channel?.send({ type: field.key, text: field.text, edit: field.edit });
+  learnSoon(root, sent ? LEARN : SOON);
+}
+
+// The address has it at once: who reloads the page finds it again.
+function tellAddress({ field: { key, text }, first }) {
+  const address = new URL(location.href);
+  if (text === first) address.searchParams.delete(key);
+  else address.searchParams.set(key, text);
+  history.replaceState(history.state, "", address);
+}
+
+// The script learns it when nobody types, and the channel has drawn what was typed. Until then what the script drew of the
+// text before is faint.
+function learnSoon(root, wait) {
+  document.documentElement.toggleAttribute("data-unlearnt", true);
+  clearTimeout(root.soon);
+  root.soon = setTimeout(() => (bus.channel?.isBehind() ? learnSoon(root, wait) : learn(root)), wait);
+}
+
+function learn(root) {
+  clearTimeout(root.soon);
+  root.soon = undefined;
+  const { text, edit } = root.field;
+  bus.turn = (bus.turn ?? 0) + 1;
+  root.learn({ text, edit, turn: bus.turn });
+}
+
+export default function ({ data, key, parentElement, setStateValue }) {
+  const root = parentElement.querySelector(".vitrine") ?? buildField(parentElement, key);
+  const { label, text, edit, first, turn, placeholder, most, words } = unpack(data);
+  if (!bus.fields.has(key)) bus.fields.set(key, { key, text, edit });
+  const field = (root.field = bus.fields.get(key));
+  if (edit > field.edit) Object.assign(field, { text, edit });
+  bus.learnLater = (wait) => learnSoon(root, wait);
+  Object.assign(root, { most, words, first });
+  root.learn = (typed) => setStateValue("text", typed);
+  if ((root.input.value.toWellFormed?.() ?? root.input.value) !== field.text && !root.composing) root.input.value = field.text;
+  if (turn >= (bus.turn ?? 0) && !root.soon) document.documentElement.toggleAttribute("data-unlearnt", false);
+  write(root.label, label);
+  root.input.placeholder = placeholder;
+  root.input.setAttribute("aria-label", label);
+  root.dataset.edit = edit;
+  return ending(root);
+}
