@@ -100,6 +100,7 @@ class Window:
 
     async def serve(self) -> None:
         turns = asyncio.create_task(self._turns())
+        self._count(1)
         try:
             while True:
                 text = await self._socket.receive_text()
@@ -109,6 +110,11 @@ class Window:
         finally:
             turns.cancel()
             self._stale.set()
+            self._count(-1)
+
+    def _count(self, change: int) -> None:
+        if session := self._session():
+            session.channels += change
 
     def _take(self, message: dict[str, Any]) -> None:
         with self._lock:

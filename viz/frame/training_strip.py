@@ -15,7 +15,7 @@ from viz.i18n.format import clock, no_training, significant
 from viz.state import training
 from viz.state.checkpoints import spare_imports
 from viz.state.film_feed import film_data
-from viz.state.session import Key, Session, current_session
+from viz.state.session import Key, Session, by_channel, current_session
 
 if TYPE_CHECKING:
     from model.inference.text_model import TextModel
@@ -90,13 +90,14 @@ _training_strip = component("training_strip", "film_store")
 
 
 def strip(session: Session, model: TextModel) -> View:
-    """A training's buttons, figures, loss and what the browser lacks of its film, which counts as sent.
+    """A training's buttons, figures, loss and what the browser lacks of its film, which counts as sent: by the channel,
+    where there is one, for of two messages on two ways the later may come first, and the other is dropped.
 
     A click is answered with {name, count}; `again`: a part of the film is missing there.
     """
     current = training.training(session)
     refused = "" if current else no_training(model.network.ours, model.predicts)
-    film, frames = film_data(current, session.sent)
+    film, frames = film_data(current, session.sent, by_channel() or not session.channels)
     if film:
         spare_imports()
     data = pack({**strip_data(current, refused), "film": film}, frames)

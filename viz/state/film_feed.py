@@ -34,14 +34,16 @@ class Sent:
         self.edition, self.steps, self.tokens = edition, set(), set()
 
 
-def film_data(live: LiveTraining | None, sent: Sent) -> tuple[dict[str, Any] | None, list[NDArray[Any]]]:
+def film_data(
+    live: LiveTraining | None, sent: Sent, more: bool = True
+) -> tuple[dict[str, Any] | None, list[NDArray[Any]]]:
     """What the browser lacks of the film, and notes it as sent: a header, and of each frame its step, attention, loss,
-    tokens, probabilities and norms. None while there is no film.
+    tokens, probabilities and norms. None while there is no film; without `more`, of what is sent already no frame.
     """
     from model.training.live.camera import LOSS, NORMS, PROBABILITIES, TOKENS
 
     run = live.current if live else None
-    if run is None or not len(run.film):
+    if run is None or not len(run.film) or not (more or sent.edition == run.film.edition):
         return None, []
     film = run.film
     with film.still():
@@ -50,6 +52,7 @@ def film_data(live: LiveTraining | None, sent: Sent) -> tuple[dict[str, Any] | N
         steps = film.steps
         size = sum(math.prod(film.shape(kind)) for kind in film.kinds)
         kept = [int(step) for step in steps[thinned(len(steps), max(2, MOST // max(1, size)))]]
+        kept = kept if more else [step for step in kept if step in sent.steps]
         fresh = [step for step in kept if step not in sent.steps]
         after = min(fresh, default=int(steps[-1]) + 1) - 1
         chosen = np.isin(steps[steps > after], fresh)

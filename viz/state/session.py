@@ -110,6 +110,7 @@ class Session:
     stands: Any = field(default=None, kw_only=True)  # where the training stood at its last run
     lock: threading.RLock = field(default_factory=threading.RLock, kw_only=True, repr=False, compare=False)
     token: str = field(default_factory=lambda: secrets.token_urlsafe(24), kw_only=True, repr=False, compare=False)
+    channels: int = field(default=0, kw_only=True)  # that are open
     memory: dict[Any, Any] = field(default_factory=dict, kw_only=True, repr=False, compare=False)
     chosen: dict[str, str] = field(default_factory=dict, kw_only=True)  # by `choose`, for who has no widgets to ask
     selection: Selection = field(default_factory=Selection)

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Awaitable, Callable
-from typing import Any
+from collections.abc import Awaitable, Callable, Coroutine
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, TypeVar
 
 from starlette.websockets import WebSocket, WebSocketDisconnect
 
@@ -15,6 +16,7 @@ from viz.frame.channel import channel
 from viz.state.session import Session
 
 PATIENCE = 60.0  # seconds
+Result = TypeVar("Result")
 
 
 class Window:
@@ -96,4 +98,10 @@ def open_window(session: Session, use: Callable[[Window], Awaitable[None]]) -> N
             window.go()
             await serving
 
-    asyncio.run(used())
+    in_a_loop(used())
+
+
+def in_a_loop(coroutine: Coroutine[Any, Any, Result]) -> Result:
+    """What it gives, in a thread of its own: Playwright's browser tests leave a loop running in this one."""
+    with ThreadPoolExecutor(1) as thread:
+        return thread.submit(asyncio.run, coroutine).result()
