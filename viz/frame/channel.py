@@ -41,6 +41,7 @@ POOL_SIZE = os.cpu_count() or 1
 POOL = ThreadPoolExecutor(POOL_SIZE, thread_name_prefix="channel")  # windows take turns on it, each with one at a time
 LONGEST = 1 << 20  # bytes of a message from the browser
 PACE, STRIP_PACE, REST = 0.1, 0.5, 3.0  # seconds between looks at a training: shown, beside, resting
+SHARE = 0.02  # of a core that looks at a training may take
 SELDOM = 5.0  # seconds between runs of the script while a shown training moves: for what it alone draws
 UNSEEN = 2.0  # seconds after which a message counts as lost
 TOLD = 0.5  # seconds of waiting from which on it is said
@@ -95,6 +96,7 @@ class Window:
         self._sent: dict[str, int] = {}  # moments of the frames that this window has, by their views
         self._number, self._seen, self._sent_at = 0, 0, 0.0
         self._hidden, self._visible = False, frozenset[str]()
+        self._turned_at, self._took = 0.0, 0.0  # when the last turn ended; its processor time, in seconds
         self._runs, self._asked_at = -1, 0.0  # of the script, when it was last asked to run
         self._drawn: object = None  # where the training stood that was last drawn, and what was visible
 
@@ -136,7 +138,7 @@ class Window:
             with suppress(TimeoutError):
                 await asyncio.wait_for(self._wake.wait(), pace)
             self._wake.clear()
-            if self._due():
+            if self._due(pace):
                 await self._take_turn()
         await self._socket.close(GONE)
 
@@ -150,12 +152,15 @@ class Window:
         live = training.trainings().get(session.run) if session.run else None
         if self._hidden or not training.is_moving(live):
             return REST
-        return PACE if session.stage and session.stage.trained else STRIP_PACE
+        return max(PACE if session.stage and session.stage.trained else STRIP_PACE, self._took / SHARE)
 
-    def _due(self) -> bool:
-        """Whether the browser has painted enough to be sent more: of what is typed, all but one message."""
-        ahead = self._number - self._seen
-        return ahead <= bool(self._asked) or time.monotonic() - self._sent_at > UNSEEN
+    def _due(self, pace: float) -> bool:
+        """Whether something is asked for, or it is time to look at a training again; and the browser has painted what
+        it was sent: of what is typed, all but one message.
+        """
+        now, ahead = time.monotonic(), self._number - self._seen
+        painted = ahead <= bool(self._asked) or now - self._sent_at > UNSEEN
+        return painted and (bool(self._asked) or now - self._turned_at >= 0.9 * pace)
 
     async def _take_turn(self) -> None:
         """A turn in the pool; above half a second without a thread, how long it will take is said."""
@@ -176,7 +181,7 @@ class Window:
     def _turn(self, begun: asyncio.Future[None]) -> None:
         """What is asked for is computed and sent. In a thread of the pool."""
         self._loop.call_soon_threadsafe(begun.set_result, None)
-        start = time.monotonic()
+        start, used = time.monotonic(), time.thread_time()
         session = self._session()
         if session is None or session.stage is None:  # nothing is on the page yet: what is asked for waits
             return
@@ -202,6 +207,7 @@ class Window:
             except Exception:  # the script shows what it can
                 logging.getLogger(__name__).exception("the channel could not draw")
                 self._ask_script(session)
+        self._turned_at, self._took = time.monotonic(), time.thread_time() - used
         Window.lasts += 0.1 * (time.monotonic() - start - Window.lasts)
 
     def _answer(self, session: Session, key: str, name: str, value: Any) -> None:
