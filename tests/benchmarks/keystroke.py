@@ -4,8 +4,8 @@
 
 Both servers run at once; keystrokes go to one and the other in turn, and type on at a sentence (a space at its end
 changes no token and is not counted). Prints medians in milliseconds: the echo, every
-head's thumbnail painted, and the whole page painted (tokens, stages and the large figure too); `--write` puts
-them into RESULTS.md.
+head's thumbnail painted, and the whole page painted (tokens, stages and the large figure too), of which so much is the
+server's and the rest the browser's; `--write` puts them into RESULTS.md.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ def strike(page: Page, key: str, wanted: set[str]) -> dict[str, float]:
     page.wait_for_timeout(1500)
     marks: dict[str, float] = page.evaluate("window.marks")
     assert wanted <= marks.keys(), f"no change of {wanted - marks.keys()}"
-    return marks
+    return marks | {"server": page.evaluate("window.__vitrine?.channel.took ?? 0")}
 
 
 def main(keystrokes: int, write: bool) -> None:
@@ -80,7 +80,8 @@ def main(keystrokes: int, write: bool) -> None:
             page.evaluate(WATCH)
             page.locator('input[aria-label="Source"]').fill(SENTENCE)
             page.wait_for_timeout(3000)
-        times: dict[str, list[float]] = {"echo": [], **{part: [] for part in parts}, "all": []}
+        names = ("echo", *parts, "all", "server", "browser")
+        times: dict[str, list[float]] = {name: [] for name in names}
         tokens = []
         for key in TYPED[:keystrokes]:
             if key == " ":
@@ -93,6 +94,8 @@ def main(keystrokes: int, write: bool) -> None:
             for part in parts:
                 times[part].append(marks[part])
             times["all"].append(max(marks[part] for part in parts))
+            times["server"].append(marks["server"])  # from the text's turn to the views, traced, checked and packed
+            times["browser"].append(times["all"][-1] - marks["server"])  # all else: the way, and painting
             tokens.append(app.locator(".vitrine .tokens.source .chip").count())
     medians = {name: statistics.median(values) for name, values in times.items()}
     middle = statistics.median(tokens)

@@ -18,8 +18,10 @@ if not hasattr(Session, "timed"):
     look = Session.look
 
     def timed(self: Session, *arguments: object) -> object:
+        before = self.shown and self.trace
         trace = look(self, *arguments)  # type: ignore[arg-type]
-        (HERE / "traced").write_text(str(time.time()), encoding="ascii")
+        if trace is not before:  # else the script has asked for what the channel has drawn
+            (HERE / "traced").write_text(str(time.time()), encoding="ascii")
         return trace
 
     Session.look = timed  # type: ignore[method-assign, assignment]

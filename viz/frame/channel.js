@@ -66,7 +66,8 @@ function learnLater() {
 
 // Frames of one input are painted together; of a long text, those that are still to come are marked.
 function receive(bytes) {
-  const { number, edits, frames, more, moved } = unpack(bytes);
+  const { number, edits, frames, more, moved, took } = unpack(bytes);
+  channel.took = took; // for those who measure
   let from = 4 + new DataView(bytes.buffer).getUint32(0, true);
   for (const size of frames) {
     const frame = readFrame(bytes.subarray(from, from + size));

@@ -4,7 +4,8 @@ Up come JSON texts: first {token}, the session's; {type, text, edit}, what is in
 on a view that the channel answers; {seen}, the number of the message that was painted; {visible}, keys of the views
 that can be seen; {hidden}, whether the whole window is not. Down go frames of views, many in one message behind a
 header {number, edits, frames: their lengths, more: others of this input follow, moved: by a training and not by this
-window}, and JSON texts: {script}, the script shall run; {waiting}, seconds until it is this window's turn.
+window, took: milliseconds since the turn began}, and JSON texts: {script}, the script shall run; {waiting}, seconds
+until it is this window's turn.
 """
 
 from __future__ import annotations
@@ -96,6 +97,7 @@ class Window:
         self._sent: dict[str, int] = {}  # moments of the frames that this window has, by their views
         self._number, self._seen, self._sent_at = 0, 0, 0.0
         self._hidden, self._visible = False, frozenset[str]()
+        self._begun = 0.0  # the turn that goes on, or the last
         self._turned_at, self._took = 0.0, 0.0  # when the last turn ended; its processor time, in seconds
         self._runs, self._asked_at = -1, 0.0  # of the script, when it was last asked to run
         self._drawn: object = None  # where the training stood that was last drawn, and what was visible
@@ -181,7 +183,7 @@ class Window:
     def _turn(self, begun: asyncio.Future[None]) -> None:
         """What is asked for is computed and sent. In a thread of the pool."""
         self._loop.call_soon_threadsafe(begun.set_result, None)
-        start, used = time.monotonic(), time.thread_time()
+        self._begun, used = time.monotonic(), time.thread_time()
         session = self._session()
         if session is None or session.stage is None:  # nothing is on the page yet: what is asked for waits
             return
@@ -208,7 +210,7 @@ class Window:
                 logging.getLogger(__name__).exception("the channel could not draw")
                 self._ask_script(session)
         self._turned_at, self._took = time.monotonic(), time.thread_time() - used
-        Window.lasts += 0.1 * (time.monotonic() - start - Window.lasts)
+        Window.lasts += 0.1 * (time.monotonic() - self._begun - Window.lasts)
 
     def _answer(self, session: Session, key: str, name: str, value: Any) -> None:
         view = session.views.get(key)
@@ -255,7 +257,7 @@ class Window:
         self._number += 1
         self._sent_at = time.monotonic()
         header = {"number": self._number, "edits": edits, "frames": [len(frame) for frame in frames], "more": more}
-        header["moved"] = not always
+        header |= {"moved": not always, "took": round(1000 * (time.monotonic() - self._begun), 1)}
         self._post(pack(header) + b"".join(frames))
 
     def _post(self, message: str | bytes) -> None:
