@@ -71,6 +71,7 @@ def greedy(
     limits: Sequence[int],
     keep: int = 5,
     draft: Sequence[int] = (),
+    others: Sequence[Sequence[int]] = (),
     rules: GenerationRules = NO_RULES,
 ) -> tuple[list[list[int]], Tensor, Tensor]:
     """Greedy decoding: the most probable token at each step, for each text of a batch.
@@ -78,7 +79,8 @@ def greedy(
     ends: tokens that end a text. limits: most tokens to write for each text.
     draft: text that is likely to be written, for a batch of one. Its steps are computed in one pass, and those before
     the first one at which the model chooses another token are kept (Leviathan et al., 2023). After that, the tokens
-    after the newest token in the draft are the next guess (Saxena, 2023).
+    after the newest token in the draft, or in one of the others, are the next guess (Saxena, 2023).
+    others: texts that may be written in part, the likeliest first.
     rules: tokens that must or must not be written; forbidden tokens have a log-probability of −∞.
 
     Returns the ids of each text, with the one of `ends` that was reached, if one was; and the `keep` largest
@@ -103,7 +105,7 @@ def greedy(
         context.cut(len(best))
         newest = best[-1][1][:, :1]
         if draft:
-            guess = _continuation(draft, int(newest), len(best))[: longest - len(best)]
+            guess = _continuation([draft, *others], int(newest), len(best))[: longest - len(best)]
         done = [was or not ends.isdisjoint(row[: right + 1]) for was, row in zip(done, chosen, strict=True)]
     if not best:
         none = torch.empty(0, len(limits), keep)
@@ -128,11 +130,18 @@ def _agreeing(written: list[int], guess: list[int]) -> int:
     return len(guess)
 
 
-def _continuation(draft: list[int], token: int, position: int) -> list[int]:
-    """Tokens after `token` in the draft, where it is nearest to `position`; without it, tokens from `position`."""
-    places = [place for place, drafted in enumerate(draft, start=1) if drafted == token]
-    place = min(places, key=lambda place: abs(place - position), default=position)
-    return draft[place : place + GUESSED]
+def _continuation(drafts: Sequence[Sequence[int]], token: int, position: int) -> list[int]:
+    """Tokens after `token` in one of the drafts, where it is nearest to `position`, or half a place farther for each
+    draft before that one; without it, tokens from `position` of the first.
+    """
+    places = (
+        (abs(place - position) + age / 2, age, place)
+        for age, draft in enumerate(drafts)
+        for place, drafted in enumerate(draft, start=1)
+        if drafted == token
+    )
+    _distance, age, place = min(places, default=(0, 0, position))
+    return list(drafts[age][place : place + GUESSED])
 
 
 def _until(ids: list[int], ends: Collection[int]) -> list[int]:

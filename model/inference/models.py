@@ -87,9 +87,14 @@ class Writer(TextModel):
         return self.target_tokenizer.decode(written)
 
     def _write(
-        self, rows: Sequence[list[int]], context: DecodingState, limits: Sequence[int], draft: Sequence[int] = ()
+        self,
+        rows: Sequence[list[int]],
+        context: DecodingState,
+        limits: Sequence[int],
+        drafts: Sequence[Sequence[int]] = (),
     ) -> list[Generation]:
-        ids, values, tokens = greedy(context, **self._ending, limits=limits, draft=draft)
+        draft = drafts[0] if drafts else ()
+        ids, values, tokens = greedy(context, **self._ending, limits=limits, draft=draft, others=drafts[1:])
         generations = []
         for index, (row, chosen) in enumerate(zip(rows, ids, strict=True)):
             columns = tokens[: len(chosen), index].tolist(), values[: len(chosen), index].tolist()
@@ -144,10 +149,11 @@ class Translator(Writer):
             return self.trace_generated(self.source_tokens(source))[0]
         return self.trace_tokens(self.source_tokens(source), self.target_tokens(target))
 
-    def trace_generated(self, source: Tokens, draft: Generation | None = None) -> tuple[Trace, Tokens, Generation]:
+    def trace_generated(self, source: Tokens, drafts: Sequence[Generation] = ()) -> tuple[Trace, Tokens, Generation]:
         """Trace on `source` and the target that the model writes for it, that target after `<s>`, and its generation.
 
-        draft: generation for a similar source; the more alike the targets are, the faster this is.
+        drafts: generations for similar sources, the most similar first; the more alike the targets are, the faster
+        this is.
         """
         tokenizer = self.target_tokenizer
         if not self.predicts:
@@ -157,7 +163,7 @@ class Translator(Writer):
             memory = self.network.encode(self._ids(source))
             with no_recording():
                 limits, context = [self._limit(source.ids, None)], self._context([source.ids], memory)
-                generation = self._write([source.ids], context, limits, draft.ids if draft else ())[0]
+                generation = self._write([source.ids], context, limits, [draft.ids for draft in drafts])[0]
             target = tokenizer.written(generation.ids)
             self.network.output(self.network.decode(self._ids(target), memory))
         return self._named(trace, source, target), target, generation

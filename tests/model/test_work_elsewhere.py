@@ -54,7 +54,7 @@ def test_the_same_is_written(pretended, kind, options):
     assert model.continue_from(TEXT, begun, 2, [5]) == other.continue_from(TEXT, begun, 2, [5])
     alike(other.guesses(trace_of(other)), model.guesses(trace_of(model)))
     if kind == "encoder-decoder":  # a draft, all of whose steps are computed at once
-        _trace, _target, drafted = other.trace_generated(other.source_tokens(TEXT), here[1])
+        _trace, _target, drafted = other.trace_generated(other.source_tokens(TEXT), [here[1]])
         assert drafted.ids == here[0].ids
 
 

@@ -43,6 +43,7 @@ class Watching:
     rewrite: bool = False
 
 
+DRAFTS = 12  # texts that are kept: most of what is written for a changed text stands in one of those before it
 LONG = 100  # tokens of both texts
 FIRST_SOURCE = "She bought a red car yesterday."
 
@@ -129,6 +130,7 @@ class Session:
     sent: Sent = field(default_factory=Sent)  # of the film
     asked: dict[str, str] = field(default_factory=dict)  # choices that a click elsewhere makes, by their keys
     _comparison: Comparison | None = None
+    _drafts: list[Generation] = field(default_factory=list, repr=False)  # what was written lately, the newest first
     _address: dict[str, str | None] = field(default_factory=dict)  # what was said; None: taken back
     _given: dict[str, str] = field(default_factory=dict)  # the address bar, as the script last saw it
     _drawn: dict[str, tuple[int, int]] = field(default_factory=dict, repr=False)
@@ -246,15 +248,16 @@ class Session:
         else:
             from model.inference.models import Translator
 
-            tokens, answer, draft, generation = model.source_tokens(source), None, self.generation, None
+            tokens, answer, generation = model.source_tokens(source), None, None
             if not isinstance(model, Translator):
                 plain = model.trace_tokens(tokens)
             elif target:
                 answer = model.target_tokens(target)
                 plain = model.trace_tokens(tokens, answer)
             else:
-                same = before is not None and model is before.model
-                plain, answer, generation = model.trace_generated(tokens, draft if same else None)
+                drafts = self._drafts if before is not None and model is before.model else []
+                plain, answer, generation = model.trace_generated(tokens, drafts)
+                self._drafts = [generation, *drafts[: DRAFTS - 1]]
             trace = self._show(model, plain, tokens, answer)
             self.traced, self.step, self.generation = wanted, None, generation
             return trace

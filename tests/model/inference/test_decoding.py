@@ -114,6 +114,23 @@ def test_a_draft_changes_nothing_but_the_work(seed, monkeypatch):
             assert len(passes) == max(1, len(written) - right)
 
 
+@pytest.mark.unchecked
+def test_where_the_draft_errs_another_text_is_guessed_from(monkeypatch):
+    model, passes = network(0), []
+    decode = model.decoder.forward
+    monkeypatch.setattr(model.decoder, "forward", lambda *rest: passes.append(rest[0].shape[1]) or decode(*rest))
+    (written,), values, _tokens = run(model, SOURCES[:1])
+    wrong = [(token + 1) % 13 for token in written]
+    alone, helped = [], []
+    for others, found in (((), alone), ((wrong[:3], written[1:]), helped)):
+        passes.clear()
+        (again,), new_values, _new_tokens = run(model, SOURCES[:1], draft=wrong, others=others)
+        assert again == written
+        assert_close(new_values[: len(written)], values)
+        found += passes
+    assert len(helped) < len(alone)
+
+
 def test_a_draft_is_for_a_single_source():
     assert run(network(), SOURCES, draft=[3, 4, 5])[0] == run(network(), SOURCES)[0]
 
