@@ -133,4 +133,4 @@ def test_drawing_and_a_draft_follow_the_changed_model():
     with intervening(model.network, [change]):
         source = model.source_tokens(TEXT)
         written = model.trace_generated(source)[2]
-        assert model.trace_generated(source, written)[2].ids == written.ids
+        assert model.trace_generated(source, [written])[2].ids == written.ids

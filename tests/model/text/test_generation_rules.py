@@ -84,7 +84,7 @@ def test_rules_hold_however_a_text_is_written_and_in_a_copy_of_ours(tmp_path):
     alone = [model.generate(text, length=LENGTH).ids for text in TEXTS]
     assert [each.ids for each in model.generate_batch(TEXTS, length=LENGTH)] == alone
     whole = model.generate(TEXTS[0])
-    assert model.trace_generated(model.source_tokens(TEXTS[0]), whole)[2].ids == whole.ids
+    assert model.trace_generated(model.source_tokens(TEXTS[0]), [whole])[2].ids == whole.ids
     assert model.generate(TEXTS[0], sampling=Sampling(seed=1), length=1).ids[0] not in rules.first
     save_checkpoint(tmp_path / "ours", model.network, (model.source_tokenizer, model.target_tokenizer))
     again = open_checkpoint(tmp_path / "ours", CPU)
