@@ -29,7 +29,7 @@ ADDRESSES = [
     ("training", {}),
 ]
 MEASURED = "scaling_run"
-ASIDE = {"training_strip"}  # what the page does not draw
+ASIDE = {"learnt", "training_strip"}  # what the page does not draw
 
 
 @pytest.fixture(autouse=True)
@@ -71,7 +71,7 @@ class Page:
                 catalogue.use(self.session.stage.language)
                 change(self.session)
                 groups = drawing.frames(self.session, self.session.stage)
-                return {view.key: view.frame() for views in groups for view in views}
+                return {view.key: view.frame() for views, _more in groups for view in views}
 
         with ThreadPoolExecutor(1) as pool:
             return pool.submit(draw).result()

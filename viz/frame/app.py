@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import html
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from importlib import import_module
@@ -12,8 +13,10 @@ from typing import TYPE_CHECKING
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
-from viz.components.registry import carrier, component
+from viz.components.registry import carrier, component, pack
+from viz.components.view import PackedView, View
 from viz.frame import drawing, input_bar, token_bar, training_strip
+from viz.frame.channel import base_path
 from viz.frame.command_line import unfollowed
 from viz.frame.drawing import Stage
 from viz.i18n import catalogue
@@ -44,6 +47,7 @@ STYLE = Path(__file__).parent / "frame.css"
 
 _channel = carrier("channel")
 _page_file = component("page_file")
+_learnt = component("learnt")
 
 
 def main() -> None:
@@ -106,7 +110,7 @@ def main() -> None:
     summary.caption(describe(model, shown_model.format_of(here, name, model)), help=assumptions.in_short(model) or None)
     texts.follow_model(session, model)
     session.moving, session.stands = training.is_moving(live), training.standing(live)
-    with strip_place:
+    with strip_place, session.lock:
         training_strip.strip(session, model)()
         if session.message:
             st.error(translate_error(session.message))
@@ -139,8 +143,8 @@ def arrange(session: Session, model: TextModel, page: str, trained: bool) -> Non
     with controls, telling():
         views = drawn_by.page(model)
     stage = Stage(model, trained, views, catalogue.language())
-    with session.lock:
-        session.stage, session.views = stage, {}
+    with session.lock:  # the tables too are of the trace that the views show
+        session.stage, session.views, session.followed = stage, {}, set()
         try:
             shown = drawing.trace(session, stage)
         except ValueError as error:  # a text that this model cannot read
@@ -152,9 +156,10 @@ def arrange(session: Session, model: TextModel, page: str, trained: bool) -> Non
         with telling():
             rest = drawing.views(session, stage, shown, mount)
         mount([(bar, token_bar.token_bar(session))])
-    with telling():
-        if rest:
-            rest()
+        with telling():
+            if rest:
+                rest()
+    mount([(st.container(), learnt(session))])
 
 
 @contextmanager
@@ -169,6 +174,11 @@ def telling() -> Iterator[None]:
         st.info(absent_words(absent))
 
 
+def learnt(session: Session) -> View:
+    """What stands last on a page and tells the browser that all above it is of the texts that the script has learnt."""
+    return PackedView(_learnt, "learnt", pack({"turn": session.turn, "at": time.monotonic()}))
+
+
 def channel_carrier(session: Session) -> None:
     """What opens the channel in the browser and carries the scripts of all components; without a channel it has the
     script look at a training that moves.
@@ -177,8 +187,7 @@ def channel_carrier(session: Session) -> None:
     words["waiting"] = _("waiting for other visitors of this machine: about {seconds} s")
     words["behind"] = _("of the text before")
     looks = None if session.stands is None else 500 if session.moving else 3000
-    base = "/".join(["", *filter(None, st.get_option("server.baseUrlPath").split("/"))])
-    data = {"token": session.token, "base": base, "looks": looks, "runs": session.runs}
+    data = {"token": session.token, "base": base_path(), "looks": looks, "runs": session.runs}
     _channel(data={**data, "words": words}, key="channel", on_again_change=lambda: None)
 
 

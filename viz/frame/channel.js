@@ -4,6 +4,7 @@
 const FIRST_WAIT = 500; // milliseconds before it is opened again, twice as long each time
 const LAST_WAIT = 15_000;
 const REST = 400; // after a click, before the script learns of it
+const SILENT = 3000; // milliseconds without a message after which an open channel counts as dead
 const LOST = 3; // failures after which it is said
 const GONE = 4401; // the session is no more
 bus.views ??= new Map(); // what is mounted, by keys
@@ -29,6 +30,16 @@ function drawView(view, { key, moment, live, data }) {
   const ways = { setTriggerValue: answer("setTriggerValue"), setStateValue: answer("setStateValue") };
   view.end = view.module.default({ ...ways, data, key, parentElement: view.parent });
   markBehind(view, false);
+}
+
+// What cannot be drawn leaves the others and the channel alone.
+function tryToDraw(view, frame) {
+  try {
+    drawView(view, frame);
+  } catch (error) {
+    console.error(`${frame.key} could not be drawn: ${error}`);
+    markBehind(view, true);
+  }
 }
 
 // A view that still shows the text of before says so.
@@ -66,7 +77,7 @@ function learnLater() {
 
 // Frames of one input are painted together; of a long text, those that are still to come are marked.
 function receive(bytes) {
-  const { number, edits, frames, more, moved, took } = unpack(bytes);
+  const { number, edits, frames, more, gone, moved, took } = unpack(bytes);
   channel.took = took; // for those who measure
   let from = 4 + new DataView(bytes.buffer).getUint32(0, true);
   for (const size of frames) {
@@ -75,9 +86,9 @@ function receive(bytes) {
     channel.came.add(frame.key);
     if (!(bus.frames.get(frame.key)?.moment >= frame.moment)) bus.frames.set(frame.key, frame);
     const view = bus.views.get(frame.key);
-    if (view) drawView(view, frame);
+    if (view) tryToDraw(view, frame);
   }
-  for (const [key, view] of bus.views) markBehind(view, more && !channel.came.has(key) && !ASIDE.has(key));
+  for (const [key, view] of bus.views) markBehind(view, gone.includes(key) || (more && !channel.came.has(key) && !ASIDE.has(key)));
   // What the script draws is of an earlier step, until it runs.
   if (moved && [...channel.came].some((key) => !ASIDE.has(key))) document.documentElement.toggleAttribute("data-unlearnt", true);
   if (!more) channel.came.clear();
@@ -93,14 +104,14 @@ function openChannel() {
   const socket = (channel.socket = new WebSocket(place));
   socket.binaryType = "arraybuffer";
   socket.onopen = () => {
-    channel.failures = 0;
-    channel.say("");
     for (const message of [{ token }, { hidden: document.hidden }, { visible: [...seen] }]) socket.send(JSON.stringify(message));
     for (const { key, text, edit } of bus.fields.values()) if (edit) channel.send({ type: key, text, edit });
   };
   socket.onmessage = ({ data }) => {
+    Object.assign(channel, { failures: 0, heard: performance.now() });
     if (data instanceof ArrayBuffer) return receive(new Uint8Array(data));
-    const { script, waiting } = JSON.parse(data);
+    const { hello, script, waiting } = JSON.parse(data);
+    if (hello) channel.say("");
     if (script) channel.run();
     if (waiting) channel.say(channel.words.waiting.replace("{seconds}", waiting));
   };
@@ -108,7 +119,8 @@ function openChannel() {
     if (channel.socket !== socket) return; // another session's has taken its place
     channel.failures += 1;
     if (channel.failures === LOST) channel.say(channel.words.lost);
-    if (code === GONE) channel.run(); // which brings another token
+    if (code === GONE && channel.gone !== token) channel.run(); // which brings another token
+    if (code === GONE) channel.gone = token;
     channel.again = setTimeout(openChannel, Math.min(LAST_WAIT, FIRST_WAIT * 2 ** (channel.failures - 1)));
     lookByScript();
   };
@@ -116,6 +128,7 @@ function openChannel() {
 
 function openNow() {
   clearTimeout(channel.again);
+  channel.heard = performance.now();
   const before = channel.socket;
   openChannel();
   before?.close();
@@ -142,8 +155,14 @@ const channel = (bus.channel ??= {
     channel.socket.send(JSON.stringify(message));
     return true;
   },
-  // Whether something that was typed has not been painted yet.
-  isBehind: () => channel.isOpen() && [...bus.fields.values()].some(({ key, edit }) => edit > (channel.drawn[key] ?? 0)),
+  // Whether something that was typed has not been painted yet, and will be: a channel that is silent is opened anew.
+  isBehind() {
+    const behind = channel.isOpen() && [...bus.fields.values()].some(({ key, edit }) => edit > (channel.drawn[key] ?? 0));
+    channel.since = behind ? (channel.since ?? performance.now()) : undefined;
+    if (!behind || performance.now() - Math.max(channel.since, channel.heard ?? 0) < SILENT) return behind;
+    openNow();
+    return false;
+  },
   say: (text) => channel.root && write(channel.root, text),
 });
 
@@ -156,6 +175,5 @@ export default function ({ data, parentElement, setTriggerValue }) {
   const other = channel.data?.token !== data.token;
   Object.assign(channel, { data, root, words: data.words, run: () => setTriggerValue("again", performance.now()) });
   if (other) openNow();
-  if (!bus.channel.isBehind()) document.documentElement.toggleAttribute("data-unlearnt", false);
   lookByScript();
 }

@@ -57,14 +57,17 @@ def views(session: Session, stage: Stage, model: TextModel, mount: Callable[[Seq
     drawing = stage.views(model)
     while True:
         try:
-            mount(next(drawing))
+            placed = next(drawing)
+            session.followed.update(view.key for _place, view in placed)
+            mount(placed)
         except StopIteration as end:
             rest: Rest | None = end.value
             return rest
 
 
-def frames(session: Session, stage: Stage) -> Iterator[list[View]]:
-    """All views of the texts as they are now, for the channel, in groups to be painted at once.
+def frames(session: Session, stage: Stage) -> Iterator[tuple[list[View], bool]]:
+    """All views of the texts as they are now, for the channel, in groups to be painted at once, each with whether
+    another one follows.
 
     A short text comes in one; of a long one first what is nearest to the eyes, and the checks of its trace last.
 
@@ -80,8 +83,8 @@ def frames(session: Session, stage: Stage) -> Iterator[list[View]]:
         for placed in drawing:
             group += [view for _place, view in placed]
             if session.is_long:
-                yield group
+                yield group, True
                 group = []
     except MissingQuantityError:
         pass  # the script has said it in place of the rest
-    yield [*group, token_bar.token_bar(session)]
+    yield [*group, token_bar.token_bar(session)], False

@@ -12,7 +12,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse
 from starlette.routing import Route, WebSocketRoute
 
-from viz.frame.channel import channel
+from viz.frame.channel import base_path, channel
 from viz.state.session import SESSIONS
 
 _ready = threading.Event()
@@ -42,4 +42,8 @@ async def ready(_request: Request) -> JSONResponse:
     return JSONResponse({"ready": found, "sessions": len(SESSIONS)}, 200 if found else 503)
 
 
-ROUTES = [WebSocketRoute("/channel", channel), Route("/health", health), Route("/ready", ready)]
+ANSWERS = {"health": health, "ready": ready}
+ROUTES = [
+    *(WebSocketRoute(f"{base}/channel", channel) for base in {"", base_path()}),
+    *(Route(f"{base}/{path}", answer) for base in {"", base_path()} for path, answer in ANSWERS.items()),
+]

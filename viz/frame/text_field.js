@@ -2,6 +2,9 @@
 // sent when it is complete. Fields live on in `bus.fields` while Streamlit takes them off the page and puts them back.
 
 const LEARN = 400; // milliseconds without a keystroke, after which the script learns the text
+const MOST_TOLD = 80; // changes of the address in so many milliseconds: Safari throws at a hundred
+const WINDOW = 30_000;
+const COMPOSES_ALL = /Android/.test(navigator.userAgent); // its keyboards compose every word, of any language
 const SOON = 100; // and where it alone draws
 bus.fields ??= new Map();
 
@@ -13,7 +16,7 @@ function buildField(parentElement, key) {
   root.note.setAttribute("role", "status");
   Object.assign(root.input, { type: "text", id: "text", autocomplete: "off", dir: "auto", spellcheck: false, enterKeyHint: "done" });
   root.label.htmlFor = "text";
-  root.input.addEventListener("input", ({ isComposing }) => isComposing || typed(root));
+  root.input.addEventListener("input", ({ isComposing }) => (!isComposing || COMPOSES_ALL) && typed(root));
   root.input.addEventListener("compositionstart", () => (root.composing = true));
   root.input.addEventListener("compositionend", () => {
     root.composing = false;
@@ -29,6 +32,7 @@ function buildField(parentElement, key) {
   window.addEventListener("popstate", restored); // Back and Forward lead to texts of before
   root.stop = () => {
     clearTimeout(root.soon);
+    clearTimeout(root.telling);
     window.removeEventListener("popstate", restored);
   };
   return root;
@@ -57,13 +61,19 @@ function typed(root) {
   if (text === field.text) return;
   field.text = text;
   field.edit += 1;
-  tellAddress(root);
   const sent = bus.channel?.send({ type: field.key, text: field.text, edit: field.edit });
   learnSoon(root, sent ? LEARN : SOON);
+  tellAddress(root);
 }
 
-// The address has it at once: who reloads the page finds it again.
-function tellAddress({ field: { key, text }, first }) {
+// The address has it at once: who reloads the page finds it again. Only who types very much waits for that.
+function tellAddress(root) {
+  const now = performance.now();
+  const told = (bus.told = (bus.told ?? []).filter((at) => now - at < WINDOW));
+  if (told.length >= MOST_TOLD) return void (root.telling ??= setTimeout(() => tellAddress(root), told[0] + WINDOW - now));
+  root.telling = clearTimeout(root.telling);
+  told.push(now);
+  const { field: { key, text }, first } = root;
   const address = new URL(location.href);
   if (text === first) address.searchParams.delete(key);
   else address.searchParams.set(key, text);
@@ -74,6 +84,7 @@ function tellAddress({ field: { key, text }, first }) {
 // text before is faint.
 function learnSoon(root, wait) {
   document.documentElement.toggleAttribute("data-unlearnt", true);
+  bus.due = true;
   clearTimeout(root.soon);
   root.soon = setTimeout(() => (bus.channel?.isBehind() ? learnSoon(root, wait) : learn(root)), wait);
 }
@@ -81,6 +92,7 @@ function learnSoon(root, wait) {
 function learn(root) {
   clearTimeout(root.soon);
   root.soon = undefined;
+  bus.due = false;
   const { text, edit } = root.field;
   bus.turn = (bus.turn ?? 0) + 1;
   root.learn({ text, edit, turn: bus.turn });
@@ -88,7 +100,7 @@ function learn(root) {
 
 export default function ({ data, key, parentElement, setStateValue }) {
   const root = parentElement.querySelector(".vitrine") ?? buildField(parentElement, key);
-  const { label, text, edit, first, turn, placeholder, most, words } = unpack(data);
+  const { label, text, edit, first, placeholder, most, words } = unpack(data);
   if (!bus.fields.has(key)) bus.fields.set(key, { key, text, edit });
   const field = (root.field = bus.fields.get(key));
   if (edit > field.edit) Object.assign(field, { text, edit });
@@ -96,7 +108,6 @@ export default function ({ data, key, parentElement, setStateValue }) {
   Object.assign(root, { most, words, first });
   root.learn = (typed) => setStateValue("text", typed);
   if ((root.input.value.toWellFormed?.() ?? root.input.value) !== field.text && !root.composing) root.input.value = field.text;
-  if (turn >= (bus.turn ?? 0) && !root.soon) document.documentElement.toggleAttribute("data-unlearnt", false);
   write(root.label, label);
   root.input.placeholder = placeholder;
   root.input.setAttribute("aria-label", label);

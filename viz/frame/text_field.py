@@ -38,7 +38,6 @@ def text_field(session: Session, label: str, key: Key, first: str, placeholder: 
         "text": session.texts.get(key, first),
         "edit": session.edits.get(key, 0),
         "first": first,
-        "turn": session.turn,
         "placeholder": placeholder,
         "most": LONGEST,
         "words": {"long": _("A text has at most {most} characters: the rest is left out.").format(most=f"{LONGEST:,}")},

@@ -106,6 +106,7 @@ class Session:
     stage: Any = field(default=None, kw_only=True)
     override: Any = field(default=None, kw_only=True)  # of the positions, see position_override
     views: dict[str, Any] = field(default_factory=dict, kw_only=True, repr=False)  # on the page, by their keys
+    followed: set[str] = field(default_factory=set, kw_only=True)  # keys of those that the page draws of the texts
     runs: int = field(default=0, kw_only=True)  # of the script
     turn: int = field(default=0, kw_only=True)  # what the script has learnt last, see text_field.js
     stands: Any = field(default=None, kw_only=True)  # where the training stood at its last run
@@ -197,7 +198,7 @@ class Session:
 
     def say_again(self) -> None:
         """What the address bar lacks, or has not taken back, of all that was said."""
-        for name, value in self._address.items():
+        for name, value in list(self._address.items()):
             if value is None:
                 st.query_params.pop(name, None)
             elif st.query_params.get(name) != value:
@@ -220,11 +221,12 @@ class Session:
 
     def moment(self, key: str, data: bytes) -> int:
         """When a view was drawn so: grows from drawing to drawing, and stays while its bytes are the same."""
-        known, found = self._drawn.get(key), hash(data)
-        if known is None or known[0] != found:
-            self._moment += 1
-            known = self._drawn[key] = found, self._moment
-        return known[1]
+        with self.lock:
+            known, found = self._drawn.get(key), hash(data)
+            if known is None or known[0] != found:
+                self._moment += 1
+                known = self._drawn[key] = found, self._moment
+            return known[1]
 
     def change(self, changes: Sequence[AttentionChange]) -> None:
         """Make these what-if changes, and put them into the address bar."""

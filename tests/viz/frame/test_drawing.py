@@ -40,7 +40,7 @@ def session(tmp_path) -> Session:
 def groups(session: Session, views: Views) -> list[list[str]]:
     with serving(session):
         stage = Stage(session.model, False, views, "en")
-        return [[str(view.key) for view in group] for group in drawing.frames(session, stage)]
+        return [[str(view.key) for view in group] for group, _more in drawing.frames(session, stage)]
 
 
 def test_a_short_text_comes_at_once(session):

@@ -1,6 +1,10 @@
 """The state of a session: what is traced, what is selected, what the address bar may say."""
 
 import gc
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from itertools import count
 from pathlib import Path
 
 import pytest
@@ -10,6 +14,9 @@ from streamlit.testing.v1 import AppTest
 import viz.state.checkpoints
 import viz.state.session
 from model.analysis.checks import checks
+from model.capture.interventions import Causal
+from model.inference.text_model import TextModel
+from model.runtime.superseded import SupersededError, watch
 from model.text.tokenizer_training import train_characters
 from tests.viz.no_server import Address, no_server
 from tests.viz.small import small_model, write_small
@@ -50,6 +57,64 @@ def test_an_empty_target_is_the_models_and_a_typed_one_the_users(tmp_path):
     again = session.look(model, "The cat sees.", "")
     assert session.generation.text == written.text
     assert again.target_tokens == model.trace("The cat sees.").target_tokens
+
+
+@contextmanager
+def given_up(model: TextModel, reading: int) -> Iterator[None]:
+    """A block that is given up when the model reads a source for the n-th time in it."""
+    stale, readings = threading.Event(), count(1)
+
+    def read(*_given: object) -> None:
+        if next(readings) == reading:
+            stale.set()
+
+    hook = model.network.encoder.layers[0].register_forward_hook(read)
+    try:
+        with pytest.raises(SupersededError), watch(stale):
+            yield
+    finally:
+        hook.remove()
+
+
+def state(session: Session) -> tuple[object, ...]:
+    return session.shown, session.traced, session.generation, session.step, session.what_if.plain, session.written
+
+
+@pytest.mark.parametrize("after", [["The cat sees.", "The dog hears."], ["The dog hears."]], ids=len)
+@pytest.mark.parametrize("changes", [(), (Causal("decoder", False),)], ids=["plain", "changed"])
+def test_after_a_look_that_was_given_up_the_former_text_is_shown_and_any_next_one_is_right(tmp_path, changes, after):
+    """With changes it is given up in the second pass, when the one without them is there already."""
+    model, session = small_model(tmp_path / "small"), Session()
+    session.what_if.change(changes)
+    former = session.look(model, "The cat sees.", "")
+    before = state(session)
+    for text, target in (("The dog hears.", ""), ("The doctor", "一七")):
+        with given_up(model, 1 + len(changes)):
+            session.look(model, text, target)
+        assert state(session) == before
+    for text in after:
+        trace, fresh = session.look(model, text, ""), Session()
+        assert (trace is former) == (text == "The cat sees.")
+        fresh.what_if.change(changes)
+        assert torch.equal(trace["output.logits"], fresh.look(model, text, "")["output.logits"])
+        assert session.generation.ids == fresh.generation.ids
+        plain = session.what_if.plain
+        assert (plain.source_tokens, plain.target_tokens) == (trace.source_tokens, trace.target_tokens)
+        assert torch.equal(plain["output.logits"], fresh.what_if.plain["output.logits"])
+        assert (plain is trace) == (not changes)
+
+
+def test_a_change_that_was_given_up_is_made_by_the_next_look(tmp_path):
+    model, session = small_model(tmp_path / "small"), Session()
+    plain = session.look(model, "The cat sees.", "")
+    before = state(session)
+    session.what_if.change([Causal("decoder", False)])
+    with given_up(model, 1):
+        session.look(model, "The cat sees.", "")
+    assert state(session) == before
+    assert session.look(model, "The cat sees.", "") is not plain
+    assert session.trace["decoder.layers.0.self_attention.visible"].all()
+    assert session.what_if.plain is plain
 
 
 @pytest.mark.slow

@@ -33,7 +33,7 @@ from viz.pages.attention.importance_figures import (
     verdict,
 )
 from viz.state import training
-from viz.state.session import Key, Selection, Session, attention_kinds, current_session
+from viz.state.session import Key, Selection, Session, attention_kinds, by_channel, current_session
 from viz.ui.background import Filling
 from viz.ui.parts import Drawing, Placed, data_table
 from viz.ui.prediction import subject_of
@@ -287,7 +287,7 @@ def weigh(session: Session, found: Measured) -> Weighed | None:
     """What was measured, once it is all there."""
     if found.measuring is None:
         return None
-    found.measuring.wait(WAIT)
+    found.measuring.wait(0.3 if by_channel() else WAIT)
     if not found.measuring.whole:
         return None
     removed = [(each.kind, each.layer, each.head) for each in found.trace.changes if isinstance(each, RemovedHead)]
