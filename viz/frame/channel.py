@@ -52,6 +52,8 @@ SELDOM = 5.0  # seconds between runs of the script while a shown training moves:
 BUSY = 0.02  # seconds after which a turn is tried again while the script draws
 UNSEEN = 2.0  # seconds after which a message counts as lost
 TOLD = 0.5  # seconds of waiting from which on it is said
+# What is no message of ours raises one of these, and so does a window that does not do its part.
+NO_MESSAGE = (AttributeError, KeyError, TypeError, ValueError, OverflowError, RecursionError, TimeoutError)
 REFUSED, TOO_LONG, GONE = 1008, 1009, 4401  # codes of a channel's end: no window of ours, its message, its session
 
 
@@ -62,16 +64,18 @@ async def channel(socket: WebSocket) -> None:
     await socket.accept()
     code: int | None = REFUSED
     try:
-        text = await asyncio.wait_for(socket.receive_text(), PATIENCE)
+        async with asyncio.timeout(PATIENCE):
+            text = await socket.receive_text()
         window = window_of(socket, str(json.loads(text)["token"])) if len(text) <= LONGEST else None
         code = await window.serve() if window else GONE
+    except NO_MESSAGE:
+        pass
     except (WebSocketDisconnect, RuntimeError):
         code = None  # it has gone
-    except (KeyError, TypeError, ValueError, RecursionError, TimeoutError):
-        pass
     if code is not None:
         with suppress(RuntimeError, TimeoutError):  # it goes at this moment, or reads nothing
-            await asyncio.wait_for(socket.close(code), PATIENCE)
+            async with asyncio.timeout(PATIENCE):
+                await socket.close(code)
 
 
 def window_of(socket: WebSocket, token: str) -> Window | None:
@@ -163,7 +167,8 @@ class Window:
         while True:
             message = await self._messages.get()
             send = self._socket.send_text(message) if isinstance(message, str) else self._socket.send_bytes(message)
-            await asyncio.wait_for(send, PATIENCE)
+            async with asyncio.timeout(PATIENCE):
+                await send
 
     def _take(self, message: dict[str, Any]) -> None:
         session = self._session()
@@ -185,7 +190,8 @@ class Window:
     async def _turns(self) -> int:
         while (pace := self._pace()) is not None:
             with suppress(TimeoutError):
-                await asyncio.wait_for(self._wake.wait(), pace)
+                async with asyncio.timeout(pace):  # wait_for loses a cancellation that comes together with the event
+                    await self._wake.wait()
             self._wake.clear()
             if self._due(pace) and not await self._take_turn():
                 await asyncio.sleep(BUSY)
@@ -225,7 +231,7 @@ class Window:
             if not begun.done():
                 seconds = Window.waiting * Window.lasts / POOL_SIZE
                 self._messages.put_nowait(json.dumps({"waiting": max(1, round(seconds))}))
-                await begun
+                await asyncio.shield(begun)  # the thread says it, whether or not somebody waits
         finally:
             Window.waiting -= 1
         return await turn
@@ -236,7 +242,7 @@ class Window:
         self._begun, used = time.monotonic(), time.thread_time()
         session = self._session()
         if session is None or session.stage is None:  # nothing is on the page yet: what is asked for waits
-            return session is None
+            return True
         if not session.lock.acquire(blocking=False):
             return False
         try:
@@ -275,7 +281,9 @@ class Window:
         view = session.views.get(key)
         act = view.acts.get(name) if view else None
         if act and getattr(getattr(act, "func", act), "live", False):
-            with suppress(LookupError, TypeError, ValueError):  # a click on what another text has replaced
+            with suppress(
+                LookupError, TypeError, ValueError, OverflowError
+            ):  # it was on another text
                 act(value)
 
     def _draw(self, session: Session, stage: Stage, asked: bool, edits: dict[str, int]) -> None:

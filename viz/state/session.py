@@ -299,7 +299,8 @@ class Session:
     def fit_selection(self, layers: int, heads: int, queries: int) -> Selection:
         """The selection, moved inside what the trace has; the wish itself is kept for a longer input."""
         wish = self.selection
-        return Selection(min(wish.layer, layers - 1), min(wish.head, heads - 1), min(wish.query, queries - 1))
+        pairs = ((wish.layer, layers), (wish.head, heads), (wish.query, queries))
+        return Selection(*(max(0, min(wished, count - 1)) for wished, count in pairs))
 
 
 def choice(options: Sequence[str], default: str, key: str) -> str:

@@ -1,0 +1,84 @@
+"""The application as a server has it: its routes, and what they say of whether a page can be drawn."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import importlib
+import json
+import runpy
+import threading
+from importlib.util import find_spec
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+import streamlit as st
+from starlette.requests import Request
+from streamlit import config
+
+from viz.frame import channel, server
+from viz.state.session import SESSIONS, Session
+
+REQUEST = Request({"type": "http"})
+
+
+@pytest.fixture
+def imported(monkeypatch) -> list[str]:
+    """A process that has prepared nothing yet: what it imports is listed, and not imported."""
+    names: list[str] = []
+    monkeypatch.setattr(server, "_ready", threading.Event())
+    monkeypatch.setattr(server, "importlib", SimpleNamespace(import_module=names.append))
+    return names
+
+
+def answer(endpoint: Any) -> tuple[int, dict[str, Any]]:
+    response = asyncio.run(endpoint(REQUEST))
+    return response.status_code, json.loads(response.body)
+
+
+def test_the_script_as_a_module_is_an_application_with_the_routes_beside_streamlits(monkeypatch):
+    monkeypatch.setattr(config, "_main_script_path", None)  # which an application sets
+    module = importlib.import_module("app")
+    assert isinstance(module.app, st.App)
+    assert (module.app._user_routes, module.app._user_lifespan) == (server.ROUTES, server.prepared)
+    assert module.app._resolved_script_path == Path(module.__file__)  # its own pages
+    endpoints = {"/channel": channel.channel, "/health": server.health, "/ready": server.ready}
+    assert {route.path: route.endpoint for route in server.ROUTES} == endpoints
+
+
+@pytest.mark.parametrize(("told", "path"), [("", ""), ("/", ""), ("a", "/a"), ("/a/b/", "/a/b")])
+def test_the_routes_stand_behind_the_path_that_streamlit_is_told_too(monkeypatch, told, path):
+    monkeypatch.setitem(config.get_config_options(), "server.baseUrlPath", SimpleNamespace(value=told))
+    assert channel.base_path() == path
+    routes = [route.path for route in runpy.run_path(server.__file__)["ROUTES"]]
+    assert sorted(routes) == sorted(f"{base}/{name}" for base in {"", path} for name in ("channel", "health", "ready"))
+
+
+def test_it_is_ready_once_what_a_page_needs_is_imported(imported):
+    assert answer(server.health) == (200, {"status": "ok"})
+    assert answer(server.ready)[0] == 503
+    assert answer(server.ready)[1]["ready"] is False
+    server._prepare()
+    assert imported == ["torch", "viz.frame.app", "viz.pages.attention.page"]
+    assert all(map(find_spec, imported))
+    gc.collect()
+    sessions = [Session(), Session()]
+    assert answer(server.ready) == (200, {"ready": True, "sessions": len(SESSIONS)})
+    assert {session.token for session in sessions} <= set(SESSIONS)
+
+
+def test_a_server_begins_to_prepare_when_it_starts_and_does_not_wait_for_it(imported, monkeypatch):
+    begun, finish = threading.Event(), threading.Event()
+    monkeypatch.setattr(server.importlib, "import_module", lambda name: begun.set() or finish.wait(60))
+
+    async def use() -> None:
+        async with server.prepared(None):
+            assert await asyncio.to_thread(begun.wait, 60)
+            assert (await server.ready(REQUEST)).status_code == 503
+            finish.set()
+            assert await asyncio.to_thread(server._ready.wait, 60)
+            assert (await server.ready(REQUEST)).status_code == 200
+
+    asyncio.run(use())
