@@ -281,9 +281,7 @@ class Window:
         view = session.views.get(key)
         act = view.acts.get(name) if view else None
         if act and getattr(getattr(act, "func", act), "live", False):
-            with suppress(
-                LookupError, TypeError, ValueError, OverflowError
-            ):  # it was on another text
+            with suppress(LookupError, TypeError, ValueError, OverflowError):  # it was on another text
                 act(value)
 
     def _draw(self, session: Session, stage: Stage, asked: bool, edits: dict[str, int]) -> None:
