@@ -17,6 +17,7 @@ from model.capture.trace import Trace
 from model.inference.decoding import Sampling
 from model.inference.text_model import TextModel
 from model.runtime.superseded import SupersededError, check, watch
+from tests.event_loop import run
 from tests.viz.small import small_model
 
 TEXT = "The cat sees."
@@ -106,7 +107,7 @@ def test_other_threads_and_tasks_are_not_given_up():
         thread = threading.Thread(target=other, args=("thread",))
         thread.start()
         thread.join()
-    asyncio.run(both())
+    run(both())
     assert done == ["thread", "task"]
 
 

@@ -18,6 +18,7 @@ import streamlit as st
 from starlette.requests import Request
 from streamlit import config
 
+from tests.event_loop import run
 from viz.frame import channel, server
 from viz.state.session import SESSIONS, Session
 
@@ -34,7 +35,7 @@ def imported(monkeypatch) -> list[str]:
 
 
 def answer(endpoint: Any) -> tuple[int, dict[str, Any]]:
-    response = asyncio.run(endpoint(REQUEST))
+    response = run(endpoint(REQUEST))
     return response.status_code, json.loads(response.body)
 
 
@@ -81,4 +82,4 @@ def test_a_server_begins_to_prepare_when_it_starts_and_does_not_wait_for_it(impo
             assert await asyncio.to_thread(server._ready.wait, 60)
             assert (await server.ready(REQUEST)).status_code == 200
 
-    asyncio.run(use())
+    run(use())

@@ -14,6 +14,7 @@ from unittest.mock import patch
 from starlette.websockets import WebSocket, WebSocketDisconnect, WebSocketDisconnected
 
 from tests.app_reading import body
+from tests.event_loop import run
 from tests.viz.components.test_registry import unpack
 from viz.frame import channel
 from viz.state.session import Session
@@ -167,7 +168,7 @@ def in_loop(use: Callable[[], Awaitable[None]]) -> list[dict[str, Any]]:
             finally:
                 await asyncio.to_thread(pool.shutdown)
 
-    asyncio.run(used())
+    run(used())
     gc.collect()  # it is then that asyncio finds them
     return unheard
 
