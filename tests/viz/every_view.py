@@ -101,5 +101,6 @@ def order(app: AppTest) -> list[str]:
     kinds = [
         ("figure" if each.type in drawn else getattr(each, "label", "") * (each.type == "expander"))
         for each in app.main
+        if getattr(each.proto, "component_name", "") != "vitrine_learnt"  # which shows nothing
     ]
     return list(filter(None, kinds))
