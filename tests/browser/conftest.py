@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import os
+import shutil
 from collections import defaultdict
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from urllib.parse import urlencode, urlsplit
 
 import pytest
@@ -93,8 +96,12 @@ def contexts() -> dict[str, list[BrowserContext]]:
 
 @pytest.fixture
 def visit(browser: Browser, contexts: dict[str, list[BrowserContext]], url: str) -> Iterator[Callable[..., Visit]]:
-    """Opens windows, each of another person; after the test, none may have seen an error or asked another machine."""
+    """Opens windows, each of another person; after the test, none may have seen an error or asked another machine, and
+    what was saved through them is gone.
+    """
     visits: list[Visit] = []
+    saved = Path(os.environ["VITRINE_SAVED"])
+    before = set(saved.iterdir())
 
     def new(**options: object) -> Visit:
         settings = {"viewport": {"width": 1440, "height": 900}, "locale": "en-US", "service_workers": "block"}
@@ -115,6 +122,8 @@ def visit(browser: Browser, contexts: dict[str, list[BrowserContext]], url: str)
         except Error as error:
             visited.errors.append(str(error))
             contexts.clear()  # the next test has others
+    for folder in set(saved.iterdir()) - before:
+        shutil.rmtree(folder)
     for visited in visits:
         assert not visited.errors
         assert not visited.foreign

@@ -209,6 +209,7 @@ def test_the_address_of_a_real_session_reaches_the_selection():
 
 def test_checkpoints_are_the_folders_with_a_config(tmp_path, monkeypatch):
     monkeypatch.setattr(viz.state.checkpoints, "CHECKPOINTS", tmp_path)
+    monkeypatch.setenv(viz.state.checkpoints.SAVED, str(tmp_path / "saved"))
     assert checkpoint_names() == []
     write_small(tmp_path / "second")
     write_small(tmp_path / "first")
@@ -222,6 +223,7 @@ def test_checkpoints_are_the_folders_with_a_config(tmp_path, monkeypatch):
 @pytest.mark.parametrize("name", ["", "missing", "..", "../first", "first/", "/etc", "\0", "<b>"])
 def test_a_name_that_is_no_checkpoint_is_a_value_error(tmp_path, monkeypatch, name):
     monkeypatch.setattr(viz.state.checkpoints, "CHECKPOINTS", tmp_path)
+    monkeypatch.setenv(viz.state.checkpoints.SAVED, str(tmp_path / "saved"))
     write_small(tmp_path / "first")
     with pytest.raises(ValueError, match=r"there is no checkpoint .*: choose one of first"):
         open_place(find(name, places()))
