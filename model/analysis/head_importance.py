@@ -17,6 +17,7 @@ from model.capture.interventions import EachRemoved, Intervention, RemovedHead, 
 from model.capture.trace import ATTENTION_PATHS, AttentionKind
 from model.inference.text_model import TextModel
 from model.network.transformer import Network
+from model.runtime.device import exact
 from model.text.tokenizer import Tokens
 
 AT_ONCE = 4096  # tokens of the copies of a text computed together, at most; one copy is, however long
@@ -182,7 +183,7 @@ class Removals:
 
 def _losses(logs: Tensor, actual: Tensor) -> Tensor:
     """−ln p of the actual tokens that are known."""
-    return -logs.gather(-1, actual.clamp(min=0)[:, None])[:, 0][actual != UNKNOWN].double()
+    return exact(-logs.gather(-1, actual.clamp(min=0)[:, None])[:, 0][actual != UNKNOWN])
 
 
 def _mean(losses: Sequence[Tensor]) -> float:

@@ -12,6 +12,7 @@ export default function ({ data, parentElement }) {
   }
   const [words, track] = root.children;
   write(words, text);
+  track.hidden = share === null;
   track.setAttribute("aria-valuenow", Math.round(100 * share));
   track.setAttribute("aria-label", text);
   track.firstElementChild.style.width = `${100 * share}%`;

@@ -8,6 +8,7 @@ from viz.components.view import PackedView, View
 _progress = component("progress")
 
 
-def progress(key: str, share: float, text: str) -> View:
-    """share: of it that is done, from 0 to 1."""
-    return PackedView(_progress, key, pack({"share": min(1.0, max(0.0, share)), "text": text}))
+def progress(key: str, share: float | None, text: str) -> View:
+    """share: of it that is done, from 0 to 1; None where nobody knows."""
+    known = None if share is None else min(1.0, max(0.0, share))
+    return PackedView(_progress, key, pack({"share": known, "text": text}))

@@ -128,6 +128,7 @@ def arrange(session: Session, model: TextModel, page: str, trained: bool) -> Non
         st.rerun()
     catalogue.use(st.session_state[Key.LANGUAGE])
     session.say_again()
+    session.watched = []
     texts.say(session, model)
     # First of all: what it imports takes a while, once. Not by the navigation's own run(): that works only in a run of
     # the whole script.
@@ -150,16 +151,25 @@ def arrange(session: Session, model: TextModel, page: str, trained: bool) -> Non
         except ValueError as error:  # a text that this model cannot read
             mount(zip(places, drawing.fields(session, model), strict=False))
             bar.error(as_sentence(translate_error(error)))
-            return
-        mount(zip(places, drawing.fields(session, shown), strict=True))
-        rest = None
-        with telling():
-            rest = drawing.views(session, stage, shown, mount)
-        mount([(bar, token_bar.token_bar(session))])
-        with telling():
-            if rest:
-                rest()
+        else:
+            mount(zip(places, drawing.fields(session, shown), strict=True))
+            draw_views(session, stage, shown, bar)
     mount([(st.container(), learnt(session))])
+    session.wake()
+
+
+def draw_views(session: Session, stage: Stage, model: TextModel, bar: DeltaGenerator) -> None:
+    """The page's views, the tokens over them, and what only the script can draw.
+
+    model: as it is shown, after any step of training.
+    """
+    rest = None
+    with telling():
+        rest = drawing.views(session, stage, model, mount)
+    mount([(bar, token_bar.token_bar(session))])
+    with telling():
+        if rest:
+            rest()
 
 
 @contextmanager
@@ -175,19 +185,19 @@ def telling() -> Iterator[None]:
 
 
 def learnt(session: Session) -> View:
-    """What stands last on a page and tells the browser that all above it is of the texts that the script has learnt."""
-    return PackedView(_learnt, "learnt", pack({"turn": session.turn, "at": time.monotonic()}))
+    """What stands last on a page and tells the browser that all above it is of the texts that the script has learnt,
+    and how soon to run the script again where there is no channel and something goes on.
+    """
+    looks = 500 if session.moving or session.watched else 3000 if session.stands is not None else None
+    return PackedView(_learnt, "learnt", pack({"turn": session.turn, "looks": looks, "at": time.monotonic()}))
 
 
 def channel_carrier(session: Session) -> None:
-    """What opens the channel in the browser and carries the scripts of all components; without a channel it has the
-    script look at a training that moves.
-    """
+    """What opens the channel in the browser and carries the scripts of all components."""
     words = {"lost": _("The live channel cannot be had here: the page is drawn by the script, more slowly.")}
     words["waiting"] = _("waiting for other visitors of this machine: about {seconds} s")
     words["behind"] = _("of the text before")
-    looks = None if session.stands is None else 500 if session.moving else 3000
-    data = {"token": session.token, "base": base_path(), "looks": looks, "runs": session.runs}
+    data = {"token": session.token, "base": base_path(), "runs": session.runs}
     _channel(data={**data, "words": words}, key="channel", on_again_change=lambda: None)
 
 

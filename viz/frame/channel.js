@@ -10,7 +10,7 @@ const GONE = 4401; // the session is no more
 bus.views ??= new Map(); // what is mounted, by keys
 bus.frames ??= new Map(); // the newest that came by the channel, by keys
 bus.fields ??= new Map(); // of text, see text_field.js
-const ASIDE = new Set(["training_strip", ...["source", "target"]]); // views that do not show the text's trace
+const ASIDE = new Set(["training_strip", "source", "target"]); // views that do not show the text's trace
 
 // A frame: a stamp {key, moment, live} behind its length, and the view's bytes.
 function readFrame(bytes) {
@@ -23,13 +23,13 @@ function readFrame(bytes) {
 function drawView(view, { key, moment, live, data }) {
   if (moment <= view.moment) return;
   view.moment = moment;
+  view.failed = false;
   const answer = (way) => (name, value) => {
     if (live.includes(name) && channel.send({ answer: key, name, value })) learnLater();
     else view.given[way](name, value);
   };
   const ways = { setTriggerValue: answer("setTriggerValue"), setStateValue: answer("setStateValue") };
   view.end = view.module.default({ ...ways, data, key, parentElement: view.parent });
-  markBehind(view, false);
 }
 
 // What cannot be drawn leaves the others and the channel alone.
@@ -38,7 +38,7 @@ function tryToDraw(view, frame) {
     drawView(view, frame);
   } catch (error) {
     console.error(`${frame.key} could not be drawn: ${error}`);
-    markBehind(view, true);
+    view.failed = true;
   }
 }
 
@@ -88,7 +88,10 @@ function receive(bytes) {
     const view = bus.views.get(frame.key);
     if (view) tryToDraw(view, frame);
   }
-  for (const [key, view] of bus.views) markBehind(view, gone.includes(key) || (more && !channel.came.has(key) && !ASIDE.has(key)));
+  if (gone) {
+    const toCome = (key) => more && !channel.came.has(key) && !ASIDE.has(key);
+    for (const [key, view] of bus.views) markBehind(view, view.failed || gone.includes(key) || toCome(key));
+  }
   // What the script draws is of an earlier step, until it runs.
   if (moved && [...channel.came].some((key) => !ASIDE.has(key))) document.documentElement.toggleAttribute("data-unlearnt", true);
   if (!more) channel.came.clear();
@@ -134,14 +137,14 @@ function openNow() {
   before?.close();
 }
 
-// Without a channel the script is run again and again where there is a training: every so many milliseconds.
+// Without a channel the script is run again and again where something goes on: every so many milliseconds.
 function lookByScript() {
   clearTimeout(channel.looking);
-  if (channel.isOpen() || channel.data.looks === null) return;
+  if (channel.isOpen() || !bus.looks) return;
   channel.looking = setTimeout(() => {
     if (!channel.isOpen() && !document.hidden) channel.run();
     lookByScript();
-  }, channel.data.looks);
+  }, bus.looks);
 }
 
 const channel = (bus.channel ??= {
@@ -163,6 +166,7 @@ const channel = (bus.channel ??= {
     openNow();
     return false;
   },
+  lookByScript,
   say: (text) => channel.root && write(channel.root, text),
 });
 

@@ -4,7 +4,8 @@ Up come JSON texts: first {token}, the session's; {type, text, edit}, what is in
 on a view that the channel answers; {seen}, the number of the message that was painted; {visible}, keys of the views
 that can be seen; {hidden}, whether the whole window is not. Down go frames of views, many in one message behind a
 header {number, edits, frames: their lengths, more: others of this input follow, gone: keys of views that it does not
-have, moved: by a training and not by this window, took: milliseconds since the turn began}, and JSON texts: {hello};
+have, or null where the views are not of an input, moved: by a training and not by this window, took: milliseconds since
+the turn began}, and JSON texts: {hello};
 {script}, the script shall run; {waiting}, seconds until it is this window's turn.
 """
 
@@ -49,6 +50,7 @@ PATIENCE = 10.0  # seconds with a window that says or reads nothing where it sho
 PACE, STRIP_PACE, REST = 0.1, 0.5, 3.0  # seconds between looks at a training: shown, beside, resting
 SHARE = 0.02  # of a core that looks at a training may take
 SELDOM = 5.0  # seconds between runs of the script while a shown training moves: for what it alone draws
+WATCH_PACE, WATCH_SHARE, WATCH_SELDOM = 0.4, 0.1, 1.0  # the same of what else goes on beside a page
 BUSY = 0.02  # seconds after which a turn is tried again while the script draws
 UNSEEN = 2.0  # seconds after which a message counts as lost
 TOLD = 0.5  # seconds of waiting from which on it is said
@@ -140,20 +142,25 @@ class Window:
         self._messages.put_nowait(json.dumps({"hello": True}))
         works = (self._hear(), self._turns(), self._tell())
         tasks = [asyncio.create_task(work) for work in works]
-        self._count(1)
+        self._count(True)
         try:
             done, _pending = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
             return max(task.result() for task in done)
         finally:
-            self._count(-1)
+            self._count(False)
             self._stale.set()
             for task in tasks:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
 
-    def _count(self, change: int) -> None:
+    def _count(self, present: bool) -> None:
         if session := self._session():
-            session.channels += change
+            (session.channels.add if present else session.channels.discard)(self._wake_soon)
+
+    def _wake_soon(self) -> None:
+        """From any thread: what there is to do may have changed."""
+        with suppress(RuntimeError):  # the server ends at this moment
+            self._loop.call_soon_threadsafe(self._wake.set)
 
     async def _hear(self) -> int:
         while True:
@@ -206,9 +213,13 @@ class Window:
         if self._asked:
             return PACE
         live = training.trainings().get(session.run) if session.run else None
-        if self._hidden or not training.is_moving(live):
-            return REST
-        return min(STRIP_PACE, max(PACE, self._took / SHARE)) if session.stage and session.stage.trained else STRIP_PACE
+        paces = [REST]
+        if not self._hidden and training.is_moving(live):
+            shown = session.stage is not None and session.stage.trained
+            paces.append(min(STRIP_PACE, max(PACE, self._took / SHARE)) if shown else STRIP_PACE)
+        if not self._hidden and session.watched:
+            paces.append(max(WATCH_PACE, self._took / WATCH_SHARE))
+        return min(paces)
 
     def _due(self, pace: float) -> bool:
         """Whether something is asked for, or it is time to look at a training again; and the browser has painted what
@@ -270,7 +281,7 @@ class Window:
             self._given_up = False
         except superseded.SupersededError:
             self._given_up = True
-            self._loop.call_soon_threadsafe(self._wake.set)  # the newer text is there already
+            self._wake_soon()  # the newer text is there already
         except Exception as error:  # a text that this model cannot read, or a fault: the script says so
             if not isinstance(error, ValueError):
                 logging.getLogger(__name__).exception("the channel could not draw")
@@ -300,9 +311,19 @@ class Window:
                 seen = views if asked else [view for view in views if view.key in self._visible]
                 self._send(seen, edits, more, asked, () if more else session.followed - drawn)
         if moved:
-            self._send([training_strip.strip(session, stage.model)], edits, False, False)
+            self._send([training_strip.strip(session, stage.model)], edits, False, False, None)
         late = moving and stage.trained and not self._hidden and time.monotonic() - self._asked_at > SELDOM
         if late or session.begun or moving != session.moving or (not moving and stands != session.stands):
+            self._ask_script(session)
+        self._watch(session, edits)
+
+    def _watch(self, session: Session, edits: dict[str, int]) -> None:
+        """What goes on beside the page: its views, and the script where what it has drawn of it is old."""
+        views = [view for watched in session.watched for view in watched.views()]  # a sign of life, too
+        if not self._hidden:
+            self._send(views, edits, False, False, None)
+        seldom = time.monotonic() - self._asked_at > WATCH_SELDOM
+        if seldom and any(watched.is_old for watched in session.watched):
             self._ask_script(session)
 
     def _ask_script(self, session: Session) -> None:
@@ -312,11 +333,11 @@ class Window:
             self._post(json.dumps({"script": True}))
 
     def _send(
-        self, views: Iterable[View], edits: dict[str, int], more: bool, always: bool, gone: Iterable[str] = ()
+        self, views: Iterable[View], edits: dict[str, int], more: bool, always: bool, gone: Iterable[str] | None = ()
     ) -> None:
         """What this window does not have already; always: even if that is nothing, for it is waited for.
 
-        gone: keys of views that this input does not have.
+        gone: keys of views that this input does not have; None where the views are not of an input.
         """
         frames = []
         for view in views:
@@ -329,7 +350,11 @@ class Window:
         self._number += 1
         self._sent_at = time.monotonic()
         header = {"number": self._number, "edits": edits, "frames": [len(frame) for frame in frames], "more": more}
-        header |= {"gone": sorted(gone), "moved": not always, "took": round(1000 * (self._sent_at - self._begun), 1)}
+        header |= {
+            "gone": None if gone is None else sorted(gone),
+            "moved": not always and gone is not None,
+            "took": round(1000 * (self._sent_at - self._begun), 1),
+        }
         self._post(pack(header) + b"".join(frames))
 
     def _post(self, message: str | bytes) -> None:

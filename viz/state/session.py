@@ -112,7 +112,8 @@ class Session:
     stands: Any = field(default=None, kw_only=True)  # where the training stood at its last run
     lock: threading.RLock = field(default_factory=threading.RLock, kw_only=True, repr=False, compare=False)
     token: str = field(default_factory=lambda: secrets.token_urlsafe(24), kw_only=True, repr=False, compare=False)
-    channels: int = field(default=0, kw_only=True)  # that are open
+    channels: set[Callable[[], None]] = field(default_factory=set, kw_only=True, repr=False)  # each wakes an open one
+    watched: list[Any] = field(default_factory=list, kw_only=True)  # what goes on beside the page, see background.py
     memory: dict[Any, Any] = field(default_factory=dict, kw_only=True, repr=False, compare=False)
     chosen: dict[str, str] = field(default_factory=dict, kw_only=True)  # by `choose`, for who has no widgets to ask
     selection: Selection = field(default_factory=Selection)
@@ -139,6 +140,11 @@ class Session:
 
     def __post_init__(self) -> None:
         SESSIONS[self.token] = self
+
+    def wake(self) -> None:
+        """Have the windows look at what there is to do now."""
+        for wake in list(self.channels):
+            wake()
 
     @property
     def current(self) -> Shown:

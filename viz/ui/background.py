@@ -7,16 +7,18 @@ import threading
 import time
 from collections import OrderedDict
 from collections.abc import Callable, Hashable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import streamlit as st
 
 from model.runtime.errors import describe
-from viz.i18n import catalogue
+from viz.components.progress import progress
+from viz.components.view import View
 from viz.i18n.catalogue import _
 from viz.i18n.errors import translate_error
 from viz.i18n.format import literal
-from viz.state.session import Key
+from viz.state.session import current_session
 
 TOLD = 1.0  # seconds after which the time that is left can be told
 KEPT = 64  # numbers that were asked for one by one, the latest
@@ -67,6 +69,12 @@ class Filling:
         """How long it has taken, and how much longer it will, by the work that is left."""
         taken = time.monotonic() - self._began
         return taken, taken * (self._total - self._done) / max(1, self._done - self._before)
+
+    @property
+    def is_long(self) -> bool:
+        """Whether it goes on for so long that somebody may want to stop it."""
+        taken, left = self.seconds
+        return not self.finished and taken > TOLD and left > LONG
 
     @property
     def progress(self) -> dict[str, Any] | None:
@@ -121,38 +129,67 @@ class Filling:
             self._finished.set()
 
 
-# A part of a page that draws itself again and again while numbers are being filled in.
+# What is shown of it while it goes on.
 
-EVERY = 0.4  # seconds between two looks at what has been measured
 AT_ONCE = 0.12  # seconds that a page waits for a small file
 LONG = 5.0  # seconds that are left, from which on there is a button to stop
-CHOSEN = "checkpoints_chosen"  # in the session: a click has chosen something
 
 
-def follow(fillings: Sequence[Filling], draw: Callable[[], object]) -> None:
-    """Draw, again and again while they are being filled in, with buttons to stop what takes long and to go on."""
+@dataclass(frozen=True)
+class Watched:
+    """What goes on beside the page: its views, drawn again and again by the channel.
+
+    drawn: what `stands` was when the script began to draw it; where it is another, the script runs again.
+    """
+
+    stands: Callable[[], Hashable]
+    drawn: Hashable
+    views: Callable[[], Sequence[View]] = tuple
+
+    @property
+    def is_old(self) -> bool:
+        """Whether the script is to draw it again."""
+        return self.stands() != self.drawn
+
+
+def watch(watched: Watched) -> None:
+    """As long as this page is shown."""
+    current_session().watched.append(watched)
+
+
+def follow(
+    fillings: Sequence[Filling], view: Callable[[], View | None], also: Callable[[], Hashable] = lambda: None
+) -> bool:
+    """Draw what is known while numbers are being filled in, with buttons to stop what takes long and to go on.
+
+    view: made in any thread; None where there is nothing to be seen. also: where it changes, the script runs again.
+    Returns whether it still goes on.
+    """
     for filling in fillings:
         filling.wait(AT_ONCE)
 
-    def look() -> None:
-        if st.session_state.pop(CHOSEN, False):
-            st.rerun()  # a click in here runs this part only, and what it has chosen is drawn outside
-        catalogue.use(st.session_state[Key.LANGUAGE])
-        finished = all(filling.finished for filling in fillings)
-        draw()
-        for number, filling in enumerate(fillings):
-            buttons(filling, number)
-        if finished and not before:
-            st.rerun()  # nothing has to be looked at any more, and what waits for all numbers can be drawn
+    def stands() -> Hashable:
+        return [(each.finished, each.stopped, each.is_long, bool(each.failed)) for each in fillings], also()
 
-    before = all(filling.finished for filling in fillings)
-    st.fragment(look, run_every=None if before else EVERY)()
+    drawn = stands()
+    if going := not all(each.finished for each in fillings):
+        watch(Watched(stands, drawn, lambda: [shown for shown in [view()] if shown]))
+    if shown := view():
+        shown()
+    for number, filling in enumerate(fillings):
+        buttons(filling, number)
+    return going
+
+
+def bar(key: str, filling: Filling) -> View | None:
+    """How far it is, until it is there."""
+    told = filling.progress
+    return progress(key, told["share"], told["text"]) if told else None
 
 
 def buttons(filling: Filling, number: int) -> None:
     """What takes long can be stopped, and gone on with; what could not be read is said."""
-    taken, left = filling.seconds
-    if not filling.finished and taken > TOLD and left > LONG:
+    if filling.is_long:
         st.button(_("Stop measuring"), on_click=filling.stop, key=f"stop_measuring_{number}")
     if filling.finished and filling.stopped:
         st.button(_("Measure the rest"), on_click=filling.go_on, key=f"go_on_measuring_{number}")

@@ -18,12 +18,14 @@ import viz.state.session
 from model.inference.text_model import TextModel
 from tests.viz.frame.window import PATIENCE, Window, in_loop, open_window, opened
 from tests.viz.small import looking, small_model
+from viz.components.progress import progress
 from viz.components.registry import pack
-from viz.components.view import PackedView, live
+from viz.components.view import PackedView, View, live
 from viz.frame import channel
 from viz.frame.channel import is_own
 from viz.frame.drawing import Stage
 from viz.state.session import SESSIONS, Key, Session, current_session
+from viz.ui.background import Watched
 from viz.ui.parts import Drawing
 
 TEXT, OTHER, THIRD = "The cat sees.", "The dog", "The doctor sees the"
@@ -598,7 +600,7 @@ def test_a_window_that_says_a_last_word_is_let_go(session, words):
                 await asyncio.wait([window.serving], timeout=PATIENCE)
 
     assert in_loop(use) == []
-    assert session.channels == 0
+    assert not session.channels
 
 
 def turned(session: Session) -> None:
@@ -619,6 +621,65 @@ def test_a_window_that_goes_while_it_waits_is_let_go_in_silence(session, busy, c
     assert open_window(session, use) == []
     assert not caplog.records
     assert channel.Window.waiting == 0
+
+
+# What goes on beside the page.
+
+
+@pytest.fixture
+def measuring(session, monkeypatch) -> SimpleNamespace:
+    """Something that is measured, with a bar that is another at each look."""
+    monkeypatch.setattr(channel, "WATCH_PACE", 0.005)
+    found = SimpleNamespace(looks=0, finished=False)
+
+    def bars() -> list[View]:
+        found.looks += 1
+        return [progress("bar", None, f"look {found.looks}")]
+
+    session.watched = [Watched(lambda: found.finished, False, bars)]
+    return found
+
+
+def test_what_is_measured_is_sent_as_it_goes_on_and_the_script_asked_when_it_has_ended(session, measuring):
+    async def use(window: Window) -> None:
+        for look in (1, 2, 3):
+            message = await window.message()
+            assert message["views"]["bar"]["text"] == f"look {look}"
+            assert (message["gone"], message["moved"]) == (None, False)  # what is painted is of the same text
+        measuring.finished = True
+        await window.script()
+
+    session.wake()  # nobody is there
+    assert open_window(session, use) == []
+
+
+def test_a_hidden_window_is_sent_nothing_of_it_and_it_goes_on(session, measuring, monkeypatch):
+    monkeypatch.setattr(channel, "REST", 0.005)
+
+    async def use(window: Window) -> None:
+        window.say(hidden=True)
+        await window.heard()
+        while window.has_message:  # of before
+            await window.message()
+        before = measuring.looks
+        while measuring.looks < before + 3:
+            await asyncio.sleep(0.005)
+        assert not window.has_message
+
+    assert open_window(session, use) == []
+
+
+def test_what_begins_is_looked_at_at_once(session, measuring):
+    watched, session.watched = session.watched, []
+
+    async def use(window: Window) -> None:
+        type_in(window, OTHER, 1)
+        assert "bar" not in (await window.message())["views"]
+        session.watched = watched
+        session.wake()  # as the script does, which has begun it
+        await asyncio.wait_for(window.view("bar"), channel.REST / 2)
+
+    assert open_window(session, use) == []
 
 
 # Not too much at once.
@@ -726,7 +787,7 @@ def test_of_two_windows_of_one_session_each_shows_what_it_typed_unless_the_other
                 type_in(window, text, edit)
                 source = await window.view("source")
                 assert (source["text"], source["edit"]) == now
-            assert session.channels == 2
+            assert len(session.channels) == 2
             for edit in range(4, 10):  # both at once, in two threads
                 type_in(one, OTHER + str(edit), edit)
                 type_in(two, THIRD + str(edit), edit)
@@ -735,7 +796,7 @@ def test_of_two_windows_of_one_session_each_shows_what_it_typed_unless_the_other
                         pass
             assert session.texts[Key.SOURCE] in (OTHER + "9", THIRD + "9")
             assert session.trace.source_tokens == labels(session, session.texts[Key.SOURCE])
-        assert session.channels == 0
+        assert not session.channels
 
     assert in_loop(use) == []
 

@@ -8,8 +8,11 @@ from types import SimpleNamespace
 
 import pytest
 
+from tests.viz.no_server import no_server
+from viz.components.view import View
 from viz.pages.lab.experiment import progress_words
-from viz.ui.background import KEPT, TOLD, Filling
+from viz.state.session import current_session
+from viz.ui.background import KEPT, LONG, TOLD, Filling, bar, follow
 
 
 def failing() -> int:
@@ -109,3 +112,32 @@ def test_the_latest_of_what_was_computed_is_remembered():
     assert computed == [*range(KEPT + 1), 0]
     assert filling.remembers(KEPT)
     assert not filling.remembers(1)
+
+
+def test_a_page_is_watched_until_all_numbers_are_there_and_drawn_again_where_its_buttons_change(monkeypatch):
+    no_server(monkeypatch)
+    monkeypatch.setattr("viz.ui.background.AT_ONCE", 0)
+    go = threading.Event()
+    filling = Filling([("a", 1, lambda: go.wait(5)), ("b", 1, lambda: 2)])
+    drawn: list[int] = []
+
+    def view() -> View | None:
+        drawn.append(len(filling.found))
+        return bar("bar", filling)
+
+    assert follow([filling], view, lambda: "b" in filling.found)
+    (watched,) = current_session().watched
+    assert not watched.is_old
+    assert [shown.key for shown in watched.views()] == ["bar"]
+    filling._began -= LONG + TOLD + 1
+    filling._done = 0
+    assert filling.is_long
+    assert watched.is_old  # there is a button to stop it
+    go.set()
+    filling.wait(60)
+    assert watched.is_old
+    assert watched.views() == []
+    current_session().watched.clear()
+    assert not follow([filling], view)
+    assert current_session().watched == []
+    assert drawn == [0, 0, 2, 2]

@@ -17,8 +17,7 @@ from model.capture.interventions import RemovedHead
 from model.capture.trace import AttentionKind, Trace
 from model.inference.text_model import TextModel
 from model.runtime.errors import require
-from viz.components.view import live
-from viz.i18n import catalogue
+from viz.components.view import View, live
 from viz.i18n.catalogue import _
 from viz.i18n.errors import lacks, translate_error
 from viz.i18n.format import as_sentence
@@ -34,14 +33,12 @@ from viz.pages.attention.importance_figures import (
 )
 from viz.state import training
 from viz.state.session import Key, Selection, Session, attention_kinds, by_channel, current_session
-from viz.ui.background import Filling
+from viz.ui.background import Filling, Watched, bar, watch
 from viz.ui.parts import Drawing, Placed, data_table
 from viz.ui.prediction import subject_of
 
 if TYPE_CHECKING:
     from streamlit.elements.lib.mutable_expander_container import ExpanderContainer
-
-LOOK = 0.5  # seconds between two looks at one that goes on
 
 
 class Part(StrEnum):
@@ -51,6 +48,7 @@ class Part(StrEnum):
     RANKING = "head_ranking"
     ALIKE = "heads_alike"
     MEASURE = "importance_measure"
+    BAR = "importance_bar"
     CANCEL = "importance_cancel"
     PAUSE = "importance_pause"
     REMOVE = "head_remove"
@@ -161,17 +159,14 @@ def offer(found: Measured) -> None:
         seconds = f"{max(1, found.most):,.0f}"
         st.button(label.format(count=count, seconds=seconds), key=Part.MEASURE, on_click=found.begin)
     else:
-        st.fragment(watch, run_every=LOOK)(going)
 
+        def views() -> list[View]:
+            return [shown for shown in [bar(Part.BAR, going)] if shown]
 
-def watch(going: Measuring) -> None:
-    """How far it is, until it has come to an end; the page can be used meanwhile."""
-    catalogue.use(st.session_state[Key.LANGUAGE])
-    if going.finished:
-        st.rerun()
-    told = going.progress or {"share": 0.0, "text": ""}
-    st.progress(told["share"], told["text"])
-    st.button(_("Cancel"), key=Part.CANCEL, on_click=going.stop, disabled=going.stopped)
+        watch(Watched(lambda: (going.finished, going.stopped), (False, going.stopped), views))
+        for shown in views():
+            shown()
+        st.button(_("Cancel"), key=Part.CANCEL, on_click=going.stop, disabled=going.stopped)
 
 
 def on_effect(clicked: dict[str, Any]) -> None:

@@ -10,13 +10,15 @@ from typing import TYPE_CHECKING, Any
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
-from viz.i18n import catalogue
+from viz.components.progress import progress
+from viz.components.view import View
 from viz.i18n.catalogue import _
 from viz.i18n.errors import translate_error
 from viz.i18n.format import as_sentence, literal
 from viz.state import checkpoints
-from viz.state.session import Key, Session, current_session
+from viz.state.session import Session, current_session
 from viz.ui import fields
+from viz.ui.background import Watched, watch
 from viz.ui.parts import show_result
 
 if TYPE_CHECKING:
@@ -48,7 +50,7 @@ def report(session: Session) -> None:
         show_result(how, as_sentence(text))
     found = checkpoints.opened(session)
     if found and found.download is not None:
-        st.fragment(fetching, run_every=1.0)(session, found.download)
+        fetching(session, found.download)
 
 
 def is_local(address: str, headers: Mapping[str, Any]) -> bool:
@@ -134,6 +136,8 @@ class Part(StrEnum):
     SEND = "adding_send"
     HUB = "adding_hub"
     ASK = "adding_ask"
+    ASKED = "adding_asked"  # a bar, as the next
+    FETCHED = "adding_fetched"
     OFFER = "adding_offer"
     QUESTION = "adding_question"
     GIVE_UP = "adding_give_up"
@@ -183,7 +187,7 @@ def say(how: str, text: str, where: Part | None = None) -> None:
 
 # A name at Hugging Face: asked about first, then fetched, beside the page.
 
-LOOK = 0.5  # seconds between two looks at what is under way
+PATIENCE = 0.5  # seconds that a page waits for an answer
 
 
 def show_hub(session: Session) -> None:
@@ -199,7 +203,7 @@ def show_hub(session: Session) -> None:
         _("Ask how large it is"), key=Part.ASK, on_click=_ask, disabled=not name or bool(question), width="stretch"
     )
     if question:
-        st.fragment(_asking, run_every=LOOK)(question)
+        _asking(question)
     offer: Offer | None = st.session_state.get(Part.OFFER)
     if offer:
         st.button(
@@ -218,21 +222,25 @@ def _ask() -> None:
 
     st.session_state[Part.SAID] = st.session_state[Part.OFFER] = None
     question = st.session_state[Part.QUESTION] = Question(str(st.session_state.get(Part.HUB) or ""))
-    question.wait(LOOK)
+    question.wait(PATIENCE)
     if not question.busy:
         _answered(question)
 
 
 def _asking(question: Question) -> None:
     """How long it has been, until there is an answer; the page can be used meanwhile."""
-    catalogue.use(st.session_state[Key.LANGUAGE])
-    given_up = st.session_state.get(Part.QUESTION) is not question
-    if question.busy and not given_up:
-        st.caption(_("Asking Hugging Face … {seconds} s").format(seconds=f"{question.seconds:.0f}"))
+
+    def views() -> list[View]:
+        text = _("Asking Hugging Face … {seconds} s").format(seconds=f"{question.seconds:.0f}")
+        return [progress(Part.ASKED, None, text)]
+
+    if question.busy:
+        watch(Watched(lambda: question.busy, True, views))
+        for shown in views():
+            shown()
         st.button(_("Cancel"), key=Part.GIVE_UP, on_click=_give_up, width="stretch")
         return
-    if not given_up:
-        _answered(question)
+    _answered(question)
     st.rerun()
 
 
@@ -258,16 +266,17 @@ def _fetch() -> None:
 
 def fetching(session: Session, download: Download) -> None:
     """How far it is, until it is here."""
-    catalogue.use(st.session_state[Key.LANGUAGE])
+
+    def views() -> list[View]:
+        size = download.offer.bytes / 1e6
+        text = _("{name}: {done:.3g} of {size:.3g} MB")
+        text = text.format(name=download.offer.name, done=download.share * size, size=size)
+        return [progress(Part.FETCHED, download.share, text)]
+
     if download.busy and not download.cancelled:
-        st.progress(
-            download.share,
-            _("{name}: {done:.3g} of {size:.3g} MB").format(
-                name=download.offer.name,
-                done=download.share * download.offer.bytes / 1e6,
-                size=download.offer.bytes / 1e6,
-            ),
-        )
+        watch(Watched(lambda: download.busy and not download.cancelled, True, views))
+        for shown in views():
+            shown()
         st.button(_("Cancel"), key=Part.CANCEL, on_click=download.cancel)
         return
     checkpoints.begin(session).download = None

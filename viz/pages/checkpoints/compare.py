@@ -36,7 +36,7 @@ from viz.pages.checkpoints.subjects import (
     subjects,
 )
 from viz.pages.checkpoints.tensor import beside
-from viz.pages.checkpoints.tensors import show_tree
+from viz.pages.checkpoints.tensors import tree
 from viz.state import assumptions, texts
 from viz.state.pin import Pin
 from viz.state.session import Key, Session, choose, current_session
@@ -118,8 +118,9 @@ def differences(before: Subject, after: Subject, found: Moving) -> str:
 def tensors(before: Subject, after: Subject, found: Moving) -> None:
     """The ranking, the most moved first, and the chosen tensor of both."""
     file, sentence = f"{before.name} → {after.name}", differences(before, after, found)
-    follow([found], lambda: show_tree(found, file, moved_columns(found), TREE, place_of(found), RELATIVE, sentence))
-    info = found.table[place_of(found)]
+    chosen = place_of(found)
+    follow([found], tree(found, file, partial(moved_columns, found), TREE, chosen, RELATIVE, sentence))
+    info = found.table[chosen]
     change = found.of(info)
     tensor.show_pair(before, after, info, equal=change is not None and change.largest == 0)
     beside(explain, partial(moved_data, before, after, found))
@@ -152,7 +153,7 @@ def layers(before: Subject, after: Subject, found: Moving) -> None:
         return
     place = st.container()
     stack = choose(_("Stack"), stacks, stacks[0], "compare_stack", str, place) if len(stacks) > 1 else stacks[0]
-    follow([found], lambda: layer_chart(found, stack, f"{before.name}-{after.name}", LAYERS)())
+    follow([found], lambda: layer_chart(found, stack, f"{before.name}-{after.name}", LAYERS))
     beside(explain, partial(moved_data, before, after, found))
 
 

@@ -21,7 +21,7 @@ from viz.pages.checkpoints.measuring import Examined, Measured
 from viz.pages.checkpoints.subjects import Subject, choose_tensor, chosen_place, model_of, subjects
 from viz.pages.checkpoints.tensor_figures import short
 from viz.state.session import Session
-from viz.ui.background import AT_ONCE, CHOSEN, Filling, follow
+from viz.ui.background import bar, follow
 from viz.ui.parts import data_table, explanation
 
 if TYPE_CHECKING:
@@ -29,20 +29,22 @@ if TYPE_CHECKING:
 
 LIST = "w_findings"
 BESIDE = "health_beside"
+MEASURED, EXAMINED = "health_measured", "health_examined"  # bars
 
 
 def show(session: Session, subject: Subject, found: Measured) -> None:
     """Findings in groups; a click chooses the tensor, which is shown large below."""
     other = beside(subject, found)
-    found.wait(AT_ONCE)
-    if not found.finished:
-        follow([found], partial(waiting, found))
+    if follow([found], partial(bar, MEASURED, found)):
         return
     examined: Examined = found.remember(("health",), lambda: Examined(found))
-    examined.wait(AT_ONCE)
+    follow([examined], partial(bar, EXAMINED, examined), lambda: examined.findings is None)
     known = report(subject, found, examined, other)
     chosen = found.table[place_of(found, known)]
-    follow([examined], partial(show_findings, subject, found, examined, other, chosen.name, known is None))
+    if known is None:
+        st.caption(_("Looking for what is wrong …"))
+    else:
+        health_list(known, subject.name, chosen.name, LIST, partial(on_finding, found, known))()
     tensor.show(subject, found, chosen)
     file = f"health-{subject.name}"
     tensor.beside(explain, lambda: data_table("health_data", known.table, file) if known else None)
@@ -93,26 +95,6 @@ def labels(subject: Subject, found: Measured, name: str) -> Callable[[int], str]
     return tokenizer.label if tokenizer else None
 
 
-def waiting(found: Filling) -> None:
-    """What is shown while numbers are missing."""
-    if told := found.progress:
-        st.progress(told["share"], told["text"])
-
-
-def show_findings(
-    subject: Subject, found: Measured, examined: Examined, other: Subject | None, chosen: str, first: bool
-) -> None:
-    """chosen: the tensor that is shown large. first: it was chosen before anything was found."""
-    known = report(subject, found, examined, other)
-    waiting(examined)
-    if known is None:
-        st.caption(_("Looking for what is wrong …"))
-        return
-    if first:
-        st.rerun()
-    health_list(known, subject.name, chosen, LIST, partial(on_finding, found, known))()
-
-
 def place_of(found: Measured, known: Report | None) -> int:
     """The number of the tensor that is looked at, at first that of the first finding."""
     if not known or not known.found:
@@ -124,7 +106,6 @@ def on_finding(found: Measured, known: Report, clicked: dict[str, Any]) -> None:
     """A click on a finding chooses its tensor."""
     wanted = known.at(int(clicked["group"]), int(clicked["place"])).tensor
     choose_tensor(found.table, next(place for place, info in enumerate(found.table) if info.name == wanted))
-    st.session_state[CHOSEN] = True
 
 
 def explain() -> None:

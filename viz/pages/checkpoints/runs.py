@@ -78,7 +78,7 @@ def show(row: DeltaGenerator) -> None:
     if not wanted:
         st.info(_("No tensor that all of them have matches “{pattern}”.").format(pattern=(pattern or "")[:60]))
         return
-    follow([run.found for run in rows], lambda: steps_chart(rows, wanted, str(statistic), known, CHART)())
+    follow([run.found for run in rows], lambda: steps_chart(rows, wanted, str(statistic), known, CHART))
     data_table("steps_data", lambda: steps_table(rows, wanted, str(statistic)), f"steps-{statistic}")
 
 

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
-import streamlit as st
 
+from viz.components.view import View
 from viz.i18n.catalogue import _
 from viz.i18n.format import bytes_text, shape_text
 from viz.pages.checkpoints import tensor
@@ -17,7 +17,7 @@ from viz.pages.checkpoints.components import BINS, Column, tensor_tree
 from viz.pages.checkpoints.measuring import Measured, TensorTable
 from viz.pages.checkpoints.subjects import Subject, asked_place, choose_tensor, chosen_place
 from viz.state.session import Session
-from viz.ui.background import CHOSEN, follow
+from viz.ui.background import follow
 from viz.ui.parts import data_table
 
 if TYPE_CHECKING:
@@ -43,19 +43,19 @@ def totals(table: Sequence[TensorInfo]) -> str:
     )
 
 
-def show_tree(
+def tree(
     found: TensorTable,
     file: str,
-    columns: Sequence[Column],
+    columns: Callable[[], Sequence[Column]],
     key: str,
     chosen: int,
     sorting: int = -1,
     sentence: str = "",
-) -> None:
-    """The tensors with what is known of them; a click chooses one.
+) -> Callable[[], View]:
+    """What draws the tensors with what is known of them, in any thread; a click chooses one.
 
-    chosen: the number of the tensor that is shown. sorting: the column by which they are sorted, if by any. sentence:
-    beside the field that searches, by default the totals.
+    columns: of what is known by then. chosen: the number of the tensor that is shown. sorting: the column by which they
+    are sorted, if by any. sentence: beside the field that searches, by default the totals.
     """
     table = found.table
     number = {info.name: place for place, info in enumerate(table)}
@@ -70,7 +70,6 @@ def show_tree(
         "chosen": chosen,
         "asked": asked_place(table) is not None,
         "sorted": sorting,
-        "progress": found.progress,
         "most": MOST,
         "alt": _("Tensors of {file}: {totals}. Arrow keys move, Enter chooses.").format(
             file=file, totals=totals(table)
@@ -86,13 +85,17 @@ def show_tree(
             "parameters": "{count}",
         },
     }
-    known = np.array([each is not None for each in found.every()], np.bool_)
-    tensor_tree(columns, known, header, key, partial(on_tensor, key, table))()
+
+    def draw() -> View:
+        progress = found.progress
+        known = np.array([each is not None for each in found.every()], np.bool_)
+        return tensor_tree(columns(), known, {**header, "progress": progress}, key, partial(on_tensor, table))
+
+    return draw
 
 
-def on_tensor(key: str, table: Sequence[TensorInfo], clicked: Any) -> None:
+def on_tensor(table: Sequence[TensorInfo], clicked: Any) -> None:
     choose_tensor(table, int(clicked))
-    st.session_state[CHOSEN] = True
 
 
 def statistics_columns(found: Measured) -> list[Column]:
@@ -150,7 +153,8 @@ TREE = "tensor_tree"
 
 def show(session: Session, subject: Subject, found: Measured) -> None:
     """The tree goes on by itself while something is being measured."""
-    follow([found], lambda: show_tree(found, subject.name, statistics_columns(found), TREE, chosen_place(found.table)))
-    tensor.show(subject, found, found.table[chosen_place(found.table)])
+    chosen = chosen_place(found.table)
+    follow([found], tree(found, subject.name, partial(statistics_columns, found), TREE, chosen))
+    tensor.show(subject, found, found.table[chosen])
     file, title = f"tensors-{subject.name}", _("Data of all tensors")
     tensor.beside(tensor.explain, lambda: data_table("tensors_data", partial(statistics_table, found), file, title))

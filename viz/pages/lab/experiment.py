@@ -19,18 +19,19 @@ from model.experiments.runner import Report, Running
 from model.experiments.timing import Machine, Times
 from model.inference.text_model import TextModel
 from viz.components.plots import Plot
-from viz.i18n import catalogue
+from viz.components.progress import progress
+from viz.components.view import View
 from viz.i18n.catalogue import _
 from viz.i18n.errors import translate_error, unless_absent
 from viz.i18n.format import as_sentence, bytes_text, significant
-from viz.state.session import Key, by_channel
+from viz.state.session import by_channel
+from viz.ui.background import Watched, watch
 from viz.ui.fields import Field, number_field
 from viz.ui.parts import Drawing, Placed, Views, data_table, expander, explanation, mount, no_views, under_figures
 
 if TYPE_CHECKING:
     from streamlit.elements.lib.mutable_expander_container import ExpanderContainer
 
-EVERY = 0.5  # seconds between two looks
 Result = TypeVar("Result")
 
 
@@ -200,7 +201,7 @@ class Measurement(Generic[Result]):
             self.start(run)
         going = is_going(kept(run))  # what it takes of the memory meanwhile is not free
         if self.room is None or self.room.enough or going:
-            st.fragment(partial(self.look, key, going), run_every=EVERY if going else None)()
+            self.look(key)
         else:
             st.error(room_words(self.room))
             self.before.draw()
@@ -208,13 +209,15 @@ class Measurement(Generic[Result]):
             explain()
         return no_views
 
-    def look(self, key: str, going: bool) -> None:
-        """Its button or its progress, and the newest result. going: whether it was when the looking began."""
-        catalogue.use(st.session_state[Key.LANGUAGE])
+    def look(self, key: str) -> None:
+        """Its button or its progress, and the newest result."""
         run = f"{key}_run"
         now = kept(run)
-        if is_going(now) != going:
-            st.rerun()  # it has begun or ended: the looking does too
+        if now and is_going(now):
+            running = now.running
+            watch(
+                Watched(lambda: (running.look(), running.ended), (running.look(), False), partial(bars, run, running))
+            )
         newest = now.running.look() if now else None
         with st.container(horizontal=True, vertical_alignment="center", key=f"{run}_row"):
             if not (self.at_once and now and now.running.status == "finished"):
@@ -231,8 +234,8 @@ class Measurement(Generic[Result]):
     def controls(self, run: str, now: Kept | None) -> None:
         if now and is_going(now):
             st.button(_("Stop"), key=f"{run}_stop", on_click=now.running.stop)
-            newest = now.running.look()
-            st.progress(newest.share if newest else 0.0, progress_words(now.running))
+            for shown in bars(run, now.running):
+                shown()
             return
         kind: Literal["primary", "secondary"] = "secondary" if now else "primary"
         st.button(self.begin, type=kind, key=f"{run}_begin", on_click=self.start, args=(run,))
@@ -265,6 +268,12 @@ def kept(run: str) -> Kept | None:
 
 def is_going(now: Kept | None) -> bool:
     return now is not None and not now.running.ended
+
+
+def bars(run: str, running: Running[Any]) -> list[View]:
+    """How far it is."""
+    newest = running.look()
+    return [progress(f"{run}_bar", newest.share if newest else 0.0, progress_words(running))]
 
 
 def progress_words(running: Running[Any]) -> str:

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from viz.pages.checkpoints import health
 from viz.ui import background
 
 
 @pytest.fixture(autouse=True)
 def unhurried(monkeypatch):
     """A page waits for what it measures however busy the machine is."""
-    for module in (background, health):
-        monkeypatch.setattr(module, "AT_ONCE", 30)
+    monkeypatch.setattr(background, "AT_ONCE", 30)
