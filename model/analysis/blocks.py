@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 from torch import Tensor
 
@@ -37,7 +38,8 @@ class Block:
     inputs: shapes by name: "ids", "stream", or "queries" and "memory" (of an attention), or "stream" and "written" (of
     a residual). output: name of the quantity that it gives. shape: of that.
     weights: shapes by name in the module. parameters: count of its own. tied: count of those of a block before it.
-    flops: of its matrix products on this input, 2 per multiply-add, counted in full whatever the mask.
+    flops: of its matrix products on this input, 2 per multiply-add, counted in full whatever the mask; None where it
+    multiplies in a way that is not known here.
     """
 
     path: str
@@ -51,7 +53,7 @@ class Block:
     weights: dict[str, Shape]
     parameters: int
     tied: int
-    flops: int
+    flops: int | None
 
 
 def blocks(trace: Trace) -> list[Block]:
@@ -67,6 +69,26 @@ def blocks(trace: Trace) -> list[Block]:
 def elsewhere(network: Network, blocks: list[Block]) -> int:
     """Number of the model's parameters in none of its blocks: no part that is known was seen to use them."""
     return network.parameter_count() - sum(block.parameters for block in blocks)
+
+
+def total_flops(trace: Trace, blocks: Sequence[Block]) -> int | None:
+    """Operations of all matrix products of the model on this input, in blocks or not; None: some are unknown."""
+    found = [block.flops for block in blocks] + [_flops_beside(trace, blocks)]
+    return None if None in found else sum(each for each in found if each is not None)
+
+
+def _flops_beside(trace: Trace, blocks: Sequence[Block]) -> int | None:
+    """Operations of blocks of a bridged model that were not recognised; None: unknown."""
+    total = 0
+    for block in blocks:
+        if block.kind != "embedding":
+            continue
+        for layer in trace.module(f"{block.stack}.layers").children():
+            for products in getattr(layer, "beside", ()):
+                if products is None:
+                    return None
+                total += products.flops(block.shape[0])
+    return total
 
 
 def rows(blocks: list[Block]) -> list[list[int]]:
@@ -141,8 +163,15 @@ def _inputs(trace: Trace, path: str, kind: BlockKind, stream: Shape) -> dict[str
     return {"stream": stream} | ({"written": stream} if kind == "residual" else {})
 
 
-def _flops(trace: Trace, path: str, kind: BlockKind, tokens: int) -> int:
+def _flops(trace: Trace, path: str, kind: BlockKind, tokens: int) -> int | None:
     config = trace.network.config
+    if not trace.network.ours:  # its blocks differ from layer to layer, and were seen to multiply
+        keys = _keys(trace, path) if "attention" in kind else 0
+        module = trace.module(path)
+        if not hasattr(module, "products"):
+            return 0
+        products: Any = module.products
+        return None if products is None else int(products.flops(tokens, keys))
     if kind in ("self-attention", "cross-attention"):
         return sum(attention_flops(config, tokens, _keys(trace, path)).values())
     if kind == "feed-forward":

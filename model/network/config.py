@@ -49,6 +49,21 @@ PRESETS: dict[str, dict[str, Any]] = {
 }
 
 
+@dataclass(frozen=True)
+class Units:
+    """What a feed-forward network consists of; None: unknown. activation: of its `width` units, "" where it is unknown.
+
+    experts: of as many units each, of which every token goes through `chosen`, by a router (Shazeer et al., 2017);
+    0: there are none. shared: units beside them that every token goes through.
+    """
+
+    width: int | None
+    activation: str
+    experts: int = 0
+    chosen: int = 0
+    shared: int = 0
+
+
 @dataclass(frozen=True, kw_only=True)
 class TransformerConfig:
     """Configuration of a Transformer (Vaswani et al., 2017); the defaults are the paper's base size (table 3).
@@ -93,7 +108,7 @@ class TransformerConfig:
     qk_norm: bool = False  # RMSNorm on each head's queries and keys
     scale_embedding: bool = True  # embeddings times √d_model (section 3.4)
     scale_attention: bool = True  # scores times 1/√d_k (section 3.2.1)
-    activation: Activation = "relu"
+    activation: Activation | Literal["unknown"] = "relu"  # unknown: one that only foreign code computes
     tied_embeddings: TiedEmbeddings = "none"
     bias: bool = True
     attention_bias: AttentionBias = "same"  # same: as `bias`; inputs: on queries, keys and values only
@@ -113,6 +128,19 @@ class TransformerConfig:
         if self.n_encoder_layers and self.n_decoder_layers:
             return "encoder-decoder"
         return "encoder-only" if self.n_encoder_layers else "decoder-only"
+
+    def window_of(self, layer: int) -> int | None:
+        """Tokens that a query of this layer sees in each direction, its own counted; None: all."""
+        return self.window
+
+    @property
+    def windowed(self) -> bool:
+        """Whether a layer has a window."""
+        return self.window is not None
+
+    def units_of(self, stack: str, layer: int) -> Units:
+        """What the feed-forward network of a layer consists of."""
+        return Units(self.d_ff, self.activation)
 
     def depth(self, stack: str) -> int:
         """Number of layers of the "encoder" or the "decoder"; cross-attention is the decoder's."""

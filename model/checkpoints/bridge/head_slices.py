@@ -14,10 +14,10 @@ import torch
 from jaxtyping import Bool
 from torch import Tensor, nn
 
-from model.checkpoints.bridge.match import as_linear, is_linear
+from model.checkpoints.bridge.match import as_linear
 from model.checkpoints.bridge.missing import Reason
 from model.checkpoints.bridge.modules import HeadPart, MirrorAttention
-from model.checkpoints.bridge.probe import Event, ObservedAttention, close, first, flat, probing, same
+from model.checkpoints.bridge.probe import Event, ObservedAttention, close, first, flat, is_linear, probing, same
 
 if TYPE_CHECKING:
     from model.checkpoints.bridge.runner import Runner

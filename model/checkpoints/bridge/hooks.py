@@ -104,9 +104,11 @@ class Pass:
         visible = visible.expand(*visible.shape[:-2], queries, keys)
         return self._once(visible, lambda: self._equal_rule(visible, queries, keys))
 
-    def plain_rule(self, cross: bool) -> Mask:
-        """Mask of an attention that shows only its weights: it hides padding, and in a decoder later tokens."""
-        return Mask(keys=self.memory_real) if cross else Mask(keys=self.real, causal=self.causal)
+    def plain_rule(self, cross: bool, window: int | None) -> Mask:
+        """Mask of an attention that shows only its weights: it hides padding, in a decoder later tokens, and what is
+        farther than a window.
+        """
+        return Mask(keys=self.memory_real) if cross else Mask(keys=self.real, causal=self.causal, window=window)
 
     def _once(self, tensor: Tensor, make: Callable[[], Mask]) -> Mask:
         for compared, rule in self._rules:
@@ -204,7 +206,8 @@ def _after(module: nn.Module, inputs: tuple[Any, ...], named: dict[str, Any], ou
             output = _with_first_output(output, result.reshape(y.shape))
         elif side == "weights":
             weights = output[int(getattr(mirror, "place", 0))]
-            mirror(weights, weights, now.plain_rule(bool(getattr(mirror, "cross", False))))
+            rule = now.plain_rule(bool(getattr(mirror, "cross", False)), getattr(mirror, "window", None))
+            mirror(weights, weights, rule)
     return output
 
 

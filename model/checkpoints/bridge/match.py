@@ -23,8 +23,10 @@ from model.checkpoints.bridge.modules import (
     MirrorNorm,
     module_tensor,
 )
-from model.checkpoints.bridge.probe import Event, close, first, same
+from model.checkpoints.bridge.operations import Products, chosen_experts, products
+from model.checkpoints.bridge.probe import Event, close, first, is_linear, same
 from model.network.attention import for_each_head
+from model.network.config import Units
 from model.network.layers import ACTIVATIONS
 from model.runtime.device import exact
 
@@ -36,6 +38,7 @@ class LayerMatch:
     """A layer of ours for a bridged one.
 
     layer: its call in the probe. parts: our modules by name. links: of these modules. missing: reasons, by quantity.
+    operations: of its blocks by name, None where they are unknown. feed_forward: calls beside the attentions.
     placement: of the norms; "sandwich": before and after a block. parallel: whether the layer adds its attention's and
     its feed-forward network's outputs at once.
     """
@@ -46,6 +49,8 @@ class LayerMatch:
     missing: dict[str, Reason] = field(default_factory=dict)
     placement: str = ""
     parallel: bool = False
+    operations: dict[str, Products | None] = field(default_factory=dict)
+    feed_forward: list[Event] = field(default_factory=list)
 
     def block(self, sublayer: str) -> nn.Module:
         """Block around a sublayer."""
@@ -58,8 +63,13 @@ class LayerMatch:
 
     def mirror(self) -> MirrorLayer:
         """Our layer of the parts."""
+        for name, operations in self.operations.items():
+            if name in self.parts:
+                self.parts[name].products = operations  # type: ignore[assignment]
         kind = MirrorDecoderLayer if "cross_attention" in self.parts else MirrorLayer
-        return kind(self.parts)
+        mirror = kind(self.parts)
+        mirror.beside = [operations for name, operations in self.operations.items() if name not in self.parts]
+        return mirror
 
 
 def match_layer(events: list[Event], layer: Event, attentions: list[Event]) -> LayerMatch:
@@ -71,9 +81,12 @@ def match_layer(events: list[Event], layer: Event, attentions: list[Event]) -> L
         for event, name in zip(attentions, ("self_attention", "cross_attention"), strict=False)
     ]
     closed = [event for event in inside if event.within[-1] is layer and _holds(event, attentions)]
-    closed += _chosen(inside, layer)
+    experts = _chosen(inside, layer) + [event for event in inside if chosen_experts(event) is not None]
+    closed += experts
     free = [event for event in inside if not any(call is event or call in event.within for call in closed)]
-    network, feed_forward_links, output = match_feed_forward(free, layer.x)
+    _count_operations(match, inside, attentions)
+    # Beside experts, a network that every token goes through is a part of the block only.
+    network, feed_forward_links, output = (None, [], None) if experts else match_feed_forward(free, layer.x)
     adds = [output] if output is not None else []
     adds += [call for call in free if call.within[-1] is layer and call.y.shape == layer.x.shape]
     sublayers.append(Sublayer("feed_forward", adds))
@@ -84,6 +97,35 @@ def match_layer(events: list[Event], layer: Event, attentions: list[Event]) -> L
         match.missing |= {f"feed_forward.{name}": Reason.UNITS for name in ("hidden", "activation", "output")}
     _match_stream(match, inside, sublayers)
     return match
+
+
+def _count_operations(match: LayerMatch, inside: list[Event], attentions: list[Event]) -> None:
+    """Note what each block multiplies by: an attention all that is in the part of the layer that it stands in, the
+    feed-forward network the rest.
+    """
+    tokens, rest = len(match.layer.x), list(inside)
+    for event, name in zip(attentions, ("self_attention", "cross_attention"), strict=False):
+        around = [call for call in (*event.within, event) if match.layer in call.within]
+        own = [call for call in rest if call is around[0] or around[0] in call.within] if around else []
+        rest = [call for call in rest if call not in own]
+        keys = event.attention.weights.shape[-1] if event.attention and event.attention.cross else None
+        width = _width(event, own)
+        match.operations[name] = None if width is None else products(own, tokens, keys, width)
+    match.operations["feed_forward"] = products(rest, tokens, partly=True)
+    match.feed_forward = rest
+
+
+def _width(event: Event, own: list[Event]) -> int | None:
+    """Channels of a query and a value together in all heads of an attention; None: unknown.
+
+    Of one whose weights alone are seen, they are those of the matrices that it multiplies by, where all are as wide.
+    """
+    attention = event.attention
+    assert attention is not None
+    if attention.call is not None:
+        return attention.call.query.shape[1] * (attention.call.query.shape[-1] + attention.call.value.shape[-1])
+    written = [call for call in own if is_linear(call)]
+    return 2 * written[-1].x.shape[-1] if written else None
 
 
 def _chosen(inside: list[Event], layer: Event) -> list[Event]:
@@ -330,6 +372,31 @@ class MirrorInput(nn.Module):
         return result
 
 
+GATES = {"silu": "swiglu", "gelu": "geglu", "gelu-tanh": "geglu-tanh"}
+
+
+def experts_of(calls: list[Event], width: int) -> Units | None:
+    """Experts of a feed-forward network, by the call that was told which of them each token goes through; None: there
+    is no such. width: d_model.
+    """
+    found = first(calls, lambda event: chosen_experts(event) is not None)
+    experts = None if found is None else chosen_experts(found)
+    if found is None or experts is None:
+        return None
+    sizes = sorted(tensor[0].numel() for tensor in found.module.parameters(recurse=False) if tensor.dim() == 3)
+    gated = len(sizes) == 3 or (len(sizes) == 2 and sizes[1] == 2 * sizes[0])
+    if sizes[0] % width or not (gated or (len(sizes) == 2 and sizes[0] == sizes[1])):
+        return Units(None, "", experts.count, experts.chosen.shape[-1])
+    function = None if hasattr(found.module, "_apply_gate") and not hasattr(found.module, "act_fn") else found.module
+    act = getattr(function, "act_fn", None)
+    name = activation_name(act, torch.linspace(-4, 4, 33)) if callable(act) else ""
+    beside = [call for call in calls if found not in call.within and call is not found and is_linear(call)]
+    shared = [call for call in beside if call.y.shape == (*call.x.shape[:-1], width) and call.x.shape[-1] != width]
+    activation = GATES.get(name, "") if gated else name
+    units = sum(call.x.shape[-1] for call in shared)
+    return Units(sizes[0] // width, activation, experts.count, experts.chosen.shape[-1], units)
+
+
 def activation_name(function: Callable[[Tensor], Tensor], x: Tensor) -> str:
     """Option that names this function, by its values at `x` (any shape); "": none does."""
     values = function(x).to(x.device)  # accelerate may run it elsewhere
@@ -373,13 +440,6 @@ def _normed(x: Tensor, weight: Tensor | None, bias: Tensor | None, eps: float, c
         return torch.full_like(x, torch.nan)
     y = F.layer_norm(exact(x), width, scale, shift, eps) if centred else F.rms_norm(exact(x), width, scale, eps)
     return y.to(x.dtype).to(x.device)
-
-
-def is_linear(event: Event) -> bool:
-    """Whether a call multiplied by a matrix: of nn.Linear, or GPT-2's Conv1D."""
-    weight = getattr(event.module, "weight", None)
-    multiplies = isinstance(event.module, nn.Linear) or type(event.module).__name__ == "Conv1D"
-    return multiplies and event.leaf and bool(event.inputs) and isinstance(weight, Tensor) and weight.dim() == 2
 
 
 def as_linear(event: Event) -> MirrorLinear | None:

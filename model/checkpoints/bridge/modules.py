@@ -18,7 +18,6 @@ from model.capture.hooks import no_recording
 from model.capture.interventions import ChangedMask
 from model.checkpoints.bridge.missing import Reason
 from model.network.attention import Masked, MultiHeadAttention, Scores, Weights, for_each_head
-from model.network.config import TransformerConfig
 from model.network.kernels import are_plain, kernels
 from model.network.layers import DecoderLayer, EncoderLayer, FeedForward, GatedFeedForward
 from model.network.masks import Mask
@@ -115,6 +114,7 @@ class MirrorAttention(MultiHeadAttention):
     ) -> None:
         nn.Module.__init__(self)
         self.computes, self.outside, self.cross, self.place = computes, outside, cross, place
+        self.window: int | None = None  # of one that shows only its weights
         self.dropout, self.cap, self.recombines = 0.0, cap, recombines
         self.parts: dict[str, HeadPart] = {}
         self.weights = Weights() if computes else Passthrough(heads)  # type: ignore[assignment]
@@ -213,13 +213,6 @@ def device_of(model: nn.Module) -> torch.device:
 
 
 # Our modules for the rest of a bridged model. In a pass they are called with its outputs, else with inputs alone.
-
-
-class BridgedConfig(TransformerConfig):
-    """Options of a bridged model, as far as ours describe it; not validated, for the model runs itself."""
-
-    def __post_init__(self) -> None:
-        pass
 
 
 class MirrorNorm(Norm):
@@ -334,10 +327,14 @@ class MirrorBlock(nn.Module):
 
 
 class MirrorLayer(EncoderLayer):
-    """A layer of self-attention and feed-forward."""
+    """A layer of self-attention and feed-forward.
+
+    beside: products of blocks that were not recognised, None where they are unknown.
+    """
 
     def __init__(self, parts: Mapping[str, nn.Module]) -> None:
         nn.Module.__init__(self)
+        self.beside: list[Any] = []
         for name, part in parts.items():
             self.add_module(name, part)
 

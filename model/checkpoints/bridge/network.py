@@ -10,13 +10,15 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
+from model.checkpoints.bridge.config import BridgedConfig
 from model.checkpoints.bridge.head_slices import find_head_parts
 from model.checkpoints.bridge.hooks import NAME
 from model.checkpoints.bridge.missing import Reason
-from model.checkpoints.bridge.modules import BridgedConfig, device_of, frozen, module_tensor
+from model.checkpoints.bridge.modules import device_of, frozen, module_tensor
+from model.checkpoints.bridge.operations import Products, products
 from model.checkpoints.bridge.probe import close, flat, probing
 from model.checkpoints.bridge.runner import BridgedDecodingState, Runner, UncachedDecodingState, new_cache
-from model.checkpoints.bridge.stack import BridgedStack, bridged_config, build_stack
+from model.checkpoints.bridge.stack import WINDOWS, BridgedStack, bridged_config, build_stack
 from model.network.config import Kind
 from model.network.masks import real_tokens
 from model.network.transformer import Network
@@ -60,7 +62,9 @@ class BridgedNetwork(Network):
 
     ours = False
 
-    def __init__(self, runner: Runner, config: BridgedConfig, stacks: list[BridgedStack]) -> None:
+    def __init__(
+        self, runner: Runner, config: BridgedConfig, stacks: list[BridgedStack], of_output: Products | None
+    ) -> None:
         nn.Module.__init__(self)
         self.config, self.kind = config, config.kind
         self.runner: Runner = runner  # no nn.Module: its modules are not found under our paths
@@ -73,6 +77,7 @@ class BridgedNetwork(Network):
         wide = isinstance(weight, Tensor) and weight.shape[1] == config.d_model
         logits = None if runner.bare else MirrorLogits(runner.logits, weight if wide else None)
         self.output = MirrorOutput(logits)  # type: ignore[assignment]
+        self.output.products = of_output  # type: ignore[assignment]
         self.missing: dict[str, Reason] = {name: why for stack in stacks for name, why in stack.missing.items()}
         if runner.bare:
             self.missing["output.logits"] = Reason.OUTPUT
@@ -193,8 +198,6 @@ def build_bridged(model: Any, kind: Kind, settings: dict[str, Any]) -> BridgedNe
     runner = Runner(model, kind)
     text = model.config.get_text_config()
     runner.outside = text._attn_implementation != NAME
-    widths = [getattr(text, name, None) for name in ("sliding_window", "window_size")]
-    runner.windows = (None, *{width for width in widths if isinstance(width, int) and width > 0})
     ids = {name: _ids(model, length) for name, length in LENGTHS.items()}
     built: list[BridgedStack | None] = []
     memory: Tensor | None = None
@@ -227,12 +230,19 @@ def build_bridged(model: Any, kind: Kind, settings: dict[str, Any]) -> BridgedNe
     assert states is not None
     if kind == "decoder-only":
         _require_causal(runner, ids["decoder"], states, family)
+    of_output: Products | None = Products(0)
     if not runner.bare:
-        _require_same(model, runner, ids, _logits(model, runner, states))
+        with probing(model, stacks[-1].name) as events:
+            logits = _logits(model, runner, states)
+        of_output = products(events, states.shape[1], partly=True)
+        _require_same(model, runner, ids, logits)
     if kind != "encoder-only":
         runner.caches = _caches(runner, ids["decoder"], memory, states)
     find_head_parts(runner, stacks, ids)
-    return BridgedNetwork(runner, bridged_config(model, runner, stacks), stacks)
+    config = bridged_config(model, runner, stacks)
+    widths = [*config.windows, *(getattr(text, name, None) for name in WINDOWS)]
+    runner.windows = (None, *dict.fromkeys(width for width in widths if isinstance(width, int) and width > 0))
+    return BridgedNetwork(runner, config, stacks, of_output)
 
 
 @torch.inference_mode()

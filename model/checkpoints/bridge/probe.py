@@ -143,6 +143,13 @@ def flat(x: Tensor) -> Tensor:
     return x[0] if x.dim() == 3 and len(x) == 1 else x
 
 
+def is_linear(event: Event) -> bool:
+    """Whether a call multiplied by a matrix: of nn.Linear, or GPT-2's Conv1D."""
+    weight = getattr(event.module, "weight", None)
+    multiplies = isinstance(event.module, nn.Linear) or type(event.module).__name__ == "Conv1D"
+    return multiplies and event.leaf and bool(event.inputs) and isinstance(weight, Tensor) and weight.dim() == 2
+
+
 def first(events: list[Event], wanted: Callable[[Event], bool]) -> Event | None:
     """First call that is wanted; None: none is."""
     return next((event for event in events if wanted(event)), None)

@@ -9,11 +9,11 @@ from typing import Any, cast
 import torch
 from torch import Tensor, nn
 
+from model.checkpoints.bridge.config import BridgedConfig
 from model.checkpoints.bridge.hooks import MirrorPositions, attach_mirror
-from model.checkpoints.bridge.match import LayerMatch, Links, activation_name, as_norm, match_layer
+from model.checkpoints.bridge.match import GATES, LayerMatch, Links, activation_name, as_norm, experts_of, match_layer
 from model.checkpoints.bridge.missing import Reason
 from model.checkpoints.bridge.modules import (
-    BridgedConfig,
     MirrorActivation,
     MirrorAttention,
     MirrorFeedForward,
@@ -23,9 +23,11 @@ from model.checkpoints.bridge.modules import (
     frozen,
     module_tensor,
 )
+from model.checkpoints.bridge.operations import products
 from model.checkpoints.bridge.probe import Event, close, first, same
 from model.checkpoints.bridge.runner import Runner
-from model.network.config import NormPlacement
+from model.checkpoints.rotary_length import longest_text
+from model.network.config import NormPlacement, Units
 from model.runtime.device import exact
 
 
@@ -160,6 +162,7 @@ class _Embedding:
         self.missing: dict[str, Reason] = {}
         self.position, self.factor, self.normed = "", 1.0, False
         before = [event for event in events if event.end < layer.begin and event.outputs]
+        self.module.products = products(before, len(layer.x), partly=True)  # type: ignore[assignment]
         x = layer.x
         norm = first(before, lambda event: same(event.y, x) and as_norm(event) is not None and not same(event.x, x))
         if self._match(before, ids, x):
@@ -249,8 +252,7 @@ def _trained(event: Event) -> bool:
 
 LONGEST = ("max_position_embeddings", "n_positions", "n_ctx", "max_seq_len", "max_sequence_length")
 UNBOUNDED = 2048  # tokens at most, where the model's config has no length
-UNITS = ("intermediate_size", "ffn_dim", "decoder_ffn_dim", "encoder_ffn_dim", "d_ff", "n_inner", "ffn_hidden_size")
-GATES = {"silu": "swiglu", "gelu": "geglu", "gelu-tanh": "geglu-tanh"}
+WINDOWS, TYPES = ("sliding_window", "window_size"), ("layer_types", "attention_layers")
 
 
 def bridged_config(model: Any, runner: Runner, stacks: list[BridgedStack]) -> BridgedConfig:
@@ -260,7 +262,8 @@ def bridged_config(model: Any, runner: Runner, stacks: list[BridgedStack]) -> Br
     by_name = {stack.name: stack for stack in stacks}
     layer = last.layers[-1]
     attention = last.attention
-    network = layer.parts.get("feed_forward")
+    units = {stack.name: tuple(units_of_layer(each) for each in stack.layers) for stack in stacks}
+    windows = windows_of(last, text)
     norms = [norm for stack in stacks for norm in stack.norms]
     width = layer.layer.x.shape[-1]
     heads, shared = attention.counts
@@ -270,12 +273,12 @@ def bridged_config(model: Any, runner: Runner, stacks: list[BridgedStack]) -> Br
         d_model=width,
         n_heads=heads,
         n_key_value_heads=None if shared == heads else shared,
-        head_width=_head_width(layer.parts["self_attention"], layer, text),
+        head_width=_head_width(layer, text),
         n_encoder_layers=len(by_name["encoder"].layers) if "encoder" in by_name else 0,
         n_decoder_layers=len(by_name["decoder"].layers) if "decoder" in by_name else 0,
-        d_ff=_units(network, text, width),
+        d_ff=units[last.name][-1].width or 0,
         dropout=0.0,
-        max_length=_count(text, LONGEST, UNBOUNDED),
+        max_length=longest_text(_count(text, LONGEST, UNBOUNDED), getattr(text, "rope_parameters", None)),
         position=_position(text, last),
         embedding_norm=last.embedding_norm,
         norm="none" if not norms else "layer" if norms[0].centred else "rms",
@@ -283,7 +286,11 @@ def bridged_config(model: Any, runner: Runner, stacks: list[BridgedStack]) -> Br
         parallel=layer.parallel,
         norm_epsilon=norms[0].eps if norms else 1e-5,
         scale_embedding=last.factor != 1,
-        activation=_activation(network, text),
+        activation=cast(Any, units[last.name][-1].activation or "unknown"),
+        gates=_is_gated(layer),
+        window=windows[0] if len(set(windows)) == 1 else None,
+        windows=windows,
+        units=units,
         output_head="none" if runner.bare else "linear",
         tied_embeddings="output" if getattr(model.config, "tie_word_embeddings", False) else "none",
     )
@@ -295,16 +302,51 @@ def _vocabulary(stack: Any, text: Any) -> int:
     return size if isinstance(size, int) else int(text.vocab_size)
 
 
-def _head_width(attention: Any, layer: Any, text: Any) -> int | None:
+def _head_width(layer: LayerMatch, text: Any) -> int | None:
+    """Channels of a query of the layer; of an attention that shows only its weights, by its W^O or the config."""
+    attention = layer.parts["self_attention"]
     seen = next((event.attention for event, _s, mirror in layer.links if mirror is attention), None)
     if seen is not None and seen.call is not None:
         return int(seen.call.query.shape[-1])
-    width = getattr(text, "head_dim", None)
-    return width if isinstance(width, int) else None
+    if isinstance(attention, MirrorAttention) and hasattr(attention, "output"):
+        return int(attention.output.in_features) // attention.counts[0]
+    widths = (getattr(text, name, None) for name in ("head_dim", "d_kv"))
+    return next((width for width in widths if isinstance(width, int)), None)
 
 
-def _units(network: Any, text: Any, width: int) -> int:
-    return network.hidden.out_features if isinstance(network, MirrorFeedForward) else _count(text, UNITS, 4 * width)
+LOCAL = ("sliding_attention", "local")  # types of layers with a window, as configs call them
+
+
+def windows_of(stack: BridgedStack, text: Any) -> tuple[int | None, ...]:
+    """Window of each layer: as the model gives it to its attention, else by its config's types of layers."""
+    width = next((each for each in (getattr(text, name, None) for name in WINDOWS) if isinstance(each, int)), None)
+    types = next((each for each in (getattr(text, name, None) for name in TYPES) if isinstance(each, list)), [])
+    found: list[int | None] = []
+    for number, layer in enumerate(stack.layers):
+        attention = layer.parts["self_attention"]
+        seen = next((event.attention for event, _s, mirror in layer.links if mirror is attention), None)
+        if seen is not None and seen.call is not None and "sliding_window" in seen.call.options:
+            found.append(cast("int | None", seen.call.options["sliding_window"]))
+        else:
+            found.append(width if number < len(types) and types[number] in LOCAL else None)
+            if isinstance(attention, MirrorAttention):
+                attention.window = found[-1]
+    return tuple(found)
+
+
+def units_of_layer(layer: LayerMatch) -> Units:
+    """What the feed-forward network of a layer consists of, as far as it was seen."""
+    network = layer.parts.get("feed_forward")
+    if isinstance(network, MirrorFeedForward):
+        return Units(int(network.hidden.out_features), _activation(network))
+    return experts_of(layer.feed_forward, layer.layer.x.shape[-1]) or Units(None, "")
+
+
+def _is_gated(layer: LayerMatch) -> bool:
+    network = layer.parts.get("feed_forward")
+    if isinstance(network, MirrorFeedForward):
+        return hasattr(network, "gated")
+    return units_of_layer(layer).activation in GATES.values()
 
 
 def _count(text: Any, names: Sequence[str], otherwise: int) -> int:
@@ -325,10 +367,7 @@ def _position(text: Any, stack: BridgedStack) -> Any:
     return "rotary" if any(getattr(text, name, None) is not None for name in rotary) else "other"
 
 
-def _activation(network: Any, text: Any) -> Any:
-    if not isinstance(network, MirrorFeedForward):
-        return "relu"
-    grid = torch.linspace(-4, 4, 33)
-    function = cast(MirrorActivation, network.activation).function
-    name = activation_name(function, grid)
-    return GATES.get(name, "swiglu") if hasattr(network, "gated") else name or "gelu"
+def _activation(network: MirrorFeedForward) -> str:
+    """Name of the option of the activation; "": ours have none that gives the same."""
+    name = activation_name(cast(MirrorActivation, network.activation).function, torch.linspace(-4, 4, 33))
+    return GATES.get(name, "") if hasattr(network, "gated") else name

@@ -9,6 +9,7 @@ from typing import Any
 
 from model.checkpoints.convert.weight_map import Table, WeightMap, source, weight_map
 from model.checkpoints.native import CONFIG
+from model.checkpoints.rotary_length import longest_text
 from model.network.config import Activation, TransformerConfig
 from model.runtime.errors import CheckpointError
 
@@ -145,7 +146,7 @@ class SourceCheckpoint:
         return self.settings.switch("tie_word_embeddings", default)
 
     def rotary(self, longest: int, head_width: int, share: float | None = None) -> dict[str, Any]:
-        """Options of `TransformerConfig` for rotary positions (Su et al., 2021).
+        """Options of `TransformerConfig` for rotary positions (Su et al., 2021), and the longest text that they allow.
 
         longest: tokens that the model was trained on. head_width: channels of a head. share: default of the share of
         them that is rotated; None: all, and other shares are refused.
@@ -173,6 +174,7 @@ class SourceCheckpoint:
         if kind == "default":
             return options
         options["rotary_stretch"] = rope.number("factor", 1.0)
+        options["max_length"] = longest_text(longest, parameters)
         if kind == "llama3":
             trained = rope.number("original_max_position_embeddings", float(longest))
             slow, fast = rope.number("low_freq_factor", 1.0), rope.number("high_freq_factor", 4.0)

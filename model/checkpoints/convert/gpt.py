@@ -101,13 +101,13 @@ def _neox_options(checkpoint: SourceCheckpoint) -> TransformerConfig:
     settings.require("is_decoder", False, True)
     options = checkpoint.options(NEOX_SETTINGS)
     share = settings.number("rotary_pct", 0.25)
+    rotary = checkpoint.rotary(options["max_length"], options["d_model"] // options["n_heads"], share=share)
     return TransformerConfig.one_stack(
         "decoder-only",
         norm_placement="pre",
         scale_embedding=False,
         attention_bias="same" if settings.switch("attention_bias", True) else "none",
-        **options,
-        **checkpoint.rotary(options["max_length"], options["d_model"] // options["n_heads"], share=share),
+        **(options | rotary),
         **head_options(checkpoint, tied=False),
     )
 

@@ -69,8 +69,7 @@ def _options(
         dropout=0.0,
         norm="rms",
         norm_placement="pre",
-        **options,
-        **(common | more),
+        **(options | common | more),
     )
 
 

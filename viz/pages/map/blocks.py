@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from model.analysis.blocks import Block, elsewhere, rows
+from model.analysis.blocks import Block, elsewhere, rows, total_flops
 from viz.i18n.catalogue import _
 from viz.i18n.format import attention_name, no_predictions, page_name, scale_name, significant, tokens
 from viz.pages.map.pictures import Pictures
@@ -134,12 +135,16 @@ def predictions(trace: Trace, comparison: Comparison | None, model: TextModel, p
     }
 
 
-def summary(model: TextModel, found: list[Block]) -> Said:
+def _sum(flops: Sequence[int | None]) -> int | None:
+    return None if None in flops else sum(each for each in flops if each is not None)
+
+
+def summary(trace: Trace, model: TextModel, found: list[Block]) -> Said:
     """The whole model in lines."""
     config = model.config
-    by_kind: dict[str, int] = {}
+    by_kind: dict[str, list[int | None]] = {}
     for block in found:
-        by_kind[block.kind] = by_kind.get(block.kind, 0) + block.flops
+        by_kind.setdefault(block.kind, []).append(block.flops)
     placement = {
         "pre": _("before each block (pre-norm)"),
         "post": _("after each block (post-norm)"),
@@ -148,8 +153,8 @@ def summary(model: TextModel, found: list[Block]) -> Said:
     said = [
         (_("parameters"), f"{model.network.parameter_count():,}"),
         *([(_("in no block"), f"{rest:,}")] if (rest := elsewhere(model.network, found)) else []),
-        (_("matrix products"), flops_text(sum(by_kind.values()))),
-        *((f"· {block_name(kind)}", flops_text(flops)) for kind, flops in by_kind.items() if flops),
+        (_("matrix products"), flops_text(total_flops(trace, found))),
+        *((f"· {block_name(kind)}", flops_text(_sum(flops))) for kind, flops in by_kind.items() if _sum(flops) != 0),
         (_("norms"), _("none: this model has no norms") if config.norm == "none" else placement),
     ]
     if not model.predicts:

@@ -9,7 +9,7 @@ from typing import Any
 import pandas as pd
 import streamlit as st
 
-from model.analysis.blocks import Block, blocks, elsewhere
+from model.analysis.blocks import Block, blocks, elsewhere, total_flops
 from model.capture.trace import ATTENTION_PATHS
 from model.inference.text_model import TextModel
 from model.network.layers import BLOCKS, Residual
@@ -70,7 +70,7 @@ def model_map(session: Session, model: TextModel, found: list[Block], pictures: 
         if session.parameter(Parameter.QUERY) is not None:
             chosen = min(session.selection.query, len(trace["output.logits"]) - 1)
         guess = of_blocks.predictions(trace, comparison, model, chosen)
-    flops = flops_text(sum(block.flops for block in found))
+    flops = flops_text(total_flops(trace, found))
     note = _("matrix products on this input: {flops}").format(flops=flops)
     sentence = _("from bottom to top, in a row from left to right")
     if comparison and all(comparison.counterpart(block.output) is None for block in found if block.kind != "output"):
@@ -80,7 +80,7 @@ def model_map(session: Session, model: TextModel, found: list[Block], pictures: 
         "stacks": of_blocks.stacks(trace, found),
         "blocks": [of_blocks.describe(block, model, pictures, changes) for block, changes in changed],
         "predictions": guess,
-        "summary": of_blocks.summary(model, found),
+        "summary": of_blocks.summary(trace, model, found),
         "bypass": model.config.residual,
         "parallel": model.config.parallel,
         "differing": session.differing,

@@ -12,7 +12,7 @@ from viz.i18n.format import attention_name, significant
 if TYPE_CHECKING:
     from model.analysis.blocks import Block, Shape
     from model.capture.trace import Trace
-    from model.network.config import TransformerConfig
+    from model.network.config import TransformerConfig, Units
 
 UNITS = {"GFLOP": 1e9, "MFLOP": 1e6, "kFLOP": 1e3, "FLOP": 1.0}
 POSITIONS_ADDED = ("sinusoidal", "sinusoidal-halves", "learned")
@@ -67,7 +67,7 @@ def title(block: Block, trace: Trace, config: TransformerConfig) -> str:
         return f"{_('linear')} {sizes}{tied}"
     name = block_name(block.kind)
     if block.kind == "feed-forward":
-        return f"{name} · {config.d_ff:,} × {config.activation}"
+        return f"{name} · {units_text(config.units_of(block.stack, block.layer or 0))}"
     if block.kind not in ("self-attention", "cross-attention"):
         return name
     heads = _("{count} heads").format(count=config.n_heads)
@@ -75,6 +75,18 @@ def title(block: Block, trace: Trace, config: TransformerConfig) -> str:
     seen = [_("causal")] if mask.causal else []
     seen += [_("window {count}").format(count=mask.window)] if mask.window else []
     return " · ".join([name, heads, *seen])
+
+
+def units_text(units: Units) -> str:
+    """What a feed-forward network consists of."""
+    if units.width is None and not units.experts:
+        return _("of a form that is unknown")
+    width = _("unknown") if units.width is None else f"{units.width:,}"
+    each = f"{width} × {units.activation or _('unknown')}"
+    if not units.experts:
+        return each
+    parts = [_("{chosen} of {count} experts").format(chosen=units.chosen, count=units.experts), each]
+    return " · ".join([*parts, *([_("and {count} units for all").format(count=units.shared)] if units.shared else [])])
 
 
 def position_name(config: TransformerConfig) -> str:
@@ -108,13 +120,14 @@ def lines(block: Block, config: TransformerConfig) -> list[tuple[str, str]]:
             heads += _(", keys and values of {count}").format(count=shared)
         found.append((_("heads"), heads))
     if block.kind == "feed-forward":
-        found.append((_("units"), shape_text((block.shape[0], config.d_ff))))
+        units = config.units_of(block.stack, block.layer or 0)
+        found.append((_("units"), units_text(units)))
     found.append((_("gives"), shape_text(block.shape)))
     found += [(_("weights"), weights_text(block.weights))] if block.weights else []
     if block.weights:
         tied = _(", {count} tied").format(count=f"{block.tied:,}") if block.tied else ""
         found.append((_("parameters"), f"{block.parameters:,}{tied}"))
-    found.append((_("matrix products"), flops_text(block.flops) if block.flops else _("none")))
+    found.append((_("matrix products"), _("none") if block.flops == 0 else flops_text(block.flops)))
     return found
 
 
@@ -130,8 +143,10 @@ def shape_text(shape: Sequence[int]) -> str:
     return " × ".join(f"{size:,}" for size in shape)
 
 
-def flops_text(flops: int) -> str:
+def flops_text(flops: int | None) -> str:
     """Three significant digits, with a unit."""
+    if flops is None:
+        return _("unknown")
     for unit, size in UNITS.items():
         if flops >= size or size == 1:
             value = flops / size

@@ -138,8 +138,9 @@ def chosen_kind(kinds: list[AttentionKind]) -> AttentionKind:
 
 def show_rules(place: DeltaGenerator, model: TextModel, kind: AttentionKind) -> None:
     """The rules of this kind's masks, each to be switched; what they show is the session's."""
-    own = Rules.of(model.config, kind)
-    now = own.after(current_session().what_if.changes)
+    config, session = model.config, current_session()
+    own = Rules.of(config, kind, session.selection.layer)
+    now = own.after(session.what_if.changes)
     cross = kind == "cross"  # source and target have no common positions to be near or later in
     names = RULES[1:] if cross else RULES
     keys = f"{Part.RULES}_{kind}", f"{Part.WINDOW}_{kind}"
@@ -149,11 +150,16 @@ def show_rules(place: DeltaGenerator, model: TextModel, kind: AttentionKind) -> 
         _("Rules"), names, selection_mode="multi", format_func=rule_name, key=keys[0], on_change=act, **NO_LABEL
     )
     if not cross:
-        longest = model.config.max_length  # a wider window hides nothing more
+        longest = config.max_length  # a wider window hides nothing more
         st.session_state[keys[1]] = min(now.window or 0, longest)
         beside = place.container(horizontal=True, vertical_alignment="center", width="content", gap="small")
         beside.caption(_("window (0: none)"), width="content")
         beside.number_input(_("window (0: none)"), 0, longest, key=keys[1], width=110, on_change=act, **NO_LABEL)
+        if kind != "encoder" or not config.n_decoder_layers:
+            each = [config.window_of(layer) for layer in range(config.depth(kind))]
+            if len(set(each)) > 1:
+                widths = ", ".join("–" if width is None else str(width) for width in each)
+                place.caption(_("The layers differ in their window: {widths}").format(widths=widths))
 
 
 def on_rules(own: Rules, rules: str, window: str) -> None:

@@ -28,9 +28,9 @@ class Rules:
     window: int | None
 
     @classmethod
-    def of(cls, config: TransformerConfig, kind: AttentionKind) -> Rules:
-        """The model's own."""
-        return cls(kind, kind == "decoder", True, None if kind == "cross" else config.window)
+    def of(cls, config: TransformerConfig, kind: AttentionKind, layer: int = 0) -> Rules:
+        """The model's own in this layer."""
+        return cls(kind, kind == "decoder", True, None if kind == "cross" else config.window_of(layer))
 
     def after(self, changes: Sequence[AttentionChange]) -> Rules:
         """Those in force after these changes."""

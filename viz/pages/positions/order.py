@@ -123,7 +123,7 @@ def verdicts(model: TextModel, off: Reversal, on: Reversal) -> list[str]:
     said = [size, sentence.format(off=significant(off.most), on=significant(on.most), verdict=verdict)]
     if model.kind == "decoder-only":
         said.append(_("A causal mask lets each token see only those before it, which tells the order too."))
-    elif model.config.window is not None:
+    elif model.config.windowed:
         said.append(_("The attention reaches a window of neighbours only, which tells the order too."))
     return said
 

@@ -88,6 +88,22 @@ FAMILIES: dict[str, tuple[str, dict[str, Any]]] = {
     ),
     "t5": ("T5ForConditionalGeneration", T5),
 }
+# Further ones, only for their experts.
+MIXED = {"num_experts_per_tok": 2, "moe_intermediate_size": 24}
+LATENT = {"q_lora_rank": 8, "kv_lora_rank": 8, "qk_rope_head_dim": 4, "qk_nope_head_dim": 12, "v_head_dim": 8}
+EXPERTS: dict[str, tuple[str, dict[str, Any]]] = {
+    "mixtral": ("MixtralForCausalLM", {**GROUPED, "num_local_experts": 4, "sliding_window": 5}),
+    "qwen3_moe": ("Qwen3MoeForCausalLM", {**GROUPED, **MIXED, "num_experts": 4, "mlp_only_layers": [0]}),
+    "qwen2_moe": (
+        "Qwen2MoeForCausalLM",
+        {**ONE, **MIXED, "num_experts": 4, "shared_expert_intermediate_size": 40, "num_key_value_heads": 2},
+    ),
+    "deepseek_v3": (
+        "DeepseekV3ForCausalLM",
+        {**ONE, **MIXED, **LATENT, "n_routed_experts": 4, "n_shared_experts": 1, "first_k_dense_replace": 1}
+        | {"n_group": 2, "topk_group": 1, "num_key_value_heads": 4},
+    ),
+}
 
 
 def random_model(kind: str, **options: Any) -> Any:
@@ -100,7 +116,7 @@ def random_model(kind: str, **options: Any) -> Any:
 @cache
 def theirs(name: str) -> tuple[Any, Path]:
     """The model by its own eager code, and the folder that it was saved in."""
-    kind, options = (FAMILIES | PACKED)[name]
+    kind, options = (FAMILIES | PACKED | EXPERTS)[name]
     model = random_model(kind, **options)
     with torch.no_grad():
         for parameter in model.parameters():  # so that no norm is the identity, and no bias 0

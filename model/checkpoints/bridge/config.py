@@ -1,0 +1,50 @@
+"""The options of a bridged model, as far as ours describe it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal  # noqa: F401 - in the types of what is inherited, as the next ones
+
+from model.network.config import (  # noqa: F401
+    Activation,
+    AttentionBias,
+    Heads,
+    Norm,
+    NormPlacement,
+    OutputHead,
+    Position,
+    TiedEmbeddings,
+    TransformerConfig,
+    Units,
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class BridgedConfig(TransformerConfig):
+    """Options of a bridged model, as far as ours describe it; not validated, for the model runs itself.
+
+    d_ff, activation: of the last layer's units, 0 and "unknown" where they are. windows: of the last stack's layers.
+    units: of the layers by stack. gates: whether half of the units gate the others.
+    """
+
+    windows: tuple[int | None, ...] = ()
+    units: Mapping[str, tuple[Units, ...]] = field(default_factory=dict)
+    gates: bool = False
+
+    def __post_init__(self) -> None:
+        pass
+
+    @property
+    def gated(self) -> bool:
+        return self.gates
+
+    def window_of(self, layer: int) -> int | None:
+        return self.windows[layer] if layer < len(self.windows) else None
+
+    @property
+    def windowed(self) -> bool:
+        return any(window is not None for window in self.windows)
+
+    def units_of(self, stack: str, layer: int) -> Units:
+        return self.units[stack][layer]
