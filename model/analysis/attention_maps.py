@@ -67,6 +67,11 @@ class Maps:
         _name, weights = deque(_steps(self.trace, path, heads, slice(None)), maxlen=1).pop()
         return weights
 
+    def sink(self, layer: int, heads: slice) -> Float[Tensor, "head query"] | None:
+        """Weights that some heads of a layer keep for no key; None: they have no sink."""
+        name = f"{self.paths[layer]}.sink"
+        return self.trace[name][heads].float() if name in self.trace else None
+
     def of(self, layer: int, heads: slice) -> Float[Tensor, "head query key"]:
         """Quantity of some heads of a layer."""
         return self.weighted(self.weights(layer, heads), layer, heads)

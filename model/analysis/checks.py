@@ -27,8 +27,9 @@ TOLERANCES = {torch.float64: 1e-12, torch.float32: 1e-5, torch.bfloat16: 5e-2, t
 class Check:
     """Statement about a trace, with the largest error that was found and the largest that rounding would explain.
 
-    name: "rows", "future", "padding", "fused" or "norm". cells: count of numbers compared. tensor: name of the quantity
-    with the largest error.
+    name: "rows", "future", "padding", "hidden", "fused" or "norm". cells: count of numbers compared. tensor: name of
+    the quantity with the largest error. possible: whether this model shows what has to be compared, where there is
+    something.
     """
 
     name: str
@@ -36,6 +37,7 @@ class Check:
     tolerance: float
     cells: int
     tensor: str = ""
+    possible: bool = True
 
     @property
     def passed(self) -> bool:
@@ -50,7 +52,7 @@ def checks(trace: Trace) -> list[Check]:
     Hidden is what the network's masks hide, whatever an intervention made of them.
     """
     tolerance = TOLERANCES[trace.dtype()]
-    rows, future, padding, fused = _Largest(), _Largest(), _Largest(), _Largest()
+    rows, future, padding, covered, fused = _Largest(), _Largest(), _Largest(), _Largest(), _Largest()
     for kind in get_args(AttentionKind):
         for paths, heads, weights in _weights(trace, kind):
             names = [f"{path}.weights" for path in paths]
@@ -65,25 +67,33 @@ def checks(trace: Trace) -> list[Check]:
             attentions = [trace.module(path) for path in paths]
             if all(getattr(attention, "sums_to_one", True) for attention in attentions):
                 sums = with_float64(weights).sum(dim=-1, dtype=torch.float64)
-                rows.add((sums - exact(visible.any(dim=-1))).abs(), names)
+                for layer, path in enumerate(paths):
+                    if f"{path}.sink" in trace:  # which keeps the rest
+                        sums[layer] += exact(trace[f"{path}.sink"][heads])
+                rows.add((sums - 1).abs(), names)
             if hidden.shape[1] == 1:  # the same for all heads: only their largest weights count
                 worst, times = weights.amax(dim=1, keepdim=True), weights.shape[1]
             else:
                 worst, times = weights, 1
             future.add_where(later, worst, names, times)
-            padding.add_where(hidden & ~later, worst, names, times)
+            padded = ~_visible(trace, paths, [Mask(keys=original.keys) for original in originals], heads)
+            padding.add_where(padded & hidden & ~later, worst, names, times)
+            covered.add_where(hidden & ~padded & ~later, worst, names, times)
             recombine = all(getattr(attention, "recombines", True) for attention in attentions)
             if f"{paths[0]}.heads" in trace and recombine:
                 for path, maps in zip(paths, weights, strict=True):  # one by one: layers may have heads of other widths
                     other = _without_removed(trace, path, heads, _other_path(trace, path, heads, maps))
                     fused.compare(other[None], trace[f"{path}.heads"][None, heads], [f"{path}.heads"])
     norm = _norm_errors(trace)
+    attends = any(trace.attention_paths(kind) for kind in get_args(AttentionKind))
+    has_norms = trace.network.config.norm != "none"
     return [
-        Check("rows", rows.value, tolerance, rows.cells, rows.name),
+        Check("rows", rows.value, tolerance, rows.cells, rows.name, bool(rows.cells) or not attends),
         Check("future", future.value, 0.0, future.cells, future.name),
         Check("padding", padding.value, 0.0, padding.cells, padding.name),
-        Check("fused", fused.value, tolerance * fused.size, fused.cells, fused.name),
-        Check("norm", norm.value, tolerance * norm.size, norm.cells, norm.name),
+        Check("hidden", covered.value, 0.0, covered.cells, covered.name),
+        Check("fused", fused.value, tolerance * fused.size, fused.cells, fused.name, bool(fused.cells) or not attends),
+        Check("norm", norm.value, tolerance * norm.size, norm.cells, norm.name, bool(norm.cells) or not has_norms),
     ]
 
 

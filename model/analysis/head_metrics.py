@@ -79,6 +79,13 @@ METRICS: dict[str, Callable[[Tensor, Tensor], Tensor]] = {
 }
 
 
+def metric(name: str, maps: Maps, layer: int, heads: slice, weights: Tensor, marked: Tensor) -> Float[Tensor, " head"]:
+    """A metric of some heads of a layer, from their weights; the entropy counts what goes to a sink, too."""
+    found = METRICS[name](weights, marked)
+    sink = maps.sink(layer, heads) if name == "entropy" else None
+    return found if sink is None else found + exact(entropy_terms(sink)).mean(dim=-1)
+
+
 def _places(weights: Tensor) -> Tensor:
     """p(i) of every query, among the keys."""
     queries, keys = weights.shape[-2:]

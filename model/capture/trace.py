@@ -257,5 +257,5 @@ NORM_PARTS = ("input", "mean", "std")  # beside a norm's output
 OBSERVED = frozenset(
     {"query", "key", "value", "heads", "output", "bias", *MAPS}
     | {"hidden", "activation", "residual", "tokens", "positions", "logits"}
-    | {"linear", "gated", "transform"}
+    | {"linear", "gated", "transform", "sink"}
 )

@@ -27,9 +27,9 @@ function showBadges(parent, badges) {
   while (parent.children.length > badges.length) parent.lastElementChild.remove();
   badges.forEach(({ text, passed, title }, index) => {
     const badge = parent.children[index] ?? parent.appendChild(element("span"));
-    badge.className = "badge " + (passed ? "passed" : "failed");
+    badge.className = "badge " + (passed === null ? "unknown" : passed ? "passed" : "failed");
     badge.title = title;
-    write(badge, (passed ? "✓ " : "✗ ") + text);
+    write(badge, (passed === null ? "? " : passed ? "✓ " : "✗ ") + text);
   });
 }
 

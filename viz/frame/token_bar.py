@@ -49,8 +49,16 @@ def token_bar(session: Session) -> View:
             "passed": check.passed,
             "title": f"{check_explanation(check.name)} {_('Largest error')}: {check.error:.3e} ({check.tensor})",
         }
-        for check in checks(session.trace)
         if check.cells
+        else {
+            "text": _("{check}: cannot be checked here").format(check=check_name(check.name)),
+            "passed": None,
+            "title": _("This model does not show what would have to be compared.")
+            + " "
+            + check_explanation(check.name),
+        }
+        for check in checks(session.trace)
+        if check.cells or not check.possible
     ]
     words = {"source": _("Source tokens"), "target": _("Target tokens"), "guess": _("Click to put it into the text")}
     guesses = [_guess(guess, session.model) for guess in session.model.guesses(session.trace)]

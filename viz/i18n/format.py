@@ -119,8 +119,10 @@ def attention_sentence(trace: Trace, kind: AttentionKind, layer: int) -> str:
     return _("target looks at all of the target") if ahead else _("target looks at earlier target")
 
 
-def scale_name(name: str) -> str:
-    return {"one": _("scale 0 to 1"), "largest": _("scale 0 to largest")}[name]
+def scale_name(name: str, weights: bool = True) -> str:
+    """weights: of which none is above 1; of other quantities one scale ends at the largest of all heads."""
+    one = _("scale 0 to 1") if weights else _("one scale for all heads")
+    return {"one": one, "largest": _("scale 0 to largest") if weights else _("a scale for each head")}[name]
 
 
 def check_name(name: str) -> str:
@@ -128,6 +130,7 @@ def check_name(name: str) -> str:
         "rows": _("rows sum to 1"),
         "future": _("no weight on the future"),
         "padding": _("no weight on padding"),
+        "hidden": _("no weight on hidden cells"),
         "fused": _("fused = explicit"),
         "norm": _("norms = formula"),
     }[name]
@@ -137,7 +140,8 @@ def check_explanation(name: str) -> str:
     return {
         "rows": _("The weights of each query were added up, in every head of every layer."),
         "future": _("The largest weight that a decoder query gives to a later token."),
-        "padding": _("The largest weight on a masked cell that is not in the future."),
+        "padding": _("The largest weight on padding that is not in the future."),
+        "hidden": _("The largest weight on a cell that a window, or a change of the mask, hides."),
         "fused": _("The fused kernel's output against softmax, weights and values computed step by step."),
         "norm": _("Each norm's output against its formula in float64, from the mean and deviation shown."),
     }[name]

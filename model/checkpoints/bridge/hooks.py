@@ -275,6 +275,31 @@ class Call:
         return self.options.get("softcap")
 
     @property
+    def sinks(self) -> Tensor | None:
+        """A score of each head (head) that takes part in the softmax and stands for no key, which keeps its weight
+        (OpenAI, 2025, gpt-oss model card, section 2.2); None: there is none.
+        """
+        return self.options.get("s_aux")
+
+    def sink_weights(self, query: Tensor, key: Tensor) -> Tensor:
+        """Weights (batch, head, query) of the sinks."""
+        assert self.sinks is not None
+        scores = self.scores(query, key).float()
+        if self.mask is not None and self.mask.dtype != torch.bool:
+            scores = scores + self.mask
+        elif self.mask is not None:
+            scores = scores.masked_fill(~self.mask, -torch.inf)
+        sinks = self.sinks.float().view(1, -1, 1)
+        return torch.exp(sinks - torch.logaddexp(scores.logsumexp(dim=-1), sinks)).to(query.dtype)
+
+    def scores(self, query: Tensor, key: Tensor) -> Tensor:
+        """Scaled scores (batch, head, query, key), bounded where they are, with the bias of positions."""
+        scores = query @ for_each_head(key, query.shape[1]).mT * self.factor
+        if self.cap is not None:
+            scores = torch.tanh(scores / self.cap) * self.cap
+        return scores if self.bias is None else scores + self.bias
+
+    @property
     def known(self) -> bool:
         """Whether our modules compute every step that the arguments ask for."""
         unknown = [name for name, value in self.options.items() if value is not None and name not in KNOWN]
@@ -319,12 +344,7 @@ def attend(
 
 def _plainly(call: Call) -> tuple[Tensor, Tensor]:
     """Heads (batch, query, head, channel) and weights (batch, head, query, key) of a call, by tensors alone."""
-    n_heads = call.query.shape[1]
-    scores = call.query @ for_each_head(call.key, n_heads).mT * call.factor
-    if call.cap is not None:
-        scores = torch.tanh(scores / call.cap) * call.cap
-    if call.bias is not None:
-        scores = scores + call.bias
+    n_heads, scores = call.query.shape[1], call.scores(call.query, call.key)
     if call.mask is not None:
         scores = scores.masked_fill(~call.mask, torch.finfo(scores.dtype).min)
     weights = scores.softmax(dim=-1)

@@ -170,6 +170,7 @@ def _match_attention(match: LayerMatch, inside: list[Event], event: Event, name:
             computes=arguments.known,
             output=output,
             recombines=close(recombined, heads),
+            sinks=arguments.sinks is not None and not arguments.known,
         )
         match.links.append((event, "attention", mirror))
         if written and output is not None:

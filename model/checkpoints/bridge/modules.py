@@ -91,8 +91,8 @@ class MirrorAttention(MultiHeadAttention):
     whether these modules compute the attention; else the model's eager function does. outside: whether the model
     computes it without calling us, so that only its weights are seen, at index `place` of what the module returns.
     cross: whether it is cross-attention. recombines: whether its heads are the weights times the values. output: its
-    W^O, if known. parts: the four matrices cut into heads; empty where heads could not be told apart, for the reason
-    `unclear`.
+    W^O, if known. sinks: whether each head keeps some weight for no key. parts: the four matrices cut into heads; empty
+    where heads could not be told apart, for the reason `unclear`.
     """
 
     unclear: Reason | None = None
@@ -110,6 +110,7 @@ class MirrorAttention(MultiHeadAttention):
         cross: bool = False,
         place: int = 0,
         recombines: bool = True,
+        sinks: bool = False,
         output: nn.Module | None = None,
     ) -> None:
         nn.Module.__init__(self)
@@ -129,6 +130,8 @@ class MirrorAttention(MultiHeadAttention):
                 self.bias = Passthrough(heads)
             self.biased = AddedBias() if biased else Unbiased()  # type: ignore[assignment]
             self.masked = Masked()
+        if sinks:
+            self.sink = Passthrough(heads)
         self.heads = nn.Identity()
         if output is not None:
             self.output = output  # type: ignore[assignment]
@@ -142,8 +145,8 @@ class MirrorAttention(MultiHeadAttention):
 
     @property
     def sums_to_one(self) -> bool:
-        """Whether the weights of a query sum to 1: an unknown step of the model may keep some of it."""
-        return self.computes or self.outside
+        """Whether the weights of a query and its sink sum to 1: an unknown step of the model may keep some of it."""
+        return self.computes or self.outside or hasattr(self, "sink")
 
     def forward(  # type: ignore[override]
         self, call: Any, key: Any, mask: Mask, cache: None = None
@@ -160,6 +163,8 @@ class MirrorAttention(MultiHeadAttention):
             self.refuse(mask)
             heads, weights = call.by_itself(query, key, value)
             self.weights(weights)
+            if hasattr(self, "sink"):
+                self.sink(call.sink_weights(query, key))
             return heads.transpose(1, 2)
         bias = () if call.bias is None else (self.bias(call.bias),)
         if are_plain():

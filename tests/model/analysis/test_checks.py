@@ -15,7 +15,7 @@ from tests.model.examples import network
 SOURCE = torch.tensor([[5, 6, 7, 3, 9], [9, 3, 0, 0, 0]])  # 0 is padding
 TARGET = torch.tensor([[1, 4, 12, 8], [1, 2, 0, 0]])
 PADDED, UNPADDED = (SOURCE, TARGET, SOURCE != 0, TARGET != 0), (SOURCE[:1], TARGET[:1])
-NAMES = ["rows", "future", "padding", "fused", "norm"]
+NAMES = ["rows", "future", "padding", "hidden", "fused", "norm"]
 ATTENTIONS = ["encoder.layers.1.self_attention", "decoder.layers.0.self_attention", "decoder.layers.1.cross_attention"]
 
 
@@ -69,7 +69,7 @@ def test_they_pass_on_a_real_trace(placement, dtype, maps):
         assert not failed(trace), made
         assert error_of(trace, "future") == error_of(trace, "padding") == 0
         sizes = [largest(trace, ".heads"), largest(trace, "norm.output")]
-        expected = [TOLERANCES[dtype], 0, 0, *(TOLERANCES[dtype] * max(1, size) for size in sizes)]
+        expected = [TOLERANCES[dtype], 0, 0, 0, *(TOLERANCES[dtype] * max(1, size) for size in sizes)]
         assert [check.tolerance for check in made] == pytest.approx(expected)
 
 
@@ -98,7 +98,20 @@ def test_what_an_intervention_shows_fails_and_says_where_and_by_how_much(change,
 
 def test_a_cell_that_was_hidden_from_outside_is_compared_too():
     made = {check.name: check for check in checks(traced(network(), Cells("cross", False, 2, 1), ids=UNPADDED))}
-    assert made["padding"].cells == 2 * 2
+    assert (made["hidden"].cells, made["padding"].cells) == (2 * 2, 0)
+    assert all(check.passed for check in made.values())
+
+
+def test_a_query_that_may_look_nowhere_adds_up_to_nothing():
+    made = {check.name: check for check in checks(traced(network(), Cells("decoder", False, 0, 0), ids=UNPADDED))}
+    assert (made["rows"].error, made["rows"].passed) == (1.0, False)
+    assert made["rows"].tensor == "decoder.layers.0.self_attention.weights"
+
+
+def test_a_window_hides_no_padding():
+    made = {check.name: check for check in checks(traced(network(window=2), ids=UNPADDED))}
+    assert made["padding"].cells == 0
+    assert made["hidden"].cells == 2 * 2 * (4 * 3 + 3)  # beyond the neighbours: of five sources, of four targets before
     assert all(check.passed for check in made.values())
 
 
@@ -110,6 +123,7 @@ def test_every_layer_head_and_kind_is_compared():
         "rows": layers * heads * (n + m + m),
         "future": layers * heads * (m * (m - 1) // 2),
         "padding": layers * heads * (n * 3 + hidden_in_decoder + m * 3),
+        "hidden": 0,
         "fused": layers * (n + m + m) * 16,
         "norm": (4 * n + 6 * m) * 16,
     }

@@ -73,7 +73,8 @@ def test_a_trace_has_everything_and_proves_itself(kind, options, tmp_path):
     made = {check.name: check for check in checks(trace)}
     assert all(check.passed for check in made.values())
     assert (made["future"].cells > 0) == (kind == "decoder-only")
-    assert (made["padding"].cells > 0) == ("window" in options)
+    assert made["padding"].cells == 0
+    assert (made["hidden"].cells > 0) == ("window" in options)
     biased = [name for name in trace.names() if name.endswith(".biased")]
     assert len(biased) == (2 if options.get("position") == "alibi" else 0)
     with torch.inference_mode(), record(given.network, maps=True) as explicit:

@@ -107,7 +107,7 @@ def test_every_check_has_a_name_and_an_explanation_of_its_own(language):
         trace.network(torch.tensor([[5, 6]]), torch.tensor([[1, 4]]))
     made = [check.name for check in checks(trace)]
     texts = [check_name(name) for name in made] + [check_explanation(name) for name in made]
-    assert len(set(texts)) == 2 * len(made) == 10
+    assert len(set(texts)) == 2 * len(made) == 12
     english = all(text.isascii() for text in texts)
     assert english == (language == "en")
 

@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from enum import StrEnum
+from functools import partial
 from typing import Literal, cast
 
 import streamlit as st
@@ -60,7 +61,8 @@ def show_controls(model: TextModel) -> HeadView:
     quantity = str(Quantity.WEIGHT)
     if not lacks(model.network, f"{ATTENTION_PATHS[kind].format(0)}.value"):
         quantity = choose(_("Quantity"), list(Quantity), Quantity.WEIGHT, Choice.QUANTITY, quantity_name, row)
-    scale = choose(_("Scale"), SCALES, SCALES[0], Key.SCALE, scale_name, row)
+    name = partial(scale_name, weights=quantity == Quantity.WEIGHT)
+    scale = choose(_("Scale"), SCALES, SCALES[0], Key.SCALE, name, row)
     low = row.container(horizontal=True, vertical_alignment="center", width="content", gap="small")
     low.caption(_("Hide weights below"), width="content")
     threshold = number(low, _("Hide weights below"), Choice.THRESHOLD, 0.0, width=110) or 0.0

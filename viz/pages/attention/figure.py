@@ -5,6 +5,7 @@ from __future__ import annotations
 import colorsys
 import math
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 
 import numpy as np
@@ -63,6 +64,12 @@ def head_figure(
     scale = Scale(-top, top, f"Δ {title}", True) if shown.differing else Scale(0, top, title)
     titles, words = (_("query"), _("key"), title), {"hidden": _("below {threshold}").format(threshold=wish.threshold)}
     colour = head_colour(chosen.head) if wish.combination == "head" else MERGED
+    states = _states(shown, drawn, block)
+    sink = sink_column(shown, chosen, block)
+    if sink is not None:
+        cells, states = np.c_[cells, sink], np.c_[states, np.ones(len(states), np.uint8)]
+        labels = [*columns.labels, _("sink")] if columns.labels else None
+        columns = replace(columns, labels=labels, places=[*range(maps.keys), maps.keys])
     draw: Callable[..., Heatmap] = partial(Lines, colour=colour) if wish.drawing == "lines" else Heatmap
     return draw(
         key,
@@ -71,13 +78,21 @@ def head_figure(
         rows,
         columns,
         scale,
-        visible=_states(shown, drawn, block),
+        visible=states,
         block=block,
         chosen=chosen.query // block[0],
         cell_titles=titles,
         words=words,
         on_row=on_row,
     )
+
+
+def sink_column(shown: HeadMaps, chosen: Selection, block: tuple[int, int]) -> NDArray[np.float32] | None:
+    """Weights that the chosen head keeps for no key, by query; None where there are none, or no place for them."""
+    if shown.wish.combination != "head" or shown.wish.quantity != "weight" or shown.differing or max(block) > 1:
+        return None
+    sink = shown.maps.sink(chosen.layer, slice(chosen.head, chosen.head + 1))
+    return None if sink is None else sink[0].cpu().numpy()
 
 
 def file_name(shown: HeadMaps, chosen: Selection) -> str:
@@ -128,6 +143,9 @@ def _heading(shown: HeadMaps, drawn: HeadImage, chosen: Selection, heads: Heads,
     if shown.comparison is not None:
         before = math.nan if drawn.pinned is None else float(drawn.pinned[chosen.query, strongest])
         note += " (" + _("pinned: {value}").format(value="–" if math.isnan(before) else significant(before)) + ")"
+    sink = sink_column(shown, chosen, block)
+    if sink is not None:
+        note += " · " + _("to the sink {weight}").format(weight=significant(float(sink[chosen.query])))
     alt = _("{name}, {sentence}. {rows} queries, {columns} keys. The chosen query looks most at: {strongest}.").format(
         name=name, sentence=sentence, rows=maps.queries, columns=maps.keys, strongest=note
     )
@@ -137,7 +155,8 @@ def _heading(shown: HeadMaps, drawn: HeadImage, chosen: Selection, heads: Heads,
 # The numbers behind the page of attention, as tables.
 
 
-def weights_table(shown: HeadMaps, drawn: HeadImage) -> pd.DataFrame:
+def weights_table(shown: HeadMaps, drawn: HeadImage, sink: NDArray[np.float32] | None = None) -> pd.DataFrame:
+    """A row a cell. sink: weights that go to no key, see `sink_column`."""
     rows, columns = shown.row_labels, shown.column_labels
     table = {
         _("query"): np.repeat(rows, len(columns)),
@@ -147,7 +166,11 @@ def weights_table(shown: HeadMaps, drawn: HeadImage) -> pd.DataFrame:
     }
     if drawn.pinned is not None:
         table[_("pinned")] = drawn.pinned.flatten().cpu().numpy()
-    return pd.DataFrame(table)
+    made = pd.DataFrame(table)
+    if sink is None:
+        return made
+    kept = {_("query"): rows, _("key"): _("sink"), quantity_name(shown.wish.quantity): sink, _("masked"): False}
+    return pd.concat([made, pd.DataFrame(kept)], ignore_index=True)
 
 
 def metrics_table(shown: HeadMaps) -> pd.DataFrame:

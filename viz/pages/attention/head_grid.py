@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from model.analysis.attention_maps import Quantity
-from model.analysis.head_metrics import METRICS
+from model.analysis.head_metrics import metric
 from model.capture.interventions import RemovedHead, removed_heads
 from viz.components.view import Answer, View
 from viz.i18n.catalogue import _
@@ -206,7 +206,7 @@ def thumbnails(shown: HeadMaps) -> Thumbnails:
     smaller = pooled if shown.differing else pooled_positive
     for layer, heads in maps.groups():
         weights = maps.weights(layer, heads)
-        values[layer, heads] = METRICS[wish.metric](weights, counted).cpu().numpy()
+        values[layer, heads] = metric(wish.metric, maps, layer, heads, weights, counted).cpu().numpy()
         drawn = shown.drawn(layer, heads, weights)
         cells[layer, heads] = smaller(drawn.cells, block).cpu().numpy()
         if wish.threshold:

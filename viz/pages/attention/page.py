@@ -15,7 +15,7 @@ from viz.i18n.catalogue import _
 from viz.i18n.errors import translate_error, unless_absent
 from viz.pages.attention import bertviz, importance
 from viz.pages.attention.controls import Choice, show_below, show_controls, show_figure_controls, show_head_controls
-from viz.pages.attention.figure import file_name, head_figure, large, metrics_table, weights_table
+from viz.pages.attention.figure import file_name, head_figure, large, metrics_table, sink_column, weights_table
 from viz.pages.attention.head_grid import heads_grid, thumbnails
 from viz.pages.attention.importance import Places
 from viz.pages.attention.steps import query_steps, steps_name, steps_table
@@ -99,7 +99,9 @@ def page(model: TextModel) -> Views:
             for place, sentence in ((steps, lacking), (figure, problem or missing(shown, chosen))):
                 with place:
                     say(sentence)
-            weights = None if drawn is None else partial(weights_table, shown, drawn)
+            weights = (
+                None if drawn is None else partial(weights_table, shown, drawn, sink_column(shown, chosen, (1, 1)))
+            )
             more = {} if staged is None else {steps_name(chosen): partial(steps_table, shown, chosen)}
             data_table(Part.DATA, weights, file_name(shown, chosen), place=data, more=more)
             data_table(Part.METRICS, lambda: metrics_table(shown), f"heads-{wish.kind}", place=numbers)

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from model.analysis.attention_maps import COMBINATIONS, Heads, Maps, Quantity, rollout
-from model.analysis.head_metrics import METRICS, after_the_same
+from model.analysis.head_metrics import after_the_same, metric
 from model.capture.interventions import ChangedMask
 from model.network.transformer import Network
 from viz.i18n.format import sides, tokens
@@ -171,5 +171,5 @@ def metrics(maps: Maps, *names: str) -> dict[str, NDArray[np.float64]]:
     for layer, heads in maps.groups():
         weights = maps.weights(layer, heads)
         for name in names:
-            found[name][layer, heads] = METRICS[name](weights, counted[name]).cpu().numpy()
+            found[name][layer, heads] = metric(name, maps, layer, heads, weights, counted[name]).cpu().numpy()
     return found

@@ -139,8 +139,8 @@ def exponent_verdict(found: Fit | None, claimed: int) -> str:
         "few": _("too few lengths to tell"),
         "unsure": _("too uncertain to tell"),
         "agrees": _("as {power}, within its error"),
-        "faster": _("faster than {power}"),
-        "slower": _("slower than {power}"),
+        "faster": _("grows faster than {power}"),
+        "slower": _("grows more slowly than {power}"),
     }[judge(found, claimed)].format(power=POWERS[claimed])
 
 

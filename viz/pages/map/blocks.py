@@ -66,7 +66,11 @@ def describe(block: Block, model: TextModel, pictures: Pictures, changes: Said) 
 
 
 def activity(pictures: Pictures, block: Block) -> str:
-    """How many of a feed-forward network's activations are zero; where none is, the unit that is the most active."""
+    """How many of a feed-forward network's activations are zero; where none is, the unit that is the most active; of one
+    whose units are not known, nothing.
+    """
+    if pictures.units_name(block) == block.output:
+        return ""  # what it gives is shown, for its units are not known
     units = pictures.units(block)
     if not units.numel():
         return ""

@@ -86,6 +86,14 @@ def fate_name(fate: str) -> str:
     }[fate]
 
 
+def ended_words(finished: int, beam: int) -> str:
+    """Why more hypotheses have ended than the beam is wide."""
+    return _(
+        "{finished} hypotheses ended in a beam of {beam}: one that ends leaves the beam, and the next best candidate "
+        "takes its place."
+    ).format(finished=finished, beam=beam)
+
+
 def table(model: TextModel, found: SearchTree) -> pd.DataFrame:
     """A row per candidate."""
     numbers = range(1, len(found.nodes))

@@ -191,6 +191,8 @@ def show_search(model: TextModel, row: DeltaGenerator) -> Views:
         def rest() -> None:
             if session.pin is not None:
                 place.caption(_("A pin keeps a trace and no search: this tree is that of the current text alone."))
+            if len(tree.finished) > beam:
+                place.caption(beam_tree.ended_words(len(tree.finished), beam))
             data_table(Part.DATA, lambda: beam_tree.table(model, tree), "beam-search", place=data)
 
         return rest

@@ -36,8 +36,8 @@ def test_exponents_that_are_claimed_and_that_are_not() -> None:
     said = "\n".join(attention_growth.verdicts(grown(scores=2.0, softmax=2.4, values=1.6)))
     assert "CPU · float32 · 1 thread · time of this thread alone · products by MKL" in said
     assert "Time of Q Kᵀ: exponent 2.00 ± 0.00, as n², within its error." in said
-    assert "Time of softmax: exponent 2.40 ± 0.00, faster than n²." in said
-    assert "Time of weights · V: exponent 1.60 ± 0.00, slower than n²." in said
+    assert "Time of softmax: exponent 2.40 ± 0.00, grows faster than n²." in said
+    assert "Time of weights · V: exponent 1.60 ± 0.00, grows more slowly than n²." in said
 
 
 def test_a_rough_fit_tells_nothing() -> None:
