@@ -60,6 +60,10 @@ class Trace:
             names.append(name)
         return names
 
+    def recorded(self) -> list[str]:
+        """Names of the quantities that the pass itself recorded, in order of computation."""
+        return list(self._tensors)
+
     def dtype(self) -> torch.dtype:
         """Precision of the last quantity of the pass."""
         return next(reversed(self._tensors.values())).dtype

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 import re
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache
@@ -83,8 +84,7 @@ def _text(part: str) -> str:
 def pack(header: Mapping[str, Any], arrays: Sequence[NDArray[Any]] = ()) -> bytes:
     """Header and arrays as one piece of bytes: the header's length, its JSON, then each array at a multiple of 8.
 
-    Raises:
-        ValueError: the header holds NaN or an infinity, which JSON does not have; arrays may.
+    NaN and infinities, which JSON does not have, become {"~": "NaN"} in a header that says `odd`.
     """
     offsets, parts, end = [], [], 0
     for array in arrays:
@@ -93,6 +93,20 @@ def pack(header: Mapping[str, Any], arrays: Sequence[NDArray[Any]] = ()) -> byte
         padding = -contiguous.nbytes % 8
         parts += [contiguous.tobytes(), b"\0" * padding]
         end += contiguous.nbytes + padding
-    text = json.dumps({**header, "arrays": offsets}, ensure_ascii=False, allow_nan=False).encode("utf-8", "replace")
+    whole = {**header, "arrays": offsets}
+    try:
+        written = json.dumps(whole, ensure_ascii=False, allow_nan=False)
+    except ValueError:
+        written = json.dumps(_written_out({**whole, "odd": True}), ensure_ascii=False, allow_nan=False)
+    text = written.encode("utf-8", "replace")
     text += b" " * (-(4 + len(text)) % 8)
     return len(text).to_bytes(4, "little") + text + b"".join(parts)
+
+
+def _written_out(value: Any) -> Any:
+    """The same with what is not finite as JSON can have it."""
+    if isinstance(value, float) and not math.isfinite(value):
+        return {"~": "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"}
+    if isinstance(value, Mapping):
+        return {name: _written_out(part) for name, part in value.items()}
+    return [_written_out(part) for part in value] if isinstance(value, list | tuple) else value

@@ -15,6 +15,7 @@ from viz.state.what_if import note
 
 if TYPE_CHECKING:
     from model.analysis.comparison import Alignment, Comparison
+    from model.analysis.finite import NotFinite
     from model.inference.decoding import Guess
     from model.inference.text_model import TextModel
 
@@ -28,6 +29,7 @@ def token_bar(session: Session) -> View:
     "keep", "release", "values" or "differences", on one of the largest changes with what it selects.
     """
     from model.analysis.checks import checks
+    from model.analysis.finite import first_not_finite
     from model.text.tokenizer import Tokens
 
     cut = _("{count} tokens left out: this model reads {length}")
@@ -60,6 +62,8 @@ def token_bar(session: Session) -> View:
         for check in checks(session.trace)
         if check.cells or not check.possible
     ]
+    odd = first_not_finite(session.trace)
+    badges = [*([] if odd is None else [not_finite(odd)]), *badges]
     words = {"source": _("Source tokens"), "target": _("Target tokens"), "guess": _("Click to put it into the text")}
     guesses = [_guess(guess, session.model) for guess in session.model.guesses(session.trace)]
     data |= {"notes": notes, "badges": badges, "words": words, "guesses": guesses, "pin": pinned(session)}
@@ -71,6 +75,20 @@ def token_bar(session: Session) -> View:
     acts: dict[str, Answer | None] = {"token": on_token, "guess": on_guess, "pin": on_pin}
     acts |= {"change": on_change, "restore": on_restore}
     return PackedView(_token_bar, Key.TOKENS, pack(data), acts)
+
+
+def not_finite(odd: NotFinite) -> dict[str, Any]:
+    """The badge of a pass that holds NaN or an infinity: what was first so, where, and what usually causes it."""
+    kind = _("not a number") if odd.kind == "nan" else _("infinite")
+    causes = _(
+        "Everything computed from it is not finite either. Usual causes: a weight of the file that is not finite (the "
+        "health report under Checkpoints names it), or numbers too large for this precision: float16 ends at 65,504."
+    )
+    return {
+        "text": _("{tensor}, token {token}: {kind}").format(tensor=odd.tensor, token=odd.token, kind=kind),
+        "passed": False,
+        "title": causes,
+    }
 
 
 @live
@@ -117,6 +135,7 @@ def on_guess(clicked: dict[str, int]) -> None:
 def _guess(guess: Guess, model: TextModel) -> dict[str, Any]:
     title = _("next token") if model.kind == "decoder-only" else f"{model.source_tokenizer.mask_label} {guess.place}"
     choices = [{"token": each.token, "label": each.label, "probability": each.probability} for each in guess.choices]
+    choices = [each for each in choices if each["probability"] == each["probability"]]  # of NaN none is first
     return {"title": title, "choices": choices}
 
 

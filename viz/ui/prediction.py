@@ -95,7 +95,9 @@ class Subject:
         return Axis(title, [self.asked(position) for position in range(len(self.tokens))], self.side)
 
     def best(self, position: int, count: int) -> list[int]:
-        """The most probable tokens, and the actual one behind them if it is not among them."""
+        """The most probable tokens, and the actual one behind them if it is not among them; none where they are NaN."""
+        if bool(self.logits[position].isnan().any()):
+            return []
         found: list[int] = self.logits[position].topk(min(count, self.logits.shape[-1])).indices.tolist()
         actual = self.ids[position]
         return found if actual == UNKNOWN or actual in found else [*found, actual]

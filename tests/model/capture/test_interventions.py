@@ -125,7 +125,7 @@ def test_a_row_with_nothing_to_look_at_gives_zeros_and_never_nan(kind, maps):
     assert (trace[f"{path}.weights"][:, 2] == 0).all()
     assert (trace[f"{path}.heads"][:, 2] == 0).all()
     assert trace["output.logits"].isfinite().all()
-    assert all(check.passed for check in checks(trace))
+    assert [check.name for check in checks(trace) if not check.passed] == ["rows"]  # it adds up to 0
 
 
 def test_later_edits_win_and_cells_outside_are_none():

@@ -60,10 +60,10 @@ def test_values_that_are_no_numbers_travel_in_arrays():
     assert found.tobytes() == values.tobytes()
 
 
-@pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
-def test_a_header_with_what_json_does_not_have_is_an_error(value):
-    with pytest.raises(ValueError, match="JSON"):
-        pack({"values": [{"loss": value}]})
+@pytest.mark.parametrize(("value", "name"), [(np.nan, "NaN"), (np.inf, "Infinity"), (-np.inf, "-Infinity")])
+def test_a_header_names_what_json_does_not_have(value, name):
+    header, _arrays = unpack(pack({"values": [{"loss": value, "step": 1.5}], "pair": (value, "a")}))
+    assert header == {"values": [{"loss": {"~": name}, "step": 1.5}], "pair": [{"~": name}, "a"], "odd": True}
 
 
 def test_a_lone_surrogate_becomes_a_question_mark():

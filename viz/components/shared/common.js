@@ -7,7 +7,9 @@ const ARRAY_TYPES = { uint8: Uint8Array, uint16: Uint16Array, float32: Float32Ar
 function unpack(bytes) {
   const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);
   const length = view.getUint32(0, true);
-  const header = JSON.parse(new TextDecoder().decode(bytes.subarray(4, 4 + length)));
+  const text = new TextDecoder().decode(bytes.subarray(4, 4 + length));
+  let header = JSON.parse(text);
+  if (header.odd) header = JSON.parse(text, (_name, value) => (value?.["~"] === undefined ? value : Number(value["~"]))); // NaN, ∞
   const start = 4 + length;
   header.arrays = header.arrays.map(({ offset, type, shape }) => {
     const kind = ARRAY_TYPES[type];

@@ -66,8 +66,8 @@ def describe(block: Block, model: TextModel, pictures: Pictures, changes: Said) 
 
 
 def activity(pictures: Pictures, block: Block) -> str:
-    """How many of a feed-forward network's activations are zero; where none is, the unit that is the most active; of one
-    whose units are not known, nothing.
+    """How many of a feed-forward network's activations are zero; where none is, the unit that is the most active; ""
+    where its units are not known.
     """
     if pictures.units_name(block) == block.output:
         return ""  # what it gives is shown, for its units are not known
@@ -78,6 +78,8 @@ def activity(pictures: Pictures, block: Block) -> str:
     if zeros > 0:
         return _("{share} zero").format(share=f"{zeros:.0%}")
     largest = units.abs().mean(dim=0)
+    if not bool(largest.isfinite().all()):
+        return _("not a number")
     unit = int(largest.argmax())
     return _("most active: unit {unit}").format(unit=unit)
 
@@ -123,6 +125,8 @@ def last_prediction(trace: Trace, model: TextModel) -> int:
 def predictions(trace: Trace, comparison: Comparison | None, model: TextModel, place: int) -> dict[str, Any]:
     """The most probable tokens at a position, and how probable they were in the pinned trace."""
     logits = trace["output.logits"][place].float()
+    if bool(logits.isnan().any()):
+        return NOTHING | {"title": _("not a number")}
     best = logits.softmax(dim=-1).topk(min(GUESSES, len(logits)))
     numbers = best.indices.tolist()
     before = comparison.counterpart("output.logits") if comparison else None

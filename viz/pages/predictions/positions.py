@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 import numpy as np
@@ -42,6 +43,8 @@ def losses_chart(subject: Subject, key: str, on_place: Answer) -> Chart:
 
 def loss_note(subject: Subject) -> str:
     """Mean loss in both units, and the perplexity; the pinned trace's behind."""
+    if bool(subject.logits.isnan().any(dim=-1).all()):
+        return _("not a number")
     if bool(subject.losses.isnan().all()):
         return _("no actual token is known here")
     mean = float(subject.losses.nanmean())
@@ -69,9 +72,9 @@ def top_map(subject: Subject, key: str, on_row: Answer) -> Heatmap:
         values = array(best - other.gather(-1, tokens))
         scale = difference_scale(values, "ln p − ln p′")
     texts = [
-        ("✓ " if token == actual else "") + visible(subject.label(token))
-        for row, actual in zip(tokens.tolist(), subject.ids, strict=True)
-        for token in row
+        ("✓ " if token == actual else "") + visible(subject.label(token)) if value == value else _("not a number")
+        for row, found, actual in zip(tokens.tolist(), best.tolist(), subject.ids, strict=True)
+        for token, value in zip(row, found, strict=True)
     ]
     ranks = subject.ranks[subject.actual != UNKNOWN]
     note = _("actual token on rank 1: {first} of {count}").format(first=int((ranks == 1).sum()), count=len(ranks))
@@ -124,7 +127,7 @@ def facts(subject: Subject) -> list[str]:
     if subject.ids[position] != UNKNOWN:
         loss = float(subject.losses[position])
         found += [
-            _("rank {rank} of {size}").format(rank=f"{int(subject.ranks[position]):,}", size=f"{size:,}"),
+            _("rank {rank} of {size}").format(rank=rank_text(float(subject.ranks[position])), size=f"{size:,}"),
             f"p = {significant(float(np.exp(-loss)))}",
             _("loss {nats} nats = {bits} bits").format(nats=significant(loss), bits=significant(BITS * loss)),
         ]
@@ -134,6 +137,10 @@ def facts(subject: Subject) -> list[str]:
     if top is not None:
         found.append(_("pinned top token: {token}").format(token=top))
     return found
+
+
+def rank_text(rank: float) -> str:
+    return f"{int(rank):,}" if math.isfinite(rank) else _("not a number")
 
 
 def table(subject: Subject) -> pd.DataFrame:
