@@ -67,6 +67,24 @@ def future_chart(model: TextModel, session: Session, place: int, key: str, on_pl
     return Chart(key, above, series, x_axis, y_axis, chosen=place, tall=190, on_place=on_place), told
 
 
+def opened_keys(trace: Trace, kind: AttentionKind) -> list[int]:
+    """Tokens that some query before them may look at, in any layer and head."""
+    found: set[int] = set()
+    for path in trace.attention_paths(kind):
+        later = trace.visible(path).any(dim=0).triu(1)
+        found.update(later.any(dim=0).nonzero().flatten().tolist())
+    return sorted(found)
+
+
+def untested_sentence(opened: list[int], place: int) -> str:
+    """That no opened cell lets an earlier token see the changed one; "" where one does, or none is opened."""
+    if not opened or place in opened:
+        return ""
+    tokens = ", ".join(str(each + 1) for each in opened[:8]) + (" …" if len(opened) > 8 else "")
+    sentence = _("No opened cell looks at token {place}, so it shows no leak: those that cells look at are {tokens}.")
+    return sentence.format(place=place + 1, tokens=tokens)
+
+
 def fill_experiment(
     trace: Trace, kind: AttentionKind, chosen: Selection, comparison: Comparison | None = None
 ) -> tuple[str, pd.DataFrame]:

@@ -12,6 +12,7 @@ import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
 from model.analysis.comparison import prediction_changes
+from model.analysis.masking import self_attention
 from model.capture.interventions import Cells
 from model.capture.trace import ATTENTION_PATHS, AttentionKind
 from model.inference.text_model import TextModel
@@ -21,7 +22,13 @@ from viz.i18n.catalogue import _
 from viz.i18n.format import attention_name, no_predictions, significant
 from viz.pages.masks.batch import batch_panels, batch_sentence
 from viz.pages.masks.effects import pinned_changes, predictions_chart, tops_chart, where_panels
-from viz.pages.masks.experiments import fill_experiment, future_chart, order_panels
+from viz.pages.masks.experiments import (
+    fill_experiment,
+    future_chart,
+    opened_keys,
+    order_panels,
+    untested_sentence,
+)
 from viz.pages.masks.figures import alarms, cells_table, flow_panels, mask_panels, of_head
 from viz.pages.masks.rules import Rules, cells_at, fit, with_cells
 from viz.pages.masks.text import experiment_name, explain, rule_name, scope_name
@@ -227,5 +234,7 @@ def run_experiment(
     length = len(trace.target_tokens or trace.source_tokens)
     if length < 2:
         return None, _("The text has one token: there is no future to change."), None
-    place = place_of(Part.FUTURE, length // 2, length)
-    return *future_chart(model, session, place, Part.FUTURE, on_future), None
+    opened = opened_keys(trace, self_attention(model.network)) if session.what_if.changes else []
+    place = place_of(Part.FUTURE, opened[0] if opened else length // 2, length)
+    chart, told = future_chart(model, session, place, Part.FUTURE, on_future)
+    return chart, " ".join(filter(None, [told, untested_sentence(opened, place)])), None

@@ -247,3 +247,16 @@ def test_switching_rules_changes_the_model_and_switching_them_back_restores_it(s
     assert not app.exception
     assert "changes" not in app.query_params
     assert np.array_equal(panels(app, "mask-decoder")[2][0], visible)
+
+
+def test_the_changed_future_is_one_that_an_opened_cell_looks_at(small):
+    """Else it would report that there is no leak."""
+    opened_cell = "decoder.0.1:show:1,3"
+    app = masks(source=TEXT, mask_experiment="future", changes=opened_cell)
+    header, arrays = sent(app, "future")
+    assert header["chosen"] == 3
+    moved = arrays[-1]  # as changed above
+    assert moved[1] > 0
+    assert moved[0] == 0  # which sees none that sees it
+    app = masks(source=TEXT, mask_experiment="future", changes=opened_cell, future="4")
+    assert any("No opened cell looks at token 5" in each.value for each in app.markdown)
