@@ -163,7 +163,7 @@ def test_every_operation_so_far_has_a_kernel_on_mps():
     """By torch's own table of operations; which types of numbers a kernel takes is not in it."""
     with pretending(float64=False):
         model = elsewhere(model_of("decoder-only", position="rotary", norm="rms"))
-        assert len(checks(trace_of(model))) == 5
+        assert len(checks(trace_of(model))) == 6
         model.generate(TEXT, beam=2)
         next(trainer(0.1, NAME, {"precision": "bfloat16"}).steps(1))
     table = Path(torchgen.__file__).parent / "packaged" / "ATen" / "native" / "native_functions.yaml"

@@ -71,7 +71,7 @@ function inColumns(text) {
     if (Math.abs(options.turn ?? 0) !== 90 || !UPRIGHT.test(words)) return text(words, x, y, options);
     const { align = "left", size = FONT } = options;
     const pieces = words.split(new RegExp(`(${UPRIGHT.source})`)).filter((piece) => piece.trim());
-    const lengths = pieces.map((piece) => (UPRIGHT.test(piece) ? 1.15 * size : 0.58 * piece.trim().length * size + 3));
+    const lengths = pieces.map((piece) => (UPRIGHT.test(piece) ? size : 0.58 * piece.trim().length * size + 3));
     const whole = lengths.reduce((a, b) => a + b, 0);
     let from = y - whole * { left: options.turn < 0 ? 1 : 0, center: 0.5, right: options.turn < 0 ? 0 : 1 }[align];
     pieces.forEach((piece, index) => {
