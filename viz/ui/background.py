@@ -153,8 +153,10 @@ class Watched:
 
 
 def watch(watched: Watched) -> None:
-    """As long as this page is shown."""
+    """Draw its views here, and follow it as long as this page is shown."""
     current_session().watched.append(watched)
+    for shown in watched.views():
+        shown()
 
 
 def follow(
@@ -174,7 +176,7 @@ def follow(
     drawn = stands()
     if going := not all(each.finished for each in fillings):
         watch(Watched(stands, drawn, lambda: [shown for shown in [view()] if shown]))
-    if shown := view():
+    elif shown := view():
         shown()
     for number, filling in enumerate(fillings):
         buttons(filling, number)

@@ -164,8 +164,6 @@ def offer(found: Measured) -> None:
             return [shown for shown in [bar(Part.BAR, going)] if shown]
 
         watch(Watched(lambda: (going.finished, going.stopped), (False, going.stopped), views))
-        for shown in views():
-            shown()
         st.button(_("Cancel"), key=Part.CANCEL, on_click=going.stop, disabled=going.stopped)
 
 

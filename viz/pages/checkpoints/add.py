@@ -236,8 +236,6 @@ def _asking(question: Question) -> None:
 
     if question.busy:
         watch(Watched(lambda: question.busy, True, views))
-        for shown in views():
-            shown()
         st.button(_("Cancel"), key=Part.GIVE_UP, on_click=_give_up, width="stretch")
         return
     _answered(question)
@@ -275,8 +273,6 @@ def fetching(session: Session, download: Download) -> None:
 
     if download.busy and not download.cancelled:
         watch(Watched(lambda: download.busy and not download.cancelled, True, views))
-        for shown in views():
-            shown()
         st.button(_("Cancel"), key=Part.CANCEL, on_click=download.cancel)
         return
     checkpoints.begin(session).download = None

@@ -213,15 +213,10 @@ class Measurement(Generic[Result]):
         """Its button or its progress, and the newest result."""
         run = f"{key}_run"
         now = kept(run)
-        if now and is_going(now):
-            running = now.running
-            watch(
-                Watched(lambda: (running.look(), running.ended), (running.look(), False), partial(bars, run, running))
-            )
         newest = now.running.look() if now else None
         with st.container(horizontal=True, vertical_alignment="center", key=f"{run}_row"):
             if not (self.at_once and now and now.running.status == "finished"):
-                self.controls(run, now)
+                self.controls(run, now, newest)
         if now and newest:
             if now.settings != self.settings:
                 st.caption(_("These are the results of the settings before."))
@@ -231,11 +226,12 @@ class Measurement(Generic[Result]):
         else:
             self.before.draw()
 
-    def controls(self, run: str, now: Kept | None) -> None:
+    def controls(self, run: str, now: Kept | None, newest: Report[Result] | None) -> None:
         if now and is_going(now):
             st.button(_("Stop"), key=f"{run}_stop", on_click=now.running.stop)
-            for shown in bars(run, now.running):
-                shown()
+            running = now.running
+            views = partial(bars, run, running)
+            watch(Watched(lambda: (share_of(running.look()), running.ended), (share_of(newest), False), views))
             return
         kind: Literal["primary", "secondary"] = "secondary" if now else "primary"
         st.button(self.begin, type=kind, key=f"{run}_begin", on_click=self.start, args=(run,))
@@ -272,8 +268,12 @@ def is_going(now: Kept | None) -> bool:
 
 def bars(run: str, running: Running[Any]) -> list[View]:
     """How far it is."""
-    newest = running.look()
-    return [progress(f"{run}_bar", newest.share if newest else 0.0, progress_words(running))]
+    return [progress(f"{run}_bar", share_of(running.look()) or 0.0, progress_words(running))]
+
+
+def share_of(newest: Report[Any] | None) -> float | None:
+    """Of an experiment that is done; None before its first report."""
+    return newest.share if newest else None
 
 
 def progress_words(running: Running[Any]) -> str:
