@@ -104,7 +104,8 @@ def _paths(trace: Trace) -> list[str]:
     """Paths of the blocks whose output is recorded. The model's output comes last: its norm computes within it."""
     names = trace.names()
     paths = dict.fromkeys(name if name.endswith(".residual") else name.rpartition(".")[0] for name in names)
-    return sorted((path for path in paths if _output(path) in names), key=lambda path: path == "output")
+    named = (path for path in paths if path.rpartition(".")[2] in KINDS)
+    return sorted((path for path in named if _output(path) in names), key=lambda path: path == "output")
 
 
 def _output(path: str) -> str:

@@ -85,6 +85,8 @@ class Trace:
         if name in self._maps:
             return self._maps[name]
         if quantity in self._on_demand(path):
+            if EXPERT in path:
+                return self.keep(name, self._units_of_expert(path, quantity))
             if path in self._masks:
                 return self.keep(name, self._map(path, quantity))
             x = self._one(self._norm_inputs[path])
@@ -176,7 +178,27 @@ class Trace:
         """Quantities at `path` that are computed when asked for."""
         if path in self._masks:
             return (*self.maps_of(path), "visible")
+        if EXPERT in path:
+            return self._quantities_of_expert(path)
         return NORM_PARTS if path in self._norm_inputs else ()
+
+    def _quantities_of_expert(self, path: str) -> tuple[str, ...]:
+        """Quantities of the units of the expert at `path`; none where there is no such expert."""
+        of_all, _, number = path.rpartition(EXPERT)
+        if f"{of_all}.gates" not in self._tensors or not number.isdecimal():
+            return ()
+        experts: Any = getattr(self.module(of_all), "experts", ())
+        return experts.quantities if int(number) < len(experts) else ()
+
+    def _units_of_expert(self, path: str, quantity: str) -> Float[Tensor, "position unit"]:
+        """Units of an expert on what it read; NaN at positions that do not go through it."""
+        of_all, _, number = path.rpartition(EXPERT)
+        gates, module = self[f"{of_all}.gates"], self.module(of_all)
+        x = module.read_by(int(number), self[f"{of_all}.routed"], gates)  # type: ignore[operator]
+        taken = gates[:, int(number)] != 0
+        with torch.inference_mode(), no_recording():
+            units: Tensor = self.network.get_submodule(path).units(x[taken])[quantity]  # type: ignore[operator]
+        return units.new_full((len(taken), units.shape[-1]), torch.nan).masked_scatter(taken[:, None], units)
 
     def _map(self, path: str, quantity: str) -> Tensor:
         """Map of the recorded query and key, by the network's own modules, with the changes of the pass; `visible` is
@@ -257,9 +279,10 @@ ATTENTION_PATHS: dict[str, str] = {
     "cross": "decoder.layers.{}.cross_attention",
 }
 NORM_PARTS = ("input", "mean", "std")  # beside a norm's output
+EXPERT = ".experts."  # between the path of a mixture of experts and the number of one
 # Names of the modules whose output is a quantity of a trace; its name is the module's path.
 OBSERVED = frozenset(
     {"query", "key", "value", "heads", "output", "bias", *MAPS}
     | {"hidden", "activation", "residual", "tokens", "positions", "logits"}
-    | {"linear", "gated", "transform", "sink"}
+    | {"linear", "gated", "transform", "sink", "router", "routed", "gates"}
 )

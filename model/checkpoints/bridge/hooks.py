@@ -16,7 +16,7 @@ from model.network.attention import for_each_head
 from model.network.masks import Mask
 from model.runtime.errors import CheckpointError
 
-Side = Literal["in", "out", "both", "attention", "weights"]
+Side = Literal["in", "out", "both", "attention", "weights", "call", "result"]
 MIRRORS = "_vitrine_mirrors"  # attribute of a bridged module: by stack, its mirrors for each of its calls in a pass
 
 
@@ -24,7 +24,7 @@ class Mirror(NamedTuple):
     """A module of ours that a call of a bridged module goes through.
 
     side: its arguments: the call's input or output, which it may change, both, the arguments of the attention
-    function, or the attention weights that the call returns.
+    function, the attention weights that the call returns, all that the call is given, or all that it returns too.
     """
 
     side: Side
@@ -188,6 +188,8 @@ def _before(module: nn.Module, inputs: tuple[Any, ...], named: dict[str, Any]) -
         if side == "in":
             x = first_input(inputs, named)
             inputs, named = _with_first(inputs, named, mirror(batched(x, now.batch)).reshape(x.shape))
+        elif side == "call":
+            mirror(inputs, named, now.batch)
     return inputs, named
 
 
@@ -208,12 +210,27 @@ def _after(module: nn.Module, inputs: tuple[Any, ...], named: dict[str, Any], ou
             weights = output[int(getattr(mirror, "place", 0))]
             rule = now.plain_rule(bool(getattr(mirror, "cross", False)), getattr(mirror, "window", None))
             mirror(weights, weights, rule)
+        elif side == "result":
+            mirror(inputs, named, output, now.batch)
     return output
 
 
 def batched(x: Tensor, batch: int) -> Tensor:
     """States (batch, position, channel), where a model passes on all positions of a batch as (position, channel)."""
     return x.unflatten(0, (batch, -1)) if x.dim() == 2 and x.is_floating_point() else x
+
+
+def tensors_of(values: Any) -> list[Tensor]:
+    """Tensors among what a module was called with or returned."""
+    several = values.values() if isinstance(values, dict) else values
+    return [value for value in ([values] if isinstance(values, Tensor) else several) if isinstance(value, Tensor)]
+
+
+def given_tensors(inputs: tuple[Any, ...], named: dict[str, Any]) -> list[Tensor]:
+    """Tensors that a module is called with, the states first."""
+    states = [named["hidden_states"]] if "hidden_states" in named else []
+    others = [value for name, value in named.items() if name != "hidden_states"] if inputs or states else []
+    return tensors_of([*inputs, *states, *others])
 
 
 def first_input(inputs: tuple[Any, ...], named: dict[str, Any]) -> Tensor:

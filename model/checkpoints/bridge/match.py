@@ -9,6 +9,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from model.checkpoints.bridge.experts import ExpertsMatch, KeptOutput, MirrorExperts, experts_call, match_experts
 from model.checkpoints.bridge.hooks import LayerInput, MirrorSum, Side
 from model.checkpoints.bridge.missing import Reason
 from model.checkpoints.bridge.modules import (
@@ -23,10 +24,9 @@ from model.checkpoints.bridge.modules import (
     MirrorNorm,
     module_tensor,
 )
-from model.checkpoints.bridge.operations import Products, chosen_experts, products
+from model.checkpoints.bridge.operations import Products, products
 from model.checkpoints.bridge.probe import Event, close, first, is_linear, same
 from model.network.attention import for_each_head
-from model.network.config import Units
 from model.network.layers import ACTIVATIONS
 from model.runtime.device import exact
 
@@ -38,7 +38,8 @@ class LayerMatch:
     """A layer of ours for a bridged one.
 
     layer: its call in the probe. parts: our modules by name. links: of these modules. missing: reasons, by quantity.
-    operations: of its blocks by name, None where they are unknown. feed_forward: calls beside the attentions.
+    operations: of its blocks by name, None where they are unknown. feed_forward: calls beside the attentions. experts:
+    of its feed-forward network, None where it has none that are known.
     placement: of the norms; "sandwich": before and after a block. parallel: whether the layer adds its attention's and
     its feed-forward network's outputs at once.
     """
@@ -51,6 +52,7 @@ class LayerMatch:
     parallel: bool = False
     operations: dict[str, Products | None] = field(default_factory=dict)
     feed_forward: list[Event] = field(default_factory=list)
+    experts: ExpertsMatch | None = None
 
     def block(self, sublayer: str) -> nn.Module:
         """Block around a sublayer."""
@@ -81,22 +83,50 @@ def match_layer(events: list[Event], layer: Event, attentions: list[Event]) -> L
         for event, name in zip(attentions, ("self_attention", "cross_attention"), strict=False)
     ]
     closed = [event for event in inside if event.within[-1] is layer and _holds(event, attentions)]
-    experts = _chosen(inside, layer) + [event for event in inside if chosen_experts(event) is not None]
+    found = next((call for event in inside if (call := experts_call(event, inside)) is not None), None)
+    experts = _chosen(inside, layer) + ([] if found is None else [found.event])
     closed += experts
     free = [event for event in inside if not any(call is event or call in event.within for call in closed)]
     _count_operations(match, inside, attentions)
+    network, feed_forward_links, output = match_feed_forward(free, layer.x)
     # Beside experts, a network that every token goes through is a part of the block only.
-    network, feed_forward_links, output = (None, [], None) if experts else match_feed_forward(free, layer.x)
-    adds = [output] if output is not None else []
-    adds += [call for call in free if call.within[-1] is layer and call.y.shape == layer.x.shape]
+    adds = [output] if output is not None and not experts else []
+    around = [] if found is None else [call for call in (*found.event.within, found.event) if layer in call.within]
+    adds += [call for call in (*around, *free) if call.within[-1] is layer or call in around]
+    adds = [call for call in adds if call.y.shape == layer.x.shape]
     sublayers.append(Sublayer("feed_forward", adds))
-    if network is not None:
+    absent = Reason.EXPERTS if experts else Reason.UNITS
+    if found is not None:
+        match.experts = match_experts(match.feed_forward, found, network, layer.x.shape[-1])
+        match.parts["feed_forward"] = match.experts.experts
+        match.links += match.experts.links
+        for event, side, mirror in feed_forward_links:
+            kept = network is not None and mirror is network.output
+            match.links.append((event, side, KeptOutput(mirror) if kept else mirror))
+    elif network is not None and not experts:
         match.parts["feed_forward"] = network
         match.links += feed_forward_links
-    else:
-        match.missing |= {f"feed_forward.{name}": Reason.UNITS for name in ("hidden", "activation", "output")}
+    if network is None or experts:
+        match.missing |= {f"feed_forward.{name}": absent for name in ("hidden", "activation")}
+        match.missing["feed_forward.output"] = Reason.FLOW if experts else Reason.UNITS
     _match_stream(match, inside, sublayers)
+    if found is not None and not hasattr(match.parts["feed_forward"], "output"):
+        outer = next((call for call in around if call.y.shape == layer.x.shape), found.event)
+        _sum_outputs(match, outer, None if output is None or outer in output.within else output)
     return match
+
+
+def _sum_outputs(match: LayerMatch, experts: Event, shared: Event | None) -> None:
+    """Match what experts, and shared ones beside them, give, where no module gives their sum as the layer adds it."""
+    mirror: nn.Module = nn.Identity()
+    match.parts["feed_forward"].add_module("output", mirror)
+    match.missing.pop("feed_forward.output")
+    if shared is not None:
+        first_input = LayerInput()
+        first_call, experts = sorted((experts, shared), key=lambda call: call.end)
+        match.links.append((first_call, "out", first_input))
+        mirror = MirrorSum(first_input, mirror)
+    match.links.append((experts, "out", mirror))
 
 
 def _count_operations(match: LayerMatch, inside: list[Event], attentions: list[Event]) -> None:
@@ -222,10 +252,10 @@ def _keep_outputs(match: LayerMatch, sublayers: list[Sublayer], written: list[Ev
     attention of which only weights are seen, and the output of a feed-forward network of another form.
     """
     for sublayer, event in zip(sublayers, written, strict=True):
-        if sublayer.name not in match.parts:
-            block = match.parts[sublayer.name] = MirrorBlock()
-            block.add_module("output", nn.Identity())
-            match.links.append((event, "out", block.get_submodule("output")))
+        part = match.parts.setdefault(sublayer.name, MirrorBlock())
+        if isinstance(part, MirrorBlock | MirrorExperts):
+            part.add_module("output", nn.Identity())
+            match.links.append((event, "out", part.get_submodule("output")))
             match.missing.pop(f"{sublayer.name}.output")
         elif sublayer.outside and is_linear(event) and (output := as_linear(event)) is not None:
             match.parts[sublayer.name].add_module("output", output)
@@ -371,40 +401,6 @@ class MirrorInput(nn.Module):
     def forward(self, observed: Tensor) -> Tensor:
         result: Tensor = self.mirror(observed, observed)
         return result
-
-
-GATES = {"silu": "swiglu", "gelu": "geglu", "gelu-tanh": "geglu-tanh"}
-
-
-def experts_of(calls: list[Event], width: int) -> Units | None:
-    """Experts of a feed-forward network, by the call that was told which of them each token goes through; None: there
-    is no such. width: d_model.
-    """
-    found = first(calls, lambda event: chosen_experts(event) is not None)
-    experts = None if found is None else chosen_experts(found)
-    if found is None or experts is None:
-        return None
-    sizes = sorted(tensor[0].numel() for tensor in found.module.parameters(recurse=False) if tensor.dim() == 3)
-    gated = len(sizes) == 3 or (len(sizes) == 2 and sizes[1] == 2 * sizes[0])
-    if sizes[0] % width or not (gated or (len(sizes) == 2 and sizes[0] == sizes[1])):
-        return Units(None, "", experts.count, experts.chosen.shape[-1])
-    function = None if hasattr(found.module, "_apply_gate") and not hasattr(found.module, "act_fn") else found.module
-    act = getattr(function, "act_fn", None)
-    name = activation_name(act, torch.linspace(-4, 4, 33)) if callable(act) else ""
-    beside = [call for call in calls if found not in call.within and call is not found and is_linear(call)]
-    shared = [call for call in beside if call.y.shape == (*call.x.shape[:-1], width) and call.x.shape[-1] != width]
-    activation = GATES.get(name, "") if gated else name
-    units = sum(call.x.shape[-1] for call in shared)
-    return Units(sizes[0] // width, activation, experts.count, experts.chosen.shape[-1], units)
-
-
-def activation_name(function: Callable[[Tensor], Tensor], x: Tensor) -> str:
-    """Option that names this function, by its values at `x` (any shape); "": none does."""
-    values = function(x).to(x.device)  # accelerate may run it elsewhere
-    for name, make in ACTIVATIONS.items():
-        if name not in ("swiglu", "geglu", "geglu-tanh") and close(values, make()(x)):
-            return name
-    return ""
 
 
 # Norms and matrices of a bridged model, recognised by the numbers that they computed.

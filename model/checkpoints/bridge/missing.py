@@ -11,6 +11,7 @@ class Reason(StrEnum):
     OUTSIDE = "this model computes its attention by code of its own: only its weights can be seen"
     STEPS = "this model's attention takes a step that is not known here: only its weights can be seen"
     UNITS = "this model's feed-forward network is of another form than activation(x W₁) W₂, gated or not"
+    EXPERTS = "this layer's feed-forward network is a mixture of experts: units are those of one expert"
     FLOW = "no module of this model was found to compute exactly this"
     EMBEDDING = "what enters this model's first layer is not the sum of a token's row and a position's"
     WIDTH = "what this model multiplies by for its logits is not as wide as its stream: something stands between them"

@@ -17,9 +17,10 @@ from torch import Tensor, nn
 from model.capture.hooks import no_recording
 from model.capture.interventions import ChangedMask
 from model.checkpoints.bridge.missing import Reason
+from model.checkpoints.bridge.probe import close
 from model.network.attention import Masked, MultiHeadAttention, Scores, Weights, for_each_head
 from model.network.kernels import are_plain, kernels
-from model.network.layers import DecoderLayer, EncoderLayer, FeedForward, GatedFeedForward
+from model.network.layers import ACTIVATIONS, DecoderLayer, EncoderLayer, FeedForward, GatedFeedForward
 from model.network.masks import Mask
 from model.network.norms import Norm
 from model.network.positions import Unbiased
@@ -288,6 +289,19 @@ class MirrorActivation(nn.Module):
         return self.function(x) if observed is None else observed
 
 
+GATES = {"silu": "swiglu", "gelu": "geglu", "gelu-tanh": "geglu-tanh"}
+
+
+def activation_name(function: Callable[[Tensor], Tensor]) -> str:
+    """Option that names this function, by its values; "": none does."""
+    x = torch.linspace(-4, 4, 33)
+    values = function(x).to(x.device)  # accelerate may run it elsewhere
+    for name, make in ACTIVATIONS.items():
+        if name not in GATES.values() and close(values, make()(x)):
+            return name
+    return ""
+
+
 class MirrorFeedForward(FeedForward):
     """activation(x W₁ + b₁) W₂ + b₂ by a bridged model's weights."""
 
@@ -295,6 +309,11 @@ class MirrorFeedForward(FeedForward):
         nn.Module.__init__(self)
         self.dropout = 0.0
         self.hidden, self.activation, self.output = hidden, activation, output
+
+    def units(self, x: Float[Tensor, "*batch d_model"]) -> dict[str, Tensor]:
+        """Quantities of the units (…, unit) by name, first the one that W₂ multiplies."""
+        hidden = self.hidden(x)
+        return {"activation": self.activation(hidden), "hidden": hidden}
 
 
 class MirrorGatedFeedForward(MirrorFeedForward, GatedFeedForward):
@@ -307,6 +326,11 @@ class MirrorGatedFeedForward(MirrorFeedForward, GatedFeedForward):
         self.linear, self.gated = linear, nn.Identity()
 
     forward = GatedFeedForward.forward
+
+    def units(self, x: Float[Tensor, "*batch d_model"]) -> dict[str, Tensor]:
+        hidden, linear = self.hidden(x), self.linear(x)
+        activation = self.activation(hidden)
+        return {"gated": activation * linear, "activation": activation, "linear": linear, "hidden": hidden}
 
 
 class MirrorTokens(nn.Embedding):

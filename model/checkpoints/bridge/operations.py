@@ -6,8 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch.nn.functional as F
-from torch import Tensor, nn
+from torch import nn
 
+from model.checkpoints.bridge.experts import experts_call
 from model.checkpoints.bridge.modules import module_tensor
 from model.checkpoints.bridge.probe import Event, close, is_linear
 
@@ -37,19 +38,19 @@ def products(
     """
     counts: dict[int, int | float] = {tokens: 0, tokens if keys is None else keys: 0}
     for event in events:
-        for rows, size in _matrices(event, tokens):
+        for rows, size in _matrices(event, events, tokens):
             if partly:
                 counts[tokens] += rows * size / tokens
             elif rows in counts:
                 counts[rows] += size
             else:
                 return None
-        if _is_unknown(event):
+        if _is_unknown(event, events):
             return None
     return Products(counts[tokens], 0 if keys is None else counts[keys], width)
 
 
-def _matrices(event: Event, tokens: int) -> list[tuple[int, int]]:
+def _matrices(event: Event, events: Sequence[Event], tokens: int) -> list[tuple[int, int]]:
     """Rows that a call multiplied by a matrix, and multiply-adds for each row."""
     weight = module_tensor(event.module)
     if is_linear(event) and weight is not None:
@@ -57,38 +58,9 @@ def _matrices(event: Event, tokens: int) -> list[tuple[int, int]]:
         return [(rows, event.x.shape[-1] * event.y.shape[-1])]  # of a quantized one, the weight is of another shape
     if is_router(event) and weight is not None:
         return [(len(event.x), weight.numel())]
-    if (experts := chosen_experts(event)) is not None:
+    if (experts := experts_call(event, events)) is not None:
         return [(tokens, experts.per_token)]
     return []
-
-
-@dataclass(frozen=True)
-class ExpertsCall:
-    """What a call of a module that holds the matrices of all experts was given.
-
-    x: (position, d_model). chosen, weights: (position, k), the numbers of the experts of each token, and their weights.
-    """
-
-    x: Tensor
-    chosen: Tensor
-    weights: Tensor
-    count: int
-    per_token: int  # multiply-adds
-
-
-def chosen_experts(event: Event) -> ExpertsCall | None:
-    """Experts that a call was told to use for each token; None: it is no such call."""
-    own = [tensor for tensor in event.module.parameters(recurse=False) if tensor.dim() == 3]
-    if not own or len({len(tensor) for tensor in own}) > 1 or len(event.inputs) < 3:
-        return None
-    x, chosen, weights = event.inputs[:3]
-    if chosen.is_floating_point() and not weights.is_floating_point():
-        chosen, weights = weights, chosen
-    count = len(own[0])
-    if chosen.is_floating_point() or chosen.shape != weights.shape or chosen.shape[:1] != x.shape[:1]:
-        return None
-    per_token = chosen.shape[-1] * sum(tensor[0].numel() for tensor in own)
-    return ExpertsCall(x, chosen, weights, count, per_token)
 
 
 def is_router(event: Event) -> bool:
@@ -105,11 +77,11 @@ def is_router(event: Event) -> bool:
     return any(close(made, y.to(made.dtype)) for y in event.outputs if y.is_floating_point())
 
 
-def _is_unknown(event: Event) -> bool:
+def _is_unknown(event: Event, events: Sequence[Event]) -> bool:
     """Whether a call has matrices of its own that are not known to multiply anything."""
     if is_linear(event) or isinstance(event.module, nn.Embedding) or is_router(event):
         return False
     matrices = [tensor for tensor in event.module.parameters(recurse=False) if tensor.dim() > 1]
     if not matrices:
         return False
-    return chosen_experts(event) is None
+    return not any(experts_call(call, events) for call in (event, *event.within[-1:]))

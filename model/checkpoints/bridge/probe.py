@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from model.checkpoints.bridge.hooks import Call, Pass, current
+from model.checkpoints.bridge.hooks import Call, Pass, current, given_tensors
 from model.runtime.device import exact
 from model.runtime.errors import CheckpointError
 
@@ -84,9 +84,8 @@ def probing(model: nn.Module, stack: str) -> Iterator[list[Event]]:
         nonlocal clock
         clock += 1
         counts[module] = counts.get(module, -1) + 1
-        arguments = [*inputs, *([named["hidden_states"]] if "hidden_states" in named else [])]
         event = Event(module, counts[module], tuple(running), clock)
-        event.inputs = [flat(value).clone() for value in arguments if isinstance(value, Tensor)]
+        event.inputs = [flat(value).clone() for value in given_tensors(inputs, named)]
         running.append(event)
 
     def finish(module: nn.Module, inputs: tuple[Any, ...], named: dict[str, Any], output: Any) -> None:

@@ -11,15 +11,17 @@ from torch import Tensor, nn
 
 from model.checkpoints.bridge.config import BridgedConfig
 from model.checkpoints.bridge.hooks import MirrorPositions, attach_mirror
-from model.checkpoints.bridge.match import GATES, LayerMatch, Links, activation_name, as_norm, experts_of, match_layer
+from model.checkpoints.bridge.match import LayerMatch, Links, as_norm, match_layer
 from model.checkpoints.bridge.missing import Reason
 from model.checkpoints.bridge.modules import (
+    GATES,
     MirrorActivation,
     MirrorAttention,
     MirrorFeedForward,
     MirrorNorm,
     MirrorStack,
     MirrorTokens,
+    activation_name,
     frozen,
     module_tensor,
 )
@@ -339,7 +341,7 @@ def units_of_layer(layer: LayerMatch) -> Units:
     network = layer.parts.get("feed_forward")
     if isinstance(network, MirrorFeedForward):
         return Units(int(network.hidden.out_features), _activation(network))
-    return experts_of(layer.feed_forward, layer.layer.x.shape[-1]) or Units(None, "")
+    return Units(None, "") if layer.experts is None else layer.experts.units
 
 
 def _is_gated(layer: LayerMatch) -> bool:
@@ -369,5 +371,5 @@ def _position(text: Any, stack: BridgedStack) -> Any:
 
 def _activation(network: MirrorFeedForward) -> str:
     """Name of the option of the activation; "": ours have none that gives the same."""
-    name = activation_name(cast(MirrorActivation, network.activation).function, torch.linspace(-4, 4, 33))
+    name = activation_name(cast(MirrorActivation, network.activation).function)
     return GATES.get(name, "") if hasattr(network, "gated") else name

@@ -103,6 +103,23 @@ EXPERTS: dict[str, tuple[str, dict[str, Any]]] = {
         {**ONE, **MIXED, **LATENT, "n_routed_experts": 4, "n_shared_experts": 1, "first_k_dense_replace": 1}
         | {"n_group": 2, "topk_group": 1, "num_key_value_heads": 4},
     ),
+    "olmoe": ("OlmoeForCausalLM", {**ONE, **MIXED, "num_key_value_heads": 2, "num_experts": 4, "eos_token_id": 3}),
+    "phimoe": ("PhimoeForCausalLM", {**ONE, "num_key_value_heads": 2, "num_local_experts": 4}),
+    "granitemoeshared": (  # adds experts and shared ones without a module that does
+        "GraniteMoeSharedForCausalLM",
+        {**ONE, **MIXED, "num_key_value_heads": 2, "num_local_experts": 4, "shared_intermediate_size": 40},
+    ),
+    "dbrx": (
+        "DbrxForCausalLM",
+        {"d_model": 32, "n_heads": 4, "n_layers": 2, "max_seq_len": 64, "vocab_size": VOCABULARY, "pad_token_id": 0}
+        | {"attn_config": {"kv_n_heads": 2, "clip_qkv": 8, "rope_theta": 10_000.0}}
+        | {"ffn_config": {"hidden_size": 32, "ffn_hidden_size": 24, "moe_num_experts": 4, "moe_top_k": 2}},
+    ),
+    "llama4": (  # its gates multiply what the experts read
+        "Llama4ForCausalLM",
+        {**ONE, "num_key_value_heads": 2, "head_dim": 8, "intermediate_size_mlp": 40, "num_local_experts": 4}
+        | {"pad_token_id": 0, "interleave_moe_layer_step": 2},
+    ),
 }
 
 
