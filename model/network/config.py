@@ -64,6 +64,21 @@ class Units:
     shared: int = 0
 
 
+@dataclass(frozen=True)
+class Latent:
+    """Widths of latent attention (DeepSeek-AI, 2024, DeepSeek-V2, section 2.1), whose keys and values are made of one
+    narrow vector of each token.
+
+    width: of that vector. turned: of the key beside it that all heads share, which rotary positions turn. query: of the
+    vector that queries are made of; None: they are made of the stream. value: of the values of a head.
+    """
+
+    width: int
+    turned: int
+    query: int | None
+    value: int
+
+
 @dataclass(frozen=True, kw_only=True)
 class TransformerConfig:
     """Configuration of a Transformer (Vaswani et al., 2017); the defaults are the paper's base size (table 3).
@@ -141,6 +156,16 @@ class TransformerConfig:
     def units_of(self, stack: str, layer: int) -> Units:
         """What the feed-forward network of a layer consists of."""
         return Units(self.d_ff, self.activation)
+
+    def latent_of(self, layer: int) -> Latent | None:
+        """Latent that keys and values of this layer's self-attention are made of; None: there is none."""
+        return None
+
+    def cached_of(self, layer: int) -> int | None:
+        """Numbers that the cache keeps for each token in this layer's self-attention when the model writes, as it is
+        run here; None: unknown.
+        """
+        return 2 * self.kv_heads * self.d_head
 
     def depth(self, stack: str) -> int:
         """Number of layers of the "encoder" or the "decoder"; cross-attention is the decoder's."""

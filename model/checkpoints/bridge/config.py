@@ -10,6 +10,7 @@ from model.network.config import (  # noqa: F401
     Activation,
     AttentionBias,
     Heads,
+    Latent,
     Norm,
     NormPlacement,
     OutputHead,
@@ -25,12 +26,15 @@ class BridgedConfig(TransformerConfig):
     """Options of a bridged model, as far as ours describe it; not validated, for the model runs itself.
 
     d_ff, activation: of the last layer's units, 0 and "unknown" where they are. windows: of the last stack's layers.
-    units: of the layers by stack. gates: whether half of the units gate the others.
+    units: of the layers by stack. gates: whether half of the units gate the others. latents, cached: of the last
+    stack's layers; empty where they are unknown.
     """
 
     windows: tuple[int | None, ...] = ()
     units: Mapping[str, tuple[Units, ...]] = field(default_factory=dict)
     gates: bool = False
+    latents: tuple[Latent | None, ...] = ()
+    cached: tuple[int, ...] = ()
 
     def __post_init__(self) -> None:
         pass
@@ -45,6 +49,12 @@ class BridgedConfig(TransformerConfig):
     @property
     def windowed(self) -> bool:
         return any(window is not None for window in self.windows)
+
+    def latent_of(self, layer: int) -> Latent | None:
+        return self.latents[layer] if layer < len(self.latents) else None
+
+    def cached_of(self, layer: int) -> int | None:
+        return self.cached[layer] if layer < len(self.cached) else None
 
     def units_of(self, stack: str, layer: int) -> Units:
         return self.units[stack][layer]

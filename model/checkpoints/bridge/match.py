@@ -11,6 +11,7 @@ from torch import Tensor, nn
 
 from model.checkpoints.bridge.experts import ExpertsMatch, KeptOutput, MirrorExperts, experts_call, match_experts
 from model.checkpoints.bridge.hooks import LayerInput, MirrorSum, Side
+from model.checkpoints.bridge.latents import latent_of
 from model.checkpoints.bridge.missing import Reason
 from model.checkpoints.bridge.modules import (
     MirrorActivation,
@@ -27,6 +28,7 @@ from model.checkpoints.bridge.modules import (
 from model.checkpoints.bridge.operations import Products, products
 from model.checkpoints.bridge.probe import Event, close, first, is_linear, same
 from model.network.attention import for_each_head
+from model.network.config import Latent
 from model.network.layers import ACTIVATIONS
 from model.runtime.device import exact
 
@@ -39,7 +41,7 @@ class LayerMatch:
 
     layer: its call in the probe. parts: our modules by name. links: of these modules. missing: reasons, by quantity.
     operations: of its blocks by name, None where they are unknown. feed_forward: calls beside the attentions. experts:
-    of its feed-forward network, None where it has none that are known.
+    of its feed-forward network, None where it has none that are known. latent: of its self-attention, if it has one.
     placement: of the norms; "sandwich": before and after a block. parallel: whether the layer adds its attention's and
     its feed-forward network's outputs at once.
     """
@@ -53,6 +55,7 @@ class LayerMatch:
     operations: dict[str, Products | None] = field(default_factory=dict)
     feed_forward: list[Event] = field(default_factory=list)
     experts: ExpertsMatch | None = None
+    latent: Latent | None = None
 
     def block(self, sublayer: str) -> nn.Module:
         """Block around a sublayer."""
@@ -141,6 +144,7 @@ def _count_operations(match: LayerMatch, inside: list[Event], attentions: list[E
         keys = event.attention.weights.shape[-1] if event.attention and event.attention.cross else None
         width = _width(event, own)
         match.operations[name] = None if width is None else products(own, tokens, keys, width)
+        match.latent = match.latent or latent_of(event, own, match.layer.x.shape[-1])
     match.operations["feed_forward"] = products(rest, tokens, partly=True)
     match.feed_forward = rest
 

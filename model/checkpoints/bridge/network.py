@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -236,10 +237,11 @@ def build_bridged(model: Any, kind: Kind, settings: dict[str, Any]) -> BridgedNe
             logits = _logits(model, runner, states)
         of_output = products(events, states.shape[1], partly=True)
         _require_same(model, runner, ids, logits)
+    cached: tuple[int, ...] = ()
     if kind != "encoder-only":
-        runner.caches = _caches(runner, ids["decoder"], memory, states)
+        runner.caches, cached = _caches(runner, ids["decoder"], memory, states)
     find_head_parts(runner, stacks, ids)
-    config = bridged_config(model, runner, stacks)
+    config = replace(bridged_config(model, runner, stacks), cached=cached)
     widths = [*config.windows, *(getattr(text, name, None) for name in WINDOWS)]
     runner.windows = (None, *dict.fromkeys(width for width in widths if isinstance(width, int) and width > 0))
     return BridgedNetwork(runner, config, stacks, of_output)
@@ -293,14 +295,19 @@ def _require_causal(runner: Runner, ids: Tensor, states: Tensor, family: str) ->
     )
 
 
-def _caches(runner: Runner, ids: Tensor, memory: Tensor | None, states: Tensor) -> bool:
-    """Whether a text read in two parts, the first kept in a cache, gives the states that it gives as a whole."""
+def _caches(runner: Runner, ids: Tensor, memory: Tensor | None, states: Tensor) -> tuple[bool, tuple[int, ...]]:
+    """Whether a text read in two parts, the first kept in a cache, gives the states that it gives as a whole; and how
+    many numbers the cache keeps for each token in each layer, none where it is of no use.
+    """
     kept = new_cache(memory)
     try:
         parts = [runner.decode(part, None, memory, None, kept) for part in (ids[:, :2], ids[:, 2:])]
     except Exception:  # a model with a cache of its own may raise anything
-        return False
-    return close(torch.cat(parts, dim=1), states)
+        return False, ()
+    if not close(torch.cat(parts, dim=1), states):
+        return False, ()
+    layers = (kept if memory is None else kept.self_attention_cache).layers
+    return True, tuple((layer.keys.numel() + layer.values.numel()) // ids.shape[1] for layer in layers)
 
 
 def _ids(model: Any, length: int) -> Tensor:

@@ -293,6 +293,7 @@ def bridged_config(model: Any, runner: Runner, stacks: list[BridgedStack]) -> Br
         window=windows[0] if len(set(windows)) == 1 else None,
         windows=windows,
         units=units,
+        latents=tuple(each.latent for each in last.layers),
         output_head="none" if runner.bare else "linear",
         tied_embeddings="output" if getattr(model.config, "tie_word_embeddings", False) else "none",
     )

@@ -10,7 +10,7 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from model.analysis.blocks import blocks, total_flops
 from model.checkpoints.rotary_length import longest_text
-from model.network.config import Units
+from model.network.config import Latent, Units
 from tests.model.checkpoints.bridge.models import EXPERTS, FAMILIES, PACKED, bridged, inputs, theirs, traced
 
 
@@ -58,6 +58,20 @@ def test_settings_are_the_models_own():
     assert bridged("deepseek_v3").config.d_head == 16
     assert bridged("gemma4").config.activation == "unknown"
     assert bridged("gemma4").config.d_ff == 0
+
+
+def test_latents_are_told_and_what_the_cache_keeps():
+    """Of each token: in DeepSeek's attention the latent and the shared key, in others keys and values of all heads."""
+    for name, layers in (("deepseek_v3", 2), ("deepseek_v2", 2)):
+        config = bridged(name).config
+        assert [config.latent_of(layer) for layer in range(layers)] == [Latent(8, 4, 8, 8)] * layers
+        assert [config.cached_of(layer) for layer in range(layers)] == [8 + 4] * layers
+    for name in ("llama", "mixtral", "gpt2", "bart"):
+        config = bridged(name).config
+        assert config.latent_of(0) is None
+        assert config.cached_of(0) == 2 * config.kv_heads * config.d_head
+    assert bridged("gemma4").config.cached_of(1) == 2 * 2 * 24
+    assert bridged("bert").config.cached_of(0) is None
 
 
 @pytest.mark.parametrize(
