@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import Any
 from weakref import WeakKeyDictionary
 
 import torch
@@ -13,13 +14,13 @@ from torch import Tensor, nn
 
 from model.analysis.residual import blocks
 from model.capture.hooks import no_recording
-from model.capture.trace import Trace
+from model.capture.trace import EXPERT, Trace
 from model.network.attention import HeadProjection
 from model.network.config import TransformerConfig
 from model.network.layers import FeedForward
 from model.network.masks import Mask
 from model.network.transformer import Network
-from model.runtime.errors import require
+from model.runtime.errors import MissingQuantityError, require
 from model.text.tokenizer import Tokenizer
 
 SMALL = 0.01  # activations no larger than this count as off, where the activation function is never exactly 0
@@ -31,16 +32,24 @@ def path_of(stack: str, layer: int) -> str:
     return f"{stack}.layers.{layer}.feed_forward"
 
 
-def quantities(config: TransformerConfig) -> list[str]:
-    """Names of the quantities of each unit, first the one that the output weights multiply; a gated unit has a gate and
-    a linear part.
+def quantities(network: nn.Module, path: str) -> list[str]:
+    """Names of the quantities of each unit of the feed-forward network at `path`, first the one that the output weights
+    multiply; a gated unit has a gate and a linear part. None where the units are not known.
     """
-    return ["gated", "activation", "linear", "hidden"] if config.gated else ["activation", "hidden"]
+    of_all, mark, number = path.rpartition(EXPERT)
+    try:
+        module = network.get_submodule(of_all if mark else path)
+    except (AttributeError, MissingQuantityError):
+        return []
+    if mark:
+        experts: Any = getattr(module, "experts", ())
+        return list(experts.quantities) if number.isdecimal() and int(number) < len(experts) else []
+    return [name for name in ("gated", "activation", "linear", "hidden") if hasattr(module, name)]
 
 
-def threshold(config: TransformerConfig) -> float:
+def threshold(activation: str) -> float:
     """Largest size of an activation with which a unit is off: 0 for ReLU, which gives exact zeros."""
-    return 0.0 if config.activation == "relu" else SMALL
+    return 0.0 if activation == "relu" else SMALL
 
 
 def off(units: Float[Tensor, "*batch unit"], largest: float) -> Bool[Tensor, "*batch unit"]:
@@ -69,46 +78,58 @@ def order_of(units: Float[Tensor, "position unit"], by: str) -> list[int]:
 
 @dataclass
 class _Record:
-    """on: units that have ever been on, by path. positions: number of positions counted. texts: their hashes."""
+    """on: units that have ever been on. positions: number of positions counted. texts: their hashes."""
 
-    on: dict[str, Bool[Tensor, " unit"]] = field(default_factory=dict)
-    positions: dict[str, int] = field(default_factory=dict)
+    on: Bool[Tensor, " unit"]
+    positions: int = 0
     texts: OrderedDict[int, None] = field(default_factory=OrderedDict)
 
 
 class Seen:
-    """Units that have ever been on over the texts of a session, for each model and layer; memory is bounded: a flag a
-    unit, and the hashes of the last REMEMBERED texts.
+    """Units that have ever been on over the texts of a session, for each model and feed-forward network; memory is
+    bounded: a flag a unit, and the hashes of the last REMEMBERED texts.
     """
 
     def __init__(self) -> None:
-        self._records: WeakKeyDictionary[nn.Module, _Record] = WeakKeyDictionary()
+        self._records: WeakKeyDictionary[nn.Module, dict[str, _Record]] = WeakKeyDictionary()
 
-    def add(self, trace: Trace, config: TransformerConfig) -> None:
-        """Count the units of a trace; the same tokens again change nothing."""
-        record, limit = self._records.setdefault(trace.network, _Record()), threshold(config)
+    def add(self, trace: Trace, config: TransformerConfig, expert: str = "") -> None:
+        """Count the units of all feed-forward networks of a trace, and of the expert at the path `expert`; the same
+        tokens again change nothing.
+        """
+        for stack, layers in (("encoder", config.n_encoder_layers), ("decoder", config.n_decoder_layers)):
+            for layer in range(layers):
+                limit = threshold(config.units_of(stack, layer).activation)
+                own = path_of(stack, layer)
+                for path in (own, f"{own}.shared", *([expert] if expert.startswith(f"{own}.") else [])):
+                    if found := quantities(trace.network, path):
+                        self._add(trace, path, found[0], limit)
+
+    def _add(self, trace: Trace, path: str, quantity: str, limit: float) -> None:
+        units = present(trace[f"{path}.{quantity}"])
+        none = torch.zeros(units.shape[-1], dtype=torch.bool, device=units.device)
+        record = self._records.setdefault(trace.network, {}).setdefault(path, _Record(none))
         text = hash((tuple(trace.source_tokens), tuple(trace.target_tokens)))
         if text in record.texts:
             return
         record.texts[text] = None
         if len(record.texts) > REMEMBERED:
             record.texts.popitem(last=False)
-        unit = quantities(config)[0]
-        for stack, layers in (("encoder", config.n_encoder_layers), ("decoder", config.n_decoder_layers)):
-            for layer in range(layers):
-                path = path_of(stack, layer)
-                units = trace[f"{path}.{unit}"]
-                on = (~off(units, limit)).any(dim=0)
-                record.on[path] = record.on[path] | on if path in record.on else on
-                record.positions[path] = record.positions.get(path, 0) + len(units)
+        record.on = record.on | (~off(units, limit)).any(dim=0)
+        record.positions += len(units)
 
     def on(self, network: nn.Module, path: str) -> Bool[Tensor, " unit"]:
         """Whether each unit of the feed-forward network at `path` has ever been on."""
-        return self._records[network].on[path]
+        return self._records[network][path].on
 
     def positions(self, network: nn.Module, path: str) -> int:
         """Number of positions that `on` covers."""
-        return self._records[network].positions[path]
+        return self._records[network][path].positions
+
+
+def present(units: Float[Tensor, "position unit"]) -> Float[Tensor, "some unit"]:
+    """Units at the positions that have them: an expert has none at the others, which are NaN throughout."""
+    return units[~units.isnan().all(dim=-1)]
 
 
 @dataclass(frozen=True)
@@ -120,39 +141,40 @@ class Direction:
     ids: tuple[list[int], list[int]]
 
 
-def layer_of(network: Network, stack: str, layer: int) -> FeedForward:
-    """Feed-forward network of a layer."""
-    feed_forward = network.get_submodule(path_of(stack, layer))
+def network_at(network: Network, path: str) -> FeedForward:
+    """Feed-forward network at `path`: of a layer, or of an expert."""
+    feed_forward = network.get_submodule(path)
     assert isinstance(feed_forward, FeedForward)
     return feed_forward
 
 
-def reads(network: Network, stack: str, layer: int, unit: int, tokenizer: Tokenizer, keep: int = 8) -> Direction:
+def reads(network: Network, path: str, unit: int, tokenizer: Tokenizer, keep: int = 8) -> Direction:
     """Tokens whose embeddings have the largest and least cosine with a unit's row of W₁, `keep` each."""
-    return _direction(read_scores(network, stack, layer, unit), tokenizer, keep)
+    return _direction(read_scores(network, path, unit), tokenizer, keep)
 
 
 @torch.inference_mode()
-def read_scores(network: Network, stack: str, layer: int, unit: int) -> Float[Tensor, " token"]:
+def read_scores(network: Network, path: str, unit: int) -> Float[Tensor, " token"]:
     """Cosine of every token's embedding with a unit's input weights, its row of W₁."""
-    weight = layer_of(network, stack, layer).hidden.weight[unit].float()
+    weight = network_at(network, path).hidden.weight[unit].float()
+    stack = path.partition(".")[0]
     embedding = network.get_submodule(f"{stack}.embedding.tokens")
     assert isinstance(embedding, nn.Embedding)
     return torch.cosine_similarity(embedding.weight.float(), weight[None], dim=-1)
 
 
-def writes(network: Network, stack: str, layer: int, unit: int, tokenizer: Tokenizer, keep: int = 8) -> Direction:
+def writes(network: Network, path: str, unit: int, tokenizer: Tokenizer, keep: int = 8) -> Direction:
     """Tokens to whose logits an activation of 1 of a unit adds most and least, `keep` each; see `write_scores`.
 
     Raises:
         ValueError: the model has no W_U.
         MissingQuantityError: its W_U does not read the stream.
     """
-    return _direction(write_scores(network, stack, layer, unit), tokenizer, keep)
+    return _direction(write_scores(network, path, unit), tokenizer, keep)
 
 
 @torch.inference_mode()
-def write_scores(network: Network, stack: str, layer: int, unit: int) -> Float[Tensor, " token"]:
+def write_scores(network: Network, path: str, unit: int) -> Float[Tensor, " token"]:
     """W_U w₂ of every token, w₂ a unit's column of W₂: what its activation of 1 adds to the logits but for the final
     norm, the layers above and what transforms the states before W_U (Geva et al., 2022, section 3).
 
@@ -162,7 +184,7 @@ def write_scores(network: Network, stack: str, layer: int, unit: int) -> Float[T
     """
     network.require_logits()
     require(network, "output.logits.weight")
-    weight = layer_of(network, stack, layer).output.weight[:, unit]
+    weight = network_at(network, path).output.weight[:, unit]
     return (network.output.logits.weight @ weight).float()
 
 
@@ -176,27 +198,29 @@ class Apart:
     """Largest absolute differences of a feed-forward network's outputs.
 
     permuted: of the permuted input from the permuted output. alone: of each position computed alone from the whole
-    text. attention_alone: the same of self-attention; None where it cannot be run alone. recorded: from the trace.
+    text. attention_alone: the same of self-attention; None where it cannot be run alone. recorded: from the trace; None
+    of an expert, whose own output is not recorded.
     """
 
     permuted: float
     alone: float
     attention_alone: float | None
-    recorded: float
+    recorded: float | None
 
 
 @torch.inference_mode()
-def positions_apart(trace: Trace, stack: str, layer: int, order: Sequence[int]) -> Apart:
-    """Differences of a layer's feed-forward network on its recorded input in another order, and position by position
-    (section 3.3: "applied to each position separately and identically").
+def positions_apart(trace: Trace, path: str, order: Sequence[int]) -> Apart:
+    """Differences of the feed-forward network at `path` on its recorded input in another order, and position by
+    position (section 3.3: "applied to each position separately and identically"); an expert takes all positions here.
 
     Raises:
         MissingQuantityError: the model does not show its feed-forward network.
     """
-    path, places = path_of(stack, layer), list(order)
-    require(trace.network, f"{path}.hidden")
-    network, attention = trace.module(path), trace.module(f"{stack}.layers.{layer}.self_attention")
-    x, recorded = input_of(trace, stack, layer), trace[f"{path}.output"]
+    (stack, _layers, number, *_of), places = path.split("."), list(order)
+    if not quantities(trace.network, path):
+        require(trace.network, f"{path}.hidden")
+    network, attention = trace.network.get_submodule(path), trace.module(f"{stack}.layers.{number}.self_attention")
+    x, recorded = input_of(trace, stack, int(number)), f"{path}.output"
     with no_recording():
         y = network(x[None])[0]
         permuted = network(x[places][None])[0]
@@ -206,13 +230,16 @@ def positions_apart(trace: Trace, stack: str, layer: int, order: Sequence[int]) 
             together = attention(x[None], x[None], Mask())[0]
             single = torch.cat([attention(token, token, Mask())[0] for token in x[:, None, None]])
             attention_alone = _largest(single - together)
-    return Apart(_largest(permuted - y[places]), _largest(alone - y), attention_alone, _largest(y - recorded))
+    off_record = _largest(y - trace[recorded]) if recorded in trace else None
+    return Apart(_largest(permuted - y[places]), _largest(alone - y), attention_alone, off_record)
 
 
 def input_of(trace: Trace, stack: str, layer: int) -> Float[Tensor, "position d_model"]:
     """Input of a layer's feed-forward network: the norm's output with pre-norm, else the stream; where blocks are
-    parallel, the stream that entered the layer.
+    parallel, the stream that entered the layer; of experts, what they were given.
     """
+    if (routed := f"{path_of(stack, layer)}.routed") in trace:
+        return trace[routed]
     config = trace.network.config
     if config.norm != "none" and config.norm_placement != "post":
         return trace[f"{stack}.layers.{layer}.feed_forward_block.norm.output"]

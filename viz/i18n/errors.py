@@ -85,6 +85,10 @@ def reason_words(reason: str) -> str:
             "This model's feed-forward network is of another form than activation(x W₁) W₂, gated or not: "
             "its units cannot be told apart."
         ),
+        Reason.EXPERTS: _(
+            "The feed-forward network of this layer is a mixture of experts: units are those of one expert, and are "
+            "shown for each of them."
+        ),
         Reason.FLOW: _("In this model no module was found that computes exactly this: it is not shown."),
         Reason.EMBEDDING: _(
             "What enters this model's first layer is not simply the sum of a token's row and a position's."

@@ -9,7 +9,7 @@ from model.analysis import feed_forward
 from model.analysis.feed_forward import Seen
 from model.network.masks import Mask
 from tests.model import examples
-from tests.model.examples import TARGET, config, network, one_stack
+from tests.model.examples import TARGET, network, one_stack
 
 PLACED = [
     {"norm_placement": "pre"},
@@ -33,7 +33,7 @@ def traced(model, source=(5, 6, 7, 3, 9)):
 def test_positions_are_apart_in_the_network_and_not_in_attention(options, stack):
     trace = traced(network(**options))
     length = 5 if stack == "encoder" else 3
-    found = feed_forward.positions_apart(trace, stack, 1, [*range(1, length), 0])
+    found = feed_forward.positions_apart(trace, f"{stack}.layers.1.feed_forward", [*range(1, length), 0])
     assert found.recorded < 1e-5  # the input found is the one that was computed with
     assert found.permuted < 1e-5
     assert found.alone < 1e-5
@@ -56,7 +56,7 @@ def test_a_network_that_mixes_positions_is_found_out():
             return x.cumsum(dim=1)
 
     trace.network.encoder.layers[1].feed_forward = Mixing()
-    found = feed_forward.positions_apart(trace, "encoder", 1, [4, 3, 2, 1, 0])
+    found = feed_forward.positions_apart(trace, "encoder.layers.1.feed_forward", [4, 3, 2, 1, 0])
     assert min(found.permuted, found.alone, found.recorded) > 0.1
 
 
@@ -68,9 +68,11 @@ def test_shares_strengths_and_order_are_counted():
     assert feed_forward.strengths(units).tolist() == pytest.approx([0, 3, 2, 0.02])
     assert feed_forward.order_of(units, "strength") == [1, 2, 3, 0]
     assert feed_forward.order_of(units, "number") == [0, 1, 2, 3]
-    assert [feed_forward.threshold(config(activation=name)) for name in ("relu", "gelu", "swiglu")] == [0, 0.01, 0.01]
-    assert feed_forward.quantities(config(activation="swiglu"))[0] == "gated"
-    assert feed_forward.quantities(config())[0] == "activation"
+    assert [feed_forward.threshold(name) for name in ("relu", "gelu", "swiglu", "")] == [0, 0.01, 0.01, 0.01]
+    path = "encoder.layers.0.feed_forward"
+    assert feed_forward.quantities(network(activation="swiglu"), path)[0] == "gated"
+    assert feed_forward.quantities(network(), path)[0] == "activation"
+    assert feed_forward.quantities(network(), "encoder.layers.9.feed_forward") == []
 
 
 def test_units_seen_are_those_of_all_texts_and_repeats_do_not_count():
@@ -90,17 +92,17 @@ def test_units_seen_are_those_of_all_texts_and_repeats_do_not_count():
 
 def test_a_unit_reads_and_writes_what_its_weights_say(model):
     transformer, unit = model.network, 7
-    network_ = feed_forward.layer_of(transformer, "decoder", 1)
+    network_ = feed_forward.network_at(transformer, "decoder.layers.1.feed_forward")
     logits = (transformer.output.logits.weight.double() @ network_.output.weight[:, unit].double()).detach()
-    found = feed_forward.writes(transformer, "decoder", 1, unit, model.target_tokenizer, keep=5)
+    found = feed_forward.writes(transformer, "decoder.layers.1.feed_forward", unit, model.target_tokenizer, keep=5)
     best = logits.topk(5)
     assert [label for label, _ in found.towards] == [model.target_tokenizer.label(int(t)) for t in best.indices]
     assert [value for _, value in found.towards] == pytest.approx(best.values.tolist(), rel=1e-4)
     assert found.away[0][1] == pytest.approx(float(logits.min()), rel=1e-4)
     embedding = transformer.encoder.embedding.tokens.weight.double()
-    weight = feed_forward.layer_of(transformer, "encoder", 0).hidden.weight[unit].double()
+    weight = feed_forward.network_at(transformer, "encoder.layers.0.feed_forward").hidden.weight[unit].double()
     cosines = F.cosine_similarity(embedding, weight[None]).detach()
-    read = feed_forward.reads(transformer, "encoder", 0, unit, model.source_tokenizer, keep=3)
+    read = feed_forward.reads(transformer, "encoder.layers.0.feed_forward", unit, model.source_tokenizer, keep=3)
     assert [value for _, value in read.towards] == pytest.approx(cosines.topk(3).values.tolist(), rel=1e-4)
     assert read.towards[0][0] == model.source_tokenizer.label(int(cosines.argmax()))
     assert [feed_forward.reaches_output(transformer.config, stack) for stack in ("encoder", "decoder")] == [False, True]

@@ -13,6 +13,8 @@ from model.analysis.feed_forward import (
     Seen,
     off,
     positions_apart,
+    present,
+    quantities,
     reaches_output,
     read_scores,
     reads,
@@ -28,10 +30,10 @@ from viz.i18n.format import no_predictions, significant
 from viz.pages.feed_forward.text import unit_quantity
 from viz.pages.feed_forward.units import (
     BINS,
+    SHARED,
     Chosen,
     Numbers,
     Scores,
-    activation_name,
     off_name,
     pinned_direction,
     pinned_layer,
@@ -48,13 +50,14 @@ if TYPE_CHECKING:
     from torch import Tensor
 
     from model.capture.trace import Trace
-    from model.network.config import TransformerConfig
+    from model.network.config import TransformerConfig, Units
     from viz.state.session import Session
 
 
 def histogram(session: Session, chosen: Chosen, key: str) -> Chart:
     """How many activations of the layer have which size, counts on a log axis."""
-    own, other = values_of(session, chosen)
+    every, other = values_of(session, chosen)
+    own = present(every)
     counts, edges = np.histogram(array(own), bins=BINS)
     centres = (edges[:-1] + edges[1:]) / 2
     series = [Series(_("count"), centres, counts, SECOND, "bars")]
@@ -62,7 +65,7 @@ def histogram(session: Session, chosen: Chosen, key: str) -> Chart:
         known = array(other)
         before, _same = np.histogram(known[~np.isnan(known)], bins=edges)
         series.append(Series(_("pinned"), centres, before, PINNED, dash=True))
-    name = _("Histogram of layer {layer}").format(layer=chosen.layer + 1)
+    name = _("Histogram: {place}").format(place=chosen.place)
     note = f"{significant(float(own.min()))} … {significant(float(own.max()))}"
     above = heading(session.trace, name, f"histogram-{chosen.name}", note, missing(session, other))
     x_axis, y_axis = Axis(unit_quantity(chosen.quantity)), Axis(_("count"), log=True, zero=False, low=0.5)
@@ -73,7 +76,7 @@ def direction_charts(
     session: Session, config: TransformerConfig, chosen: Chosen, keys: tuple[str, str]
 ) -> tuple[list[Chart], str]:
     """Tokens that a unit's output pushes up and down, and those that its input is like; and a sentence on how."""
-    model, of = session.model, (chosen.stack, chosen.layer, chosen.unit)
+    model, of = session.model, (chosen.path, chosen.unit)
     plots, said = [], []
 
     def draw(tokens: Callable[[], Direction], scores: Scores, side: str, *looks: str) -> None:
@@ -114,27 +117,43 @@ def _direction_chart(
     return Chart(key, above, series, Axis("", labels, "vocabulary"), Axis(axis), tall=80, place=_("token"))
 
 
-def layer_sentence(session: Session, config: TransformerConfig, chosen: Chosen, seen: Seen) -> str:
+def layer_sentence(session: Session, chosen: Chosen, seen: Seen) -> str:
     """Share of zeros and dead units, of this text and of all texts seen in this session."""
-    silent, network = _silent(session, config, chosen), session.trace.network
-    return _(
-        "Layer {layer}: {name} **{share:.1%}** · off at all {tokens} tokens of this text: **{dead}** of {units} units "
-        "· over the {positions} positions seen on this page: **{never}** were never on"
-    ).format(
-        layer=chosen.layer + 1,
-        name=off_name(config),
+    if not chosen.quantity:
+        return _("{place}: what it computes is of a form that is not known here.").format(place=chosen.place)
+    silent, network = present_off(session, chosen), session.trace.network
+    if not len(silent):
+        return _("{place}: no token of this text goes through it.").format(place=chosen.place)
+    if chosen.expert and chosen.expert != SHARED:
+        sentence = _(
+            "{place}: {name} **{share:.1%}** · off at all {tokens} tokens that go through it: **{dead}** of {units} "
+            "units · over the {positions} positions of it seen on this page: **{never}** were never on"
+        )
+    else:
+        sentence = _(
+            "{place}: {name} **{share:.1%}** · off at all {tokens} tokens of this text: **{dead}** of {units} units "
+            "· over the {positions} positions seen on this page: **{never}** were never on"
+        )
+    return sentence.format(
+        place=chosen.place,
+        name=off_name(chosen.activation),
         share=float(silent.float().mean()),
         tokens=len(silent),
         dead=int(silent.all(dim=0).sum()),
         units=silent.shape[1],
         positions=seen.positions(network, chosen.path),
         never=int((~seen.on(network, chosen.path)).sum()),
-    ) + pinned_share(session, config, chosen)
+    ) + pinned_share(session, chosen)
 
 
-def _silent(session: Session, config: TransformerConfig, chosen: Chosen) -> Tensor:
-    """(position, unit): whether a unit of the layer is off."""
-    return off(session.trace[activation_name(config, chosen.stack, chosen.layer)].float(), threshold(config))
+def _activations(session: Session, chosen: Chosen) -> Tensor:
+    """(position, unit): what the output weights multiply, NaN at tokens that do not go through this expert."""
+    return session.trace[f"{chosen.path}.{quantities(session.trace.network, chosen.path)[0]}"].float()
+
+
+def present_off(session: Session, chosen: Chosen) -> Tensor:
+    """(some position, unit): whether a unit is off, at the tokens that go through this network."""
+    return off(present(_activations(session, chosen)), threshold(chosen.activation))
 
 
 def apart_table(session: Session, chosen: Chosen) -> tuple[pd.DataFrame, str]:
@@ -149,7 +168,7 @@ def apart_table(session: Session, chosen: Chosen) -> tuple[pd.DataFrame, str]:
     lacking = pinned_layer(pin, chosen)
     if not lacking:
         known, lacking = beside_pin(
-            lambda: cached_for_pin(pin, "apart", (chosen.stack, chosen.layer), lambda: _apart(pin.trace, chosen))
+            lambda: cached_for_pin(pin, "apart", (chosen.path,), lambda: _apart(pin.trace, chosen))
         )
         if known is not None:
             before = _apart_rows(known)
@@ -159,7 +178,7 @@ def apart_table(session: Session, chosen: Chosen) -> tuple[pd.DataFrame, str]:
 
 def _apart(trace: Trace, chosen: Chosen) -> Apart:
     order = list(reversed(range(len(trace.tokens_of(chosen.name)))))
-    return positions_apart(trace, chosen.stack, chosen.layer, order)
+    return positions_apart(trace, chosen.path, order)
 
 
 def _apart_rows(found: Apart) -> dict[str, float]:
@@ -172,13 +191,13 @@ def _apart_rows(found: Apart) -> dict[str, float]:
     return {name: value for name, value in rows.items() if value is not None}
 
 
-def unit_table(session: Session, config: TransformerConfig, chosen: Chosen, seen: Seen) -> pd.DataFrame:
-    """A row per unit of the layer."""
+def unit_table(session: Session, chosen: Chosen, seen: Seen) -> pd.DataFrame:
+    """A row per unit of the layer, or of the expert."""
     trace = session.trace
     own, other = values_of(session, chosen)
     labels = trace.tokens_of(chosen.name)
-    silent = _silent(session, config, chosen)
-    strongest = own.abs().argmax(dim=0)
+    silent = present_off(session, chosen)
+    strongest = own.abs().nan_to_num(nan=-1.0).argmax(dim=0)
     table = pd.DataFrame(
         {
             _("unit"): np.arange(own.shape[1]),
@@ -194,6 +213,7 @@ def unit_table(session: Session, config: TransformerConfig, chosen: Chosen, seen
     return table
 
 
+GATED = ("swiglu", "geglu", "geglu-tanh")
 FUNCTIONS = {
     "relu": r"\mathrm{ReLU}",
     "gelu": r"\mathrm{GELU}",
@@ -203,19 +223,34 @@ FUNCTIONS = {
 }
 
 
-def explain(key: str, config: TransformerConfig) -> None:
-    function = FUNCTIONS.get(config.activation.partition("-")[0], "a")
-    first, last = (" + b_1", " + b_2") if config.bias else ("", "")
-    inner = rf"{function}(xW) \otimes xV" if config.gated else rf"{function}(xW_1{first})"
+def explain(key: str, config: TransformerConfig, units: Units) -> None:
+    """units: of the layer that is looked at."""
+    function = FUNCTIONS.get(units.activation.partition("-")[0], "a")
+    gated = units.activation in GATED or not units.activation
+    biased = config.bias and not gated
+    first, last = (" + b_1", " + b_2") if biased else ("", "")
+    inner = rf"{function}(xW) \otimes xV" if gated else rf"{function}(xW_1{first})"
+    formulas = [rf"\mathrm{{FFN}}(x) = \left({inner}\right) W_2" + last]
+    if units.experts:
+        formulas.append(
+            r"y = \sum_{e\,\in\,\text{chosen}} g_e(x)\, \mathrm{FFN}_e(x), \qquad g(x) = \text{router}(x W_g)"
+        )
+    mixed = _(
+        " In a mixture of experts a router gives each token weights for a few of the networks, and the others do not "
+        "compute for it (Shazeer et al., 2017, section 2); shared experts compute for every token (DeepSeek-AI, 2024)."
+    )
     explanation(
         key,
-        [rf"\mathrm{{FFN}}(x) = \left({inner}\right) W_2" + ("" if config.gated else last)],
+        formulas,
         _(
             "Vaswani et al., section 3.3, equation 2; SwiGLU: Shazeer, 2020, equation 6. A unit is a column of W₁ that "
             "reads the stream and a row of W₂ that writes to it where the unit is on (Geva et al., 2021). ReLU gives "
             "exact zeros; other activations count as off below the size stated. The same weights act on each position "
-            "by itself. This is the code that has just run:"
-        ),
-        GatedFeedForward if config.gated else FeedForward,
+            "by itself."
+        )
+        + (mixed if units.experts else "")
+        + " "
+        + _("This is the code that has just run:"),
+        GatedFeedForward if gated else FeedForward,
         positions_apart,
     )

@@ -1,7 +1,10 @@
-"""Feed-forward: every unit of a layer at every token, what a unit reads and writes, and that positions are apart."""
+"""Feed-forward: every unit of a layer at every token, what a unit reads and writes, that positions are apart; of a
+mixture of experts the router, the loads, and the units of one expert.
+"""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from enum import StrEnum
 from functools import partial
 from typing import Any
@@ -9,14 +12,15 @@ from typing import Any
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
-from model.analysis.feed_forward import Seen, quantities
+from model.analysis.experts import mixed_layers
+from model.analysis.feed_forward import Seen, path_of, quantities
 from model.analysis.residual import stacks
 from model.inference.text_model import TextModel
-from model.network.config import TransformerConfig
+from model.network.config import Units
 from viz.components.view import View, live
 from viz.i18n.catalogue import _
 from viz.i18n.format import attention_name
-from viz.pages.feed_forward import layer, units
+from viz.pages.feed_forward import experts, layer, units
 from viz.pages.feed_forward.text import ORDERS, UNIT_VIEWS, order_name, unit_quantity, unit_view
 from viz.state.session import Session, address_count, choice, choose, current_session
 from viz.ui.parts import Drawing, Views, data_table, under_figures
@@ -39,40 +43,73 @@ class Part(StrEnum):
     FIRST = "units_first"
     SECOND = "units_second"
     THIRD = "units_third"
+    EXPERT = "expert"
+    ROUTED = "routed"
+    ROUTER = "experts_router"
+    LOADS = "experts_loads"
+    OVER_FILE = "experts_over"
     EXPLANATION = "units_explanation"
     DATA = "units_data"
+
+
+BUTTONS = 18  # experts at most, that stand as buttons side by side
 
 
 def page(model: TextModel) -> Views:
     """Places and controls first; then all that the session's trace of this model holds is packed; then mounted."""
     row = st.container(horizontal=True, horizontal_alignment="distribute", vertical_alignment="center")
-    names, parts = stacks(model.config), quantities(model.config)
-    choose(_("Quantity"), parts, parts[0], Part.QUANTITY, unit_quantity, row)
-    choose(_("Order"), ORDERS, ORDERS[0], Part.ORDER, order_name, row)
-    turn_page(model, row)
+    names, place = stacks(model.config), Place.of(model)
+    if place.quantities:
+        choose(_("Quantity"), place.quantities, place.quantities[0], Part.QUANTITY, unit_quantity, row)
+        choose(_("Order"), ORDERS, ORDERS[0], Part.ORDER, order_name, row)
+        turn_page(place, row)
     if len(names) > 1:
         choose(_("Stack"), names, names[-1], Part.STACK, attention_name, row)
+    if place.experts:
+        row = st.container(horizontal=True, horizontal_alignment="distribute", vertical_alignment="center")
+        choose(_("Router"), experts.ROUTED, experts.ROUTED[0], Part.ROUTED, experts.routed_name, row)
+        choose_expert(place, row)
     said = st.container()
     left, right = st.columns([11, 9], gap="medium")
     with left:
-        figure, everything = st.container(), st.container()
+        router, figure, everything = st.container(), st.container(), st.container()
     with right:
-        overview = st.container()
-        view = choose(_("View"), UNIT_VIEWS, UNIT_VIEWS[0], Part.VIEW, unit_view, right)
+        loads, overview = st.container(), st.container()
+        views_of = UNIT_VIEWS if place.experts else UNIT_VIEWS[:-1]
+        view = choose(_("View"), views_of, views_of[0], Part.VIEW, unit_view, right)
         detail = st.container()
-    data = under_figures(partial(layer.explain, Part.EXPLANATION, model.config), Part.DATA)
+        if place.experts and view == "load":
+            with right:
+                experts.over_file(current_session(), model)
+    data = under_figures(partial(layer.explain, Part.EXPLANATION, model.config, place.units), Part.DATA)
 
     def views(model: TextModel) -> Drawing:
         session, seen = current_session(), units_seen()
-        seen.add(session.trace, model.config)
-        chosen = current(session, model.config)
-        mounts: list[tuple[DeltaGenerator, View]] = [
-            (overview, units.layer_map(session, model.config, chosen, Part.LAYERS, on_layer)),
-            (figure, units.unit_map(session, chosen, Part.UNITS, on_cell)),
-            (everything, units.all_units(session, chosen, Part.ALL, on_rank)),
-        ]
+        chosen = current(session, model)
+        seen.add(session.trace, model.config, chosen.path)
+        mounts: list[tuple[DeltaGenerator, View]] = []
+        if chosen.expert:
+            routed = choice(experts.ROUTED, experts.ROUTED[0], Part.ROUTED)
+            routed = routed if experts.has_router(session, chosen) else experts.ROUTED[0]
+            mounts.append((router, experts.router_map(session, chosen, routed, Part.ROUTER, on_routed)))
+        if mixed_layers(session.trace, chosen.stack):
+            mounts.append((loads, experts.load_map(session, chosen, Part.LOADS, on_load)))
+        if units.has_dense(session, chosen.stack):
+            act = on_layer if not place.differs else on_other_layer
+            mounts.append((overview, units.layer_map(session, model.config, chosen, Part.LAYERS, act)))
+        used = units.is_used(session, chosen)
+        if used:
+            mounts += [
+                (figure, units.unit_map(session, chosen, Part.UNITS, on_cell)),
+                (everything, units.all_units(session, chosen, Part.ALL, on_rank)),
+            ]
         sentence, table = "", None
-        if view == "unit":
+        if view == "load":
+            mounts.append((detail, experts.load_chart(session, chosen, Part.FIRST, on_loaded)))
+            table = experts.load_table(session, chosen)
+        elif not used:
+            sentence = _("There is nothing to be seen of its units: choose another expert, or another text.")
+        elif view == "unit":
             mounts.append((detail, units.unit_chart(session, chosen, Part.FIRST, on_token)))
             directions, sentence = layer.direction_charts(session, model.config, chosen, (Part.SECOND, Part.THIRD))
             mounts += [(detail, chart) for chart in directions]
@@ -82,7 +119,7 @@ def page(model: TextModel) -> Views:
             mounts.append((detail, layer.histogram(session, chosen, Part.FIRST)))
         else:
             table, sentence = layer.apart_table(session, chosen)
-        summary = layer.layer_sentence(session, model.config, chosen, seen)
+        summary = layer.layer_sentence(session, chosen, seen)
         yield mounts
 
         def rest() -> None:
@@ -91,7 +128,9 @@ def page(model: TextModel) -> Views:
                 detail.caption(sentence)
             if table is not None:
                 detail.dataframe(table.style.format("{:.3g}", subset=list(table.columns[1:])), hide_index=True)
-            every = partial(layer.unit_table, session, model.config, chosen, seen)
+            every = partial(layer.unit_table, session, chosen, seen)
+            if not used:
+                every = partial(experts.load_table, session, chosen)
             more = {} if table is None else {unit_view(view): lambda: table}
             data_table(Part.DATA, every, f"units-{chosen.name}", place=data, parts=mounts, more=more)
 
@@ -100,29 +139,89 @@ def page(model: TextModel) -> Views:
     return views
 
 
-def current(session: Session, config: TransformerConfig) -> units.Chosen:
+OF_TOKEN = "token"  # in the place of an expert's number: the one that the chosen token takes with the largest weight
+
+
+@dataclass(frozen=True)
+class Place:
+    """The network that the controls are for: a layer's, or one of its experts. differs: whether layers differ.
+
+    units: of the layer. quantities: of its units. experts: what can be chosen among them, none where there are none.
+    """
+
+    stack: str
+    layer: int
+    units: Units
+    quantities: list[str]
+    experts: list[str]
+    differs: bool
+
+    @classmethod
+    def of(cls, model: TextModel) -> Place:
+        """What the address chooses, known before the text is traced."""
+        config, names = model.config, stacks(model.config)
+        stack = choice(names, names[-1], Part.STACK)
+        every = [config.units_of(stack, number) for number in range(config.depth(stack))]
+        layer = min(current_session().selection.layer, len(every) - 1)
+        options, path = units.experts_of(every[layer]), path_of(stack, layer)
+        parts = quantities(model.network, path + units.part_of(options[0] if options else ""))
+        return cls(stack, layer, every[layer], parts, options, len(set(every)) > 1)
+
+    @property
+    def width(self) -> int:
+        """Number of units of the chosen network; 0: unknown."""
+        wish = choice([OF_TOKEN, *self.experts], OF_TOKEN, Part.EXPERT)
+        return self.units.shared if self.experts and wish == units.SHARED else self.units.width or 0
+
+
+def current(session: Session, model: TextModel) -> units.Chosen:
     """What the controls and the address choose, moved inside what there is."""
-    names, parts = stacks(config), quantities(config)
-    return units.choose_units(
-        session,
-        config,
-        choice(names, names[-1], Part.STACK),
+    place = Place.of(model)
+    parts = place.quantities or [""]
+    expert = choice([OF_TOKEN, *place.experts], OF_TOKEN, Part.EXPERT)
+    wishes = units.Wishes(
+        place.stack,
         choice(parts, parts[0], Part.QUANTITY),
         choice(ORDERS, ORDERS[0], Part.ORDER),
-        page_number(config),
+        page_number(place),
         address_count(Part.UNIT),
+        "" if expert == OF_TOKEN else expert,
     )
+    return units.choose_units(session, model.config, wishes)
 
 
-def page_number(config: TransformerConfig) -> int:
+def choose_expert(place: Place, row: DeltaGenerator) -> None:
+    """The expert whose units are shown: buttons, or of many a list."""
+    options = [OF_TOKEN, *place.experts]
+
+    def name(expert: str) -> str:
+        if expert == OF_TOKEN:
+            return _("expert of the token")
+        return _("shared") if expert == units.SHARED else str(int(expert) + 1)
+
+    if len(options) <= BUTTONS:
+        choose(_("Expert"), options, OF_TOKEN, Part.EXPERT, name, row)
+        return
+    session = current_session()
+    asked = session.asked.pop(Part.EXPERT, None)
+    if asked in options or Part.EXPERT not in st.session_state:
+        st.session_state[Part.EXPERT] = asked if asked in options else choice(options, OF_TOKEN, Part.EXPERT)
+    chosen = row.selectbox(
+        _("Expert"), options, format_func=name, key=Part.EXPERT, label_visibility="collapsed", width=220
+    )
+    session.say(Part.EXPERT, chosen)
+    session.chosen[Part.EXPERT] = chosen
+
+
+def page_number(place: Place) -> int:
     """The chosen page of units, counted from 0."""
-    return max(1, min(address_count(Part.PAGE) or 1, units.pages(config))) - 1
+    return max(1, min(address_count(Part.PAGE) or 1, units.pages(place.width))) - 1
 
 
-def turn_page(model: TextModel, place: DeltaGenerator) -> None:
+def turn_page(chosen: Place, place: DeltaGenerator) -> None:
     """The field that turns the pages of units."""
-    last = units.pages(model.config)
-    st.session_state[Part.PAGE_FIELD] = page_number(model.config) + 1
+    last = units.pages(chosen.width)
+    st.session_state[Part.PAGE_FIELD] = page_number(chosen) + 1
     label = _("page of {count}").format(count=last)
     field = place.container(horizontal=True, vertical_alignment="center", width="content")
     field.caption(_("page"), width="content")
@@ -138,7 +237,7 @@ def units_seen() -> Seen:
 
 def chosen_now() -> tuple[Session, units.Chosen]:
     session = current_session()
-    return session, current(session, session.model.config)
+    return session, current(session, session.model)
 
 
 def on_page() -> None:
@@ -149,6 +248,36 @@ def on_page() -> None:
 def on_layer(clicked: dict[str, Any]) -> None:
     """A click on a layer at a token."""
     current_session().select(layer=int(clicked["row"]), query=int(clicked["column"]))
+
+
+def on_other_layer(clicked: dict[str, Any]) -> None:
+    """A click on a layer at a token, where the layers need other controls."""
+    current_session().select(layer=int(clicked["row"]), query=int(clicked["column"]))
+
+
+def on_load(clicked: dict[str, Any]) -> None:
+    """A click on an expert of a layer."""
+    session = current_session()
+    session.select(layer=int(clicked["row"]))
+    take_expert(session, int(clicked["column"]))
+
+
+def on_routed(clicked: dict[str, Any]) -> None:
+    """A click on an expert at a token."""
+    session = current_session()
+    session.select(query=int(clicked["row"]))
+    take_expert(session, int(clicked["column"]))
+
+
+def on_loaded(clicked: dict[str, Any]) -> None:
+    """A click on the load of an expert."""
+    take_expert(current_session(), int(clicked["index"]))
+
+
+def take_expert(session: Session, number: int) -> None:
+    """Show the units of this expert."""
+    session.asked[Part.EXPERT] = str(number)
+    session.say(Part.EXPERT, str(number))
 
 
 @live

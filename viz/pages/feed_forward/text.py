@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from viz.i18n.catalogue import _
 
-UNIT_VIEWS = ("unit", "token", "layer", "apart")
+UNIT_VIEWS = ("unit", "token", "layer", "apart", "load")  # the last of a mixture of experts only
 ORDERS = ("strength", "number")
 
 
@@ -14,6 +14,7 @@ def unit_view(view: str) -> str:
         "token": _("This token"),
         "layer": _("The layer"),
         "apart": _("Positions apart"),
+        "load": _("Load"),
     }[view]
 
 

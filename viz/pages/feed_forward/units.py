@@ -16,13 +16,16 @@ from model.analysis.feed_forward import (
     off,
     order_of,
     path_of,
+    present,
     quantities,
     reaches_output,
     shares_off,
     strengths,
     threshold,
 )
+from model.capture.trace import EXPERT
 from model.network.transformer import Network
+from model.runtime.errors import require
 from viz.components.plots import Axis, Chart, Heatmap, Series
 from viz.components.view import Answer
 from viz.i18n.catalogue import _
@@ -34,7 +37,7 @@ from viz.ui.plots import FIRST, PINNED, SECOND, array, chosen_token, heading, le
 
 if TYPE_CHECKING:
     from model.analysis.residual import Get
-    from model.network.config import TransformerConfig
+    from model.network.config import TransformerConfig, Units
     from viz.state.pin import Pin
     from viz.state.session import Session
 
@@ -44,45 +47,125 @@ TOP = 24  # units of one token
 BINS = 60
 
 
+SHARED = "shared"  # in the place of an expert's number: the network that every token goes through beside them
+
+
+@dataclass(frozen=True)
+class Wishes:
+    """What the controls and the address ask for; None: nothing. expert: a number, or SHARED."""
+
+    stack: str
+    quantity: str
+    order: str
+    page: int = 0
+    unit: int | None = None
+    expert: str = ""
+
+
 @dataclass(frozen=True)
 class Chosen:
-    """What is looked at: a stack's layer, a quantity of its units, their order, a page of them; a token and a unit."""
+    """What is looked at: a stack's layer, of a mixture of experts one of them, a quantity of the units, their order, a
+    page of them; a token and a unit. activation: of the units, "" where it is unknown. quantity: "" where an expert
+    computes in a form that is not known.
+    """
 
     stack: str
     layer: int
+    expert: str
     quantity: str
     order: str
     page: int
     token: int
     unit: int
+    activation: str
+
+    @property
+    def mixture(self) -> str:
+        """Path of the layer's feed-forward network, of all its experts together."""
+        return path_of(self.stack, self.layer)
 
     @property
     def path(self) -> str:
-        return path_of(self.stack, self.layer)
+        """Path of the network whose units are looked at."""
+        return self.mixture + part_of(self.expert)
 
     @property
     def name(self) -> str:
         return f"{self.path}.{self.quantity}"
 
+    @property
+    def place(self) -> str:
+        """Where the units are, for headings."""
+        layer = _("Layer {layer}").format(layer=self.layer + 1)
+        return f"{layer}, {expert_name(self.expert)}" if self.expert else layer
 
-def choose_units(
-    session: Session, config: TransformerConfig, stack: str, quantity: str, order: str, page: int, unit: int | None
-) -> Chosen:
-    """The wishes, moved inside what there is; without a wish the chosen token's strongest unit."""
+
+def part_of(expert: str) -> str:
+    """What follows the path of a mixture of experts in that of one of them."""
+    return "" if not expert else f".{SHARED}" if expert == SHARED else f"{EXPERT}{expert}"
+
+
+def expert_name(expert: str) -> str:
+    return _("shared expert") if expert == SHARED else _("expert {number}").format(number=int(expert) + 1)
+
+
+def choose_units(session: Session, config: TransformerConfig, wishes: Wishes) -> Chosen:
+    """The wishes, moved inside what there is; without a wish the expert that the chosen token takes with the largest
+    weight, and the strongest unit there.
+
+    Raises:
+        MissingQuantityError: the model does not show units in this layer.
+    """
+    stack, trace = wishes.stack, session.trace
     layer = min(session.selection.layer, config.depth(stack) - 1)
     token = chosen_token(session, stack)
-    if unit is None or unit >= config.d_ff:
-        unit = int(session.trace[activation_name(config, stack, layer)][token].float().abs().argmax())
-    return Chosen(stack, layer, quantity, order, min(page, pages(config) - 1), token, unit)
+    expert = _expert(session, path_of(stack, layer), token, wishes.expert)
+    path = path_of(stack, layer) + part_of(expert)
+    found = quantities(trace.network, path)
+    activation = config.units_of(stack, layer).activation
+    if not found and not expert:
+        require(trace.network, f"{path}.hidden")
+    if not found:
+        return Chosen(stack, layer, expert, "", wishes.order, 0, token, -1, activation)
+    units = trace[f"{path}.{found[0]}"].float()
+    unit = wishes.unit
+    if unit is None or unit >= units.shape[-1]:
+        row = units[token] if not bool(units[token].isnan().all()) else strengths(units)
+        unit = int(row.abs().nan_to_num(nan=-1.0).argmax())
+    quantity = wishes.quantity if wishes.quantity in found else found[0]
+    page = min(wishes.page, pages(units.shape[-1]) - 1)
+    return Chosen(stack, layer, expert, quantity, wishes.order, page, token, unit, activation)
 
 
-def activation_name(config: TransformerConfig, stack: str, layer: int) -> str:
-    """What a layer's output weights multiply, and what says of a unit whether it is on."""
-    return f"{path_of(stack, layer)}.{quantities(config)[0]}"
+def _expert(session: Session, path: str, token: int, wish: str) -> str:
+    """The expert that is looked at; "" where there are none."""
+    if f"{path}.gates" not in session.trace:
+        return ""
+    gates = session.trace[f"{path}.gates"]
+    shared = f"{path}.{SHARED}.output" in session.trace
+    if (wish == SHARED and shared) or (wish.isdecimal() and int(wish) < gates.shape[-1]):
+        return wish
+    return str(int(gates[token].argmax()))
 
 
-def pages(config: TransformerConfig) -> int:
-    return -(-config.d_ff // PAGE)
+def experts_of(units: Units) -> list[str]:
+    """All that can be chosen in a mixture of experts; empty where there is none."""
+    numbers = [str(number) for number in range(units.experts)]
+    return [*numbers, SHARED] if numbers and units.shared else numbers
+
+
+def is_used(session: Session, chosen: Chosen) -> bool:
+    """Whether a token of the text goes through the network that is looked at, whose units are known."""
+    if not chosen.quantity:
+        return False
+    if not chosen.expert.isdecimal():
+        return True
+    return bool((session.trace[f"{chosen.mixture}.gates"][:, int(chosen.expert)] != 0).any())
+
+
+def pages(units: int) -> int:
+    """Pages of so many units."""
+    return -(-units // PAGE)
 
 
 def values_of(session: Session, chosen: Chosen) -> tuple[Tensor, Tensor | None]:
@@ -106,19 +189,20 @@ def top_units(session: Session, chosen: Chosen) -> list[int]:
     return found
 
 
-def off_name(config: TransformerConfig) -> str:
-    limit = threshold(config)
+def off_name(activation: str) -> str:
+    limit = threshold(activation)
     return _("share of zeros") if limit == 0 else _("share of |a| ≤ {limit:g}").format(limit=limit)
 
 
 def layer_map(session: Session, config: TransformerConfig, chosen: Chosen, key: str, on_cell: Answer) -> Heatmap:
     """The share of units that are off, layer by token; a click chooses both."""
-    values, other = (_shares(get, config, chosen.stack) for get in (now(session), pinned(session)))
+    values, other = (_shares(session, get, config, chosen.stack) for get in (now(session), pinned(session)))
     assert values is not None
-    shown, scale = levels(values, other, session, off_name(config))
+    shown, scale = levels(values, other, session, off_name(chosen.activation))
     rows = Axis(_("layer"), [str(row + 1) for row in range(len(values))], "layers")
     columns = token_axis(session.trace, chosen.stack)
-    note = _("layer {layer}: {share:.1%}").format(layer=chosen.layer + 1, share=float(values[chosen.layer].mean()))
+    share = float(values[chosen.layer].mean())
+    note = "" if np.isnan(share) else _("layer {layer}: {share:.1%}").format(layer=chosen.layer + 1, share=share)
     lacking, (row, column) = missing(session, other), (chosen.layer, chosen.token)
     above = heading(session.trace, _("Every layer"), f"units-off-{chosen.stack}", note, lacking)
     return Heatmap(key, above, shown, rows, columns, scale, chosen=row, column=column, on_cell=on_cell)
@@ -133,8 +217,8 @@ def unit_map(session: Session, chosen: Chosen, key: str, on_cell: Answer) -> Hea
     shown, scale = levels(own[:, units], before, session, unit_quantity(chosen.quantity), signed=signed)
     columns = Axis(_("unit"), [str(unit) for unit in units], f"units of {chosen.page}")
     first = chosen.page * PAGE + 1
-    title = _("Layer {layer}: units {first} to {last} of {count}").format(
-        layer=chosen.layer + 1, first=first, last=first + len(units) - 1, count=own.shape[1]
+    title = _("{place}: units {first} to {last} of {count}").format(
+        place=chosen.place, first=first, last=first + len(units) - 1, count=own.shape[1]
     )
     file = f"units-{chosen.name}-{chosen.order}-{chosen.page + 1}"
     above = heading(session.trace, title, file, sentence=missing(session, other))
@@ -193,16 +277,32 @@ def token_chart(session: Session, chosen: Chosen, key: str, on_place: Answer) ->
     return Chart(key, above, series, x_axis, y_axis, chosen=framed, tall=190, on_place=on_place)
 
 
-def _shares(get: Get, config: TransformerConfig, stack: str) -> Tensor | None:
-    layers = [get(activation_name(config, stack, layer)) for layer in range(config.depth(stack))]
-    shares = [shares_off(units.float(), threshold(config)) for units in layers if units is not None]
-    return torch.stack(shares) if len(shares) == len(layers) else None
+def has_dense(session: Session, stack: str) -> bool:
+    """Whether a layer of a stack has a network that is no mixture of experts."""
+    layers = range(session.model.config.depth(stack))
+    return any(quantities(session.trace.network, path_of(stack, layer)) for layer in layers)
+
+
+def _shares(session: Session, get: Get, config: TransformerConfig, stack: str) -> Tensor | None:
+    """(layer, position): the share of units that are off, NaN in layers of experts; None where nothing is to be had."""
+    shares = []
+    for layer in range(config.depth(stack)):
+        path = path_of(stack, layer)
+        if not (found := quantities(session.trace.network, path)):
+            shares.append(torch.full((len(session.trace.tokens_of(path)),), torch.nan))
+            continue
+        units = get(f"{path}.{found[0]}")
+        if units is None:
+            return None
+        limit = threshold(config.units_of(stack, layer).activation)
+        shares.append(shares_off(units.float(), limit).cpu())
+    return torch.stack(shares)
 
 
 # The units of the pinned model beside this one's: shares, what a unit reads and writes; or why they cannot be.
 
 Numbers = NDArray[np.float32]
-Scores = Callable[[Network, str, int, int], Tensor]
+Scores = Callable[[Network, str, int], Tensor]
 
 
 def pinned_layer(pin: Pin, chosen: Chosen) -> str:
@@ -225,10 +325,12 @@ def pinned_direction(
     if lacking := pinned_layer(pin, chosen):
         return None, lacking
     reaches = side == "source" or not model.predicts or reaches_output(pin.model.config, chosen.stack)
-    if chosen.unit >= pin.model.config.d_ff or not reaches or not pin.same_words(model, side):
+    parts = quantities(pin.trace.network, chosen.path)
+    units = pin.trace[f"{chosen.path}.{parts[0]}"].shape[-1] if parts else 0
+    if chosen.unit >= units or not reaches or not pin.same_words(model, side):
         return None, _("The pinned model has no such unit, or other words: there is nothing to compare with.")
     assert isinstance(network, Network)
-    of = chosen.stack, chosen.layer, chosen.unit
+    of = chosen.path, chosen.unit
     try:
         known, lacking = beside_pin(lambda: cached_for_pin(pin, scores, of, lambda: scores(network, *of)))
     except ValueError as error:
@@ -239,14 +341,15 @@ def pinned_direction(
     return known[[*best, *reversed(worst)]].cpu().numpy(), ""
 
 
-def pinned_share(session: Session, config: TransformerConfig, chosen: Chosen) -> str:
+def pinned_share(session: Session, chosen: Chosen) -> str:
     """The share of units that are off in the pinned trace, and how many are off at all of its tokens here."""
     if session.pin is None:
         return ""
-    units = pinned(session)(activation_name(config, chosen.stack, chosen.layer))
-    known = None if units is None else units[~units.isnan().any(dim=-1)].float()
+    units = pinned(session)(f"{chosen.path}.{quantities(session.trace.network, chosen.path)[0]}")
+    known = None if units is None else present(units).float()
     if known is None or not len(known):
         return " · " + _("pinned: nothing of this shape")
-    silent = off(known, threshold(session.pin.model.config))
+    pinned_units = session.pin.model.config.units_of(chosen.stack, chosen.layer)
+    silent = off(known, threshold(pinned_units.activation))
     sentence = _("pinned, at the tokens of both: **{share:.1%}**, **{dead}** off at all of them")
     return " · " + sentence.format(share=float(silent.float().mean()), dead=int(silent.all(dim=0).sum()))

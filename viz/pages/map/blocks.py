@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from model.analysis.blocks import Block, elsewhere, rows, total_flops
+from model.analysis.experts import load
 from viz.i18n.catalogue import _
 from viz.i18n.format import attention_name, no_predictions, page_name, scale_name, significant, tokens
 from viz.pages.map.pictures import Pictures
@@ -27,6 +28,7 @@ PAGES = {
     "output": "predictions",
 }
 GUESSES = 5
+LOADED = 8  # experts whose load is told
 NOTHING: dict[str, Any] = {"title": "", "labels": [], "probabilities": [], "pinned": None, "side": "", "position": -1}
 Said = list[tuple[str, str]]
 
@@ -51,7 +53,10 @@ def describe(block: Block, model: TextModel, pictures: Pictures, changes: Said) 
         name = _("mean norm of the change") if pictures.differing else _("mean norm of what it gives")
         said.append((name, significant(flow)))
     note = activity(pictures, block) if block.kind == "feed-forward" else ""
-    said += [(_("activations"), note)] if note else []
+    if pictures.has_experts(block):
+        said.append((_("load"), loads(pictures, block)))
+    elif note:
+        said.append((_("activations"), note))
     return {
         "kind": block.kind,
         "name": place_name(block),
@@ -66,9 +71,15 @@ def describe(block: Block, model: TextModel, pictures: Pictures, changes: Said) 
 
 
 def activity(pictures: Pictures, block: Block) -> str:
-    """How many of a feed-forward network's activations are zero; where none is, the unit that is the most active; ""
-    where its units are not known.
+    """How many of a feed-forward network's activations are zero; where none is, the unit that is the most active; of a
+    mixture of experts the one that most tokens go through; "" where its units are not known.
     """
+    if pictures.has_experts(block):
+        shares = load(pictures.trace[f"{block.path}.gates"])
+        expert = int(shares.argmax())
+        return _("most loaded: expert {expert}, {share}").format(
+            expert=expert + 1, share=f"{float(shares[expert]):.0%}"
+        )
     if pictures.units_name(block) == block.output:
         return ""  # what it gives is shown, for its units are not known
     units = pictures.units(block)
@@ -82,6 +93,14 @@ def activity(pictures: Pictures, block: Block) -> str:
         return _("not a number")
     unit = int(largest.argmax())
     return _("most active: unit {unit}").format(unit=unit)
+
+
+def loads(pictures: Pictures, block: Block) -> str:
+    """The share of the tokens that go through each expert, the most loaded first."""
+    shares = load(pictures.trace[f"{block.path}.gates"])
+    order = shares.argsort(descending=True, stable=True).tolist()
+    told = [f"{expert + 1}: {float(shares[expert]):.0%}" for expert in order[:LOADED]]
+    return ", ".join(told) + (" …" if len(order) > LOADED else "")
 
 
 def changes(comparison: Comparison | None, found: list[Block]) -> list[Said]:

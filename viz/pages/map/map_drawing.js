@@ -237,9 +237,9 @@ function drawItem(pen, item, { header, pictures }) {
       if (picture.canvas) pen.picture(picture.canvas, [head * columns, 0, columns, rows], tx, ty, size, size);
     });
   } else if (block.kind === "feed-forward" && picture.canvas) {
-    const [, , bins] = picture.shape;
-    pen.picture(picture.canvas, [0, 0, bins, 1], left, y + title, room, SPACE.strip);
-    pen.frame(left, y + title, room + 1, SPACE.strip + 1, { faint: true });
+    const [, rows, columns] = picture.shape; // of experts a row each
+    pen.picture(picture.canvas, [0, 0, columns, rows], left, y + title, room, stripHeight(rows));
+    pen.frame(left, y + title, room + 1, stripHeight(rows) + 1, { faint: true });
   } else if (block.kind === "norm") {
     drawLines(pen, picture, left - 3, y + title + 1, room + 6, low - 2);
   } else if (block.kind === "embedding" && picture.canvas) {

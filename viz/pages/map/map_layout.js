@@ -1,7 +1,7 @@
 // Where everything on the map goes: stacks beside each other, or on a narrow screen below each other; in a stack rows of
 // blocks from the bottom up; beside them the residual stream. Lengths are CSS pixels.
 
-const SPACE = { layer: 18, rail: 24, between: 58, gap: 12, items: 14, title: 18, pad: 5, norm: 58, end: 48, strip: 14, chip: 20, guess: 16, edge: 14 };
+const SPACE = { layer: 18, rail: 24, between: 58, gap: 12, items: 14, title: 18, pad: 5, norm: 58, end: 48, strip: 14, experts: 42, chip: 20, guess: 16, edge: 14 };
 const THUMB = { most: 60, titled: 30, scrolled: 28, least: 18, gap: 4, spread: 22 };
 const NARROW = 640; // below it stacks stand under each other
 const DENSE = { two: 44, one: 118 }; // for titles beside the pictures, where there is no room above them: of two stacks short ones
@@ -36,6 +36,9 @@ function fitted(text, room, measure) {
   return found;
 }
 
+// Of a feed-forward network's picture: a strip of units, or a row for each expert.
+const stripHeight = (rows) => Math.max(SPACE.strip, Math.min(SPACE.experts, 6 * (rows ?? 1)));
+
 // The lines of a block's title: one above its picture, or as many as there is room for beside it, or none.
 function titleOf({ block, note, guess }, width, { beside, title }, { two, measure }) {
   if (beside) return two ? [block.short] : block.title.split(" · ");
@@ -56,7 +59,7 @@ function measureItem(part, width, settings) {
     const thumbs = fitThumbs(heads, inner, thumb);
     return { beside, title, text, thumbs, height: title + thumbs.lines * (thumbs.size + THUMB.gap) + 2 };
   }
-  const content = { embedding: 28, output: guesses * SPACE.guess + 2, norm: 12 }[block.kind] ?? SPACE.strip;
+  const content = { embedding: 28, output: guesses * SPACE.guess + 2, norm: 12 }[block.kind] ?? stripHeight(part.rows);
   return { beside, title, text, height: title + content + SPACE.pad };
 }
 
@@ -66,6 +69,7 @@ function measureRow(numbers, header, room, settings) {
     number,
     block: header.blocks[number],
     heads: header.pictures[number].shape[0],
+    rows: header.pictures[number].shape[1],
     note: header.blocks[number].note,
     guess: header.predictions.title,
     guesses: header.predictions.labels.length,

@@ -108,7 +108,8 @@ def show_explanation(model: TextModel) -> None:
             "and adds to it, at ⊕. A line is as thick as the mean norm of the vectors that flow there. "
             "An attention shows a map for each head, hatched where it is masked; a norm the mean (thin) and the "
             "deviation of what it reads, over the positions; a feed-forward network the mean size of its activations, "
-            "neighbouring units together. Above 64 tokens a cell of a thumbnail is the largest of those it stands for. "
+            "neighbouring units together; a mixture of experts what its router gives each token, an expert a row. "
+            "Above 64 tokens a cell of a thumbnail is the largest of those it stands for. "
             "Keys and values of cross-attention come from the top of the encoder, which has no softmax. "
             "This is the code that has just run:"
         ),

@@ -42,13 +42,16 @@ class Pictures:
         return self.comparison if self.differing else None
 
     def of(self, block: Block) -> NDArray[np.uint16] | NDArray[np.float32]:
-        """Of an attention a map a head; of a norm its lines; of a feed-forward network a strip; of an embedding
-        tokens and positions; of the others nothing.
+        """Of an attention a map a head; of a norm its lines; of a feed-forward network a strip, of a mixture of experts
+        what each token gives to each; of an embedding tokens and positions; of the others nothing.
         """
         if "attention" in block.kind:
             return self._levels(self._maps[block.path], self.top if self.differing else 1.0, self.differing)
         if block.kind == "norm":
             return torch.stack(self.lines(block)).numpy()
+        if self.has_experts(block):
+            gates = pooled(self._read(f"{block.path}.gates").T[None], MOST_CELLS)
+            return self._levels(gates, _largest(gates), self.differing)
         if block.kind == "feed-forward":
             units = binned(self.activity(block), MOST_BINS)[None, None]
             return self._levels(units, _largest(units), self.differing)
@@ -87,6 +90,10 @@ class Pictures:
         if self.comparison:
             found += [each for name in names if (each := self.comparison.counterpart(name)) is not None]
         return [each.detach().float().cpu() for each in found]
+
+    def has_experts(self, block: Block) -> bool:
+        """Whether a block is a mixture of experts."""
+        return f"{block.path}.gates" in self.trace
 
     def activity(self, block: Block) -> Tensor:
         """Mean size of each unit over the positions; or how much that is more than in the pinned trace."""

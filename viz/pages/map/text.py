@@ -12,7 +12,7 @@ from viz.i18n.format import attention_name, significant
 if TYPE_CHECKING:
     from model.analysis.blocks import Block, Shape
     from model.capture.trace import Trace
-    from model.network.config import TransformerConfig, Units
+    from model.network.config import Latent, TransformerConfig, Units
 
 UNITS = {"GFLOP": 1e9, "MFLOP": 1e6, "kFLOP": 1e3, "FLOP": 1.0}
 POSITIONS_ADDED = ("sinusoidal", "sinusoidal-halves", "learned")
@@ -118,7 +118,14 @@ def lines(block: Block, config: TransformerConfig) -> list[tuple[str, str]]:
         heads = f"{config.n_heads} × {block.shape[0]} × {config.d_head}"
         if shared < config.n_heads:
             heads += _(", keys and values of {count}").format(count=shared)
+        latent = config.latent_of(block.layer or 0) if block.kind == "self-attention" else None
+        if latent and latent.value != config.d_head:
+            heads += _(", values of {width} channels").format(width=latent.value)
         found.append((_("heads"), heads))
+        if latent:
+            found.append((_("latent"), latent_text(latent)))
+        if block.kind == "self-attention" and block.stack == "decoder":
+            found.append((_("cache"), cache_text(config, block.layer or 0)))
     if block.kind == "feed-forward":
         units = config.units_of(block.stack, block.layer or 0)
         found.append((_("units"), units_text(units)))
@@ -129,6 +136,27 @@ def lines(block: Block, config: TransformerConfig) -> list[tuple[str, str]]:
         found.append((_("parameters"), f"{block.parameters:,}{tied}"))
     found.append((_("matrix products"), _("none") if block.flops == 0 else flops_text(block.flops)))
     return found
+
+
+def latent_text(latent: Latent) -> str:
+    """What keys, values and queries are made of."""
+    text = _("keys and values of {width} channels, and {turned} that rotary positions turn, for all heads")
+    said = text.format(width=latent.width, turned=latent.turned)
+    if latent.query is None:
+        return said
+    return said + "; " + _("queries of {width}").format(width=latent.query)
+
+
+def cache_text(config: TransformerConfig, layer: int) -> str:
+    """What is kept of each token when the model writes, as it is run here."""
+    kept, latent = config.cached_of(layer), config.latent_of(layer)
+    if kept is None:
+        return _("unknown")
+    said = _("{count} numbers for each token").format(count=f"{kept:,}")
+    if latent is None:
+        return said
+    whole = config.n_heads * (config.d_head + latent.value)
+    return said + _("; keys and values of all heads would be {count}").format(count=f"{whole:,}")
 
 
 def weights_text(weights: dict[str, Shape]) -> str:

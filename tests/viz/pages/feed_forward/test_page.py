@@ -13,6 +13,7 @@ from viz.pages.feed_forward import layer
 from viz.pages.feed_forward.text import UNIT_VIEWS
 from viz.pages.feed_forward.units import (
     PAGE,
+    Wishes,
     all_units,
     choose_units,
     layer_map,
@@ -37,7 +38,7 @@ def words(app):
 
 
 def units_of(session, stack="encoder", order="number", page=0, unit=5):
-    return choose_units(session, session.model.config, stack, "activation", order, page, unit)
+    return choose_units(session, session.model.config, Wishes(stack, "activation", order, page, unit))
 
 
 def directions(session, stack="decoder"):
@@ -49,7 +50,7 @@ def of_layer(describe, session):
     """What the sentence, or the table, of the layer says."""
     seen, config = Seen(), session.model.config
     seen.add(session.trace, config)
-    return describe(session, config, units_of(session), seen)
+    return describe(session, units_of(session), seen)
 
 
 @pytest.fixture(scope="module")
@@ -126,7 +127,7 @@ def test_gated_units_and_one_stack_are_shown(here, kind):
     for name in ("gated", "activation", "linear", "hidden"):
         _header, (values, _visible) = sent(turned(app, units=name, units_order="number"), "units_map")
         assert np.array_equal(values, model.trace("The cat sees")[f"{stack}.layers.1.feed_forward.{name}"])
-    for view in UNIT_VIEWS:
+    for view in UNIT_VIEWS[:-1]:
         assert len(turned(app, look=view).get("bidi_component")) >= 4
     assert "|a| ≤ 0.01" in words(app)
 
@@ -154,7 +155,7 @@ def test_a_unit_reads_and_writes_beside_the_pinned_models(pinned, models, index,
     labels = [tokenizer.label(token) for token in range(len(tokenizer))]
     ids = [labels.index(label) for label in chart.x.labels]
     for series, model in zip(chart.series, models, strict=True):
-        assert np.allclose(series.ys, scores(model.network, "decoder", 1, 5)[ids], atol=1e-6)
+        assert np.allclose(series.ys, scores(model.network, "decoder.layers.1.feed_forward", 5)[ids], atol=1e-6)
     assert "pinned: " in chart.heading.alt
 
 
@@ -177,7 +178,7 @@ def test_tables_have_the_pinned_numbers(pinned):
     assert np.allclose(table["activation, pinned"], units.gather(0, strongest[None])[0], equal_nan=True)
     table, _lacking = layer.apart_table(pinned, units_of(pinned, "decoder"))
     places = list(reversed(range(len(pinned.pin.trace.target_tokens))))
-    expected = positions_apart(pinned.pin.trace, "decoder", 1, places).attention_alone
+    expected = positions_apart(pinned.pin.trace, "decoder.layers.1.feed_forward", places).attention_alone
     assert table["largest difference, pinned"][2] == pytest.approx(expected, rel=1e-3)
 
 
