@@ -22,7 +22,6 @@ SEEN = {  # a page and the beginning of what it says of a model that lacks somet
     },
     "gpt_oss": {
         "attention": "This model's attention takes a step that is not known here",
-        "feed_forward": "This model's feed-forward network is of another form",
     },
     "electra": {"positions": "What enters this model's first layer is not simply the sum"},
 }

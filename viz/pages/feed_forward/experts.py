@@ -86,8 +86,8 @@ def load_map(session: Session, chosen: Chosen, key: str, on_cell: Answer) -> Hea
     shown, scale = levels(values, other, session, _("share of tokens"), high=1.0)
     rows = Axis(_("layer"), [str(row + 1) for row in range(len(values))], "layers")
     columns = Axis(_("expert"), [str(number + 1) for number in range(values.shape[-1])], "experts")
-    dense = len(values) - len(mixed_layers(session.trace, chosen.stack))
-    sentence = _("{count} layers have one network for all tokens (hatched)").format(count=dense) if dense else ""
+    dense = len(values) > len(mixed_layers(session.trace, chosen.stack))
+    sentence = _("hatched: one network for all tokens, no experts") if dense else ""
     above = heading(
         session.trace,
         _("Load of every expert over this text"),

@@ -1,0 +1,129 @@
+"""A mixture of experts on the page: the router, the loads of a text and of a file, the units of one expert."""
+
+from __future__ import annotations
+
+import shutil
+
+import numpy as np
+import pytest
+import torch
+
+import viz.state.checkpoints
+from model.analysis.experts import loads_of
+from model.checkpoints.bridge.load import open_bridged
+from tests.app_reading import opened, sent, sound
+from tests.model.checkpoints.bridge.models import settings_in, theirs, write_tokenizer
+from tests.viz.small import looking
+from viz.pages.feed_forward import experts, layer, units
+from viz.pages.feed_forward.units import Wishes, choose_units
+
+TEXT, OTHER = "the cat sees a dog .", "she bought a red car"
+MIXTURE = "decoder.layers.1.feed_forward"
+
+
+@pytest.fixture(scope="module")
+def models(tmp_path_factory):
+    made = {}
+    for name in ("mixtral", "deepseek_v3"):
+        folder = tmp_path_factory.mktemp("experts") / name
+        shutil.copytree(theirs(name)[1], folder)
+        write_tokenizer(folder)
+        made[name] = open_bridged(folder, settings_in(folder), torch.device("cpu"), torch.float32)
+    return made
+
+
+def chosen_in(session, expert=""):
+    return choose_units(session, session.model.config, Wishes("decoder", "gated", "number", 0, None, expert))
+
+
+def test_the_router_is_drawn_as_it_weighed_and_an_expert_that_a_token_does_not_take_is_hatched(models):
+    session = looking(models["mixtral"], TEXT, "", layer=1, query=2)
+    gates = session.trace[f"{MIXTURE}.gates"].numpy()
+    drawn = experts.router_map(session, chosen_in(session), "gates", "key", None)
+    assert np.array_equal(drawn.values, gates)
+    assert np.array_equal(drawn.visible, gates != 0)
+    assert "2 of 4 experts" in drawn.heading.name
+    assert drawn.column == gates[2].argmax()
+    logits = experts.router_map(session, chosen_in(session), "router", "key", None)
+    assert np.array_equal(logits.values, session.trace[f"{MIXTURE}.router"])
+    assert logits.visible is None
+
+
+def test_the_expert_of_the_chosen_token_is_looked_at_unless_another_is_chosen(models):
+    session = looking(models["mixtral"], TEXT, "", layer=1, query=3)
+    gates = session.trace[f"{MIXTURE}.gates"]
+    own = str(int(gates[3].argmax()))
+    assert chosen_in(session).expert == own
+    assert chosen_in(session, "99").expert == own
+    assert chosen_in(session, "shared").expert == own  # there is none
+    other = chosen_in(session, "2")
+    assert other.path == f"{MIXTURE}.experts.2"
+    values, _pinned = units.values_of(session, other)
+    assert np.array_equal(values.isnan().all(dim=1), gates[:, 2] == 0)
+    shared = chosen_in(looking(models["deepseek_v3"], TEXT, "", layer=1), "shared")
+    assert shared.path == f"{MIXTURE}.shared"
+
+
+def test_loads_are_counted_and_dense_layers_are_hatched(models):
+    session = looking(models["deepseek_v3"], TEXT, "", layer=1)
+    taken = (session.trace[f"{MIXTURE}.gates"] != 0).float().mean(dim=0)
+    drawn = experts.load_map(session, chosen_in(session), "key", None)
+    assert np.isnan(drawn.values[0]).all()
+    assert drawn.values[1] == pytest.approx(taken.numpy())
+    chart = experts.load_chart(session, chosen_in(session), "key", None)
+    assert chart.series[0].ys == pytest.approx(taken.numpy())
+    assert experts.load_table(session, chosen_in(session))["tokens"].sum() == 2 * len(session.trace.source_tokens)
+
+
+def test_an_unused_expert_is_said_to_be(models):
+    session = looking(models["deepseek_v3"], "the", "", layer=1)
+    gates = session.trace[f"{MIXTURE}.gates"]
+    idle = str(int((gates != 0).sum(dim=0).argmin()))
+    chosen = chosen_in(session, idle)
+    assert not units.is_used(session, chosen)
+    assert "no token of this text" in layer.layer_sentence(session, chosen, None)
+    assert units.is_used(session, chosen_in(session))
+
+
+def test_the_pinned_loads_stand_beside(models):
+    session = looking(models["mixtral"], TEXT, "", (models["mixtral"], OTHER, ""), layer=1)
+    chart = experts.load_chart(session, chosen_in(session), "key", None)
+    assert [series.name for series in chart.series] == ["this text", "pinned"]
+
+
+def test_loads_over_a_file_are_those_of_its_texts(models):
+    model, texts = models["mixtral"], [TEXT, OTHER, "the"]
+    filling = experts.FileLoads(model, "a", texts, 0)
+    filling.wait(60)
+    assert filling.finished
+    assert not filling.failed
+    gates = torch.cat([model.trace(text)[f"{MIXTURE}.gates"] for text in texts])
+    assert filling.loads.share(MIXTURE) == pytest.approx((gates != 0).float().mean(dim=0))
+    assert filling.loads.positions[MIXTURE] == len(gates)
+    assert loads_of(model, []).tokens == {}
+    session = looking(model, TEXT, "", layer=1)
+    session.memory[experts.Part.KEPT] = filling
+    chart = experts.load_chart(session, chosen_in(session), "key", None)
+    assert chart.series[-1].ys == pytest.approx((gates != 0).float().mean(dim=0).numpy())
+    other = looking(models["deepseek_v3"], TEXT, "", layer=1)
+    other.memory[experts.Part.KEPT] = filling  # of another model: nothing of it is shown
+    assert len(experts.load_chart(other, chosen_in(other), "key", None).series) == 1
+
+
+@pytest.mark.parametrize("name", ["mixtral", "deepseek_v3", "gpt_oss"])
+def test_the_page_shows_each_layer_and_expert(tmp_path, monkeypatch, name):
+    monkeypatch.setattr(viz.state.checkpoints, "CHECKPOINTS", tmp_path)
+    shutil.copytree(theirs(name)[1], tmp_path / name)
+    write_tokenizer(tmp_path / name)
+    app = sound(opened("feed_forward", source=TEXT, layer="1", look="load"))
+    assert sent(app, "experts_router")[1][0].shape == (6, 4)
+    assert not app.info
+    for look in ("unit", "token", "layer", "apart"):
+        app.session_state["look"] = look
+        sound(app.run())
+    app.session_state["expert"] = "2"
+    assert "expert 3" in " ".join(each.value for each in sound(app.run()).markdown)
+    dense = sound(opened("feed_forward", source=TEXT, layer="0"))
+    if name == "deepseek_v3":
+        assert not [each for each in dense.segmented_control if each.key == "expert"]
+        assert "Layer 1: share" in " ".join(each.value for each in dense.markdown)
