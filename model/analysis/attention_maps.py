@@ -161,7 +161,8 @@ def rollout(maps: Maps, heads: Heads, residual: bool = True) -> Float[Tensor, "t
     """Ã_L ⋯ Ã_1, the share of each input token in each position after the last of these layers.
 
     Ã is ½ W + ½ I with its rows scaled to 1, W the average of a layer's heads (Abnar and Zuidema, 2020, section 4);
-    without `residual`, where a model adds none, it is W. Layers without any of these heads are left out.
+    without `residual`, where a model adds none, it is W. Rows are not scaled in a layer with sinks: what goes to these
+    comes from no token. Layers without any of these heads are left out.
 
     Raises:
         ValueError: queries and keys are tokens of two texts, whose maps cannot be multiplied.
@@ -172,8 +173,24 @@ def rollout(maps: Maps, heads: Heads, residual: bool = True) -> Float[Tensor, "t
     for layer in sorted({layer for layer, _head in heads}):
         weights = average(maps, [head for head in heads if head[0] == layer])
         mixed = (weights + torch.eye(maps.queries, device=weights.device)) / 2 if residual else weights
-        joined = (mixed / mixed.sum(dim=-1, keepdim=True).clamp(min=1e-12)) @ joined.to(weights.device)
+        if maps.sink(layer, slice(0, 1)) is None:
+            mixed = mixed / mixed.sum(dim=-1, keepdim=True).clamp(min=1e-12)
+        joined = mixed @ joined.to(weights.device)
     return joined
+
+
+def combined_sink(maps: Maps, heads: Heads, combination: str) -> Float[Tensor, " query"] | None:
+    """What these heads together keep for no key: of "average" the mean, of "maximum" the largest, of "rollout" what is
+    left of each position; None: no head has a sink.
+    """
+    sinks = [maps.sink(layer, slice(head, head + 1)) for layer, head in heads]
+    if any(sink is None for sink in sinks):
+        return None
+    if combination == "rollout":
+        residual: bool = maps.trace.network.config.residual
+        return 1 - rollout(maps, heads, residual).sum(dim=-1)
+    every = torch.cat([sink for sink in sinks if sink is not None])
+    return every.mean(dim=0) if combination == "average" else every.amax(dim=0)
 
 
 def _accumulated(maps: Maps, heads: Heads, join: Callable[[Tensor, Tensor], Tensor]) -> Tensor:

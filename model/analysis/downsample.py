@@ -27,7 +27,8 @@ def pooled(maps: Float[Tensor, "map query key"], most: int) -> Float[Tensor, "ma
     if bool((maps < 0).any()):
         low = -_largest_of_blocks((-maps).masked_fill(unknown, -torch.inf), most)
         high = torch.where(low.abs() > high.abs(), low, high)
-    return high.masked_fill(high.isinf(), torch.nan)
+    known = _largest_of_blocks((~unknown).to(maps.dtype), most) > 0
+    return high.masked_fill(~known, torch.nan)
 
 
 def _largest_of_blocks(x: Float[Tensor, "map query key"], most: int) -> Float[Tensor, "map row column"]:

@@ -69,10 +69,11 @@ def strengths(units: Float[Tensor, "position unit"]) -> Float[Tensor, " unit"]:
 
 
 def order_of(units: Float[Tensor, "position unit"], by: str) -> list[int]:
-    """Numbers of all units: in order by "number", or strongest first by "strength"."""
+    """Numbers of all units: in order by "number", or strongest first by "strength", before them those that are NaN."""
     if by == "number":
         return list(range(units.shape[-1]))
-    order: list[int] = strengths(units).argsort(descending=True, stable=True).tolist()
+    sizes = strengths(units).masked_fill(present(units).isnan().any(dim=0), torch.inf)
+    order: list[int] = sizes.argsort(descending=True, stable=True).tolist()
     return order
 
 

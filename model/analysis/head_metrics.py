@@ -25,10 +25,14 @@ def entropy(weights: Float[Tensor, "*batch query key"]) -> Float[Tensor, "*batch
 
 
 def distance(weights: Float[Tensor, "*batch query key"]) -> Float[Tensor, "*batch"]:
-    """Mean over the queries of Σ w |p(i) − j|, in keys: how far a head looks (Vig and Belinkov, 2019, section 4.3)."""
+    """Mean over the queries of Σ w |p(i) − j| / Σ w, in keys: how far a head looks (Vig and Belinkov, 2019, section
+    4.3). Σ w is 1 unless a part goes to a sink, which stands nowhere.
+    """
     places = torch.arange(weights.shape[-1], device=weights.device, dtype=weights.dtype)
     away = (_places(weights)[:, None] - places).abs()
-    return _mean_over_queries(_sum(weights * away), weights)
+    total = _sum(weights)
+    far = (_sum(weights * away) / total.clamp(min=torch.finfo(torch.float32).tiny)).where(total > 0, 0)
+    return _mean_over_queries(far, weights)
 
 
 def diagonal(weights: Float[Tensor, "*batch query key"]) -> Float[Tensor, "*batch"]:
@@ -168,12 +172,19 @@ def likeness(trace: Trace, kind: AttentionKind, layer: int, head: int) -> Likene
     maps = Maps(trace, kind)
     count = min(MOST, maps.queries)
     places = torch.linspace(0, maps.queries - 1, count).round().long()
-    chosen = exact(maps.weights(layer, slice(head, head + 1))[:, places])
+    chosen = _with_sink(maps, layer, slice(head, head + 1), places)
     distances = torch.zeros(maps.layers, maps.heads, dtype=torch.float64)
     for other, heads in maps.groups():
-        weights = maps.weights(other, heads)
-        distances[other, heads] = map_distance(exact(weights[:, places]), chosen).mean(dim=-1).cpu()
+        weights = _with_sink(maps, other, heads, places)
+        distances[other, heads] = map_distance(weights, chosen).mean(dim=-1).cpu()
     return Likeness(distances, _cosines(trace, maps, layer, head, places), count)
+
+
+def _with_sink(maps: Maps, layer: int, heads: slice, queries: Tensor) -> Float[Tensor, "head query outcome"]:
+    """Distributions of some queries of some heads: over the keys, and the sink where there is one."""
+    weights, sink = exact(maps.weights(layer, heads)[:, queries]), maps.sink(layer, heads)
+    none = weights.new_zeros(weights.shape[:-1]) if sink is None else exact(sink[:, queries])
+    return torch.cat([weights, none[..., None]], dim=-1)
 
 
 def map_distance(

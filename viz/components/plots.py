@@ -24,7 +24,8 @@ if TYPE_CHECKING:
     from pandas import DataFrame
 
 Table = list[tuple[Any, ...]]  # its lines
-LEVELS = 65533  # of a thumbnail's value in 16 bits; the next two say that a cell is not comparable, or hidden
+LEVELS = 65532  # of a thumbnail's value in 16 bits; the next say that a cell is not comparable, hidden, or not finite
+ODD = 3  # among visible cells (1), masked ones (0) and hidden ones (2): not a number, or infinite
 NAMED = 6  # series whose ends a chart's alternative text says
 
 
@@ -33,6 +34,7 @@ def words(*columns: str, **more: str) -> dict[str, Any]:
     return {
         "masked": _("masked"),
         "missing": _("this token is not in the pinned text"),
+        "odd": _("not a number, or infinite"),
         "download": _("Download"),
         "csv": list(columns),
         **more,
@@ -160,11 +162,12 @@ class Heatmap(Plot):
     """Values (row, column) large, with labels and a colour bar; a click on a row, or on a cell, is answered.
 
     _: KW_ONLY
-    visible: False on masked cells, 2 on those that the threshold hides; a value that is not a number has no counterpart
-    and is hatched too. tokens: {side, labels, places}, where cells are tokens. block: how many tokens a row and a
-    column stand for, if not 1. highest, wanted: CSS pixels of all rows together, where those are thin, or the text is
-    short. square: cells as high as wide. column: a framed column. texts: words inside the cells; their column's title.
-    cell_titles: of the table's columns for row, column and value, where axes and scale are called otherwise.
+    visible: False on masked cells, 2 on those that the threshold hides; a difference that is not a number has no
+    counterpart and is hatched too, and what else is not finite has a mark of its own. tokens: {side, labels, places},
+    where cells are tokens. block: how many tokens a row and a column stand for, if not 1. highest, wanted: CSS pixels
+    of all rows together, where those are thin, or the text is short. square: cells as high as wide. column: a framed
+    column. texts: words inside the cells; their column's title. cell_titles: of the table's columns for row, column and
+    value, where axes and scale are called otherwise.
     """
 
     COMPONENT = staticmethod(component("heatmap", "plot", "heat"))
@@ -191,11 +194,20 @@ class Heatmap(Plot):
         shape = {"column": self.column, "square": self.square, "cells": self.on_cell is not None}
         some = {name: getattr(self, name) for name in ("tokens", "block", "highest", "wanted", "texts")}
         sides = {"rows": known(self.rows), "columns": known(self.columns), "scale": known(self.scale)}
-        return shape | {name: value for name, value in some.items() if value is not None} | sides
+        odd = {"odd": count} if (count := self.odd()) else {}
+        return shape | {name: value for name, value in some.items() if value is not None} | sides | odd
 
     def arrays(self) -> Sequence[NDArray[Any]]:
-        visible = np.ones(self.values.shape) if self.visible is None else self.visible
-        return [np.asarray(self.values, np.float32), visible.astype(np.uint8)]
+        values = np.asarray(self.values, np.float32)
+        visible = np.ones(values.shape, np.uint8) if self.visible is None else self.visible.astype(np.uint8)
+        if not np.isfinite(values).all():
+            odd = np.isinf(values) if self.scale.difference else ~np.isfinite(values)
+            visible = np.where(odd & (visible == 1), np.uint8(ODD), visible)
+        return [values, visible]
+
+    def odd(self) -> int:
+        """Number of drawn cells that are not finite."""
+        return int((self.arrays()[1] == ODD).sum())
 
     def titles(self) -> Sequence[str]:
         of_cells = self.cell_titles or (self.rows.title, self.columns.title, self.scale.title)
@@ -212,7 +224,8 @@ class Heatmap(Plot):
         low, high = span(self.values)
         sentence = _("{quantity} from {low} to {high}; {rows} × {columns} ({row} × {column})")
         titles = {"quantity": self.scale.title, "row": self.rows.title, "column": self.columns.title}
-        return sentence.format(low=low, high=high, rows=rows, columns=columns, **titles)
+        said = sentence.format(low=low, high=high, rows=rows, columns=columns, **titles)
+        return f"{said}; {words()['odd']}: {count}" if (count := self.odd()) else said
 
 
 @dataclass

@@ -55,15 +55,18 @@ def levels(
     signed: bool = False,
     high: float | None = None,
 ) -> tuple[NDArray[np.float32], Scale]:
-    """What a heatmap draws, and its scale: values, or, if the user wants them, differences from the pinned ones.
+    """What a heatmap draws, and its scale: values, or, if the user wants them, differences from the pinned ones, which
+    are infinite where the value is not finite, and NaN where the pinned one lacks it.
 
     high: the end of the scale of values, where it is not their largest.
     """
     shown = array(values)
+    odd = ~np.isfinite(shown)
     differing = session.differing and other is not None
     if differing and other is not None:
-        shown = shown - array(other)
-    largest = float(np.nanmax(np.abs(shown), initial=0.0)) or 1.0
+        with np.errstate(invalid="ignore"):
+            shown = np.where(odd, np.float32(np.inf), shown - array(other))
+    largest = float(np.abs(shown).max(initial=0.0, where=np.isfinite(shown))) or 1.0
     top = largest if differing or high is None else high
     name = _("{name}, minus pinned").format(name=title) if differing else title
     return shown, Scale(-top if signed or differing else 0, top, name, differing)

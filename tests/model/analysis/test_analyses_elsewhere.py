@@ -103,10 +103,12 @@ def analyses(model: TextModel, trace: Trace, before: Trace) -> dict[str, Callabl
         "similar": lambda: head_weights.head_similarity(list(head_weights.attentions(network).values())[:2], "scores"),
         "singular": lambda: spectra.singular_values(next(network.parameters()).cpu()),
         "idle": lambda: seen.on(network, feed_forward.path_of(stack, 0)),
-        "reads": lambda: feed_forward.reads(network, stack, 0, 3, model.target_tokenizer),
-        "writes": lambda: feed_forward.writes(network, stack, 1, 3, model.target_tokenizer),
+        "reads": lambda: feed_forward.reads(network, feed_forward.path_of(stack, 0), 3, model.target_tokenizer),
+        "writes": lambda: feed_forward.writes(network, feed_forward.path_of(stack, 1), 3, model.target_tokenizer),
         "unit order": lambda: [feed_forward.order_of(units, each) for each in ("index", "strength")],
-        "apart": lambda: feed_forward.positions_apart(trace, stack, 0, range(len(x))[::-1]).alone < 1e-5,
+        "apart": lambda: (
+            feed_forward.positions_apart(trace, feed_forward.path_of(stack, 0), range(len(x))[::-1]).alone < 1e-5
+        ),
         "dropped": lambda: dropout.over_masks(x[0], 0.25, 20, "seed").counts,
     }
     if config.norm != "none":

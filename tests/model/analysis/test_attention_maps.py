@@ -93,7 +93,7 @@ def test_rollout_of_two_tokens_computed_on_paper():
 
     class Two(Maps):
         def __init__(self):
-            self.kind, self.queries, self.paths, self.trace = "decoder", 2, ["a"], {"a.query": torch.zeros(1)}
+            self.kind, self.queries, self.paths, self.trace = "decoder", 2, ["a", "b"], {"a.query": torch.zeros(1)}
 
         def of(self, layer, heads):
             return torch.tensor([[[1.0, 0.0], [0.5, 0.5]], [[1.0, 0.0], [1.0, 0.0]]])[layer][None]

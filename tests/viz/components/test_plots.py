@@ -6,7 +6,20 @@ import numpy as np
 import pytest
 
 from tests.viz.components.test_registry import unpack
-from viz.components.plots import Axis, Chart, Heading, Heatmap, Lines, Panel, Panels, Plot, Scale, Series, plot_tables
+from viz.components.plots import (
+    ODD,
+    Axis,
+    Chart,
+    Heading,
+    Heatmap,
+    Lines,
+    Panel,
+    Panels,
+    Plot,
+    Scale,
+    Series,
+    plot_tables,
+)
 from viz.pages.residual.components import Wiring
 
 ABOVE = Heading("name", "file", "stamp", "noted")
@@ -52,7 +65,20 @@ def test_a_map_gives_each_cell_and_whether_it_is_masked(drawing):
     assert cells[:3] == [("q1", "k1", 1.0, False), ("q1", "k2", 2.0, True), ("q2", "k1", 3.0, False)]
     assert np.isnan(cells[3][2])
     assert [line[-1] for line in lines_of(drawn[1], "q", "k", "v", "masked", "t")] == list("abcd")
-    assert alt_of(drawn[0]) == "name: v from 1 to 3; 2 × 2 (q × k). noted"
+    assert alt_of(drawn[0]) == "name: v from 1 to 3; 2 × 2 (q × k); not a number, or infinite: 1. noted"
+
+
+def test_what_is_not_finite_has_a_mark_of_its_own_that_is_counted():
+    values = np.array([[1, np.nan, np.inf], [-np.inf, np.nan, 2]], np.float32)
+    visible = np.array([[1, 1, 1], [1, 0, 2]], np.uint8)
+    axes = Axis("q", ["q1", "q2"]), Axis("k", ["k1", "k2", "k3"])
+    drawn = Heatmap("key", ABOVE, values, *axes, Scale(0, 2, "v"), visible=visible)
+    assert drawn.arrays()[1].tolist() == [[1, ODD, ODD], [ODD, 0, 2]]
+    assert drawn.header()["odd"] == 3
+    assert alt_of(drawn).endswith("not a number, or infinite: 3. noted")
+    differing = Heatmap("key", ABOVE, values, *axes, Scale(-2, 2, "v", difference=True), visible=visible)
+    assert differing.arrays()[1].tolist() == [[1, 1, ODD], [ODD, 0, 2]]  # NaN: no counterpart
+    assert "odd" not in Heatmap("key", ABOVE, np.ones((2, 3), np.float32), *axes, Scale(0, 2, "v")).header()
 
 
 def test_a_map_of_no_number_at_all_says_so():

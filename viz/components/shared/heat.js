@@ -39,7 +39,8 @@ function cellsPicture({ header, values, visible }, colours) {
     return (Math.round(255 * a) << 24) | (b << 16) | (g << 8) | r;
   });
   for (let cell = 0; cell < values.length; cell++) {
-    if (visible[cell] === 1 && values[cell] === values[cell]) pixels[cell] = each[shade(values[cell], header.scale)];
+    if (visible[cell] === ODD) pixels[cell] = ODD_PIXEL;
+    else if (visible[cell] === 1 && values[cell] === values[cell]) pixels[cell] = each[shade(values[cell], header.scale)];
   }
   context.putImageData(image, 0, 0);
   return canvas;
@@ -62,7 +63,7 @@ function drawCells(pen, place, view) {
   const { count, gap, held, x, y } = place;
   const colours = palette(header.scale, header.texts ? UNDER_TEXT : 1);
   const small = gap === 0 && !pen.vector;
-  const hatched = (cell) => !visible[cell] || Number.isNaN(values[cell]);
+  const hatched = (cell) => !visible[cell] || (Number.isNaN(values[cell]) && visible[cell] !== ODD);
   if (small) {
     const picture = pictureOfCells(view, colours);
     pen.picture(picture, [0, 0, picture.width, picture.height], x(0), y(0), x(count.columns) - x(0), y(count.rows) - y(0));
@@ -74,10 +75,20 @@ function drawCells(pen, place, view) {
       if (small) while (hatched(cell) && end < count.columns && hatched(row * count.columns + end)) end++;
       const box = [x(column), y(row), x(end) - x(column) - gap, y(row + 1) - y(row) - gap];
       if (hatched(cell)) pen.hatch(...box);
+      else if (visible[cell] === ODD) small || drawOdd(pen, ...box);
       else if (!small && visible[cell] !== HIDDEN) pen.box(...box, colours[shade(values[cell], header.scale)]);
       if (held[cell]) pen.text(held[cell], (x(column) + x(column + 1)) / 2, (y(row) + y(row + 1)) / 2, { align: "center", token: true });
     }
   }
+}
+
+// A cell that is not finite: crossed out, where there is room for it.
+function drawOdd(pen, x, y, width, height) {
+  pen.box(x, y, width, height, ODD_COLOUR);
+  if (Math.min(width, height) < 8) return;
+  const [left, right, top, low] = [x + 0.3 * width, x + 0.7 * width, y + 0.3 * height, y + 0.7 * height];
+  pen.line([[left, top], [right, low]], { colour: "#ffffff", width: 1.5 });
+  pen.line([[left, low], [right, top]], { colour: "#ffffff", width: 1.5 });
 }
 
 // As much of a cell's words as there is room for.
@@ -89,7 +100,7 @@ function fitted(words, room, measure) {
 }
 
 // Where everything goes in the width there is. measure: how wide a label will be drawn.
-function arrange({ rows, columns, scale, texts, highest, square, wanted = 0 }, width, ratio, measure) {
+function arrange({ rows, columns, scale, texts, highest, square, odd, wanted = 0 }, width, ratio, measure) {
   const names = { rows: rows.labels.map(shortened), columns: columns.labels.map(shortened) };
   const count = { rows: names.rows.length, columns: names.columns.length };
   const widths = names.columns.map(measure);
@@ -127,7 +138,7 @@ function arrange({ rows, columns, scale, texts, highest, square, wanted = 0 }, w
     length,
     gap: Math.min(wide, high) >= 8 ? 1 : 0,
     every: { rows: every(count.rows, high), columns: turn ? every(count.columns, wide) : 1 },
-    height: Math.ceil(top + length + 6),
+    height: Math.ceil(top + length + 6) + (odd ? FONT + 8 : 0),
   };
 }
 
@@ -180,6 +191,10 @@ function draw(pen, place, { header, values, visible, chosen, column: chosenColum
   }
   const beside = edge + BAR.width + BAR.room + place.markWidth + 12;
   pen.text(scale.title, beside, top + length / 2, { align: "center", turn: 90 });
+  if (!header.odd) return;
+  const legend = top + length + 8;
+  drawOdd(pen, left, legend, FONT, FONT);
+  pen.text(`${header.words.odd}: ${header.odd}`, left + FONT + 6, legend + FONT / 2, {});
 }
 
 // The cell under the pointer: its row and column, -1 outside.
@@ -208,7 +223,7 @@ function point(root, event) {
   for (const label of [rows.labels[row], " → ", columns.labels[column]]) pair.appendChild(element("bdi", "", label));
   const missing = Number.isNaN(values[cell]) && words.missing;
   const weak = visible[cell] === HIDDEN ? ` (${words.hidden})` : "";
-  const value = visible[cell] ? missing || `${scale.title} ${exact(values[cell])}${weak}` : words.masked;
+  const value = visible[cell] ? (visible[cell] === ODD ? false : missing) || `${scale.title} ${exact(values[cell])}${weak}` : words.masked;
   const label = texts?.[cell] ?? header.tokens?.labels[token];
   const held = label ? [element("div", "pair", shown(label))] : [];
   showTip(root, [pair, ...held, element("div", "", value)], root.place.x(column + 1) + 6, root.place.y(row));

@@ -4,6 +4,8 @@
 const LETTERS = 16; // of a label
 const FONT = 12;
 const MARK = "#0072b2"; // the query's blue
+const ODD_COLOUR = "#d6005f"; // of what is not finite: no scale has it
+const ODD_PIXEL = 0xff5f00d6; // the same as 0xAABBGGRR
 const BRIGHT = "#45a5e6"; // and as a line on a dark page
 const PINNED = ["#963cbe", "#c58be6"]; // words about what is pinned, on a light page and on a dark one
 
@@ -190,6 +192,7 @@ function svgPen(svg, look) {
 }
 
 const HIDDEN = 2; // among visible cells (1) and masked ones (0): below the threshold, so not drawn
+const ODD = 3; // among them: not a number, or infinite
 
 // The table of a map's CSV: a line for each row and column.
 function cellLines({ header, values, visible }) {

@@ -1,20 +1,22 @@
 // Heads as thumbnails, a button each, in any order.
 // All thumbnails are painted on one canvas over the grid: a canvas each costs the browser a third of its frame.
 
-const LEVELS = 65533; // of a value; above it a cell is not drawn
+const LEVELS = 65532; // of a value; the next two are not drawn
+const ODD_LEVEL = LEVELS + 3; // not a number, or infinite
 const LIT = "#e69f00"; // frames of a lit token's row and column, as that of the chosen head
 const NARROW = 74; // CSS pixels of a thumbnail whose number stands below its name
 
 // The pixel, 0xAABBGGRR, of every level from low to high; none for those above, which are not drawn.
 function levelColours(low, high, top, hues, most) {
   const [below, above] = hues.map(([r, g, b]) => (b << 16) | (g << 8) | r);
-  const colours = new Uint32Array(most + 3);
+  const colours = new Uint32Array(most + 4);
   const step = (high - low) / most;
   for (let level = 0; level <= most; level++) {
     const value = low + level * step;
     const strength = Math.min(255, Math.round((255 * Math.abs(value)) / top));
     colours[level] = (strength << 24) | (value < 0 ? below : above);
   }
+  if (most === LEVELS) colours[ODD_LEVEL] = ODD_PIXEL;
   return colours;
 }
 

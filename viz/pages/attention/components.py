@@ -27,17 +27,21 @@ def head_grid(
 ) -> View:
     """Thumbnails (thumbnail, row, column) of heads; a click puts {layer, head} into the state as `head`.
 
-    hidden: cells that are not drawn. states: (row, column), 0 masked, 1 visible, 2 not comparable; NaN is not drawn.
+    hidden: cells that are not drawn. states: (row, column), 0 masked, 1 visible, 2 not comparable; a difference that is
+    NaN is not drawn, what else is not finite has a mark of its own.
     tops: for each thumbnail the value that is drawn darkest. header: `order`, [layer, head] of each; `columns` of the
     grid; `notes`, a number of each; `difference`: from the pin; `block`, how many rows and columns a cell stands for.
     """
     count, rows, columns = cells.shape
-    largest = float(np.nanmax(np.abs(cells), initial=0.0, where=~np.isnan(cells))) or 1.0
+    finite = np.isfinite(cells)
+    largest = float(np.abs(cells).max(initial=0.0, where=finite)) or 1.0
     low = -largest if header["difference"] else 0.0
-    known = np.nan_to_num(cells, nan=low)
+    known = np.where(finite, cells, low)
     levels = np.rint((known - low) * (LEVELS / (largest - low))).astype(np.uint16)
-    levels[np.isnan(cells)] = LEVELS + 1
-    levels[hidden] = LEVELS + 2
+    levels[~finite] = LEVELS + 3
+    if header["difference"]:
+        levels[np.isnan(cells)] = LEVELS + 1
+    levels[hidden & (levels <= LEVELS)] = LEVELS + 2
     sizes = {"rows": rows, "cells": columns, "low": low, "high": largest, "tops": list(tops), "count": count}
     data = pack({**header, **sizes}, [levels, states])
     return PackedView(_head_grid, key, data, {"head": on_head})

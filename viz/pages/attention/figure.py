@@ -65,7 +65,7 @@ def head_figure(
     titles, words = (_("query"), _("key"), title), {"hidden": _("below {threshold}").format(threshold=wish.threshold)}
     colour = head_colour(chosen.head) if wish.combination == "head" else MERGED
     states = _states(shown, drawn, block)
-    sink = sink_column(shown, chosen, block)
+    sink = sink_column(shown, chosen, heads, block)
     if sink is not None:
         cells, states = np.c_[cells, sink], np.c_[states, np.ones(len(states), np.uint8)]
         labels = [*columns.labels, _("sink")] if columns.labels else None
@@ -87,12 +87,13 @@ def head_figure(
     )
 
 
-def sink_column(shown: HeadMaps, chosen: Selection, block: tuple[int, int]) -> NDArray[np.float32] | None:
-    """Weights that the chosen head keeps for no key, by query; None where there are none, or no place for them."""
-    if shown.wish.combination != "head" or shown.wish.quantity != "weight" or shown.differing or max(block) > 1:
+def sink_column(shown: HeadMaps, chosen: Selection, heads: Heads, block: tuple[int, int]) -> NDArray[np.float32] | None:
+    """What the chosen head, or these together, keep for no key, by query; None where there is none, or no place."""
+    if max(block) > 1:
         return None
-    sink = shown.maps.sink(chosen.layer, slice(chosen.head, chosen.head + 1))
-    return None if sink is None else sink[0].cpu().numpy()
+    if shown.wish.combination == "head":
+        return shown.sink([(chosen.layer, chosen.head)], "average")
+    return shown.sink(heads, shown.wish.combination)
 
 
 def file_name(shown: HeadMaps, chosen: Selection) -> str:
@@ -143,8 +144,8 @@ def _heading(shown: HeadMaps, drawn: HeadImage, chosen: Selection, heads: Heads,
     if shown.comparison is not None:
         before = math.nan if drawn.pinned is None else float(drawn.pinned[chosen.query, strongest])
         note += " (" + _("pinned: {value}").format(value="–" if math.isnan(before) else significant(before)) + ")"
-    sink = sink_column(shown, chosen, block)
-    if sink is not None:
+    sink = sink_column(shown, chosen, heads, block)
+    if sink is not None and not np.isnan(sink[chosen.query]):
         note += " · " + _("to the sink {weight}").format(weight=significant(float(sink[chosen.query])))
     alt = _("{name}, {sentence}. {rows} queries, {columns} keys. The chosen query looks most at: {strongest}.").format(
         name=name, sentence=sentence, rows=maps.queries, columns=maps.keys, strongest=note

@@ -50,6 +50,7 @@ function gridLines({ shown }) {
   const found = [names];
   const value = (level, state) => {
     if (level === LEVELS + 1 || state === 2) return words.missing;
+    if (level === ODD_LEVEL && state) return words.odd;
     return level > LEVELS ? words.hidden : (low + level * step).toFixed(digits);
   };
   for (let at = 0; at < held * size; at++) {
@@ -90,8 +91,8 @@ function point(root, index, map, event) {
   const level = levels[(index * rows + row) * cells + cell];
   const state = states[row * cells + cell];
   const number = significant(low + (level / LEVELS) * (high - low));
-  const value =
-    state === 0 ? words.masked : level === LEVELS + 1 || state === 2 ? words.missing : level > LEVELS ? words.hidden : `${difference ? "Δ " : ""}${number}`;
+  const said = { [LEVELS + 1]: words.missing, [LEVELS + 2]: words.hidden, [ODD_LEVEL]: words.odd };
+  const value = state === 0 ? words.masked : state === 2 ? words.missing : (said[level] ?? `${difference ? "Δ " : ""}${number}`);
   const [first, second] = [row * block[0], cell * block[1]];
   const pooled = block[0] * block[1] > 1;
   const many = pooled ? ` (${blockOf(root.shown)})` : "";

@@ -46,6 +46,10 @@ def heads_grid(
     hidden = np.zeros(cells.shape, bool) if strengths is None else strengths < wish.threshold
     plain = wish.quantity == Quantity.WEIGHT and not shown.differing and tuple(made.block) == (1, 1)
     said = words(shown, len(heads), cells)
+    seen, keys = states(shown, made), shown.column_labels
+    if (sinks := sink_columns(shown, made, heads)) is not None:
+        cells, hidden = np.concatenate([cells, sinks], axis=2), np.pad(hidden, ((0, 0), (0, 0), (0, 1)))
+        seen, keys = np.pad(seen, ((0, 0), (0, 1)), constant_values=1), [*keys, _("sink")]
     header = {
         "kind": wish.kind if filmed and plain and not wish.threshold else "",
         "stamp": stamp(shown.trace),
@@ -58,10 +62,19 @@ def heads_grid(
         "words": said,
         "alt": f"{said['caption']}. {extremes(shown, made, heads)}",
         "file": f"heads-{wish.kind}",
-        "labels": {"rows": shown.row_labels, "columns": shown.column_labels},
+        "labels": {"rows": shown.row_labels, "columns": keys},
         "sides": {"rows": shown.rows, "columns": shown.columns},
     }
-    return head_grid(cells, hidden, states(shown, made), tops.tolist(), header, key, on_head)
+    return head_grid(cells, hidden, seen, tops.tolist(), header, key, on_head)
+
+
+def sink_columns(shown: HeadMaps, made: Thumbnails, heads: Heads) -> NDArray[np.float32] | None:
+    """(thumbnail, row, 1): what each head keeps for no key; None where one has no sink, or a cell stands for many."""
+    if max(made.block) > 1 or not heads:
+        return None
+    found = [shown.sink([head], "average") for head in heads]
+    known = [sink for sink in found if sink is not None]
+    return np.stack(known)[..., None] if len(known) == len(heads) else None
 
 
 def _notes(shown: HeadMaps, made: Thumbnails, heads: Heads) -> list[str]:
@@ -131,6 +144,7 @@ def words(shown: HeadMaps, count: int, cells: NDArray[np.float32]) -> dict[str, 
         "csv": [_("layer"), _("head"), _("query"), _("key"), quantity_name(wish.quantity), _("masked")],
         "left_out": _("{count} more heads are left out: show fewer of them, or a shorter text"),
         "missing": _("not in the pinned trace"),
+        "odd": _("not a number, or infinite"),
         "hidden": _("below {threshold}").format(threshold=wish.threshold),
         "quantity": quantity_name(wish.quantity),
         "film": _("film: step {step}"),

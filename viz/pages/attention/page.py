@@ -99,9 +99,8 @@ def page(model: TextModel) -> Views:
             for place, sentence in ((steps, lacking), (figure, problem or missing(shown, chosen))):
                 with place:
                     say(sentence)
-            weights = (
-                None if drawn is None else partial(weights_table, shown, drawn, sink_column(shown, chosen, (1, 1)))
-            )
+            sink = sink_column(shown, chosen, listed, (1, 1)) if drawn is not None else None
+            weights = None if drawn is None else partial(weights_table, shown, drawn, sink)
             more = {} if staged is None else {steps_name(chosen): partial(steps_table, shown, chosen)}
             data_table(Part.DATA, weights, file_name(shown, chosen), place=data, more=more)
             data_table(Part.METRICS, lambda: metrics_table(shown), f"heads-{wish.kind}", place=numbers)

@@ -82,7 +82,10 @@ function showStrip(strip, values, name, top, hues) {
   strip.setAttribute("aria-label", name);
 }
 
-const total = (values) => values.reduce((sum, value) => sum + (Number.isNaN(value) ? 0 : value), 0);
+const total = (values) => {
+  const known = values.filter((value) => !Number.isNaN(value)); // of the pinned trace some may have no counterpart
+  return known.length || !values.length ? known.reduce((sum, value) => sum + value, 0) : NaN;
+};
 
 // Every strip of the table: its vector, a channel as wide as the other, over the place that the table gives it.
 function paintStrips(root) {

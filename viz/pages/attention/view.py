@@ -12,7 +12,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from model.analysis.attention_maps import COMBINATIONS, Heads, Maps, Quantity, rollout
+from model.analysis.attention_maps import COMBINATIONS, Heads, Maps, Quantity, combined_sink, rollout
 from model.analysis.head_metrics import after_the_same, metric
 from model.capture.interventions import ChangedMask
 from model.network.transformer import Network
@@ -111,6 +111,26 @@ class HeadMaps:
             path = f"{self.maps.paths[0]}.weights"
             pinned = self.comparison.moved(path, self._combine(self.pinned, heads)).to(self.device)
         return self._drawn(mine, mine, pinned, pinned)
+
+    def sink(self, heads: Heads, combination: str) -> NDArray[np.float32] | None:
+        """Weights that these heads together keep for no key, by query, or their differences from the pinned ones, NaN
+        where these lack the query; None where there are none.
+        """
+        if self.wish.quantity != Quantity.WEIGHT and combination != "rollout":
+            return None
+        found = combined_sink(self.maps, heads, combination)
+        if found is None:
+            return None
+        own: NDArray[np.float32] = found.cpu().numpy()
+        if not self.differing or self.comparison is None:
+            return own
+        before = np.full(len(own), np.nan, np.float32)
+        if self.pinned is not None and max(layer for layer, _head in heads) < self.pinned.layers:
+            other = combined_sink(self.pinned, heads, combination)
+            rows = np.asarray(self.comparison.alignments(f"{self.maps.paths[0]}.weights")[0].places)
+            if other is not None:
+                before[rows >= 0] = other.cpu().numpy()[rows[rows >= 0]]
+        return own - before
 
     def _drawn(self, quantity: Tensor, weights: Tensor, strength: Tensor | None, pinned: Tensor | None) -> HeadImage:
         if not self.differing:

@@ -95,7 +95,15 @@ def load_map(session: Session, chosen: Chosen, key: str, on_cell: Answer) -> Hea
         sentence=missing(session, other) or sentence,
     )
     column = int(chosen.expert) if chosen.expert.isdecimal() else -1
-    return Heatmap(key, above, shown, rows, columns, scale, chosen=chosen.layer, column=column, on_cell=on_cell)
+    words, drawn = {"masked": _("no such expert in this layer")}, ~np.isnan(array(values))
+    return Heatmap(
+        *(key, above, shown, rows, columns, scale),
+        visible=drawn,
+        words=words,
+        chosen=chosen.layer,
+        column=column,
+        on_cell=on_cell,
+    )
 
 
 def _loads(session: Session, get: Get, stack: str) -> torch.Tensor | None:

@@ -205,7 +205,13 @@ def layer_map(session: Session, config: TransformerConfig, chosen: Chosen, key: 
     note = "" if np.isnan(share) else _("layer {layer}: {share:.1%}").format(layer=chosen.layer + 1, share=share)
     lacking, (row, column) = missing(session, other), (chosen.layer, chosen.token)
     above = heading(session.trace, _("Every layer"), f"units-off-{chosen.stack}", note, lacking)
-    return Heatmap(key, above, shown, rows, columns, scale, chosen=row, column=column, on_cell=on_cell)
+    network, layers = session.trace.network, range(len(values))
+    known = [bool(quantities(network, path_of(chosen.stack, layer))) for layer in layers]
+    drawn = np.repeat(np.array(known)[:, None], values.shape[1], axis=1)
+    words = {"masked": _("experts in place of one network")}
+    return Heatmap(
+        key, above, shown, rows, columns, scale, visible=drawn, words=words, chosen=row, column=column, on_cell=on_cell
+    )
 
 
 def unit_map(session: Session, chosen: Chosen, key: str, on_cell: Answer) -> Heatmap:

@@ -224,6 +224,7 @@ def alternative(model: TextModel, found: list[Block], guess: dict[str, Any], not
 def words(differing: bool) -> dict[str, Any]:
     """Words of the component."""
     return {
+        "odd": _("not a number, or infinite"),
         "layer": _("layer {number}"),
         "head": _("head"),
         "more": _("{count} more"),

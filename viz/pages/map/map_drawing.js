@@ -4,7 +4,8 @@ const ACCENTS = { "self-attention": "#0072b2", "cross-attention": "#d55e00", "fe
 const STREAM = "rgba(128,130,150,0.62)";
 const CHANGED = "rgba(0,140,110,0.7)"; // of the stream, where differences from the pin are shown
 const [KEYS, VALUES, ACTIVE] = ["#d55e00", "#009e73", [0, 158, 115]];
-const LEVELS = 65535;
+const LEVELS = 65534;
+const ODD_LEVEL = 65535; // not a number, or infinite
 
 // 256 colours as the bytes of a pixel, from the low end of a scale to its high end.
 function ramp(hues) {
@@ -29,7 +30,8 @@ function mapsPicture(canvas, levels, [maps, rows, columns], colours, tops) {
       let at = row * canvas.width + map * columns;
       for (let column = 0; column < columns; column++, at++) {
         const level = levels[cell++];
-        if (level) pixels[at] = colours[Math.min(255, Math.round((level - 1) * factor))];
+        if (level === ODD_LEVEL) pixels[at] = ODD_PIXEL;
+        else if (level) pixels[at] = colours[Math.min(255, Math.round((level - 1) * factor))];
       }
     }
   }
@@ -40,7 +42,7 @@ function mapsPicture(canvas, levels, [maps, rows, columns], colours, tops) {
 function largestLevels(levels, [maps, rows, columns]) {
   return Array.from({ length: maps }, (_, map) => {
     let top = 2;
-    for (let cell = map * rows * columns; cell < (map + 1) * rows * columns; cell++) if (levels[cell] > top) top = levels[cell];
+    for (let cell = map * rows * columns; cell < (map + 1) * rows * columns; cell++) if (levels[cell] > top && levels[cell] <= LEVELS) top = levels[cell];
     return top - 1;
   });
 }

@@ -114,6 +114,7 @@ function pointCell(root, made, event) {
 
 function valueOf(header, level) {
   if (!level) return header.words.masked;
+  if (level === ODD_LEVEL) return header.words.odd;
   return header.differing ? significant(((level - 1) / (LEVELS - 1) - 0.5) * 2 * header.top) : significant((level - 1) / (LEVELS - 1));
 }
 

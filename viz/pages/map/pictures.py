@@ -20,7 +20,8 @@ from viz.pages.map.text import POSITIONS_ADDED
 MOST_CELLS = 64  # of a thumbnail, along each side
 MOST_BINS = 128  # of a strip of units
 EMBEDDING = (32, 96)  # positions and channels of the embedding's picture
-FULL = 65534  # steps of a level; 0 is hatched
+FULL = 65533  # steps of a level; 0 is hatched
+ODD = 65535  # the level of what is not a number, or infinite
 LEAST = 1e-9  # the end of a scale on which everything is 0
 
 
@@ -28,8 +29,9 @@ LEAST = 1e-9  # the end of a scale on which everything is 0
 class Pictures:
     """The pictures of a trace, or, where `differing`, of its differences from the pinned one.
 
-    A picture is of levels: 0 hatched (masked, or without a counterpart), else from 1 at the scale's low end to 65,535
-    at its high end. Values run from 0 to 1 (attention) or to the picture's largest; signed ones lie around 32,768.
+    A picture is of levels: 0 hatched (masked, or without a counterpart), else from 1 at the scale's low end to 65,534
+    at its high end, and ODD where a value is not finite. Values run from 0 to 1 (attention) or to the picture's
+    largest; signed ones lie around 32,768.
     """
 
     trace: Trace
@@ -99,7 +101,7 @@ class Pictures:
         """Mean size of each unit over the positions; or how much that is more than in the pinned trace."""
         units = self.units(block)
         if self.reference is None:
-            return units.abs().mean(dim=0)
+            return units.abs().mean(dim=0).nan_to_num(nan=torch.inf, posinf=torch.inf)
         other = self.reference.counterpart(self.units_name(block))
         if other is None:
             return torch.full(units.shape[1:], torch.nan)
@@ -137,20 +139,24 @@ class Pictures:
         return torch.nan if difference is None else mean_norm(difference)
 
     def _read(self, name: str) -> Tensor:
-        """A quantity, or its difference from the pinned one, NaN where that is none."""
-        x = self.trace[name]
+        """A quantity, or its difference from the pinned one, NaN where that is none; infinite where the quantity is
+        not finite.
+        """
+        own = x = self.trace[name]
         if self.reference is not None:
             other = self.reference.difference(name)
             x = torch.full_like(x, torch.nan) if other is None else other
-        return x.detach().float().cpu()
+        return x.detach().float().cpu().masked_fill(~own.detach().cpu().isfinite(), torch.inf)
 
     @staticmethod
     def _levels(x: Tensor, top: float, signed: bool) -> NDArray[np.uint16]:
         values = x.numpy()
         share = values / top if not signed else values / (2 * top) + 0.5
-        return np.where(np.isnan(values), 0, 1 + np.rint(np.clip(np.nan_to_num(share), 0, 1) * FULL)).astype(np.uint16)
+        levels = 1 + np.rint(np.clip(np.nan_to_num(share), 0, 1) * FULL)
+        return np.where(np.isnan(values), 0, np.where(np.isinf(values), ODD, levels)).astype(np.uint16)
 
 
 def _largest(x: Tensor) -> float:
-    """The largest size of a number, and never 0: it divides."""
-    return max(LEAST, float(x.nan_to_num().abs().max())) if x.numel() else LEAST
+    """The largest size of a finite number, and never 0: it divides."""
+    finite = x[x.isfinite()]
+    return max(LEAST, float(finite.abs().max())) if finite.numel() else LEAST
