@@ -9,7 +9,7 @@ from model.network.config import TransformerConfig
 
 WORDS = {"encoder-decoder": "Encoder-decoder", "decoder-only": "Decoder-only", "encoder-only": "Encoder-only"}
 SPLIT = (
-    "what is kept for the test has 0 or 1 as the SHA-1 of its UTF-8 bytes modulo 100, for validation 2; "
+    "what is kept for the test has 0 or 1 as the SHA-1 of its UTF-8 bytes modulo 100, for validation {numbers}; "
     "the rest is trained on"
 )
 
@@ -83,10 +83,13 @@ def _vocabularies(config: TransformerConfig) -> str:
 def _split(record: Mapping[str, Any]) -> str:
     file = record.get("validation_data")
     if "training_characters" in record:
-        first, rest = ("All", f"`{file}` is") if file else ("The first", "the last tenth is")
+        percent = record.get("validation_percent") or 10
+        first, rest = ("All", f"`{file}` is") if file else ("The first", f"the last {percent} % are")
         return f"{first} {record['training_characters']:,} characters; {rest} for validation."
     count = record.get("training_pairs") or record.get("training_sentences", 0)
-    rest = f"`{file}` is for validation, and nothing is kept for a test" if file else f"of the sources, {SPLIT}"
+    last = 1 + (record.get("validation_percent") or 1)
+    split = SPLIT.format(numbers="2" if last == 2 else f"2 to {last}")
+    rest = f"`{file}` is for validation, and nothing is kept for a test" if file else f"of the sources, {split}"
     return f"{count:,} training {'pairs' if 'training_pairs' in record else 'sentences'}; {rest}."
 
 

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal, Protocol, runtime_checkable
 
 from model.data.datasets import AnswerDataset, Dataset, MaskedDataset, PairDataset, TextDataset
 from model.data.pairs import VALIDATION_PERCENT, Pair, Split, parts_of, phrases
 from model.data.readers import TASK_PAIRS, is_text, lines_of, read_pairs_from, read_text
-from model.data.tasks import MADE
+from model.data.tasks import MADE, TASKS
 from model.network.config import ONE_STACK, Kind, TransformerConfig
 from model.text.tokenizer import MASK, Tokenizer
 from model.text.tokenizer_training import train_bpe, train_characters, train_text_bpe, train_text_characters
@@ -103,6 +103,7 @@ class _Pairs:
         validation_percent, others: see `parts_of`.
         """
         self.pairs, self.task = parts_of(pairs, validation_percent, others), task
+        self.percent = validation_percent if others is None else None
         self.tested = bool(test := self.pairs["test"])
         self.tokenizers = tokenizers or self._new_tokenizers(units, vocabulary)
         self.example = _shown(test, self.pairs["train"]) + self.separator
@@ -111,7 +112,11 @@ class _Pairs:
         raise NotImplementedError
 
     def record(self) -> dict[str, Any]:
-        return {"task": self.task, "training_pairs": len(self.pairs["train"])}
+        return {
+            "task": self.task,
+            "training_pairs": len(self.pairs["train"]),
+            "validation_percent": self.percent,
+        }
 
 
 class Translations(_Pairs):
@@ -169,6 +174,7 @@ class RunningText:
                 f"the text has {len(text)} characters: too few to keep {validation_percent} % of them for validation"
             )
         self.parts = cut_text(text, validation_percent) if others is None else (text, others)
+        self.percent = validation_percent if others is None else None
         self.tested = others is None
         train = [self.parts[0]]
         self.tokenizers = tokenizers or _twice(
@@ -185,6 +191,7 @@ class RunningText:
         tokens = len(self.tokenizers[0].encode(self.parts[1]))
         return {
             "training_characters": len(self.parts[0]),
+            "validation_percent": self.percent,
             "validation_characters_per_token": len(self.parts[1]) / max(1, tokens),
         }
 
@@ -209,6 +216,7 @@ class Sentences:
         parts = parts_of(pairs, validation_percent, others)
         self.texts = {split: [pair.source for pair in part] for split, part in parts.items()}
         self.tested = bool(test := parts["test"])
+        self.percent = validation_percent if others is None else None
         train = self.texts["train"]
         if tokenizers and tokenizers[0].mask is None:
             raise ValueError(f"the tokenizer has no {MASK} token: choose a model that was trained to fill in masks")
@@ -220,7 +228,7 @@ class Sentences:
         return train, validation
 
     def record(self) -> dict[str, Any]:
-        return {"training_sentences": len(self.texts["train"])}
+        return {"training_sentences": len(self.texts["train"]), "validation_percent": self.percent}
 
 
 def cut_text(text: str, validation_percent: int = TEXT_VALIDATION_PERCENT) -> tuple[str, str]:
@@ -298,6 +306,39 @@ def phrase_data(kind: Kind) -> Data:
     return Data(PHRASES, text="\n".join(pair.source for pair in pairs), licence=BY_RULE)
 
 
+MOST_PAIRS = 1_000_000  # of a task: a file may name any number of them
+MADE_HERE = "in Vitrine"  # in the note of what was trained in the application
+
+
+def has_data_of(record: Mapping[str, Any]) -> bool:
+    """Whether the data of an earlier run are here with its split, by the name in its training record.
+
+    The split of a run of the application whose record does not name it is unknown: its data do not count as here.
+    """
+    name, percent = str(record.get("data", "")), record.get("validation_percent")
+    if record.get("validation_data") or (percent is None and MADE_HERE in str(record.get("note", ""))):
+        return False
+    if percent is not None and (not isinstance(percent, int) or not 1 <= percent <= 50):
+        return False
+    task, _colon, count = name.removeprefix("task:").partition(":")
+    if not name.startswith("task:"):
+        return name == PHRASES
+    return task in TASKS and (not count or (count.isdecimal() and 0 < int(count) <= MOST_PAIRS))
+
+
+def data_of_run(kind: Kind, record: Mapping[str, Any]) -> Data | None:
+    """Data of an earlier run with its split, see `has_data_of`; None: they are not here."""
+    if not has_data_of(record):
+        return None
+    name, percent = str(record["data"]), record.get("validation_percent")
+    task, _colon, count = name.removeprefix("task:").partition(":")
+    try:
+        found = phrase_data(kind) if name == PHRASES else task_data(task, int(count or TASK_PAIRS))
+    except ValueError:  # the task has fewer pairs
+        return None
+    return replace(found, validation_percent=percent)
+
+
 def material_of(
     kind: Kind, data: Data, units: Units, vocabulary: int, tokenizers: Tokenizers | None = None
 ) -> TrainingData:
@@ -306,7 +347,7 @@ def material_of(
     Raises:
         ValueError: the data does not suit the kind, or is too little to train on.
     """
-    percent = VALIDATION_PERCENT if data.validation_percent is None else data.validation_percent
+    percent = usual_percent(data)
     if kind == "encoder-decoder":
         if not data.pairs:
             raise ValueError("an encoder-decoder model needs pairs, and this is a text: choose two columns")
@@ -314,10 +355,15 @@ def material_of(
     if kind == "decoder-only" and data.pairs:
         return Answers(data.pairs, data.task, units, vocabulary, tokenizers, percent)
     if kind == "decoder-only":
-        text_percent = TEXT_VALIDATION_PERCENT if data.validation_percent is None else data.validation_percent
-        return RunningText(data.text, units, vocabulary, tokenizers, text_percent)
+        return RunningText(data.text, units, vocabulary, tokenizers, usual_percent(data, running=True))
     lines = [pair.source for pair in data.pairs] or lines_of(data.text)
     return Sentences(lines, units, vocabulary, tokenizers, percent)
+
+
+def usual_percent(data: Data, running: bool = False) -> int:
+    """Percent of the data that are kept for validation. running: as one text."""
+    usual = TEXT_VALIDATION_PERCENT if running else VALIDATION_PERCENT
+    return usual if data.validation_percent is None else data.validation_percent
 
 
 def usual_units(kind: Kind, task: str, tied: bool = False) -> Units:

@@ -67,6 +67,33 @@ class TrainingSettings:
                 raise ValueError(f"{name} ({getattr(self, name)!r}) must be one of {', '.join(options)}")
 
 
+OWN = (
+    "batch_tokens",
+    "accumulation",
+    "label_smoothing",
+    "weight_decay",
+    "clip",
+    "undo_merges",
+    "average",
+    "average_last",
+)
+
+
+def settings_of_run(record: Mapping[str, Any], settings: TrainingSettings) -> TrainingSettings:
+    """These settings with those of an earlier run in their place that say what is learnt, by its training record: not
+    how long and how fast. What a record names wrongly is left out.
+    """
+    told = record.get("settings")
+    for name in OWN:
+        value = told.get(name) if isinstance(told, Mapping) else None
+        if isinstance(value, int | float) and not isinstance(value, bool):
+            try:
+                settings = dataclasses.replace(settings, **{name: type(getattr(settings, name))(value)})
+            except (ValueError, OverflowError):
+                continue
+    return settings
+
+
 @dataclass(frozen=True)
 class StepReport:
     """Report of one training step.

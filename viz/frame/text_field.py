@@ -25,7 +25,8 @@ def source_field(session: Session, model: TextModel) -> View:
 
 def target_field(session: Session) -> View:
     """The target's field, with what the model wrote in grey where the user wrote nothing."""
-    return text_field(session, _("Target"), Key.TARGET, "", session.written)
+    label = _("Target, from the data") if session.reference else _("Target")
+    return text_field(session, label, Key.TARGET, "", session.written)
 
 
 def text_field(session: Session, label: str, key: Key, first: str, placeholder: str) -> View:

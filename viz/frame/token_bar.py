@@ -43,6 +43,8 @@ def token_bar(session: Session) -> View:
         side: cut.format(count=tokens.left_out, length=length) if tokens.left_out else ""
         for side, tokens in sides.items()
     }
+    if session.reference:
+        notes["target"] = " · ".join(filter(None, [_("from the data, not written by the model"), notes["target"]]))
     badges = [
         {
             "text": " · ".join(

@@ -9,7 +9,7 @@ import streamlit as st
 
 from viz.components.registry import component, pack
 from viz.components.view import PackedView, View, live
-from viz.i18n.catalogue import _
+from viz.i18n.catalogue import _, language
 from viz.i18n.errors import translate_error
 from viz.i18n.format import clock, no_training, significant
 from viz.state import training
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from model.training.live.snapshot import Snapshot
 
 STRIP = "training_strip"
+PLAN = "training_plan"  # in the session's memory
 DRAWN = 200  # points of the loss
 
 
@@ -60,8 +61,8 @@ def status_sentence(snapshot: Snapshot) -> str:
     }.get(snapshot.status, "")
 
 
-def strip_data(live: LiveTraining | None, refused: str) -> dict[str, Any]:
-    """For the strip in the sidebar. refused: why nothing can begin."""
+def strip_data(live: LiveTraining | None, refused: str, plan: str = "") -> dict[str, Any]:
+    """For the strip in the sidebar. refused: why nothing can begin. plan: what the first click would train on."""
     words = {
         "one": _("Train one step"),
         "advance": _("Train {count} steps"),
@@ -71,7 +72,7 @@ def strip_data(live: LiveTraining | None, refused: str) -> dict[str, Any]:
         "curve": _("training loss over the steps"),
     }
     if live is None:
-        nothing = {"status": "none", "step": 0, "facts": [], "losses": [], "sentence": refused}
+        nothing = {"status": "none", "step": 0, "facts": [], "losses": [], "sentence": refused or plan}
         return {**nothing, "words": words, "possible": [] if refused else ["advance", "run"]}
     snapshot = live.snapshot
     onward = {"advance", "run", "pause" if snapshot.status in training.MOVING else "run"}
@@ -97,10 +98,13 @@ def strip(session: Session, model: TextModel) -> View:
     """
     current = training.training(session)
     refused = "" if current else no_training(model.network.ours, model.predicts)
+    plan = ""
+    if not current and not refused:
+        plan = session.cached(PLAN, (model, language()), partial(training.plan_sentence, model))
     film, frames = film_data(current, session.sent, by_channel() or not session.channels)
     if film:
         spare_imports()
-    data = pack({**strip_data(current, refused), "film": film}, frames)
+    data = pack({**strip_data(current, refused, plan), "film": film}, frames)
     return PackedView(_training_strip, STRIP, data, {"act": partial(on_act, model), "again": on_again})
 
 
@@ -115,17 +119,13 @@ def on_act(model: TextModel, act: dict[str, Any]) -> None:
     session = current_session()
     live, session.message = training.training(session), ""
     if live is None:
-        from model.training.settings import TrainingSettings
-
-        data = training.usual_data(model)
-        settings = TrainingSettings(
-            steps=training.STEPS, warmup=20, rate=training.RATE, label_smoothing=0.0, average=0.0
-        )
+        plan = training.usual_plan(model)
         try:
             model.network.require_logits()
+            data = plan.data(model)
             material = training.material_of(model, data)
-            training.trainings().require_room(session.run, model.config, material, settings, model.device)
-            live = training.begin(session, model, material, settings, data.source)
+            training.trainings().require_room(session.run, model.config, material, plan.settings, model.device)
+            live = training.begin(session, model, material, plan.settings, data.source)
         except ValueError as error:
             session.message = str(error)
             return

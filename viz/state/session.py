@@ -33,13 +33,25 @@ if TYPE_CHECKING:
 
 
 @dataclass
+class Untyped:
+    """The target of a source where none is typed. number: of a training. reference: whether it is the answer in the
+    data, and not what the model wrote.
+    """
+
+    number: int
+    source: str
+    target: Tokens
+    reference: bool
+
+
+@dataclass
 class Watching:
-    """wish: the number of a training, and what this session would have it watch. untyped: the number of a training, a
-    source, and its target where none is typed. rewrite: the model in training is asked to write that.
+    """wish: the number of a training, and what this session would have it watch. untyped: the target that a source has
+    in it. rewrite: the model in training is asked to write that.
     """
 
     wish: tuple[int, Probe] | None = None
-    untyped: tuple[int, str, Tokens] | None = None
+    untyped: Untyped | None = None
     rewrite: bool = False
 
 
@@ -122,6 +134,7 @@ class Session:
     differing: bool = False
     shown: Shown | None = None
     generation: Generation | None = None  # the target, when the model wrote it
+    reference: bool = False  # the target is the answer in the data
     traced: tuple[str, str] = ("", "")
     run: str = ""  # the key of this session's training
     step: int | None = None  # of the training that the shown model has
@@ -248,6 +261,7 @@ class Session:
 
     def look(self, model: TextModel, source: str, target: str) -> Trace:
         """The trace of this input, computed once per change; an empty target is the model's to write, if it has one."""
+        self.reference = False
         wanted, before = (source, target), self.shown
         plain: Trace | None = None
         trained = self.step is not None  # what was shown before is of a training, which may have begun with this model

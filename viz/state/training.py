@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import secrets
+from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING
 
 import streamlit as st
 
-from viz.state.session import Key, Session, Watching
+from viz.i18n.catalogue import _
+from viz.i18n.format import significant
+from viz.state.session import Key, Session, Untyped, Watching
 
 if TYPE_CHECKING:
     from model.data.sources import Data, Source, TrainingData
@@ -22,7 +25,7 @@ if TYPE_CHECKING:
 
 RUN = "run"  # in the address: a reconnect finds the training again
 ENTRY = "training"  # in the list of models
-STEPS, RATE = 1000, 3e-4  # of a training that is begun in the sidebar: a trained model goes on gently
+STEPS, RATE, WARMUP = 1000, 3e-4, 20  # of a training that is begun in the sidebar: a trained model goes on gently
 MOVING = ("preparing", "running", "waiting")
 OVER = ("finished", "stopped")
 Standing = tuple[int, int, int]
@@ -75,19 +78,72 @@ def begin(
     probe = Probe(tokens, target)
     made = partial(LiveTraining, model, material, settings, source=source)
     live = trainings().begin(session.run, lambda slots: made(probe, slots=slots))
-    untyped = None if typed else _on_film(model, live.number, probe, shown)
+    untyped = None
+    if isinstance(model, Translator) and not typed:
+        untyped = _on_film(model, live.number, material, probe, shown)
     session.watching = Watching((live.number, probe), untyped)
     session.say(RUN, session.run)
     st.session_state[Key.MODEL] = ENTRY
     return live
 
 
-def usual_data(model: TextModel) -> Data:
-    """What a bundled model is trained on unless the user chooses: its own task, or sentences made by rule."""
-    from model.data.sources import phrase_data, task_data
+@dataclass(frozen=True)
+class Plan:
+    """What the first click on a step trains on. name: of the data. own: whether they are what the model's run learnt
+    from, in its split.
+    """
 
-    task = str(model.training.get("task") or "")
-    return task_data(task) if task else phrase_data(model.kind)
+    name: str
+    own: bool
+    settings: TrainingSettings
+
+    def data(self, model: TextModel) -> Data:
+        """The data themselves."""
+        from model.data.sources import data_of_run, phrase_data
+
+        return (data_of_run(model.kind, model.training) if self.own else None) or phrase_data(model.kind)
+
+
+def usual_plan(model: TextModel) -> Plan:
+    """Its run's own data and settings where they are here, else sentences made by rule; gently."""
+    from model.data.sources import PHRASES, has_data_of
+    from model.training.settings import TrainingSettings, settings_of_run
+
+    own = has_data_of(model.training)
+    gentle = TrainingSettings(steps=STEPS, warmup=WARMUP, rate=RATE, label_smoothing=0.0, average=0.0, undo_merges=0.0)
+    name = str(model.training["data"]) if own else PHRASES
+    return Plan(name, own, settings_of_run(model.training, gentle))
+
+
+def plan_sentence(model: TextModel) -> str:
+    """What the first click on a step trains on, and how."""
+    plan, known = usual_plan(model), str(model.training.get("data") or "")
+    if plan.own:
+        said = _("Trains on its run's own data: {data}.").format(data=data_name(plan.name))
+    elif known:
+        said = _("Trains on {data}: its run's data, {own}, are not here, and its validation is not comparable.").format(
+            data=data_name(plan.name), own=data_name(known)
+        )
+    else:
+        said = _("Trains on {data}: what it has learnt from is unknown.").format(data=data_name(plan.name))
+    how = _("Rate {rate}, batches of {batch} tokens, smoothing {smoothing}.").format(
+        rate=significant(plan.settings.rate),
+        batch=f"{plan.settings.batch_tokens:,}",
+        smoothing=significant(plan.settings.label_smoothing),
+    )
+    return f"{said} {how}"
+
+
+def data_name(name: str) -> str:
+    """What training data are called on the screen."""
+    from model.data.sources import PHRASES
+
+    task, _colon, count = name.removeprefix("task:").partition(":")
+    if name.startswith("task:"):
+        return _("the task {task}, {count} pairs").format(
+            task=task, count=f"{int(count):,}" if count.isdecimal() else "?"
+        )
+    return _("sentences made by rule") if name == PHRASES else name
 
 
 def material_of(model: TextModel, data: Data) -> TrainingData:
@@ -111,7 +167,7 @@ def shown(session: Session, live: LiveTraining) -> TextModel:
     model = view.model if view else live.start
     source, target_text = texts.texts(model)
     tokens = model.source_tokens(source)
-    target = _target(model, live, session, source, target_text)
+    target, reference = _target(model, live, session, source, target_text)
     probe = Probe(tokens, target)
     if view and view.probe == probe:
         trace = view.trace
@@ -121,36 +177,40 @@ def shown(session: Session, live: LiveTraining) -> TextModel:
             live.set_probe(probe)
     session.watching.wish = live.number, probe
     session.show(model, (source, target_text), trace, tokens, target, view.step if view else 0)
+    session.reference = reference
     return model
 
 
-def _target(model: TextModel, live: LiveTraining, session: Session, source: str, typed: str) -> Tokens | None:
+def _target(
+    model: TextModel, live: LiveTraining, session: Session, source: str, typed: str
+) -> tuple[Tokens | None, bool]:
     """What is typed; else, until there is another source, the right answer, or what the model writes now: where nobody
-    knows the answer, or the user asked the model. A tab that finds a training goes on with what that is watched on.
+    knows the answer, or the user asked the model. A tab that finds a training goes on with what that is watched on. And
+    whether it is the answer in the data.
     """
     from model.inference.models import Translator
 
     if not isinstance(model, Translator):
-        return None
+        return None, False
     watching = session.watching
     anew, watching.rewrite = watching.rewrite, False
     if typed:
-        return model.target_tokens(typed)
+        return model.target_tokens(typed), False
     if live.current and (watching.wish is None or watching.wish[0] != live.number):  # a reload: what is filmed goes on
-        watching.untyped = _on_film(model, live.number, live.current.film.probe, source)
+        watching.untyped = _on_film(model, live.number, live.material, live.current.film.probe, source)
     known = watching.untyped
-    if anew or known is None or known[:2] != (live.number, source):
-        target = None if anew else _answer(model, live.material, source)
-        target = target or model.trace_generated(model.source_tokens(source))[1]
-        known = watching.untyped = live.number, source, target
-    return known[2]
+    if anew or known is None or (known.number, known.source) != (live.number, source):
+        answer = None if anew else _answer(model, live.material, source)
+        target = answer or model.trace_generated(model.source_tokens(source))[1]
+        known = watching.untyped = Untyped(live.number, source, target, answer is not None)
+    return known.target, known.reference
 
 
-def _on_film(model: TextModel, number: int, probe: Probe, source: str) -> tuple[int, str, Tokens] | None:
+def _on_film(model: Translator, number: int, material: TrainingData, probe: Probe, source: str) -> Untyped | None:
     """The target of this source that a training watches, if it is of that source and anything is in it."""
     if probe.target is None or len(probe.target.ids) < 2 or probe.source != model.source_tokens(source):
         return None
-    return number, source, probe.target
+    return Untyped(number, source, probe.target, probe.target == _answer(model, material, source))
 
 
 def _answer(model: Translator, material: TrainingData, source: str) -> Tokens | None:

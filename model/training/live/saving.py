@@ -14,7 +14,7 @@ import torch
 
 from model.checkpoints.model_card import card
 from model.checkpoints.native import save_checkpoint
-from model.data.sources import Source, TrainingData
+from model.data.sources import Source, TrainingData, data_of_run, usual_percent
 from model.inference.copies import alone
 from model.inference.text_model import TextModel
 from model.training.live.recorded_trainer import RecordedTrainer
@@ -53,7 +53,8 @@ def frozen(recorded: RecordedTrainer, start: TextModel, source: Source) -> tuple
     example = recorded.model.source_tokenizer.decode(recorded.probe.source.ids)
     record = training_record(recorded.trainer, recorded.material, source, example, kept="last")
     record["validation_loss"] = recorded.run.curves.latest("validation")
-    record["note"] = " ".join([begun_from(start), *_changes(recorded.run), *_exactness(recorded.run)])
+    begun = [begun_from(start), *incomparable(start, record)]
+    record["note"] = " ".join([*begun, *_changes(recorded.run), *_exactness(recorded.run)])
     return model, record
 
 
@@ -85,6 +86,20 @@ def begun_from(start: TextModel) -> str:
         return "Trained from scratch in Vitrine."
     licence = start.training.get("licence") or "licence not recorded"
     return f"Trained on in Vitrine from {start.name} (trained on `{start.training.get('data', '?')}`: {licence})."
+
+
+def incomparable(start: TextModel, record: Record) -> list[str]:
+    """Sentence for the model card where the validation of `record` is not that of the run that `start` comes from."""
+    if not start.training:
+        return []
+    own, here = data_of_run(start.kind, start.training), record.get("validation_percent")
+    running = "training_characters" in record
+    if own is not None and own.name == record["data"] and usual_percent(own, running) == here:
+        return []
+    return [
+        f"Its validation loss is not comparable with that of {start.name}: other data, or another split, of which "
+        f"{start.name} may have been trained on a part."
+    ]
 
 
 def _changes(run: Run) -> list[str]:

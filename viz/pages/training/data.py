@@ -4,19 +4,26 @@ from __future__ import annotations
 
 import dataclasses
 from enum import StrEnum
+from typing import TYPE_CHECKING
 
 from streamlit.delta_generator import DeltaGenerator
 
 from model.data.readers import TASK_PAIRS
-from model.data.sources import Data, phrase_data, task_data
+from model.data.sources import Data, data_of_run, has_data_of, phrase_data, task_data, usual_percent
 from model.data.tasks import TASKS
 from model.network.config import Kind
 from viz.i18n.catalogue import _
 from viz.i18n.errors import translate_error
+from viz.i18n.format import as_sentence, literal
 from viz.pages.training import own_data
+from viz.state import training
 from viz.state.session import choose, current_session
 
+if TYPE_CHECKING:
+    from model.inference.text_model import TextModel
+
 SOURCES = ("task", "phrases", "own")
+OF_RUN = "run"  # among them: what the model that goes on has learnt from
 SHARES = (1, 2, 5, 10, 20)  # percent for validation
 SHOWN = 4  # pairs
 
@@ -29,11 +36,19 @@ class Part(StrEnum):
     COUNT = "data_count"
     SHARE = "data_share"
     TASK_PAIRS = "data_task_pairs"
+    RUN_DATA = "data_of_run"
 
 
-def show(place: DeltaGenerator, kind: Kind, task: str) -> Data | None:
-    """The controls; gives what is chosen, or nothing where there is none yet, which they say. task: the usual one."""
-    source = choose(_("Data"), SOURCES, SOURCES[0], Part.SOURCE, source_name, place)
+def show(place: DeltaGenerator, kind: Kind, task: str, model: TextModel | None = None) -> Data | None:
+    """The controls; gives what is chosen, or nothing where there is none yet, which they say. task: the usual one.
+    model: that goes on.
+    """
+    here = model is not None and has_data_of(model.training)
+    options = (OF_RUN, *SOURCES) if here else SOURCES
+    usual = OF_RUN if here else SOURCES[0] if model is None else "phrases"
+    source = choose(_("Data"), options, usual, Part.SOURCE, source_name, place)
+    if source == OF_RUN and model is not None:
+        return _of_run(place, model)
     if source == "task":
         return _task(place, task)
     if source == "phrases":
@@ -45,6 +60,38 @@ def show(place: DeltaGenerator, kind: Kind, task: str) -> Data | None:
         )
         return dataclasses.replace(found, validation_percent=share(place))
     return own_data.show(place, kind, lambda: share(place))
+
+
+def _of_run(place: DeltaGenerator, model: TextModel) -> Data | None:
+    """What the model's run has learnt from, split as there."""
+    made_of = (model.kind, str(model.training["data"]))
+    found = current_session().cached(Part.RUN_DATA, made_of, lambda: data_of_run(model.kind, model.training))
+    if found is not None:
+        said = _("{data}, split as in its run: {percent} % for validation, which it has not trained on.")
+        running = model.kind == "decoder-only" and not found.pairs
+        percent = usual_percent(found, running)
+        place.caption(said.format(data=as_sentence(training.data_name(found.name)).rstrip("."), percent=percent))
+    return found
+
+
+def foreign_sentence(model: TextModel, data: Data) -> str:
+    """That validation on these data is not comparable with that of the model's run; "" where it is, or had none."""
+    known = str(model.training.get("data") or "")
+    if not model.training:
+        return _("What this model has learnt from is unknown: it may have trained on what is kept for validation here.")
+    own = current_session().cached(Part.RUN_DATA, (model.kind, known), lambda: data_of_run(model.kind, model.training))
+    running = model.kind == "decoder-only" and not data.pairs
+    if own is None or own.name != data.name:
+        return _(
+            "Its run learnt from {data}: the validation here is not comparable with that of the run, which may have "
+            "trained on a part of it."
+        ).format(data=literal(training.data_name(known)) if known else _("unknown data"))
+    if usual_percent(own, running) != usual_percent(data, running):
+        return _(
+            "Its run kept {percent} % for validation: of the {here} % that are kept here it has trained on a part, so "
+            "that the validation is not comparable."
+        ).format(percent=usual_percent(own, running), here=usual_percent(data, running))
+    return ""
 
 
 def _task(place: DeltaGenerator, usual: str) -> Data | None:
@@ -97,6 +144,7 @@ def task_words(name: str) -> str:
 
 def source_name(source: str) -> str:
     return {
+        OF_RUN: _("Its run's own"),
         "task": _("Built-in task"),
         "phrases": _("Sentences made by rule"),
         "own": _("Your own file or text"),

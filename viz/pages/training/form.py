@@ -74,10 +74,10 @@ def _form(session: Session, model: TextModel) -> None:
     kind = network.chosen_kind() if new else model.kind
     with right:
         usual = "" if new else str(model.training.get("task") or "")
-        data = training_data.show(right.container(), kind, usual)
+        data = training_data.show(right.container(), kind, usual, None if new else model)
     plan, wrong = (_new if new else _on)(left, model, data)
     if training.training(session) is None:  # else the fields say what is in force
-        training_settings.suit(new)
+        training_settings.suit(None if new else model)
     settings, bad = training_settings.read()
     if bad:
         wrong = [*wrong, *bad.values()]
@@ -141,6 +141,12 @@ def _on(place: DeltaGenerator, model: TextModel, data: Data | None) -> tuple[Pla
             "A copy of **{name}** goes on from the weights it has now, with its own tokenizers. The model itself stays."
         ).format(name=model.name)
     )
+    if data is not None and (sentence := training_data.foreign_sentence(model, data)):
+        place.warning(sentence)
+    if model.training:
+        place.caption(
+            _("Batch, smoothing, averaging and the like are those of its run, see Settings; the rate is gentle.")
+        )
     found, sentences = _material(model.kind, data, "characters", 0, model)
     plan = Plan(model, model.config, found, data) if found is not None and data is not None else None
     return plan, sentences

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping
+from dataclasses import replace
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
@@ -12,7 +13,7 @@ import streamlit as st
 
 from model.network.config import CHOICES, TransformerConfig
 from model.training.schedule import learning_rate
-from model.training.settings import CHANGEABLE, RATES, SETTING_CHOICES, TrainingSettings
+from model.training.settings import CHANGEABLE, RATES, SETTING_CHOICES, TrainingSettings, settings_of_run
 from viz.components.plots import Axis, Chart, Heading, Series
 from viz.i18n.catalogue import _
 from viz.i18n.errors import translate_error
@@ -53,6 +54,7 @@ class Part(StrEnum):
     """Names in the session state."""
 
     SEEN = "training_settings_seen"
+    SUITED = "training_settings_suited"  # the model that they were put for
     WRONG = "training_settings_wrong"
     SCHEDULE = "training_schedule"
     RARE = "training_rare"
@@ -90,11 +92,20 @@ def put(values: Mapping[str, Any]) -> None:
     form().put(values)
 
 
-def suit(new: bool) -> None:
-    """A model that is trained already goes on gently, unless the user chose another rate."""
-    usual, other = (NEW_RATE, training.RATE) if new else (training.RATE, NEW_RATE)
-    if st.session_state[form().key("rate")] == field_text(other):
-        put({"rate": usual})
+def suit(model: TextModel | None) -> None:
+    """What the fields begin with: of a model that goes on the settings of its run, and gently; None: of a new one.
+
+    What the user has written stays.
+    """
+    name = "" if model is None else model.name
+    known, before = st.session_state.get(Part.SUITED) or ("", BEGINNING)
+    if known == name:
+        return
+    usual = BEGINNING if model is None else settings_of_run(model.training, replace(BEGINNING, rate=training.RATE))
+    st.session_state[Part.SUITED] = name, usual
+    fields, old, new = form(), dataclasses.asdict(before), dataclasses.asdict(usual)
+    held = {each: st.session_state.get(fields.key(each)) for each in NAMES}
+    put({each: new[each] for each in NAMES if held[each] == field_text(old[each])})
 
 
 def read() -> tuple[TrainingSettings | None, dict[str, str]]:

@@ -173,7 +173,8 @@ def test_what_is_learned_from_is_the_task_the_pairs_and_the_share_that_were_chos
     app.selectbox(key="data_share").set_value(20).run()
     material = begun(app).material
     pairs = task_data("sort", 300).pairs
-    assert material.record() == {"task": "sort", "training_pairs": len(in_split(pairs, "train", 20))}
+    trained = len(in_split(pairs, "train", 20))
+    assert material.record() == {"task": "sort", "training_pairs": trained, "validation_percent": 20}
     assert material.pairs["validation"] == in_split(pairs, "validation", 20)
 
 
