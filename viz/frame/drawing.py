@@ -69,7 +69,8 @@ def frames(session: Session, stage: Stage) -> Iterator[tuple[list[View], bool]]:
     """All views of the texts as they are now, for the channel, in groups to be painted at once, each with whether
     another one follows.
 
-    A short text comes in one; of a long one first what is nearest to the eyes, and the checks of its trace last.
+    A short text comes in one; of a long one first its tokens with what is nearest to the eyes, and the checks of its
+    trace last.
 
     Raises:
         ValueError: a text that this model cannot read.
@@ -78,6 +79,8 @@ def frames(session: Session, stage: Stage) -> Iterator[tuple[list[View], bool]]:
 
     model = trace(session, stage)
     group = fields(session, model)
+    if session.is_long:
+        group.append(token_bar.token_bar(session, checked=False))
     drawing = stage.views(model)
     try:
         for placed in drawing:

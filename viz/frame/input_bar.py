@@ -81,7 +81,10 @@ def write_target() -> None:
     session = current_session()
     session.watching.rewrite = session.step is not None  # a model in training has written once for this text
     text = ""
-    if session.shown is not None and note(session.what_if, session.trace, session.model.config):
+    changed = session.shown is not None and (
+        session.origin == "trained" or note(session.what_if, session.trace, session.model.config)
+    )
+    if changed:
         text = session.what_if.generate(session.model, typed(Key.SOURCE, first_source(session.model))).text
     write(Key.TARGET, text)
 

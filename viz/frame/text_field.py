@@ -25,7 +25,7 @@ def source_field(session: Session, model: TextModel) -> View:
 
 def target_field(session: Session) -> View:
     """The target's field, with what the model wrote in grey where the user wrote nothing."""
-    label = _("Target, from the data") if session.reference else _("Target")
+    label = _("Target, from the data") if session.origin == "data" else _("Target")
     return text_field(session, label, Key.TARGET, "", session.written)
 
 

@@ -22,14 +22,13 @@ if TYPE_CHECKING:
 _token_bar = component("token_bar")
 
 
-def token_bar(session: Session) -> View:
-    """The token bar: both sides, notes on what was cut, what the model guesses, and the checks of this trace.
+def token_bar(session: Session, checked: bool = True) -> View:
+    """The token bar: both sides, notes on what was cut, what the model guesses, and the checks of this trace; not
+    `checked`, for a long text's first look, without those and without what changed since the pin.
 
     A click on a token is answered with {side, position}, on a guess with {number, token}, on the pin's buttons with
     "keep", "release", "values" or "differences", on one of the largest changes with what it selects.
     """
-    from model.analysis.checks import checks
-    from model.analysis.finite import first_not_finite
     from model.text.tokenizer import Tokens
 
     cut = _("{count} tokens left out: this model reads {length}")
@@ -43,8 +42,32 @@ def token_bar(session: Session) -> View:
         side: cut.format(count=tokens.left_out, length=length) if tokens.left_out else ""
         for side, tokens in sides.items()
     }
-    if session.reference:
-        notes["target"] = " · ".join(filter(None, [_("from the data, not written by the model"), notes["target"]]))
+    if session.origin and session.target:
+        told = {
+            "data": _("from the data, not written by the model"),
+            "trained": _("written by the model as trained: Translate lets this one write"),
+        }
+        notes["target"] = " · ".join(filter(None, [told[session.origin], notes["target"]]))
+    unknown = [{"text": _("checks follow"), "passed": None, "title": _("This text is long: its checks take a while.")}]
+    badges = badges_of(session) if checked else unknown
+    words = {"source": _("Source tokens"), "target": _("Target tokens"), "guess": _("Click to put it into the text")}
+    guesses = [_guess(guess, session.model) for guess in session.model.guesses(session.trace)]
+    data |= {"notes": notes, "badges": badges, "words": words, "guesses": guesses, "pin": pinned(session, checked)}
+    data["changed"] = {
+        "text": note(session.what_if, session.trace, session.model.config),
+        "refused": translate_error(session.what_if.refused),
+        "words": _changed_words(session),
+    }
+    acts: dict[str, Answer | None] = {"token": on_token, "guess": on_guess, "pin": on_pin}
+    acts |= {"change": on_change, "restore": on_restore}
+    return PackedView(_token_bar, Key.TOKENS, pack(data), acts)
+
+
+def badges_of(session: Session) -> list[dict[str, Any]]:
+    """The checks of the trace, before them what is not finite in it."""
+    from model.analysis.checks import checks
+    from model.analysis.finite import first_not_finite
+
     badges = [
         {
             "text": " · ".join(
@@ -65,18 +88,7 @@ def token_bar(session: Session) -> View:
         if check.cells or not check.possible
     ]
     odd = first_not_finite(session.trace)
-    badges = [*([] if odd is None else [not_finite(odd)]), *badges]
-    words = {"source": _("Source tokens"), "target": _("Target tokens"), "guess": _("Click to put it into the text")}
-    guesses = [_guess(guess, session.model) for guess in session.model.guesses(session.trace)]
-    data |= {"notes": notes, "badges": badges, "words": words, "guesses": guesses, "pin": pinned(session)}
-    data["changed"] = {
-        "text": note(session.what_if, session.trace, session.model.config),
-        "refused": translate_error(session.what_if.refused),
-        "words": _changed_words(session),
-    }
-    acts: dict[str, Answer | None] = {"token": on_token, "guess": on_guess, "pin": on_pin}
-    acts |= {"change": on_change, "restore": on_restore}
-    return PackedView(_token_bar, Key.TOKENS, pack(data), acts)
+    return [*([] if odd is None else [not_finite(odd)]), *badges]
 
 
 def not_finite(odd: NotFinite) -> dict[str, Any]:
@@ -158,8 +170,10 @@ LISTED = 12  # changes of each kind
 KINDS = {"encoder": "encoder", "self": "decoder", "cross": "cross"}
 
 
-def pinned(session: Session) -> dict[str, Any]:
-    """For the token bar: `kept`, None while nothing is; `alignments` of both sides; `changes`, largest first."""
+def pinned(session: Session, compared: bool = True) -> dict[str, Any]:
+    """For the token bar: `kept`, None while nothing is; `alignments` of both sides; `changes`, largest first, none
+    where they are not `compared` yet.
+    """
     words = {
         "keep": _("Pin"),
         "explanation": _("Keep this trace as the reference: every view then shows the difference"),
@@ -178,8 +192,10 @@ def pinned(session: Session) -> dict[str, Any]:
         kept = {"text": pin.text, "model": pin.name}
         alignments["source"] = _alignment(comparison.source, pin.trace.source_tokens)
         alignments["target"] = _alignment(comparison.target, pin.trace.target_tokens)
-        changes = _changes(comparison)
-        if comparison.changes.empty:
+        changes = _changes(comparison) if compared else []
+        if not compared:
+            words["none"] = _("what changed follows")
+        elif comparison.changes.empty:
             words["none"] = _("nothing here can be compared with the pin")
     return {"words": words, "kept": kept, "differing": session.differing, "alignments": alignments, "changes": changes}
 

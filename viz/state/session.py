@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import TYPE_CHECKING, Any, cast, get_args
+from typing import TYPE_CHECKING, Any, Literal, cast, get_args
 from weakref import WeakValueDictionary
 
 import streamlit as st
@@ -55,6 +55,7 @@ class Watching:
     rewrite: bool = False
 
 
+Origin = Literal["", "data", "trained"]  # written by the model, the answer in the data, or by the model as trained
 DRAFTS = 12  # texts that are kept: most of what is written for a changed text stands in one of those before it
 LONG = 100  # tokens of both texts
 FIRST_SOURCE = "She bought a red car yesterday."
@@ -134,7 +135,7 @@ class Session:
     differing: bool = False
     shown: Shown | None = None
     generation: Generation | None = None  # the target, when the model wrote it
-    reference: bool = False  # the target is the answer in the data
+    origin: Origin = ""  # of a target that was not typed
     traced: tuple[str, str] = ("", "")
     run: str = ""  # the key of this session's training
     step: int | None = None  # of the training that the shown model has
@@ -259,9 +260,11 @@ class Session:
         self.what_if.clear()
         self.say(CHANGES, None)
 
-    def look(self, model: TextModel, source: str, target: str) -> Trace:
-        """The trace of this input, computed once per change; an empty target is the model's to write, if it has one."""
-        self.reference = False
+    def look(self, model: TextModel, source: str, target: str, writer: TextModel | None = None) -> Trace:
+        """The trace of this input, computed once per change; an empty target is the model's to write, if it has one.
+
+        writer: who writes it in the model's place, so that both are of the same tokens.
+        """
         wanted, before = (source, target), self.shown
         plain: Trace | None = None
         trained = self.step is not None  # what was shown before is of a training, which may have begun with this model
@@ -278,10 +281,14 @@ class Session:
                 plain = model.trace_tokens(tokens, answer)
             else:
                 drafts = self._drafts if before is not None and model is before.model else []
-                plain, answer, generation = model.trace_generated(tokens, drafts)
+                wrote = writer if isinstance(writer, Translator) else model
+                plain, answer, generation = wrote.trace_generated(tokens, drafts)
+                if wrote is not model:
+                    plain = model.trace_tokens(tokens, answer)
                 self._drafts = [generation, *drafts[: DRAFTS - 1]]
             trace = self._show(model, plain, tokens, answer)
             self.traced, self.step, self.generation = wanted, None, generation
+            self.origin = "trained" if generation is not None and writer not in (None, model) else ""
             return trace
         return self._show(model, plain, tokens, answer)
 

@@ -51,8 +51,21 @@ def texts(model: TextModel) -> tuple[str, str]:
 
 
 def look(session: Session, model: TextModel) -> None:
-    """Trace what is in the fields."""
-    session.look(model, *texts(model))
+    """Trace what is in the fields; where the model has other positions than it was trained with, a target that is not
+    typed is what it writes as trained.
+    """
+    session.look(model, *texts(model), writer=writer_of(session, model))
+
+
+def writer_of(session: Session, model: TextModel) -> TextModel | None:
+    """The model as trained, where `model` has other positions and the trained one can read so many tokens."""
+    current = session.override
+    if current is None or current.model is not model or current.trained is model:
+        return None
+    trained: TextModel = current.trained
+    longest = trained.config.max_length if trained.config.position == "learned" else None
+    tokens = len(model.source_tokens(typed(Key.SOURCE, first_source(model))))
+    return trained if longest is None or tokens <= longest else None
 
 
 def follow_model(session: Session, model: TextModel) -> None:

@@ -177,7 +177,7 @@ def shown(session: Session, live: LiveTraining) -> TextModel:
             live.set_probe(probe)
     session.watching.wish = live.number, probe
     session.show(model, (source, target_text), trace, tokens, target, view.step if view else 0)
-    session.reference = reference
+    session.origin = "data" if reference else ""
     return model
 
 

@@ -8,10 +8,11 @@ import pytest
 
 import viz.state.session
 from model.runtime.errors import MissingQuantityError
+from tests.viz.components.test_registry import unpack
 from tests.viz.small import looking, small_model
 from viz.components.registry import pack
 from viz.components.view import PackedView
-from viz.frame import drawing
+from viz.frame import drawing, token_bar
 from viz.frame.drawing import Stage
 from viz.state.session import Session, serving
 from viz.ui.parts import Drawing, Views
@@ -49,7 +50,16 @@ def test_a_short_text_comes_at_once(session):
 
 def test_of_a_long_text_what_is_nearest_to_the_eyes_comes_first_and_its_checks_last(session, monkeypatch):
     monkeypatch.setattr(viz.state.session, "LONG", 5)
-    assert groups(session, of_two_parts) == [["source", "target", "near", "beside"], ["far"], ["tokens"]]
+    first, *rest = groups(session, of_two_parts)
+    assert first == ["source", "target", "tokens", "near", "beside"]  # no new head stands under old tokens
+    assert rest == [["far"], ["tokens"]]
+
+
+def test_the_bar_of_a_long_text_says_that_its_checks_follow(session):
+    early, whole = (unpack(token_bar.token_bar(session, checked).data)[0] for checked in (False, True))
+    assert [badge["text"] for badge in early["badges"]] == ["checks follow"]
+    assert early["source"] == whole["source"]
+    assert len(whole["badges"]) > 2
 
 
 def test_what_the_model_does_not_have_keeps_nothing_else_from_coming(session):

@@ -74,10 +74,10 @@ def test_a_target_from_the_data_is_marked_as_the_reference():
     given = begun(app, steps="1")
     app.run()
     session = app.session_state[Key.SESSION]
-    assert session.reference
+    assert session.origin == "data"
     assert session.target == given.start.target_tokens("dcba")
     bar = sent(app, Key.TOKENS)[0]
     assert bar["notes"]["target"].startswith("from the data")
     assert sent(app, Key.TARGET)[0]["label"] == "Target, from the data"
     app.button[0].click().run()  # Translate: the model itself writes now
-    assert not app.session_state[Key.SESSION].reference
+    assert app.session_state[Key.SESSION].origin != "data"

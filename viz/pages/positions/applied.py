@@ -160,8 +160,8 @@ def explain(model: TextModel) -> None:
         _(
             "Positions: Vaswani et al., section 3.5. The weights are the checkpoint's own; only the code of the "
             "positions is another one, which the model was not trained with. Every page shows the model with it until "
-            "you restore it. Where the model writes the target, both losses are of the target that it writes as "
-            "trained. A model that fills in masks has no next token: each token is hidden in turn (Salazar et al., "
+            "you restore it. A target that you do not type is the one that the model writes as trained, on every page. "
+            "A model that fills in masks has no next token: each token is hidden in turn (Salazar et al., "
             "2020). This is the code that has just run:"
         ),
         *(*position_classes(model), vary, token_losses, text_losses),
@@ -207,18 +207,14 @@ class BeforeAfter:
 
 
 def compare(session: Session, model: TextModel, trained: TextModel) -> BeforeAfter:
-    """Both passes on what is in the fields. A target that the model is left to write is written as trained."""
+    """Both passes on the tokens in the bar: a target that is not typed was written by the model as trained."""
     source, target, trace = session.source, session.target, session.trace
     if model is trained:
         now = _pass(model, trace, source, target)
         return BeforeAfter(now, now, source, target)
     if trained.config.position == "learned" and len(source) > trained.config.max_length:
         return BeforeAfter(_pass(model, trace, source, target), None, source, target)
-    if isinstance(trained, Translator) and session.generation is not None:
-        known, target, _made = trained.trace_generated(source)
-        trace = model.trace_tokens(source, target)
-    else:
-        known = trained.trace_tokens(source, target)
+    known = trained.trace_tokens(source, target)
     return BeforeAfter(_pass(model, trace, source, target), _pass(trained, known, source, target), source, target)
 
 

@@ -14,7 +14,7 @@ from model.data.tasks import TASKS
 from model.network.config import Kind
 from viz.i18n.catalogue import _
 from viz.i18n.errors import translate_error
-from viz.i18n.format import as_sentence, literal
+from viz.i18n.format import literal
 from viz.pages.training import own_data
 from viz.state import training
 from viz.state.session import choose, current_session
@@ -70,7 +70,8 @@ def _of_run(place: DeltaGenerator, model: TextModel) -> Data | None:
         said = _("{data}, split as in its run: {percent} % for validation, which it has not trained on.")
         running = model.kind == "decoder-only" and not found.pairs
         percent = usual_percent(found, running)
-        place.caption(said.format(data=as_sentence(training.data_name(found.name)).rstrip("."), percent=percent))
+        text = said.format(data=training.data_name(found.name), percent=percent)
+        place.caption(text[:1].upper() + text[1:])
     return found
 
 

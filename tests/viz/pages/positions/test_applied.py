@@ -6,7 +6,7 @@ import numpy as np
 import torch
 
 from model.inference.copies import vary
-from tests.app_reading import labels
+from tests.app_reading import labels, sent
 from tests.viz.pages.positions.positions_page import TEXT, one, page, said, sound, views
 from tests.viz.small import write_small
 
@@ -17,7 +17,8 @@ def test_other_positions_are_applied_to_the_model_on_every_page(small):
     app.segmented_control(key="applied_type").set_value("rotary").run()
     session = sound(app).session_state["session"]
     assert app.query_params["position"] == "rotary"
-    expected = vary(small, position="rotary").trace(TEXT)
+    source = small.source_tokens(TEXT)
+    expected = vary(small, position="rotary").trace_tokens(source, small.trace_generated(source)[1])
     assert torch.equal(session.trace["output.logits"], expected["output.logits"])
     model, trace = session.model, session.trace
     app.text_input(key="applied_base").set_value("50").run()
@@ -113,3 +114,17 @@ def test_without_positions_the_reversed_text_has_the_same_states(small):
     assert np.allclose([cosines[place, count - 1 - place] for place in range(count)], 1, atol=1e-5)
     assert not np.allclose(sent["order_on"][1][0], cosines, atol=1e-3)
     assert header["x"]["labels"] == small.source_tokens(TEXT).labels
+
+
+def test_the_bar_and_the_losses_are_of_one_target_that_the_trained_model_wrote(small):
+    app = page("applied", position="none")
+    model = app.session_state["session"].model
+    written = small.trace_generated(small.source_tokens(TEXT))[1]
+    assert [token["label"] for token in sent(app, "tokens")[0]["target"]] == written.labels
+    assert sent(app, "applied_losses")[0]["x"]["labels"][: len(written.labels)] == written.labels
+    assert "as trained" in sent(app, "tokens")[0]["notes"]["target"]
+    translate = next(each for each in app.button if each.label == "Translate")
+    translate.click().run()  # the changed model writes, as if it were typed
+    session = sound(app).session_state["session"]
+    assert session.target.labels[1:] == model.target_tokens(model.generate(TEXT).text).labels[1:]
+    assert sent(app, "tokens")[0]["notes"]["target"] == ""
