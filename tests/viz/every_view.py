@@ -38,7 +38,7 @@ VIEWS: dict[str, dict[str, dict[str, str]]] = {
     },
     "masks": {name: {"mask_experiment": name} for name in EXPERIMENTS},
     "residual": {name: {"residual_view": name} for name in RESIDUAL_VIEWS},
-    "feed_forward": {name: {"look": name} for name in UNIT_VIEWS},
+    "feed_forward": {name: {"look": name} for name in UNIT_VIEWS[:-1]},
     "predictions": {name: {"view": name} for name in PREDICTIONS},
 }
 EVERY = [(page, view) for page, views in VIEWS.items() for view in views]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from typing import Any
 
@@ -17,7 +18,7 @@ from model.checkpoints.bridge.hooks import NAME
 from model.checkpoints.bridge.missing import Reason
 from model.checkpoints.bridge.modules import device_of, frozen, module_tensor
 from model.checkpoints.bridge.operations import Products, products
-from model.checkpoints.bridge.probe import close, flat, probing
+from model.checkpoints.bridge.probe import Event, close, flat, is_linear, probing
 from model.checkpoints.bridge.runner import BridgedDecodingState, Runner, UncachedDecodingState, new_cache
 from model.checkpoints.bridge.stack import WINDOWS, BridgedStack, bridged_config, build_stack
 from model.network.config import Kind
@@ -193,9 +194,49 @@ def build_bridged(model: Any, kind: Kind, settings: dict[str, Any]) -> BridgedNe
     """Bridged network of a model, whose modules are recognised by a few tokens.
 
     Raises:
-        CheckpointError: no attention was seen, a layer does not attend, or the model's parts run one by one give other
-            logits than the whole.
+        CheckpointError: no attention was seen, a layer does not attend, the model's parts run one by one give other
+            logits than the whole, or its numbers are not finite and its weights are not in memory.
     """
+    try:
+        return _build(model, kind, settings)
+    except _NotFiniteError:
+        for factor in (1.0, 2.0**-6, 2.0**-10):
+            with tamed(model, factor), suppress(_NotFiniteError):
+                return _build(model, kind, settings)
+    family = str(settings.get("model_type", ""))
+    raise CheckpointError(
+        f"what this {family} model computes of a few tokens is not finite, so that its parts cannot be recognised: "
+        "open it in another precision, or look at its tensors under Checkpoints → Read, whose health report names "
+        "weights that are not finite"
+    )
+
+
+class _NotFiniteError(Exception):
+    """What the model computes of a probe is not finite."""
+
+
+@contextmanager
+def tamed(model: nn.Module, factor: float) -> Iterator[None]:
+    """Block in which weights that are not finite are 0, and matrices are multiplied by `factor`, so that a probe has
+    finite numbers; then all are as they were, in the same memory.
+    """
+    kept: list[tuple[Tensor, Tensor]] = []
+    for parameter in model.parameters():
+        if parameter.is_meta or not parameter.is_floating_point():
+            continue
+        odd = not bool(parameter.isfinite().all())
+        if odd or (factor != 1 and parameter.dim() > 1):
+            kept.append((parameter.data, parameter.data.clone()))
+            changed = parameter.data.nan_to_num(nan=0.0, posinf=0.0, neginf=0.0)
+            parameter.data.copy_(changed * factor if parameter.dim() > 1 else changed)
+    try:
+        yield
+    finally:
+        for data, before in kept:
+            data.copy_(before)
+
+
+def _build(model: Any, kind: Kind, settings: dict[str, Any]) -> BridgedNetwork:
     runner = Runner(model, kind)
     text = model.config.get_text_config()
     runner.outside = text._attn_implementation != NAME
@@ -205,11 +246,13 @@ def build_bridged(model: Any, kind: Kind, settings: dict[str, Any]) -> BridgedNe
     if kind != "decoder-only":
         with probing(runner.encoder if runner.encoder is not None else runner.decoder, "encoder") as events:
             memory = runner.encode(ids["encoder"], None)
+        _require_finite(memory, events)
         built.append(build_stack("encoder", events, ids["encoder"], flat(memory)))
     states = memory
     if kind != "encoder-only":
         with probing(runner.decoder, "decoder") as events:
             states = runner.decode(ids["decoder"], None, memory)
+        _require_finite(states, events)
         built.append(build_stack("decoder", events, ids["decoder"], flat(states)))
     stacks = [stack for stack in built if stack is not None]
     family = str(settings.get("model_type", ""))
@@ -245,6 +288,17 @@ def build_bridged(model: Any, kind: Kind, settings: dict[str, Any]) -> BridgedNe
     widths = [*config.windows, *(getattr(text, name, None) for name in WINDOWS)]
     runner.windows = (None, *dict.fromkeys(width for width in widths if isinstance(width, int) and width > 0))
     return BridgedNetwork(runner, config, stacks, of_output)
+
+
+def _require_finite(states: Tensor, events: list[Event]) -> None:
+    """Require finite states (1, position, d_model), and finite products with matrices on the way to them.
+
+    Raises:
+        _NotFiniteError: some are not.
+    """
+    made = [states, *(event.y for event in events if is_linear(event))]
+    if not all(bool(each.isfinite().all()) for each in made):
+        raise _NotFiniteError
 
 
 @torch.inference_mode()

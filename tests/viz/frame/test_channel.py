@@ -269,7 +269,9 @@ def test_of_a_long_text_what_is_nearest_to_the_eyes_comes_first(session, monkeyp
     async def use(window: Window) -> None:
         type_in(window, OTHER, 1)
         messages = [await window.message() for _ in range(3)]
-        assert [set(each["views"]) for each in messages] == [{"source", "target", "near"}, {"far", "still"}, {"tokens"}]
+        first, *rest = (set(each["views"]) for each in messages)
+        assert first == {"source", "target", "tokens", "near"}
+        assert rest == [{"far", "still"}, {"tokens"}]
         assert [(each["number"], each["more"]) for each in messages] == [(1, True), (2, True), (3, False)]
         assert [each["gone"] for each in messages] == [[], [], ["absent"]]
         assert all(each["edits"] == {"source": 1} for each in messages)
@@ -488,10 +490,10 @@ def test_of_very_many_clicks_in_one_turn_the_first_ones_are_answered(session, in
 def test_where_the_model_cannot_read_a_text_the_script_is_asked_once_to_say_so(session, monkeypatch, caplog):
     look = Session.look
 
-    def picky(self: Session, model: Any, source: str, target: str) -> Any:
+    def picky(self: Session, model: Any, source: str, target: str, **more: Any) -> Any:
         if "?" in source:
             raise ValueError("not this one")
-        return look(self, model, source, target)
+        return look(self, model, source, target, **more)
 
     monkeypatch.setattr(Session, "look", picky)
 
