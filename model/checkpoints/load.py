@@ -28,7 +28,7 @@ from model.network.transformer import Network, skeleton
 from model.runtime.device import choose_device, choose_dtype
 from model.runtime.errors import CheckpointError
 from model.runtime.files import finish_replacing
-from model.runtime.memory import require_room
+from model.runtime.memory import loading, require_room
 from model.runtime.untrusted_json import read_record
 from model.text.huggingface.load import open_tokenizers
 
@@ -151,10 +151,11 @@ def open_checkpoint(
     if not path.exists():
         raise CheckpointError(f"{path} is not a checkpoint: no folder or file of that name")
     try:
-        if is_ours(path):
-            model = open_ours(path, place, precision)
-        else:
-            model = open_foreign(path, place, precision, LoadHints(heads, positions, start))
+        with loading():
+            if is_ours(path):
+                model = open_ours(path, place, precision)
+            else:
+                model = open_foreign(path, place, precision, LoadHints(heads, positions, start))
     except CheckpointError:
         raise
     except (ValueError, OSError) as error:

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from functools import cache
 from pathlib import Path
 
 import torch
 
 from model.runtime.device import DTYPES
 from model.runtime.errors import CheckpointError
+from model.runtime.ledger import Ledger, NoRoomError, Reservation, memory_limit, resident_memory
 
 CGROUP = Path("/sys/fs/cgroup")
 MEMINFO = Path("/proc/meminfo")
@@ -31,6 +35,47 @@ def free_memory(meminfo: Path = MEMINFO, cgroup: Path = CGROUP) -> int | None:
     return min(sizes, default=None)
 
 
+def machine_memory(cgroup: Path = CGROUP) -> int:
+    """Bytes of main memory of the machine, or of this process's control group, if that has fewer."""
+    machine = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    try:
+        return min(machine, int(_lines(cgroup / "memory.max")[0]))
+    except (OSError, ValueError, IndexError):
+        return machine
+
+
+@cache
+def ledger() -> Ledger:
+    """Ledger of this process. Where VITRINE_MEMORY is no size, which the page says, the usual limit counts."""
+    machine = machine_memory()
+    try:
+        limit = memory_limit(machine)
+    except ValueError:
+        limit = memory_limit(machine, "")
+    return Ledger(limit, resident_memory, free_memory)
+
+
+def left_memory() -> int | None:
+    """Bytes of main memory that can still be promised; None where the system does not say what is free."""
+    return None if free_memory() is None else ledger().left()
+
+
+_loading: ContextVar[list[Reservation] | None] = ContextVar("loading", default=None)
+
+
+@contextmanager
+def loading() -> Iterator[None]:
+    """Block in which models that `require_room` lets in are promised their memory; after it they have it."""
+    made: list[Reservation] = []
+    token = _loading.set(made)
+    try:
+        yield
+    finally:
+        _loading.reset(token)
+        for reservation in made:
+            reservation.release()
+
+
 def available(device: torch.device | None = None) -> int:
     """Free bytes on a device; None: on all GPUs and in main memory together, over which accelerate spreads a model.
 
@@ -41,7 +86,7 @@ def available(device: torch.device | None = None) -> int:
         return gpus + available(torch.device("cpu"))
     if device.type == "cuda":
         return _free_on_gpu(device)
-    free = free_memory()
+    free = left_memory()
     return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") if free is None else free
 
 
@@ -65,7 +110,7 @@ def require_room(parameters: int, dtype: torch.dtype, device: torch.device | Non
     """
     room = available(device)
     size = needed(parameters, dtype)
-    if SPARE * size <= room:
+    if SPARE * size <= room and _promised(int(SPARE * size), device):
         return
     name = next(key for key, value in DTYPES.items() if value == dtype)
     fits = [key for key, value in DTYPES.items() if SPARE * needed(parameters, value) <= room]
@@ -76,6 +121,21 @@ def require_room(parameters: int, dtype: torch.dtype, device: torch.device | Non
         else f"this model needs {gigabytes:.1f} GB in {name} and {left:.1f} GB are free: choose a smaller model, or a "
         "machine with more memory"
     )
+
+
+def _promised(size: int, device: torch.device | None) -> bool:
+    """Whether what is being loaded has its memory promised; always so on other devices and outside `loading`."""
+    made = _loading.get()
+    if made is None or (device is not None and device.type != "cpu") or free_memory() is None:
+        return True
+    try:
+        if made:  # a file is asked for twice: as it is stored, and as it is computed with
+            made[0].resize(max(size, made[0].size))
+        else:
+            made.append(ledger().reserve("a model", size))
+    except NoRoomError:  # somebody else was quicker
+        return False
+    return True
 
 
 def _lines(path: Path) -> list[str]:

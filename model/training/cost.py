@@ -18,7 +18,7 @@ from model.network.config import TransformerConfig
 from model.network.costs import FLOAT, Costs, costs
 from model.network.transformer import build
 from model.runtime.device import slowdown
-from model.runtime.memory import free_memory
+from model.runtime.memory import left_memory
 from model.runtime.random import fork_rng, seeded
 from model.training.losses import summed_loss
 from model.training.settings import TrainingSettings
@@ -57,8 +57,8 @@ def require_room(
     device: torch.device,
     begun: bool = False,
     freed: int = 0,
-) -> None:
-    """Check that a training fits into memory.
+) -> int:
+    """Bytes that a training needs, checked to fit into memory.
 
     begun: it has begun, and needs memory for its batches only. freed: bytes that are released before it begins.
 
@@ -66,7 +66,9 @@ def require_room(
         ValueError: it does not fit, or there is nothing to train on.
     """
     costs = forecast(config, corpus, settings)
-    require_memory(costs.memory["activations"] if begun else memory_needed(config, costs), device, freed)
+    needed = costs.memory["activations"] if begun else memory_needed(config, costs)
+    require_memory(needed, device, freed)
+    return needed
 
 
 def memory_needed(config: TransformerConfig, costs: Costs) -> int:
@@ -89,7 +91,7 @@ def require_memory(needed: int, device: torch.device, freed: int = 0) -> None:
     Raises:
         ValueError: there is less free memory.
     """
-    free = free_memory() if device.type == "cpu" else None
+    free = left_memory() if device.type == "cpu" else None
     if free is not None and needed > (free := free + freed):
         raise ValueError(
             f"the training needs about {needed / 1e9:.1f} GB, and {free / 1e9:.1f} GB are free: lower d_model, "

@@ -14,8 +14,12 @@ from viz.state.checkpoints import GIVEN, MODELS, TOLD, words_after
 
 
 def unfollowed() -> list[str]:
-    """Words of the command line that mean nothing here, and a folder of models that is not there."""
+    """Words of the command line that mean nothing here, a folder of models that is not there, a limit of memory that is
+    no size.
+    """
     from model.checkpoints.load_hints import LoadHints
+    from model.runtime.ledger import memory_limit
+    from model.runtime.memory import machine_memory
 
     words, known = sys.argv[1:], (GIVEN, TOLD)
     found = [
@@ -31,6 +35,10 @@ def unfollowed() -> list[str]:
         LoadHints.read(",".join(words_after(TOLD)))
     except ValueError as error:
         found.append(as_sentence(f"{TOLD}: {translate_error(error)}"))
+    try:
+        memory_limit(machine_memory())
+    except ValueError as error:
+        found.append(as_sentence(translate_error(error)))
     wanted = os.environ.get(MODELS, "").strip()
     if wanted and not Path(wanted).expanduser().is_dir():
         found.append(_("{variable} names {path}, which is no folder.").format(variable=MODELS, path=wanted))

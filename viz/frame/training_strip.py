@@ -124,8 +124,9 @@ def on_act(model: TextModel, act: dict[str, Any]) -> None:
             model.network.require_logits()
             data = plan.data(model)
             material = training.material_of(model, data)
-            training.trainings().require_room(session.run, model.config, material, plan.settings, model.device)
-            live = training.begin(session, model, material, plan.settings, data.source)
+            asked = session.run, model.config, material, plan.settings, model.device
+            needed = training.trainings().require_room(*asked)
+            live = training.begin(session, model, material, plan.settings, data.source, needed=needed)
         except ValueError as error:
             session.message = str(error)
             return

@@ -56,13 +56,15 @@ def begin(
     settings: TrainingSettings,
     source: Source,
     text: str = "",
+    needed: int = 0,
 ) -> LiveTraining:
     """A new training of this session on a copy of `model`; the one before is freed, and the page shows the new one.
 
-    source: what it learns from, for the model card. text: to watch it on, unless it is the model that is shown.
+    source: what it learns from, for the model card. text: to watch it on, unless it is the model that is shown. needed:
+    bytes of memory that it is promised.
 
     Raises:
-        ValueError: the settings do not go together with the data.
+        ValueError: the settings do not go together with the data, or the memory is promised to others.
     """
     from model.inference.models import Translator
     from model.training.live.camera import Probe
@@ -77,7 +79,7 @@ def begin(
         target = _answer(model, material, shown) or target or model.target_tokens("")
     probe = Probe(tokens, target)
     made = partial(LiveTraining, model, material, settings, source=source)
-    live = trainings().begin(session.run, lambda slots: made(probe, slots=slots))
+    live = trainings().begin(session.run, lambda slots: made(probe, slots=slots), needed)
     untyped = None
     if isinstance(model, Translator) and not typed:
         untyped = _on_film(model, live.number, material, probe, shown)

@@ -15,6 +15,7 @@ from model.data.sources import TrainingData
 from model.inference.text_model import TextModel
 from model.runtime.device import compute_alone
 from model.runtime.errors import describe_training_error
+from model.runtime.ledger import Reservation
 from model.training.live import saving
 from model.training.live.camera import Probe
 from model.training.live.key_frames import KeyFrame
@@ -38,8 +39,10 @@ class LiveTraining:
     looks and a slot is free, and publishes a snapshot after each job.
 
     number: unique in the process. choices: the settings as asked for; those in force are the snapshot's. seen: time by
-    the clock when someone looked last.
+    the clock when someone looked last. promise: of its memory, returned when it is freed; None: nobody made one.
     """
+
+    promise: Reservation | None = None
 
     def __init__(
         self,
@@ -210,6 +213,8 @@ class LiveTraining:
         """Free all memory, and wait until the thread is gone."""
         self._do(self._free, at_once=True)
         self.settled()
+        if self.promise:
+            self.promise.release()
 
     def _allowed(self, choices: RunSettings) -> RunSettings:
         """The choices, if they fit into memory: checked here, not in the thread, so that the caller gets the error."""
@@ -217,7 +222,9 @@ class LiveTraining:
         if recorded is None and choices.settings.batch_tokens > self.choices.settings.batch_tokens:
             recorded = self._worker.ask(lambda: self.recorded).result()  # wait while it is being prepared
         if recorded:
-            recorded.require_room(choices)
+            more = recorded.require_room(choices)
+            if self.promise and more:
+                self.promise.resize(self.promise.size + more)
         return choices
 
     def _do(self, job: Job, at_once: bool = False) -> None:

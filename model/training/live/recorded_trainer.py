@@ -208,15 +208,16 @@ class RecordedTrainer:
             "exact match": report.exact if self._counts_exactly else None,
         }
 
-    def require_room(self, choices: RunSettings) -> None:
-        """Check that the batches of other settings fit into memory, before anything is changed.
+    def require_room(self, choices: RunSettings) -> int:
+        """Bytes that the batches of other settings need more, checked to fit, before anything is changed.
 
         Raises:
             ValueError: they do not fit.
         """
-        if choices.settings.batch_tokens > self.choices.settings.batch_tokens:
-            network = self.trainer.network
-            require_room(network.config, self.trainer.train, choices.settings, self.trainer.device, begun=True)
+        if choices.settings.batch_tokens <= self.choices.settings.batch_tokens:
+            return 0
+        network = self.trainer.network
+        return require_room(network.config, self.trainer.train, choices.settings, self.trainer.device, begun=True)
 
     def _use(self, choices: RunSettings) -> None:
         if choices.settings != self.trainer.settings:

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import threading
 import time
+import weakref
 from collections.abc import Callable
 
 import torch
 
 from model.data.sources import TrainingData
 from model.network.config import TransformerConfig
+from model.runtime.memory import ledger
 from model.training import cost
 from model.training.live.live_training import LiveTraining
 from model.training.live.worker import Slots
@@ -17,6 +19,17 @@ from model.training.settings import TrainingSettings
 
 LIMIT = 2  # trainings that run at once; more of them share two cores, and memory, badly
 KEPT = 600.0  # seconds without a heartbeat
+
+
+def weak_size(training: LiveTraining) -> Callable[[], int]:
+    """Function that gives the bytes of a training; 0 once it is gone."""
+    reference = weakref.ref(training)
+
+    def size() -> int:
+        found = reference()
+        return found.size if found else 0
+
+    return size
 
 
 class TrainingRegistry:
@@ -44,8 +57,8 @@ class TrainingRegistry:
         material: TrainingData,
         settings: TrainingSettings,
         device: torch.device,
-    ) -> None:
-        """Check that a new training fits into memory once the present one under `key` is freed.
+    ) -> int:
+        """Bytes that a new training needs, checked to fit into memory once the present one under `key` is freed.
 
         Raises:
             ValueError: it does not fit, or there is nothing to train on.
@@ -53,12 +66,24 @@ class TrainingRegistry:
         train, _validation = material.corpora(config.max_length, settings.undo_merges)
         with self._lock:
             present = self._trainings.get(key)
-        cost.require_room(config, train, settings, device, freed=present.size if present else 0)
+        return cost.require_room(config, train, settings, device, freed=present.size if present else 0)
 
-    def begin(self, key: str, make: Callable[[Slots], LiveTraining]) -> LiveTraining:
-        """Free the training under `key`, and make a new one, which competes for the registry's slots."""
+    def begin(self, key: str, make: Callable[[Slots], LiveTraining], needed: int = 0) -> LiveTraining:
+        """Free the training under `key`, and make a new one, which competes for the registry's slots.
+
+        needed: bytes that are promised to it until it is freed, with those of its film.
+
+        Raises:
+            ValueError: they do not fit beside what is promised to others; the present training then goes on.
+        """
+        with self._lock:
+            before = self._trainings.get(key)
+        promise = ledger().reserve("the training", needed, before.promise if before else None) if needed else None
         self.end(key)
         training = make(self.slots)
+        if promise:
+            promise.realised = weak_size(training)
+        training.promise = promise
         with self._lock:
             self._trainings[key] = training
         self.sweep()

@@ -40,7 +40,7 @@ DYNAMIC = {
 # The files of model/ whose errors a page shows.
 SPEAKING = (
     *("capture/interventions", "checkpoints/**/*", "data/*", "text/**/*", "network/config"),
-    *(f"runtime/{name}" for name in ("memory", "untrusted_json")),
+    *(f"runtime/{name}" for name in ("ledger", "memory", "untrusted_json")),
     *(f"inference/{name}" for name in ("beam_search", "decoding", "models", "text_model")),
     *(f"training/{name}" for name in ("cost", "settings", "trainer", "live/live_training", "live/recorded_trainer")),
     *("analysis/weights/heads", "experiments/attention_cost", "experiments/training_claims"),
@@ -53,6 +53,7 @@ ERRORS = (
     "UnmeasuredError",
     "FormatError",
     "RefusedError",
+    "NoRoomError",
     INHERITED,
 )
 # Sentences that are put together elsewhere: an error said again, or words of a known set.
@@ -63,6 +64,7 @@ PIECES |= {"step {0}: loss {1}, gradient norm {2}, not finite first in {3}", "st
 PIECES |= {", not finite first in {0}"}
 PIECES |= {"{0} ({1} is not said)", "norms behind each block", "relu in the feed-forward networks"}  # what is assumed
 PIECES |= {"embeddings times √d_model", "embeddings as they are", "sinusoidal positions (there is no table of them)"}
+PIECES |= {"the training", "a model"}  # what memory is promised to
 PIECES |= {"there is no tokenizer.json beside the weights"}
 PIECES |= {"meta.pkl beside the weights is a pickle, which could run code and is never read"}
 PIECES |= {"targets begin with token 0 (there is no tokenizer)"}

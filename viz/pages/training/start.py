@@ -35,9 +35,9 @@ def start(
         ValueError: the settings do not go together with the data, or the memory does not suffice.
     """
     device = model.device if model else choose_device()
-    training.trainings().require_room(current_session().run, config, material, settings, device)
+    needed = training.trainings().require_room(current_session().run, config, material, settings, device)
     made = model or fresh(NEW, config, material, settings.seed)
-    _run(made, material, settings, source, "" if model else material.example)
+    _run(made, material, settings, source, "" if model else material.example, needed)
 
 
 def demonstrate() -> None:
@@ -45,7 +45,7 @@ def demonstrate() -> None:
     session = current_session()
     few, some, _probe = replace(REVERSE, pairs=min(FEW, REVERSE.pairs)).begin()
     try:
-        training.trainings().require_room(session.run, few.config, some, REVERSE.settings, few.device)
+        needed = training.trainings().require_room(session.run, few.config, some, REVERSE.settings, few.device)
     except ValueError as error:
         session.message = str(error)
         return
@@ -53,17 +53,20 @@ def demonstrate() -> None:
     model, material, _probe = REVERSE.begin()
     session.say(Key.KIND, "cross")
     session.asked[Key.KIND] = "cross"
-    _run(model, material, REVERSE.settings, REVERSE.source, REVERSE.text)
+    try:
+        _run(model, material, REVERSE.settings, REVERSE.source, REVERSE.text, needed)
+    except ValueError as error:  # somebody else was promised the memory meanwhile
+        session.message = str(error)
 
 
 def _run(
-    model: TextModel, material: TrainingData, settings: TrainingSettings, source: Source, text: str
+    model: TextModel, material: TrainingData, settings: TrainingSettings, source: Source, text: str, needed: int
 ) -> LiveTraining:
     session = current_session()
     if text:
         texts.write_source(text)
         texts.write(Key.TARGET, "")
-    live = training.begin(session, model, material, settings, source, text)
+    live = training.begin(session, model, material, settings, source, text, needed)
     live.run()
     session.begun = True
     return live

@@ -158,7 +158,7 @@ def test_what_cannot_begin_says_why():
 
 def test_a_batch_that_does_not_fit_into_memory_is_refused_and_the_run_goes_on(monkeypatch):
     given = live(steps=4)
-    monkeypatch.setattr("model.training.cost.free_memory", lambda: 100_000)
+    monkeypatch.setattr("model.training.cost.left_memory", lambda: 100_000)
     for change in (
         lambda: given.change(batch_tokens=600),
         lambda: given.branch(given.current.film.key_frames[0], batch_tokens=600),
@@ -169,7 +169,7 @@ def test_a_batch_that_does_not_fit_into_memory_is_refused_and_the_run_goes_on(mo
     given.advance(1)
     assert (status(given), given.snapshot.step) == ("idle", 5)
     assert given.choices.settings.batch_tokens == 40
-    monkeypatch.setattr("model.training.cost.free_memory", lambda: 0)
+    monkeypatch.setattr("model.training.cost.left_memory", lambda: 0)
     first = given.current.film.key_frames[0]
     budget = given.current.film.keys.budget
     for change in (lambda: given.rewind(first), lambda: given.branch(first, rate=1e-3)):
@@ -183,7 +183,7 @@ def test_a_batch_that_does_not_fit_into_memory_is_refused_and_the_run_goes_on(mo
 
 
 def test_a_larger_batch_asked_for_while_the_training_is_prepared_is_refused_too(monkeypatch):
-    monkeypatch.setattr("model.training.cost.free_memory", lambda: 0)
+    monkeypatch.setattr("model.training.cost.left_memory", lambda: 0)
     given = live()
     with pytest.raises(ValueError, match="lower d_model"):
         given.change(batch_tokens=600)
@@ -196,7 +196,7 @@ def test_a_step_that_failed_twice_goes_back_to_larger_batches_whatever_is_free(m
     given = live(steps=4)
     given.change(batch_tokens=40)
     advanced(given, 2)
-    monkeypatch.setattr("model.training.cost.free_memory", lambda: 0)
+    monkeypatch.setattr("model.training.cost.left_memory", lambda: 0)
     spoil_gradients(given)
     for _ in range(2):
         given.run()

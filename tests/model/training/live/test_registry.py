@@ -9,6 +9,7 @@ from functools import partial
 import pytest
 import torch
 
+from model.runtime.ledger import Ledger
 from model.training.cost import forecast, table_memory
 from model.training.live import pending_steps
 from model.training.live.registry import TrainingRegistry
@@ -52,6 +53,24 @@ def test_two_sessions_at_once_train_as_each_does_alone():
         alone.change({"attention_dropout": 0.3})
         assert losses(each) == [alone.step().loss for _ in range(6)]
     assert losses(given[0]) != losses(given[1])
+
+
+def test_a_training_is_promised_its_memory_until_it_is_freed_and_one_that_does_not_fit_ends_no_other(monkeypatch):
+    own = Ledger(1000, lambda: 0, lambda: None)
+    monkeypatch.setattr("model.training.live.registry.ledger", lambda: own)
+    kept = TrainingRegistry()
+    first = kept.begin("a", lambda slots: settled(live(slots=slots)), 600)
+    assert own.left() == max(0, min(400, 1000 - max(0, 600 - first.size)))
+    for key in ("a", "b"):
+        with pytest.raises(ValueError, match="the training needs about"):
+            kept.begin(key, lambda slots: live(slots=slots), 2000 if key == "a" else 600)
+    assert kept.get("a") is first
+    assert len(kept) == 1
+    second = kept.begin("a", lambda slots: settled(live(slots=slots)), 900)
+    assert [each.size for each in own.promises] == [900]
+    assert second is kept.get("a")
+    kept.end("a")
+    assert own.promises == ()
 
 
 def test_more_than_the_limit_wait_for_their_turn():
@@ -122,11 +141,11 @@ def test_what_a_training_holds_counts_as_free_for_the_one_that_follows_it(monkey
     require = partial(kept.require_room, config=config, material=given.material, settings=SETTINGS, device=CPU)
     found = forecast(config, given.material.corpora(16, 0.0)[0], SETTINGS)
     needed = 2 * (found.training_memory + table_memory(config)) + 3 * weights
-    monkeypatch.setattr("model.training.cost.free_memory", lambda: needed - given.size)
+    monkeypatch.setattr("model.training.cost.left_memory", lambda: needed - given.size)
     require("one")
     with pytest.raises(ValueError, match=r"^the training needs about 0\.\d GB, and 0\.0 GB are free: lower d_model"):
         require("two")
-    monkeypatch.setattr("model.training.cost.free_memory", lambda: needed - given.size - 1)
+    monkeypatch.setattr("model.training.cost.left_memory", lambda: needed - given.size - 1)
     with pytest.raises(ValueError, match="lower d_model"):
         require("one")
     assert kept.get("one") is given

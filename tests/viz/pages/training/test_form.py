@@ -62,7 +62,7 @@ def test_rows_in_error_are_listed_and_the_others_train_a_new_model():
 def test_a_training_that_does_not_fit_into_memory_leaves_the_one_that_goes_on(monkeypatch):
     app = demonstrated()
     before = live(app)
-    monkeypatch.setattr("model.training.cost.free_memory", lambda: 0)
+    monkeypatch.setattr("model.training.cost.left_memory", lambda: 0)
     monkeypatch.setattr(training_start, "fresh", pytest.fail)  # a model that there is no room for is not made
     app.session_state["begin_formTrue"] = True
     for way in ("new", "on"):  # said before anybody clicks
@@ -79,7 +79,7 @@ def test_a_training_that_does_not_fit_into_memory_leaves_the_one_that_goes_on(mo
 
 def test_a_size_that_does_not_fit_is_said_before_the_start_until_it_is_another(monkeypatch):
     app = pasted(TABLE)
-    monkeypatch.setattr("model.training.cost.free_memory", lambda: 1 << 30)
+    monkeypatch.setattr("model.training.cost.left_memory", lambda: 1 << 30)
     app.text_input(key="network_max_length").set_value("100000000").run()
     (error,) = app.error
     assert error.value.startswith("the training needs about ")

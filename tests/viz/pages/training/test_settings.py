@@ -65,10 +65,10 @@ def test_what_is_wrong_stays_said_while_another_field_is_changed():
 def test_what_was_refused_is_forgotten_where_going_back_writes_the_field(monkeypatch):
     app = sound(part(demonstrated(), "settings"))
     app.text_input(key="setting_batch_tokens").set_value("60").run()
-    monkeypatch.setattr("model.training.cost.free_memory", lambda: 0)
+    monkeypatch.setattr("model.training.cost.left_memory", lambda: 0)
     app.text_input(key="setting_batch_tokens").set_value("9000").run()
     assert "GB are free" in alerts(app)
-    monkeypatch.setattr("model.training.cost.free_memory", lambda: 1 << 40)
+    monkeypatch.setattr("model.training.cost.left_memory", lambda: 1 << 40)
     given = live(app)
     given.rewind(given.current.film.key_frames[0])
     assert given.settled(20.0)

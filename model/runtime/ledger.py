@@ -1,0 +1,133 @@
+"""Ledger of main memory: what is promised to models and trainings of this process, so that none is promised twice."""
+
+from __future__ import annotations
+
+import os
+import re
+import threading
+from collections.abc import Callable
+from pathlib import Path
+
+MEMORY = "VITRINE_MEMORY"  # in the environment: the most that the process may take, as 12GB, 800MB or 80%
+SHARE = 0.8  # of the machine or its control group, unless that says otherwise
+UNITS = {"": 1, "K": 10**3, "M": 10**6, "G": 10**9, "T": 10**12}
+
+
+class NoRoomError(ValueError):
+    """What was asked for does not fit beside what is promised already."""
+
+
+class Reservation:
+    """Bytes that are promised. realised: how many of them the process has taken by now."""
+
+    def __init__(self, ledger: Ledger, name: str, size: int) -> None:
+        self.name, self.size = name, size
+        self.realised: Callable[[], int] = lambda: 0
+        self._ledger = ledger
+
+    @property
+    def open(self) -> int:
+        """Bytes that are promised and not taken yet."""
+        return max(0, self.size - self.realised())
+
+    def resize(self, size: int) -> None:
+        """Promise another number of bytes.
+
+        Raises:
+            NoRoomError: they do not fit; the promise stays as it was.
+        """
+        self._ledger.resize(self, size)
+
+    def release(self) -> None:
+        """Take the promise back; a second time it does nothing."""
+        self._ledger.release(self)
+
+
+class Ledger:
+    """Promises of main memory, from any thread.
+
+    limit: bytes that the process may take. resident: bytes that it has. free: bytes that the machine can still give;
+    None: unknown.
+    """
+
+    def __init__(self, limit: int, resident: Callable[[], int], free: Callable[[], int | None]) -> None:
+        self.limit, self._resident, self._free = limit, resident, free
+        self._base = resident()  # of the program itself, before anything was promised
+        self._promises: list[Reservation] = []
+        self._lock = threading.RLock()
+
+    @property
+    def promises(self) -> tuple[Reservation, ...]:
+        """What is promised now."""
+        with self._lock:
+            return tuple(self._promises)
+
+    def left(self, without: Reservation | None = None) -> int:
+        """Bytes that can be promised. without: a promise that would be taken back first.
+
+        The larger of two counts: what the process has and is still to take, and what it had at first and has promised.
+        """
+        with self._lock:
+            kept = [each for each in self._promises if each is not without]
+            back = 0 if without is None else without.realised()
+            still = sum(each.open for each in kept)
+            taken = max(self._resident() - back + still, self._base + sum(each.size for each in kept))
+            room, free = self.limit - taken, self._free()
+            return max(0, room if free is None else min(room, free + back - still))
+
+    def reserve(self, name: str, size: int, instead_of: Reservation | None = None) -> Reservation:
+        """Promise `size` bytes. instead_of: a promise that is taken back for it.
+
+        Raises:
+            NoRoomError: they do not fit; `instead_of` then stays.
+        """
+        with self._lock:
+            self._require(name, size, self.left(instead_of))
+            if instead_of is not None:
+                self.release(instead_of)
+            made = Reservation(self, name, size)
+            self._promises.append(made)
+            return made
+
+    def resize(self, reservation: Reservation, size: int) -> None:
+        with self._lock:
+            if size > reservation.size:
+                self._require(reservation.name, size, self.left(reservation))
+            reservation.size = size
+
+    def release(self, reservation: Reservation) -> None:
+        with self._lock:
+            if reservation in self._promises:
+                self._promises.remove(reservation)
+
+    def _require(self, name: str, size: int, left: int) -> None:
+        if size > left:
+            raise NoRoomError(
+                f"{name} needs about {size / 1e9:.1f} GB, and {left / 1e9:.1f} GB are free of the "
+                f"{self.limit / 1e9:.1f} GB that this server may take: choose something smaller, or wait until others "
+                "have ended"
+            )
+
+
+def memory_limit(machine: int, text: str | None = None) -> int:
+    """Bytes that the process may take of a machine with so many. text: as in the environment; None: from there.
+
+    Raises:
+        ValueError: it is no size.
+    """
+    text = os.environ.get(MEMORY, "") if text is None else text
+    if not text.strip():
+        return int(SHARE * machine)
+    match = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*(%|[KMGT]?)(?:i?B)?\s*", text, re.ASCII | re.IGNORECASE)
+    number = float(match[1]) if match else 0.0
+    if match is None or number <= 0 or (match[2] == "%" and number > 100):
+        raise ValueError(f"{MEMORY} ({text.strip()!r}) must be a size such as 12GB, 800MB or 80%")
+    return int(number / 100 * machine) if match[2] == "%" else int(number * UNITS[match[2].upper()])
+
+
+def resident_memory(statm: Path = Path("/proc/self/statm")) -> int:
+    """Bytes of main memory that this process has; 0 where the system does not say."""
+    try:
+        return int(statm.read_text(encoding="ascii").split()[1]) * os.sysconf("SC_PAGE_SIZE")
+    except (OSError, ValueError, IndexError):
+        return 0
