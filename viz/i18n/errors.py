@@ -17,11 +17,16 @@ from model.runtime.errors import MissingQuantityError, require
 from viz.i18n.catalogue import LOCALE, _, language
 
 CATALOGUE = "errors"
+QUOTED_PATH = re.compile(r"(['\"])/[^'\"\n]*/([^'\"/\n]+)\1")
+PATH = re.compile(r"(?<![\w/:.…])/(?:[^/\s'\",:;]+/)+([^/\s'\",:;]+)")
 
 
 def translate_error(error: Exception | str) -> str:
-    """The sentence of an error, and those inside of it; as it is where no pattern fits."""
-    text = str(error)
+    """The sentence of an error, and those inside of it; as it is where no pattern fits.
+
+    Of a path the last name is told: where a server keeps its files is no visitor's business.
+    """
+    text = PATH.sub(r"\1", QUOTED_PATH.sub(r"\1\2\1", str(error)))
     for pattern, translation in _patterns(language()):
         if found := pattern.fullmatch(text):
             return translation.format(*(translate_error(found[f"v{number}"]) for number in range(pattern.groups)))

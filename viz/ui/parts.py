@@ -144,8 +144,22 @@ def data_table(
             return
         frame = tables[chosen].make()
         st.dataframe(frame, height=280)
-        csv = frame.to_csv(index=False).encode("utf-8-sig")
+        csv = harmless(frame).to_csv(index=False).encode("utf-8-sig")
         st.download_button("CSV", csv, f"{tables[chosen].file}.csv", "text/csv", key=f"{key}_csv")
+
+
+FORMULA = ("=", "+", "-", "@", "\t", "\r")  # with which a spreadsheet begins to compute
+
+
+def harmless(frame: DataFrame) -> DataFrame:
+    """The same with an apostrophe before texts that a spreadsheet would compute: tokens come from anybody's text."""
+    texts = [name for name in frame.columns if frame[name].dtype == object or str(frame[name].dtype) == "str"]
+    if not texts:
+        return frame
+    made = frame.copy()
+    for name in texts:
+        made[name] = [f"'{each}" if isinstance(each, str) and each.startswith(FORMULA) else each for each in made[name]]
+    return made
 
 
 def choose_table(key: str, tables: Mapping[str, PlotTable]) -> str:

@@ -94,3 +94,17 @@ def test_what_no_catalogue_has_stays_as_it_is():
 def config(**options):
     sizes = {"source_vocabulary": 8, "target_vocabulary": 8, "d_model": 8, "n_heads": 2}
     return TransformerConfig(**(sizes | options))
+
+
+@pytest.mark.parametrize(
+    ("sentence", "shown"),
+    [
+        ("/home/me/models/gpt2 is not a checkpoint", "gpt2 is not a checkpoint"),
+        ("[Errno 28] No space left on device: '/srv/saved/a b/x.bin'", "[Errno 28] No space left on device: 'x.bin'"),
+        ("see https://huggingface.co/gpt2/tree for it", "see https://huggingface.co/gpt2/tree for it"),
+        ("a/b and 3/4 of it", "a/b and 3/4 of it"),
+        ("/tmp is full", "/tmp is full"),
+    ],
+)
+def test_no_sentence_tells_where_the_server_keeps_its_files(sentence, shown):
+    assert translate_error(sentence) == shown

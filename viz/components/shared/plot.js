@@ -255,7 +255,9 @@ const FILES = {
     return new Blob([new XMLSerializer().serializeToString(svg)], { type: "image/svg+xml" });
   },
   async CSV(root) {
-    const quoted = (text) => (/[",\r\n]/.test(text) ? `"${text.replaceAll('"', '""')}"` : text);
+    const number = /^[-+−]?(\d+\.?\d*|\.\d+)(e[-+−]?\d+)?$/i;
+    const harmless = (text) => (/^[=+\-@\t\r]/.test(text) && !number.test(text) ? `'${text}` : text); // else spreadsheets compute it
+    const quoted = (text) => (/[",\r\n]/.test(text) ? `"${harmless(text).replaceAll('"', '""')}"` : harmless(text));
     const text = root.kind.lines(root.shown).map((line) => line.map(quoted).join(",") + "\n").join("");
     return new Blob(["\ufeff", text], { type: "text/csv" }); // the mark tells spreadsheets that it is UTF-8
   },

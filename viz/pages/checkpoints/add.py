@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping, Sequence
 from enum import StrEnum
 from pathlib import Path
@@ -27,6 +28,12 @@ if TYPE_CHECKING:
 LIMIT = 500  # megabytes of one upload; the server takes no more either (.streamlit/config.toml)
 SUFFIXES = ("zip", "safetensors", "pt", "pth", "bin", "gguf", "json", "txt", "model", "spm", "md")
 LOCAL = ("localhost", "127.0.0.1", "::1", "[::1]")
+PATHS = "VITRINE_PATHS"  # in the environment
+# Headers of proxies, beside X-Forwarded-…
+PROXIED = frozenset(
+    {"forwarded", "via", "x-real-ip", "cf-connecting-ip", "true-client-ip", "x-client-ip", "x-cluster-client-ip"}
+    | {"fastly-client-ip", "x-original-forwarded-for", "x-envoy-external-address", "cf-ray"}
+)
 UNNAMED = "uploaded"  # files without a folder
 
 
@@ -54,15 +61,19 @@ def report(session: Session) -> None:
 
 
 def is_local(address: str, headers: Mapping[str, Any]) -> bool:
-    """Whether visitors sit at this machine: only they may name paths of its disk.
+    """Whether visitors sit at this machine: only they may name paths of its disk. VITRINE_PATHS says so by 1, or not by
+    0, whatever else does.
 
     A server that listens elsewhere has visitors whose business its disk is not; one behind a proxy listens here and
     has them all the same, which the proxy's headers, or the name that the browser asked for, give away.
     """
+    if (said := os.environ.get(PATHS, "").strip()) in ("0", "1"):
+        return said == "1"
     lower = {name.lower(): str(value) for name, value in headers.items()}
     host = lower.get("host", "localhost")
     name = host if host in LOCAL else host.rpartition(":")[0] or host
-    return address in LOCAL and name in LOCAL and not any(each in lower for each in ("forwarded", "x-forwarded-for"))
+    forwarded = any(each in PROXIED or each.startswith("x-forwarded") for each in lower)
+    return address in LOCAL and name in LOCAL and not forwarded
 
 
 def _upload(place: DeltaGenerator) -> None:

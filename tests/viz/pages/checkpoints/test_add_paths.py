@@ -33,7 +33,7 @@ def test_a_wrong_path_of_the_command_line_is_a_sentence(here, monkeypatch):
     monkeypatch.setattr(sys, "argv", ["app.py", "--checkpoint", str(here / "none")])
     app = opened()
     assert not app.exception
-    assert str(here / "none") in app.error[0].value
+    assert app.error[0].value.startswith("none is not there")  # its name alone: the page may be a visitor's
     assert app.selectbox(key="model").value == "small"
     assert component(app, "token_bar")["source"]
 
@@ -64,6 +64,21 @@ def test_a_path_is_asked_for_only_where_visitors_sit_at_this_machine(here, monke
 )
 def test_who_sits_at_this_machine(address, headers, local):
     assert is_local(address, headers) is local
+
+
+@pytest.mark.parametrize(
+    "header",
+    [*("Via", "X-Real-IP", "CF-Connecting-IP", "Forwarded", "True-Client-IP"), "X-Forwarded-Proto", "x-forwarded-host"],
+)
+def test_whatever_a_proxy_adds_gives_it_away(header):
+    assert not is_local("127.0.0.1", {"Host": "localhost:8501", header: "x"})
+
+
+def test_a_setting_says_who_may_name_paths(monkeypatch):
+    monkeypatch.setenv("VITRINE_PATHS", "0")
+    assert not is_local("127.0.0.1", {"Host": "127.0.0.1:8501"})
+    monkeypatch.setenv("VITRINE_PATHS", "1")
+    assert is_local("0.0.0.0", {"Host": "vitrine.example.org", "Via": "x"})
 
 
 def test_a_name_at_hugging_face_is_asked_for_then_fetched(here, monkeypatch):
@@ -158,7 +173,7 @@ def test_every_way_to_type_a_path(here, monkeypatch):
     assert "of mine-2" not in rows(app)
     for path, sentence in {
         "/": "/ is a folder without model.safetensors",
-        "broken": f"leads to {here}/nowhere, which is not there",
+        "broken": "leads to nowhere, which is not there",
         "pipe.pt": "is neither a file nor a folder",
         "growing.safetensors": "the file",
     }.items():
