@@ -73,6 +73,7 @@ def main() -> None:
     chosen = st.navigation({**pages, "": [named]}, position="hidden").url_path or FIRST
     session.say_again()
     session.begun = False
+    session.browser = checkpoints.browser()
     with st.sidebar:
         here = checkpoints.all_places(session)
         names = [*([training.ENTRY] if training.training(session) else []), *shown_model.model_names(here)]

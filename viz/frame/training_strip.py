@@ -61,8 +61,10 @@ def status_sentence(snapshot: Snapshot) -> str:
     }.get(snapshot.status, "")
 
 
-def strip_data(live: LiveTraining | None, refused: str, plan: str = "") -> dict[str, Any]:
-    """For the strip in the sidebar. refused: why nothing can begin. plan: what the first click would train on."""
+def strip_data(live: LiveTraining | None, refused: str, plan: str = "", own: bool = True) -> dict[str, Any]:
+    """For the strip in the sidebar. refused: why nothing can begin. plan: what the first click would train on. own:
+    whether this visitor may steer the training.
+    """
     words = {
         "one": _("Train one step"),
         "advance": _("Train {count} steps"),
@@ -76,14 +78,15 @@ def strip_data(live: LiveTraining | None, refused: str, plan: str = "") -> dict[
         return {**nothing, "words": words, "possible": [] if refused else ["advance", "run"]}
     snapshot = live.snapshot
     onward = {"advance", "run", "pause" if snapshot.status in training.MOVING else "run"}
+    possible = {"reset"} if snapshot.status in training.OVER else {*onward, "reset"}
     return {
         "status": snapshot.status,
         "step": snapshot.step,
         "facts": facts(snapshot),
         "losses": live.current.curves.overview("loss", DRAWN) if live.current else [],
-        "sentence": status_sentence(snapshot),
+        "sentence": status_sentence(snapshot) if own else training.watched_only(),
         "words": words,
-        "possible": sorted({"reset"} if snapshot.status in training.OVER else {*onward, "reset"}),
+        "possible": sorted(possible if own else ()),
     }
 
 
@@ -104,7 +107,8 @@ def strip(session: Session, model: TextModel) -> View:
     film, frames = film_data(current, session.sent, by_channel() or not session.channels)
     if film:
         spare_imports()
-    data = pack({**strip_data(current, refused, plan), "film": film}, frames)
+    own = current is None or training.is_own(session, current)
+    data = pack({**strip_data(current, refused, plan, own), "film": film}, frames)
     return PackedView(_training_strip, STRIP, data, {"act": partial(on_act, model), "again": on_again})
 
 
@@ -118,13 +122,16 @@ def on_act(model: TextModel, act: dict[str, Any]) -> None:
     """A button of the strip. The first one begins a training of the model that is shown."""
     session = current_session()
     live, session.message = training.training(session), ""
+    if live is not None and not training.is_own(session, live):
+        session.message = training.watched_only()
+        return
     if live is None:
         plan = training.usual_plan(model)
         try:
             model.network.require_logits()
             data = plan.data(model)
             material = training.material_of(model, data)
-            asked = session.run, model.config, material, plan.settings, model.device
+            asked = training.own_key(session), model.config, material, plan.settings, model.device
             needed = training.trainings().require_room(*asked)
             live = training.begin(session, model, material, plan.settings, data.source, needed=needed)
         except ValueError as error:

@@ -137,7 +137,8 @@ class Session:
     generation: Generation | None = None  # the target, when the model wrote it
     origin: Origin = ""  # of a target that was not typed
     traced: tuple[str, str] = ("", "")
-    run: str = ""  # the key of this session's training
+    run: str = ""  # the key of the training that this session shows
+    browser: str = ""  # what only this visitor's browser knows, see `checkpoints.browser`
     step: int | None = None  # of the training that the shown model has
     watching: Watching = field(default_factory=Watching)
     begun: bool = False

@@ -49,6 +49,29 @@ def training(session: Session) -> LiveTraining | None:
     return found
 
 
+def is_own(session: Session, live: LiveTraining) -> bool:
+    """Whether this visitor's browser began a training. The address has its key, and a link may be copied: others see
+    it, and steer nothing.
+    """
+    return live.owner == session.browser
+
+
+def steered(session: Session) -> LiveTraining | None:
+    """This session's training, for its own visitor to steer; None for others."""
+    found = training(session)
+    return found if found is not None and is_own(session, found) else None
+
+
+def watched_only() -> str:
+    """Why somebody else's training cannot be steered here."""
+    return _("This training belongs to another browser: it can be watched here, not steered.")
+
+
+def own_key(session: Session) -> str:
+    """Key of this visitor's own training; "" where the session shows another's, or none."""
+    return session.run if steered(session) is not None else ""
+
+
 def begin(
     session: Session,
     model: TextModel,
@@ -70,7 +93,7 @@ def begin(
     from model.training.live.camera import Probe
     from model.training.live.live_training import LiveTraining
 
-    session.run = session.run or secrets.token_urlsafe(9)
+    session.run = own_key(session) or secrets.token_urlsafe(9)
     same = session.shown is not None and model is session.model
     shown, typed = session.traced if same else (text or model.example or material.example, "")
     tokens = session.source if same else model.source_tokens(shown)
@@ -80,6 +103,7 @@ def begin(
     probe = Probe(tokens, target)
     made = partial(LiveTraining, model, material, settings, source=source)
     live = trainings().begin(session.run, lambda slots: made(probe, slots=slots), needed)
+    live.owner = session.browser
     untyped = None
     if isinstance(model, Translator) and not typed:
         untyped = _on_film(model, live.number, material, probe, shown)
@@ -175,7 +199,8 @@ def shown(session: Session, live: LiveTraining) -> TextModel:
         trace = view.trace
     else:
         trace = model.trace_tokens(tokens, target)
-        if session.watching.wish != (live.number, probe):  # else another tab chose a text since: the film is of that
+        # Else another tab chose a text since, and the film is of that; or this is somebody else's training.
+        if session.watching.wish != (live.number, probe) and is_own(session, live):
             live.set_probe(probe)
     session.watching.wish = live.number, probe
     session.show(model, (source, target_text), trace, tokens, target, view.step if view else 0)

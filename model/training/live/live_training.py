@@ -43,6 +43,7 @@ class LiveTraining:
     """
 
     promise: Reservation | None = None
+    owner = ""  # secret of the browser that may steer it
 
     def __init__(
         self,

@@ -121,7 +121,7 @@ def within(place: DeltaGenerator, draw: Callable[[], None]) -> None:
 def hold(session: Session) -> None:
     """What is shown of a model that is being trained: each of its steps would have to be measured anew."""
     st.caption(_("While this model is trained its heads are not measured: that would slow the training down."))
-    if live := training.training(session):
+    if live := training.steered(session):
         st.button(_("Pause the training and measure"), key=Part.PAUSE, on_click=live.pause)
 
 

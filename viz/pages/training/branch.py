@@ -13,7 +13,7 @@ from viz.i18n.catalogue import _
 from viz.i18n.errors import translate_error
 from viz.pages.training.settings import DESCRIBED
 from viz.state.session import current_session
-from viz.state.training import training
+from viz.state.training import steered
 from viz.ui.fields import Form, whose
 
 if TYPE_CHECKING:
@@ -96,7 +96,7 @@ def _read(key: KeyFrame) -> tuple[dict[str, Any], dict[str, str]]:
 
 def _branch() -> None:
     session = current_session()
-    live = training(session)
+    live = steered(session)
     key = chosen(live) if live else None
     if live is None or key is None:
         return

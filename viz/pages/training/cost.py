@@ -104,7 +104,7 @@ def require_costs(config: TransformerConfig, found: Costs, device: torch.device,
     try:
         require_memory(needed, device)
     except ValueError:
-        live = training.training(session)
+        live = training.steered(session)
         require_memory(needed, device, live.size if live else 0)
 
 

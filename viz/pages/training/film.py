@@ -19,7 +19,7 @@ from viz.pages.training.components import training_film
 from viz.pages.training.start import nothing_begun
 from viz.state.film_feed import thinned
 from viz.state.session import Key, Session, choose, current_session
-from viz.state.training import training
+from viz.state.training import steered, training, watched_only
 from viz.ui.curve_names import OTHER_QUANTITIES, part_name
 from viz.ui.parts import Drawing, Views, no_views
 
@@ -229,12 +229,11 @@ def on_branch(clicked: dict[str, Any]) -> None:
 def key_frame(wanted: dict[str, int]) -> tuple[LiveTraining | None, KeyFrame | None]:
     """That of this step; none if it has been thinned out meanwhile, which the session says."""
     session = current_session()
-    live = training(session)
+    live = steered(session)
     keys = live.current.film.key_frames if live and live.current else []
     found = next((key for key in keys if key.step == int(wanted["step"])), None)
-    session.message = (
-        "" if found else _("The key frame of step {step} is gone: choose another.").format(step=wanted["step"])
-    )
+    gone = _("The key frame of step {step} is gone: choose another.").format(step=wanted["step"])
+    session.message = "" if found else watched_only() if live is None and training(session) else gone
     return live, found
 
 

@@ -30,7 +30,7 @@ class Part(StrEnum):
 def page(_model: TextModel) -> Views:
     """What is shown reads the training and not the trace; its fields are the training's to fill."""
     session = current_session()
-    settings.follow(training.training(session))
+    settings.follow(training.steered(session))
     row = st.container(horizontal=True, horizontal_alignment="distribute", vertical_alignment="center")
     segment = choose(_("Part of the page"), SEGMENTS, SEGMENTS[0], Part.SEGMENT, segment_name, row)
     standing(st.container(), session)
@@ -67,6 +67,9 @@ def standing(place: DeltaGenerator, session: Session) -> None:
                     "started anew. Begin another."
                 )
             )
+        return
+    if not training.is_own(session, live):
+        place.info(training.watched_only())
         return
     snapshot = live.snapshot
     if snapshot.status == "waiting":

@@ -57,6 +57,8 @@ def show(session: Session) -> None:
     found = table(runs, live.current)
     figures = {name: st.column_config.Column(alignment="right") for name in found.columns[2:6]}
     st.dataframe(found, hide_index=True, height=38 + 35 * len(runs), column_config=figures)
+    if not training.is_own(session, live):
+        return
     left, right = st.columns(2, gap="large")
     travel(left, live, runs)
     saving.show(right, live)
@@ -187,7 +189,7 @@ def _branch(number: int, step: int, name: str) -> None:
 
 def _from(number: int, step: int, act: Any) -> None:
     """Do something from a key frame, if it is still there."""
-    live = training.training(current_session())
+    live = training.steered(current_session())
     runs = [run for run in live.runs if run.number == number] if live else []
     if not live or not runs:
         st.session_state[Part.MESSAGE] = _("Run {number} is not kept any more.").format(number=number)
@@ -201,7 +203,7 @@ def _from(number: int, step: int, act: Any) -> None:
 
 
 def _stop() -> None:
-    if live := training.training(current_session()):
+    if live := training.steered(current_session()):
         live.stop()
         current_session().begun = True
 

@@ -93,7 +93,7 @@ def delete(place: DeltaGenerator, names: list[str]) -> None:
 
 
 def _save() -> None:
-    live, name = training.training(current_session()), str(st.session_state[Part.NAME])
+    live, name = training.steered(current_session()), str(st.session_state[Part.NAME])
     if live is None or refused(
         name, bool(st.session_state.get(Part.REPLACE)), checkpoints.own_names(current_session())
     ):

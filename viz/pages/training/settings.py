@@ -121,7 +121,7 @@ def read() -> tuple[TrainingSettings | None, dict[str, str]]:
 
 def change(name: str) -> None:
     """A field was changed: if a training lasts, it goes on with that."""
-    live, (values, wrong) = training.training(current_session()), form().read([name])
+    live, (values, wrong) = training.steered(current_session()), form().read([name])
     refused: dict[str, str] = st.session_state.setdefault(Part.WRONG, {})
     refused.pop(name, None)
     if live is None or wrong or name in FIRST_ONLY or values[name] == live.choices.value(name):
@@ -135,7 +135,7 @@ def change(name: str) -> None:
 
 def page(session: Session) -> Views:
     """The fields on one side, the schedule that they make on the other."""
-    live = training.training(session)
+    live = training.steered(session)
     settings, wrong = read()
     broken = {name: translate_error(message) for name, message in st.session_state.get(Part.WRONG, {}).items()}
     wrong |= broken | form().read(RATES)[1]

@@ -35,7 +35,7 @@ def start(
         ValueError: the settings do not go together with the data, or the memory does not suffice.
     """
     device = model.device if model else choose_device()
-    needed = training.trainings().require_room(current_session().run, config, material, settings, device)
+    needed = training.trainings().require_room(training.own_key(current_session()), config, material, settings, device)
     made = model or fresh(NEW, config, material, settings.seed)
     _run(made, material, settings, source, "" if model else material.example, needed)
 
@@ -45,7 +45,9 @@ def demonstrate() -> None:
     session = current_session()
     few, some, _probe = replace(REVERSE, pairs=min(FEW, REVERSE.pairs)).begin()
     try:
-        needed = training.trainings().require_room(session.run, few.config, some, REVERSE.settings, few.device)
+        needed = training.trainings().require_room(
+            training.own_key(session), few.config, some, REVERSE.settings, few.device
+        )
     except ValueError as error:
         session.message = str(error)
         return
@@ -84,7 +86,7 @@ def freed(session: Session) -> bool:
 
 def give_up(session: Session) -> None:
     """Free this session's training; the page shows the model that it began with, where that is in the list."""
-    if live := training.training(session):
+    if live := training.steered(session):
         training.trainings().end(session.run)
         session.run, session.begun = "", True
         session.say(training.RUN, None)
