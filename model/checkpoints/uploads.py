@@ -22,7 +22,7 @@ from typing import IO, TYPE_CHECKING, cast
 from model.checkpoints.formats.weight_files import READ, REFUSED
 from model.checkpoints.formats.zip import Bounded
 from model.runtime.errors import CheckpointError
-from model.runtime.files import SPARE
+from model.runtime.files import SPARE, is_dead, this_process
 
 if TYPE_CHECKING:
     from model.checkpoints.hub import Download
@@ -43,6 +43,17 @@ class Sent:
     name: str
     size: int
     pieces: Callable[[], Iterator[bytes]]
+
+
+PREFIX = "vitrine"  # of the folders of uploads
+
+
+def remove_left_uploads(parent: Path | None = None) -> None:
+    """Remove the folders of uploads that killed processes of this machine left. parent: by default where they are."""
+    for folder in (parent or Path(tempfile.gettempdir())).glob(f"{PREFIX}-*-*-*"):
+        _prefix, host, process, *_rest = folder.name.split("-")
+        if is_dead(host, process):
+            shutil.rmtree(folder, ignore_errors=True)
 
 
 class Uploads:
@@ -103,7 +114,7 @@ class Uploads:
                 f"the disk has no room for the {claimed / 1e6:,.0f} MB of these files: make room there"
             )
         if self._remove is None:
-            self._folder = Path(tempfile.mkdtemp(prefix="vitrine-"))
+            self._folder = Path(tempfile.mkdtemp(prefix="-".join((PREFIX, *this_process(), ""))))
             self._remove = weakref.finalize(self, shutil.rmtree, str(self._folder), True)
         self._count += 1
         folder = self._folder / str(self._count)

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import glob
 import os
+import re
 import shutil
+import socket
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
@@ -47,10 +49,8 @@ def begin_folder(folder: Path) -> Path:
     """Empty folder to write in, for `replace_folder`; unfinished folders of dead processes are removed."""
     folder.parent.mkdir(parents=True, exist_ok=True)
     written = _unfinished(folder)
-    for left in folder.parent.glob(f".{glob.escape(folder.name)}.*.writing"):
-        with suppress(OSError):  # it is gone: another process has removed it, too
-            if left == written or time.time() - left.stat().st_mtime > LEFT:
-                shutil.rmtree(left)
+    remove_left(folder.parent, folder.name)
+    shutil.rmtree(written, ignore_errors=True)
     written.mkdir()
     return written
 
@@ -97,6 +97,36 @@ def finish_all(parent: Path) -> None:
         finish_replacing(parent / left.name.removeprefix(".").removesuffix(".new"))
 
 
+def remove_left(parent: Path, name: str = "*") -> None:
+    """Remove what dead processes left unfinished in `parent`: of this machine at once, of others, which may share the
+    folder, after an hour. name: of what they wrote; by default of anything.
+    """
+    wanted = name if name == "*" else glob.escape(name)
+    for left in parent.glob(f".{wanted}.writing" if name == "*" else f".{wanted}.*.writing"):
+        *_name, host, process, _end = left.name.split(".")
+        with suppress(OSError):  # it is gone: another process has removed it, too
+            if is_dead(host, process) or time.time() - left.stat().st_mtime > LEFT:
+                left.unlink() if left.is_file() else shutil.rmtree(left)
+
+
+def this_process() -> tuple[str, str]:
+    """Name of this machine and number of this process, without points or hyphens."""
+    return re.sub(r"\W", "_", socket.gethostname(), flags=re.ASCII), str(os.getpid())
+
+
+def is_dead(host: str, process: str) -> bool:
+    """Whether a process was of this machine, and is no more."""
+    if host != this_process()[0] or not process.isdecimal():
+        return False
+    try:
+        os.kill(int(process), 0)
+    except (ProcessLookupError, OverflowError):
+        return True
+    except OSError:  # it is somebody else's
+        return False
+    return False
+
+
 def flush(path: Path) -> None:
     """Wait until the content of `path` is on the disk."""
     with path.open("rb") as file:
@@ -104,7 +134,7 @@ def flush(path: Path) -> None:
 
 
 def _unfinished(path: Path) -> Path:
-    return path.with_name(f".{path.name}.{os.getpid()}.writing")
+    return path.with_name(".".join(("", path.name, *this_process(), "writing")))
 
 
 def _new(folder: Path) -> Path:

@@ -26,9 +26,21 @@ async def prepared(_app: Any) -> AsyncIterator[None]:
 
 
 def _prepare() -> None:
+    _tidy()
     for name in ("torch", "viz.frame.app", "viz.pages.attention.page"):
         importlib.import_module(name)
     _ready.set()
+
+
+def _tidy() -> None:
+    """What killed servers left: uploads, and models half written."""
+    from model.checkpoints.uploads import remove_left_uploads
+    from model.runtime.files import remove_left
+    from viz.state.checkpoints import saved_folder
+
+    remove_left_uploads()
+    if saved_folder().is_dir():
+        remove_left(saved_folder())
 
 
 async def health(_request: Request) -> JSONResponse:

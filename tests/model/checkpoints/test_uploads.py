@@ -3,6 +3,8 @@
 import gc
 import io
 import stat
+import subprocess
+import sys
 import zipfile
 from pathlib import Path
 
@@ -12,8 +14,9 @@ from safetensors.torch import save
 
 from model.checkpoints.load import open_checkpoint
 from model.checkpoints.tensors import tensor_table
-from model.checkpoints.uploads import Uploads
+from model.checkpoints.uploads import PREFIX, Uploads, remove_left_uploads
 from model.runtime.errors import CheckpointError
+from model.runtime.files import this_process
 from tests.viz.small import write_small
 
 WEIGHTS = save({"w": torch.ones(2)})
@@ -165,3 +168,19 @@ def test_what_has_no_room_is_not_unpacked(name, value, sent, message, uploads, m
     monkeypatch.setattr(f"model.checkpoints.uploads.{name}", value)
     with pytest.raises(CheckpointError, match=message):
         uploads.add([sent])
+
+
+def test_uploads_of_a_killed_process_are_removed_at_the_next_start(tmp_path):
+    code = (
+        "import os, signal, tempfile; tempfile.tempdir = {!r}\n"
+        "from model.checkpoints.uploads import Uploads\n"
+        "uploads = Uploads(); print(uploads.add([('a.safetensors', b'x' * 9)]), flush=True)\n"
+        "os.kill(os.getpid(), signal.SIGKILL)"
+    )
+    killed = subprocess.run([sys.executable, "-c", code.format(str(tmp_path))], capture_output=True, check=False)
+    left = Path(killed.stdout.decode().strip())
+    assert left.read_bytes() == b"x" * 9
+    mine = tmp_path / "-".join((PREFIX, *this_process(), "mine"))
+    mine.mkdir()
+    remove_left_uploads(tmp_path)
+    assert list(tmp_path.iterdir()) == [mine]

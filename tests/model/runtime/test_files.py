@@ -2,6 +2,8 @@
 
 import itertools
 import os
+import subprocess
+import sys
 import threading
 import time
 from pathlib import Path
@@ -11,7 +13,15 @@ import torch
 from safetensors import safe_open
 from safetensors.torch import load_file
 
-from model.runtime.files import begin_folder, finish_replacing, replace_folder, write_tensors, write_text
+from model.runtime.files import (
+    begin_folder,
+    finish_replacing,
+    remove_left,
+    replace_folder,
+    this_process,
+    write_tensors,
+    write_text,
+)
 from tests.model.checkpoints.killing import dying_at
 
 
@@ -172,3 +182,17 @@ def test_what_a_killed_process_was_writing_is_removed_by_a_later_one(tmp_path):
     assert {path.name for path in tmp_path.iterdir()} == {written.name, young.name, other.name}
     fill(written / "below", "again")
     assert not list(begin_folder(tmp_path / "x").iterdir())
+
+
+def test_what_a_dead_process_of_this_machine_left_is_removed_at_once_and_what_others_write_stays(tmp_path):
+    host, own = this_process()
+    dead = subprocess.run([sys.executable, "-c", "import os; print(os.getpid())"], capture_output=True, check=True)
+    number = dead.stdout.decode().strip()
+    left = [tmp_path / f".x.{host}.{number}.writing", tmp_path / f".a.b.{host}.{number}.writing"]
+    kept = [tmp_path / f".x.{host}.{own}.writing", tmp_path / f".x.elsewhere.{number}.writing", tmp_path / "x"]
+    for path in (left[0], *kept):
+        fill(path, "half")
+    left[1].write_text("half")
+    remove_left(tmp_path)
+    assert {path.name for path in tmp_path.iterdir()} == {path.name for path in kept}
+    remove_left(tmp_path / "none")
