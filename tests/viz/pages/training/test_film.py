@@ -36,7 +36,8 @@ def begin(monkeypatch):
     def begin(steps: int, *settings, **options):
         training = live(*settings, **options)
         for section in (film, branch):
-            monkeypatch.setattr(section, "training", lambda session: training)
+            monkeypatch.setattr(section, "training", lambda session: training, raising=False)
+            monkeypatch.setattr(section, "steered", lambda session: training)
         begun.append(training)
         if steps:
             training.advance(steps)
@@ -81,6 +82,7 @@ def test_a_film_that_is_full_says_which_steps_it_keeps(begin):
 
 def test_without_a_training_there_is_no_film(monkeypatch):
     monkeypatch.setattr(film, "training", lambda session: None)
+    monkeypatch.setattr(film, "steered", lambda session: None)
     assert "from the sidebar" in AppTest.from_function(film_page).run().caption[0].value
 
 
