@@ -31,10 +31,13 @@ def load(gates: Float[Tensor, "position expert"]) -> Float[Tensor, " expert"]:
 
 @dataclass
 class Loads:
-    """Loads over many texts. tokens: through each expert, by the path of the mixture. positions: in all, by path."""
+    """Loads over many texts. tokens: through each expert, by the path of the mixture. positions: in all, by path. cut:
+    number of texts that are longer than the model reads.
+    """
 
     tokens: dict[str, Float[Tensor, " expert"]] = field(default_factory=dict)
     positions: dict[str, int] = field(default_factory=dict)
+    cut: int = 0
 
     def share(self, path: str) -> Float[Tensor, " expert"]:
         """Share of the positions that go through each expert of the mixture at `path`."""
@@ -42,6 +45,7 @@ class Loads:
 
     def add(self, other: Loads) -> None:
         """Count other texts too."""
+        self.cut += other.cut
         for path, tokens in other.tokens.items():
             self.tokens[path] = self.tokens[path] + tokens if path in self.tokens else tokens
             self.positions[path] = self.positions.get(path, 0) + other.positions[path]
@@ -54,8 +58,9 @@ def loads_of(model: TextModel, texts: Iterable[str]) -> Loads:
     """
     found = Loads()
     for text in texts:
-        source, tab, target = text.partition("\t")
-        trace = model.trace(source, target if tab else None) if model.kind == "encoder-decoder" else model.trace(text)
+        source, tab, target = text.partition("\t") if model.kind == "encoder-decoder" else (text, "", "")
+        found.cut += bool(model.source_tokens(source).left_out)
+        trace = model.trace(source, target if tab else None)
         for stack in ("encoder", "decoder"):
             for layer in mixed_layers(trace, stack):
                 path = path_of(stack, layer)

@@ -64,15 +64,16 @@ def shares_off(units: Float[Tensor, "position unit"], largest: float) -> Float[T
 
 
 def strengths(units: Float[Tensor, "position unit"]) -> Float[Tensor, " unit"]:
-    """Largest size of each unit's activation over the positions."""
-    return units.abs().nan_to_num(nan=0.0).amax(dim=0)
+    """Largest size of each unit's activation over the positions that have units; NaN of a unit that is NaN at one."""
+    there = present(units).abs()
+    return there.amax(dim=0) if len(there) else units.new_zeros(units.shape[-1])
 
 
 def order_of(units: Float[Tensor, "position unit"], by: str) -> list[int]:
     """Numbers of all units: in order by "number", or strongest first by "strength", before them those that are NaN."""
     if by == "number":
         return list(range(units.shape[-1]))
-    sizes = strengths(units).masked_fill(present(units).isnan().any(dim=0), torch.inf)
+    sizes = strengths(units).nan_to_num(nan=torch.inf)
     order: list[int] = sizes.argsort(descending=True, stable=True).tolist()
     return order
 

@@ -35,6 +35,7 @@ def words(*columns: str, **more: str) -> dict[str, Any]:
         "masked": _("masked"),
         "missing": _("this token is not in the pinned text"),
         "odd": _("not a number, or infinite"),
+        "odd_count": _("not a number, or infinite: {count}"),
         "download": _("Download"),
         "csv": list(columns),
         **more,
@@ -225,7 +226,7 @@ class Heatmap(Plot):
         sentence = _("{quantity} from {low} to {high}; {rows} × {columns} ({row} × {column})")
         titles = {"quantity": self.scale.title, "row": self.rows.title, "column": self.columns.title}
         said = sentence.format(low=low, high=high, rows=rows, columns=columns, **titles)
-        return f"{said}; {words()['odd']}: {count}" if (count := self.odd()) else said
+        return f"{said}; {words()['odd_count'].format(count=count)}" if (count := self.odd()) else said
 
 
 @dataclass

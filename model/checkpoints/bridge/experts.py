@@ -20,6 +20,7 @@ from model.checkpoints.bridge.modules import (
     MirrorGatedFeedForward,
     MirrorLinear,
     activation_name,
+    frozen,
     module_tensor,
 )
 from model.checkpoints.bridge.probe import Event, close, is_linear
@@ -372,9 +373,13 @@ def _factor(form: ExpertForm, call: ExpertsCall) -> float | None:
 class Experts(nn.Module):
     """The networks of all experts, each made of the bridged module's weights when it is asked for."""
 
-    def __init__(self, form: ExpertForm, count: int) -> None:
+    def __init__(self, form: ExpertForm, count: int, module: nn.Module) -> None:
+        """module: the bridged one, whose parameters are this module's too."""
         super().__init__()
         self.__dict__["form"], self.count = form, count
+        for name, parameter in module.named_parameters():
+            if not parameter.is_meta:
+                self.register_parameter(name.replace(".", "_"), frozen(parameter))
 
     def __len__(self) -> int:
         return self.count
@@ -403,15 +408,26 @@ class MirrorExperts(nn.Module):
     """
 
     def __init__(
-        self, form: ExpertForm | None, count: int, *, router: bool, scaled: bool, shared: nn.Module | None
+        self,
+        form: ExpertForm | None,
+        count: int,
+        module: nn.Module,
+        *,
+        router: nn.Module | None,
+        scaled: bool,
+        shared: nn.Module | None,
     ) -> None:
+        """module, router: the bridged ones; None: the router's logits are not known."""
         super().__init__()
         self.scaled, self.factor = scaled, 1.0 if form is None else form.factor
-        if router:
+        if router is not None:
             self.router = nn.Identity()
+            for name, parameter in router.named_parameters(recurse=False):
+                if not parameter.is_meta:
+                    self.router.register_parameter(name, frozen(parameter))
         self.routed, self.gates = nn.Identity(), nn.Identity()
         if form is not None:
-            self.experts = Experts(form, count)
+            self.experts = Experts(form, count, module)
         if shared is not None:
             self.shared = shared
 
@@ -490,7 +506,14 @@ def match_experts(calls: Sequence[Event], found: ExpertsCall, shared: nn.Module 
     inside = [event for event in calls if found.event in event.within]
     form = find_form(found, inside)
     router = next(((event, place) for event in calls if (place := _logits_place(event, found)) is not None), None)
-    experts = MirrorExperts(form, found.count, router=router is not None, scaled=found.scaled, shared=shared)
+    experts = MirrorExperts(
+        form,
+        found.count,
+        found.event.module,
+        router=None if router is None else router[0].module,
+        scaled=found.scaled,
+        shared=shared,
+    )
     links: list[tuple[Event, Any, nn.Module]] = []
     if router is not None:
         links.append((router[0], "result", RouterLogits(experts, router[1])))

@@ -194,7 +194,7 @@ function draw(pen, place, { header, values, visible, chosen, column: chosenColum
   if (!header.odd) return;
   const legend = top + length + 8;
   drawOdd(pen, left, legend, FONT, FONT);
-  pen.text(`${header.words.odd}: ${header.odd}`, left + FONT + 6, legend + FONT / 2, {});
+  pen.text(header.words.odd_count.replace("{count}", header.odd.toLocaleString("en")), left + FONT + 6, legend + FONT / 2, {});
 }
 
 // The cell under the pointer: its row and column, -1 outside.

@@ -141,6 +141,8 @@ def _heading(shown: HeadMaps, drawn: HeadImage, chosen: Selection, heads: Heads,
     row = drawn.own[chosen.query]
     strongest = int(row.argmax())
     note = pair(shown.row_labels[chosen.query], shown.column_labels[strongest], float(row[strongest]))
+    if bool(row.isnan().all()):
+        note = f"{shown.row_labels[chosen.query]}: {_('not a number')}"
     if shown.comparison is not None:
         before = math.nan if drawn.pinned is None else float(drawn.pinned[chosen.query, strongest])
         note += " (" + _("pinned: {value}").format(value="–" if math.isnan(before) else significant(before)) + ")"

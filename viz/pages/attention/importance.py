@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
+from model.analysis.finite import first_not_finite
 from model.analysis.head_importance import Effect, Place, Removals, removable
 from model.analysis.head_metrics import Likeness, likeness
 from model.capture.interventions import RemovedHead
@@ -75,6 +76,9 @@ def show(places: Places, model: TextModel, kind: AttentionKind, chosen: Selectio
     """
     require(model.network, removable(kind))
     session = current_session()
+    if (odd := first_not_finite(session.trace)) is not None:
+        yield []
+        return partial(within, places.heads, partial(not_finite, odd.tensor))
     if session.moving and session.step is not None:
         yield []
         return partial(within, places.heads, partial(hold, session))
@@ -111,6 +115,13 @@ def show(places: Places, model: TextModel, kind: AttentionKind, chosen: Selectio
         )
 
     return rest
+
+
+def not_finite(tensor: str) -> None:
+    """Why nothing can be measured of a pass that holds NaN or an infinity."""
+    st.info(
+        _("This pass is not finite from {tensor} on: what a head is good for cannot be measured.").format(tensor=tensor)
+    )
 
 
 def within(place: DeltaGenerator, draw: Callable[[], None]) -> None:

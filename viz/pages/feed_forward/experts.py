@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from enum import StrEnum
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
@@ -17,6 +17,7 @@ from viz.components.plots import Axis, Chart, Heatmap, Series
 from viz.i18n.catalogue import _
 from viz.i18n.format import literal
 from viz.pages.feed_forward.units import Chosen, expert_name
+from viz.ui import fields
 from viz.ui.background import Filling, bar, follow
 from viz.ui.plots import FIRST, PINNED, SECOND, array, heading, levels, missing, now, pinned, token_axis
 
@@ -151,7 +152,7 @@ def load_table(session: Session, chosen: Chosen) -> pd.DataFrame:
             _("expert"): [expert_name(str(number)) for number in range(gates.shape[-1])],
             _("tokens"): array((gates != 0).sum(dim=0)).astype(int),
             _("share of tokens"): array(load(gates)),
-            _("mean weight"): array(gates.mean(dim=0)),
+            _("mean weight over all tokens"): array(gates.mean(dim=0)),
         }
     )
     over = file_loads(session)
@@ -195,13 +196,32 @@ class FileLoads(Filling):
             together.add(part)
         return together
 
+    @property
+    def whole(self) -> bool:
+        """Whether all lines were read."""
+        return self.finished and not self.stopped and not self.failed
+
+    @property
+    def progress(self) -> dict[str, Any] | None:
+        told = super().progress
+        if told is not None:
+            told["text"] = _("read {done} of {all} lines").format(done=f"{self._done:,}", all=f"{self.count:,}")
+        return told
+
 
 def file_loads(session: Session) -> Loads | None:
-    """What is known of a file for the model that is shown."""
+    """Loads over a file, for the model that is shown; None until all of it is read."""
     filling: FileLoads | None = session.memory.get(Part.KEPT)
     if filling is None or filling.model.network is not session.trace.network:
         return None
-    return filling.loads if filling.found else None
+    return filling.loads if filling.whole else None
+
+
+def _forget(session: Session) -> None:
+    """Nothing of a former file is shown any more."""
+    filling: FileLoads | None = session.memory.pop(Part.KEPT, None)
+    if filling is not None:
+        filling.stop()
 
 
 def over_file(session: Session, model: TextModel) -> None:
@@ -212,15 +232,16 @@ def over_file(session: Session, model: TextModel) -> None:
             "tab and a target. At most {lines} lines are read."
         ).format(lines=f"{LINES:,}")
     )
+    fields.in_words()
     given = st.file_uploader(
         _("A text file"), ["txt", "tsv", "csv"], key=Part.FILE, max_upload_size=LIMIT, label_visibility="collapsed"
     )
     filling: FileLoads | None = session.memory.get(Part.KEPT)
     if given is None:
+        _forget(session)
         return
     if filling is None or filling.model is not model or filling.name != given.file_id:
-        if filling is not None:
-            filling.stop()
+        _forget(session)
         try:
             text = given.getvalue().decode("utf-8-sig")
         except UnicodeDecodeError:
@@ -237,11 +258,16 @@ def over_file(session: Session, model: TextModel) -> None:
         return bar(Part.BAR, filling)
 
     follow([filling], view)
+    if not filling.whole:
+        return
     said = _("{name}: {count} lines, {positions} positions in a layer").format(
         name=literal(given.name),
         count=f"{filling.count:,}",
         positions=f"{max(filling.loads.positions.values(), default=0):,}",
     )
+    if cut := filling.loads.cut:
+        length = f"{model.config.max_length:,}"
+        said += " · " + _("{count} of them cut at {length} tokens").format(count=f"{cut:,}", length=length)
     if filling.left:
         said += " · " + _("{count} more lines were not read").format(count=f"{filling.left:,}")
     st.caption(said)

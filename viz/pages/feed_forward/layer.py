@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -23,7 +24,7 @@ from model.analysis.feed_forward import (
     writes,
 )
 from model.network.layers import FeedForward, GatedFeedForward
-from viz.components.plots import Axis, Chart, Series
+from viz.components.plots import Axis, Chart, Series, span
 from viz.i18n.catalogue import _
 from viz.i18n.errors import beside_pin, unless_absent
 from viz.i18n.format import no_predictions, significant
@@ -34,6 +35,7 @@ from viz.pages.feed_forward.units import (
     Chosen,
     Numbers,
     Scores,
+    goes_through,
     off_name,
     pinned_direction,
     pinned_layer,
@@ -57,16 +59,20 @@ if TYPE_CHECKING:
 def histogram(session: Session, chosen: Chosen, key: str) -> Chart:
     """How many activations of the layer have which size, counts on a log axis."""
     every, other = values_of(session, chosen)
-    own = present(every)
-    counts, edges = np.histogram(array(own), bins=BINS)
+    whole = array(present(every))
+    own = whole[np.isfinite(whole)]
+    counts, edges = np.histogram(own, bins=BINS)
     centres = (edges[:-1] + edges[1:]) / 2
     series = [Series(_("count"), centres, counts, SECOND, "bars")]
     if other is not None:
         known = array(other)
-        before, _same = np.histogram(known[~np.isnan(known)], bins=edges)
+        before, _same = np.histogram(known[np.isfinite(known)], bins=edges)
         series.append(Series(_("pinned"), centres, before, PINNED, dash=True))
     name = _("Histogram: {place}").format(place=chosen.place)
-    note = f"{significant(float(own.min()))} … {significant(float(own.max()))}"
+    low, high = span(own)
+    note = f"{low} … {high}"
+    if odd := whole.size - own.size:
+        note += " · " + _("not a number, or infinite: {count}").format(count=f"{odd:,}")
     above = heading(session.trace, name, f"histogram-{chosen.name}", note, missing(session, other))
     x_axis, y_axis = Axis(unit_quantity(chosen.quantity)), Axis(_("count"), log=True, zero=False, low=0.5)
     return Chart(key, above, series, x_axis, y_axis, tall=190)
@@ -81,6 +87,8 @@ def direction_charts(
 
     def draw(tokens: Callable[[], Direction], scores: Scores, side: str, *looks: str) -> None:
         direction, lacking = unless_absent(tokens)
+        if direction is not None and not all(math.isfinite(value) for _token, value in direction.towards):
+            direction, lacking = None, _("The weights of this unit are not finite: it reads and writes no tokens.")
         if direction is not None:
             before, lacking = pinned_direction(session, chosen, direction, scores, side)
             plots.append(_direction_chart(session, direction, before, *looks))
@@ -122,8 +130,13 @@ def layer_sentence(session: Session, chosen: Chosen, seen: Seen) -> str:
     if not chosen.quantity:
         return _("{place}: what it computes is of a form that is not known here.").format(place=chosen.place)
     silent, network = present_off(session, chosen), session.trace.network
-    if not len(silent):
+    if not goes_through(session, chosen).any():
         return _("{place}: no token of this text goes through it.").format(place=chosen.place)
+    odd = int((~present(_activations(session, chosen)).isfinite()).any(dim=0).sum())
+    if odd or not len(silent):
+        return _("{place}: of {units} units **{odd}** are not a number, or infinite, at a token of this text.").format(
+            place=chosen.place, units=silent.shape[1], odd=odd if len(silent) else silent.shape[1]
+        )
     if chosen.expert and chosen.expert != SHARED:
         sentence = _(
             "{place}: {name} **{share:.1%}** · off at all {tokens} tokens that go through it: **{dead}** of {units} "

@@ -113,6 +113,8 @@ def page(model: TextModel) -> Views:
             mounts.append((detail, units.unit_chart(session, chosen, Part.FIRST, on_token)))
             directions, sentence = layer.direction_charts(session, model.config, chosen, (Part.SECOND, Part.THIRD))
             mounts += [(detail, chart) for chart in directions]
+        elif view == "token" and not units.goes_through(session, chosen)[chosen.token]:
+            sentence = _("This token does not go through this expert: choose one of its own above.")
         elif view == "token":
             mounts.append((detail, units.token_chart(session, chosen, Part.FIRST, on_top)))
         elif view == "layer":

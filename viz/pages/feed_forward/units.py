@@ -96,8 +96,9 @@ class Chosen:
     @property
     def place(self) -> str:
         """Where the units are, for headings."""
-        layer = _("Layer {layer}").format(layer=self.layer + 1)
-        return f"{layer}, {expert_name(self.expert)}" if self.expert else layer
+        if not self.expert:
+            return _("Layer {layer}").format(layer=self.layer + 1)
+        return _("Layer {layer}, {expert}").format(layer=self.layer + 1, expert=expert_name(self.expert))
 
 
 def part_of(expert: str) -> str:
@@ -185,6 +186,8 @@ def on_page(session: Session, chosen: Chosen) -> list[int]:
 def top_units(session: Session, chosen: Chosen) -> list[int]:
     """The strongest units of the chosen token."""
     row = values_of(session, chosen)[0][chosen.token]
+    if bool(row.isnan().all()):
+        return []
     found: list[int] = row.abs().topk(min(TOP, len(row))).indices.tolist()
     return found
 
@@ -204,9 +207,10 @@ def layer_map(session: Session, config: TransformerConfig, chosen: Chosen, key: 
     share = float(values[chosen.layer].mean())
     note = "" if np.isnan(share) else _("layer {layer}: {share:.1%}").format(layer=chosen.layer + 1, share=share)
     lacking, (row, column) = missing(session, other), (chosen.layer, chosen.token)
-    above = heading(session.trace, _("Every layer"), f"units-off-{chosen.stack}", note, lacking)
     network, layers = session.trace.network, range(len(values))
     known = [bool(quantities(network, path_of(chosen.stack, layer))) for layer in layers]
+    hatched = "" if all(known) else _("hatched: experts in place of one network")
+    above = heading(session.trace, _("Every layer"), f"units-off-{chosen.stack}", note, lacking or hatched)
     drawn = np.repeat(np.array(known)[:, None], values.shape[1], axis=1)
     words = {"masked": _("experts in place of one network")}
     return Heatmap(
@@ -230,7 +234,24 @@ def unit_map(session: Session, chosen: Chosen, key: str, on_cell: Answer) -> Hea
     above = heading(session.trace, title, file, sentence=missing(session, other))
     row, column = chosen.token, units.index(chosen.unit) if chosen.unit in units else -1
     rows = token_axis(session.trace, chosen.stack)
-    return Heatmap(key, above, shown, rows, columns, scale, chosen=row, column=column, wanted=TALL, on_cell=on_cell)
+    through = np.repeat(goes_through(session, chosen)[:, None], shown.shape[1], axis=1)
+    return Heatmap(
+        *(key, above, shown, rows, columns, scale),
+        visible=through,
+        words={"masked": _("this token does not go through this expert")},
+        chosen=row,
+        column=column,
+        wanted=TALL,
+        on_cell=on_cell,
+    )
+
+
+def goes_through(session: Session, chosen: Chosen) -> NDArray[np.bool_]:
+    """(position): whether a token goes through the network that is looked at."""
+    if not chosen.expert.isdecimal():
+        return np.ones(len(session.trace.tokens_of(chosen.name)), bool)
+    taken: NDArray[np.bool_] = array((session.trace[f"{chosen.mixture}.gates"][:, int(chosen.expert)] != 0).float()) > 0
+    return taken
 
 
 def all_units(session: Session, chosen: Chosen, key: str, on_place: Answer) -> Chart:
@@ -258,9 +279,12 @@ def unit_chart(session: Session, chosen: Chosen, key: str, on_place: Answer) -> 
     series = [Series(quantity, places, column, SECOND, "bars")]
     if other is not None:
         series.append(Series(_("pinned"), places, array(other[:, chosen.unit]), PINNED, dash=True))
-    strongest = int(np.abs(column).argmax())
-    title = _("Unit {unit} of layer {layer}").format(unit=chosen.unit, layer=chosen.layer + 1)
+    title = _("{place}: unit {unit}").format(place=chosen.place, unit=chosen.unit)
+    finite = np.isfinite(column)
+    strongest = int(np.where(finite, np.abs(column), -1).argmax())
     note = f"{trace.tokens_of(chosen.name)[strongest]} {significant(float(column[strongest]))}"
+    if not finite[goes_through(session, chosen)].all():
+        note = _("not a number")
     above = heading(trace, title, f"unit-{chosen.name}-{chosen.unit}", note, missing(session, other))
     x_axis, y_axis = token_axis(trace, chosen.stack), Axis(quantity)
     return Chart(key, above, series, x_axis, y_axis, chosen=chosen.token, tall=110, on_place=on_place)
@@ -275,7 +299,8 @@ def token_chart(session: Session, chosen: Chosen, key: str, on_place: Answer) ->
     series = [Series(quantity, places, array(own[chosen.token, units]), SECOND, "bars")]
     if other is not None:
         series.append(Series(_("pinned"), places, array(other[chosen.token, units]), PINNED, "dots"))
-    title = _("Strongest units at {token}").format(token=trace.tokens_of(chosen.name)[chosen.token])
+    token = trace.tokens_of(chosen.name)[chosen.token]
+    title = _("{place}: strongest units at {token}").format(place=chosen.place, token=token)
     alt, file = f"{title}: {', '.join(names[:8])}", f"token-{chosen.name}-{chosen.token}"
     above = heading(trace, title, file, sentence=missing(session, other), alt=alt)
     framed = units.index(chosen.unit) if chosen.unit in units else -1

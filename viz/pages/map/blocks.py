@@ -49,6 +49,8 @@ def describe(block: Block, model: TextModel, pictures: Pictures, changes: Said) 
     """What is said of a block and how thick its arrow is; changes: since the pin."""
     flow = math.nan if block.kind == "output" else pictures.flow(block)
     said = lines(block, model.config)
+    if math.isnan(flow) and block.kind != "output" and not pictures.differing:
+        said.append((_("mean norm of what it gives"), _("not a number")))
     if not math.isnan(flow):
         name = _("mean norm of the change") if pictures.differing else _("mean norm of what it gives")
         said.append((name, significant(flow)))

@@ -243,7 +243,9 @@ function drawItem(pen, item, { header, pictures }) {
     pen.picture(picture.canvas, [0, 0, columns, rows], left, y + title, room, stripHeight(rows));
     pen.frame(left, y + title, room + 1, stripHeight(rows) + 1, { faint: true });
   } else if (block.kind === "norm") {
-    drawLines(pen, picture, left - 3, y + title + 1, room + 6, low - 2);
+    const odd = picture.values.length > 0 && !picture.values.some((value) => Number.isFinite(value));
+    if (odd) pen.box(left - 3, y + title + 1, room + 6, low - 2, ODD_COLOUR);
+    else drawLines(pen, picture, left - 3, y + title + 1, room + 6, low - 2);
   } else if (block.kind === "embedding" && picture.canvas) {
     const [parts, rows, columns] = picture.shape;
     const each = (room - (parts - 1) * 22) / parts;

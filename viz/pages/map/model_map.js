@@ -185,6 +185,16 @@ function drawLarge({ panel, shown }, { number, head }) {
   if (canvas) context.drawImage(canvas, head * columns, 0, columns, rows, 0, 0, size, size);
 }
 
+// What the colour of no scale means, where a picture has it.
+function showOdd(root, legend) {
+  const { pictures, words } = root.shown.header;
+  const there = pictures.some(({ shape, values }) => shape.length === 3 && values.includes(ODD_LEVEL));
+  let made = legend.querySelector(".odd");
+  if (!there) return made?.remove();
+  made ??= legend.insertBefore(element("div", "odd muted"), legend.children[3] ?? null);
+  write(made, words.odd);
+}
+
 // The colour bar of the thumbnails, and how far it reaches.
 function showLegend(root) {
   const { legend } = root.panel;
@@ -197,6 +207,7 @@ function showLegend(root) {
   ramp.style.background = `linear-gradient(to right, ${stops.join(", ")})`;
   write(ends.firstChild, differing ? significant(-top) : "0");
   write(ends.lastChild, differing ? significant(top) : scale === "one" ? "1" : words.largest);
+  showOdd(root, legend);
   const options = differing ? [] : Object.entries(words.scales);
   const buttons = [...legend.querySelectorAll("button")];
   while (buttons.length > options.length) buttons.pop().remove();

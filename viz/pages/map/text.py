@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from model.network.config import Latent, TransformerConfig, Units
 
 UNITS = {"GFLOP": 1e9, "MFLOP": 1e6, "kFLOP": 1e3, "FLOP": 1.0}
+LISTED = 6  # names of weights of one shape
 POSITIONS_ADDED = ("sinusoidal", "sinusoidal-halves", "learned")
 
 
@@ -164,7 +165,14 @@ def weights_text(weights: dict[str, Shape]) -> str:
     groups: dict[Shape, list[str]] = {}
     for name, shape in weights.items():
         groups.setdefault(shape, []).append(name.removesuffix(".weight"))
-    return "\n".join(f"{', '.join(names)}: {shape_text(shape)}" for shape, names in groups.items())
+    return "\n".join(f"{_few(names)}: {shape_text(shape)}" for shape, names in groups.items())
+
+
+def _few(names: Sequence[str]) -> str:
+    """Names in a row; of many the first ones, and how many there are."""
+    if len(names) <= LISTED:
+        return ", ".join(names)
+    return f"{', '.join(names[:LISTED])} … ({len(names)})"
 
 
 def shape_text(shape: Sequence[int]) -> str:

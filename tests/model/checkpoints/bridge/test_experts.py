@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
+from model.analysis.blocks import blocks
 from model.capture.trace import record
 from model.checkpoints.bridge.experts import MirrorExperts
 from model.checkpoints.bridge.network import BridgedNetwork
@@ -139,3 +140,18 @@ def test_a_batch_has_the_gates_of_each_of_its_texts():
         for name in (f"{path}.gates", f"{path}.router", f"{path}.experts.1.gated"):
             alone = traced(network, seed)[name]
             torch.testing.assert_close(trace.example(index)[name], alone, atol=SAME, rtol=SAME, equal_nan=True)
+
+
+@pytest.mark.parametrize("name", ["mixtral", "deepseek_v3", "gpt_oss", "dbrx", "switch"])
+def test_a_block_of_experts_has_their_parameters_and_the_routers(name):
+    network, trace = bridged(name), traced(bridged(name))
+    found = {block.path: block for block in blocks(trace)}
+    for path in paths_of(network):
+        module = expert_modules(network)[paths_of(network).index(path)]
+        experts = sum(parameter.numel() for parameter in module.parameters())
+        shared = sum(
+            parameter.numel() for parameter in getattr(network.get_submodule(path), "shared", module).parameters()
+        )
+        router = trace[f"{path}.router"].shape[-1] * trace[f"{path}.routed"].shape[-1]
+        rest = found[path].parameters - experts - (shared if hasattr(network.get_submodule(path), "shared") else 0)
+        assert rest in (router, router + trace[f"{path}.router"].shape[-1])  # the router's bias

@@ -127,3 +127,39 @@ def test_the_page_shows_each_layer_and_expert(tmp_path, monkeypatch, name):
     if name == "deepseek_v3":
         assert not [each for each in dense.segmented_control if each.key == "expert"]
         assert "Layer 1: share" in " ".join(each.value for each in dense.markdown)
+
+
+def test_nothing_of_a_file_is_shown_before_all_of_it_is_read(models):
+    model = models["mixtral"]
+    filling = experts.FileLoads(model, "a", [TEXT] * 9, 0)
+    filling.stop()
+    filling.wait(60)
+    session = looking(model, TEXT, "", layer=1)
+    session.memory[experts.Part.KEPT] = filling
+    assert filling.whole == (len(filling.found) == 2 and not filling.stopped)
+    assert experts.file_loads(session) is None
+    filling.go_on()
+    filling.wait(60)
+    assert experts.file_loads(session).positions[MIXTURE] == 9 * 6
+    assert filling.progress is None
+
+
+def test_lines_that_are_cut_are_counted(models):
+    longest = models["mixtral"].config.max_length
+    assert loads_of(models["mixtral"], [TEXT, "the " * (longest + 1)]).cut == 1
+
+
+def test_tokens_that_do_not_go_through_an_expert_are_hatched_and_no_number_of_it_is_theirs(models):
+    session = looking(models["mixtral"], TEXT, "", layer=1, query=0)
+    gates = session.trace[f"{MIXTURE}.gates"].numpy()
+    expert = next(number for number in range(4) if 0 < (gates[:, number] != 0).sum() < len(gates))
+    token = int((gates[:, expert] == 0).argmax())
+    session.selection.query = token
+    chosen = chosen_in(session, str(expert))
+    drawn = units.unit_map(session, chosen, "key", None)
+    assert np.array_equal(drawn.visible[:, 0], gates[:, expert] != 0)
+    assert "odd" not in drawn.header()
+    assert units.top_units(session, chosen) == []
+    note = units.unit_chart(session, chosen, "key", None).heading.note
+    assert "nan" not in note
+    assert f"expert {expert + 1}: unit" in units.unit_chart(session, chosen, "key", None).heading.name

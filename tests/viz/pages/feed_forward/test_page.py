@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+import torch
 
 from model.analysis.feed_forward import SMALL, Seen, positions_apart, read_scores, shares_off, write_scores
 from tests.app_reading import opened, sent, sound, type_in
@@ -202,3 +203,18 @@ def test_what_cannot_be_compared_is_a_sentence(models, tmp_path):
     assert "no such layer" in directions(shallow)[1]
     assert "no such layer" in layer.apart_table(shallow, units_of(shallow, "decoder"))[1]
     assert "pinned: nothing of this shape" in of_layer(layer.layer_sentence, stranger)
+
+
+def test_units_that_are_not_finite_are_told_and_drawn(models, tmp_path):
+    model = small_model(tmp_path / "odd")
+    with torch.no_grad():
+        model.network.encoder.layers[1].feed_forward.hidden.weight[3, 2] = torch.nan
+    session = looking(model, SOURCE, TARGET, layer=1)
+    chosen = units_of(session, order="strength", unit=3)
+    assert unit_map(session, chosen, "key", None).columns.labels[0] == "3"  # before all others
+    assert "not a number, or infinite" in layer.histogram(session, chosen, "key").heading.note
+    assert unit_chart(session, chosen, "key", None).heading.note == "not a number"
+    assert "**1** are not a number" in of_layer(layer.layer_sentence, session)
+    charts, sentence = layer.direction_charts(session, model.config, chosen, ("writes", "reads"))
+    assert charts == []
+    assert "not finite" in sentence
