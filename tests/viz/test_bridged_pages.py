@@ -21,7 +21,7 @@ SEEN = {  # a page and the beginning of what it says of a model that lacks somet
         "masks": "This model computes its attention by code of its own",
     },
     "gpt_oss": {
-        "attention": "This model's attention takes a step that is not known here",
+        "attention": "This model's softmax counts a sink of each head",
     },
     "electra": {"positions": "What enters this model's first layer is not simply the sum"},
 }

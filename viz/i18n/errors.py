@@ -86,6 +86,10 @@ def reason_words(reason: str) -> str:
             "This model's attention takes a step that is not known here: its weights can be seen, not the steps to "
             "them."
         ),
+        Reason.SINK: _(
+            "This model's softmax counts a sink of each head: its weights, and what the sink keeps, can be seen, not "
+            "the steps to them."
+        ),
         Reason.UNITS: _(
             "This model's feed-forward network is of another form than activation(x W₁) W₂, gated or not: "
             "its units cannot be told apart."

@@ -317,10 +317,14 @@ class Call:
         return scores if self.bias is None else scores + self.bias
 
     @property
+    def unknown(self) -> list[str]:
+        """Arguments that ask for steps which our modules do not compute."""
+        return [name for name, value in self.options.items() if value is not None and name not in KNOWN]
+
+    @property
     def known(self) -> bool:
         """Whether our modules compute every step that the arguments ask for."""
-        unknown = [name for name, value in self.options.items() if value is not None and name not in KNOWN]
-        return not unknown and (self.mask is None or self.mask.dtype == torch.bool)
+        return not self.unknown and (self.mask is None or self.mask.dtype == torch.bool)
 
     def by_itself(self, query: Tensor, key: Tensor, value: Tensor) -> tuple[Tensor, Tensor]:
         """Heads (batch, query, head, channel) and weights (batch, head, query, key) by the eager function of the

@@ -213,7 +213,8 @@ def _match_attention(match: LayerMatch, inside: list[Event], event: Event, name:
         else:
             match.missing[f"{name}.output"] = Reason.FLOW
         if not arguments.known:
-            match.missing |= {f"{name}.{part}": Reason.STEPS for part in ("scores", "scaled", "masked")}
+            why = Reason.SINK if arguments.unknown == ["s_aux"] else Reason.STEPS
+            match.missing |= {f"{name}.{part}": why for part in ("scores", "scaled", "masked")}
     match.parts[name] = mirror
     return Sublayer(name, adds, attention.call is None)
 

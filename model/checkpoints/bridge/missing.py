@@ -10,6 +10,7 @@ class Reason(StrEnum):
 
     OUTSIDE = "this model computes its attention by code of its own: only its weights can be seen"
     STEPS = "this model's attention takes a step that is not known here: only its weights can be seen"
+    SINK = "this model's softmax counts a sink of each head: its weights and the sink's can be seen, not the steps"
     UNITS = "this model's feed-forward network is of another form than activation(x W₁) W₂, gated or not"
     EXPERTS = "this layer's feed-forward network is a mixture of experts: units are those of one expert"
     FLOW = "no module of this model was found to compute exactly this"

@@ -79,7 +79,7 @@ def test_what_is_recognised_adds_up(name):
 
 def test_missing_quantities_say_why():
     assert bridged("gptj").missing["decoder.layers.0.self_attention.scores"] == Reason.OUTSIDE
-    assert bridged("gpt_oss").missing["decoder.layers.0.self_attention.masked"] == Reason.STEPS
+    assert bridged("gpt_oss").missing["decoder.layers.0.self_attention.masked"] == Reason.SINK
     assert bridged("gpt_oss").missing["decoder.layers.0.feed_forward.hidden"] == Reason.EXPERTS
     assert bridged("gemma4").missing["decoder.layers.0.feed_forward.hidden"] == Reason.UNITS
     assert bridged("electra").missing["encoder.embedding.tokens"] == Reason.EMBEDDING
