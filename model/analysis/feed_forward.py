@@ -108,12 +108,13 @@ class Seen:
                         self._add(trace, path, found[0], limit)
 
     def _add(self, trace: Trace, path: str, quantity: str, limit: float) -> None:
+        records = self._records.setdefault(trace.network, {})
+        text = hash((tuple(trace.source_tokens), tuple(trace.target_tokens)))
+        if path in records and text in records[path].texts:
+            return
         units = present(trace[f"{path}.{quantity}"])
         none = torch.zeros(units.shape[-1], dtype=torch.bool, device=units.device)
-        record = self._records.setdefault(trace.network, {}).setdefault(path, _Record(none))
-        text = hash((tuple(trace.source_tokens), tuple(trace.target_tokens)))
-        if text in record.texts:
-            return
+        record = records.setdefault(path, _Record(none))
         record.texts[text] = None
         if len(record.texts) > REMEMBERED:
             record.texts.popitem(last=False)

@@ -10,6 +10,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field, fields
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import numpy as np
@@ -199,6 +200,11 @@ class Heatmap(Plot):
         return shape | {name: value for name, value in some.items() if value is not None} | sides | odd
 
     def arrays(self) -> Sequence[NDArray[Any]]:
+        return self._cells
+
+    @cached_property
+    def _cells(self) -> Sequence[NDArray[Any]]:
+        """Values, and what each cell is."""
         values = np.asarray(self.values, np.float32)
         visible = np.ones(values.shape, np.uint8) if self.visible is None else self.visible.astype(np.uint8)
         if not np.isfinite(values).all():

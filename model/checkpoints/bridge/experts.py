@@ -357,6 +357,8 @@ def _factor(form: ExpertForm, call: ExpertsCall) -> float | None:
     parts = []
     for expert in range(call.count):
         gate = call.gates[:, expert, None].to(call.x.dtype)
+        if not call.scaled and not bool(gate.any()):  # of many experts most compute for none of these tokens
+            continue
         network = form.network(expert)
         x = gate * call.x if call.scaled else call.x
         parts.append(network(x[None])[0] * (1 if call.scaled else gate))
