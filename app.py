@@ -7,6 +7,6 @@ if __name__ == "__main__":
 
     main()
 else:
-    from viz.frame.server import ROUTES, prepared
+    from viz.frame.server import MIDDLEWARE, ROUTES, prepared
 
-    app = st.App(__file__, routes=ROUTES, lifespan=prepared)
+    app = st.App(__file__, routes=ROUTES, middleware=MIDDLEWARE, lifespan=prepared)

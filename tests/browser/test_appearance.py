@@ -170,7 +170,7 @@ def test_the_input_bar_stays_on_top_and_hides_what_scrolls_under_it(visit):
     page.mouse.move(700, 450)
     page.mouse.wheel(0, 400)
     bar = page.locator(".st-key-input_bar")
-    page.wait_for_function("document.querySelector('[data-testid=stMain]').scrollTop > 100")
+    eventually(page, lambda: page.evaluate("document.querySelector('[data-testid=stMain]').scrollTop") > 100)
     eventually(page, lambda: 0 <= bar.bounding_box()["y"] < 12)
     colour = "(node) => getComputedStyle(node).backgroundColor"
     eventually(page, lambda: bar.evaluate(colour) == page.locator(".stApp").evaluate(colour))

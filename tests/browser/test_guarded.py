@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from tests.browser.server import ROOT
+from tests.browser.server import ROOT, serve
 
 UPGRADE = {
     "Connection": "Upgrade",
@@ -21,11 +21,11 @@ UPGRADE = {
 }
 
 
-def handshake(url: str, **headers: str) -> int:
-    """The status with which the server answers who asks for the page's websocket."""
+def handshake(url: str, path: str = "/_stcore/stream", **headers: str) -> int:
+    """The status with which the server answers who asks for a websocket, by itself the page's."""
     connection = HTTPConnection(urlsplit(url).netloc, timeout=120)
     try:
-        connection.request("GET", "/_stcore/stream", headers=UPGRADE | headers)
+        connection.request("GET", path, headers=UPGRADE | headers)
         return connection.getresponse().status
     finally:
         connection.close()
@@ -61,3 +61,46 @@ def test_sizes_are_limited_and_no_rerun_collects_garbage() -> None:
     assert asked["runner"]["postScriptGC"] is False
     assert (asked["server"]["maxUploadSize"], asked["server"]["maxMessageSize"]) == (500, 50)  # megabytes
     assert asked["server"]["enableCORS"] is asked["server"]["enableXsrfProtection"] is True
+
+
+@pytest.mark.browser
+def test_a_refused_page_makes_the_server_ask_nobody_and_holds_nobody_up() -> None:
+    """Its way out is a proxy that counts and never answers."""
+    with socket.create_server(("127.0.0.1", 0)) as proxy:
+        way = f"http://127.0.0.1:{proxy.getsockname()[1]}"
+        out = {"http_proxy": way, "https_proxy": way, "HTTP_PROXY": way, "HTTPS_PROXY": way, "no_proxy": ""}
+        with serve("app.py", **out) as url:
+            port = urlsplit(url).port
+            for origin in ("http://attacker.example", "http://localhost:1", f"http://localhost:{port}", "null"):
+                for path in ("/_stcore/stream", "/channel"):
+                    assert handshake(url, path, Origin=origin) == 403
+            assert handshake(url, Origin=url) == 101
+        proxy.setblocking(False)
+        with pytest.raises(BlockingIOError):  # nobody has come
+            proxy.accept()
+
+
+@pytest.mark.browser
+def test_the_browser_fetches_nothing_from_elsewhere_whatever_stands_in_a_page(visit) -> None:
+    visited = visit()
+    page = visited.open()
+    with socket.create_server(("127.0.0.1", 0)) as elsewhere:
+        address = f"http://127.0.0.1:{elsewhere.getsockname()[1]}"
+        refused = page.evaluate(
+            """async (address) => {
+              const seen = [];
+              addEventListener('securitypolicyviolation', (event) => seen.push(event.effectiveDirective));
+              document.body.append(Object.assign(new Image(), { src: `${address}/image` }));
+              document.body.append(Object.assign(document.createElement('script'), { src: `${address}/script` }));
+              document.body.append(Object.assign(document.createElement('script'), { text: 'window.__ran = 1' }));
+              await fetch(address).catch(() => 0);
+              await new Promise((done) => setTimeout(done, 500));
+              return [seen.sort(), window.__ran === undefined];
+            }""",
+            address,
+        )
+        assert refused == [["connect-src", "img-src", "script-src-elem", "script-src-elem"], True]
+        elsewhere.setblocking(False)
+        with pytest.raises(BlockingIOError):
+            elsewhere.accept()
+    visited.errors.clear()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import html
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -16,9 +15,9 @@ from streamlit.delta_generator import DeltaGenerator
 from viz.components.registry import carrier, component, pack
 from viz.components.view import PackedView, View
 from viz.frame import drawing, input_bar, token_bar, training_strip
-from viz.frame.channel import base_path
 from viz.frame.command_line import unfollowed
 from viz.frame.drawing import Stage
+from viz.frame.guard import base_path
 from viz.i18n import catalogue
 from viz.i18n.catalogue import _
 from viz.i18n.errors import translate_error
@@ -98,7 +97,10 @@ def main() -> None:
         if live and trained:
             model = live.start
         else:
-            with summary, st.spinner(_("Opening {name} …").format(name=name)):  # seen where it takes half a second
+            with (
+                summary,
+                st.spinner(_("Opening {name} …").format(name=literal(name))),
+            ):  # seen where it takes half a second
                 model = shown_model.open_shown(here, name)
     except ValueError as error:
         if shown_model.fall_back(name, translate_error(error), chosen, names):
@@ -114,7 +116,7 @@ def main() -> None:
     with strip_place, session.lock:
         training_strip.strip(session, model)()
         if session.message:
-            st.error(translate_error(session.message))
+            st.error(as_sentence(translate_error(session.message)))
         channel_carrier(session)
     st.fragment(arrange)(session, model, chosen, trained)
     session.runs += 1
@@ -247,5 +249,5 @@ def describe(model: TextModel, form: str) -> str:
     )
     text = f"{text} · {form}"
     # A line that is too long ends behind a point, and never within a part.
-    kept = html.escape(text.replace(" ", "\N{NO-BREAK SPACE}").replace("·\N{NO-BREAK SPACE}", "· "))
-    return kept.replace("\n", "  \n")
+    kept = text.replace(" ", "\N{NO-BREAK SPACE}").replace("·\N{NO-BREAK SPACE}", "· ")
+    return "  \n".join(literal(line) for line in kept.split("\n"))

@@ -22,11 +22,8 @@ from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, field
-from fnmatch import fnmatch
 from typing import TYPE_CHECKING, Any
-from urllib.parse import urlsplit
 
-import streamlit as st
 from starlette.websockets import WebSocket, WebSocketDisconnect
 
 from model.runtime import superseded
@@ -61,8 +58,6 @@ REFUSED, TOO_LONG, GONE = 1008, 1009, 4401  # codes of a channel's end: no windo
 
 async def channel(socket: WebSocket) -> None:
     """Serve one window until it goes, or says what no window of ours would."""
-    if not is_own(socket.headers.get("origin"), socket.headers.get("host")):
-        return await socket.close(REFUSED)
     await socket.accept()
     code: int | None = REFUSED
     try:
@@ -84,23 +79,6 @@ def window_of(socket: WebSocket, token: str) -> Window | None:
     """A window of the session of this token, which it does not keep alive; None where there is none."""
     session = SESSIONS.get(token)
     return Window(socket, session) if session else None
-
-
-def is_own(origin: str | None, host: str | None) -> bool:
-    """Whether a browser asks from a page of this very server, under a name that it may have; what is no browser says no
-    origin.
-    """
-    allowed = st.get_option("server.allowedHosts")
-    try:
-        name, place = urlsplit(f"//{host}").hostname, None if origin is None else urlsplit(origin).netloc
-    except ValueError:  # it is no address
-        return False
-    return place in (None, host) and (not allowed or any(fnmatch(name or "", each) for each in allowed))
-
-
-def base_path() -> str:
-    """What stands before every route: empty, or "/" and the path that Streamlit is told."""
-    return "/".join(["", *filter(None, st.get_option("server.baseUrlPath").split("/"))])
 
 
 @dataclass

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from viz.i18n.catalogue import _
 from viz.i18n.errors import translate_error
-from viz.i18n.format import as_sentence
+from viz.i18n.format import as_sentence, literal
 from viz.state.checkpoints import GIVEN, MODELS, TOLD, words_after
 
 
@@ -24,7 +24,7 @@ def unfollowed() -> list[str]:
     words, known = sys.argv[1:], (GIVEN, TOLD)
     found = [
         _("{word} means nothing to Vitrine: a checkpoint is given by {option}.").format(
-            word=word, option=f"streamlit run app.py -- {GIVEN} PATH"
+            word=literal(word), option=f"streamlit run app.py -- {GIVEN} PATH"
         )
         for before, word in pairwise(["", *words])
         if before not in known and word.partition("=")[0] not in known
@@ -41,5 +41,5 @@ def unfollowed() -> list[str]:
         found.append(as_sentence(translate_error(error)))
     wanted = os.environ.get(MODELS, "").strip()
     if wanted and not Path(wanted).expanduser().is_dir():
-        found.append(_("{variable} names {path}, which is no folder.").format(variable=MODELS, path=wanted))
+        found.append(_("{variable} names {path}, which is no folder.").format(variable=MODELS, path=literal(wanted)))
     return found

@@ -10,7 +10,7 @@ from streamlit.delta_generator import DeltaGenerator
 
 from viz.i18n.catalogue import _
 from viz.i18n.errors import translate_error
-from viz.i18n.format import no_predictions
+from viz.i18n.format import literal, no_predictions
 from viz.state.assumptions import assumptions
 from viz.state.session import Key, current_session
 from viz.state.texts import CONTINUED, first_source, model_and_text, typed, write, write_source
@@ -52,7 +52,9 @@ def action(model: TextModel) -> tuple[Callable[[], None], str, str]:
         "encoder-only": (
             fill_in,
             _("Fill in"),
-            _("Put the most probable token in the place of each {mask}").format(mask=model.source_tokenizer.mask_label),
+            _("Put the most probable token in the place of each {mask}").format(
+                mask=literal(model.source_tokenizer.mask_label)
+            ),
         ),
     }[model.kind]
 
@@ -70,7 +72,7 @@ def reads_ids(model: TextModel) -> str:
     """That texts are numbers, where a model came without a tokenizer; empty if it has one."""
     reason = model.source_tokenizer.reason
     return (
-        _("This model's text is token ids, such as 12 5 7: {reason}.").format(reason=translate_error(reason))
+        _("This model's text is token ids, such as 12 5 7: {reason}.").format(reason=literal(translate_error(reason)))
         if reason
         else ""
     )

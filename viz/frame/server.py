@@ -1,4 +1,4 @@
-"""The routes beside Streamlit's: the channel, and whether the server lives and is ready."""
+"""What stands beside Streamlit's routes and before them: the channel, the guard, whether the server is ready."""
 
 from __future__ import annotations
 
@@ -8,11 +8,13 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
 
+from starlette.middleware import Middleware
 from starlette.requests import Request
 from starlette.responses import JSONResponse
 from starlette.routing import Route, WebSocketRoute
 
-from viz.frame.channel import base_path, channel
+from viz.frame.channel import channel
+from viz.frame.guard import Guard, base_path
 from viz.state.session import SESSIONS
 
 _ready = threading.Event()
@@ -59,3 +61,4 @@ ROUTES = [
     *(WebSocketRoute(f"{base}/channel", channel) for base in {"", base_path()}),
     *(Route(f"{base}/{path}", answer) for base in {"", base_path()} for path, answer in ANSWERS.items()),
 ]
+MIDDLEWARE = [Middleware(Guard)]

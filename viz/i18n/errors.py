@@ -15,6 +15,7 @@ from typing import TypeVar
 from model.checkpoints.bridge.missing import Reason
 from model.runtime.errors import MissingQuantityError, require
 from viz.i18n.catalogue import LOCALE, _, language
+from viz.i18n.format import token_code
 
 CATALOGUE = "errors"
 QUOTED_PATH = re.compile(r"(['\"])/[^'\"\n]*/([^'\"/\n]+)\1")
@@ -118,4 +119,4 @@ def reason_words(reason: str) -> str:
 
 def absent_words(absent: MissingQuantityError) -> str:
     """The reason, with the name of what is missing."""
-    return f"{reason_words(absent.reason)} (`{absent.name}`)"
+    return f"{reason_words(absent.reason)} ({token_code(absent.name)})"

@@ -12,7 +12,13 @@ if TYPE_CHECKING:
     from model.capture.trace import AttentionKind, Trace
     from model.checkpoints.tensors import TensorInfo
 
-MARKS = re.compile(r"[\\`*\[\]$~#<]|(?<!\w)_|_(?!\w)")  # what means something in Markdown; HTML is text to Streamlit
+MARKS = re.compile(r"[\\`*\[\]$~#<&]|(?<!\w)_|_(?!\w)")  # what means something in Markdown; HTML is text to Streamlit
+FIRST = re.compile(r"\A(?:[>+=|-]|\d+(?=[.)]))")  # what does at the beginning
+# What Streamlit looks for once Markdown is read, so that no sign before it helps: addresses, pictures by their names,
+# arrows. An invisible sign behind what is found here breaks them.
+LATER = re.compile(
+    r"\w:(?=//)|\bwww(?=\.)|[\w.+-](?=@)|:(?=[\w+/-]+:|[a-z-]+\[)|(?<!\S)[-<>~](?=[-=>]+(?!\S))", re.IGNORECASE
+)
 ZEROS = re.compile(r"(e[+-])0+")  # in front of an exponent
 
 
@@ -65,13 +71,17 @@ def token_sign(label: str) -> str:
 
 def token_code(label: str) -> str:
     """A token inside a sentence of Markdown, where nothing of it means anything."""
+    label = " ".join(label.splitlines()) if label.strip() else label  # an empty line would end it
+    label = label.replace(":material/", ":\N{WORD JOINER}material/")  # which Streamlit reads in code, too
     fence = "`" * (label.count("`") + 1)
     return f"{fence} {token_sign(label)} {fence}" if "`" in label else f"`{token_sign(label) or '∅'}`"
 
 
 def literal(text: str) -> str:
     """A sentence in which strangers' names may be, as Markdown that shows it as it is: no link, picture or formula."""
-    return MARKS.sub(r"\\\g<0>", " ".join(text.splitlines()))
+    broken = LATER.sub("\\g<0>\N{WORD JOINER}", " ".join(text.splitlines()).lstrip(" "))
+    first, rest = FIRST.match(broken), MARKS.sub(r"\\\g<0>", broken)
+    return f"\\{rest}" if first and not first[0].isdigit() else FIRST.sub(r"\g<0>\\", rest) if first else rest
 
 
 def as_sentence(text: str) -> str:

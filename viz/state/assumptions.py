@@ -11,7 +11,7 @@ from streamlit.delta_generator import DeltaGenerator
 
 from viz.i18n.catalogue import _
 from viz.i18n.errors import reason_words, translate_error
-from viz.i18n.format import literal
+from viz.i18n.format import literal, token_code
 from viz.state.checkpoints import given_told
 from viz.state.session import current_session
 
@@ -29,7 +29,7 @@ def assumptions(model: TextModel) -> str:
     named = assumed(model)
     if not named:
         return ""
-    listed = re.sub(r"([\\`*_\[\]()#!|<>$:~])", r"\\\1", "; ".join(named))
+    listed = literal("; ".join(named))
     return _(
         "The weights do not tell everything; assumed: {listed}. Where this is not how the model was trained, what is "
         "shown is not what it computes; what is not said, a config.json beside the weights can say."
@@ -151,7 +151,7 @@ def missing(model: TextModel) -> dict[str, list[str]]:
 def in_short(model: TextModel) -> str:
     """All of it in a few lines of Markdown; empty where there is nothing to say."""
     lines = [f"- {_('Assumed')}: {literal(each)}" for each in assumed(model)]
-    lines += [f"- {why} `{', '.join(names)}`" for why, names in missing(model).items()]
+    lines += [f"- {why} {token_code(', '.join(names))}" for why, names in missing(model).items()]
     return "\n".join(lines)
 
 

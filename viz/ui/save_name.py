@@ -7,6 +7,7 @@ from collections.abc import Collection
 from itertools import count
 
 from viz.i18n.catalogue import _
+from viz.i18n.format import literal
 from viz.state import checkpoints, training
 from viz.state.checkpoints import bundled_names, saved_names
 from viz.state.session import current_session
@@ -25,7 +26,7 @@ def refused(name: str, replace: bool, taken: Collection[str] = ()) -> str:
     if not NAME.fullmatch(name):
         return _("A name has 1 to 64 letters, digits, - and _, and begins with a letter or a digit.")
     if name in bundled_names() or name == training.ENTRY:
-        return _("{name} is the name of a bundled model: choose another one.").format(name=name)
+        return _("{name} is the name of a bundled model: choose another one.").format(name=literal(name))
     if name in taken:
         return _("A model of this name is opened in this session: choose another one.")
     if name in saved_names() and not replace:

@@ -11,7 +11,6 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from streamlit.config import get_config_options
 from torch import nn
 
 import viz.state.session
@@ -22,7 +21,6 @@ from viz.components.progress import progress
 from viz.components.registry import pack
 from viz.components.view import PackedView, View, live
 from viz.frame import channel
-from viz.frame.channel import is_own
 from viz.frame.drawing import Stage
 from viz.state.session import SESSIONS, Key, Session, current_session
 from viz.ui.background import Watched
@@ -138,58 +136,6 @@ def labels(session: Session, text: str) -> list[str]:
 
 
 # Who is let in.
-
-
-@pytest.mark.parametrize(
-    ("origin", "own"),
-    [
-        ("http://localhost:8501", True),
-        ("https://localhost:8501", True),  # a proxy in front of the server has the certificate
-        (None, True),
-        ("http://here:8502", False),
-        ("http://localhost", False),
-        ("http://tlocalhost:8501", False),
-        ("http://localhost:8501.there", False),
-        ("http://localhost:8501@there", False),
-        ("null", False),
-        ("", False),
-        ("http://[", False),
-    ],
-)
-def test_a_page_of_another_server_is_refused_before_anything_is_said(session, origin, own):
-    assert is_own(origin, "localhost:8501") is own
-    assert is_own(origin, "other") is False
-    headers = {"host": "localhost:8501"} if origin is None else {"host": "localhost:8501", "origin": origin}
-
-    async def use() -> None:
-        async with opened(session.token, **headers) as window:
-            if own:
-                type_in(window, OTHER, 1)
-                assert (await window.message())["edits"] == {Key.SOURCE: 1}
-            else:
-                await window.end()
-                assert (window.accepted, window.closed) == (False, 1008)
-
-    assert in_loop(use) == []
-
-
-@pytest.mark.parametrize(
-    ("allowed", "host", "own"),
-    [
-        ([], "here:8501", True),
-        (["there", "here"], "here:8501", True),
-        (["there"], "here:8501", False),
-        (["there"], None, False),
-        (["*"], "here:8501", True),
-        (["*.here"], "a.here:8501", True),
-        (["*.here"], "here:8501", False),
-        (["here"], "[", False),
-    ],
-)
-def test_the_names_of_the_server_are_those_that_streamlit_is_told(allowed, host, own, monkeypatch):
-    monkeypatch.setitem(get_config_options(), "server.allowedHosts", SimpleNamespace(value=allowed))
-    assert is_own(None, host) is own
-    assert is_own(f"https://{host}", host) is own
 
 
 @pytest.mark.parametrize("token", ["", "no session", None, 5, ["no session"]])

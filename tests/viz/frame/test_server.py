@@ -19,7 +19,7 @@ from starlette.requests import Request
 from streamlit import config
 
 from tests.event_loop import run
-from viz.frame import channel, server
+from viz.frame import channel, guard, server
 from viz.state.session import SESSIONS, Session
 
 REQUEST = Request({"type": "http"})
@@ -44,6 +44,7 @@ def test_the_script_as_a_module_is_an_application_with_the_routes_beside_streaml
     module = importlib.import_module("app")
     assert isinstance(module.app, st.App)
     assert (module.app._user_routes, module.app._user_lifespan) == (server.ROUTES, server.prepared)
+    assert module.app._user_middleware == server.MIDDLEWARE
     assert module.app._resolved_script_path == Path(module.__file__)  # its own pages
     endpoints = {"/channel": channel.channel, "/health": server.health, "/ready": server.ready}
     assert {route.path: route.endpoint for route in server.ROUTES} == endpoints
@@ -52,7 +53,7 @@ def test_the_script_as_a_module_is_an_application_with_the_routes_beside_streaml
 @pytest.mark.parametrize(("told", "path"), [("", ""), ("/", ""), ("a", "/a"), ("/a/b/", "/a/b")])
 def test_the_routes_stand_behind_the_path_that_streamlit_is_told_too(monkeypatch, told, path):
     monkeypatch.setitem(config.get_config_options(), "server.baseUrlPath", SimpleNamespace(value=told))
-    assert channel.base_path() == path
+    assert guard.base_path() == path
     routes = [route.path for route in runpy.run_path(server.__file__)["ROUTES"]]
     assert sorted(routes) == sorted(f"{base}/{name}" for base in {"", path} for name in ("channel", "health", "ready"))
 

@@ -6,24 +6,19 @@ Its Python is not used: it takes scripts from the network, writes tokens into co
 from __future__ import annotations
 
 import base64
-import json
-from functools import cache
 from html import escape
-from importlib.metadata import PackageNotFoundError, distribution
-from pathlib import Path
 from typing import Any
 
 from torch import Tensor
 
 from model.analysis.attention_maps import Maps
 from model.network.attention import for_each_head
-from viz.components.registry import VENDOR
 from viz.i18n.catalogue import _
 from viz.i18n.format import sides, tokens
+from viz.pages.attention.bertviz_scripts import as_script, scripts
 from viz.pages.attention.figure import head_colour
 from viz.pages.attention.text import bertviz_name
 
-VIEWS = ("head", "model", "neuron")
 MOST = 64  # tokens: beyond that the browser stands still while it draws a line for each cell of each head
 LETTERS = {"head": 13, "model": 10, "neuron": 14}  # of a token; the views do not cut what is too long
 HEADS_ACROSS = 8  # of the model view, at least: with fewer its thumbnails would be very tall
@@ -34,22 +29,8 @@ PAGE = """<!DOCTYPE html>
   content="default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'">
 <title>{title}</title><style>{style}</style></head>
 <body class="{view} {theme}"><div id="bertviz"><span>{controls}</span><div id="vis"></div></div>
-<script>{jquery}</script><script>{d3}</script>
-<script>
-window.bertviz_params = {params};
-const require = {{ config() {{}} }};
-const requirejs = (names, run) => run(jQuery, d3);
-console.log = () => {{}};
-if (bertviz_params.colours) d3.schemeCategory10 = bertviz_params.colours;
-</script>
-<script>{script}</script>
-<script>{after}</script></body></html>"""
-
-# BertViz counts from 0 where it makes the list itself; the page counts layers and heads from 1.
-AFTER = """
-if (bertviz_params.count)
-  for (const each of document.querySelectorAll("option")) each.textContent = Number(each.value) + 1;
-"""
+<script type="application/json" id="params">{params}</script>
+{scripts}</body></html>"""
 
 STYLE = """
 body { margin: 0; font-family: "Source Sans", system-ui, sans-serif; font-size: 14px; background: transparent; }
@@ -86,11 +67,8 @@ def document(maps: Maps, view: str, layer: int, head: int, dark: bool) -> str:
         view=view,
         theme="dark" if dark else "light",
         controls=controls,
-        jquery=vendored("jquery.slim.min.js"),
-        d3=vendored("d3.v5.min.js"),
         params=as_script(parameters(maps, view, layer, head, dark)),
-        script=script(view),
-        after=AFTER,
+        scripts="".join(f"<script>{each}</script>\n" for each in scripts(view)),
     )
 
 
@@ -108,12 +86,6 @@ def height(maps: Maps, view: str) -> int:
         return longest * 26 + 150
     thumbnails = maps.layers * (longest * 84 / max(maps.heads, HEADS_ACROSS) + 10) + 43
     return round(max(thumbnails, longest * 18 + 60)) + 40
-
-
-def as_script(value: Any) -> str:
-    """JSON that may stand in a script: no token can end it."""
-    text = json.dumps(value, ensure_ascii=True, separators=(",", ":"))
-    return text.replace("<", r"\u003c").replace(">", r"\u003e").replace("&", r"\u0026")
 
 
 def parameters(maps: Maps, view: str, layer: int, head: int, dark: bool) -> dict[str, Any]:
@@ -151,40 +123,3 @@ def rounded(tensor: Tensor) -> Any:
 def shortened(labels: list[str], view: str) -> list[str]:
     most = LETTERS[view]
     return [label if len(label) <= most else label[: most - 1] + "…" for label in labels]
-
-
-@cache
-def vendored(name: str) -> str:
-    return (VENDOR / name).read_text("utf-8")
-
-
-def script(view: str) -> str:
-    """BertViz's script as it is, but for its one marker, which becomes the name of the parameters, and its words."""
-    text = _script(view).replace("PYTHON_PARAMS", "bertviz_params", 1)
-    for english, word in written().items():
-        text = text.replace(f".text({english!r}", f".text({as_script(word)}").replace(
-            f'.text("{english}"', f".text({as_script(word)}"
-        )
-    return text.replace('", Head "', as_script(", " + _("head") + " "))
-
-
-def written() -> dict[str, str]:
-    """What the scripts write by themselves."""
-    return {
-        "Heads": _("Heads"),
-        "Layers": _("Layers"),
-        "Layer ": _("Layer") + " ",
-        "Query ": _("query") + " ",
-        "Key ": _("key") + " ",
-        "No token selected": _("Point at a token"),
-    }
-
-
-@cache
-def _script(view: str) -> str:
-    """Found among the package's files and not by importing it: that would import IPython."""
-    try:
-        path = distribution("bertviz").locate_file(f"bertviz/{view}_view.js")
-    except PackageNotFoundError:
-        raise ValueError(_("BertViz is not installed: run pip install --no-deps bertviz==1.4.1")) from None
-    return Path(str(path)).read_text("utf-8")

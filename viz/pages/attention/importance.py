@@ -21,7 +21,7 @@ from model.runtime.errors import require
 from viz.components.view import View, live
 from viz.i18n.catalogue import _
 from viz.i18n.errors import lacks, translate_error
-from viz.i18n.format import as_sentence
+from viz.i18n.format import as_sentence, literal
 from viz.pages.attention.importance_figures import (
     Weighed,
     alike_panels,
@@ -120,7 +120,9 @@ def show(places: Places, model: TextModel, kind: AttentionKind, chosen: Selectio
 def not_finite(tensor: str) -> None:
     """Why nothing can be measured of a pass that holds NaN or an infinity."""
     st.info(
-        _("This pass is not finite from {tensor} on: what a head is good for cannot be measured.").format(tensor=tensor)
+        _("This pass is not finite from {tensor} on: what a head is good for cannot be measured.").format(
+            tensor=literal(tensor)
+        )
     )
 
 

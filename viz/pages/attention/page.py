@@ -14,6 +14,7 @@ from viz.components.view import live
 from viz.i18n.catalogue import _
 from viz.i18n.errors import translate_error, unless_absent
 from viz.pages.attention import bertviz, importance
+from viz.pages.attention.bertviz_scripts import VIEWS
 from viz.pages.attention.controls import Choice, show_below, show_controls, show_figure_controls, show_head_controls
 from viz.pages.attention.figure import file_name, head_figure, large, metrics_table, sink_column, weights_table
 from viz.pages.attention.head_grid import heads_grid, thumbnails
@@ -132,7 +133,7 @@ def show_bertviz(shown: HeadMaps, chosen: Selection) -> None:
     """BertViz's views, made when the user opens them; they draw no differences, but either trace."""
     maps = shown.maps
     row = st.container(horizontal=True, vertical_alignment="center")
-    view = choose("BertViz", bertviz.VIEWS, bertviz.VIEWS[0], Choice.BERTVIZ, bertviz_name, row)
+    view = choose("BertViz", VIEWS, VIEWS[0], Choice.BERTVIZ, bertviz_name, row)
     if shown.comparison is not None:
         traces = ("current", "pinned")
         which = choose(_("Trace"), traces, traces[0], Choice.BERTVIZ_TRACE, trace_name, row)

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
@@ -16,7 +15,7 @@ from viz.components.view import View
 from viz.i18n.catalogue import _
 from viz.i18n.errors import translate_error
 from viz.i18n.format import as_sentence, literal
-from viz.state import checkpoints
+from viz.state import checkpoints, permissions
 from viz.state.session import Session, current_session
 from viz.ui import fields
 from viz.ui.background import Watched, watch
@@ -27,13 +26,6 @@ if TYPE_CHECKING:
 
 LIMIT = 500  # megabytes of one upload; the server takes no more either (.streamlit/config.toml)
 SUFFIXES = ("zip", "safetensors", "pt", "pth", "bin", "gguf", "json", "txt", "model", "spm", "md")
-LOCAL = ("localhost", "127.0.0.1", "::1", "[::1]")
-PATHS = "VITRINE_PATHS"  # in the environment
-# Headers of proxies, beside X-Forwarded-…
-PROXIED = frozenset(
-    {"forwarded", "via", "x-real-ip", "cf-connecting-ip", "true-client-ip", "x-client-ip", "x-cluster-client-ip"}
-    | {"fastly-client-ip", "x-original-forwarded-for", "x-envoy-external-address", "cf-ray"}
-)
 UNNAMED = "uploaded"  # files without a folder
 
 
@@ -44,7 +36,7 @@ def show(session: Session, place: DeltaGenerator) -> None:
     _upload(place.popover(_("Upload …"), key=f"{Part.SEND}_{count}"))
     with place.popover(_("From Hugging Face …"), key=f"{Part.FETCH}_{count}"):
         show_hub(session)
-    if is_local(str(st.get_option("server.address") or ""), st.context.headers.to_dict()):
+    if permissions.may_name_paths(st.context.headers.to_dict()):
         with place.popover(_("By its path …"), key=f"{Part.LOOK}_{count}"):
             _path()
             refusal(Part.PATH)
@@ -58,22 +50,6 @@ def report(session: Session) -> None:
     found = checkpoints.opened(session)
     if found and found.download is not None:
         fetching(session, found.download)
-
-
-def is_local(address: str, headers: Mapping[str, Any]) -> bool:
-    """Whether visitors sit at this machine: only they may name paths of its disk. VITRINE_PATHS says so by 1, or not by
-    0, whatever else does.
-
-    A server that listens elsewhere has visitors whose business its disk is not; one behind a proxy listens here and
-    has them all the same, which the proxy's headers, or the name that the browser asked for, give away.
-    """
-    if (said := os.environ.get(PATHS, "").strip()) in ("0", "1"):
-        return said == "1"
-    lower = {name.lower(): str(value) for name, value in headers.items()}
-    host = lower.get("host", "localhost")
-    name = host if host in LOCAL else host.rpartition(":")[0] or host
-    forwarded = any(each in PROXIED or each.startswith("x-forwarded") for each in lower)
-    return address in LOCAL and name in LOCAL and not forwarded
 
 
 def _upload(place: DeltaGenerator) -> None:
@@ -123,7 +99,7 @@ def _path() -> None:
 def _look() -> None:
     from model.checkpoints.catalog import catalog_entry, typed_path
 
-    if not is_local(str(st.get_option("server.address") or ""), st.context.headers.to_dict()):
+    if not permissions.may_name_paths(st.context.headers.to_dict()):
         return
     try:
         path = typed_path(str(st.session_state.get(Part.PATH) or ""))
@@ -219,7 +195,7 @@ def show_hub(session: Session) -> None:
     if offer:
         st.button(
             _("Fetch {name}: {size:.3g} MB in {count} files").format(
-                name=offer.name, size=offer.bytes / 1e6, count=len(offer.files)
+                name=literal(offer.name), size=offer.bytes / 1e6, count=len(offer.files)
             ),
             key=Part.FETCH,
             on_click=_fetch,

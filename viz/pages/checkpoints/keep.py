@@ -101,7 +101,9 @@ def _take_away(place: DeltaGenerator, kept: CheckpointEntry) -> None:
         place, label, lambda: huggingface_zipped(model, kept.name, manage.read_card(kept.path)), name, Part.HUGGING
     )
     place.caption(
-        _("As {family}, with the same logits; its card says how to open it with transformers.").format(family=family)
+        _("As {family}, with the same logits; its card says how to open it with transformers.").format(
+            family=literal(family)
+        )
     )
 
 
@@ -124,10 +126,15 @@ def _other_name(place: DeltaGenerator, kept: CheckpointEntry) -> None:
         place.caption(sentence)
     with place.popover(_("Delete …")):
         st.markdown(
-            _("{name} and all its files are removed from the disk. There is no way back.").format(name=kept.name)
+            _("{name} and all its files are removed from the disk. There is no way back.").format(
+                name=literal(kept.name)
+            )
         )
         st.button(
-            _("Delete {name} from the disk").format(name=kept.name), key=Part.DELETE, on_click=_delete, args=(kept,)
+            _("Delete {name} from the disk").format(name=literal(kept.name)),
+            key=Part.DELETE,
+            on_click=_delete,
+            args=(kept,),
         )
 
 
@@ -225,7 +232,7 @@ def show_card(card: str) -> None:
         st.code(front[:SHOWN], language="yaml")
     if len(rest) > SHOWN:
         st.caption(_("The preview shows the first {count} characters of this card.").format(count=f"{SHOWN:,}"))
-    st.markdown(harmless(rest[:SHOWN]) or _("There is no card yet."))
+    st.markdown(without_pictures(rest[:SHOWN]) or _("There is no card yet."))
 
 
 def front_matter(card: str) -> tuple[str, str]:
@@ -236,7 +243,7 @@ def front_matter(card: str) -> tuple[str, str]:
     return (card[4 : len(card) - len(rest)].removesuffix("---\n").rstrip("\n"), rest) if rest != card else ("", card)
 
 
-def harmless(card: str) -> str:
+def without_pictures(card: str) -> str:
     """Markdown as it is shown: HTML is text to Streamlit, pictures, which would be fetched, are links; small titles."""
     return TITLE.sub(lambda found: "#" * min(6, len(found[1]) + 3) + " ", DEEP.sub("> ", PICTURE.sub("[", card)))
 
@@ -281,7 +288,7 @@ def ask(
         disabled=bool(refusal),
         on_click=act,
         args=(*args, name),
-        help=refusal or str(saved_folder()),
+        help=refusal or literal(str(saved_folder())),
     )
     if refusal:
         place.caption(refusal)

@@ -14,7 +14,7 @@ from model.runtime import memory
 from model.runtime.device import DTYPES, choose_device, choose_device_map
 from viz.i18n.catalogue import _
 from viz.i18n.errors import translate_error
-from viz.i18n.format import bytes_text, slow_precision, stopped
+from viz.i18n.format import bytes_text, literal, slow_precision, stopped
 from viz.pages.checkpoints import add
 from viz.pages.checkpoints.components import checkpoint_list
 from viz.state import assumptions, checkpoints, shown_model
@@ -38,7 +38,9 @@ def show(session: Session) -> None:
     right = row.container(horizontal=True, vertical_alignment="center", width="content")
     precision, known = shown_model.precision(), shown_model.state()
     space = room(precision)
-    right.caption(_("{device}, {free} free, models in").format(device=space.device, free=gigabytes(space.free)))
+    right.caption(
+        _("{device}, {free} free, models in").format(device=literal(space.device), free=gigabytes(space.free))
+    )
     choose(_("Precision"), shown_model.PRECISIONS, precision, shown_model.Part.PRECISION, lambda name: name, right)
     if precision != known.precision:  # the model that is shown is opened again, outside this fragment
         known.precision = precision

@@ -20,7 +20,7 @@ from model.runtime.untrusted_json import read_record
 from viz.components.plots import Axis, Chart, Heading, Series
 from viz.i18n.catalogue import _
 from viz.i18n.errors import translate_error
-from viz.i18n.format import as_sentence, significant
+from viz.i18n.format import as_sentence, literal, significant
 from viz.pages.checkpoints.measuring import Measured, measured
 from viz.pages.checkpoints.subjects import Subject, subjects
 from viz.state.session import Key
@@ -76,7 +76,7 @@ def show(row: DeltaGenerator) -> None:
     rows = [Run(subject.name, place, each) for (subject, each), place in zip(runs, places, strict=True)]
     wanted = tensors(rows, pattern or "")
     if not wanted:
-        st.info(_("No tensor that all of them have matches “{pattern}”.").format(pattern=(pattern or "")[:60]))
+        st.info(_("No tensor that all of them have matches “{pattern}”.").format(pattern=literal((pattern or "")[:60])))
         return
     follow([run.found for run in rows], lambda: steps_chart(rows, wanted, str(statistic), known, CHART))
     data_table("steps_data", lambda: steps_table(rows, wanted, str(statistic)), f"steps-{statistic}")

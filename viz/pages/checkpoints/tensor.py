@@ -59,7 +59,7 @@ def title(info: TensorInfo, sizes: str) -> DeltaGenerator:
     """The tensor's name and its sizes; the row that they stand in."""
     row = st.container(horizontal=True, vertical_alignment="bottom")
     row.markdown(f"**{token_code(short(info.name))}**", width="content")
-    row.caption(sizes, width="content")
+    row.caption(literal(sizes), width="content")
     return row
 
 

@@ -11,6 +11,7 @@ from streamlit.delta_generator import DeltaGenerator
 from model.training.settings import RATES
 from viz.i18n.catalogue import _
 from viz.i18n.errors import translate_error
+from viz.i18n.format import as_sentence
 from viz.pages.training.settings import DESCRIBED
 from viz.state.session import current_session
 from viz.state.training import steered
@@ -67,7 +68,7 @@ def show(place: DeltaGenerator, live: LiveTraining) -> None:
             broken = {whose(str(error), NAMES): translate_error(error)}
     form().draw(panel, NAMES, {name: translate_error(text) for name, text in wrong.items()} | broken, columns=4)
     if text := (wrong | broken).get(""):
-        panel.error(translate_error(text))
+        panel.error(as_sentence(translate_error(text)))
     row = panel.container(horizontal=True, vertical_alignment="center")
     row.button(_("Branch and run"), key=Part.RUN, type="primary", on_click=_branch, disabled=bool(broken))
     row.button(_("Close"), key=Part.CLOSE, on_click=_close)

@@ -21,7 +21,7 @@ from model.training.demonstration import fresh
 from model.training.settings import TrainingSettings
 from viz.i18n.catalogue import _
 from viz.i18n.errors import translate_error
-from viz.i18n.format import clock, significant
+from viz.i18n.format import as_sentence, clock, significant
 from viz.state import training
 from viz.state.session import Session, current_session
 
@@ -69,7 +69,7 @@ def show(
     line.markdown(" · ".join(parts))  # this machine's speed, for an estimate, takes a moment the first time
     line.markdown(" · ".join([*parts, *times(seconds, config, found, settings, model)]))
     if isinstance(seconds, str):
-        place.error(seconds)
+        place.error(as_sentence(seconds))
     if long := sum(corpus.long for corpus in corpora):
         place.caption(too_long(config.kind).format(count=f"{long:,}", length=f"{config.max_length:,}"))
 

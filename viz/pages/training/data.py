@@ -14,7 +14,7 @@ from model.data.tasks import TASKS
 from model.network.config import Kind
 from viz.i18n.catalogue import _
 from viz.i18n.errors import translate_error
-from viz.i18n.format import literal
+from viz.i18n.format import as_sentence, literal, token_code
 from viz.pages.training import own_data
 from viz.state import training
 from viz.state.session import choose, current_session
@@ -56,7 +56,9 @@ def show(place: DeltaGenerator, kind: Kind, task: str, model: TextModel | None =
         example = found.pairs[0].source + " → " + found.pairs[0].target if found.pairs else found.text.split("\n")[0]
         count = len(found.pairs) or found.text.count("\n") + 1
         place.caption(
-            _("{count} sentences put together by rule, such as: {example}").format(count=f"{count:,}", example=example)
+            _("{count} sentences put together by rule, such as: {example}").format(
+                count=f"{count:,}", example=literal(example)
+            )
         )
         return dataclasses.replace(found, validation_percent=share(place))
     return own_data.show(place, kind, lambda: share(place))
@@ -70,7 +72,7 @@ def _of_run(place: DeltaGenerator, model: TextModel) -> Data | None:
         said = _("{data}, split as in its run: {percent} % for validation, which it has not trained on.")
         running = model.kind == "decoder-only" and not found.pairs
         percent = usual_percent(found, running)
-        text = said.format(data=training.data_name(found.name), percent=percent)
+        text = said.format(data=literal(training.data_name(found.name)), percent=percent)
         place.caption(text[:1].upper() + text[1:])
     return found
 
@@ -113,10 +115,10 @@ def _task(place: DeltaGenerator, usual: str) -> Data | None:
     try:
         found = current_session().cached(Part.TASK_PAIRS, (name, count), lambda: task_data(name, count))
     except ValueError as error:
-        place.error(translate_error(error))
+        place.error(as_sentence(translate_error(error)))
         return None
     lines = [f"{pair.source} → {pair.target}" for pair in found.pairs[:SHOWN]]
-    place.caption(_("Such as: {examples}").format(examples=" · ".join(f"`{line}`" for line in lines)))
+    place.caption(_("Such as: {examples}").format(examples=" · ".join(token_code(line) for line in lines)))
     return dataclasses.replace(found, validation_percent=held)
 
 

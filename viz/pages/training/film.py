@@ -13,7 +13,7 @@ from viz.components.plots import words
 from viz.components.view import View, live
 from viz.i18n.catalogue import _
 from viz.i18n.errors import translate_error
-from viz.i18n.format import SIDES, attention_name
+from viz.i18n.format import SIDES, as_sentence, attention_name
 from viz.pages.training import branch
 from viz.pages.training.components import training_film
 from viz.pages.training.start import nothing_begun
@@ -145,7 +145,7 @@ def render_again(film: Film, place: st.delta_generator.DeltaGenerator) -> None:
         for share in film.rerender(film.probe):
             bar.progress(share, text=label)
     except ValueError as error:
-        st.error(translate_error(error))
+        st.error(as_sentence(translate_error(error)))
         return
     st.rerun()
 

@@ -18,7 +18,7 @@ from model.runtime.device import choose_device
 from model.runtime.errors import LONGEST, first_line
 from viz.i18n.catalogue import _
 from viz.i18n.errors import translate_error
-from viz.i18n.format import no_training, stopped
+from viz.i18n.format import as_sentence, literal, no_training
 from viz.pages.training import cost, network, own_data
 from viz.pages.training import data as training_data
 from viz.pages.training import settings as training_settings
@@ -84,7 +84,7 @@ def _form(session: Session, model: TextModel) -> None:
     foot = right.container()
     if plan is None or settings is None:
         for sentence in wrong:
-            foot.error(sentence)
+            foot.error(as_sentence(sentence))
         if data is None and not wrong and choice(training_data.SOURCES, "", training_data.Part.SOURCE) == "own":
             foot.caption(_("There is nothing to learn from yet: choose a file, or paste a text."))
     keep(session, network.preset_fields() if new else {})
@@ -107,7 +107,7 @@ def _form(session: Session, model: TextModel) -> None:
     )
     asked, message = st.session_state.get(Part.MESSAGE) or (None, "")
     if refused or (message and plan and asked == (plan.asked, settings)):  # what was said of another plan is of no use
-        foot.error(stopped(refused or translate_error(message)))
+        foot.error(as_sentence(refused or translate_error(message)))
     if training.training(session):
         foot.caption(_("The training that goes on now, with its film and its runs, is given up for it."))
     if plan is not None and settings is not None and known is not None:
@@ -139,7 +139,7 @@ def _on(place: DeltaGenerator, model: TextModel, data: Data | None) -> tuple[Pla
     place.markdown(
         _(
             "A copy of **{name}** goes on from the weights it has now, with its own tokenizers. The model itself stays."
-        ).format(name=model.name)
+        ).format(name=literal(model.name))
     )
     if data is not None and (sentence := training_data.foreign_sentence(model, data)):
         place.warning(sentence)

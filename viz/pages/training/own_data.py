@@ -17,6 +17,7 @@ from model.network.config import Kind
 from model.text.tokenizer import clean
 from viz.i18n.catalogue import _
 from viz.i18n.errors import translate_error
+from viz.i18n.format import as_sentence, literal
 from viz.state.session import current_session
 from viz.ui import fields
 
@@ -71,7 +72,7 @@ def show(place: DeltaGenerator, kind: Kind, share: Callable[[], int]) -> Data | 
         asked = None if delimiter == FOUND else delimiter
         found = current_session().cached(Part.INSPECTED, (content, asked), lambda: inspect(content.data, asked))
     except ValueError as error:
-        place.error(translate_error(error))
+        place.error(as_sentence(translate_error(error)))
         return None
     if not found.delimiter and kind != "encoder-decoder":
         text = current_session().cached(Part.USABLE, (content,), lambda: decode(content.data)[0])
@@ -191,7 +192,7 @@ def report(place: DeltaGenerator, found: FileContents, chosen: Usable) -> None:
             "Between columns: {delimiter} · columns: {columns} · rows to learn from: {usable} · duplicates left out: "
             "{duplicates} · empty lines: {blank} · rows in error: {faults}"
         ).format(
-            delimiter=words.get(found.delimiter, found.delimiter),
+            delimiter=words.get(found.delimiter, literal(found.delimiter)),
             columns=found.width,
             usable=f"{len(chosen.texts):,}",
             duplicates=f"{chosen.duplicates:,}",

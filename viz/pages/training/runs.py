@@ -12,7 +12,7 @@ from streamlit.delta_generator import DeltaGenerator
 from model.training.settings import CHANGEABLE, RATES
 from viz.i18n.catalogue import _
 from viz.i18n.errors import translate_error
-from viz.i18n.format import significant
+from viz.i18n.format import as_sentence, literal, significant
 from viz.pages.training import saving
 from viz.pages.training.settings import DESCRIBED
 from viz.pages.training.start import give_up, nothing_begun
@@ -140,7 +140,7 @@ def travel(place: DeltaGenerator, live: LiveTraining, runs: tuple[Run, ...]) -> 
     name = setting.selectbox(_("Change this"), BRANCHES, key=Part.SETTING, persist_state="session")
     option, now = DESCRIBED[name], key.choices.value(name)
     field: dict[str, Any] = {"key": f"{Part.VALUE}_{name}", "persist_state": "session"}
-    label = _("from {value} to").format(value=_value(now))
+    label = _("from {value} to").format(value=literal(_value(now)))
     if option.choices:
         value.selectbox(label, option.choices, index=option.choices.index(now), **field)
     else:
@@ -153,7 +153,7 @@ def travel(place: DeltaGenerator, live: LiveTraining, runs: tuple[Run, ...]) -> 
         help=_("The same batches with this one change, beside the run as it is"),
     )
     if message := st.session_state.get(Part.MESSAGE):
-        place.error(translate_error(message))
+        place.error(as_sentence(translate_error(message)))
 
 
 def nearest(run: Run, step: int) -> KeyFrame:

@@ -12,6 +12,7 @@ from streamlit.delta_generator import DeltaGenerator
 
 from viz.i18n.catalogue import _
 from viz.i18n.errors import translate_error
+from viz.i18n.format import literal
 from viz.state import checkpoints, shown_model, training
 from viz.state.checkpoints import saved_folder, saved_names
 from viz.state.session import current_session
@@ -52,7 +53,11 @@ def show(place: DeltaGenerator, live: LiveTraining) -> None:
         place.caption(sentence)
     buttons = place.container(horizontal=True)
     buttons.button(
-        _("Save as a checkpoint"), key=Part.SAVE, disabled=bool(sentence), on_click=_save, help=str(saved_folder())
+        _("Save as a checkpoint"),
+        key=Part.SAVE,
+        disabled=bool(sentence),
+        on_click=_save,
+        help=literal(str(saved_folder())),
     )
     installed = find_spec("tensorboard") is not None
     curves = place.checkbox(
@@ -84,7 +89,7 @@ def delete(place: DeltaGenerator, names: list[str]) -> None:
     row = place.expander(_("Saved models: {count}").format(count=len(names)), key=f"{Part.GONE}_open")
     gone = row.selectbox(_("Model to delete"), names, key=Part.GONE)
     row.button(
-        _("Delete {name} from the disk").format(name=gone),
+        _("Delete {name} from the disk").format(name=literal(str(gone))),
         key=Part.DELETE,
         on_click=_delete,
         args=(gone,),

@@ -13,8 +13,9 @@ from model.analysis.attention_maps import Maps
 from model.capture.trace import record
 from tests.model.examples import network
 from viz.i18n.catalogue import use
-from viz.pages.attention import bertviz
-from viz.pages.attention.bertviz import VIEWS, address, as_script, document, height, parameters, script, vendored
+from viz.pages.attention import bertviz_scripts
+from viz.pages.attention.bertviz import address, document, height, parameters
+from viz.pages.attention.bertviz_scripts import VIEWS, as_script, every_script, script, vendored
 
 HOSTILE = ["</script><script>alert(1)</script>", "<!--", "PYTHON_PARAMS", "\u2028", '"; alert(1); "']
 
@@ -31,7 +32,7 @@ def maps():
 
 def given(page: str) -> dict:
     """The parameters, as the page's script gets them."""
-    return json.loads(re.search(r"window\.bertviz_params = (.*);\n", page).group(1))
+    return json.loads(re.search(r'id="params">(.*)</script>', page).group(1))
 
 
 @pytest.mark.parametrize("kind", ["encoder", "decoder", "cross"])
@@ -56,7 +57,8 @@ def test_the_page_holds_this_traces_numbers(maps, view, kind):
 @pytest.mark.parametrize("view", VIEWS)
 def test_no_token_ends_the_script_and_nothing_is_fetched(maps, view):
     page = document(maps("cross"), view, 0, 0, dark=False)
-    assert page.count("</script>") == 5
+    assert page.count("</script>") == 6
+    assert set(re.findall(r"<script>(.*?)</script>", page, re.DOTALL)) <= every_script()  # the browser runs no others
     assert "alert(1)</script>" not in page
     assert given(page)
     assert "PYTHON_PARAMS;" not in page
@@ -90,7 +92,7 @@ def test_the_words_of_the_scripts_are_found_and_translated(view):
     finally:
         use("en")
     assert chinese != english or view == "head"
-    assert bertviz._script(view).count("PYTHON_PARAMS") == (0 if view == "neuron" else 2)
+    assert bertviz_scripts._script(view).count("PYTHON_PARAMS") == (0 if view == "neuron" else 2)
     for word in ("Heads", "Layers", "No token selected", "Layer "):
         assert f'"{word}"' not in chinese
         assert f"'{word}'" not in chinese
@@ -103,9 +105,9 @@ def test_the_frame_is_as_high_as_what_is_in_it(maps):
 
 def test_without_bertviz_it_says_what_to_install(maps, monkeypatch):
     def missing(name):
-        raise bertviz.PackageNotFoundError(name)
+        raise bertviz_scripts.PackageNotFoundError(name)
 
-    monkeypatch.setattr(bertviz, "distribution", missing)
-    bertviz._script.cache_clear()
+    monkeypatch.setattr(bertviz_scripts, "distribution", missing)
+    bertviz_scripts._script.cache_clear()
     with pytest.raises(ValueError, match="pip install --no-deps bertviz"):
         script("head")

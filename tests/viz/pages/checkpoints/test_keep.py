@@ -15,7 +15,7 @@ from tests.app_reading import opened, sound
 from tests.model.checkpoints.bridge.models import theirs
 from tests.viz.small import write_small
 from viz.pages.checkpoints import keep
-from viz.pages.checkpoints.keep import SHOWN, front_matter, harmless
+from viz.pages.checkpoints.keep import SHOWN, front_matter, without_pictures
 
 CARD = "---\nlicense: mit\n---\n# Mine\n\n<script>alert(1)</script> ![x](http://example.org/x.png)\n"
 
@@ -135,9 +135,9 @@ def test_a_saved_one_is_renamed_and_deleted(here):
 def test_a_card_is_shown_without_what_it_would_fetch():
     assert front_matter(CARD) == ("license: mit", CARD.split("---\n")[2])
     assert front_matter("no front") == ("", "no front")
-    assert harmless("# A\n#### B\n![x][y] ![z](u)") == "#### A\n###### B\n[x][y] [z](u)"
-    assert harmless("!![x](u) !!![y](v) \\\\![z](w)") == "[x](u) [y](v) \\\\[z](w)"
-    assert harmless("> " * 5000 + "a") == ">  a"
+    assert without_pictures("# A\n#### B\n![x][y] ![z](u)") == "#### A\n###### B\n[x][y] [z](u)"
+    assert without_pictures("!![x](u) !!![y](v) \\\\![z](w)") == "[x](u) [y](v) \\\\[z](w)"
+    assert without_pictures("> " * 5000 + "a") == ">  a"
 
 
 def test_of_a_long_card_the_beginning_is_shown(here):

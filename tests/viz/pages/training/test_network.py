@@ -107,7 +107,7 @@ def test_what_is_wrong_stands_beneath_its_field_also_among_the_options_that_were
     app.text_input(key="network_n_heads").set_value("3").run()
     assert beneath(app, "network_d_model") == "d_model (64) must be divisible by n_heads (3)"
     assert beneath(app, "network_n_heads") == ""
-    assert "d_model (64) must be divisible by n_heads (3)" in [each.value for each in app.error]  # and beside the form
+    assert "d_model (64) must be divisible by n_heads (3)." in [each.value for each in app.error]  # and beside the form
     assert app.button(key="begin_button").disabled
     app.text_input(key="network_d_ff").set_value("wide").run()
     assert beneath(app, "network_d_ff") == "d_ff (“wide”) must be a whole number"

@@ -1,0 +1,102 @@
+"""No text of a file or of a visitor reaches Streamlit's Markdown as Markdown: read from the syntax tree."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.markdown_flow import Code, read
+from tests.test_rooms import ROOT
+
+# Fields that hold numbers or words of our own; what is given to them is looked at as if it were shown.
+OWN = [
+    *(f"Experiment.{name}" for name in ("claim", "truth", "info", "begin", "forecast", "explanation")),
+    *("Claim.source", "Task.description", "Field.label", "Option.name"),
+    *("Weighed.unit", "Chosen.head", "Chosen.layer", "Chosen.place", "Place.head", "Setup.steps", "Film.kinds"),
+]
+# What the tree alone does not tell, and why it is harmless.
+UNDERSTOOD = {
+    ("viz/pages/attention/controls.py", "label"): "what views are called, through a table",
+    ("viz/pages/attention/controls.py", "lambda number: str(number + 1)"): "a number",
+    ("viz/pages/attention/importance.py", "both"): "a method called as others are; labels pass through token_code",
+    ("viz/pages/attention/importance.py", "of_chosen(weighed, head, labels)"): "the same",
+    ("viz/pages/attention/importance.py", "verdict(weighed, labels)"): "the same",
+    ("viz/pages/attention/page.py", "sentence"): "of missing() in attention/text.py, beside what is not shown",
+    ("viz/pages/checkpoints/keep.py", "without_pictures(rest[:SHOWN]) or _('There is no card yet.')"): (
+        "a card is shown as it looks, without pictures; the browser fetches none either (viz/frame/guard.py)"
+    ),
+    ("viz/pages/checkpoints/open.py", "model"): "text of a popover of its own, of assumptions.in_short",
+    ("viz/pages/checkpoints/open.py", "slow"): "precisions have names of our own",
+    ("viz/pages/checkpoints/subjects.py", "said"): "kept from one run to the next, made with literal above",
+    (
+        "viz/pages/checkpoints/tensor.py",
+        r"'  \n'.join((f'{letter}: {summary(each.statistics)}' for letter, each in zip('AB', weights, strict=True)))",
+    ): "numbers",
+    ("viz/pages/feed_forward/page.py", "sentence"): "of beside_pin",
+    ("viz/pages/feed_forward/page.py", "summary"): "numbers",
+    ("viz/pages/lab/head_cost.py", "sentence.format(d=config.d_model, h=heads, divisors=divisors)"): "numbers",
+    ("viz/pages/masks/page.py", "_('The layers differ in their window: {widths}').format(widths=widths)"): "numbers",
+    ("viz/pages/masks/page.py", "told"): "words of our own beside a chart",
+    ("viz/pages/positions/applied.py", "possible"): "names of our options, through position_name",
+    ("viz/pages/residual/page.py", "batch_norm.sentence(made, found, path)"): "numbers, and paths of our own network",
+    ("viz/pages/training/own_data.py", "label"): "one of two words",
+    ("viz/pages/training/settings.py", "slow"): "precisions have names of our own",
+    ("viz/state/session.py", "options"): "names of our own, through words",
+    ("viz/state/session.py", "words"): "every function given to choose is one of those looked at, or str",
+}
+
+
+def test_what_strangers_wrote_is_made_literal_wherever_streamlit_reads_markdown():
+    found = Code(read(ROOT / "viz", ROOT / "model"), OWN).findings()
+    found = [each for each in found if each[0].startswith("viz/")]
+    wrong = [" ".join(each) for each in found if each[:2] not in UNDERSTOOD]
+    assert not wrong, "make these literal (viz.i18n.format), or say why they are harmless:\n" + "\n".join(wrong)
+    assert not UNDERSTOOD.keys() - {each[:2] for each in found}, "no longer needed"
+
+
+HARMLESS = """
+from words import literal, _
+def shown(place, entry, count: int):
+    place.caption(_("{name} has {count} of {size:.3g}").format(name=literal(entry.name), count=count, size=entry.size))
+    place.button(words(entry), help="what it does")
+    place.selectbox(_("Choice"), [entry.name])
+    place.markdown(" · ".join(f"{literal(each)}: {len(each)}" for each in entry.names))
+def words(entry):
+    found = [_("one")]
+    if entry.many:
+        found.append(literal(entry.name))
+    return ", ".join(found)
+"""
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ("name=literal(entry.name)", "name=entry.name"),
+        ("count=count", "count=entry.count"),
+        ("{size:.3g}", "{size}"),
+        ("count: int", "count"),
+        ('help="what it does"', "help=entry.help"),
+        ("{literal(each)}", "{each}"),
+        ("append(literal(entry.name))", "append(entry.name)"),
+        ("return", "return entry.name or"),
+        ("words(entry)", "entry.name"),
+        ("place.selectbox", "place.radio"),
+        ('_("Choice"), [', "entry.label, ["),
+        ('_("one")', "entry.one"),
+    ],
+)
+def test_a_strangers_text_is_found_by_whatever_way_it_comes(before, after):
+    assert Code({"viz/a.py": HARMLESS}).findings() == []
+    assert before in HARMLESS
+    (file, *_rest), *_others = Code({"viz/a.py": HARMLESS.replace(before, after, 1)}).findings()
+    assert file == "viz/a.py"
+
+
+def test_a_parameter_is_followed_to_every_call_and_a_field_to_all_that_is_given_to_it():
+    called = {"viz/b.py": "def said(place, text):\n    place.info(text)\n", "viz/c.py": "from viz.b import said\n"}
+    assert Code(called | {"viz/c.py": called["viz/c.py"] + "said(here, 'own')"}).findings() == []
+    assert Code(called | {"viz/c.py": called["viz/c.py"] + "said(here, file.name)"}).findings()
+    field = "class Told:\n    text: str\ndef show(place, told):\n    place.info(told.text)\nTold({})\n"
+    assert Code({"viz/d.py": field.format("'own'")}, ["Told.text"]).findings() == []
+    assert Code({"viz/d.py": field.format("file.name")}, ["Told.text"]).findings()
+    assert Code({"viz/d.py": field.format("'own'")}).findings()

@@ -1,0 +1,144 @@
+"""Who may ask this server, and what a browser may do with its answers. It stands before everything, Streamlit too.
+
+Streamlit, asked for a websocket by the page of another server, looks up its own address in the network and holds
+everybody up meanwhile; so such a page is refused before Streamlit hears of it.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import re
+from functools import cache
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import streamlit as st
+from starlette.datastructures import Headers, MutableHeaders
+from starlette.responses import PlainTextResponse
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+from streamlit.web.server.starlette.starlette_websocket import is_host_allowed
+
+from viz.pages.attention.bertviz_scripts import every_script
+from viz.state.permissions import is_here
+
+PROBES = ("/health", "/ready", "/_stcore/health")  # asked by an orchestrator, under any name
+METRICS = ("/metrics", "/_stcore/metrics")
+READS = ("GET", "HEAD", "OPTIONS")  # change nothing, and without CORS no other page can read what they give
+INLINE = re.compile(r"<script>(.*?)</script>", re.DOTALL)
+HEADERS = {
+    "X-Content-Type-Options": "nosniff",
+    "X-Frame-Options": "SAMEORIGIN",
+    "Referrer-Policy": "same-origin",
+    "Cross-Origin-Opener-Policy": "same-origin",
+    "Permissions-Policy": "camera=(), microphone=(), geolocation=(), payment=(), usb=()",
+}
+
+
+class Guard:
+    """The application behind it hears only who may ask; every answer carries HEADERS and `policy`."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] not in ("http", "websocket"):
+            return await self._app(scope, receive, send)
+        problem = refusal(scope)
+        if problem and scope["type"] == "websocket":
+            return await send({"type": "websocket.close", "code": 1008, "reason": problem[:100]})
+        if scope["type"] == "websocket":
+            return await self._app(as_own(scope), receive, send)
+
+        async def answer(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                headers = MutableHeaders(scope=message)
+                headers.update(HEADERS | {"Content-Security-Policy": policy(Headers(scope=scope).get("host", ""))})
+            await send(message)
+
+        app = PlainTextResponse(problem, 403) if problem else self._app
+        await app(scope, receive, answer)
+
+
+def refusal(scope: Scope) -> str:
+    """Why who asks is told nothing; empty where he is.
+
+    scope: of a request, or of a websocket that is to be opened.
+    """
+    headers, path = Headers(scope=scope), scope["path"].removeprefix(scope.get("root_path", ""))
+    asked = path.removeprefix(base_path())
+    host, origin = headers.get("host"), headers.get("origin")
+    if asked in PROBES and scope["type"] == "http":
+        return ""
+    if asked in METRICS and not is_here(scope["client"], headers):
+        return "Figures of this server are for its own machine, and for the networks in VITRINE_METRICS."
+    if not is_host_allowed(host):
+        return f"This server is not known as {host}: start it with this name in server.allowedHosts."
+    reads = scope["type"] == "http" and scope["method"] in READS
+    if not reads and not is_own(origin, host):
+        return f"A page of {origin} may not use this server: start it with this address in server.corsAllowedOrigins."
+    return ""
+
+
+def is_own(origin: str | None, host: str | None) -> bool:
+    """Whether a page of this very server asks, or one of `server.corsAllowedOrigins`; what is no browser says no
+    origin.
+    """
+    try:
+        place = None if origin is None else urlsplit(origin).netloc
+    except ValueError:  # it is no address
+        return False
+    return place in (None, host) or origin in st.get_option("server.corsAllowedOrigins")
+
+
+def as_own(scope: Scope) -> Scope:
+    """A websocket that may be opened, without the other origin that it comes from: Streamlit would look for that in the
+    network before it looks into its own list.
+    """
+    headers = Headers(scope=scope)
+    origin, host = headers.get("origin"), headers.get("host")
+    if origin is None or urlsplit(origin).netloc == host:
+        return scope
+    kept = [(name, value) for name, value in scope["headers"] if name != b"origin"]
+    return {**scope, "headers": [*kept, (b"origin", f"{urlsplit(origin).scheme}://{host}".encode())]}
+
+
+def policy(host: str) -> str:
+    """The Content-Security-Policy of every answer: nothing is fetched from elsewhere, whatever a text or a file brings,
+    and of scripts that stand in a page only those run that are known.
+
+    Views come as modules made in the browser (`blob:`), BertViz as a frame of its own (`data:`), which inherits this.
+    host: as the browser calls the server; some browsers do not count its websocket as its own.
+    """
+    known = " ".join(f"'sha256-{each}'" for each in inline_scripts())
+    socket = f"ws://{host} wss://{host}" if re.fullmatch(r"[\w.:\[\]-]+", host) else ""
+    return "; ".join(
+        (
+            "default-src 'self'",
+            f"script-src 'self' blob: 'wasm-unsafe-eval' {known}",
+            "style-src 'self' 'unsafe-inline'",
+            "img-src 'self' data: blob:",
+            "font-src 'self' data:",
+            f"connect-src 'self' data: blob: {socket}",
+            "media-src 'self' data: blob:",
+            "worker-src 'self' blob:",
+            "frame-src 'self' data: blob:",
+            "frame-ancestors 'self'",
+            "object-src 'none'",
+            "base-uri 'self'",
+            "form-action 'self'",
+        )
+    )
+
+
+@cache
+def inline_scripts() -> tuple[str, ...]:
+    """SHA-256 of every script that stands in a page and not in a file: Streamlit's own and BertViz's."""
+    page = (Path(st.__file__).parent / "static" / "index.html").read_text(encoding="utf-8")
+    scripts = {*INLINE.findall(page), *every_script()}
+    return tuple(sorted(base64.b64encode(hashlib.sha256(script.encode()).digest()).decode() for script in scripts))
+
+
+def base_path() -> str:
+    """What stands before every route: empty, or "/" and the path that Streamlit is told."""
+    return "/".join(["", *filter(None, st.get_option("server.baseUrlPath").split("/"))])
