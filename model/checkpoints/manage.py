@@ -9,7 +9,7 @@ from pathlib import Path
 from model.checkpoints.native import CARD, save_checkpoint
 from model.inference.text_model import TextModel
 from model.runtime.errors import CheckpointError
-from model.runtime.files import begin_folder, finish_replacing, replace_folder, write_text
+from model.runtime.files import begin_folder, finish_replacing, replace_folder, write_text, writing
 from model.runtime.untrusted_json import read_text
 
 LONGEST_CARD = 1 << 20  # bytes
@@ -38,19 +38,20 @@ def copy_with_card(folder: Path, copy: Path, text: str) -> None:
     """Copy a checkpoint folder and give the copy another card: all of it, or nothing.
 
     Raises:
-        CheckpointError: there is a folder of that name, or the card is too long.
+        CheckpointError: there is a folder of that name, the card is too long, or it cannot be written.
     """
     text = _valid_card(text)
     _require_new(copy)
-    written = begin_folder(copy)
-    try:
-        for file in folder.iterdir():
-            if file.is_file() and not file.is_symlink() and not file.name.startswith("."):
-                shutil.copy2(file, written / file.name)
-        (written / CARD).write_text(text, encoding="utf-8")
-        replace_folder(copy, written)
-    finally:
-        shutil.rmtree(written, ignore_errors=True)
+    with writing(copy):
+        written = begin_folder(copy)
+        try:
+            for file in folder.iterdir():
+                if file.is_file() and not file.is_symlink() and not file.name.startswith("."):
+                    shutil.copy2(file, written / file.name)
+            (written / CARD).write_text(text, encoding="utf-8")
+            replace_folder(copy, written)
+        finally:
+            shutil.rmtree(written, ignore_errors=True)
 
 
 def keep_as_ours(folder: Path, model: TextModel) -> None:
@@ -74,13 +75,24 @@ def rename(folder: Path, name: str) -> Path:
     """Rename a checkpoint folder; gives its new path.
 
     Raises:
-        CheckpointError: the name is taken.
+        CheckpointError: the name is taken, or the folder around it cannot be written in.
     """
     finish_replacing(folder)
     renamed = folder.with_name(name)
     _require_new(renamed)
-    os.rename(folder, renamed)
+    with writing(folder):
+        os.rename(folder, renamed)
     return renamed
+
+
+def delete(folder: Path) -> None:
+    """Remove a checkpoint folder from the disk.
+
+    Raises:
+        CheckpointError: the folder around it cannot be written in.
+    """
+    with writing(folder):
+        shutil.rmtree(folder)
 
 
 def _require_new(folder: Path) -> None:

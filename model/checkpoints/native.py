@@ -19,7 +19,7 @@ from model.network.config import TransformerConfig
 from model.network.costs import parameters
 from model.network.transformer import Network, build
 from model.runtime.errors import CheckpointError, first_line
-from model.runtime.files import begin_folder, replace_folder, write_tensors
+from model.runtime.files import begin_folder, replace_folder, write_tensors, writing
 from model.runtime.memory import require_room
 from model.runtime.untrusted_json import parse_json, read_bytes, read_record
 from model.text.tokenizer import MASK, Tokenizer
@@ -41,22 +41,26 @@ def save_checkpoint(
 
     tokenizers: of source and target; of a model with one stack, the same one twice. training: content of training.json
     (data, steps, figures, seed). card: text of the model card. dtype: precision of the weights on disk.
+
+    Raises:
+        CheckpointError: it cannot be written, as of `writing`; what was there before stays.
     """
     folder, files = Path(folder), _tokenizer_files(network.config)
-    written = begin_folder(folder)
-    try:
-        write_tensors(written / WEIGHTS, _stored_weights(network, dtype), {"format": "pt"})
-        texts = {
-            CONFIG: network.config.to_json(),
-            **{file: tokenizer.to_json() for file, tokenizer in zip(files, tokenizers, strict=True)},
-            TRAINING: json.dumps(training or {}, indent=2, ensure_ascii=False) + "\n",
-            CARD: card,
-        }
-        for name, text in texts.items():
-            (written / name).write_text(text, encoding="utf-8")
-        replace_folder(folder, written)
-    finally:
-        shutil.rmtree(written, ignore_errors=True)
+    with writing(folder):
+        written = begin_folder(folder)
+        try:
+            write_tensors(written / WEIGHTS, _stored_weights(network, dtype), {"format": "pt"})
+            texts = {
+                CONFIG: network.config.to_json(),
+                **{file: tokenizer.to_json() for file, tokenizer in zip(files, tokenizers, strict=True)},
+                TRAINING: json.dumps(training or {}, indent=2, ensure_ascii=False) + "\n",
+                CARD: card,
+            }
+            for name, text in texts.items():
+                (written / name).write_text(text, encoding="utf-8")
+            replace_folder(folder, written)
+        finally:
+            shutil.rmtree(written, ignore_errors=True)
 
 
 def is_ours(folder: Path, options: Mapping[str, Any] | None = None) -> bool:

@@ -7,6 +7,7 @@ import hmac
 import io
 import shutil
 import stat
+import sys
 import tempfile
 import threading
 import time
@@ -56,18 +57,46 @@ def remove_left_uploads(parent: Path | None = None) -> None:
             shutil.rmtree(folder, ignore_errors=True)
 
 
+class Allowance:
+    """Bytes that the folders of all sessions may hold together, unpacked; for any thread."""
+
+    def __init__(self, largest: int) -> None:
+        self.largest, self.used = largest, 0
+        self._lock = threading.Lock()
+
+    def take(self, size: int) -> None:
+        """Count these bytes in.
+
+        Raises:
+            CheckpointError: they are too many beside what others hold.
+        """
+        with self._lock:
+            if self.used + size > self.largest:
+                raise CheckpointError(
+                    f"the files have {size / 1e6:,.0f} MB, and {(self.largest - self.used) / 1e6:,.0f} MB are left for "
+                    "all visitors of this server: try again when others have closed their windows"
+                )
+            self.used += size
+
+    def give(self, size: int) -> None:
+        """Count them out again."""
+        with self._lock:
+            self.used -= size
+
+
 class Uploads:
     """Temporary folder of one session, which exists from the first file on until `close` or the end of the process.
 
-    largest: bytes that it may hold. left_out: names of files that the last `add` has not kept: programs, which are
-    never run, and files of unknown use.
+    largest: bytes that it may hold. allowance: of all sessions; None: without a limit. left_out: names of files that
+    the last `add` has not kept: programs, which are never run, and files of unknown use.
     """
 
-    def __init__(self, largest: int = LARGEST) -> None:
-        self.largest = largest
+    def __init__(self, largest: int = LARGEST, allowance: Allowance | None = None) -> None:
+        self.largest, self.allowance = largest, allowance or Allowance(sys.maxsize)
         self.left_out: list[str] = []
-        self._used = self._count = 0
-        self._remove: weakref.finalize[[str, bool], Uploads] | None = None
+        self._sizes: list[int] = []  # of what was added
+        self._count = 0
+        self._remove: weakref.finalize[[Path, Allowance, list[int]], Uploads] | None = None
         self._folder = Path()
 
     def add(self, files: Sequence[tuple[str, bytes]]) -> Path:
@@ -95,13 +124,14 @@ class Uploads:
         """Remove everything."""
         if self._remove:
             self._remove()
-        self._remove, self._used = None, 0
+        self._remove, self._sizes = None, []
 
     def _write(self, files: Sequence[Sent], packed: int) -> Path:
         claimed = sum(file.size for file in files)
-        if self._used + claimed > self.largest:
+        left = self.largest - sum(self._sizes)
+        if claimed > left:
             raise CheckpointError(
-                f"the files have {claimed / 1e6:,.0f} MB, and {(self.largest - self._used) / 1e6:,.0f} MB are left for "
+                f"the files have {claimed / 1e6:,.0f} MB, and {left / 1e6:,.0f} MB are left for "
                 "this session: give a path on the machine instead"
             )
         if claimed > PLAIN + RATIO * packed:
@@ -115,19 +145,20 @@ class Uploads:
             )
         if self._remove is None:
             self._folder = Path(tempfile.mkdtemp(prefix="-".join((PREFIX, *this_process(), ""))))
-            self._remove = weakref.finalize(self, shutil.rmtree, str(self._folder), True)
+            self._remove = weakref.finalize(self, _gone, self._folder, self.allowance, self._sizes)
         self._count += 1
         folder = self._folder / str(self._count)
+        self.allowance.take(claimed)
+        self._sizes.append(claimed)
         try:
             for file in files:
                 self._write_one(folder / file.name, file)
-        except CheckpointError:
-            shutil.rmtree(folder, ignore_errors=True)
-            raise
         except Exception as error:  # a full disk, or damaged bytes, which lead zlib to exceptions of many kinds
             shutil.rmtree(folder, ignore_errors=True)
+            self.allowance.give(self._sizes.pop())
+            if isinstance(error, CheckpointError):
+                raise
             raise CheckpointError(f"the files could not be unpacked: {error}; pack them again") from error
-        self._used += claimed
         return _unwrapped(folder)
 
     def _write_one(self, path: Path, file: Sent) -> None:
@@ -140,6 +171,11 @@ class Uploads:
                 if written > file.size:
                     raise CheckpointError(f"{file.name} has more bytes than the {file.size:,} it claims: pack it again")
                 target.write(piece)
+
+
+def _gone(folder: Path, allowance: Allowance, sizes: list[int]) -> None:
+    shutil.rmtree(folder, ignore_errors=True)
+    allowance.give(sum(sizes))
 
 
 def _whole(content: bytes) -> Iterator[bytes]:
@@ -244,7 +280,7 @@ class OpenedSessions:
     """Opened checkpoints of all sessions, for any thread. A session is freed `kept` seconds after its last window was
     closed.
 
-    patience: seconds that `take` waits.
+    patience: seconds that `take` waits. uploads: makes the folder of a session.
     """
 
     def __init__(
@@ -253,7 +289,9 @@ class OpenedSessions:
         clock: Callable[[], float] = time.monotonic,
         timer: Callable[[float, Callable[[], None]], threading.Timer] = threading.Timer,
         patience: float = PATIENCE,
+        uploads: Callable[[], Uploads] = Uploads,
     ) -> None:
+        self._new_uploads = uploads
         self.kept, self.patience, self._clock, self._new_timer = kept, patience, clock, timer
         self._sessions: dict[str, Opened] = {}
         self._windows: dict[str, int] = {}
@@ -269,7 +307,7 @@ class OpenedSessions:
     def begin(self, key: str, owner: str = "") -> Opened:
         """Opened checkpoints of a session, none at first. owner: secret of its browser."""
         with self._lock:
-            return self._sessions.setdefault(key, Opened(owner))
+            return self._sessions.setdefault(key, Opened(owner, uploads=self._new_uploads()))
 
     def get(self, key: str) -> Opened | None:
         """Opened checkpoints of a session; None: it has not begun or was freed."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import glob
 import os
 import re
@@ -13,29 +14,56 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from jaxtyping import Shaped
+from safetensors import SafetensorError
 from safetensors.torch import save_file
 from torch import Tensor
 
+from model.runtime.errors import CheckpointError
+
 SPARE = 1 << 30  # bytes of the disk that must stay free
 LEFT = 3600.0  # seconds after which an unfinished folder counts as left behind by a dead process
+REFUSED = {
+    errno.ENOSPC: "the disk is full: make room there, or choose another folder",
+    errno.EDQUOT: "no more may be kept on this disk: make room there, or choose another folder",
+    errno.EFBIG: "it is larger than a file may be here: raise that limit (ulimit -f), or choose another folder",
+    errno.EROFS: "the disk can only be read: choose another folder",
+    errno.EACCES: "the folder may not be written in: change its permissions, or choose another folder",
+    errno.EPERM: "the folder may not be written in: change its permissions, or choose another folder",
+}
+
+
+@contextmanager
+def writing(path: Path) -> Iterator[None]:
+    """Block that writes at `path`, or removes it; what the system refuses is a sentence.
+
+    Raises:
+        CheckpointError: the disk is full, the folder cannot be written in, or a file may not be so large.
+    """
+    try:
+        yield
+    except (OSError, SafetensorError) as error:
+        found = re.search(r"\b(?:code:|os error) (\d+)", str(error))  # of safetensors, which says it in Rust's words
+        number = error.errno if isinstance(error, OSError) else int(found[1]) if found else None
+        reason = REFUSED.get(number or 0) or (getattr(error, "strerror", "") or str(error)).rstrip(".")
+        raise CheckpointError(f"{path.name} cannot be written: {reason}") from error
 
 
 def write_tensors(path: Path, tensors: Mapping[str, Shaped[Tensor, "*_"]], metadata: dict[str, str]) -> None:
-    """Write a safetensors file in one step."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with _replacing(path) as temporary:
+    """Write a safetensors file in one step; errors as of `writing`."""
+    with writing(path), _replacing(path) as temporary:
         save_file({name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}, temporary, metadata)
 
 
 def write_text(path: Path, text: str) -> None:
-    """Write a UTF-8 text file in one step."""
-    with _replacing(path) as temporary:
+    """Write a UTF-8 text file in one step; errors as of `writing`."""
+    with writing(path), _replacing(path) as temporary:
         temporary.write_text(text, encoding="utf-8")
 
 
 @contextmanager
 def _replacing(path: Path) -> Iterator[Path]:
     """Block that writes a temporary file, which takes the place of `path` unless the block raises."""
+    path.parent.mkdir(parents=True, exist_ok=True)
     temporary = _unfinished(path)
     try:
         yield temporary

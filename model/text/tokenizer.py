@@ -76,15 +76,16 @@ class Tokenizer:
         """
         if not masks or self.mask is None or self.mask_label not in text:
             return self._encode_text(text)
-        mask, tokens, pieces = self.tokens([self.mask]), Tokens([], []), text.split(self.mask_label)
+        ids, labels, pieces = [], [], text.split(self.mask_label)
         for number, piece in enumerate(pieces):
             inner = self._encode_piece(piece, first=number == 0, last=number == len(pieces) - 1)
-            tokens = tokens.between(after=mask if number else None).between(after=inner)
-        return tokens
+            ids += [self.mask, *inner.ids] if number else inner.ids
+            labels += [self.mask_label, *inner.labels] if number else inner.labels
+        return Tokens(ids, labels)
 
     def _encode_text(self, text: str) -> Tokens:
         with panics_named("this text"):
-            encoded = self._inner.encode(clean(text), add_special_tokens=False)
+            (encoded,) = self._inner.encode_batch([clean(text)], add_special_tokens=False)  # lets other threads go on
         return Tokens(list(encoded.ids), list(encoded.tokens))
 
     def _encode_piece(self, piece: str, first: bool, last: bool) -> Tokens:

@@ -115,6 +115,9 @@ def main() -> None:
     session.moving, session.stands = training.is_moving(live), training.standing(live)
     with strip_place, session.lock:
         training_strip.strip(session, model)()
+        if session.notice:
+            st.toast(as_sentence(translate_error(session.notice)), icon="⚠️", duration="long")
+            session.notice = ""
         if session.message:
             st.error(as_sentence(translate_error(session.message)))
         channel_carrier(session)

@@ -6,6 +6,7 @@ everybody up meanwhile; so such a page is refused before Streamlit hears of it.
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import hashlib
 import re
@@ -20,10 +21,12 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from streamlit.web.server.starlette.starlette_websocket import is_host_allowed
 
 from viz.pages.attention.bertviz_scripts import every_script
+from viz.state import uploading
 from viz.state.permissions import is_here
 
 PROBES = ("/health", "/ready", "/_stcore/health")  # asked by an orchestrator, under any name
 METRICS = ("/metrics", "/_stcore/metrics")
+UPLOAD = re.compile(r"/_stcore/upload_file/(?P<visitor>[^/]+)/[^/]+")
 READS = ("GET", "HEAD", "OPTIONS")  # change nothing, and without CORS no other page can read what they give
 INLINE = re.compile(r"<script>(.*?)</script>", re.DOTALL)
 HEADERS = {
@@ -56,8 +59,26 @@ class Guard:
                 headers.update(HEADERS | {"Content-Security-Policy": policy(Headers(scope=scope).get("host", ""))})
             await send(message)
 
-        app = PlainTextResponse(problem, 403) if problem else self._app
-        await app(scope, receive, answer)
+        if problem:
+            return await PlainTextResponse(problem, 403)(scope, receive, answer)
+        if scope["method"] == "PUT" and (found := UPLOAD.fullmatch(asked_path(scope))):
+            return await self._upload(found["visitor"], scope, receive, answer)
+        await self._app(scope, receive, answer)
+
+    async def _upload(self, visitor: str, scope: Scope, receive: Receive, send: Send) -> None:
+        """A file is sent: its memory is promised before a byte of it is read."""
+        size = Headers(scope=scope).get("content-length", "")
+        if not size.isascii() or not size.isdigit():
+            return await PlainTextResponse("Say how long the file is (Content-Length).", 411)(scope, receive, send)
+        try:
+            promised = await asyncio.to_thread(uploading.admit, visitor, int(size))
+        except ValueError as error:
+            uploading.say(visitor, str(error))
+            return await PlainTextResponse(str(error), 413)(scope, receive, send)
+        try:
+            await self._app(scope, receive, send)
+        finally:
+            promised.release()
 
 
 def refusal(scope: Scope) -> str:
@@ -65,8 +86,7 @@ def refusal(scope: Scope) -> str:
 
     scope: of a request, or of a websocket that is to be opened.
     """
-    headers, path = Headers(scope=scope), scope["path"].removeprefix(scope.get("root_path", ""))
-    asked = path.removeprefix(base_path())
+    headers, asked = Headers(scope=scope), asked_path(scope)
     host, origin = headers.get("host"), headers.get("origin")
     if asked in PROBES and scope["type"] == "http":
         return ""
@@ -78,6 +98,12 @@ def refusal(scope: Scope) -> str:
     if not reads and not is_own(origin, host):
         return f"A page of {origin} may not use this server: start it with this address in server.corsAllowedOrigins."
     return ""
+
+
+def asked_path(scope: Scope) -> str:
+    """What is asked for, behind the path that Streamlit is told."""
+    path: str = scope["path"]
+    return path.removeprefix(scope.get("root_path", "")).removeprefix(base_path())
 
 
 def is_own(origin: str | None, host: str | None) -> bool:

@@ -47,9 +47,10 @@ function setText(root, text) {
 // A field of one line drops line breaks; they are kept as signs. This way they can be undone.
 function pasted(root, event) {
   const text = event.clipboardData?.getData("text/plain") ?? "";
-  if (!/[\r\n]/.test(text)) return;
+  if (text.length <= root.most && !/[\r\n]/.test(text)) return;
   event.preventDefault();
-  document.execCommand("insertText", false, text.replace(/\r\n?|\n/g, "⏎"));
+  // One letter more than there may be, of which it is said that it is left out: ten million would stop the window.
+  document.execCommand("insertText", false, text.slice(0, root.most + 1).replace(/\r\n?|\n/g, "⏎"));
 }
 
 function typed(root) {

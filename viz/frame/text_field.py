@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any
 from viz.components.registry import component, pack
 from viz.components.view import PackedView, View
 from viz.i18n.catalogue import _
+from viz.state.permissions import longest_text
 from viz.state.session import Key, Session, current_session
-from viz.state.texts import LONGEST, first_source, learn
+from viz.state.texts import first_source, learn
 
 if TYPE_CHECKING:
     from model.inference.text_model import TextModel
@@ -34,14 +35,15 @@ def text_field(session: Session, label: str, key: Key, first: str, placeholder: 
 
     What is typed comes as `text`, {text, edit, turn}; with that turn the script says what it has learnt.
     """
+    most = longest_text()
     header = {
         "label": label,
         "text": session.texts.get(key, first),
         "edit": session.edits.get(key, 0),
         "first": first,
         "placeholder": placeholder,
-        "most": LONGEST,
-        "words": {"long": _("A text has at most {most} characters: the rest is left out.").format(most=f"{LONGEST:,}")},
+        "most": most,
+        "words": {"long": _("A text has at most {most} characters: the rest is left out.").format(most=f"{most:,}")},
     }
     return PackedView(_text_field, key, pack(header), {"text": partial(on_text, key)})
 

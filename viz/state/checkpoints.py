@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 
 import streamlit as st
 
+from viz.state.permissions import Quota, limit
 from viz.state.session import Session
 
 if TYPE_CHECKING:
@@ -238,9 +239,12 @@ TOKEN = "_streamlit_xsrf"  # the cookie by which Streamlit knows a browser: "2|m
 @st.cache_resource(show_spinner=False)
 def sessions() -> OpenedSessions:
     """Those of this process."""
-    from model.checkpoints.uploads import OpenedSessions
+    from model.checkpoints.uploads import LARGEST, Allowance, OpenedSessions, Uploads
 
-    return OpenedSessions()
+    each, every = limit(Quota.UPLOAD_SIZE), limit(Quota.UPLOADS_SIZE)
+    largest = LARGEST if each is None else int(each * 1e6)
+    allowance = None if every is None else Allowance(int(every * 1e6))
+    return OpenedSessions(uploads=lambda: Uploads(largest, allowance))
 
 
 @st.cache_resource(show_spinner=False, scope="session", on_release=lambda key: sessions().leave(key))

@@ -50,7 +50,7 @@ LIMITS: dict[Quota, tuple[float, float | None]] = {
     Quota.MODEL_SIZE: (20, None),
     Quota.TEXT_LENGTH: (2_000, 100_000),
     Quota.FILM_SIZE: (32, None),
-    Quota.UPLOAD_SIZE: (500, 2_000),
+    Quota.UPLOAD_SIZE: (500, 4_000),
     Quota.UPLOADS_SIZE: (2_000, 20_000),
 }
 
@@ -70,6 +70,11 @@ def limit(quota: Quota) -> float | None:
     except ValueError:
         return usual
     return said if 0 < said < float("inf") else usual
+
+
+def longest_text() -> int:
+    """Characters that a text field may hold."""
+    return int(limit(Quota.TEXT_LENGTH) or 0)
 
 
 def is_public() -> bool:

@@ -15,8 +15,10 @@ from weakref import WeakValueDictionary
 
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
+from streamlit.runtime.scriptrunner import get_script_run_ctx
 
 from viz.state.film_feed import Sent
+from viz.state.permissions import longest_text
 from viz.state.pin import Made, Pin
 from viz.state.what_if import CHANGES, WhatIf
 
@@ -143,6 +145,8 @@ class Session:
     watching: Watching = field(default_factory=Watching)
     begun: bool = False
     message: str = ""
+    notice: str = ""  # what is said once
+    visitor: str = ""  # Streamlit's own name of the session
     moving: bool = False  # the training was, when the script last ran
     sent: Sent = field(default_factory=Sent)  # of the film
     asked: dict[str, str] = field(default_factory=dict)  # choices that a click elsewhere makes, by their keys
@@ -388,9 +392,11 @@ def current_session() -> Session:
         given = {part.value: n for part in Parameter if (n := address_count(part)) is not None}
         what_if = WhatIf.read(st.query_params.get(CHANGES, ""))
         address = st.query_params.to_dict()
-        typed = {str(name): address[name] for name in (Key.SOURCE, Key.TARGET) if name in address}
+        typed = {str(name): address[name][: longest_text()] for name in (Key.SOURCE, Key.TARGET) if name in address}
         selection = Selection(**(DEFAULT_SELECTION | given))
-        st.session_state[Key.SESSION] = Session(selection, what_if, texts=typed)
+        context = get_script_run_ctx(suppress_warning=True)
+        visitor = context.session_id if context else ""
+        st.session_state[Key.SESSION] = Session(selection, what_if, texts=typed, visitor=visitor)
     return cast(Session, st.session_state[Key.SESSION])
 
 

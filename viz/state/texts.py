@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from viz.state.permissions import longest_text
 from viz.state.session import FIRST_SOURCE, Key, Session, current_session
 
 if TYPE_CHECKING:
     from model.inference.text_model import TextModel
 
 LINE_BREAK = "⏎"  # in a field of one line
-LONGEST = 100_000  # characters of a field
 CONTINUED = 20  # tokens that the button lets a language model write
 
 
@@ -23,7 +23,7 @@ def learn(session: Session, key: str, text: str, edit: int) -> bool:
     """What was typed, by the channel or by the script; whether it is news: not where a later edit is known."""
     if edit < session.edits.get(key, 0):
         return False
-    text = text[:LONGEST].encode("utf-16", "surrogatepass").decode("utf-16", "replace")  # half a letter is none
+    text = text[: longest_text()].encode("utf-16", "surrogatepass").decode("utf-16", "replace")  # half a letter is none
     before = session.texts.get(key)
     session.texts[key], session.edits[key] = text, edit
     return text != before

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import secrets
 from dataclasses import dataclass
-from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import streamlit as st
 
 from viz.i18n.catalogue import _
 from viz.i18n.format import significant
+from viz.state.permissions import Quota, limit
 from viz.state.session import Key, Session, Untyped, Watching
 
 if TYPE_CHECKING:
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from model.training.live.camera import Probe
     from model.training.live.live_training import LiveTraining
     from model.training.live.registry import TrainingRegistry
+    from model.training.live.worker import Slots
     from model.training.settings import TrainingSettings
 
 RUN = "run"  # in the address: a reconnect finds the training again
@@ -87,12 +88,14 @@ def begin(
     bytes of memory that it is promised.
 
     Raises:
-        ValueError: the settings do not go together with the data, or the memory is promised to others.
+        ValueError: the settings do not go together with the data, the model is larger than this server trains, or the
+            memory is promised to others.
     """
     from model.inference.models import Translator
     from model.training.live.camera import Probe
     from model.training.live.live_training import LiveTraining
 
+    require_allowed(model.network.parameter_count())
     session.run = own_key(session) or secrets.token_urlsafe(9)
     same = session.shown is not None and model is session.model
     shown, typed = session.traced if same else (text or model.example or material.example, "")
@@ -101,8 +104,11 @@ def begin(
     if isinstance(model, Translator) and not typed:
         target = _answer(model, material, shown) or target or model.target_tokens("")
     probe = Probe(tokens, target)
-    made = partial(LiveTraining, model, material, settings, source=source)
-    live = trainings().begin(session.run, lambda slots: made(probe, slots=slots), needed)
+
+    def made(slots: Slots) -> LiveTraining:
+        return LiveTraining(model, material, settings, probe, source=source, slots=slots, **quotas())
+
+    live = trainings().begin(session.run, made, needed)
     live.owner = session.browser
     untyped = None
     if isinstance(model, Translator) and not typed:
@@ -111,6 +117,32 @@ def begin(
     session.say(RUN, session.run)
     st.session_state[Key.MODEL] = ENTRY
     return live
+
+
+def require_allowed(parameters: int) -> None:
+    """A model of so many parameters may be trained here.
+
+    Raises:
+        ValueError: it may not.
+    """
+    most = limit(Quota.MODEL_SIZE)
+    if most is not None and parameters > 1e6 * most:
+        sentence = _(
+            "This model has {count:.3g} M parameters, and this server trains models of at most {most:g} M: choose a "
+            "smaller one."
+        )
+        raise ValueError(sentence.format(count=parameters / 1e6, most=most))
+
+
+def quotas() -> dict[str, Any]:
+    """What a training may take here, as `LiveTraining` is told."""
+    from model.training.live.film import BUDGET, KEY_BUDGET
+
+    minutes, film = limit(Quota.TRAINING_TIME), limit(Quota.FILM_SIZE)
+    found: dict[str, Any] = {} if minutes is None else {"longest": 60 * minutes}
+    if film is not None:
+        found |= {"budget": min(BUDGET, int(film * 1e6)), "key_budget": min(KEY_BUDGET, int(film * 1e6))}
+    return found
 
 
 @dataclass(frozen=True)

@@ -20,6 +20,7 @@ from viz.i18n.catalogue import _
 from viz.i18n.errors import translate_error
 
 DECADE = (1, 2, 5)
+MOST_LETTERS = 1000  # of a field
 
 
 @dataclass(frozen=True)
@@ -86,6 +87,7 @@ def number_field(place: DeltaGenerator, field: Field) -> list[float]:
         field.default,
         key=field.key,
         live="250ms",
+        max_chars=MOST_LETTERS,
         bind="query-params" if field.bound else None,
         persist_state="session" if field.bound else None,
         on_change=field.changed,
@@ -283,7 +285,7 @@ class Form:
         elif option.choices:
             place.selectbox(name, option.choices, **more)
         else:
-            place.text_input(name, **more)
+            place.text_input(name, max_chars=MOST_LETTERS, **more)
 
 
 def whose(message: str, names: Sequence[str]) -> str:

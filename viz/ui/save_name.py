@@ -8,8 +8,9 @@ from itertools import count
 
 from viz.i18n.catalogue import _
 from viz.i18n.format import literal
-from viz.state import checkpoints, training
+from viz.state import checkpoints, permissions, training
 from viz.state.checkpoints import bundled_names, saved_names
+from viz.state.permissions import Permission
 from viz.state.session import current_session
 
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
@@ -23,6 +24,8 @@ def free_name(name: str) -> str:
 
 def refused(name: str, replace: bool, taken: Collection[str] = ()) -> str:
     """Why a model cannot be saved under this name; nothing if it can. taken: by what this session has opened."""
+    if told := permissions.refused(Permission.SAVING):
+        return told
     if not NAME.fullmatch(name):
         return _("A name has 1 to 64 letters, digits, - and _, and begins with a letter or a digit.")
     if name in bundled_names() or name == training.ENTRY:

@@ -100,7 +100,8 @@ class HuggingFaceTokenizer(ForeignTokenizer):
 
     def _encoded(self, text: str) -> tokenizers.Encoding:
         with panics_named("this text"):
-            return self._inner.encode(clean(text), add_special_tokens=False)
+            (encoded,) = self._inner.encode_batch([clean(text)], add_special_tokens=False)  # lets other threads go on
+        return encoded
 
     def decode(self, ids: Sequence[int]) -> str:
         """Text of `ids` without special tokens and without a last character that is not whole."""

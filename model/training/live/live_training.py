@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 import time
 from collections import deque
 from collections.abc import Callable
@@ -29,6 +30,10 @@ from model.training.trainer import BrokenOffError
 
 _numbers = itertools.count(1)
 UNSEEN = 9.0  # seconds without a heartbeat after which a run pauses, so that it stands still within ten
+USED_UP = (
+    "this training has had its {minutes:g} minutes, which is all that this server gives to one: look at its film, "
+    "download it, or begin another one"
+)
 RECENT = 2 * MANY  # steps that the speed is measured on: some of them stop to be filmed
 
 
@@ -56,9 +61,11 @@ class LiveTraining:
         slots: Slots | None = None,
         clock: Callable[[], float] = time.monotonic,
         unseen: float = UNSEEN,
+        longest: float = math.inf,
         **budgets: int,
     ) -> None:
-        """source: for the model card. unseen: seconds without `heartbeat` after which it pauses. budgets: see `Film`.
+        """source: for the model card. unseen: seconds without `heartbeat` after which it pauses. longest: seconds that
+        its steps may take in all. budgets: see `Film`.
 
         Raises nothing: where a training cannot be prepared, the snapshot has failed, with a sentence that says why.
         """
@@ -67,6 +74,7 @@ class LiveTraining:
         self.choices = RunSettings.of(settings, start.config)
         self.seen = clock()
         self._prepare = lambda: RecordedTrainer(start, material, settings, probe, **budgets)
+        self._longest, self._used = longest, 0.0  # seconds of its steps
         self._slots, self._clock, self._patience = slots or Slots(1), clock, unseen
         self._recorded: RecordedTrainer | None = None
         self._snapshot = Snapshot("preparing", self.choices)
@@ -292,6 +300,9 @@ class LiveTraining:
             if self._nobody_looks:
                 self._halt("paused")
                 self._unseen = True
+            elif self._used >= self._longest:
+                self._message = USED_UP.format(minutes=self._longest / 60)
+                self._wanted, self._status = 0, "failed"
             elif self._slots.take(self._worker):
                 self._status = "running"
             else:
@@ -314,7 +325,9 @@ class LiveTraining:
             return
         if self._view_wanted:
             self._look()
-        self._speeds.append((report.tokens, time.perf_counter() - began))
+        took = time.perf_counter() - began
+        self._used += took
+        self._speeds.append((report.tokens, took))
 
     def _look(self) -> None:
         self._view_wanted = self._view_is_old = False  # a look that fails is not tried again by itself

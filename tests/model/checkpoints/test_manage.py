@@ -44,7 +44,7 @@ def test_a_copy_that_fails_leaves_nothing(folder, tmp_path, monkeypatch):
         raise OSError("disk full")
 
     monkeypatch.setattr(model.checkpoints.manage, "replace_folder", fail)
-    with pytest.raises(OSError, match="disk full"):
+    with pytest.raises(CheckpointError, match="copy cannot be written: disk full"):
         copy_with_card(folder, tmp_path / "saved" / "copy", "new")
     assert not list((tmp_path / "saved").iterdir())
 

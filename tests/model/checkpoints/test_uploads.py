@@ -14,7 +14,7 @@ from safetensors.torch import save
 
 from model.checkpoints.load import open_checkpoint
 from model.checkpoints.tensors import tensor_table
-from model.checkpoints.uploads import PREFIX, Uploads, remove_left_uploads
+from model.checkpoints.uploads import PREFIX, Allowance, Uploads, remove_left_uploads
 from model.runtime.errors import CheckpointError
 from model.runtime.files import this_process
 from tests.viz.small import write_small
@@ -140,6 +140,33 @@ def test_a_session_has_one_budget(uploads):
         uploads.add([("b.json", bytes(200))])
     uploads.close()
     uploads.add([("b.json", bytes(200))])
+
+
+def test_all_sessions_have_one_budget_together(tmp_path, monkeypatch):
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+
+    def full(*_given):
+        raise OSError(28, "no space left")
+
+    allowance = Allowance(300)
+    first, second = Uploads(1000, allowance), Uploads(1000, allowance)
+    first.add([("a.json", bytes(200))])
+    with pytest.raises(CheckpointError, match="left for all visitors"):
+        second.add([("b.json", bytes(200))])
+    assert allowance.used == 200
+    monkeypatch.setattr(Uploads, "_write_one", full)
+    with pytest.raises(CheckpointError, match="could not be unpacked"):  # what fails is given back
+        second.add([("b.json", bytes(50))])
+    assert allowance.used == 200
+    monkeypatch.undo()
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    first.close()
+    assert allowance.used == 0
+    second.add([("b.json", bytes(200))])
+    del second
+    gc.collect()
+    assert allowance.used == 0
+    assert not list(tmp_path.iterdir())
 
 
 def test_a_zip_comes_alone(uploads):

@@ -1,5 +1,6 @@
 """Files and folders written so that a death at any step leaves the old or the new content."""
 
+import errno
 import itertools
 import os
 import subprocess
@@ -10,9 +11,10 @@ from pathlib import Path
 
 import pytest
 import torch
-from safetensors import safe_open
+from safetensors import SafetensorError, safe_open
 from safetensors.torch import load_file
 
+from model.runtime.errors import CheckpointError
 from model.runtime.files import (
     begin_folder,
     finish_replacing,
@@ -85,14 +87,25 @@ def test_a_death_at_any_step_leaves_the_old_or_the_new_file(write, read, steps, 
     assert versions[-1] == "new é"
 
 
-def test_an_error_while_writing_leaves_no_scraps(tmp_path, monkeypatch):
+@pytest.mark.parametrize(
+    ("error", "sentence"),
+    [
+        (OSError(errno.ENOSPC, "No space left on device"), "the disk is full: make room there"),
+        (OSError(errno.EROFS, "Read-only file system"), "the disk can only be read: choose another"),
+        (PermissionError(errno.EACCES, "Permission denied"), "the folder may not be written in: change"),
+        (SafetensorError("I/O error: No space left on device (os error 28)"), "the disk is full: make room"),
+        (OSError(errno.EIO, "Input/output error"), "Input/output error"),
+        (SafetensorError("Error while serializing"), "Error while serializing"),
+    ],
+)
+def test_what_cannot_be_written_is_a_sentence_and_leaves_no_scraps(error, sentence, tmp_path, monkeypatch):
     def fail(*arguments):
-        raise OSError("no space left on device")
+        raise error
 
     path = tmp_path / "x.safetensors"
     write_tensors(path, {"a": torch.zeros(1)}, {})
     monkeypatch.setattr("model.runtime.files.save_file", fail)
-    with pytest.raises(OSError, match="no space left"):
+    with pytest.raises(CheckpointError, match=rf"^x.safetensors cannot be written: {sentence}"):
         write_tensors(path, {"a": torch.ones(1)}, {})
     assert [each.name for each in tmp_path.iterdir()] == ["x.safetensors"]
     assert load_file(path)["a"].item() == 0
@@ -196,3 +209,23 @@ def test_what_a_dead_process_of_this_machine_left_is_removed_at_once_and_what_ot
     remove_left(tmp_path)
     assert {path.name for path in tmp_path.iterdir()} == {path.name for path in kept}
     remove_left(tmp_path / "none")
+
+
+def test_a_limit_of_the_system_on_files_is_a_sentence(tmp_path):
+    """As a real process meets it: `ulimit -f`, and a folder that is a file."""
+    code = (
+        "import resource, sys, torch\nfrom pathlib import Path\n"
+        "from model.runtime.errors import CheckpointError\nfrom model.runtime.files import write_tensors, write_text\n"
+        "resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, 100_000))\nfolder = Path(sys.argv[1])\n"
+        "for write in (lambda: write_text(folder / 'a.txt', 'x' * 1_000_000),\n"
+        "              lambda: write_tensors(folder / 'b.safetensors', {'a': torch.zeros(100_000)}, {}),\n"
+        "              lambda: write_text(folder / 'file' / 'c.txt', 'x')):\n"
+        "    try:\n        write()\n    except CheckpointError as error:\n        print(error)\n"
+    )
+    (tmp_path / "file").write_text("")
+    done = subprocess.run([sys.executable, "-c", code, str(tmp_path)], capture_output=True, text=True, check=True)
+    told = [line.partition(" cannot be written: ")[::2] for line in done.stdout.splitlines()]
+    assert [name for name, _reason in told] == ["a.txt", "b.safetensors", "c.txt"]
+    assert told[0][1].startswith("it is larger than a file may be here")
+    assert told[1][1].startswith("it is larger than a file may be here")
+    assert [path.name for path in tmp_path.iterdir()] == ["file"]

@@ -10,9 +10,12 @@ from starlette.datastructures import Headers
 from starlette.responses import PlainTextResponse
 from streamlit import config, net_util
 
+from model.runtime.ledger import Ledger
 from tests.event_loop import run
 from viz.frame import guard
 from viz.frame.guard import HEADERS, Guard, inline_scripts, is_own, policy
+from viz.state import uploading
+from viz.state.session import Session
 
 HOST = "localhost:8501"
 
@@ -99,7 +102,7 @@ def test_a_page_of_another_server_opens_no_websocket_and_changes_nothing(origin,
         asked = Asked(path, "websocket", origin=origin)
         assert (asked.status, asked.seen is not None) == ((101, True) if own else (403, False))
     for method in ("POST", "PUT", "DELETE", "PATCH"):
-        asked = Asked("/_stcore/upload_file/a/b", method=method, origin=origin)
+        asked = Asked("/_stcore/upload_file/a/b", method=method, origin=origin, content_length="1")
         assert asked.status == (200 if own else 403)
         assert own or f"A page of {origin} may not use this server" in asked.text.decode()
     assert Asked("/", origin=origin).status == 200  # without CORS its page cannot read it
@@ -182,3 +185,47 @@ def test_only_scripts_that_are_known_may_stand_in_a_page(monkeypatch):
 def test_a_name_cannot_write_into_the_policy(host):
     assert "ws://" not in policy(host)
     assert "script-src *" not in policy(host)
+
+
+def sent(size: int | None, visitor: str = "visitor") -> Asked:
+    length = None if size is None else str(size)
+    return Asked(f"/_stcore/upload_file/{visitor}/file", method="PUT", content_length=length)
+
+
+@pytest.mark.usefixtures("setting")
+def test_a_file_is_promised_its_memory_before_it_is_read_and_counts_no_longer_after(monkeypatch):
+    book = Ledger(10_000_000, lambda: 0, lambda: None)
+    monkeypatch.setattr("model.runtime.memory.ledger", lambda: book)
+    seen: list[int] = []
+    behind = Asked._behind
+
+    async def reading(self: Asked, scope: Any, receive: Any, send: Any) -> None:
+        seen.extend(each.size for each in book.promises)
+        await behind(self, scope, receive, send)
+
+    monkeypatch.setattr(Asked, "_behind", reading)
+    assert sent(6_000_000).status == 200
+    assert (seen, book.promises) == ([6_000_000], ())
+    assert sent(None).status == 411
+    session = Session(visitor="visitor")
+    refused = sent(11_000_000)
+    assert (refused.status, refused.seen) == (413, None)
+    assert session.notice == refused.text.decode()
+    assert session.begun
+    assert "a file that is sent needs about 0.0 GB" in session.notice
+
+
+@pytest.mark.usefixtures("setting")
+def test_visitors_have_limits_each_and_together(monkeypatch):
+    stored = {"one": {"a": SimpleNamespace(data=bytes(700_000))}, "two": {"b": SimpleNamespace(data=bytes(900_000))}}
+    runtime = SimpleNamespace(uploaded_file_mgr=SimpleNamespace(file_storage=stored))
+    monkeypatch.setattr(uploading, "exists", lambda: True)
+    monkeypatch.setattr(uploading, "get_instance", lambda: runtime)
+    monkeypatch.setenv("VITRINE_UPLOAD_MEGABYTES", "1")
+    monkeypatch.setenv("VITRINE_UPLOADS_MEGABYTES", "2.2")
+    assert sent(250_000, "one").status == 200
+    assert "0 MB are left" in sent(350_000, "one").text.decode()
+    assert sent(500_000, "three").status == 200
+    assert "The file has 1 MB, and 1 MB are left" in sent(700_000, "three").text.decode()
+    monkeypatch.setenv("VITRINE_UPLOADS", "0")
+    assert sent(1, "three").text.decode() == "This server takes no files."

@@ -9,8 +9,9 @@ from tests.viz.components.test_registry import unpack
 from tests.viz.small import looking, small_model
 from viz.frame.drawing import fields
 from viz.frame.text_field import on_text
+from viz.state.permissions import longest_text
 from viz.state.session import FIRST_SOURCE, Key, Session, serving
-from viz.state.texts import LONGEST, look
+from viz.state.texts import look
 
 
 @pytest.fixture
@@ -54,5 +55,5 @@ def test_the_script_says_which_turn_of_typing_it_has_learnt(session):
 
 def test_a_text_has_a_longest_length_that_is_said(session):
     source, _target = headers(session)
-    assert source["most"] == LONGEST
-    assert f"{LONGEST:,}" in source["words"]["long"]
+    assert source["most"] == longest_text()
+    assert f"{longest_text():,}" in source["words"]["long"]

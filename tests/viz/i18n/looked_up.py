@@ -15,7 +15,7 @@ from model.cli.options import HELP
 from model.data.tasks import TASKS
 from model.experiments import runner
 from model.network.config import Kind
-from model.runtime import errors
+from model.runtime import errors, files
 from model.runtime.errors import (
     AGAIN,
     NO_PREDICTIONS,
@@ -26,6 +26,7 @@ from model.runtime.errors import (
     TRAINING_BROKEN_OFF,
     WENT_BACK,
 )
+from model.training.live.live_training import USED_UP
 
 ROOT = Path(__file__).resolve().parents[3]
 # What `_()` is given that is not a literal, and every value it can have.
@@ -40,7 +41,7 @@ DYNAMIC = {
 # The files of model/ whose errors a page shows.
 SPEAKING = (
     *("capture/interventions", "checkpoints/**/*", "data/*", "text/**/*", "network/config"),
-    *(f"runtime/{name}" for name in ("ledger", "memory", "untrusted_json")),
+    *(f"runtime/{name}" for name in ("files", "ledger", "memory", "untrusted_json")),
     *(f"inference/{name}" for name in ("beam_search", "decoding", "models", "text_model")),
     *(f"training/{name}" for name in ("cost", "settings", "trainer", "live/live_training", "live/recorded_trainer")),
     *("analysis/weights/heads", "experiments/attention_cost", "experiments/training_claims"),
@@ -64,7 +65,8 @@ PIECES |= {"step {0}: loss {1}, gradient norm {2}, not finite first in {3}", "st
 PIECES |= {", not finite first in {0}"}
 PIECES |= {"{0} ({1} is not said)", "norms behind each block", "relu in the feed-forward networks"}  # what is assumed
 PIECES |= {"embeddings times √d_model", "embeddings as they are", "sinusoidal positions (there is no table of them)"}
-PIECES |= {"the training", "a model"}  # what memory is promised to
+PIECES |= set(files.REFUSED.values())
+PIECES |= {"the training", "a model", "a file that is sent"}  # what memory is promised to
 PIECES |= {"there is no tokenizer.json beside the weights"}
 PIECES |= {"meta.pkl beside the weights is a pickle, which could run code and is never read"}
 PIECES |= {"targets begin with token 0 (there is no tokenizer)"}
@@ -98,11 +100,11 @@ def texts() -> set[str]:
 def said_by_model() -> set[str]:
     """Every sentence of an error in the files whose errors a page shows, its values numbered; and parts of such."""
     found = PIECES | {numbered(text) for text in (NO_ROOM, TRAINING_BROKEN_OFF, STANDS, WENT_BACK, NO_WAY_BACK)}
-    found |= {numbered(text) for text in (AGAIN, NOT_FINITE, NO_PREDICTIONS)}
+    found |= {numbered(text) for text in (AGAIN, NOT_FINITE, NO_PREDICTIONS, USED_UP)}
     found |= {numbered(text) for text in (runner.NO_ROOM, runner.BROKEN_OFF, errors.BROKEN_OFF)}
-    files = {name: sorted((ROOT / "model").glob(f"{name}.py")) for name in SPEAKING}
-    assert all(files.values()), f"no file is called so: {[name for name, found in files.items() if not found]}"
-    for path in itertools.chain(*files.values()):
+    places = {name: sorted((ROOT / "model").glob(f"{name}.py")) for name in SPEAKING}
+    assert all(places.values()), f"no file is called so: {[name for name, found in places.items() if not found]}"
+    for path in itertools.chain(*places.values()):
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
             if not isinstance(node, ast.Call) or ast.unparse(node.func) not in ERRORS:
                 continue

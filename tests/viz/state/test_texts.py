@@ -7,8 +7,9 @@ import pytest
 from tests.viz.no_server import no_server
 from tests.viz.small import small_model
 from viz.state import texts
+from viz.state.permissions import longest_text
 from viz.state.session import FIRST_SOURCE, Key, current_session, serving
-from viz.state.texts import LONGEST, learn, say, typed, write
+from viz.state.texts import learn, say, typed, write
 
 
 @pytest.fixture
@@ -41,9 +42,9 @@ def test_an_equal_edit_is_accepted_and_is_no_news_where_the_text_is_the_same(ses
 
 
 def test_a_text_is_cut_where_it_would_be_too_long(session):
-    assert learn(session, Key.SOURCE, "x" * (LONGEST + 1), 1)
-    assert session.texts[Key.SOURCE] == "x" * LONGEST
-    assert not learn(session, Key.SOURCE, "x" * (LONGEST + 2), 2)
+    assert learn(session, Key.SOURCE, "x" * (longest_text() + 1), 1)
+    assert session.texts[Key.SOURCE] == "x" * longest_text()
+    assert not learn(session, Key.SOURCE, "x" * (longest_text() + 2), 2)
     assert session.edits[Key.SOURCE] == 2
 
 

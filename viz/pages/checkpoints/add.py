@@ -15,7 +15,8 @@ from viz.components.view import View
 from viz.i18n.catalogue import _
 from viz.i18n.errors import translate_error
 from viz.i18n.format import as_sentence, literal
-from viz.state import checkpoints, permissions
+from viz.state import checkpoints, permissions, uploading
+from viz.state.permissions import Permission, Quota
 from viz.state.session import Session, current_session
 from viz.ui import fields
 from viz.ui.background import Watched, watch
@@ -33,9 +34,11 @@ def show(session: Session, place: DeltaGenerator) -> None:
     """A button for each way; a path only where whoever asks sits at this machine."""
     # With another key it is another button, and closed.
     count = st.session_state.get(Part.SENT, 0)
-    _upload(place.popover(_("Upload …"), key=f"{Part.SEND}_{count}"))
-    with place.popover(_("From Hugging Face …"), key=f"{Part.FETCH}_{count}"):
-        show_hub(session)
+    if permissions.may(Permission.UPLOADS):
+        _upload(place.popover(_("Upload …"), key=f"{Part.SEND}_{count}"))
+    if permissions.may(Permission.HUB):
+        with place.popover(_("From Hugging Face …"), key=f"{Part.FETCH}_{count}"):
+            show_hub(session)
     if permissions.may_name_paths(st.context.headers.to_dict()):
         with place.popover(_("By its path …"), key=f"{Part.LOOK}_{count}"):
             _path()
@@ -55,12 +58,13 @@ def report(session: Session) -> None:
 def _upload(place: DeltaGenerator) -> None:
     count = st.session_state.get(Part.SENT, 0)
     fields.in_words()
+    size = min(LIMIT, int(permissions.limit(Quota.UPLOAD_SIZE) or LIMIT))
     files = place.file_uploader(
-        _("The files of a checkpoint, or one .zip with them, at most {size} MB").format(size=LIMIT),
+        _("The files of a checkpoint, or one .zip with them, at most {size} MB").format(size=size),
         SUFFIXES,
         accept_multiple_files=True,
         key=f"{Part.FILES}{count}",
-        max_upload_size=LIMIT,
+        max_upload_size=size,
     )
     place.caption(_("They stay in this session and are removed with it. Nothing that they hold is run."))
     if files:
@@ -74,7 +78,7 @@ def _send() -> None:
     session, count = current_session(), st.session_state.get(Part.SENT, 0)
     st.session_state[Part.SAID] = None
     files = st.session_state.get(f"{Part.FILES}{count}") or []
-    if not files:
+    if not files or not permissions.may(Permission.UPLOADS):
         return
     st.session_state[Part.SENT] = count + 1  # an empty field
     uploads = checkpoints.begin(session).uploads
@@ -86,12 +90,17 @@ def _send() -> None:
     stem = Path(files[0].name).stem
     # The folder of several files without one of their own is called by a number.
     name = path.name if path.suffix or not path.name.isdigit() else stem if len(files) == 1 else UNNAMED
+    uploading.let_go(files)
     added(session, name, path, uploads.left_out)
 
 
 def _path() -> None:
     text = st.text_input(
-        _("Its path on this machine"), key=Part.PATH, placeholder="/home/me/models/gpt2", persist_state="session"
+        _("Its path on this machine"),
+        max_chars=4000,
+        key=Part.PATH,
+        placeholder="/home/me/models/gpt2",
+        persist_state="session",
     )
     st.button(_("Put it into the list"), key=Part.LOOK, on_click=_look, disabled=not text, width="stretch")
 
@@ -183,7 +192,11 @@ def show_hub(session: Session) -> None:
         st.caption(_("One is on its way already."))
         return
     name = st.text_input(
-        _("Its name at Hugging Face"), key=Part.HUB, placeholder="openai-community/gpt2", persist_state="session"
+        _("Its name at Hugging Face"),
+        max_chars=200,
+        key=Part.HUB,
+        placeholder="openai-community/gpt2",
+        persist_state="session",
     )
     question: Question | None = st.session_state.get(Part.QUESTION)
     st.button(
@@ -208,6 +221,8 @@ def _ask() -> None:
     from model.checkpoints.hub import Question
 
     st.session_state[Part.SAID] = st.session_state[Part.OFFER] = None
+    if not permissions.may(Permission.HUB):
+        return
     question = st.session_state[Part.QUESTION] = Question(str(st.session_state.get(Part.HUB) or ""))
     question.wait(PATIENCE)
     if not question.busy:
@@ -244,7 +259,7 @@ def _fetch() -> None:
     from model.checkpoints.hub import Download
 
     offer = st.session_state.get(Part.OFFER)
-    if offer:
+    if offer and permissions.may(Permission.HUB):
         checkpoints.begin(current_session()).download = Download(offer)
         st.session_state[Part.OFFER] = None
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import shutil
 from collections.abc import Callable
 from enum import StrEnum
 from functools import partial
@@ -17,8 +16,9 @@ from model.checkpoints import manage
 from viz.i18n.catalogue import _
 from viz.i18n.errors import translate_error
 from viz.i18n.format import as_sentence, literal, not_ours
-from viz.state import checkpoints, shown_model, training
+from viz.state import checkpoints, permissions, shown_model, training
 from viz.state.checkpoints import CheckpointEntry, saved_folder
+from viz.state.permissions import Permission
 from viz.state.session import Key, Session, current_session
 from viz.ui.parts import show_result
 from viz.ui.save_name import NAME, refused
@@ -109,6 +109,9 @@ def _take_away(place: DeltaGenerator, kept: CheckpointEntry) -> None:
 
 def _other_name(place: DeltaGenerator, kept: CheckpointEntry) -> None:
     """A saved one can be renamed and deleted."""
+    if told := permissions.refused(Permission.SAVING):
+        place.caption(told)
+        return
     place.markdown(f"**{_('Its name')}**")
     row = place.container(horizontal=True, vertical_alignment="bottom")
     name = row.text_input(
@@ -149,10 +152,19 @@ def _card(place: DeltaGenerator, kept: CheckpointEntry) -> None:
     key = f"{Part.CARD}_{kept.name}"
     look, edit = place.tabs([_("Preview"), _("Edit")], key=f"{Part.CARD}_tabs")
     new = edit.text_area(
-        _("Markdown"), text, height=TALL, key=key, persist_state="session", label_visibility="collapsed"
+        _("Markdown"),
+        text,
+        height=TALL,
+        max_chars=CARD_LETTERS,
+        key=key,
+        persist_state="session",
+        label_visibility="collapsed",
     )
     with look.container(height=TALL, border=True):
         show_card(new or "")
+    if not permissions.may(Permission.SAVING):
+        place.caption(permissions.refused(Permission.SAVING))
+        return
     if kept.origin == "saved":
         row = place.container(horizontal=True, vertical_alignment="bottom")
         row.button(_("Save the card"), key=Part.SAVE, disabled=new == text, on_click=_save, args=(kept, key))
@@ -186,7 +198,7 @@ def _rename(kept: CheckpointEntry, name: str) -> None:
 
 
 def _delete(kept: CheckpointEntry) -> None:
-    if attempt(lambda: shutil.rmtree(kept.path), _("{name} is deleted.").format(name=kept.name)):
+    if attempt(lambda: manage.delete(kept.path), _("{name} is deleted.").format(name=kept.name)):
         shown_model.forget(current_session(), kept.name)
 
 
@@ -222,6 +234,7 @@ def _keep(model: TextModel, name: str) -> None:
 PICTURE = re.compile(r"!+\[")  # "!![" without its first sign would still be one
 TITLE = re.compile(r"^(#{1,6}) ", re.MULTILINE)
 DEEP = re.compile(r"(?:[ \t]*>){9,}")  # quotes within quotes: browsers end at some thousands
+CARD_LETTERS = 200_000
 SHOWN = 10_000  # characters: a browser takes many seconds for a million brackets
 
 
@@ -297,6 +310,8 @@ def ask(
 def attempt(act: Callable[[], object], sentence: str) -> bool:
     """Do it, and say how it went."""
     try:
+        if told := permissions.refused(Permission.SAVING):
+            raise ValueError(told)
         act()
     except (ValueError, OSError) as error:
         st.session_state[Part.SAID] = ("wrong", translate_error(error))

@@ -56,7 +56,7 @@ def show(row: DeltaGenerator) -> None:
     )
     label = _("Names, such as *.query.weight")
     pattern = row.text_input(
-        label, ANY, key=PATTERN, live="250ms", label_visibility="collapsed", placeholder=label, width=170
+        label, ANY, max_chars=200, key=PATTERN, live="250ms", label_visibility="collapsed", placeholder=label, width=170
     )
     if len(chosen) < 2:
         st.info(_("Choose two checkpoints or more."))

@@ -120,6 +120,7 @@ def range_field(place: DeltaGenerator, key: str, end: int) -> tuple[int, int]:
         key=key,
         placeholder=label.format(first="0", last=end - 1),
         width=150,
+        max_chars=40,
         bind="query-params",
         persist_state="session",
         label_visibility="collapsed",
@@ -192,7 +193,8 @@ def neighbours(subject: Subject, weight: Weight, place: DeltaGenerator) -> None:
     label = _("Token, or # and a row's number") if tokenizer else _("Row")
     key, rows = f"{ROW}_{subject.name}", weight.info.shape[0]
     first = tensor_figures.first_row(current_session().traced[0], rows, tokenizer)
-    place.text_input(label, first, key=key, live="250ms", width=190, label_visibility="collapsed", placeholder=label)
+    look: dict[str, Any] = {"width": 190, "label_visibility": "collapsed", "placeholder": label}
+    place.text_input(label, first, key=key, live="250ms", max_chars=40, **look)
     try:
         row = tensor_figures.row_of(str(st.session_state[key] or ""), rows, tokenizer)
     except ValueError as error:

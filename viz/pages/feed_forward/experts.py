@@ -17,6 +17,8 @@ from viz.components.plots import Axis, Chart, Heatmap, Series
 from viz.i18n.catalogue import _
 from viz.i18n.format import literal
 from viz.pages.feed_forward.units import Chosen, expert_name
+from viz.state import permissions
+from viz.state.permissions import Permission
 from viz.ui import fields
 from viz.ui.background import Filling, bar, follow
 from viz.ui.plots import FIRST, PINNED, SECOND, array, heading, levels, missing, now, pinned, token_axis
@@ -226,6 +228,9 @@ def _forget(session: Session) -> None:
 
 def over_file(session: Session, model: TextModel) -> None:
     """A file to be read, and how far it is."""
+    if told := permissions.refused(Permission.UPLOADS):
+        st.caption(told)
+        return
     st.caption(
         _(
             "The load over a file: text in UTF-8, a line each; for a model with two stacks a line may be a source, a "

@@ -98,8 +98,9 @@ def require_costs(config: TransformerConfig, found: Costs, device: torch.device,
     """Such a training fits into memory, once the one that goes on is freed for it.
 
     Raises:
-        ValueError: it does not.
+        ValueError: it does not, or the model is larger than this server trains.
     """
+    training.require_allowed(sum(parameters(config).values()))
     needed = memory_needed(config, found)
     try:
         require_memory(needed, device)

@@ -18,6 +18,8 @@ from model.text.tokenizer import clean
 from viz.i18n.catalogue import _
 from viz.i18n.errors import translate_error
 from viz.i18n.format import as_sentence, literal
+from viz.state import permissions
+from viz.state.permissions import Permission
 from viz.state.session import current_session
 from viz.ui import fields
 
@@ -107,14 +109,17 @@ def show(place: DeltaGenerator, kind: Kind, share: Callable[[], int]) -> Data | 
 def _ask(place: DeltaGenerator) -> None:
     fields.in_words()
     upload, paste = place.columns(2, gap="small")
-    upload.file_uploader(
-        _("TSV, CSV or text in UTF-8, at most {size} MB").format(size=LIMIT >> 20),
-        ["tsv", "csv", "txt"],
-        key=Part.FILE,
-        max_upload_size=LIMIT >> 20,
-        on_change=_take,
-        args=(Part.FILE, Part.PASTED),
-    )
+    if told := permissions.refused(Permission.UPLOADS):
+        upload.caption(told)
+    else:
+        upload.file_uploader(
+            _("TSV, CSV or text in UTF-8, at most {size} MB").format(size=LIMIT >> 20),
+            ["tsv", "csv", "txt"],
+            key=Part.FILE,
+            max_upload_size=LIMIT >> 20,
+            on_change=_take,
+            args=(Part.FILE, Part.PASTED),
+        )
     paste.text_area(
         _("or paste it here"),
         key=Part.PASTED,

@@ -18,7 +18,7 @@ from viz.pages.training.settings import DESCRIBED
 from viz.pages.training.start import give_up, nothing_begun
 from viz.state import training
 from viz.state.session import Session, current_session
-from viz.ui.fields import field_text
+from viz.ui.fields import MOST_LETTERS, field_text
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -144,7 +144,7 @@ def travel(place: DeltaGenerator, live: LiveTraining, runs: tuple[Run, ...]) -> 
     if option.choices:
         value.selectbox(label, option.choices, index=option.choices.index(now), **field)
     else:
-        value.text_input(label, field_text(now), **field)
+        value.text_input(label, field_text(now), max_chars=MOST_LETTERS, **field)
     place.button(
         _("Branch from step {step}").format(step=f"{key.step:,}"),
         key=Part.BRANCH,

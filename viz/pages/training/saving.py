@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 from enum import StrEnum
 from importlib.util import find_spec
 from typing import TYPE_CHECKING
@@ -10,11 +9,13 @@ from typing import TYPE_CHECKING
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
+from model.checkpoints import manage
 from viz.i18n.catalogue import _
 from viz.i18n.errors import translate_error
-from viz.i18n.format import literal
-from viz.state import checkpoints, shown_model, training
+from viz.i18n.format import as_sentence, literal
+from viz.state import checkpoints, permissions, shown_model, training
 from viz.state.checkpoints import saved_folder, saved_names
+from viz.state.permissions import Permission
 from viz.state.session import current_session
 from viz.ui.parts import show_result
 from viz.ui.save_name import NAME, free_name, refused
@@ -79,8 +80,8 @@ def show(place: DeltaGenerator, live: LiveTraining) -> None:
     )
     if said := st.session_state.get(Part.SAID):
         with place:
-            show_result(*said)
-    if names := saved_names():
+            show_result(said[0], as_sentence(said[1]))
+    if (names := saved_names()) and permissions.may(Permission.SAVING):
         delete(place, list(names))
 
 
@@ -118,8 +119,12 @@ def _save() -> None:
 
 
 def _delete(name: str) -> None:
-    if name not in saved_names():
+    if name not in saved_names() or not permissions.may(Permission.SAVING):
         return
-    shutil.rmtree(saved_folder() / name)
+    try:
+        manage.delete(saved_folder() / name)
+    except ValueError as error:
+        st.session_state[Part.SAID] = ("wrong", translate_error(error))
+        return
     st.session_state[Part.SAID] = ("good", _("{name} is deleted.").format(name=name))
     shown_model.forget(current_session(), name)

@@ -185,3 +185,14 @@ def test_a_bundled_checkpoint_is_trained_on():
     assert not any(parameter.requires_grad for parameter in model.network.parameters())
     _, record = given._frozen()
     assert "from reverse (trained on `task:reverse:20000`: made by code, model/data/tasks.py)" in record["note"]
+
+
+def test_a_training_that_has_had_its_time_ends_with_a_sentence_and_keeps_what_it_has():
+    given = live(longest=1e-9)
+    given.run()
+    assert status(given) == "failed"
+    assert given.snapshot.message.startswith("this training has had its 1.66667e-11 minutes, which is all")
+    assert given.snapshot.step == 1  # the time is known after a step
+    given.advance()
+    assert (status(given), given.snapshot.step) == ("failed", 1)
+    assert given.zip("kept")

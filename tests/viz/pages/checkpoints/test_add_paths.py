@@ -176,3 +176,19 @@ def test_the_folder_of_models_may_be_one_model(here, monkeypatch):
     app = sound(page())
     assert not app.warning
     assert list(rows(app)) == ["mine", "small"]
+
+
+def test_a_public_server_takes_nothing_and_saves_nothing(here, monkeypatch):
+    monkeypatch.setenv("VITRINE_PUBLIC", "1")
+    app = sound(page())
+    assert set(rows(app)) == {"small", "mine", "plain.pt", "bad.safetensors"}
+    assert not app.get("file_uploader")
+    assert not [field for field in app.text_input if field.key in ("adding_path", "adding_hub")]
+    kept = sound(page(checkpoints_part="keep", model="mine"))
+    assert "This server saves nothing: download the model instead." in [each.value for each in kept.caption]
+    assert {button.key for button in kept.button}.isdisjoint({"keeping_rename", "keeping_delete", "keeping_save"})
+    assert kept.get("download_button")
+    monkeypatch.setenv("VITRINE_SAVING", "1")
+    assert {"keeping_rename", "keeping_delete"} <= {
+        button.key for button in sound(page(checkpoints_part="keep", model="mine")).button
+    }
