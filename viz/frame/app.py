@@ -201,7 +201,7 @@ def learnt(session: Session) -> View:
 def channel_carrier(session: Session) -> None:
     """What opens the channel in the browser and carries the scripts of all components."""
     words = {"lost": _("The live channel cannot be had here: the page is drawn by the script, more slowly.")}
-    words["waiting"] = _("waiting for other visitors of this machine: about {seconds} s")
+    words["waiting"] = _("busy: {typing} people are typing here; your turn comes in about {seconds} s")
     words["behind"] = _("of the text before")
     data = {"token": session.token, "base": base_path(), "runs": session.runs}
     _channel(data={**data, "words": words}, key="channel", on_again_change=lambda: None)

@@ -113,10 +113,10 @@ function openChannel() {
   socket.onmessage = ({ data }) => {
     Object.assign(channel, { failures: 0, heard: performance.now() });
     if (data instanceof ArrayBuffer) return receive(new Uint8Array(data));
-    const { hello, script, waiting } = JSON.parse(data);
+    const { hello, script, waiting, typing } = JSON.parse(data);
     if (hello) channel.say("");
     if (script) channel.run();
-    if (waiting) channel.say(channel.words.waiting.replace("{seconds}", waiting));
+    if (waiting) channel.say(channel.words.waiting.replace("{seconds}", waiting).replace("{typing}", typing));
   };
   socket.onclose = ({ code }) => {
     if (channel.socket !== socket) return; // another session's has taken its place

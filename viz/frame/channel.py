@@ -6,7 +6,8 @@ that can be seen; {hidden}, whether the whole window is not. Down go frames of v
 header {number, edits, frames: their lengths, more: others of this input follow, gone: keys of views that it does not
 have, or null where the views are not of an input, moved: by a training and not by this window, took: milliseconds since
 the turn began}, and JSON texts: {hello};
-{script}, the script shall run; {waiting}, seconds until it is this window's turn.
+{script}, the script shall run; {waiting, typing}, seconds until it is this window's turn, and in how many
+windows somebody types.
 """
 
 from __future__ import annotations
@@ -22,14 +23,15 @@ from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
+from weakref import WeakKeyDictionary
 
 from starlette.websockets import WebSocket, WebSocketDisconnect
 
 from model.runtime import superseded
 from viz.components.registry import pack
 from viz.components.view import View
-from viz.frame import drawing, training_strip
+from viz.frame import drawing, token_bar, training_strip
 from viz.i18n import catalogue
 from viz.state import training
 from viz.state.session import SESSIONS, Key, Session, serving
@@ -50,6 +52,7 @@ SELDOM = 5.0  # seconds between runs of the script while a shown training moves:
 WATCH_PACE, WATCH_SHARE, WATCH_SELDOM = 0.4, 0.1, 1.0  # the same of what else goes on beside a page
 BUSY = 0.02  # seconds after which a turn is tried again while the script draws
 UNSEEN = 2.0  # seconds after which a message counts as lost
+LATELY = 3.0  # seconds after its last letter for which a window counts as one in which somebody types
 TOLD = 0.5  # seconds of waiting from which on it is said
 # What is no message of ours raises one of these, and so does a window that does not do its part.
 NO_MESSAGE = (AttributeError, KeyError, TypeError, ValueError, OverflowError, RecursionError, TimeoutError)
@@ -75,6 +78,12 @@ async def channel(socket: WebSocket) -> None:
                 await socket.close(code)
 
 
+def typing() -> int:
+    """In how many windows something was typed of late."""
+    now = time.monotonic()
+    return sum(now - at < LATELY for at in list(Window.typed.values()))
+
+
 def window_of(socket: WebSocket, token: str) -> Window | None:
     """A window of the session of this token, which it does not keep alive; None where there is none."""
     session = SESSIONS.get(token)
@@ -95,7 +104,8 @@ class Asked:
 class Window:
     """One window's channel. Its turns are taken in a thread of the pool; what comes meanwhile waits, merged."""
 
-    waiting = 0  # turns of all windows that no thread has begun
+    queue: ClassVar[set[Window]] = set()  # windows whose turn no thread has begun
+    typed: ClassVar[WeakKeyDictionary[Window, float]] = WeakKeyDictionary()  # when in each window was typed last
     lasts = 0.1  # seconds of a turn, of late
 
     def __init__(self, socket: WebSocket, session: Session) -> None:
@@ -107,6 +117,7 @@ class Window:
         self._asked, self._lock = Asked(), threading.Lock()
         self._stale = threading.Event()  # what is being computed is of a text that is no more
         self._given_up = False  # the last turn was: the next one is finished, whatever is typed
+        self._owes = False  # the checks of what it has drawn, while others waited
         self._sent: dict[str, int] = {}  # moments of the frames that this window has, by their views
         self._number, self._seen, self._sent_at = 0, 0, 0.0
         self._hidden, self._visible = False, frozenset[str]()
@@ -162,6 +173,7 @@ class Window:
                 learn(session, str(message["type"]), str(message["text"]), int(message["edit"]))
                 self._asked.typed = True
                 self._stale.set()
+                Window.typed[self] = time.monotonic()
             elif "answer" in message and len(self._asked.answers) < MOST_ANSWERS:
                 self._asked.answers.append((str(message["answer"]), str(message["name"]), message.get("value")))
             elif "seen" in message:
@@ -188,7 +200,7 @@ class Window:
         session = self._session()
         if session is None:
             return None
-        if self._asked:
+        if self._asked or self._owes:
             return PACE
         live = training.trainings().get(session.run) if session.run else None
         paces = [REST]
@@ -205,28 +217,30 @@ class Window:
         """
         now, ahead = time.monotonic(), self._number - self._seen
         painted = ahead <= bool(self._asked) or now - self._sent_at > UNSEEN
-        return painted and (bool(self._asked) or now - self._turned_at >= 0.9 * pace)
+        return painted and (bool(self._asked) or self._owes or now - self._turned_at >= 0.9 * pace)
 
     async def _take_turn(self) -> bool:
         """A turn in the pool; above half a second without a thread, how long it will take is said. False: the script
         draws just now, and the turn is to be taken later.
         """
-        Window.waiting += 1
+        Window.queue.add(self)
         begun = self._loop.create_future()
         turn = asyncio.ensure_future(self._loop.run_in_executor(POOL, self._turn, begun))
         waited: list[asyncio.Future[Any]] = [turn, begun]
         try:
             await asyncio.wait(waited, timeout=TOLD, return_when=asyncio.FIRST_COMPLETED)
             if not begun.done():
-                seconds = Window.waiting * Window.lasts / POOL_SIZE
-                self._messages.put_nowait(json.dumps({"waiting": max(1, round(seconds))}))
+                seconds = len(Window.queue) * Window.lasts / POOL_SIZE
+                told = {"waiting": max(1, round(seconds)), "typing": typing()}
+                self._messages.put_nowait(json.dumps(told))
                 await asyncio.shield(begun)  # the thread says it, whether or not somebody waits
         finally:
-            Window.waiting -= 1
+            Window.queue.discard(self)
         return await turn
 
     def _turn(self, begun: asyncio.Future[None]) -> bool:
         """What is asked for is computed and sent. In a thread of the pool, which waits for nobody."""
+        Window.queue.discard(self)
         self._loop.call_soon_threadsafe(begun.set_result, None)
         self._begun, used = time.monotonic(), time.thread_time()
         session = self._session()
@@ -254,8 +268,9 @@ class Window:
             for key, name, value in asked.answers:
                 self._answer(session, key, name, value)
                 edits = dict(session.edits)
-            with superseded.watch(threading.Event() if self._given_up else self._stale):
-                self._draw(session, stage, bool(asked), edits)
+            busy = bool(Window.queue)  # where others wait, nothing is begun in vain
+            with superseded.watch(threading.Event() if busy or self._given_up else self._stale):
+                self._draw(session, stage, bool(asked), edits, busy)
             self._given_up = False
         except superseded.SupersededError:
             self._given_up = True
@@ -273,8 +288,10 @@ class Window:
             with suppress(LookupError, TypeError, ValueError, OverflowError):  # it was on another text
                 act(value)
 
-    def _draw(self, session: Session, stage: Stage, asked: bool, edits: dict[str, int]) -> None:
-        """What was asked for, and what a training has done since; of that, only what can be seen."""
+    def _draw(self, session: Session, stage: Stage, asked: bool, edits: dict[str, int], busy: bool) -> None:
+        """What was asked for, and what a training has done since; of that, only what can be seen. busy: the checks
+        follow in another turn, if nothing is typed until then.
+        """
         live = training.training(session)  # being asked for is a sign of life
         moving, stands = training.is_moving(live), training.standing(live)
         news = stands, live.snapshot.status if live else "", self._visible
@@ -283,11 +300,15 @@ class Window:
             self._drawn = news
         if asked or (moved and stage.trained):
             drawn: set[str] = set()
-            for views, more in drawing.frames(session, stage):
+            for views, more in drawing.frames(session, stage, busy):
                 session.views.update({view.key: view for view in views})
                 drawn.update(view.key for view in views)
                 seen = views if asked else [view for view in views if view.key in self._visible]
                 self._send(seen, edits, more, asked, () if more else session.followed - drawn)
+            self._owes = busy
+        elif self._owes:
+            self._owes = False
+            self._send([token_bar.token_bar(session)], edits, False, False)
         if moved:
             self._send([training_strip.strip(session, stage.model)], edits, False, False, None)
         late = moving and stage.trained and not self._hidden and time.monotonic() - self._asked_at > SELDOM

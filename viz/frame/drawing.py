@@ -65,12 +65,12 @@ def views(session: Session, stage: Stage, model: TextModel, mount: Callable[[Seq
             return rest
 
 
-def frames(session: Session, stage: Stage) -> Iterator[tuple[list[View], bool]]:
+def frames(session: Session, stage: Stage, busy: bool = False) -> Iterator[tuple[list[View], bool]]:
     """All views of the texts as they are now, for the channel, in groups to be painted at once, each with whether
     another one follows.
 
     A short text comes in one; of a long one first its tokens with what is nearest to the eyes, and the checks of its
-    trace last.
+    trace last. busy: others wait, so that the checks are left to a later turn.
 
     Raises:
         ValueError: a text that this model cannot read.
@@ -80,7 +80,7 @@ def frames(session: Session, stage: Stage) -> Iterator[tuple[list[View], bool]]:
     model = trace(session, stage)
     group = fields(session, model)
     if session.is_long:
-        group.append(token_bar.token_bar(session, checked=False))
+        group.append(token_bar.token_bar(session, token_bar.LONG))
     drawing = stage.views(model)
     try:
         for placed in drawing:
@@ -90,4 +90,4 @@ def frames(session: Session, stage: Stage) -> Iterator[tuple[list[View], bool]]:
                 group = []
     except MissingQuantityError:
         pass  # the script has said it in place of the rest
-    yield [*group, token_bar.token_bar(session)], False
+    yield [*group, token_bar.token_bar(session, token_bar.BUSY if busy else "")], False

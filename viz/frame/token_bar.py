@@ -21,10 +21,14 @@ if TYPE_CHECKING:
 
 _token_bar = component("token_bar")
 
+LONG, BUSY = "long", "busy"  # why the checks follow later
 
-def token_bar(session: Session, checked: bool = True) -> View:
-    """The token bar: both sides, notes on what was cut, what the model guesses, and the checks of this trace; not
-    `checked`, for a long text's first look, without those and without what changed since the pin.
+
+def token_bar(session: Session, later: str = "") -> View:
+    """The token bar: both sides, notes on what was cut, what the model guesses, and the checks of this trace.
+
+    later: where the text is LONG or the server BUSY, the bar comes at first without those and without what changed
+    since the pin.
 
     A click on a token is answered with {side, position}, on a guess with {number, token}, on the pin's buttons with
     "keep", "release", "values" or "differences", on one of the largest changes with what it selects.
@@ -48,11 +52,15 @@ def token_bar(session: Session, checked: bool = True) -> View:
             "trained": _("written by the model as trained: Translate lets this one write"),
         }
         notes["target"] = " · ".join(filter(None, [told[session.origin], notes["target"]]))
-    unknown = [{"text": _("checks follow"), "passed": None, "title": _("This text is long: its checks take a while.")}]
-    badges = badges_of(session) if checked else unknown
+    why = {
+        LONG: _("This text is long: its checks take a while."),
+        BUSY: _("Others wait: its checks come after them."),
+    }
+    unknown = [{"text": _("checks follow"), "passed": None, "title": why.get(later, "")}]
+    badges = unknown if later else badges_of(session)
     words = {"source": _("Source tokens"), "target": _("Target tokens"), "guess": _("Click to put it into the text")}
     guesses = [_guess(guess, session.model) for guess in session.model.guesses(session.trace)]
-    data |= {"notes": notes, "badges": badges, "words": words, "guesses": guesses, "pin": pinned(session, checked)}
+    data |= {"notes": notes, "badges": badges, "words": words, "guesses": guesses, "pin": pinned(session, not later)}
     data["changed"] = {
         "text": note(session.what_if, session.trace, session.model.config),
         "refused": translate_error(session.what_if.refused),

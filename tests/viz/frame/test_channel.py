@@ -568,7 +568,7 @@ def test_a_window_that_goes_while_it_waits_is_let_go_in_silence(session, busy, c
 
     assert open_window(session, use) == []
     assert not caplog.records
-    assert channel.Window.waiting == 0
+    assert not channel.Window.queue
 
 
 # What goes on beside the page.
@@ -673,13 +673,29 @@ def test_how_long_it_will_take_is_said_where_every_thread_is_busy(session, busy,
         async with opened(session.token) as one, opened(other.token) as two:
             for place, window in enumerate((one, two), 1):
                 type_in(window, OTHER, 1)
-                assert await window.message() == {"waiting": 3 * place}
+                assert await window.message() == {"waiting": 3 * place, "typing": place}
             done.set()
             for window in (one, two):
                 assert (await window.message())["edits"] == {"source": 1}
 
     assert in_loop(use) == []
-    assert channel.Window.waiting == 0
+    assert not channel.Window.queue
+
+
+def test_where_others_wait_the_checks_come_after_them(session, monkeypatch):
+    monkeypatch.setattr(channel.Window, "queue", {object()})
+
+    async def use(window: Window) -> None:
+        type_in(window, OTHER, 1)
+        first = await window.message()
+        assert [badge["text"] for badge in first["views"]["tokens"]["badges"]] == ["checks follow"]
+        assert len(first["views"]) > 3
+        later = await window.message()
+        assert set(later["views"]) == {"tokens"}
+        assert all(badge["passed"] for badge in later["views"]["tokens"]["badges"])
+        assert later["edits"] == {"source": 1}
+
+    assert open_window(session, use) == []
 
 
 def test_windows_that_do_not_read_keep_no_other_waiting(session, monkeypatch):
