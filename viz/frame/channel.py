@@ -31,7 +31,7 @@ from starlette.websockets import WebSocket, WebSocketDisconnect
 from model.runtime import superseded
 from viz.components.registry import pack
 from viz.components.view import View
-from viz.frame import drawing, token_bar, training_strip
+from viz.frame import drawing, metrics, token_bar, training_strip
 from viz.i18n import catalogue
 from viz.state import training
 from viz.state.session import SESSIONS, Key, Session, serving
@@ -224,8 +224,8 @@ class Window:
         draws just now, and the turn is to be taken later.
         """
         Window.queue.add(self)
-        begun = self._loop.create_future()
-        turn = asyncio.ensure_future(self._loop.run_in_executor(POOL, self._turn, begun))
+        begun, since = self._loop.create_future(), time.monotonic()
+        turn = asyncio.ensure_future(self._loop.run_in_executor(POOL, self._turn, begun, since))
         waited: list[asyncio.Future[Any]] = [turn, begun]
         try:
             await asyncio.wait(waited, timeout=TOLD, return_when=asyncio.FIRST_COMPLETED)
@@ -238,11 +238,14 @@ class Window:
             Window.queue.discard(self)
         return await turn
 
-    def _turn(self, begun: asyncio.Future[None]) -> bool:
-        """What is asked for is computed and sent. In a thread of the pool, which waits for nobody."""
+    def _turn(self, begun: asyncio.Future[None], since: float) -> bool:
+        """What is asked for is computed and sent. In a thread of the pool, which waits for nobody. since: when the turn
+        was asked for.
+        """
         Window.queue.discard(self)
         self._loop.call_soon_threadsafe(begun.set_result, None)
         self._begun, used = time.monotonic(), time.thread_time()
+        metrics.WAITED.observe(self._begun - since)
         session = self._session()
         if session is None or session.stage is None:  # nothing is on the page yet: what is asked for waits
             return True
@@ -254,7 +257,8 @@ class Window:
         finally:
             session.lock.release()
         self._turned_at, self._took = time.monotonic(), time.thread_time() - used
-        Window.lasts += 0.1 * (time.monotonic() - self._begun - Window.lasts)
+        metrics.TOOK.observe(self._turned_at - self._begun)
+        Window.lasts += 0.1 * (self._turned_at - self._begun - Window.lasts)
         return True
 
     def _turn_of(self, session: Session) -> None:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 import importlib
+import signal
 import threading
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from typing import Any
 
 from starlette.middleware import Middleware
@@ -15,14 +17,18 @@ from starlette.routing import Route, WebSocketRoute
 
 from viz.frame.channel import channel
 from viz.frame.guard import Guard, base_path
+from viz.frame.metrics import metrics
 from viz.state.session import SESSIONS
 
 _ready = threading.Event()
+_draining = threading.Event()
 
 
 @asynccontextmanager
 async def prepared(_app: Any) -> AsyncIterator[None]:
-    """While the server lives: what every page imports is imported beside its start."""
+    """While the server lives: what every page imports is imported beside its start; SIGUSR1 has it take nobody new."""
+    with suppress(NotImplementedError, AttributeError, ValueError, RuntimeError):  # Windows, or not in the main thread
+        asyncio.get_running_loop().add_signal_handler(signal.SIGUSR1, _draining.set)
     threading.Thread(target=_prepare, name="prepare", daemon=True).start()
     yield
 
@@ -51,12 +57,15 @@ async def health(_request: Request) -> JSONResponse:
 
 
 async def ready(_request: Request) -> JSONResponse:
-    """Whether a page can be drawn at once, and how many sessions there are."""
-    found = _ready.is_set()
-    return JSONResponse({"ready": found, "sessions": len(SESSIONS)}, 200 if found else 503)
+    """Whether a page can be drawn at once and new visitors may come, and how many windows there are: one that is to end
+    waits until there is none.
+    """
+    found, windows = _ready.is_set() and not _draining.is_set(), sum(len(each.channels) for each in SESSIONS.values())
+    told = {"ready": found, "draining": _draining.is_set(), "sessions": len(SESSIONS), "windows": windows}
+    return JSONResponse(told, 200 if found else 503)
 
 
-ANSWERS = {"health": health, "ready": ready}
+ANSWERS = {"health": health, "ready": ready, "metrics": metrics}
 ROUTES = [
     *(WebSocketRoute(f"{base}/channel", channel) for base in {"", base_path()}),
     *(Route(f"{base}/{path}", answer) for base in {"", base_path()} for path, answer in ANSWERS.items()),

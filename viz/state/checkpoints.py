@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 import streamlit as st
 
-from viz.state.permissions import Quota, limit
+from viz.state.permissions import Quota, limit, seconds_kept
 from viz.state.session import Session
 
 if TYPE_CHECKING:
@@ -244,7 +244,7 @@ def sessions() -> OpenedSessions:
     each, every = limit(Quota.UPLOAD_SIZE), limit(Quota.UPLOADS_SIZE)
     largest = LARGEST if each is None else int(each * 1e6)
     allowance = None if every is None else Allowance(int(every * 1e6))
-    return OpenedSessions(uploads=lambda: Uploads(largest, allowance))
+    return OpenedSessions(seconds_kept(), uploads=lambda: Uploads(largest, allowance))
 
 
 @st.cache_resource(show_spinner=False, scope="session", on_release=lambda key: sessions().leave(key))

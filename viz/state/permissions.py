@@ -42,6 +42,7 @@ class Quota(StrEnum):
     FILM_SIZE = "VITRINE_FILM_MEGABYTES"  # of the film of one training
     UPLOAD_SIZE = "VITRINE_UPLOAD_MEGABYTES"  # of what one visitor has here at a time
     UPLOADS_SIZE = "VITRINE_UPLOADS_MEGABYTES"  # of what all visitors have
+    KEPT = "VITRINE_KEPT_MINUTES"  # that uploads and trainings outlive their last window, for a reload
 
 
 # Limits open to strangers, and else; None: none.
@@ -52,6 +53,7 @@ LIMITS: dict[Quota, tuple[float, float | None]] = {
     Quota.FILM_SIZE: (32, None),
     Quota.UPLOAD_SIZE: (500, 4_000),
     Quota.UPLOADS_SIZE: (2_000, 20_000),
+    Quota.KEPT: (5, 10),
 }
 
 
@@ -75,6 +77,11 @@ def limit(quota: Quota) -> float | None:
 def longest_text() -> int:
     """Characters that a text field may hold."""
     return int(limit(Quota.TEXT_LENGTH) or 0)
+
+
+def seconds_kept() -> float:
+    """How long uploads and trainings outlive their last window."""
+    return 60 * (limit(Quota.KEPT) or 0)
 
 
 def is_public() -> bool:

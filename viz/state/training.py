@@ -10,7 +10,7 @@ import streamlit as st
 
 from viz.i18n.catalogue import _
 from viz.i18n.format import significant
-from viz.state.permissions import Quota, limit
+from viz.state.permissions import Quota, limit, seconds_kept
 from viz.state.session import Key, Session, Untyped, Watching
 
 if TYPE_CHECKING:
@@ -37,7 +37,7 @@ def trainings() -> TrainingRegistry:
     """Those of this process, of all sessions."""
     from model.training.live.registry import TrainingRegistry
 
-    return TrainingRegistry()
+    return TrainingRegistry(kept=seconds_kept())
 
 
 def training(session: Session) -> LiveTraining | None:

@@ -97,6 +97,11 @@ class TrainingRegistry:
             training.heartbeat()
         return training
 
+    def all(self) -> tuple[LiveTraining, ...]:
+        """Every training; asking for them is no heartbeat."""
+        with self._lock:
+            return tuple(self._trainings.values())
+
     def end(self, key: str) -> None:
         """Free the training under `key`, if there is one."""
         with self._lock:

@@ -56,7 +56,7 @@ def test_of_a_long_text_what_is_nearest_to_the_eyes_comes_first_and_its_checks_l
 
 
 def test_the_bar_of_a_long_text_says_that_its_checks_follow(session):
-    early, whole = (unpack(token_bar.token_bar(session, later).data)[0] for checked in (False, True))
+    early, whole = (unpack(token_bar.token_bar(session, later).data)[0] for later in (token_bar.LONG, ""))
     assert [badge["text"] for badge in early["badges"]] == ["checks follow"]
     assert early["source"] == whole["source"]
     assert len(whole["badges"]) > 2

@@ -7,7 +7,9 @@ import gc
 import importlib
 import json
 import runpy
+import signal
 import threading
+from collections.abc import Callable
 from importlib.util import find_spec
 from pathlib import Path
 from types import SimpleNamespace
@@ -19,7 +21,7 @@ from starlette.requests import Request
 from streamlit import config
 
 from tests.event_loop import run
-from viz.frame import channel, guard, server
+from viz.frame import channel, guard, metrics, server
 from viz.state.session import SESSIONS, Session
 
 REQUEST = Request({"type": "http"})
@@ -46,7 +48,12 @@ def test_the_script_as_a_module_is_an_application_with_the_routes_beside_streaml
     assert (module.app._user_routes, module.app._user_lifespan) == (server.ROUTES, server.prepared)
     assert module.app._user_middleware == server.MIDDLEWARE
     assert module.app._resolved_script_path == Path(module.__file__)  # its own pages
-    endpoints = {"/channel": channel.channel, "/health": server.health, "/ready": server.ready}
+    endpoints = {
+        "/channel": channel.channel,
+        "/health": server.health,
+        "/ready": server.ready,
+        "/metrics": metrics.metrics,
+    }
     assert {route.path: route.endpoint for route in server.ROUTES} == endpoints
 
 
@@ -55,7 +62,9 @@ def test_the_routes_stand_behind_the_path_that_streamlit_is_told_too(monkeypatch
     monkeypatch.setitem(config.get_config_options(), "server.baseUrlPath", SimpleNamespace(value=told))
     assert guard.base_path() == path
     routes = [route.path for route in runpy.run_path(server.__file__)["ROUTES"]]
-    assert sorted(routes) == sorted(f"{base}/{name}" for base in {"", path} for name in ("channel", "health", "ready"))
+    assert sorted(routes) == sorted(
+        f"{base}/{name}" for base in {"", path} for name in ("channel", "health", "ready", "metrics")
+    )
 
 
 def test_it_is_ready_once_what_a_page_needs_is_imported(imported):
@@ -67,7 +76,8 @@ def test_it_is_ready_once_what_a_page_needs_is_imported(imported):
     assert all(map(find_spec, imported))
     gc.collect()
     sessions = [Session(), Session()]
-    assert answer(server.ready) == (200, {"ready": True, "sessions": len(SESSIONS)})
+    told = {"ready": True, "draining": False, "sessions": len(SESSIONS), "windows": 0}
+    assert answer(server.ready) == (200, told)
     assert {session.token for session in sessions} <= set(SESSIONS)
 
 
@@ -84,3 +94,40 @@ def test_a_server_begins_to_prepare_when_it_starts_and_does_not_wait_for_it(impo
             assert (await server.ready(REQUEST)).status_code == 200
 
     run(use())
+
+
+def test_a_server_that_is_to_end_takes_nobody_new_and_says_who_is_still_there(imported, monkeypatch):
+    monkeypatch.setattr(server, "_draining", threading.Event())
+    session = Session()
+    session.channels.add(lambda: None)
+
+    handlers: dict[int, Callable[[], None]] = {}
+
+    async def use() -> None:
+        monkeypatch.setattr(asyncio.get_running_loop(), "add_signal_handler", handlers.__setitem__)
+        async with server.prepared(None):
+            assert await asyncio.to_thread(server._ready.wait, 60)
+            assert (await server.ready(REQUEST)).status_code == 200
+            handlers[signal.SIGUSR1]()
+            response = await server.ready(REQUEST)
+            assert response.status_code == 503
+            told = json.loads(response.body)
+            assert (told["ready"], told["draining"], told["windows"] >= 1) == (False, True, True)
+            assert (await server.health(REQUEST)).status_code == 200  # whoever is there stays
+
+    run(use())
+
+
+def test_the_figures_are_in_prometheus_form():
+    text = run(metrics.metrics(REQUEST)).body.decode()
+    session = Session()
+    session.channels.add(lambda: None)
+    channel.metrics.TOOK.observe(0.3)
+    found = {line.rpartition(" ")[0]: float(line.rpartition(" ")[2]) for line in text.splitlines() if line[:1] != "#"}
+    later = run(metrics.metrics(REQUEST)).body.decode()
+    after = {line.rpartition(" ")[0]: float(line.rpartition(" ")[2]) for line in later.splitlines() if line[:1] != "#"}
+    assert after["vitrine_windows"] == found["vitrine_windows"] + 1
+    assert after["vitrine_turn_seconds_count"] == found["vitrine_turn_seconds_count"] + 1
+    assert after['vitrine_memory_bytes{of="limit"}'] > after['vitrine_memory_bytes{of="left"}'] > 0
+    assert after['vitrine_trainings{state="running"}'] == 0
+    assert after["process_resident_memory_bytes"] > 0

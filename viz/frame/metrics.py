@@ -1,0 +1,81 @@
+"""Figures of this server in Prometheus' form: visitors, turns, memory, trainings, uploads."""
+
+from __future__ import annotations
+
+import sys
+from collections import Counter
+from collections.abc import Iterator
+from typing import get_args
+
+from prometheus_client import CollectorRegistry, Histogram, PlatformCollector, ProcessCollector, generate_latest
+from prometheus_client.core import GaugeMetricFamily
+from prometheus_client.registry import Collector
+from starlette.requests import Request
+from starlette.responses import Response
+
+from viz.state import uploading
+from viz.state.session import SESSIONS
+
+FORM = "text/plain; version=0.0.4; charset=utf-8"
+
+
+class Figures(Collector):
+    """What is counted at the moment when it is asked for."""
+
+    def collect(self) -> Iterator[GaugeMetricFamily]:
+        """Visitors and turns; memory and trainings too, once a page has been drawn."""
+        from viz.frame import channel
+
+        sessions = list(SESSIONS.values())
+        yield gauge("sessions", "Sessions that are kept, with a window or without.", len(sessions))
+        yield gauge("windows", "Windows whose channel is open.", sum(len(each.channels) for each in sessions))
+        yield gauge("typing", "Windows in which something was typed of late.", channel.typing())
+        yield gauge("turns_waiting", "Turns of windows that no thread has begun.", len(channel.Window.queue))
+        yield gauge("uploads_bytes", "Files of visitors in memory, in bytes.", uploading.held())
+        if "torch" in sys.modules:
+            yield from memory()
+            yield from trainings()
+
+
+def gauge(name: str, text: str, value: float) -> GaugeMetricFamily:
+    return GaugeMetricFamily(f"vitrine_{name}", text, value=value)
+
+
+def memory() -> Iterator[GaugeMetricFamily]:
+    """The ledger of main memory."""
+    from model.runtime.memory import ledger
+
+    book = ledger()
+    found = GaugeMetricFamily("vitrine_memory_bytes", "Main memory of this process, in bytes.", labels=["of"])
+    found.add_metric(["limit"], book.limit)
+    found.add_metric(["promised"], sum(each.size for each in book.promises))
+    found.add_metric(["left"], book.left())
+    yield found
+
+
+def trainings() -> Iterator[GaugeMetricFamily]:
+    """Live trainings by their state."""
+    from model.training.live.snapshot import Status
+    from viz.state.training import trainings as registry
+
+    counts = Counter(each.snapshot.status for each in registry().all())
+    found = GaugeMetricFamily("vitrine_trainings", "Live trainings by their state.", labels=["state"])
+    for state in get_args(Status):
+        found.add_metric([state], counts[state])
+    yield found
+
+
+REGISTRY = CollectorRegistry()
+REGISTRY.register(Figures())
+ProcessCollector(registry=REGISTRY)
+PlatformCollector(registry=REGISTRY)
+BOUNDS = (0.01, 0.025, 0.05, 0.1, 0.2, 0.4, 0.8, 1.6, 3.2, 6.4)
+WAITED = Histogram(
+    "vitrine_turn_wait_seconds", "From the asking for a turn to its begin.", buckets=BOUNDS, registry=REGISTRY
+)
+TOOK = Histogram("vitrine_turn_seconds", "Tracing and packing in a turn.", buckets=BOUNDS, registry=REGISTRY)
+
+
+async def metrics(_request: Request) -> Response:
+    """All of it; the guard says who may ask."""
+    return Response(generate_latest(REGISTRY), media_type=FORM)
