@@ -16,6 +16,8 @@ from streamlit.proto.WidgetStates_pb2 import WidgetState
 from websockets.asyncio.client import connect
 from websockets.exceptions import ConnectionClosed
 
+from viz.state.session import FIRST_SOURCE
+
 SCRIPT_PATIENCE = 300.0  # seconds for a run of the script
 
 
@@ -42,7 +44,7 @@ class Visitor:
     faults: list[str] = field(default_factory=list)
     told: list[dict[str, Any]] = field(default_factory=list)  # what the channel said in words
     text: str = ""
-    texts: set[str] = field(default_factory=set)
+    texts: set[str] = field(default_factory=lambda: {FIRST_SOURCE})  # that it has had in its field
     frames: int = 0
     bytes: int = 0
     runs: int = 0  # of the script that have finished

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import ctypes
+import gc
 import importlib
 import signal
 import threading
@@ -15,11 +17,12 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse
 from starlette.routing import Route, WebSocketRoute
 
-from viz.frame.channel import channel
+from viz.frame import channel
 from viz.frame.guard import Guard, base_path
 from viz.frame.metrics import metrics
 from viz.state.session import SESSIONS
 
+EVERY, PATIENCE = 20.0, 6  # seconds between looks at what can be given back; how often that is put off
 _ready = threading.Event()
 _draining = threading.Event()
 
@@ -30,7 +33,12 @@ async def prepared(_app: Any) -> AsyncIterator[None]:
     with suppress(NotImplementedError, AttributeError, ValueError, RuntimeError):  # Windows, or not in the main thread
         asyncio.get_running_loop().add_signal_handler(signal.SIGUSR1, _draining.set)
     threading.Thread(target=_prepare, name="prepare", daemon=True).start()
-    yield
+    ended = threading.Event()
+    threading.Thread(target=_give_back, args=(ended,), name="give back", daemon=True).start()
+    try:
+        yield
+    finally:
+        ended.set()
 
 
 def _prepare() -> None:
@@ -38,6 +46,19 @@ def _prepare() -> None:
     for name in ("torch", "viz.frame.app", "viz.pages.attention.page"):
         importlib.import_module(name)
     _ready.set()
+
+
+def _give_back(ended: threading.Event) -> None:
+    """What closed windows have left goes back to the system, now and then, when nobody types: no run of a script
+    collects garbage (.streamlit/config.toml), and the C library keeps what is freed.
+    """
+    while not ended.wait(EVERY):
+        for _ in range(PATIENCE):
+            if not channel.typing() or ended.wait(EVERY):
+                break
+        gc.collect()
+        with suppress(OSError, AttributeError):  # not glibc
+            ctypes.CDLL(None).malloc_trim(0)
 
 
 def _tidy() -> None:
@@ -67,7 +88,7 @@ async def ready(_request: Request) -> JSONResponse:
 
 ANSWERS = {"health": health, "ready": ready, "metrics": metrics}
 ROUTES = [
-    *(WebSocketRoute(f"{base}/channel", channel) for base in {"", base_path()}),
+    *(WebSocketRoute(f"{base}/channel", channel.channel) for base in {"", base_path()}),
     *(Route(f"{base}/{path}", answer) for base in {"", base_path()} for path, answer in ANSWERS.items()),
 ]
 MIDDLEWARE = [Middleware(Guard)]

@@ -1,0 +1,103 @@
+"""Two replicas behind nginx: one that is killed costs its own visitors a reload, and nobody else anything."""
+
+from __future__ import annotations
+
+import asyncio
+import urllib.request
+from collections.abc import Iterator
+from contextlib import AsyncExitStack
+from urllib.error import HTTPError
+
+import pytest
+
+from tests.benchmarks.visitors import Visitor
+from tests.browser.looking import expect_painted, source
+from tests.deploy.replicas import NGINX, Replicas, replicas
+from tests.event_loop import run
+
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.browser,
+    pytest.mark.skipif(NGINX is None, reason="install nginx: apt-get install nginx-light"),
+]
+
+
+@pytest.fixture
+def two(tmp_path) -> Iterator[Replicas]:
+    with replicas(tmp_path) as found:
+        yield found
+
+
+def visitor(address: str, number: int) -> Visitor:
+    return Visitor(address, headers={"Cookie": f"vitrine_place=visitor-{number}"})
+
+
+def test_a_replica_that_is_killed_costs_its_own_visitors_alone_a_reload(two):
+    async def use() -> None:
+        async with AsyncExitStack() as stack:
+            there = [await stack.enter_async_context(visitor(two.address, number).there()) for number in range(8)]
+            for each in there:
+                await each.type("I am a teacher.")
+                assert await each.settled()
+            before = two.windows()
+            assert min(before) >= 1  # they are shared out
+            assert sum(before) == len(there)
+            two.kill(0)
+            for each in there:
+                try:
+                    await each.type("The dog sees a red car.")
+                except Exception:  # its channel has ended
+                    each.faults.append("gone")
+            await asyncio.sleep(2)
+            gone = [each for each in there if each.faults]
+            assert len(gone) == before[0]
+            assert all([await each.settled() for each in there if each not in gone])
+            for number, each in enumerate(there):
+                if each in gone:  # the window opens its address again, with its cookie
+                    again = await stack.enter_async_context(visitor(two.address, number).there())
+                    await again.type("The dog sees a red car.")
+                    assert await again.settled()
+                    assert not again.faults
+            assert two.windows() == [0, len(there)]
+
+    run(use())
+
+
+def test_in_the_browser_a_page_comes_back_with_its_text_from_the_other_replica(two, browser, model):
+    context = browser.new_context(viewport={"width": 1440, "height": 900})
+    page = context.new_page()
+    page.goto(two.address)
+    text = "The dog sees a red car."
+    source(page).fill(text)
+    expect_painted(page, model, text)
+    assert [cookie["name"] for cookie in context.cookies() if cookie["name"] == "vitrine_place"]
+    number = two.windows().index(1)
+    two.kill(number)
+    page.wait_for_timeout(3000)
+    source(page).fill("I am a teacher.")
+    expect_painted(page, model, "I am a teacher.")
+    assert two.windows()[1 - number] == 1
+    page.reload()
+    expect_painted(page, model, "I am a teacher.")
+    context.close()
+
+
+def test_nginx_hides_what_is_not_for_visitors_and_limits_them(two):
+    def status(path: str, **headers: str) -> int:
+        request = urllib.request.Request(two.address + path, headers=headers)
+        try:
+            with urllib.request.urlopen(request, timeout=60) as answer:
+                return int(answer.status)
+        except HTTPError as error:
+            return error.code
+
+    assert status("/") == 200
+    assert status("/health") == 200
+    assert [status(path) for path in ("/metrics", "/_stcore/metrics", "/ready")] == [404] * 3
+    assert status("/", Host="attacker.example") == 403
+    length = {"Content-Length": str(600 << 20)}
+    request = urllib.request.Request(two.address + "/_stcore/upload_file/a/b", b"", length, method="PUT")
+    with pytest.raises(HTTPError, match="413"):
+        urllib.request.urlopen(request, timeout=60)
+    with urllib.request.urlopen(f"{two.own[0]}/metrics", timeout=60) as answer:  # of a replica, from its own machine
+        assert b"vitrine_sessions" in answer.read()
