@@ -43,6 +43,7 @@ class Visitor:
     strokes: list[Keystroke] = field(default_factory=list)
     faults: list[str] = field(default_factory=list)
     told: list[dict[str, Any]] = field(default_factory=list)  # what the channel said in words
+    alerts: list[str] = field(default_factory=list)  # what the page warned of, at any time
     text: str = ""
     texts: set[str] = field(default_factory=lambda: {FIRST_SOURCE})  # that it has had in its field
     frames: int = 0
@@ -145,6 +146,8 @@ class Visitor:
                     self._token = json.loads(shown.mixed.json or shown.json)["token"]
             elif kind == "delta" and message.delta.new_element.WhichOneof("type") == "exception":
                 self.faults.append(f"an exception: {message.delta.new_element.exception.message[:200]}")
+            elif kind == "delta" and message.delta.new_element.WhichOneof("type") == "alert":
+                self.alerts.append(message.delta.new_element.alert.body)
             elif kind == "script_finished":
                 self.runs += 1
                 self._finished.set()

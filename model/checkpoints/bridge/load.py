@@ -17,7 +17,7 @@ from tempfile import gettempdir, mkdtemp
 from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 from torch.nn.modules import module
 
 from model.checkpoints.bridge.hooks import NAME, register
@@ -143,6 +143,7 @@ def _load(
             ignore_mismatched_sizes=True,  # they are refused below, by name
             **options,
         )
+        _detach_from_files(model)
     except CheckpointError:
         raise
     except Exception as error:
@@ -188,6 +189,16 @@ def _read_config(transformers: Any, folder: Path, family: str) -> Any:
             ) from error
         reason = f"transformers cannot read its config.json: {_reason(error, folder)}"
         raise CheckpointError(f"{folder.name}: {reason}") from error
+
+
+def _detach_from_files(model: nn.Module) -> None:
+    """Copy the weights into memory of their own: those that transformers maps would change when the file is written
+    over, and end the process when it becomes shorter.
+    """
+    with torch.no_grad():
+        for tensor in (*model.parameters(), *model.buffers()):  # tied ones once
+            if tensor.device.type == "cpu":
+                tensor.data = tensor.data.clone(memory_format=torch.preserve_format)
 
 
 def _require_all_loaded(loading: dict[str, Any], folder: Path, model_class: Any) -> None:

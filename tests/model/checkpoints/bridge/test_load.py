@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import subprocess
+import sys
 
 import pytest
 import torch
@@ -241,3 +243,19 @@ def test_what_no_view_could_show_truly_is_refused_in_a_sentence(name, tmp_path):
     kind(kind.config_class(**options, pad_token_id=1, bos_token_id=0, eos_token_id=2)).save_pretrained(tmp_path)
     with pytest.raises(CheckpointError, match=sentence):
         opened(tmp_path)
+
+
+def test_an_open_model_stays_itself_when_its_file_is_written_over_or_cut_off(folder):
+    """In a process of its own: what is mapped of a file that was cut off ends the process."""
+    code = (
+        "import os, sys, torch\nfrom pathlib import Path\nfrom model.checkpoints.load import open_checkpoint\n"
+        "folder = Path(sys.argv[1])\nmodel = open_checkpoint(folder)\n"
+        "weights = [each.clone() for each in model.network.parameters()]\n"
+        "file = next(folder.glob('*.safetensors'))\nfile.write_bytes(bytes(file.stat().st_size))\n"
+        "assert all(map(torch.equal, weights, model.network.parameters()))\n"
+        "os.truncate(file, 100)\nmodel.trace(model.example or 'the cat')\nprint('still there')\n"
+    )
+    for name in ("gemma2", "pegasus"):
+        command = [sys.executable, "-c", code, str(folder(name))]
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        assert (done.returncode, done.stdout) == (0, "still there\n"), done.stderr
