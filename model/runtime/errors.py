@@ -82,11 +82,28 @@ NOT_FINITE = "{name} of step {step} is not finite either"
 NO_PREDICTIONS = "the model of step {step} makes no finite predictions either"
 NO_WAY_BACK = "{what}; it has no earlier step to go back to: begin with another model"
 NO_MEMORY_LEFT = "memory is exhausted: give a smaller model, or a lower --batch-tokens, --beam or --length"
+GONE = ("CUDA error", "HIP error", "cuDNN error", "CUBLAS_STATUS_NOT_INITIALIZED")  # of a device that is gone
 # Messages of torch when memory is exhausted: of the CPU, MPS and cuBLAS; elsewhere there is an exception for it.
 NO_MEMORY = (
     *("DefaultCPUAllocator", "can't allocate memory", "not enough memory", "MPS backend out of memory"),
     *("Invalid buffer size", "CUBLAS_STATUS_ALLOC_FAILED"),
 )
+
+
+NO_ROOM_HERE = "this does not fit into memory: type a shorter text, close what is not needed, or open a smaller model"
+DEVICE_GONE = "the device no longer computes ({first}): start the server anew, or with VITRINE_DEVICE=cpu"
+
+
+def device_trouble(error: Exception) -> str:
+    """Sentence about memory that is exhausted or a device that is gone; empty of any other error."""
+    if is_out_of_memory(error):
+        _let_go(error)
+        return NO_ROOM_HERE
+    gone = type(error).__name__ == "AcceleratorError" or any(words in str(error) for words in GONE)
+    if not (isinstance(error, RuntimeError) and gone):
+        return ""
+    logging.getLogger(__name__).error("the device no longer computes", exc_info=error)
+    return DEVICE_GONE.format(first=first_line(error))
 
 
 def is_out_of_memory(error: Exception) -> bool:
@@ -101,10 +118,15 @@ def describe_training_error(error: Exception, step: int, batch_tokens: int) -> s
     if isinstance(error, FloatingPointError | ValueError):
         return str(error)
     if is_out_of_memory(error):
-        traceback.clear_frames(error.__traceback__)  # they hold what the step had computed
-        for module in (torch.cuda, torch.mps):
-            if module.is_available():
-                module.empty_cache()
+        _let_go(error)
         return NO_ROOM.format(step=step + 1, tokens=batch_tokens, last=step)
     logging.getLogger(__name__).error("training broke off after step %d", step, exc_info=error)
     return TRAINING_BROKEN_OFF.format(step=step + 1, name=type(error).__name__, first=first_line(error), last=step)
+
+
+def _let_go(error: Exception) -> None:
+    """Free what a computation held that memory had no room for."""
+    traceback.clear_frames(error.__traceback__)
+    for module in (torch.cuda, torch.mps):
+        if module.is_available():
+            module.empty_cache()

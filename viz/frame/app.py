@@ -150,13 +150,18 @@ def arrange(session: Session, model: TextModel, page: str, trained: bool) -> Non
     with controls, telling():
         views = drawn_by.page(model)
     stage = Stage(model, trained, views, catalogue.language())
+    from model.runtime.errors import device_trouble
+
     with session.lock:  # the tables too are of the trace that the views show
         session.stage, session.views, session.followed = stage, {}, set()
         try:
             shown = drawing.trace(session, stage)
-        except ValueError as error:  # a text that this model cannot read
+        except (ValueError, RuntimeError, MemoryError) as error:  # a text that this model cannot read, or no memory
+            told = str(error) if isinstance(error, ValueError) else device_trouble(error)
+            if not told:
+                raise
             mount(zip(places, drawing.fields(session, model), strict=False))
-            bar.error(as_sentence(translate_error(error)))
+            bar.error(as_sentence(translate_error(told)))
         else:
             mount(zip(places, drawing.fields(session, shown), strict=True))
             draw_views(session, stage, shown, bar)
@@ -180,14 +185,20 @@ def draw_views(session: Session, stage: Stage, model: TextModel, bar: DeltaGener
 
 @contextmanager
 def telling() -> Iterator[None]:
-    """Where a page needs what the model does not have, this is said in place of the rest."""
-    from model.runtime.errors import MissingQuantityError
+    """Where a page needs what the model does not have, or more memory than there is, this is said in place of the
+    rest.
+    """
+    from model.runtime.errors import MissingQuantityError, device_trouble
     from viz.i18n.errors import absent_words
 
     try:
         yield
     except MissingQuantityError as absent:
         st.info(absent_words(absent))
+    except (RuntimeError, MemoryError) as error:
+        if not (told := device_trouble(error)):
+            raise
+        st.error(as_sentence(translate_error(told)))
 
 
 def learnt(session: Session) -> View:

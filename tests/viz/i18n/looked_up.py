@@ -102,6 +102,7 @@ def said_by_model() -> set[str]:
     found = PIECES | {numbered(text) for text in (NO_ROOM, TRAINING_BROKEN_OFF, STANDS, WENT_BACK, NO_WAY_BACK)}
     found |= {numbered(text) for text in (AGAIN, NOT_FINITE, NO_PREDICTIONS, USED_UP)}
     found |= {numbered(text) for text in (runner.NO_ROOM, runner.BROKEN_OFF, errors.BROKEN_OFF)}
+    found |= {numbered(text) for text in (errors.NO_ROOM_HERE, errors.DEVICE_GONE)}
     places = {name: sorted((ROOT / "model").glob(f"{name}.py")) for name in SPEAKING}
     assert all(places.values()), f"no file is called so: {[name for name, found in places.items() if not found]}"
     for path in itertools.chain(*places.values()):
