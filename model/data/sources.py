@@ -25,8 +25,11 @@ TEXT_VALIDATION_PERCENT = 10  # of a running text, its end, by default
 
 @runtime_checkable
 class TrainingData(Protocol):
-    """Training data. example: a text for the first probe. tested: whether a part is kept for the test."""
+    """Training data. example: a text for the first probe. tested: whether a part is kept for the test. data: what they
+    were made of by `material_of`, else None.
+    """
 
+    data: Data | None
     tokenizers: Tokenizers
     example: str
     tested: bool
@@ -88,6 +91,8 @@ class _Pairs:
     """Pairs of each split."""
 
     separator = ""  # behind a source, where one stack reads source and target
+
+    data: Data | None = None
 
     def __init__(
         self,
@@ -160,6 +165,8 @@ class RunningText:
         ValueError: the text is too short to keep a part of it for validation.
     """
 
+    data: Data | None = None
+
     def __init__(
         self,
         text: str,
@@ -202,6 +209,8 @@ class Sentences:
     Raises:
         ValueError: the tokenizer has no mask token.
     """
+
+    data: Data | None = None
 
     def __init__(
         self,
@@ -347,6 +356,14 @@ def material_of(
     Raises:
         ValueError: the data does not suit the kind, or is too little to train on.
     """
+    found = _material(kind, data, units, vocabulary, tokenizers)
+    found.data = data
+    return found
+
+
+def _material(
+    kind: Kind, data: Data, units: Units, vocabulary: int, tokenizers: Tokenizers | None
+) -> Translations | Answers | RunningText | Sentences:
     percent = usual_percent(data)
     if kind == "encoder-decoder":
         if not data.pairs:

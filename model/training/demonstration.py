@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from model.data.sources import Source, TrainingData, new_config, prepare, preset_options
+from model.data.sources import Source, TrainingData, new_config, prepare, preset_options, task_data
 from model.data.tasks import MADE
 from model.inference.models import MODEL_CLASSES
 from model.inference.text_model import TextModel
@@ -55,6 +55,7 @@ class Demonstration:
     def begin(self) -> tuple[TextModel, TrainingData, Probe]:
         """New model, its training data and its probe."""
         material = prepare("encoder-decoder", self.source.data, "characters", 0)
+        material.data = task_data(self.task, self.pairs)
         options = preset_options("encoder-decoder", self.preset) | dict(self.network)
         config = new_config("encoder-decoder", options, material.tokenizers)
         model = fresh(self.task, config, material, self.settings.seed)

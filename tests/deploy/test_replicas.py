@@ -9,9 +9,11 @@ from contextlib import AsyncExitStack
 from urllib.error import HTTPError
 
 import pytest
+from playwright.sync_api import expect
 
 from tests.benchmarks.visitors import Visitor
-from tests.browser.looking import expect_painted, source
+from tests.browser.looking import eventually, expect_painted, source
+from tests.browser.test_training import reaches
 from tests.deploy.replicas import NGINX, Replicas, replicas
 from tests.event_loop import run
 
@@ -24,7 +26,7 @@ pytestmark = [
 
 @pytest.fixture
 def two(tmp_path) -> Iterator[Replicas]:
-    with replicas(tmp_path) as found:
+    with replicas(tmp_path, VITRINE_TRAININGS=str(tmp_path / "trainings")) as found:
         yield found
 
 
@@ -79,6 +81,31 @@ def test_in_the_browser_a_page_comes_back_with_its_text_from_the_other_replica(t
     assert two.windows()[1 - number] == 1
     page.reload()
     expect_painted(page, model, "I am a teacher.")
+    context.close()
+
+
+def test_a_training_comes_back_from_the_other_replica_with_its_film(two, browser):
+    context = browser.new_context(viewport={"width": 1440, "height": 900})
+    page = context.new_page()
+    page.goto(two.address)
+    expect(page.locator(".vitrine.heatmap[data-painted]")).to_be_visible()
+    strip = page.locator(".vitrine.strip")
+    page.get_by_role("button", name="Train one step").click()
+    reaches(page, 1)
+    page.get_by_role("button", name="Train one step").click()
+    reaches(page, 2)
+    expect(strip).to_have_attribute("data-status", "idle")
+    eventually(page, lambda: "run=" in page.url)
+    number = two.windows().index(1)
+    page.wait_for_timeout(1000)  # its state is written
+    two.kill(number)
+    expect(page.get_by_text("or the server was started anew")).to_have_count(0)
+    page.wait_for_timeout(4000)
+    page.reload()
+    reaches(page, 2)
+    assert two.windows()[1 - number] == 1
+    page.get_by_role("button", name="Train one step").click()
+    reaches(page, 3)
     context.close()
 
 

@@ -65,9 +65,13 @@ def _tidy() -> None:
     """What killed servers left: uploads, and models half written."""
     from model.checkpoints.uploads import remove_left_uploads
     from model.runtime.files import remove_left
+    from model.training.live.kept import remove_old
+    from viz.state import training
     from viz.state.checkpoints import saved_folder
 
     remove_left_uploads()
+    if (kept := training.kept_folder("")) is not None:
+        remove_old(kept.parent)
     if saved_folder().is_dir():
         remove_left(saved_folder())
 

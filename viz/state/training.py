@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+import hashlib
+import logging
+import os
 import secrets
+import threading
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import streamlit as st
@@ -32,6 +37,11 @@ OVER = ("finished", "stopped")
 Standing = tuple[int, int, int]
 
 
+TRAININGS = "VITRINE_TRAININGS"  # in the environment: a folder in which trainings are kept, which servers may share
+_reviving = threading.Lock()
+_unreadable: set[str] = set()  # keys of what was kept and cannot be gone on with
+
+
 @st.cache_resource(show_spinner=False)
 def trainings() -> TrainingRegistry:
     """Those of this process, of all sessions."""
@@ -43,7 +53,7 @@ def trainings() -> TrainingRegistry:
 def training(session: Session) -> LiveTraining | None:
     """This session's training, found again by the address after a reload; being asked for is a sign of life."""
     key = session.run or session.parameter(RUN)
-    found = trainings().get(key) if key else None
+    found = (trainings().get(key) or _kept(key)) if key else None
     if found and not session.run:
         session.run = key or ""
         session.say(RUN, session.run)
@@ -54,7 +64,45 @@ def is_own(session: Session, live: LiveTraining) -> bool:
     """Whether this visitor's browser began a training. The address has its key, and a link may be copied: others see
     it, and steer nothing.
     """
-    return live.owner == session.browser
+    return live.owner == owner(session)
+
+
+def owner(session: Session) -> str:
+    """By what a visitor's browser is known; not its secret itself, for others may read what is kept of a training."""
+    return hashlib.sha256(session.browser.encode()).hexdigest() if session.browser else ""
+
+
+def kept_folder(key: str) -> Path | None:
+    """Where the training of this key is kept for other processes, and for this one after its end; None: nowhere."""
+    wanted = os.environ.get(TRAININGS, "").strip()
+    return Path(wanted).expanduser() / hashlib.sha256(key.encode()).hexdigest()[:32] if wanted else None
+
+
+def _kept(key: str) -> LiveTraining | None:
+    """A training that another process has left, as it stood last; None where none is kept, or it cannot be read."""
+    folder = kept_folder(key)
+    if folder is None or not folder.is_dir() or key in _unreadable:
+        return None
+    from model.training.live.kept import read_kept
+    from model.training.live.live_training import LiveTraining
+
+    with _reviving:
+        if found := trainings().get(key):  # another window was faster
+            return found
+        try:
+            left = read_kept(folder)
+            asked = left.start.config, left.material, left.choices.settings, left.start.device
+            needed = trainings().require_room(key, *asked)
+            given = {"source": left.source, "owner": left.owner, "kept": folder, "going_on": left, **quotas()}
+
+            def made(slots: Slots) -> LiveTraining:
+                return LiveTraining(left.start, left.material, left.choices.settings, left.probe, slots=slots, **given)
+
+            return trainings().begin(key, made, needed)
+        except ValueError:
+            logging.getLogger(__name__).exception("a training that was kept does not go on")
+            _unreadable.add(key)
+            return None
 
 
 def steered(session: Session) -> LiveTraining | None:
@@ -106,10 +154,10 @@ def begin(
     probe = Probe(tokens, target)
 
     def made(slots: Slots) -> LiveTraining:
-        return LiveTraining(model, material, settings, probe, source=source, slots=slots, **quotas())
+        given = {"source": source, "owner": owner(session), "kept": kept_folder(session.run), **quotas()}
+        return LiveTraining(model, material, settings, probe, slots=slots, **given)
 
     live = trainings().begin(session.run, made, needed)
-    live.owner = session.browser
     untyped = None
     if isinstance(model, Translator) and not typed:
         untyped = _on_film(model, live.number, material, probe, shown)

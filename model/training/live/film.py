@@ -88,6 +88,20 @@ class Film:
         return self._lock
 
     @property
+    def frames(self) -> list[Frame]:
+        """All frames in order of their steps."""
+        with self._lock:
+            return list(self._frames)
+
+    def put(self, frames: Iterable[Frame]) -> None:
+        """Take over frames that another film of this probe has taken; others are left out."""
+        known = self._frames[0]
+        fitting = [each for each in frames if (each.weights.shape, each.values.shape) == _shapes(known)]
+        with self._lock:
+            self._frames.put(fitting)
+            self.edition = next(_editions)
+
+    @property
     def names(self) -> list[str]:
         """Quantities of each frame; see `Camera`."""
         return list(self._camera.slots)
@@ -259,6 +273,10 @@ class Sized(Protocol):
 
     @property
     def size(self) -> int: ...
+
+
+def _shapes(frame: Frame) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    return frame.weights.shape, frame.values.shape
 
 
 Item = TypeVar("Item", bound=Sized)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import logging
 import math
 import time
 from collections import deque
@@ -15,10 +16,11 @@ from model.data import sources
 from model.data.sources import TrainingData
 from model.inference.text_model import TextModel
 from model.runtime.device import compute_alone
-from model.runtime.errors import describe_training_error
+from model.runtime.errors import CheckpointError, describe_training_error
 from model.runtime.ledger import Reservation
 from model.training.live import saving
 from model.training.live.camera import Probe
+from model.training.live.kept import KeptTraining, go_on, keep_start, keep_state, remove_kept
 from model.training.live.key_frames import KeyFrame
 from model.training.live.pending_steps import MANY
 from model.training.live.recorded_trainer import RecordedTrainer
@@ -29,6 +31,7 @@ from model.training.settings import RunSettings, TrainingSettings
 from model.training.trainer import BrokenOffError
 
 _numbers = itertools.count(1)
+KEEP_EVERY = 30.0  # seconds between the states that are kept of a training
 UNSEEN = 9.0  # seconds without a heartbeat after which a run pauses, so that it stands still within ten
 USED_UP = (
     "this training has had its {minutes:g} minutes, which is all that this server gives to one: look at its film, "
@@ -48,7 +51,6 @@ class LiveTraining:
     """
 
     promise: Reservation | None = None
-    owner = ""  # secret of the browser that may steer it
 
     def __init__(
         self,
@@ -62,18 +64,24 @@ class LiveTraining:
         clock: Callable[[], float] = time.monotonic,
         unseen: float = UNSEEN,
         longest: float = math.inf,
+        owner: str = "",
+        kept: Path | None = None,
+        going_on: KeptTraining | None = None,
         **budgets: int,
     ) -> None:
         """source: for the model card. unseen: seconds without `heartbeat` after which it pauses. longest: seconds that
-        its steps may take in all. budgets: see `Film`.
+        its steps may take in all. owner: by what it is known who may steer it. kept: folder in which another process
+        finds it, by `read_kept`. going_on: what was found there, to stand where that stood. budgets: see `Film`.
 
         Raises nothing: where a training cannot be prepared, the snapshot has failed, with a sentence that says why.
         """
-        self.number = next(_numbers)
+        self.number, self.owner = next(_numbers), owner
         self.start, self.material, self.source = start, material, source or sources.Source()
         self.choices = RunSettings.of(settings, start.config)
         self.seen = clock()
         self._prepare = lambda: RecordedTrainer(start, material, settings, probe, **budgets)
+        self._kept, self._going_on = kept, going_on
+        self._kept_at, self._kept_step = clock(), going_on.told["step"] if going_on else 0
         self._longest, self._used = longest, 0.0  # seconds of its steps
         self._slots, self._clock, self._patience = slots or Slots(1), clock, unseen
         self._recorded: RecordedTrainer | None = None
@@ -218,10 +226,12 @@ class LiveTraining:
         """
         return saving.zipped(name, *self._frozen(), self.runs if curves else ())
 
-    def close(self) -> None:
-        """Free all memory, and wait until the thread is gone."""
+    def close(self, forget: bool = True) -> None:
+        """Free all memory, and wait until the thread is gone. forget: remove what was kept of it, too."""
         self._do(self._free, at_once=True)
         self.settled()
+        if forget and self._kept:
+            remove_kept(self._kept)
         if self.promise:
             self.promise.release()
 
@@ -268,7 +278,13 @@ class LiveTraining:
     # Jobs of the thread, one after the other.
 
     def _begin(self) -> None:
-        self._recorded = recorded = self._prepare()
+        recorded = self._prepare()
+        if self._going_on:
+            go_on(recorded, self._going_on)
+            self.choices, self._going_on = recorded.choices, None
+        elif data := self.material.data:
+            self._keep(lambda folder: keep_start(folder, self.start, data, self.source, self.owner))
+        self._recorded = recorded
         recorded.trainer.should_break_off = lambda: self._break_off or self._nobody_looks
         self._status, self._view_is_old = "idle", True
 
@@ -312,6 +328,8 @@ class LiveTraining:
         self._publish()
         if self._status == "running":
             return self._train
+        if recorded and self._kept and recorded.steps_done != self._kept_step and self._status != "waiting":
+            return self._keep_state
         if self._status != "waiting":
             self._slots.leave(self._worker)
         return self._look if recorded and self._view_is_old else None
@@ -328,6 +346,22 @@ class LiveTraining:
         took = time.perf_counter() - began
         self._used += took
         self._speeds.append((report.tokens, took))
+        if self._kept and self._clock() - self._kept_at > KEEP_EVERY:
+            self._keep_state()
+
+    def _keep_state(self) -> None:
+        """Have the folder, if there is one, hold how the run stands now."""
+        self._kept_at, self._kept_step = self._clock(), self.recorded.steps_done
+        self._keep(lambda folder: keep_state(folder, self.recorded))
+
+    def _keep(self, write: Callable[[Path], None]) -> None:
+        """A training goes on where its folder cannot be written, and is kept no longer."""
+        try:
+            if self._kept:
+                write(self._kept)
+        except CheckpointError:
+            logging.getLogger(__name__).exception("a training is not kept any more")
+            self._kept = None
 
     def _look(self) -> None:
         self._view_wanted = self._view_is_old = False  # a look that fails is not tried again by itself

@@ -170,6 +170,13 @@ class RecordedTrainer:
         run.go_back(key)
         self.show(probe)
 
+    def go_to(self, key: KeyFrame) -> None:
+        """Go on from a later state of this run, which another process has reached."""
+        self._restore(key)
+        self._steps = self.trainer.steps()
+        self.run.film.keys.put([key])
+        self.look()
+
     def branch(self, key: KeyFrame, changes: Mapping[str, Any]) -> None:
         """Begin another run at a key frame, with the same batches and other settings; the key frame's run is kept.
 

@@ -118,7 +118,7 @@ class TrainingRegistry:
             freed = [self._trainings.pop(key) for key in old]
             self._set_timer(now)
         for training in freed:
-            training.close()
+            training.close(forget=False)
 
     def _set_timer(self, now: float) -> None:
         if self._timer:

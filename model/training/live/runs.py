@@ -53,6 +53,23 @@ class Curves:
         return [*self._columns, *SPARSE]
 
     @property
+    def columns(self) -> list[str]:
+        """Names of those that have a figure at each step."""
+        return list(self._columns)
+
+    @property
+    def sparse(self) -> dict[str, list[tuple[int, float]]]:
+        """Points of the others, by name."""
+        with self._lock:
+            return {name: list(points) for name, points in self._sparse.items()}
+
+    def put(self, rows: Iterable[Row], sparse: Mapping[str, Iterable[tuple[int, float]]]) -> None:
+        """Take over what other curves of these names have."""
+        with self._lock:
+            self._rows.put(rows)
+            self._sparse = {name: [(int(step), float(value)) for step, value in sparse[name]] for name in self._sparse}
+
+    @property
     def newest_step(self) -> int:
         """Newest step with figures."""
         with self._lock:

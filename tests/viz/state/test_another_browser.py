@@ -81,7 +81,8 @@ def test_what_they_begin_is_their_own_and_ends_no_other(place):
     assert made is not live
     assert session.run != key
     assert training.trainings().get(key) is live
-    assert made.owner == "theirs"
+    assert made.owner == training.owner(session) != live.owner
+    assert "theirs" not in made.owner  # the secret itself
     assert made.settled(20)
 
 
@@ -90,3 +91,58 @@ def test_its_own_browser_finds_it_again_after_a_reload(place):
     again = visit(place, "mine", run=key, model=training.ENTRY)
     assert training.steered(again.session_state["session"]) is live
     assert "reset" in sent(again, training_strip.STRIP)[0]["possible"]
+
+
+# Where the server ends, and another one of the same folder is asked.
+
+
+def ended_without_farewell() -> None:
+    """Another process has none of this one's trainings."""
+    trainings = training.trainings()
+    for key, live in list(trainings._trainings.items()):
+        live.close(forget=False)
+        del trainings._trainings[key]
+
+
+def test_another_server_of_the_same_folder_shows_it_as_it_stood_and_its_own_browser_goes_on(place, tmp_path):
+    place.setenv(training.TRAININGS, str(tmp_path / "trainings"))
+    _app, key, live = begun(place)
+    losses = live.current.curves.get("loss")[1].tolist()
+    assert len(losses) == 2
+    ended_without_farewell()
+    (kept,) = (tmp_path / "trainings").iterdir()
+    assert key not in kept.name  # who can read the folder has no link
+    other = visit(place, "theirs", run=key, model=training.ENTRY)
+    session = other.session_state["session"]
+    found = training.training(session)
+    assert found is not live
+    assert found.settled(20)
+    assert training.steered(session) is None
+    again = visit(place, "mine", run=key, model=training.ENTRY)
+    mine = training.steered(again.session_state["session"])
+    assert mine is found
+    assert (mine.snapshot.step, mine.current.curves.get("loss")[1].tolist()) == (2, losses)
+    assert len(mine.current.film) == 3
+    mine.change(steps=3)
+    mine.advance(1)
+    assert mine.settled(20)
+    assert mine.snapshot.step == 3
+    training.trainings().end(key)  # given up
+    assert not kept.exists()
+
+
+def test_what_was_kept_and_cannot_be_read_is_no_training(place, tmp_path):
+    place.setenv(training.TRAININGS, str(tmp_path / "trainings"))
+    _app, key, _live = begun(place)
+    ended_without_farewell()
+    (kept,) = (tmp_path / "trainings").iterdir()
+    (kept / "state.safetensors").write_bytes(b"x")
+    app = visit(place, "mine", run=key)
+    assert training.training(app.session_state["session"]) is None
+
+
+def test_without_a_folder_for_them_none_is_kept(place, tmp_path):
+    place.delenv(training.TRAININGS, raising=False)
+    begun(place)
+    assert training.kept_folder("any") is None
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["small"]
