@@ -19,6 +19,7 @@ import psutil
 from tests.browser.server import PATIENCE, ROOT, answers, free_port, serve
 
 NGINX = shutil.which("nginx") or shutil.which("nginx", path="/usr/sbin")
+LATE = Path(__file__).parent / "late"
 CONFIGURATION = ROOT / "deploy" / "nginx.conf"
 
 
@@ -60,11 +61,13 @@ def configuration(port: int, replicas: list[int], folder: Path) -> str:
 
 @contextmanager
 def replicas(folder: Path, count: int = 2, **environment: str) -> Iterator[Replicas]:
-    """So many of them, at most two, all ready, until the end of the block."""
+    """So many of them, at most two, all ready, until the end of the block. The second one's clock is an hour late."""
     assert NGINX
     ports, port = [free_port() for _ in range(count)], free_port()
     with ExitStack() as stack:
-        own = [stack.enter_context(serve("app.py", port=each, **environment)) for each in ports]
+        clocks: list[dict[str, str]] = [{}, {"PYTHONPATH": str(LATE)}]
+        told = [environment | clock for clock in clocks[:count]]
+        own = [stack.enter_context(serve("app.py", port=each, **more)) for each, more in zip(ports, told, strict=True)]
         file = folder / "nginx.conf"
         text = configuration(port, ports, folder)
         if count == 1:

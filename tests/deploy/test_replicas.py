@@ -9,7 +9,7 @@ from contextlib import AsyncExitStack
 from urllib.error import HTTPError
 
 import pytest
-from playwright.sync_api import expect
+from playwright.sync_api import Browser, Page, expect
 
 from tests.benchmarks.visitors import Visitor
 from tests.browser.looking import eventually, expect_painted, source
@@ -65,48 +65,49 @@ def test_a_replica_that_is_killed_costs_its_own_visitors_alone_a_reload(two):
     run(use())
 
 
+def at_the_first(browser: Browser, two: Replicas) -> Page:
+    """A page of the first replica: the other one's clock is late."""
+    for _ in range(20):
+        page = browser.new_context(viewport={"width": 1440, "height": 900}).new_page()
+        page.goto(two.address)
+        expect(page.locator(".vitrine.heatmap[data-painted]")).to_be_visible()
+        if two.windows()[0]:
+            return page
+        page.context.close()
+    raise AssertionError("nginx sends nobody to the first replica")
+
+
 def test_in_the_browser_a_page_comes_back_with_its_text_from_the_other_replica(two, browser, model):
-    context = browser.new_context(viewport={"width": 1440, "height": 900})
-    page = context.new_page()
-    page.goto(two.address)
-    text = "The dog sees a red car."
+    page, text = at_the_first(browser, two), "The dog sees a red car."
     source(page).fill(text)
     expect_painted(page, model, text)
-    assert [cookie["name"] for cookie in context.cookies() if cookie["name"] == "vitrine_place"]
-    number = two.windows().index(1)
-    two.kill(number)
+    assert [cookie["name"] for cookie in page.context.cookies() if cookie["name"] == "vitrine_place"]
+    two.kill(0)
     page.wait_for_timeout(3000)
     source(page).fill("I am a teacher.")
     expect_painted(page, model, "I am a teacher.")
-    assert two.windows()[1 - number] == 1
+    assert two.windows()[1] == 1
     page.reload()
     expect_painted(page, model, "I am a teacher.")
-    context.close()
+    page.context.close()
 
 
 def test_a_training_comes_back_from_the_other_replica_with_its_film(two, browser):
-    context = browser.new_context(viewport={"width": 1440, "height": 900})
-    page = context.new_page()
-    page.goto(two.address)
-    expect(page.locator(".vitrine.heatmap[data-painted]")).to_be_visible()
-    strip = page.locator(".vitrine.strip")
-    page.get_by_role("button", name="Train one step").click()
-    reaches(page, 1)
-    page.get_by_role("button", name="Train one step").click()
-    reaches(page, 2)
-    expect(strip).to_have_attribute("data-status", "idle")
+    page = at_the_first(browser, two)
+    for step in (1, 2):
+        page.get_by_role("button", name="Train one step").click()
+        reaches(page, step)
+    expect(page.locator(".vitrine.strip")).to_have_attribute("data-status", "idle")
     eventually(page, lambda: "run=" in page.url)
-    number = two.windows().index(1)
     page.wait_for_timeout(1000)  # its state is written
-    two.kill(number)
-    expect(page.get_by_text("or the server was started anew")).to_have_count(0)
+    two.kill(0)
     page.wait_for_timeout(4000)
     page.reload()
     reaches(page, 2)
-    assert two.windows()[1 - number] == 1
+    assert two.windows()[1] == 1
     page.get_by_role("button", name="Train one step").click()
     reaches(page, 3)
-    context.close()
+    page.context.close()
 
 
 def test_nginx_hides_what_is_not_for_visitors_and_limits_them(two):

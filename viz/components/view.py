@@ -40,13 +40,14 @@ class View:
         return current_session().moment(self.key, self.data)
 
     def frame(self) -> bytes:
-        """The bytes behind their stamp, {key, moment, live: names of the clicks that the channel answers}.
+        """The bytes behind their stamp, {key, of: the session, moment, live: clicks that the channel answers}.
 
-        Where two frames of a key meet in the browser, the later moment counts.
+        Where two frames of a key and a session meet in the browser, the later moment counts; of two sessions, the one
+        that comes later, for it may be another machine's, whose clock goes otherwise.
         """
         marked = {name: getattr(act, "func", act) for name, act in self.acts.items()}
         by_channel = [name for name, act in marked.items() if getattr(act, "live", False)]
-        stamp = {"key": self.key, "moment": self.moment, "live": by_channel}
+        stamp = {"key": self.key, "of": current_session().mark, "moment": self.moment, "live": by_channel}
         text = json.dumps(stamp).encode()
         text += b" " * (-(4 + len(text)) % 8)
         return len(text).to_bytes(4, "little") + text + self.data

@@ -12,17 +12,20 @@ bus.frames ??= new Map(); // the newest that came by the channel, by keys
 bus.fields ??= new Map(); // of text, see text_field.js
 const ASIDE = new Set(["training_strip", "source", "target"]); // views that do not show the text's trace
 
-// A frame: a stamp {key, moment, live} behind its length, and the view's bytes.
+// A frame: a stamp {key, of, moment, live} behind its length, and the view's bytes.
 function readFrame(bytes) {
   const length = new DataView(bytes.buffer, bytes.byteOffset, 4).getUint32(0, true);
   const stamp = JSON.parse(new TextDecoder().decode(bytes.subarray(4, 4 + length)));
   return { ...stamp, data: bytes.subarray(4 + length) };
 }
 
+// Whether a frame is of the same session as another, and as late: of two sessions the one that comes later counts.
+const isLater = (one, other) => one?.of === other.of && one.moment >= other.moment;
+
 // Paint a frame, unless what is painted is as new. Clicks go by the channel where it answers them.
-function drawView(view, { key, moment, live, data }) {
-  if (moment <= view.moment) return;
-  view.moment = moment;
+function drawView(view, { key, of, moment, live, data }) {
+  if (of === view.of && moment <= view.moment) return;
+  Object.assign(view, { of, moment });
   view.failed = false;
   const answer = (way) => (name, value) => {
     if (live.includes(name) && channel.send({ answer: key, name, value })) learnLater();
@@ -84,7 +87,7 @@ function receive(bytes) {
     const frame = readFrame(bytes.subarray(from, from + size));
     from += size;
     channel.came.add(frame.key);
-    if (!(bus.frames.get(frame.key)?.moment >= frame.moment)) bus.frames.set(frame.key, frame);
+    if (!isLater(bus.frames.get(frame.key), frame)) bus.frames.set(frame.key, frame);
     const view = bus.views.get(frame.key);
     if (view) tryToDraw(view, frame);
   }
@@ -111,6 +114,7 @@ function openChannel() {
     for (const { key, text, edit } of bus.fields.values()) if (edit) channel.send({ type: key, text, edit });
   };
   socket.onmessage = ({ data }) => {
+    if (channel.socket !== socket) return; // of a session that is no more
     Object.assign(channel, { failures: 0, heard: performance.now() });
     if (data instanceof ArrayBuffer) return receive(new Uint8Array(data));
     const { hello, script, waiting, typing } = JSON.parse(data);

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import secrets
 import threading
 import time
@@ -10,6 +11,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from enum import StrEnum
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal, cast, get_args
 from weakref import WeakValueDictionary
 
@@ -159,6 +161,11 @@ class Session:
 
     def __post_init__(self) -> None:
         SESSIONS[self.token] = self
+
+    @cached_property
+    def mark(self) -> str:
+        """By what the browser tells this session's frames from another's; its token cannot be guessed from it."""
+        return hashlib.blake2s(self.token.encode(), digest_size=6).hexdigest()
 
     def wake(self) -> None:
         """Have the windows look at what there is to do now."""

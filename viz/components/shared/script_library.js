@@ -28,7 +28,7 @@ function mountView(module, given) {
   }
   Object.assign(view, { module, given });
   const waiting = bus.frames.get(key);
-  drawView(view, waiting?.moment > frame.moment ? waiting : frame);
+  drawView(view, isLater(waiting, frame) ? waiting : frame);
   const turn = (view.turn = {});
   return () => {
     if (view.turn !== turn) return; // a later call has gone on with it
