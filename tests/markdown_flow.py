@@ -62,12 +62,10 @@ class Code:
         self.types: dict[str, set[str]] = defaultdict(set)
         self.constants: dict[str, list[tuple[Function, ast.expr]]] = defaultdict(list)
         self.fields: dict[str, list[str]] = {}  # of classes, in their order
-        self.words = (
-            words  # fields that hold numbers or words of our own, as Class.field: what is given to them is looked at
-        )
+        # Fields that hold numbers or words of our own, as Class.field: what is given to them is looked at.
+        self.words = words
         self.kept = {each.rpartition(".")[2] for each in words}
         self.busy: set[tuple[str, ...]] = set()
-        self.known: dict[tuple[int, str], bool] = {}
         self.all: list[Function] = []
         self.places = {name.removesuffix(".py").replace("/", "."): name for name in self.trees}
         self.imported = {name: dict(imported(tree)) for name, tree in self.trees.items()}
@@ -132,6 +130,9 @@ class Code:
         """What a call shows as Markdown, and what it gives to fields that are to hold words of our own."""
         if isinstance(call.func, ast.Attribute) and call.func.attr in SINKS:
             yield from shown(call)
+        elif isinstance(call.func, ast.Subscript | ast.IfExp):  # one of several, such as {"good": st.success}[how]
+            chosen = (each.attr for each in ast.walk(call.func) if isinstance(each, ast.Attribute))
+            yield from call.args if SINKS.intersection(chosen) else ()
         made = last(call.func)
         named = {name for kind, _point, name in (each.partition(".") for each in self.words) if kind == made}
         yield from (value for name, value in zip(self.fields.get(made, []), call.args, strict=False) if name in named)
@@ -226,9 +227,6 @@ class Function:
         """Empty where it is harmless."""
         if node is None:
             return ""
-        key = (id(node), self.file)
-        if key in self.code.known:
-            return "" if self.code.known[key] else ast.unparse(node)[:60]
         mark = (str(id(node)), self.file)
         if mark in self.code.busy:  # of itself: the others decide
             return ""

@@ -83,6 +83,7 @@ def words(entry):
         ("place.selectbox", "place.radio"),
         ('_("Choice"), [', "entry.label, ["),
         ('_("one")', "entry.one"),
+        ("place.button(words(entry)", "{1: place.info}[1](entry.name"),
     ],
 )
 def test_a_strangers_text_is_found_by_whatever_way_it_comes(before, after):

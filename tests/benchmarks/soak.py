@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import random
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import psutil
@@ -31,11 +32,13 @@ class Lesson:
     unseen: int = 0
 
 
-async def visit(address: str, lesson: Lesson, chance: random.Random, seconds: float) -> None:
-    """One visitor's stay: sentences, pages and a few steps of training, in any order."""
+async def visit(address: str, lesson: Lesson, chance: random.Random, seconds: float, first: Sequence[str] = ()) -> None:
+    """One visitor's stay: sentences, pages and a few steps of training, in any order. first: pages to begin with."""
     end = time.monotonic() + seconds
     try:
         async with Visitor(address).there() as visitor:
+            for page in first:
+                await visitor.turn(page)
             while time.monotonic() < end:
                 what = chance.random()
                 if what < 0.6:
@@ -60,6 +63,22 @@ async def visit(address: str, lesson: Lesson, chance: random.Random, seconds: fl
     lesson.faults += visitor.faults
     lesson.waits += [stroke.waited for stroke in visitor.strokes if stroke.waited is not None]
     lesson.unseen += sum(stroke.waited is None for stroke in visitor.strokes)
+
+
+async def begin(address: str) -> None:
+    """The first sessions: each turns all pages, begins with another one, and trains a step."""
+    works = []
+    for number in range(FIRST):
+        pages = [*PAGES[number:], *PAGES[:number]]
+        works.append(visit(address, Lesson(), random.Random(1000 + number), 40, pages))
+    await asyncio.gather(*works)
+
+
+async def watch(server: psutil.Process, found: list[int], seconds: float) -> None:
+    """Resident memory in MB, ten times in so many seconds."""
+    for _ in range(10):
+        await asyncio.sleep(seconds / 10)
+        found.append(round(server.memory_info().rss / 1e6))
 
 
 async def give_lesson(address: str, lesson: Lesson, count: int, seconds: float, stay: float, seed: int) -> None:
@@ -100,11 +119,19 @@ def main() -> None:
     # Whoever has gone is freed soon, and not after the minutes that a reload has.
     with serve("app.py", "--server.disconnectedSessionTTL", "5", VITRINE_KEPT_MINUTES="0.1") as address:
         server, lesson = server_at(address), Lesson()
-        asyncio.run(give_lesson(address, Lesson(), FIRST, 40, 30, 1_000))
+        asyncio.run(begin(address))
         time.sleep(REST)
         first = looked_at(server)
         print("after the first sessions", first, flush=True)
-        asyncio.run(give_lesson(address, lesson, given.visitors, 60 * given.minutes, given.stay, 0))
+        course: list[int] = []
+
+        async def both() -> None:
+            seconds = 60 * given.minutes
+            watching = asyncio.create_task(watch(server, course, seconds))
+            await give_lesson(address, lesson, given.visitors, seconds, given.stay, 0)
+            await watching
+
+        asyncio.run(both())
         time.sleep(REST)
         last = looked_at(server)
     lines = [
@@ -112,7 +139,9 @@ def main() -> None:
         f"{len(lesson.waits):,} keystrokes, {lesson.turns} pages turned, {lesson.steps} clicks on steps of training",
         f"half of the keystrokes seen within {quantile(lesson.waits, 0.5):.2f} s, 99 of 100 within "
         f"{quantile(lesson.waits, 0.99):.2f} s; {lesson.unseen} never seen; {len(lesson.faults)} faults",
+        f"MB resident meanwhile: {', '.join(map(str, course))}",
         *(f"{name}: {first[name]:,} after the first sessions, {last[name]:,} at the end" for name in first),
+        "limited by one process's one core: at twelve visitors with pages, trainings and runs of the script it is full",
         *(f"  {fault[:200]}" for fault in sorted(set(lesson.faults))[:10]),
     ]
     publish("A long lesson", lines, given.write)

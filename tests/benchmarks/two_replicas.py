@@ -40,6 +40,7 @@ def main() -> None:
         lines.append(f"{count} replica{'s' * (count > 1)}: {made.line()}")
         print(lines[-1], flush=True)
     lines.append(f"two draw {drawn[2] / drawn[1]:.2f} times as many as one (goal 1.6)")
+    lines.append("limited by the clients, which have the same two cores")
     publish("Two replicas behind nginx", lines, given.write)
 
 
