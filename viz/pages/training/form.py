@@ -23,7 +23,8 @@ from viz.pages.training import cost, network, own_data
 from viz.pages.training import data as training_data
 from viz.pages.training import settings as training_settings
 from viz.pages.training.start import start
-from viz.state import training
+from viz.state import permissions, training
+from viz.state.permissions import Permission
 from viz.state.session import Session, choice, choose, current_session
 from viz.ui.fields import whose
 
@@ -86,7 +87,12 @@ def _form(session: Session, model: TextModel) -> None:
         for sentence in wrong:
             foot.error(as_sentence(sentence))
         if data is None and not wrong and choice(training_data.SOURCES, "", training_data.Part.SOURCE) == "own":
-            foot.caption(_("There is nothing to learn from yet: choose a file, or paste a text."))
+            files = permissions.may(Permission.UPLOADS)
+            foot.caption(
+                _("There is nothing to learn from yet: choose a file, or paste a text.")
+                if files
+                else _("There is nothing to learn from yet: paste a text.")
+            )
     keep(session, network.preset_fields() if new else {})
     costs = foot.container()
     known, refused = None, ""
