@@ -19,7 +19,7 @@ ORDER = {
 # Tests need no network; those that start the application talk to it on localhost.
 NETWORK = ("requests", "httpx", "aiohttp", "urllib3", "huggingface_hub", "ftplib", "smtplib")
 LOCALHOST = ("socket", "http.client", "urllib.request")
-TALKS_TO_LOCALHOST = ("tests/browser/", "tests/benchmarks/")
+TALKS_TO_LOCALHOST = ("tests/browser/", "tests/benchmarks/", "tests/deploy/")
 BY_NAME = ("importlib.import_module", "import_module", "__import__")
 
 

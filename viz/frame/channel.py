@@ -26,12 +26,13 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar
 from weakref import WeakKeyDictionary
 
+from prometheus_client import Histogram
 from starlette.websockets import WebSocket, WebSocketDisconnect
 
 from model.runtime import superseded
 from viz.components.registry import pack
 from viz.components.view import View
-from viz.frame import drawing, metrics, token_bar, training_strip
+from viz.frame import drawing, token_bar, training_strip
 from viz.i18n import catalogue
 from viz.state import training
 from viz.state.session import SESSIONS, Key, Session, serving
@@ -54,6 +55,11 @@ BUSY = 0.02  # seconds after which a turn is tried again while the script draws
 UNSEEN = 2.0  # seconds after which a message counts as lost
 LATELY = 3.0  # seconds after its last letter for which a window counts as one in which somebody types
 TOLD = 0.5  # seconds of waiting from which on it is said
+BOUNDS = (0.01, 0.025, 0.05, 0.1, 0.2, 0.4, 0.8, 1.6, 3.2, 6.4)
+WAITED = Histogram(
+    "vitrine_turn_wait_seconds", "From the asking for a turn to its begin.", buckets=BOUNDS, registry=None
+)
+TOOK = Histogram("vitrine_turn_seconds", "Tracing and packing in a turn.", buckets=BOUNDS, registry=None)
 # What is no message of ours raises one of these, and so does a window that does not do its part.
 NO_MESSAGE = (AttributeError, KeyError, TypeError, ValueError, OverflowError, RecursionError, TimeoutError)
 REFUSED, TOO_LONG, GONE = 1008, 1009, 4401  # codes of a channel's end: no window of ours, its message, its session
@@ -245,7 +251,7 @@ class Window:
         Window.queue.discard(self)
         self._loop.call_soon_threadsafe(begun.set_result, None)
         self._begun, used = time.monotonic(), time.thread_time()
-        metrics.WAITED.observe(self._begun - since)
+        WAITED.observe(self._begun - since)
         session = self._session()
         if session is None or session.stage is None:  # nothing is on the page yet: what is asked for waits
             return True
@@ -257,7 +263,7 @@ class Window:
         finally:
             session.lock.release()
         self._turned_at, self._took = time.monotonic(), time.thread_time() - used
-        metrics.TOOK.observe(self._turned_at - self._begun)
+        TOOK.observe(self._turned_at - self._begun)
         Window.lasts += 0.1 * (self._turned_at - self._begun - Window.lasts)
         return True
 

@@ -7,12 +7,13 @@ from collections import Counter
 from collections.abc import Iterator
 from typing import get_args
 
-from prometheus_client import CollectorRegistry, Histogram, PlatformCollector, ProcessCollector, generate_latest
+from prometheus_client import CollectorRegistry, PlatformCollector, ProcessCollector, generate_latest
 from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.registry import Collector
 from starlette.requests import Request
 from starlette.responses import Response
 
+from viz.frame import channel
 from viz.state import uploading
 from viz.state.session import SESSIONS
 
@@ -24,8 +25,6 @@ class Figures(Collector):
 
     def collect(self) -> Iterator[GaugeMetricFamily]:
         """Visitors and turns; memory and trainings too, once a page has been drawn."""
-        from viz.frame import channel
-
         sessions = list(SESSIONS.values())
         yield gauge("sessions", "Sessions that are kept, with a window or without.", len(sessions))
         yield gauge("windows", "Windows whose channel is open.", sum(len(each.channels) for each in sessions))
@@ -69,11 +68,8 @@ REGISTRY = CollectorRegistry()
 REGISTRY.register(Figures())
 ProcessCollector(registry=REGISTRY)
 PlatformCollector(registry=REGISTRY)
-BOUNDS = (0.01, 0.025, 0.05, 0.1, 0.2, 0.4, 0.8, 1.6, 3.2, 6.4)
-WAITED = Histogram(
-    "vitrine_turn_wait_seconds", "From the asking for a turn to its begin.", buckets=BOUNDS, registry=REGISTRY
-)
-TOOK = Histogram("vitrine_turn_seconds", "Tracing and packing in a turn.", buckets=BOUNDS, registry=REGISTRY)
+for measured in (channel.WAITED, channel.TOOK):
+    REGISTRY.register(measured)
 
 
 async def metrics(_request: Request) -> Response:

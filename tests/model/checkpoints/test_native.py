@@ -117,7 +117,7 @@ def test_an_error_while_saving_leaves_the_old_one_and_no_scraps(folder, monkeypa
         raise OSError("no space left on device")
 
     monkeypatch.setattr("model.runtime.files.save_file", fail)
-    with pytest.raises(OSError, match="no space left"):
+    with pytest.raises(CheckpointError, match="cannot be written: no space left"):
         save_checkpoint(folder, network(**SIZES), BOTH, {"steps": 4})
     assert open_checkpoint(folder).training["steps"] == 3
     assert [path.name for path in folder.parent.iterdir()] == ["eng-cmn"]
