@@ -17,7 +17,7 @@ from tests.browser.server import serve
 
 PAGES = ("map", "positions", "", "masks", "residual", "feed_forward", "predictions", "training", "checkpoints", "lab")
 FIRST = 10  # sessions after which the server is looked at, to be compared with the end
-REST = 20.0  # seconds after the last visitor before it is looked at again
+REST = 70.0  # seconds after the last visitor before it is looked at again: three looks of what gives memory back
 
 
 @dataclass
