@@ -90,8 +90,9 @@ def refusal(scope: Scope) -> str:
     host, origin = headers.get("host"), headers.get("origin")
     if asked in PROBES and scope["type"] == "http":
         return ""
-    if asked in METRICS and not is_here(scope["client"], headers):
-        return "Figures of this server are for its own machine, and for the networks in VITRINE_METRICS."
+    if asked in METRICS:  # under any name too
+        here = is_here(scope["client"], headers)
+        return "" if here else "Figures of this server are for its own machine, and the networks in VITRINE_METRICS."
     if not is_host_allowed(host):
         return f"This server is not known as {host}: start it with this name in server.allowedHosts."
     reads = scope["type"] == "http" and scope["method"] in READS

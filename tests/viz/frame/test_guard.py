@@ -144,8 +144,8 @@ def test_the_names_of_the_server_are_those_that_streamlit_is_told(setting, allow
 
 @pytest.mark.parametrize("path", ["/metrics", "/_stcore/metrics"])
 def test_figures_of_the_server_are_for_its_own_machine(setting, monkeypatch, path):
-    setting("server.allowedHosts", [])
     assert Asked(path).status == 200
+    assert Asked(path, host="10.0.0.9:8501").status == 200  # asked by its address, as Prometheus does
     assert Asked(path, client="::1").status == 200
     assert Asked(path, client="10.1.2.3").status == 403
     assert Asked(path, x_forwarded_for="10.1.2.3").status == 403  # a proxy on this machine asks for somebody
