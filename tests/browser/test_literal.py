@@ -4,6 +4,7 @@ import pytest
 from playwright.sync_api import expect
 
 from tests.browser.literal_page import TEXTS
+from tests.browser.looking import eventually
 from tests.browser.server import serve
 
 pytestmark = pytest.mark.browser
@@ -26,9 +27,9 @@ def test_streamlit_shows_every_letter_of_it_and_makes_nothing_of_it(browser):
         expect(page.locator('[data-testid="stMain"] code')).to_have_count(len(TEXTS))
         main = page.locator('[data-testid="stMain"]')
         wanted = [" ".join(text.split()) for text in TEXTS]
-        shown = main.locator('[data-testid="stMarkdownContainer"]').evaluate_all(SHOWN)
-        assert set(shown) == set(wanted)
-        assert len(shown) > 4 * len(wanted)
+        containers = main.locator('[data-testid="stMarkdownContainer"]')
+        eventually(page, lambda: containers.count() > 4 * len(wanted))  # labels and choices come one by one
+        assert set(containers.evaluate_all(SHOWN)) == set(wanted)
         captions = main.locator('[data-testid="stCaptionContainer"] p').evaluate_all(SHOWN)
         assert {f"before {text} behind" for text in wanted} <= set(captions)
         assert main.locator("code").evaluate_all(SHOWN) == wanted
