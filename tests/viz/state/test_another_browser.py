@@ -131,6 +131,7 @@ def test_another_server_of_the_same_folder_shows_it_as_it_stood_and_its_own_brow
     assert not kept.exists()
 
 
+@pytest.mark.slow
 def test_what_was_kept_and_cannot_be_read_is_no_training(place, tmp_path):
     place.setenv(training.TRAININGS, str(tmp_path / "trainings"))
     _app, key, _live = begun(place)
@@ -141,6 +142,7 @@ def test_what_was_kept_and_cannot_be_read_is_no_training(place, tmp_path):
     assert training.training(app.session_state["session"]) is None
 
 
+@pytest.mark.slow
 def test_without_a_folder_for_them_none_is_kept(place, tmp_path):
     place.delenv(training.TRAININGS, raising=False)
     begun(place)

@@ -245,6 +245,7 @@ def test_what_no_view_could_show_truly_is_refused_in_a_sentence(name, tmp_path):
         opened(tmp_path)
 
 
+@pytest.mark.slow  # it starts two processes
 def test_an_open_model_stays_itself_when_its_file_is_written_over_or_cut_off(folder):
     """In a process of its own: what is mapped of a file that was cut off ends the process."""
     code = (
