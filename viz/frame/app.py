@@ -97,10 +97,8 @@ def main() -> None:
         if live and trained:
             model = live.start
         else:
-            with (
-                summary,
-                st.spinner(_("Opening {name} …").format(name=literal(name))),
-            ):  # seen where it takes half a second
+            opening = _("Opening {name} …").format(name=literal(name))
+            with summary, st.spinner(opening):  # seen where it takes half a second
                 model = shown_model.open_shown(here, name)
     except ValueError as error:
         if shown_model.fall_back(name, translate_error(error), chosen, names):

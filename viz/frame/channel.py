@@ -86,8 +86,8 @@ async def channel(socket: WebSocket) -> None:
 
 def typing() -> int:
     """In how many windows something was typed of late."""
-    now = time.monotonic()
-    return sum(now - at < LATELY for at in list(Window.typed.values()))
+    now, windows = time.monotonic(), [each() for each in Window.typed.keyrefs()]  # in one step: others may come
+    return sum(now - Window.typed.get(each, -LATELY) < LATELY for each in windows if each is not None)
 
 
 def window_of(socket: WebSocket, token: str) -> Window | None:

@@ -15,7 +15,7 @@ from starlette.responses import Response
 
 from viz.frame import channel
 from viz.state import uploading
-from viz.state.session import SESSIONS
+from viz.state.session import all_sessions
 
 FORM = "text/plain; version=0.0.4; charset=utf-8"
 
@@ -25,7 +25,7 @@ class Figures(Collector):
 
     def collect(self) -> Iterator[GaugeMetricFamily]:
         """Visitors and turns; memory and trainings too, once a page has been drawn."""
-        sessions = list(SESSIONS.values())
+        sessions = all_sessions()
         yield gauge("sessions", "Sessions that are kept, with a window or without.", len(sessions))
         yield gauge("windows", "Windows whose channel is open.", sum(len(each.channels) for each in sessions))
         yield gauge("typing", "Windows in which something was typed of late.", channel.typing())

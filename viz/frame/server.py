@@ -20,7 +20,7 @@ from starlette.routing import Route, WebSocketRoute
 from viz.frame import channel
 from viz.frame.guard import Guard, base_path
 from viz.frame.metrics import metrics
-from viz.state.session import SESSIONS
+from viz.state.session import SESSIONS, all_sessions
 
 EVERY, PATIENCE = 20.0, 6  # seconds between looks at what can be given back; how often that is put off
 _ready = threading.Event()
@@ -85,7 +85,7 @@ async def ready(_request: Request) -> JSONResponse:
     """Whether a page can be drawn at once and new visitors may come, and how many windows there are: one that is to end
     waits until there is none.
     """
-    found, windows = _ready.is_set() and not _draining.is_set(), sum(len(each.channels) for each in SESSIONS.values())
+    found, windows = _ready.is_set() and not _draining.is_set(), sum(len(each.channels) for each in all_sessions())
     told = {"ready": found, "draining": _draining.is_set(), "sessions": len(SESSIONS), "windows": windows}
     return JSONResponse(told, 200 if found else 503)
 

@@ -373,6 +373,13 @@ def choose(
 
 
 SESSIONS: WeakValueDictionary[str, Session] = WeakValueDictionary()  # of this process, by their tokens
+
+
+def all_sessions() -> list[Session]:
+    """Those of this process, from any thread: taken in one step, for others may begin meanwhile."""
+    return [session for each in SESSIONS.valuerefs() if (session := each()) is not None]
+
+
 _served: ContextVar[Session | None] = ContextVar("served", default=None)
 
 

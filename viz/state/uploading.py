@@ -11,7 +11,7 @@ from streamlit.runtime.scriptrunner import get_script_run_ctx
 from viz.i18n import catalogue
 from viz.i18n.catalogue import _
 from viz.state.permissions import Permission, Quota, limit, refused
-from viz.state.session import SESSIONS, Session
+from viz.state.session import Session, all_sessions
 
 if TYPE_CHECKING:
     from streamlit.runtime.uploaded_file_manager import UploadedFile
@@ -58,7 +58,7 @@ def say(visitor: str, sentence: str) -> None:
 
 def of(visitor: str) -> list[Session]:
     """The session of a visitor; none where it has ended."""
-    return [session for session in list(SESSIONS.values()) if session.visitor == visitor]
+    return [session for session in all_sessions() if session.visitor == visitor]
 
 
 def let_go(files: Sequence[UploadedFile]) -> None:
