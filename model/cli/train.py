@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import glob
 import math
 import signal
 from collections.abc import Callable, Iterator
@@ -91,6 +92,12 @@ def add_parser(commands: Any) -> None:
     parser.add_argument("--example", help="a text to show the model first; else one of the test split")
     parser.add_argument("--half", action="store_true", help="write the checkpoint's weights as float16")
     parser.add_argument("--keep-last", action="store_true", help="also write the averaged weights of the last step")
+    parser.add_argument(
+        "--keep-every",
+        type=int,
+        metavar="STEPS",
+        help="also write the averaged weights after so many steps, OUT-STEP each",
+    )
     parser.add_argument("--replace", action="store_true", help="replace a checkpoint of another run at --out")
     parser.add_argument("--dry-run", action="store_true", help="print what the training would cost, and stop")
     parser.add_argument("--log-dir", type=Path, help="folder for TensorBoard's curves")
@@ -112,7 +119,12 @@ def run(options: argparse.Namespace) -> None:
     options.kind = getattr(options, "kind", start.kind if start else KIND)
     options.preset = getattr(options, "preset", PRESET)
     require_meaning(options)
-    for place in (options.out, _last(options.out)) if options.keep_last else (options.out,):
+    kept = [_last(options.out)] if options.keep_last else []
+    if options.keep_every is not None:
+        if options.keep_every < 1:
+            raise ValueError(f"keep_every ({options.keep_every}) must be at least 1, a number of steps")
+        kept += sorted(options.out.parent.glob(f"{glob.escape(options.out.name)}-[0-9]*"))
+    for place in (options.out, *kept):
         require_place(place, _state(options.out), options.replace)
     if options.log_dir:
         require_folder(options.log_dir)
@@ -164,19 +176,28 @@ def _run(
 
     def save(folder: Path) -> None:
         if processes.main:
-            record = _record(options, trainer, material, kept="best" if folder == options.out else "last")
+            best = folder == options.out
+            record = _record(options, trainer, material, kept="best" if best else "last")
+            if not best:
+                record["validation_loss"] = dict(trainer.progress.validations).get(trainer.progress.step)
             record |= {"note": trainer.begun} if trainer.begun else {}
             dtype = torch.float16 if options.half else torch.float32
             with trainer.averaged_weights():
                 text = card(folder.name, config, network.parameter_count(), record)
                 save_checkpoint(folder, network, material.tokenizers, record, text, dtype)
 
-    kept = options.log_dir and processes.main
+    logged = options.log_dir and processes.main
     with (
         interrupts_remembered(insist=processes.count == 1) as interrupted,
-        Curves(options.log_dir, trainer.progress.step) if kept else nullcontext() as curves,
+        Curves(options.log_dir, trainer.progress.step) if logged else nullcontext() as curves,
     ):
-        follow(trainer, state, lambda: save(options.out), interrupted, curves)
+
+        def keep(step: int) -> None:
+            """Write the weights after this step to a folder of their own, where that is wanted."""
+            if options.keep_every and step % options.keep_every == 0:
+                save(_at(options.out, step))
+
+        follow(trainer, state, lambda: save(options.out), interrupted, curves, keep)
     if not processes.main:
         return
     if options.keep_last:
@@ -209,6 +230,11 @@ def _products(
 def _last(folder: Path) -> Path:
     """Folder of the weights of the last step, beside that of the best ones."""
     return folder.parent / f"{folder.name}-last"
+
+
+def _at(folder: Path, step: int) -> Path:
+    """Folder of the weights after a step, beside that of the best ones; in the order of steps by name."""
+    return folder.parent / f"{folder.name}-{step:06}"
 
 
 def _state(folder: Path) -> Path:
@@ -263,9 +289,14 @@ def interrupts_remembered(insist: bool = True) -> Iterator[Callable[[], bool]]:
 
 
 def follow(
-    trainer: Trainer, state: Path, save: Callable[[], None], interrupted: Callable[[], bool], curves: Curves | None
+    trainer: Trainer,
+    state: Path,
+    save: Callable[[], None],
+    interrupted: Callable[[], bool],
+    curves: Curves | None,
+    keep: Callable[[int], None] = lambda step: None,
 ) -> None:
-    """Train to the end. save: writes the checkpoint. state: file for an exact resume.
+    """Train to the end. save: writes the checkpoint. state: file for an exact resume. keep: told of each step.
 
     Raises:
         FloatingPointError: the loss or a gradient is not finite; the sentence says how to go on.
@@ -286,6 +317,8 @@ def follow(
             return trainer.progress.step
 
         try:
+            if not saved:
+                keep(0)
             for report in trainer.steps():
                 if report.step % TRIM_EVERY == 0:
                     give_back_memory()
@@ -303,6 +336,7 @@ def follow(
                         say(f"{where}: validation {report.validation:.4f} nats per token{mark}")
                     if best or not len(trainer.validation):
                         save()
+                keep(report.step)
                 stopping = trainer.processes.any(interrupted())  # all stop at the same step
                 if report.validation is not None or report.step % SAVE_EVERY == 0 or stopping:
                     saved = save_state()

@@ -125,15 +125,29 @@ class StepReport:
 
 @dataclass
 class Progress:
-    """Progress of a run, kept in its state file. validations: step and loss of each, in nats per predicted token."""
+    """Progress of a run, kept in its state file. Losses are in nats per predicted token.
+
+    validations: step and loss of each. losses: step of each validation, and the mean training loss of the steps since
+    the one before. since: number of steps and sum of losses since the last.
+    """
 
     step: int = 0
     best_validation: float = math.inf
     best_step: int = 0
     validations: list[tuple[int, float]] = field(default_factory=list)
+    losses: list[tuple[int, float]] = field(default_factory=list)
+    since: tuple[int, float] = (0, 0.0)
+
+    def trained(self, step: int, loss: float) -> None:
+        """Add the training loss of a step."""
+        self.step, self.since = step, (self.since[0] + 1, self.since[1] + loss)
 
     def note(self, validation: float) -> None:
         """Add the loss of a validation after the latest step."""
+        steps, total = self.since
+        if steps:
+            self.losses.append((self.step, total / steps))
+        self.since = (0, 0.0)
         self.validations.append((self.step, validation))
         if validation < self.best_validation:
             self.best_validation, self.best_step = validation, self.step

@@ -196,7 +196,7 @@ class Trainer:
         self.scaler.step(self.optimizer)
         self.scaler.update()
         self.averager.after_step(step)
-        self.progress.step = step
+        self.progress.trained(step, loss)
         return StepReport(
             step=step,
             epoch=epoch,
@@ -284,7 +284,9 @@ class Trainer:
         if self.scaler.is_enabled() and (scaling := json.loads(figures["scaler"])):
             self.scaler.load_state_dict(scaling)
         progress = json.loads(figures["progress"])
-        progress["validations"] = [(step, loss) for step, loss in progress["validations"]]
+        for name in ("validations", "losses"):  # older states have no training losses
+            progress[name] = [(step, loss) for step, loss in progress.get(name, [])]
+        progress["since"] = tuple(progress.get("since", (0, 0.0)))
         self.progress = Progress(**progress)
 
     def save_state(self, path: Path) -> None:

@@ -40,6 +40,7 @@ def training_record(trainer: Trainer, material: TrainingData, source: Source, ex
         "seed": trainer.settings.seed,
         "validation_loss": trainer.progress.best_validation if validates else None,
         "validations": trainer.progress.validations if validates else [],
+        "losses": trainer.progress.losses,
         "device": str(trainer.device),
         "torch": torch.__version__,
     }

@@ -109,6 +109,29 @@ def test_the_last_weights_are_kept_beside_the_best(data, tmp_path, monkeypatch, 
     assert [[end in text for end in ends] for text in cards] == [[True, False], [False, True]]
 
 
+def test_weights_on_the_way_are_kept_by_their_steps(data, tmp_path, capsys):
+    out = tmp_path / "run"
+    options = ("--steps", "5", "--keep-every", "2", "--validate-every", "2")
+    assert main(command(data, out, *options)) == 0
+    kept = {folder.name: open_checkpoint(folder) for folder in sorted(tmp_path.glob("run-*"))}
+    assert list(kept) == ["run-000000", "run-000002", "run-000004"]
+    assert [model.training["steps"] for model in kept.values()] == [0, 2, 4]
+    final = open_checkpoint(out).training
+    losses = dict(map(tuple, final["validations"]))
+    assert list(losses) == [2, 4, 5]
+    assert [model.training["validation_loss"] for model in kept.values()] == [None, losses[2], losses[4]]
+    assert [step for step, _ in final["losses"]] == [2, 4, 5]
+    weights = [model.network.output.logits.weight for model in kept.values()]
+    assert not torch.equal(weights[0], weights[1])
+    assert not torch.equal(weights[1], weights[2])
+    (tmp_path / "run.resume").unlink()
+    assert main(command(data, tmp_path / "other", "--steps", "1", "--keep-every", "0")) == 2
+    assert "keep_every (0) must be at least 1" in capsys.readouterr().err
+    shutil.rmtree(out)  # others' checkpoints of these names are not lost
+    assert main(command(data, out, *options)) == 2
+    assert "run-000000 is a checkpoint of another run" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize(("options", "shown"), [([], {"epochs"}), (["--steps", "3"], set())], ids=["epochs", "steps"])
 def test_the_card_lists_the_settings_that_say_something(options, shown, data, tmp_path):
     out = tmp_path / "run"
