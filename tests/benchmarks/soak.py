@@ -33,12 +33,17 @@ class Lesson:
 
 
 async def visit(address: str, lesson: Lesson, chance: random.Random, seconds: float, first: Sequence[str] = ()) -> None:
-    """One visitor's stay: sentences, pages and a few steps of training, in any order. first: pages to begin with."""
+    """One visitor's stay: sentences, pages and a few steps of training, in any order. first: pages to begin with, and
+    then a step.
+    """
     end = time.monotonic() + seconds
     try:
         async with Visitor(address).there() as visitor:
             for page in first:
                 await visitor.turn(page)
+            if first:
+                await visitor.press("training_strip", "act", {"name": "advance", "count": 2})
+                await asyncio.sleep(4)
             while time.monotonic() < end:
                 what = chance.random()
                 if what < 0.6:

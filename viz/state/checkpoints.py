@@ -114,8 +114,10 @@ def places(opened: Sequence[CheckpointEntry] = ()) -> list[CheckpointEntry]:
     wanted = os.environ.get(MODELS, "").strip()
     folder = Path(wanted).expanduser() if wanted else None
     configured: list[Path] = []
-    if folder and folder.is_dir():  # of models, or itself one
-        configured = [folder] if (folder / "config.json").is_file() else sorted(filter(is_checkpoint, folder.iterdir()))
+    if folder and folder.is_dir():  # of models, or itself one, with those of its training inside
+        inside = sorted(filter(is_checkpoint, folder.iterdir()))
+        itself = (folder / "config.json").is_file()
+        configured = [folder, *filter(Path.is_dir, inside)] if itself else inside
     for origin, paths in (("given", given_paths()), ("folder", configured)):
         for path in paths:
             if not any(place.path == path for place in found):

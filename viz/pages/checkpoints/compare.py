@@ -58,7 +58,7 @@ def show(session: Session) -> None:
     row = st.container(horizontal=True, vertical_alignment="center")
     view = choose(_("View"), VIEWS, VIEWS[0], VIEW, view_name, row)
     if view == "steps":
-        runs.show(row)
+        runs.show(session, row)
         return
     now = follow_sidebar(AFTER)
     found = {subject.name: subject for subject in subjects()}

@@ -1,10 +1,10 @@
-"""Several checkpoints of one run: what their tensors measure, over the steps."""
+"""Several checkpoints of one run: the course of its training, and what their tensors measure, over the steps."""
 
 from __future__ import annotations
 
 import fnmatch
 import math
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -14,16 +14,16 @@ import pandas as pd
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
-from model.checkpoints.native import TRAINING
 from model.runtime.errors import CheckpointError
-from model.runtime.untrusted_json import read_record
+from model.training.course_files import course_of
 from viz.components.plots import Axis, Chart, Heading, Series
 from viz.i18n.catalogue import _
 from viz.i18n.errors import translate_error
 from viz.i18n.format import as_sentence, literal, significant
+from viz.pages.checkpoints import course
 from viz.pages.checkpoints.measuring import Measured, measured
 from viz.pages.checkpoints.subjects import Subject, subjects
-from viz.state.session import Key
+from viz.state.session import Key, Session, choose
 from viz.ui.background import follow
 from viz.ui.parts import data_table
 
@@ -31,20 +31,46 @@ if TYPE_CHECKING:
     from model.analysis.weights.statistics import Statistics
 
 CHOSEN, STATISTIC, PATTERN, CHART = "compare_several", "compare_statistic", "compare_pattern", "steps_chart"
+ALIKE = "compare_alike"  # in the session: the checkpoints of one run, as they were when it was last drawn
+PART, PARTS = "compare_part", ("course", "tensors")
 ANY = "*.weight"
 
 
-def show(row: DeltaGenerator) -> None:
-    """A statistic of the tensors whose names match a pattern, a line each."""
+def show(session: Session, row: DeltaGenerator) -> None:
+    """The course of their training, or a statistic of the tensors whose names match a pattern, a line each."""
     found = {subject.name: subject for subject in subjects()}
     names = list(found)
-    chosen = st.multiselect(
-        _("Checkpoints"),
-        names,
-        [] if CHOSEN in st.session_state else alike(list(found.values())),
-        key=CHOSEN,
-        label_visibility="collapsed",
-    )
+    part = choose(_("Part"), PARTS, PARTS[0], PART, part_name, row)
+    controls = row.container(horizontal=True, width="content") if part == "tensors" else row
+    chosen = choose_checkpoints(found, names)
+    if len(chosen) < 2:
+        st.info(_("Choose two checkpoints or more."))
+        return
+    course.follow_folders(session, [found[name].path for name in chosen])
+    steps = {name: step_of(found[name].path) for name in chosen}
+    known = None not in steps.values() and len(set(steps.values())) > 1
+    if known:
+        chosen = sorted(chosen, key=lambda name: steps[name] or 0)
+    if part == "course":
+        course.show(session, [(found[name], steps[name]) for name in chosen])
+    else:
+        show_tensors(controls, [found[name] for name in chosen], steps if known else {})
+
+
+def choose_checkpoints(found: Mapping[str, Subject], names: Sequence[str]) -> list[str]:
+    """Those that the user chose. Where all of a run were chosen, one that has come since is, too."""
+    own, before = alike(list(found.values())), st.session_state.get(ALIKE)
+    now = st.session_state.get(CHOSEN)
+    if now is None or now == before:
+        st.session_state[CHOSEN] = own
+    else:
+        st.session_state[CHOSEN] = [name for name in now if name in found]
+    st.session_state[ALIKE] = own
+    return list(st.multiselect(_("Checkpoints"), names, key=CHOSEN, label_visibility="collapsed"))
+
+
+def show_tensors(row: DeltaGenerator, chosen: Sequence[Subject], steps: Mapping[str, int | None]) -> None:
+    """steps: of each, where they are known and differ."""
     statistics = list(STATISTICS)
     statistic = row.selectbox(
         _("Statistic"),
@@ -58,28 +84,26 @@ def show(row: DeltaGenerator) -> None:
     pattern = row.text_input(
         label, ANY, max_chars=200, key=PATTERN, live="250ms", label_visibility="collapsed", placeholder=label, width=170
     )
-    if len(chosen) < 2:
-        st.info(_("Choose two checkpoints or more."))
-        return
     runs = []
-    for name in chosen:
+    for subject in chosen:
         try:
-            runs.append((found[name], measured(found[name])))
+            runs.append((subject, measured(subject)))
         except (ValueError, OSError) as error:
-            st.error(as_sentence(f"{name}: {translate_error(error)}"))
+            st.error(as_sentence(f"{subject.name}: {translate_error(error)}"))
             return
-    steps = {subject.name: step_of(subject.path) for subject, _found in runs}
-    known = None not in steps.values() and len(set(steps.values())) > 1
-    if known:
-        runs.sort(key=lambda run: steps[run[0].name] or 0)
-    places = [steps[subject.name] or 0 for subject, _found in runs] if known else list(range(1, len(runs) + 1))
+    places = [steps[subject.name] or 0 for subject in chosen] if steps else list(range(1, len(runs) + 1))
     rows = [Run(subject.name, place, each) for (subject, each), place in zip(runs, places, strict=True)]
     wanted = tensors(rows, pattern or "")
     if not wanted:
         st.info(_("No tensor that all of them have matches “{pattern}”.").format(pattern=literal((pattern or "")[:60])))
         return
+    known = bool(steps)
     follow([run.found for run in rows], lambda: steps_chart(rows, wanted, str(statistic), known, CHART))
     data_table("steps_data", lambda: steps_table(rows, wanted, str(statistic)), f"steps-{statistic}")
+
+
+def part_name(part: str) -> str:
+    return {"course": _("Course"), "tensors": _("Tensors")}[part]
 
 
 def alike(found: Sequence[Subject]) -> list[str]:
@@ -106,12 +130,11 @@ def tensors(runs: Sequence[Run], pattern: str) -> list[str]:
 
 
 def step_of(path: Path) -> int | None:
-    """The step at which a checkpoint of ours was saved, as its training.json says."""
+    """The step at which a checkpoint was saved, as training.json or Hugging Face's trainer_state.json says."""
     try:
-        step = read_record(path / TRAINING).get("steps")
+        return course_of(path).step
     except CheckpointError:
         return None
-    return step if isinstance(step, int) and not isinstance(step, bool) and 0 <= step < 1 << 53 else None
 
 
 # A statistic of tensors over the checkpoints of a run.

@@ -176,6 +176,8 @@ def test_the_folder_of_models_may_be_one_model(here, monkeypatch):
     app = sound(page())
     assert not app.warning
     assert list(rows(app)) == ["mine", "small"]
+    write_small(here / "saved" / "mine" / "checkpoint-2")  # as a Trainer leaves them
+    assert list(rows(sound(page()))) == ["mine", "checkpoint-2", "small"]
 
 
 def test_a_public_server_takes_nothing_and_saves_nothing(here, monkeypatch):

@@ -15,7 +15,9 @@ from tests.app_reading import sent, sound
 from tests.model.checkpoints.bridge.models import theirs
 from tests.viz.pages.checkpoints.reading_page import MATRIX, WEIGHTS, change, columns, page
 from tests.viz.small import write_small
+from viz.pages.checkpoints import course
 from viz.pages.checkpoints.subjects import Subject, nearest
+from viz.state.session import Key
 
 QUERY = "encoder.layers.0.self_attention.query.weight"
 PAIR = {"compare_a": "run-1", "compare_b": "run-2"}
@@ -121,12 +123,60 @@ def test_a_statistic_is_shown_over_steps(here):
         (here / name / "training.json").write_text(json.dumps({"steps": step}))
     write_small(here / "other-1", d_model=12)
     write_small(here / "another", d_model=20)
-    app = page("compare", compare_view="steps", compare_pattern=MATRIX, model="run-1")
+    app = page("compare", compare_view="steps", compare_part="tensors", compare_pattern=MATRIX, model="run-1")
     app.text_input(key="compare_pattern").set_value(MATRIX).run()
     header, (steps, norms) = sent(sound(app), "steps_chart")
     assert steps.tolist() == [100, 300]
     assert norms.tolist() == pytest.approx([float(new[MATRIX].norm()), float(old[MATRIX].norm())], rel=1e-5)
     assert header["x"]["title"] == "step"
+
+
+def run_of(here, steps):
+    """Checkpoints of a training, each with other weights; the latest losses are in the last."""
+    for step in steps:
+        write_small(here / f"run-{step:03}", seed=step)
+        losses = [[each, 5 - each / 100] for each in range(100, step + 1, 100)]
+        record = {"steps": step, "validations": losses, "losses": losses[:1], "settings": {"steps": 400}}
+        (here / f"run-{step:03}" / "training.json").write_text(json.dumps(record))
+
+
+@pytest.mark.parametrize(("kind", "name"), [("decoder", "decoder.layers.1.self_attention"), ("cross", "")])
+def test_a_run_is_followed_from_its_folder(here, kind, name):
+    """Its losses, and a head at each of its checkpoints, which are the models' own weights; what comes is taken in."""
+    run_of(here, (0, 200))
+    address = {"compare_view": "steps", "model": "run-200", "w_kind": kind, "source": "The bird sings."}
+    app = page("compare", **address, target="鸟", layer="1", head="1")
+    header, (steps, losses, *_training) = sent(app, "course_losses")
+    assert header["sentence"] == "step 200 of 400"
+    assert (steps.tolist(), losses.tolist()) == ([100, 200], [4, 3])
+
+    def check(names):
+        header, arrays = sent(app, "course_film")
+        assert [panel["name"] for panel in header["panels"]] == [f"step {int(each[4:]):,}" for each in names]
+        for place, each in enumerate(names):
+            model = open_checkpoint(here / each)
+            trace = model.trace("The bird sings.", "鸟")
+            path = name or "decoder.layers.1.cross_attention"
+            assert np.allclose(arrays[2 * place], trace[f"{path}.weights"][1], atol=1e-6)
+            assert np.array_equal(arrays[2 * place + 1], trace[f"{path}.visible"].expand(2, -1, -1)[1])
+            assert header["panels"][place]["note"][:9] == model.generate("The bird sings.").text[:9]
+
+    check(["run-000", "run-200"])
+    (watched, *_others) = app.session_state[Key.SESSION].watched
+    assert not watched.is_old
+    run_of(here, (400,))
+    course.LOOK_AGAIN, patience = 0.0, course.LOOK_AGAIN
+    try:
+        assert watched.is_old
+    finally:
+        course.LOOK_AGAIN = patience
+    sound(app.run())
+    check(["run-000", "run-200", "run-400"])
+    assert sent(app, "course_losses")[0]["sentence"] == "step 400 of 400"
+    app.multiselect(key="compare_several").set_value(["run-000", "run-400"]).run()
+    run_of(here, (300,))
+    sound(app.run())
+    assert app.multiselect(key="compare_several").value == ["run-000", "run-400"]  # as the user chose them
 
 
 def test_it_begins_with_the_nearest_other_checkpoint(here):

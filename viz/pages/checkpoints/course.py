@@ -1,0 +1,359 @@
+"""A training that goes on elsewhere, followed from its folder: its losses, and a head at each of its checkpoints."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Hashable, Sequence
+from dataclasses import asdict, dataclass
+from functools import partial
+from itertools import count
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, cast
+
+import numpy as np
+import pandas as pd
+import streamlit as st
+from streamlit.delta_generator import DeltaGenerator
+
+from model.capture.trace import ATTENTION_PATHS
+from model.runtime.errors import CheckpointError
+from model.training.course_files import Course, course_of
+from viz.components.plots import Axis, Chart, Heading, Panel, Panels, Scale, Series
+from viz.components.view import Answer, View
+from viz.i18n.catalogue import _
+from viz.i18n.errors import translate_error
+from viz.i18n.format import as_sentence, attention_name, literal, sides, significant, tokens
+from viz.pages.checkpoints.heads import KIND, open_head
+from viz.pages.checkpoints.measuring import BY_PATH
+from viz.pages.checkpoints.subjects import Subject, model_of
+from viz.state import assumptions, texts
+from viz.state.session import Session, attention_kinds, choose
+from viz.ui.background import Filling, Watched, follow, watch
+from viz.ui.parts import data_table
+from viz.ui.plots import array
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from model.capture.trace import AttentionKind
+    from model.inference.text_model import TextModel
+    from model.training.course_files import Curve
+
+LOSSES, FILM = "course_losses", "course_film"
+MOST = 24  # checkpoints with a picture: of more the first, the last and some between
+NOTE = 36  # letters above a picture
+LONGEST = 48  # tokens of a side in a picture
+COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9")
+LOOK_AGAIN = 2.0  # seconds after which a folder is read again
+
+
+def follow_folders(session: Session, paths: Sequence[Path]) -> None:
+    """The script runs again when a file comes or changes in the folders that these checkpoints lie in, or the text
+    does.
+    """
+    places = [*sorted({path.parent for path in paths}), *paths]
+    known = time.monotonic(), folder_stamp(places)
+
+    def stands() -> Hashable:
+        nonlocal known
+        if time.monotonic() - known[0] > LOOK_AGAIN:
+            known = time.monotonic(), folder_stamp(places)
+        return known[1], tuple(session.texts.items())
+
+    watch(Watched(stands, stands()))
+
+
+def folder_stamp(folders: Sequence[Path]) -> Hashable:
+    """Changes when a file in one of these folders comes, goes or is written."""
+    found = []
+    for folder in folders:
+        try:
+            with os.scandir(folder) as entries:
+                found.append(frozenset((entry.name, entry.stat().st_mtime_ns) for entry in entries))
+        except OSError:  # a file, or gone
+            found.append(frozenset())
+    return tuple(found)
+
+
+def show(session: Session, chosen: Sequence[tuple[Subject, int | None]]) -> None:
+    """What the files of these checkpoints say of their trainings, in the order of steps; and what they compute.
+
+    chosen: with the step of each, where it is known.
+    """
+    found = []
+    for subject, _step in chosen:
+        try:
+            found.append((subject, course_of(subject.path)))
+        except CheckpointError as error:
+            st.warning(as_sentence(f"{literal(subject.name)}: {translate_error(error)}"))
+    told = longest_courses(found)
+    if told:
+        losses_chart(told, [(subject.name, step) for subject, step in chosen], LOSSES)()
+    else:
+        st.info(
+            _(
+                "No file beside these checkpoints says how their losses went: training.json, .resume and Hugging "
+                "Face's trainer_state.json do."
+            )
+        )
+    film = show_film(session, [(subject, step) for subject, step in chosen if subject.path.is_dir()])
+    data_table("course_data", lambda: course_table(told), "course", more={_("What they write"): film} if film else None)
+
+
+def longest_courses(found: Sequence[tuple[Subject, Course]]) -> list[tuple[str, Course]]:
+    """Each course once, under the name of the checkpoint that knows most of it: an earlier one has its beginning."""
+    kept: list[tuple[str, Course]] = []
+    for subject, course in sorted(found, key=lambda pair: (-(pair[1].latest or 0), -(pair[1].step or 0))):
+        same = any(is_beginning(course.validation, other.validation) and is_beginning(course.training, other.training)
+                   for _name, other in kept)  # fmt: skip
+        if course.says_something and not same:
+            kept.append((subject.name, course))
+    return kept
+
+
+def is_beginning(curve: Curve, of: Curve) -> bool:
+    return curve == of[: len(curve)]
+
+
+def losses_chart(told: Sequence[tuple[str, Course]], chosen: Sequence[tuple[str, int | None]], key: str) -> Chart:
+    """Losses over the steps: a colour for each training, dashed what it trains on; a mark at each checkpoint."""
+    series, ends = [], []
+    for number, (name, course) in enumerate(told):
+        colour = COLOURS[number % len(COLOURS)]
+        for curve, dash, what in (
+            (course.validation, False, _("validation")),
+            (course.training, True, trained_words(course)),
+        ):
+            if not curve:
+                continue
+            label = f"{name[:40]} · {what}" if len(told) > 1 else what
+            xs, ys = np.array(curve, np.float64).T
+            series.append(Series(label, xs, ys, colour, mark="dots" if len(curve) == 1 else "line", dash=dash))
+            ends.append(f"{label} {significant(float(ys[0]))} → {significant(float(ys[-1]))}")
+    sentence = "; ".join(progress_words(name if len(told) > 1 else "", course) for name, course in told)
+    marks = [{"x": step, "text": name[-24:]} for name, step in chosen if step is not None]
+    stamp = " ".join(f"{name} {course.latest}" for name, course in told)
+    heading = Heading(_("Losses"), "course-losses", stamp, sentence=sentence, alt=f"{_('Losses')}: {'; '.join(ends)}.")
+    drawn = marks if len(told) == 1 and len(marks) <= 6 else ()
+    return Chart(key, heading, series, Axis(_("step")), Axis(_("nats per token")), tall=220, marks=drawn)
+
+
+def trained_words(course: Course) -> str:
+    """What its own loss has in it that the validation's has not."""
+    if not course.smoothing:
+        return _("training")
+    return _("training, with smoothing {smoothing}").format(smoothing=f"{course.smoothing:g}")
+
+
+def progress_words(name: str, course: Course) -> str:
+    """How far a training has come."""
+    if course.latest is None:
+        words = _("step unknown")
+    elif course.total:
+        words = _("step {step} of {total}").format(step=f"{course.latest:,}", total=f"{course.total:,}")
+    else:
+        words = _("step {step}").format(step=f"{course.latest:,}")
+    return f"{name}: {words}" if name else words
+
+
+def course_table(told: Sequence[tuple[str, Course]]) -> pd.DataFrame:
+    """A line for each loss."""
+    lines = [
+        (name, step, what, loss)
+        for name, course in told
+        for what, curve in ((_("training"), course.training), (_("validation"), course.validation))
+        for step, loss in curve
+    ]
+    return pd.DataFrame(lines, columns=[_("checkpoint"), _("step"), _("losses"), _("nats per token")])
+
+
+# The film of its checkpoints: one layer's heads on the text in the field, each checkpoint opened for as long as it
+# computes.
+
+
+@dataclass(frozen=True)
+class Frame:
+    """What a checkpoint computes of the text: weights of a layer and which its mask lets be seen (head, query, key),
+    and what it writes or guesses. cut: the text is longer.
+    """
+
+    weights: NDArray[np.float32]
+    visible: NDArray[np.bool_]
+    queries: Sequence[str]
+    keys: Sequence[str]
+    writes: str
+    cut: bool
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What is to be computed: on which texts, of which layer of which attention."""
+
+    source: str
+    target: str
+    kind: AttentionKind
+    layer: int
+
+
+class Film(Filling):
+    """Frames of checkpoints, by their paths."""
+
+    patience = 20.0
+
+    def __init__(self, subjects: Sequence[Subject], told: Sequence[str], asked: Asked) -> None:
+        super().__init__(
+            [
+                (str(subject.path), 1, partial(frame_of, subject.path, hints, asked))
+                for subject, hints in zip(subjects, told, strict=True)
+            ]
+        )
+
+
+def frame_of(path: Path, told: str, asked: Asked) -> Frame:
+    """Of a checkpoint, which is let go of afterwards.
+
+    Raises:
+        ValueError: it cannot be opened, or has no such layer.
+    """
+    from model.checkpoints.load import open_checkpoint
+    from model.checkpoints.load_hints import LoadHints
+    from model.inference.models import Translator
+    from model.runtime.device import choose_device, choose_dtype
+
+    model = open_checkpoint(path, choose_device(), choose_dtype(), **asdict(LoadHints.read(told)))
+    trace = (
+        model.trace(asked.source, asked.target or None) if isinstance(model, Translator) else model.trace(asked.source)
+    )
+    paths = trace.attention_paths(asked.kind)
+    if asked.layer >= len(paths):
+        raise CheckpointError(f"{path.name} has {len(paths)} layers of this attention: choose another layer")
+    weights = array(trace[f"{paths[asked.layer]}.weights"])
+    visible = np.broadcast_to(trace.visible(paths[asked.layer]).cpu().numpy(), weights.shape)
+    rows, columns = (tokens(trace, side) for side in sides(trace, asked.kind))
+    return Frame(
+        weights[:, :LONGEST, :LONGEST].copy(),
+        visible[:, :LONGEST, :LONGEST].copy(),
+        rows[:LONGEST],
+        columns[:LONGEST],
+        written(model, asked.source, trace),
+        max(len(rows), len(columns)) > LONGEST,
+    )
+
+
+def written(model: TextModel, source: str, trace: Any) -> str:
+    """The translation of the text, else its most probable next tokens or those of its masks, with probabilities."""
+    from model.inference.models import Translator
+
+    if isinstance(model, Translator):
+        return model.generate(source).text
+    guesses = model.guesses(trace, keep=3) if model.predicts else []
+    shown = guesses[-1:] if model.kind == "decoder-only" else guesses
+    return " · ".join(
+        ", ".join(f"{each.label} {np.exp(each.log_probability):.0%}" for each in guess.choices) for guess in shown
+    )
+
+
+def show_film(session: Session, chosen: Sequence[tuple[Subject, int | None]]) -> Callable[[], pd.DataFrame] | None:
+    """The pictures, and the table of what the checkpoints write."""
+    last = model_of(chosen[-1][0]) if chosen else None
+    kinds = attention_kinds(last.network) if last else []
+    if last is None or not kinds:
+        st.info(_("The last of these checkpoints does not open as a model with attention: there is no film of it."))
+        return None
+    row = st.container(horizontal=True, vertical_alignment="center")
+    kind = cast("AttentionKind", choose(_("Attention"), kinds, kinds[-1], KIND, attention_name, row))
+    layer = picked(session, "layer", layer_count(last, kind), _("layer {number}"), row)
+    head = picked(session, "head", last.config.n_heads, _("head {number}"), row)
+    source, target = texts.texts(last)
+    asked = Asked(source, target or session.written, kind, layer)
+    thinned = [chosen[place] for place in evenly(len(chosen), MOST)]
+    told = tuple(assumptions.hints_for(subject.name, subject.given) for subject, _step in thinned)
+    subjects = tuple(subject for subject, _step in thinned)
+    film = film_of(tuple(subject.changed for subject in subjects), subjects, told, asked)
+    names = [
+        _("step {step}").format(step=f"{step:,}") if step is not None else subject.name for subject, step in thinned
+    ]
+    open_at = partial(open_checkpoint_at, [subject.name for subject in subjects], kind, layer, head)
+    follow([film], lambda: film_panels(film, subjects, names, head, open_at, FILM))
+    return lambda: written_table(film, subjects, names)
+
+
+def layer_count(model: TextModel, kind: AttentionKind) -> int:
+    """Layers that have this attention."""
+    paths = {path for path, _module in model.network.named_modules()}
+    return next(layer for layer in count() if ATTENTION_PATHS[kind].format(layer) not in paths)
+
+
+def picked(session: Session, part: str, most: int, words: str, row: DeltaGenerator) -> int:
+    """The chosen layer or head, which is that of the page Attention too."""
+    key = f"course_{part}"
+
+    def choose_it() -> None:
+        session.select(**{part: st.session_state[key]})
+
+    st.session_state[key] = min(getattr(session.selection, part), most - 1)
+    places = list(range(most))
+    name = partial(numbered, words)
+    row.selectbox(
+        words, places, key=key, format_func=name, on_change=choose_it, width=116, label_visibility="collapsed"
+    )
+    return int(st.session_state[key])
+
+
+def numbered(words: str, place: int) -> str:
+    return words.format(number=place + 1)
+
+
+def evenly(number: int, most: int) -> list[int]:
+    """So many places, the first and the last among them."""
+    return (
+        list(range(number)) if number <= most else [round(place * (number - 1) / (most - 1)) for place in range(most)]
+    )
+
+
+def film_panels(
+    film: Film, subjects: Sequence[Subject], names: Sequence[str], head: int, on_panel: Answer, key: str
+) -> View:
+    """The head's weights at each checkpoint that is computed already, in the order of steps."""
+    panels = []
+    cut = False
+    for subject, name in zip(subjects, names, strict=True):
+        frame: Frame | None = film.found.get(str(subject.path))
+        if frame is None:
+            continue
+        weights, visible = frame.weights[head], frame.visible[head]
+        rows, columns = Axis(_("query"), frame.queries), Axis(_("key"), frame.keys)
+        scale = Scale(0, 1, _("weight"))
+        note = frame.writes if len(frame.writes) <= NOTE else frame.writes[: NOTE - 1] + "…"
+        panels.append(Panel(name, rows, columns, visible, weights, note=note, scale=scale, choose=True))
+        cut = cut or frame.cut
+    told = film.progress
+    sentences = [_("attention weights, 0 to 1; a click opens the checkpoint at this head")]
+    sentences += [_("the first {count} tokens").format(count=LONGEST)] if cut else []
+    sentences += [told["text"]] if told else []
+    stamp = f"{len(panels)} {head}"
+    heading = Heading(
+        _("The head at each checkpoint"), f"course-head-{head + 1}", stamp, sentence=" · ".join(sentences)
+    )
+    return Panels(key, heading, panels, slot=150, cell=24, on_cell=on_panel)
+
+
+def open_checkpoint_at(names: Sequence[str], kind: str, layer: int, head: int, cell: dict[str, Any]) -> None:
+    """The page Attention with the checkpoint of the panel that was clicked."""
+    open_head(names[int(cell["panel"])], kind, layer, head)
+
+
+def written_table(film: Film, subjects: Sequence[Subject], names: Sequence[str]) -> pd.DataFrame:
+    """A line for each checkpoint that is computed."""
+    lines = [
+        (subject.name, name, frame.writes)
+        for subject, name in zip(subjects, names, strict=True)
+        if (frame := film.found.get(str(subject.path)))
+    ]
+    return pd.DataFrame(lines, columns=[_("checkpoint"), _("step"), _("what it writes")])
+
+
+@st.cache_resource(max_entries=2, show_spinner=False, hash_funcs=BY_PATH)
+def film_of(changed: tuple[int, ...], subjects: tuple[Subject, ...], told: tuple[str, ...], asked: Asked) -> Film:
+    return Film(subjects, told, asked)
