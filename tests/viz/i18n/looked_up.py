@@ -8,7 +8,7 @@ import re
 from pathlib import Path
 from typing import get_args
 
-from model.checkpoints.formats.pickle import UNREADABLE
+from model.checkpoints.formats.pickle_steps import UNREADABLE
 from model.checkpoints.formats.weight_files import REFUSED
 from model.checkpoints.hub import REASONS
 from model.cli.options import HELP

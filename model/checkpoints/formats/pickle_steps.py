@@ -1,0 +1,327 @@
+"""The steps of a pickle of torch.save, followed without carrying them out."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable, Mapping
+from enum import Enum
+from typing import Any, NamedTuple
+
+from model.checkpoints.formats.safetensors import MOST_DIMENSIONS
+
+# Calls that a pickle of torch.save may contain, and stand-ins for their results.
+
+BYTES = {
+    **dict.fromkeys(("ByteStorage", "CharStorage", "BoolStorage", "UntypedStorage"), 1),
+    **dict.fromkeys(("HalfStorage", "BFloat16Storage", "ShortStorage"), 2),
+    **dict.fromkeys(("FloatStorage", "IntStorage"), 4),
+    **dict.fromkeys(("DoubleStorage", "LongStorage", "ComplexFloatStorage"), 8),
+    "ComplexDoubleStorage": 16,
+}
+DTYPES = """float64 float32 float16 bfloat16 complex64 complex128 int64 int32 int16 int8 uint64 uint32 uint16 uint8 bool
+float8_e4m3fn float8_e4m3fnuz float8_e5m2 float8_e5m2fnuz float8_e8m0fnu float4_e2m1fn_x2 complex32 bits16 bits8 bits4x2
+bits2x4 bits1x8""".split()
+UNREADABLE = {
+    "torch._utils._rebuild_sparse_tensor": "sparse",
+    "torch.serialization._get_layout": "sparse",
+    "torch._utils._rebuild_qtensor": "quantized",
+    **{f"torch.{bits}Storage": "quantized" for bits in ("QInt8", "QUInt8", "QInt32", "QUInt4x2", "QUInt2x4")},
+    "torch._utils._rebuild_nested_tensor": "nested",
+    "torch._utils._rebuild_meta_tensor_no_storage": "without values, on the device meta",
+    "torch._tensor._rebuild_from_type_v2": "of a class of its own",
+    "torch._utils._rebuild_wrapper_subclass": "of a class of its own",
+}
+
+
+class StandIn(Enum):
+    """Stand-ins for values of a pickle whose content does not matter."""
+
+    LIST = "list"
+    TENSOR = "Tensor"
+    STORAGE = "storage"
+
+
+class Dictionary:
+    """Stand-in for a dictionary. entries: number of names set in it, to which the time of a copy is proportional."""
+
+    def __init__(self) -> None:
+        self.entries = 0
+
+
+class Named(NamedTuple):
+    """Dotted path of a function or class that the pickle asks for."""
+
+    path: str
+
+
+def kind(value: object) -> str:
+    """Words for the type of a value, to stand in a sentence."""
+    if isinstance(value, Named):
+        return value.path[:60]
+    if isinstance(value, Dictionary):
+        return "a value of type dict"
+    return f"a value of type {value.value if isinstance(value, StandIn) else type(value).__name__}"
+
+
+class RefusedError(Exception):
+    """Reason why a pickle must not be loaded, to stand after the name of the file."""
+
+
+def refusal(path: str) -> RefusedError:
+    """Error of a pickle that asks for the function or class `path`, which must not be called."""
+    if path in UNREADABLE:
+        return RefusedError(f"holds a tensor that is {UNREADABLE[path]}: only plain ones can be shown")
+    return RefusedError(f"holds more than tensors ({path[:60]}), which could run code: save only a model's state_dict")
+
+
+def are_sizes(value: Any) -> bool:
+    """Whether a value is a shape, or strides."""
+    return type(value) is tuple and len(value) <= MOST_DIMENSIONS and all(type(size) is int for size in value)
+
+
+def _tensor(arguments: tuple[Any, ...]) -> StandIn | None:
+    """_rebuild_tensor_v2(storage, offset, shape, strides, gradient, hooks), _v3 with the type behind it."""
+    storage, offset, shape, strides, gradient, hooks, *dtype = arguments
+    plain = storage is StandIn.STORAGE and type(offset) is int and are_sizes(shape) and are_sizes(strides)
+    typed = not dtype or (isinstance(dtype[0], Named) and dtype[0].path.removeprefix("torch.") in DTYPES)
+    return StandIn.TENSOR if plain and typed and type(gradient) is bool and isinstance(hooks, Dictionary) else None
+
+
+def _counter(arguments: tuple[Any, ...]) -> Dictionary | None:
+    """Copy of a dictionary, in which a schedule of learning rates keeps its milestones."""
+    if len(arguments) != 1 or not isinstance(arguments[0], Dictionary):
+        return None
+    copy = Dictionary()
+    copy.entries = arguments[0].entries
+    return copy
+
+
+def _parameter(arguments: tuple[Any, ...]) -> StandIn | None:
+    plain = len(arguments) == 3 and arguments[0] is StandIn.TENSOR and type(arguments[1]) is bool
+    return StandIn.TENSOR if plain else None
+
+
+# Stand-in for the result of each allowed call by its arguments; None where the function does not take these.
+CALLS: dict[str, Callable[[tuple[Any, ...]], Any]] = {
+    "collections.OrderedDict": lambda arguments: Dictionary() if not arguments else None,
+    "collections.Counter": _counter,
+    "torch.Size": lambda arguments: arguments[0] if len(arguments) == 1 and are_sizes(arguments[0]) else None,
+    "torch._utils._rebuild_tensor_v2": lambda arguments: _tensor(arguments) if len(arguments) == 6 else None,
+    "torch._utils._rebuild_tensor_v3": lambda arguments: _tensor(arguments) if len(arguments) == 7 else None,
+    "torch._utils._rebuild_parameter": _parameter,
+}
+
+
+# The steps of a pickle of torch.save, followed without carrying them out.
+#
+# torch.load(weights_only=True) runs no code of the file, but it carries out every allowed call before the result can be
+# checked: tables of any size, keys whose hash takes for ever, storages beyond the file. So the same opcodes are
+# followed here first with stand-ins for their results, in time and memory proportional to the pickle's bytes; only what
+# a dictionary of tensors and plain values needs is let through.
+
+MOST_STEPS = 500_000  # opcodes, of which a tensor takes about 30
+DEEPEST_STACK = 1000  # containers begun and not ended
+MOST_TENSORS = 20_000
+STOP = ord(".")
+LARGEST_KEY = 1 << 31  # of a dictionary: larger numbers can be chosen so that all fall into one place
+
+
+def inspect(content: bytes, sizes: Mapping[str, int]) -> None:
+    """Follow the steps of a pickle. sizes: bytes of each file in the archive.
+
+    Raises:
+        RefusedError: the pickle is damaged, or would make something else than tensors and plain values.
+    """
+    Reading(content, sizes).result()
+
+
+class Reading:
+    """Machine of torch's restricted unpickler: a stack, marks on it, and a memory by number.
+
+    at: the byte of `content` to begin at. calls: stand-ins for results, see `CALLS`.
+    """
+
+    calls = CALLS
+    new_list: Callable[[], Any] = staticmethod(lambda: StandIn.LIST)
+    new_dictionary: Callable[[], Dictionary] = Dictionary
+
+    def __init__(self, content: bytes, sizes: Mapping[str, int], at: int = 0) -> None:
+        self.content, self.sizes, self.at = content, sizes, at
+        self.steps = self.tensors = 0
+        self.stack: list[Any] = []
+        self.below: list[list[Any]] = []
+        self.memory: dict[int, Any] = {}
+
+    def result(self) -> Any:
+        """Stand-in for what the pickle makes.
+
+        Raises:
+            RefusedError: as of `inspect`.
+        """
+        try:
+            return self._run()
+        except (IndexError, KeyError, ValueError, TypeError, struct.error) as error:
+            why = f"its data.pkl makes no sense at byte {self.at:,}"
+            raise RefusedError(f"is damaged: torch cannot load it ({why})") from error
+
+    def _run(self) -> Any:
+        while self.steps < MOST_STEPS:
+            self.steps += 1
+            code = self.content[self.at]
+            self.at += 1
+            if code == STOP:
+                return self.stack.pop()
+            step = STEPS.get(code)
+            if step is None:
+                raise RefusedError(f"is damaged: torch cannot load it (its data.pkl has the step {bytes([code])!r})")
+            step(self)
+        raise RefusedError(f"has a data.pkl of more than {MOST_STEPS:,} steps, the most that are read")
+
+    def version(self) -> None:
+        if (version := self.number("<B")) != 2:
+            raise RefusedError(f"is a pickle of version {version}, and torch.save writes 2: save it again")
+
+    def number(self, form: str) -> Any:
+        (value,) = struct.unpack_from(form, self.content, self.at)
+        self.at += struct.calcsize(form)
+        return value
+
+    def take(self, count: int) -> bytes:
+        if self.at + count > len(self.content):
+            raise IndexError(count)
+        self.at += count
+        return self.content[self.at - count : self.at]
+
+    def line(self) -> str:
+        end = self.content.index(b"\n", self.at)
+        return self.take(end + 1 - self.at)[:-1].decode("utf-8")
+
+    def marked(self) -> list[Any]:
+        """Values pushed since the last mark."""
+        items, self.stack = self.stack, self.below.pop()
+        return items
+
+    def marked_tuple(self) -> None:
+        items = tuple(self.marked())
+        self.stack.append(items)
+
+    def mark(self) -> None:
+        if len(self.below) == DEEPEST_STACK:
+            raise RefusedError("holds containers too deep: save only a model's state_dict")
+        self.below.append(self.stack)
+        self.stack = []
+
+    def pair_up(self, count: int) -> None:
+        items = tuple(self.stack[-count:])
+        if len(items) < count:
+            raise IndexError(count)
+        self.stack[-count:] = [items]
+
+    def keep(self, place: int) -> None:
+        self.memory[place] = self.stack[-1]
+
+    def append(self, items: list[Any]) -> None:
+        if self.stack[-1] is not StandIn.LIST:
+            raise RefusedError(f"is damaged: it appends to {kind(self.stack[-1])}")
+
+    def set_items(self, items: list[Any]) -> None:
+        into = self.stack[-1]
+        if not isinstance(into, Dictionary) or len(items) % 2:
+            raise RefusedError(f"is damaged: it sets names in {kind(into)}")
+        into.entries += len(items) // 2
+        for key in items[::2]:
+            if type(key) is not str and type(key) is not int:
+                raise RefusedError(f"holds a name that is {kind(key)}, not a text: save only a model's state_dict")
+            if type(key) is int and not -LARGEST_KEY < key < LARGEST_KEY:
+                raise RefusedError(f"holds the number {str(key)[:30]} as a name: save only a model's state_dict")
+
+    def long(self) -> None:
+        self.stack.append(int.from_bytes(self.take(self.number("B")), "little", signed=True))
+
+    def text(self, form: str, errors: str) -> None:
+        self.stack.append(str(self.take(self.number(form)), "utf-8", errors))
+
+    def global_name(self) -> None:
+        self.stack.append(Named(f"{self.line()}.{self.line()}"))
+
+    def storage(self) -> None:
+        word, asked, key, place, count = self.stack.pop()
+        name = asked.path.rpartition(".")[2] if isinstance(asked, Named) else ""
+        if isinstance(asked, Named) and asked.path in UNREADABLE:
+            raise refusal(asked.path)
+        if word != "storage" or name not in BYTES or type(key) is not str or type(place) is not str:
+            raise RefusedError(f"holds more than tensors ({name[:60] or kind(asked)}): save only a model's state_dict")
+        stored = self.sizes.get(f"data/{key}")
+        if stored is None:
+            raise RefusedError(f"is damaged: its values data/{key[:60]} are not in it")
+        if type(count) is not int or not 0 <= count * BYTES[name] <= stored:
+            asked_for = f"those of {str(count)[:30]} numbers" if type(count) is int else kind(count)  # never its text
+            raise RefusedError(f"is damaged: data/{key} has {stored:,} bytes, not {asked_for}")
+        self.stack.append(StandIn.STORAGE)
+
+    def build(self) -> None:
+        """Set attributes: a state_dict carries `_metadata`, versions of its modules, as one."""
+        state, owner = self.stack.pop(), self.stack[-1]
+        if not isinstance(state, Dictionary) or not isinstance(owner, Dictionary):
+            raise RefusedError(f"holds objects of Python ({kind(owner)}): save only a model's state_dict")
+        self.steps += state.entries
+
+    def create(self) -> None:
+        """Refuse an object made without its class's `__init__`, which no dictionary of tensors needs."""
+        self.stack.pop()
+        asked = self.stack.pop()
+        raise refusal(asked.path if isinstance(asked, Named) else "objects of Python")
+
+    def call(self) -> None:
+        arguments, asked = self.stack.pop(), self.stack[-1]
+        if not isinstance(asked, Named) or type(arguments) is not tuple:
+            raise RefusedError("is damaged: it calls what is no function")
+        call = self.calls.get(asked.path)
+        if call is None:
+            raise refusal(asked.path)
+        if (result := call(arguments)) is None:
+            raise RefusedError(f"is damaged: it calls {asked.path} with what that does not take")
+        self.steps += result.entries if isinstance(result, Dictionary) else 0
+        self.tensors += result is StandIn.TENSOR
+        if self.tensors > MOST_TENSORS:
+            raise RefusedError(f"holds more than {MOST_TENSORS:,} tensors, the most that are read")
+        self.stack[-1] = result
+
+
+STEPS: dict[int, Callable[[Reading], object]] = {
+    ord(code): step
+    for code, step in {
+        "\x80": Reading.version,
+        "c": Reading.global_name,
+        "R": Reading.call,
+        "\x81": Reading.create,
+        "b": Reading.build,
+        "Q": lambda it: it.storage(),
+        "(": Reading.mark,
+        "a": lambda it: it.append([it.stack.pop()]),
+        "e": lambda it: it.append(it.marked()),
+        "s": lambda it: it.set_items([it.stack.pop(), it.stack.pop()][::-1]),
+        "u": lambda it: it.set_items(it.marked()),
+        "t": Reading.marked_tuple,
+        "\x85": lambda it: it.pair_up(1),
+        "\x86": lambda it: it.pair_up(2),
+        "\x87": lambda it: it.pair_up(3),
+        "N": lambda it: it.stack.append(None),
+        "\x89": lambda it: it.stack.append(False),
+        "\x88": lambda it: it.stack.append(True),
+        ")": lambda it: it.stack.append(()),
+        "]": lambda it: it.stack.append(it.new_list()),
+        "}": lambda it: it.stack.append(it.new_dictionary()),
+        "J": lambda it: it.stack.append(it.number("<i")),
+        "K": lambda it: it.stack.append(it.number("<B")),
+        "M": lambda it: it.stack.append(it.number("<H")),
+        "G": lambda it: it.stack.append(it.number(">d")),
+        "X": lambda it: it.text("<I", "surrogatepass"),
+        "U": lambda it: it.text("<B", "strict"),
+        "h": lambda it: it.stack.append(it.memory[it.number("<B")]),
+        "j": lambda it: it.stack.append(it.memory[it.number("<I")]),
+        "q": lambda it: it.keep(it.number("<B")),
+        "r": lambda it: it.keep(it.number("<I")),
+        "\x8a": Reading.long,
+    }.items()
+}
