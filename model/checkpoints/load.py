@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from model.checkpoints.adapters_and_shards import LLAMA_CPP, require_whole
-from model.checkpoints.convert.from_huggingface import rebuilt_config, rebuilt_weights
+from model.checkpoints.convert.from_huggingface import FAMILIES, rebuilt_config, rebuilt_weights
 from model.checkpoints.convert.layouts import KNOWN, SUFFIXES, find_layout, open_state
 from model.checkpoints.formats.weight_files import (
     READ,
@@ -21,6 +21,7 @@ from model.checkpoints.formats.weight_files import (
 from model.checkpoints.load_hints import LoadHints, Positions
 from model.checkpoints.native import CONFIG, is_hugging_face, is_ours, open_ours, require_weights
 from model.checkpoints.tensors import size, tensor_table
+from model.checkpoints.wrapped_names import unwrapped, wrapping
 from model.inference.models import text_model
 from model.inference.text_model import TextModel
 from model.network.config import TransformerConfig
@@ -101,13 +102,16 @@ def _rebuilt(
     if not isinstance(settings.get("model_type"), str):
         return None
     table = tensor_table(folder)
-    config = rebuilt_config(settings, [info.name for info in table])
+    family = FAMILIES.get(settings["model_type"])
+    around = wrapping([info.name for info in table], list(filter(None, [family.prefix]))) if family else []
+    names = {info.name: unwrapped(info.name, around) for info in table}
+    config = rebuilt_config(settings, list(names.values()))
     if config is None:
         return None
     require_weights(config, {info.name: info.shape for info in table}, folder.name)
     if place is not None:
         require_room(size(table)[0], *place)
-    return config, rebuilt_weights(settings, config, {info.name: info.load() for info in table})
+    return config, rebuilt_weights(settings, config, {names[info.name]: info.load() for info in table})
 
 
 def _only_file(folder: Path) -> Path:

@@ -13,6 +13,7 @@ import torch
 from torch import Tensor
 
 from model.checkpoints.tensors import tensor_table
+from model.checkpoints.wrapped_names import unwrapped, wrapping
 from model.inference.models import MODEL_CLASSES
 from model.inference.text_model import TextModel
 from model.network.config import TransformerConfig
@@ -90,7 +91,9 @@ def open_ours(folder: Path, device: torch.device, dtype: torch.dtype) -> TextMod
     table = tensor_table(folder / WEIGHTS)
     require_weights(config, {info.name: info.shape for info in table}, folder.name)
     require_room(sum(math.prod(info.shape) for info in table), dtype, device)
-    weights = {info.name: info.load() for info in table}  # mapped; the file may be replaced from now on
+    around = wrapping([info.name for info in table], ("encoder.", "decoder.", "output."))
+    # Mapped; the file may be replaced from now on.
+    weights = {unwrapped(info.name, around): info.load() for info in table}
     try:
         network = build(config)
     except (ArithmeticError, RuntimeError, TypeError, ValueError) as error:  # numbers that torch cannot hold

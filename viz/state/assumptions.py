@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 ADDRESS = "told"  # the parameter with what was told of the shown model, "heads:8,positions:none,start:1@gpt.pt"
 KNOWN = "told_of_models"  # in the session: the same by the names of models
 FIELD = "telling"  # how the keys of the fields begin
+MOST_NAMED = 8  # tensors that are not used, by name
 OPEN = ("heads", "positions", "start")
 
 
@@ -148,10 +149,23 @@ def missing(model: TextModel) -> dict[str, list[str]]:
     return found
 
 
+def unused(model: TextModel) -> str:
+    """Which tensors of its file it has no use for; empty where there are none."""
+    found = model.training.get("unused")
+    names = [str(name) for name in found] if isinstance(found, list) else []
+    if not names:
+        return ""
+    parts = sorted({re.sub(r"\.\d+\.", ".*.", name) for name in names})
+    more = ", …" if len(parts) > MOST_NAMED else ""
+    sentence = _("Not used, {count} tensors of the file:").format(count=len(names))
+    return f"{sentence} {token_code(', '.join(parts[:MOST_NAMED]))}{more}"
+
+
 def in_short(model: TextModel) -> str:
     """All of it in a few lines of Markdown; empty where there is nothing to say."""
     lines = [f"- {_('Assumed')}: {literal(each)}" for each in assumed(model)]
     lines += [f"- {why} {token_code(', '.join(names))}" for why, names in missing(model).items()]
+    lines += [f"- {left}"] if (left := unused(model)) else []
     return "\n".join(lines)
 
 

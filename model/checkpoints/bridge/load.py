@@ -10,7 +10,7 @@ import threading
 import weakref
 from collections.abc import Iterator
 from contextlib import contextmanager
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from shutil import rmtree
 from tempfile import gettempdir, mkdtemp
@@ -24,6 +24,7 @@ from model.checkpoints.bridge.hooks import NAME, register
 from model.checkpoints.bridge.network import BridgedNetwork, build_bridged, keep_its_masks
 from model.checkpoints.native import BUILT, MOST_LAYERS
 from model.checkpoints.tensors import TensorInfo, size, tensor_table
+from model.checkpoints.wrapped_names import wrapping
 from model.inference.models import text_model
 from model.inference.text_model import TextModel
 from model.network.config import Kind
@@ -57,7 +58,9 @@ def open_bridged(
     """
     model = open_network(folder, settings, device, dtype, device_map or choose_device_map())
     tokenizers = open_tokenizers(folder, settings, model.config.vocabularies)
-    record = {"format": f"Hugging Face, {settings.get('model_type')}, run by transformers"}
+    record: dict[str, Any] = {"format": f"Hugging Face, {settings.get('model_type')}, run by transformers"}
+    if unused := getattr(model.runner.model, "vitrine_unused", []):
+        record["unused"] = unused
     return text_model(folder.resolve().name, model, tokenizers, record)
 
 
@@ -130,19 +133,23 @@ def _load(
     pools = "add_pooling_layer" in inspect.signature(model_class).parameters
     if pools and not any("pooler" in info.name for info in table):  # which has no part in states and attentions
         options["add_pooling_layer"] = False
+    options |= {"attn_implementation": register() if selects else "eager", "dtype": dtype}
+    read = partial(
+        model_class.from_pretrained,
+        folder,
+        local_files_only=True,
+        trust_remote_code=False,
+        use_safetensors=any(folder.glob("*.safetensors")),
+        weights_only=True,
+        output_loading_info=True,
+        ignore_mismatched_sizes=True,  # they are refused below, by name
+    )
+    own = [f"{model_class.base_model_prefix}."] if model_class.base_model_prefix else []
+    around = wrapping([info.name for info in table], own)
     try:
-        model, loading = model_class.from_pretrained(
-            folder,
-            local_files_only=True,
-            trust_remote_code=False,
-            use_safetensors=any(folder.glob("*.safetensors")),
-            attn_implementation=register() if selects else "eager",
-            dtype=dtype,
-            weights_only=True,
-            output_loading_info=True,
-            ignore_mismatched_sizes=True,  # they are refused below, by name
-            **options,
-        )
+        model, loading = read(**options)
+        if around and loading["missing_keys"]:
+            model, loading = read(**options, key_mapping=dict.fromkeys(around, ""))
         _detach_from_files(model)
     except CheckpointError:
         raise
@@ -161,7 +168,9 @@ def _load(
             f"{folder.name}: transformers cannot open this {family} model: {_reason(error, folder)}"
         ) from error
     _require_all_loaded(loading, folder, model_class)
+    unused = _require_all_layers(loading, folder, model)
     model = model.eval().requires_grad_(False)
+    model.vitrine_unused = unused
     if offload is not None and offload.is_used():
         model.vitrine_offload = offload  # which must live as long as the model
     return kind, model if device_map is not None else model.to(device)
@@ -218,6 +227,28 @@ def _require_all_loaded(loading: dict[str, Any], folder: Path, model_class: Any)
             f"{folder.name}: {name} has shape {tuple(shape)}, and config.json asks for {tuple(asked)} ({len(others)} "
             "such tensors in all): the two files do not belong together"
         )
+
+
+def _require_all_layers(loading: dict[str, Any], folder: Path, model: nn.Module) -> list[str]:
+    """Names of the tensors of the files that the model has no use for, such as those of a head of another task.
+
+    Raises:
+        CheckpointError: one is of a layer behind the last that config.json asks for.
+    """
+    names, known = sorted(map(str, loading["unexpected_keys"])), model.state_dict().keys()
+    beyond = [name for name in names if any(first in known for first in _first_layers(name))]
+    if beyond:
+        raise CheckpointError(
+            f"{folder.name} holds {beyond[0]} ({len(beyond)} such), a layer that config.json leaves out: its number of "
+            "layers must be that of the weights"
+        )
+    return names
+
+
+def _first_layers(name: str) -> list[str]:
+    """Names of the same tensor in the first of its layers."""
+    numbers = re.finditer(r"(?<=\.)\d+(?=\.)", name)
+    return [f"{name[: number.start()]}0{name[number.end() :]}" for number in numbers if number[0] != "0"]
 
 
 class _OffloadFolder:
