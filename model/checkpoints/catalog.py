@@ -9,14 +9,14 @@ from typing import Any
 
 from model.checkpoints.adapters_and_shards import require_whole
 from model.checkpoints.convert.layouts import is_known
-from model.checkpoints.formats.weight_files import weights_of
+from model.checkpoints.formats.weight_files import PICKLED, weights_of
 from model.checkpoints.native import CONFIG, is_hugging_face, is_ours
 from model.checkpoints.tensors import TensorInfo, size, tensor_table
 from model.network.config import Kind, TransformerConfig
 from model.runtime.errors import CheckpointError
 from model.runtime.untrusted_json import read_record
 
-FILES = {".safetensors": "safetensors", ".pt": "PyTorch", ".pth": "PyTorch", ".bin": "PyTorch", ".gguf": "GGUF"}
+FILES = {".safetensors": "safetensors", **dict.fromkeys(PICKLED, "PyTorch"), ".gguf": "GGUF"}
 KINDS: dict[str, Kind] = {
     **dict.fromkeys(("CausalLM", "LMHeadModel"), "decoder-only"),
     **dict.fromkeys(("MaskedLM", "EncoderModel"), "encoder-only"),

@@ -15,6 +15,7 @@ from model.checkpoints.convert.layouts import KNOWN, SUFFIXES, find_layout, open
 from model.checkpoints.formats.weight_files import (
     READ,
     REFUSED,
+    refuse_without_weights,
     require_weights_themselves,
     weights_of,
 )
@@ -125,6 +126,8 @@ def _only_file(folder: Path) -> Path:
     weights = weights or [file for file in files if file.suffix.lower() == LLAMA_CPP]
     if len(weights) == 1:
         return weights[0]
+    if not weights:
+        refuse_without_weights(folder)
     raise CheckpointError(
         f"{folder.name} has {len(weights)} files of weights and no {CONFIG} that says what they are: open a checkpoint "
         f"folder of Vitrine or Hugging Face, or one file of {KNOWN}; tensors of any file can be looked at under "

@@ -81,7 +81,7 @@ class TensorInfo:
 
 
 def tensor_table(path: Path | str) -> list[TensorInfo]:
-    """Tensors of a checkpoint folder or of a .safetensors, .pt, .pth, .bin or .gguf file, in the order of the file.
+    """Tensors of a checkpoint folder or of a file that ends in one of `weight_files.READ`, in the order of the file.
 
     Values are read only by `TensorInfo.load` and `TensorInfo.measure`.
 

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from model.analysis.weights.statistics import readable, statistics
+from model.checkpoints.formats.weight_files import ENDS
 from model.checkpoints.native import CONFIG, TRAINING
 from model.checkpoints.tensors import Measures, TensorInfo, tensor_table
 from model.runtime.errors import UnmeasuredError
@@ -29,7 +30,7 @@ def add_parser(commands: Any) -> None:
         "squares), its largest absolute value, and how many of its values are NaN or infinite, if any: norm and "
         "largest leave those out. Nothing in the file is run.",
     )
-    parser.add_argument("path", type=Path, help="checkpoint folder, or .safetensors, .pt, .pth, .bin or .gguf file")
+    parser.add_argument("path", type=Path, help=f"checkpoint folder, or a file that ends in {ENDS}")
     parser.add_argument(
         "--sort",
         choices=["name", "size", "norm"],

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 CHECKPOINTS = Path(__file__).parents[2] / "checkpoints"
 SAVED = "VITRINE_SAVED"  # in the environment: the folder of the checkpoints that the user saves
 MODELS = "VITRINE_MODELS"  # in the environment: a folder whose folders and files are checkpoints
-SUFFIXES = (".safetensors", ".pt", ".pth", ".bin", ".gguf")  # of files in that folder
+SUFFIXES = (".safetensors", ".pt", ".pth", ".bin", ".ckpt", ".gguf")  # of files in that folder
 UNNAMED = "checkpoint"  # what has no name of its own, or one that leads elsewhere
 GIVEN = "--checkpoint"  # on the command line, behind "--": a checkpoint to be shown at first
 TOLD = "--told"  # and there: what its weights do not tell, such as heads:8,positions:none,start:1

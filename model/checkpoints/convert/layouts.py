@@ -202,7 +202,7 @@ def _gpt(state: State, name: str, kind: str, table: Table, **options: Any) -> La
 
 ANCHORS = (PACKED, FIRST_KEYS, ANCHOR, FIRST_LAYER)  # ends of names, one of which each layout has
 LAYOUTS = (gpt, first_min_gpt, annotated, torch_transformer)
-SUFFIXES = (".safetensors", ".pt", ".pth", ".bin")
+SUFFIXES = (".safetensors", ".pt", ".pth", ".bin", ".ckpt")
 KNOWN = "nanoGPT, minGPT, the Annotated Transformer, torch.nn.Transformer"
 META = "meta.pkl"  # nanoGPT's characters
 

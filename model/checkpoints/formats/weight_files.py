@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -14,35 +15,43 @@ from model.runtime.files import finish_replacing
 from model.runtime.untrusted_json import read_json
 
 SAFETENSORS, PYTORCH = "model.safetensors", "pytorch_model.bin"  # in a folder, ours or of Hugging Face
-PICKLED = (".pt", ".pth", ".bin")
+PICKLED = (".pt", ".pth", ".bin", ".ckpt")  # the last is of PyTorch Lightning
 READ = (".safetensors", *PICKLED, ".gguf")
 ENDS = ", ".join(READ)
 INSIDE = ("*/config.json", "snapshots/*/config.json")  # the second is Hugging Face's cache
 MOST_SHARDS = 1000
 POINTER, POINTER_MOST = b"version https://git-lfs.github.com/spec/", 1000  # beginning of a note of Git LFS; its bytes
-HUGGING_FACE = "load it with transformers where it comes from and write it again with save_pretrained"
 UNPACK = "unpack it and give the folder, or upload it as .zip"
+MADE_FROM = "give the checkpoint that it was made from"
+TORCH = "get its model.safetensors, which transformers writes with save_pretrained"
+KERAS = 'safetensors.numpy.save_file({each.path: each.numpy() for each in model.weights}, "model.safetensors")'
 REFUSED = {
-    ".ckpt": (
-        "a checkpoint of PyTorch Lightning or TensorFlow, which holds objects of its program",
-        'write its weights with torch.save(torch.load(path, weights_only=True)["state_dict"], "model.pt")',
-    ),
     **dict.fromkeys((".pkl", ".pickle"), ("a pickle, which can run any code when it is read", "save a .safetensors")),
     **dict.fromkeys((".joblib", ".dill"), ("a pickle, which can run any code when it is read", "save a .safetensors")),
-    **dict.fromkeys((".h5", ".hdf5", ".keras"), ("a model of Keras", HUGGING_FACE)),
-    ".msgpack": ("a model of Flax", HUGGING_FACE),
-    **dict.fromkeys((".pb", ".tflite", ".index"), ("a model of TensorFlow", HUGGING_FACE)),
+    **dict.fromkeys((".h5", ".hdf5", ".keras"), ("a model of Keras", f"write its weights with {KERAS}")),
+    ".msgpack": ("a model of Flax", TORCH),
+    **dict.fromkeys((".pb", ".tflite", ".index"), ("a model of TensorFlow", TORCH)),
     **dict.fromkeys(
         (".npz", ".npy"),
         ("NumPy's arrays", 'write them with safetensors.numpy.save_file(dict(numpy.load(path)), "model.safetensors")'),
     ),
-    ".onnx": ("a graph of ONNX, without the names of its training", "give the checkpoint that it was made from"),
-    ".mar": ("an archive of TorchServe, with code in it", "give the checkpoint that it was made from"),
+    ".onnx": ("a graph of ONNX, without the names of its training", MADE_FROM),
+    **dict.fromkeys((".engine", ".plan", ".trt"), ("an engine of TensorRT, built for one GPU", MADE_FROM)),
+    **dict.fromkeys((".mlmodel", ".mlpackage"), ("a model of Core ML", MADE_FROM)),
+    **dict.fromkeys((".pte", ".pt2", ".ptl"), ("a program that torch has exported, which is not run", MADE_FROM)),
+    ".distcp": (
+        "a part of a distributed checkpoint of torch",
+        "put it together: python -m torch.distributed.checkpoint.format_utils dcp_to_torch FOLDER model.pt",
+    ),
+    ".nemo": ("an archive of NeMo", "unpack it with tar, and give the .ckpt in it"),
+    ".mar": ("an archive of TorchServe, with code in it", MADE_FROM),
     **dict.fromkeys((".zip", ".tar", ".gz", ".tgz", ".bz2", ".xz", ".zst", ".7z", ".rar"), ("an archive", UNPACK)),
     **dict.fromkeys((".ggml", ".ggjt"), ("an old format of llama.cpp", "convert it to .gguf with llama.cpp")),
     ".json": ("no file of tensors", "give its folder"),
     ".py": ("a program, which is not run", "give the checkpoint that it writes"),
 }
+NO_MODEL = (".json", ".py")  # which lie in every folder
+MOST_NAMED = 6  # checkpoints inside a folder, by name
 
 
 @dataclass(frozen=True)
@@ -87,15 +96,37 @@ def _in_folder(folder: Path) -> Weights:
     alone = [file for file in folder.iterdir() if file.suffix.lower() in READ and file.is_file()]
     if len(alone) == 1:
         return Weights(alone)
-    inside = [file.parent for pattern in INSIDE for file in folder.glob(pattern)]
-    if inside and not alone:
-        raise CheckpointError(
-            f"{folder} is a folder of checkpoints, and none itself: give one of them, such as "
-            f"{min(inside).relative_to(folder)}"
-        )
+    if not alone:
+        refuse_without_weights(folder)
     raise CheckpointError(
         f"{folder} is a folder without {SAFETENSORS}: give a checkpoint folder, or a file that ends in {ENDS}"
     )
+
+
+def refuse_without_weights(folder: Path) -> None:
+    """Refuse a folder without a file of weights, where it is known what it is; else do nothing.
+
+    Raises:
+        CheckpointError: it is a folder of checkpoints, such as a Trainer's, or of another program.
+    """
+    inside = sorted({file.parent for pattern in INSIDE for file in folder.glob(pattern)}, key=_in_order)
+    if inside:
+        names = [str(path.relative_to(folder)) for path in inside]
+        named = ", ".join(names[-MOST_NAMED:])
+        raise CheckpointError(
+            f"{folder} is a folder of {len(names)} checkpoints, and none itself: give one of them, of {named}"
+        )
+    for file in sorted(folder.iterdir()):
+        suffix = file.suffix.lower()
+        if suffix in REFUSED and suffix not in NO_MODEL:
+            description, instead = REFUSED[suffix]
+            raise CheckpointError(f"{folder} holds {file.name}, which is {description}, and is not opened: {instead}")
+
+
+def _in_order(path: Path) -> tuple[str, int, str]:
+    """By name, and numbers at its end by their size: checkpoint-500 before checkpoint-1000."""
+    words, number = re.fullmatch(r"(.*?)(\d*)", path.name, re.S).groups()  # type: ignore[union-attr]  # always fits
+    return words, int(number[-18:] or 0), str(path)
 
 
 def _indexed(index: Path, suffix: str) -> Weights:

@@ -42,6 +42,11 @@ def read_archive(path: Path) -> Archive:
     except CheckpointError:
         raise
     except Exception as error:  # damaged bytes lead zipfile to exceptions of many kinds
+        if path.suffix.lower() == ".ckpt":
+            raise CheckpointError(
+                f"{path} is no file of PyTorch Lightning, and TensorFlow's checkpoints, which end so too, are not "
+                "opened: get its model.safetensors, which transformers writes with save_pretrained"
+            ) from error
         raise CheckpointError(
             f"{path} cannot be read as a file of torch.save, which is a zip archive since torch 1.6: {error}; "
             "get it again, or wait until it is written"
@@ -100,7 +105,10 @@ def _sizes(path: Path, archive: zipfile.ZipFile, file_bytes: int) -> dict[str, i
 def _require_small(path: Path, sizes: dict[str, int]) -> None:
     """Bound the files that are read whole: all but the values of tensors."""
     if "constants.pkl" in sizes:
-        raise CheckpointError(f"{path} is a program of TorchScript, which is not run: save the model's state_dict")
+        raise CheckpointError(
+            f"{path} is a program of TorchScript, which is not run: save its weights where it comes from with "
+            'torch.save(torch.jit.load("model.pt").state_dict(), "weights.pt")'
+        )
     for name, size in sizes.items():
         largest = LARGEST_PICKLE if name == "data.pkl" else LARGEST_NOTE
         if size > largest and not name.startswith("data/"):

@@ -109,7 +109,7 @@ def test_a_file_of_an_unknown_ending_is_told_what_opens(tmp_path):
     (tmp_path / "x.weights").write_bytes(b"?")
     with pytest.raises(CheckpointError) as error:
         open_checkpoint(tmp_path / "x.weights")
-    assert str(error.value) == "x.weights must be a checkpoint folder or end in .safetensors, .pt, .pth, .bin"
+    assert str(error.value) == "x.weights must be a checkpoint folder or end in .safetensors, .pt, .pth, .bin, .ckpt"
 
 
 @pytest.mark.parametrize(

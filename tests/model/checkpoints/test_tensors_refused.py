@@ -8,6 +8,7 @@ import pytest
 import torch
 from safetensors.torch import save_file
 
+from model.checkpoints.load import open_checkpoint
 from model.checkpoints.tensors import tensor_table
 from model.runtime.errors import CheckpointError
 
@@ -82,10 +83,55 @@ def test_quantized_tensors_are_refused_as_such(tmp_path):
         tensor_table(tmp_path / "x.pt")
 
 
-def test_the_format_before_torch_1_6_is_refused(tmp_path):
-    torch.save({"a": torch.ones(1)}, tmp_path / "x.pt", _use_new_zipfile_serialization=False)
-    with pytest.raises(ValueError, match=r"a zip archive since torch 1\.6"):
+@pytest.mark.parametrize(
+    ("names", "sentence"),
+    [
+        (["saved_model.pb", "variables/variables.index"], "holds saved_model.pb, which is a model of TensorFlow"),
+        (
+            ["model.ckpt-9.index", "model.ckpt-9.data-00000-of-00001"],
+            r"model\.ckpt-9\.index, which is a model of Tensor",
+        ),
+        (
+            ["config.json", "tf_model.h5"],
+            r"tf_model\.h5, which is a model of Keras.*: write its weights with safetensors",
+        ),
+        (["config.json", "flax_model.msgpack"], r"a model of Flax, and is not opened: get its model\.safetensors"),
+        (["model.onnx"], "a graph of ONNX"),
+        ([".metadata", "__0_0.distcp"], "put it together: python -m torch.distributed.checkpoint.format_utils"),
+        (
+            [f"checkpoint-{step}/config.json" for step in (500, 1000, 9)],
+            "is a folder of 3 checkpoints, and none itself: give one of them, of checkpoint-9, checkpoint-500, checkpo",
+        ),
+    ],
+)
+def test_a_folder_of_another_program_is_called_by_its_name(names, sentence, tmp_path):
+    """In the list of tensors and where it is opened."""
+    for name in names:
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_bytes(b'{"model_type": "bert"}' if name.endswith(".json") else b"?")
+    for opens in (tensor_table, open_checkpoint):
+        with pytest.raises(CheckpointError, match=sentence):
+            opens(tmp_path)
+
+
+def test_a_program_of_torchscript_is_told_how_to_give_its_weights(tmp_path):
+    torch.jit.script(torch.nn.Linear(2, 2)).save(tmp_path / "x.pt")
+    with pytest.raises(CheckpointError, match=r"TorchScript, which is not run: .* torch\.jit\.load"):
         tensor_table(tmp_path / "x.pt")
+
+
+def test_a_ckpt_opens_as_a_pt_does_and_tensorflows_is_told_apart(tmp_path):
+    weights = {
+        "state_dict": {"model.a": torch.ones(2)},
+        "epoch": 3,
+        "pytorch-lightning_version": "2.6",
+        "callbacks": {},
+    }
+    torch.save(weights | {"hyper_parameters": {"lr": 0.1}, "loops": {"fit_loop": {"state": {}}}}, tmp_path / "x.ckpt")
+    assert [info.name for info in tensor_table(tmp_path / "x.ckpt")] == ["state_dict.model.a"]
+    (tmp_path / "y.ckpt").write_bytes(b"\0" * 100)
+    with pytest.raises(CheckpointError, match="no file of PyTorch Lightning, and TensorFlow's"):
+        tensor_table(tmp_path / "y.ckpt")
 
 
 @pytest.mark.parametrize(
@@ -93,7 +139,7 @@ def test_the_format_before_torch_1_6_is_refused(tmp_path):
     [
         (".", "is a folder without model.safetensors: give"),
         ("no.pt", "does not exist"),
-        ("x.weights", "must be a checkpoint folder or end in .safetensors, .pt, .pth, .bin, .gguf"),
+        ("x.weights", "must be a checkpoint folder or end in .safetensors, .pt, .pth, .bin, .ckpt, .gguf"),
     ],
 )
 def test_a_path_of_something_else_is_refused(name, message, tmp_path):

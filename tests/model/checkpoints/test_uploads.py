@@ -97,7 +97,7 @@ LEADING_OUT = ["../x", "a/../../x", "/etc/x", "C:/x", "a\\x", "a//x", "a\nb", "/
         ([(special("x.json", stat.S_IFCHR), b"")], "'x.json', a link or a device"),
         ([(f"{number}.json", b"{}") for number in range(2001)], "2,001 files are too many"),
         ([("run.py", b"1/0")], "run.py is a program, which is not run, and is not opened: give"),
-        ([("x.h5", b"?")], "x.h5 is a model of Keras, and is not opened: load it"),
+        ([("x.h5", b"?")], "x.h5 is a model of Keras, and is not opened: write its weights with safetensors"),
         ([("x.doc", b"?")], r"no file of a checkpoint is among those sent \(x.doc\)"),
         ([], "no file of a checkpoint is among those sent \\(0\\): send"),
     ],

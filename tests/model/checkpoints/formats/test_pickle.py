@@ -226,7 +226,7 @@ def test_two_indexed_files_are_one_table(write, name, ending, tmp_path):
             tensor_table(tmp_path)
 
 
-@pytest.mark.parametrize("name", "x.ckpt x.pkl x.h5 x.npz x.onnx x.msgpack x.zip x.json X.PKL".split())
+@pytest.mark.parametrize("name", "x.pkl x.h5 x.npz x.onnx x.msgpack x.zip x.json X.PKL".split())
 def test_other_formats_are_refused_with_what_to_do(name, tmp_path):
     (tmp_path / name).write_bytes(b"?")
     with pytest.raises(CheckpointError, match=r" is (a|an|no|NumPy's) .+: \w+ .+"):
