@@ -114,7 +114,7 @@ def refuse_without_weights(folder: Path) -> None:
         names = [str(path.relative_to(folder)) for path in inside]
         named = ", ".join(names[-MOST_NAMED:])
         raise CheckpointError(
-            f"{folder} is a folder of {len(names)} checkpoints, and none itself: give one of them, of {named}"
+            f"{folder} is a folder of checkpoints, and none itself: give one of them, such as {named}"
         )
     for file in sorted(folder.iterdir()):
         suffix = file.suffix.lower()
