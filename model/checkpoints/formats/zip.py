@@ -81,6 +81,11 @@ def _sizes(path: Path, archive: zipfile.ZipFile, file_bytes: int) -> dict[str, i
     if not any(file.filename.endswith("/data.pkl") for file in files):
         raise CheckpointError(f"{path} is a zip archive of something else: no data.pkl of torch.save in it")
     folder = files[0].filename.partition("/")[0]
+    if any(file.filename == f"{folder}/constants.pkl" for file in files):
+        raise CheckpointError(
+            f"{path} is a program of TorchScript, which is not run: save its weights where it comes from with "
+            'torch.save(torch.jit.load("model.pt").state_dict(), "weights.pt")'
+        )
     for file in files:
         name = file.filename
         if file.compress_type != zipfile.ZIP_STORED or file.flag_bits & 1:
@@ -104,11 +109,6 @@ def _sizes(path: Path, archive: zipfile.ZipFile, file_bytes: int) -> dict[str, i
 
 def _require_small(path: Path, sizes: dict[str, int]) -> None:
     """Bound the files that are read whole: all but the values of tensors."""
-    if "constants.pkl" in sizes:
-        raise CheckpointError(
-            f"{path} is a program of TorchScript, which is not run: save its weights where it comes from with "
-            'torch.save(torch.jit.load("model.pt").state_dict(), "weights.pt")'
-        )
     for name, size in sizes.items():
         largest = LARGEST_PICKLE if name == "data.pkl" else LARGEST_NOTE
         if size > largest and not name.startswith("data/"):
