@@ -119,7 +119,8 @@ def _block(trace: Trace, path: str, counted: set[tuple[int, ...]]) -> Block:
     in_layer = len(parts) > 1 and parts[1] == "layers"
     output = _output(path)
     shape = tuple(trace[output].shape)
-    stream = (shape[0], trace.network.config.d_model)
+    stack = last_stack(trace.network) if parts[0] == "output" else parts[0]
+    stream = (shape[0], trace.network.config.shape_of(stack).width)
     # The norm on an embedding's sum, and that before the logits, are blocks of their own.
     weights = [
         (name, weight)
@@ -132,7 +133,7 @@ def _block(trace: Trace, path: str, counted: set[tuple[int, ...]]) -> Block:
     return Block(
         path=path,
         kind=kind,
-        stack=last_stack(trace.network) if parts[0] == "output" else parts[0],
+        stack=stack,
         layer=int(parts[2]) if in_layer else None,
         sublayer=parts[3].removesuffix("_block") if in_layer else None,
         inputs=_inputs(trace, path, kind, stream),

@@ -6,7 +6,7 @@ import dataclasses
 import json
 import math
 from dataclasses import dataclass
-from typing import Any, Literal, get_args
+from typing import Any, Literal, NamedTuple, get_args
 
 Kind = Literal["encoder-decoder", "decoder-only", "encoder-only"]
 Position = Literal["sinusoidal", "sinusoidal-halves", "learned", "rotary", "alibi", "relative", "none"]
@@ -62,6 +62,15 @@ class Units:
     experts: int = 0
     chosen: int = 0
     shared: int = 0
+
+
+class StackShape(NamedTuple):
+    """Width of a stack's stream, numbers of heads of its queries and of its keys and values, and channels of a head."""
+
+    width: int
+    heads: int
+    kv_heads: int
+    d_head: int
 
 
 @dataclass(frozen=True)
@@ -143,6 +152,15 @@ class TransformerConfig:
         if self.n_encoder_layers and self.n_decoder_layers:
             return "encoder-decoder"
         return "encoder-only" if self.n_encoder_layers else "decoder-only"
+
+    @property
+    def stacks(self) -> list[str]:
+        """Names of the stacks that the model has, in order."""
+        return [stack for stack in ("encoder", "decoder") if self.depth(stack)]
+
+    def shape_of(self, stack: str) -> StackShape:
+        """Widths and heads in the "encoder" or the "decoder"; cross-attention is the decoder's."""
+        return StackShape(self.d_model, self.n_heads, self.kv_heads, self.d_head)
 
     def window_of(self, layer: int) -> int | None:
         """Tokens that a query of this layer sees in each direction, its own counted; None: all."""

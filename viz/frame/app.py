@@ -246,15 +246,15 @@ def choose_model(live: LiveTraining | None, names: list[str], first: int) -> str
 
 def describe(model: TextModel, form: str) -> str:
     config = model.config
-    dtype = str(model.dtype).removeprefix("torch.")
+    dtype, shapes = str(model.dtype).removeprefix("torch."), [config.shape_of(stack) for stack in config.stacks]
     millions = model.network.parameter_count() / 1e6
     text = _(
         "{kind} · {layers} layers\n{heads} heads · d {d} · {millions:.3g} M parameters\n{device} · {dtype}"
     ).format(
         kind=_(model.kind),
         layers="+".join(str(count) for count in (config.n_encoder_layers, config.n_decoder_layers) if count),
-        heads=config.n_heads,
-        d=config.d_model,
+        heads="+".join(dict.fromkeys(str(shape.heads) for shape in shapes)),
+        d="+".join(dict.fromkeys(str(shape.width) for shape in shapes)),
         millions=millions,
         device=model.device,
         dtype=dtype,

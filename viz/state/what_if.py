@@ -165,8 +165,9 @@ def _is_there(changed: AttentionChange, config: TransformerConfig) -> bool:
     """Whether a model has what is changed; of another model's heads in the address bar it may have none."""
     from model.capture.interventions import RemovedHead
 
-    depth = config.n_encoder_layers if changed.kind == "encoder" else config.n_decoder_layers
-    return not isinstance(changed, RemovedHead) or (changed.layer < depth and changed.head < config.n_heads)
+    stack = "encoder" if changed.kind == "encoder" else "decoder"
+    there = isinstance(changed, RemovedHead) and changed.layer < config.depth(stack)
+    return not isinstance(changed, RemovedHead) or (there and changed.head < config.shape_of(stack).heads)
 
 
 def _place(layer: int | None, head: int | None) -> str:

@@ -15,6 +15,7 @@ from model.network.config import (  # noqa: F401
     NormPlacement,
     OutputHead,
     Position,
+    StackShape,
     TiedEmbeddings,
     TransformerConfig,
     Units,
@@ -27,7 +28,8 @@ class BridgedConfig(TransformerConfig):
 
     d_ff, activation: of the last layer's units, 0 and "unknown" where they are. windows: of the last stack's layers.
     units: of the layers by stack. gates: whether half of the units gate the others. latents, cached: of the last
-    stack's layers; empty where they are unknown.
+    stack's layers; empty where they are unknown. shapes: by stack, where they may differ; d_model and n_heads are the
+    last one's.
     """
 
     windows: tuple[int | None, ...] = ()
@@ -35,6 +37,7 @@ class BridgedConfig(TransformerConfig):
     gates: bool = False
     latents: tuple[Latent | None, ...] = ()
     cached: tuple[int, ...] = ()
+    shapes: Mapping[str, StackShape] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         pass
@@ -42,6 +45,9 @@ class BridgedConfig(TransformerConfig):
     @property
     def gated(self) -> bool:
         return self.gates
+
+    def shape_of(self, stack: str) -> StackShape:
+        return self.shapes[stack]
 
     def window_of(self, layer: int) -> int | None:
         return self.windows[layer] if layer < len(self.windows) else None

@@ -114,7 +114,7 @@ class BridgedNetwork(Network):
     def decode(
         self,
         target: Int[Tensor, "batch target"],
-        memory: Float[Tensor, "batch source d_model"],
+        memory: Float[Tensor, "batch source d_memory"],
         source_real: Bool[Tensor, "batch source"] | None = None,
         target_real: Bool[Tensor, "batch target"] | None = None,
     ) -> Float[Tensor, "batch target d_model"]:
@@ -126,7 +126,7 @@ class BridgedNetwork(Network):
         *,
         padding: int,
         start: int,
-        memory: Float[Tensor, "batch source d_model"] | None = None,
+        memory: Float[Tensor, "batch source d_memory"] | None = None,
         can_cache: bool = True,
     ) -> BridgedDecodingState:
         """State to continue prompts of one length, or to write the targets of padded sources.
@@ -257,6 +257,12 @@ def _build(model: Any, kind: Kind, settings: dict[str, Any]) -> BridgedNetwork:
     stacks = [stack for stack in built if stack is not None]
     family = str(settings.get("model_type", ""))
     if len(stacks) < len(built):
+        if _gives_weights(model, kind, ids):
+            raise CheckpointError(
+                f"this {family} model gives attention weights, and its layers are not laid out as those that are known "
+                "here, with states (text, token, channel) that each adds to: it cannot be looked into; its tensors can "
+                "be looked at under Checkpoints → Read"
+            )
         raise CheckpointError(
             f"no attention could be seen in this {family} model: it does not attend, or by code of its own that gives "
             "no weight for each query and key, layer by layer; its tensors can be looked at under Checkpoints → Read"
@@ -287,7 +293,10 @@ def _build(model: Any, kind: Kind, settings: dict[str, Any]) -> BridgedNetwork:
     config = replace(bridged_config(model, runner, stacks), cached=cached)
     widths = [*config.windows, *(getattr(text, name, None) for name in WINDOWS)]
     runner.windows = (None, *dict.fromkeys(width for width in widths if isinstance(width, int) and width > 0))
-    return BridgedNetwork(runner, config, stacks, of_output)
+    network = BridgedNetwork(runner, config, stacks, of_output)
+    if runner.between is not None:
+        network.get_submodule("encoder.layers")[-1].beside.append(Products(runner.between.weight.numel()))  # type: ignore[index]
+    return network
 
 
 def _require_finite(states: Tensor, events: list[Event]) -> None:
@@ -319,6 +328,17 @@ def _alike(by_ours: Tensor, by_its_own: Tensor) -> bool:
     off, size = (float(exact(values).abs().max()) for values in (by_ours - by_its_own, by_its_own))
     coarse = by_ours.dtype in (torch.float16, torch.bfloat16)
     return not math.isfinite(size) or off <= (0.05 if coarse else 1e-3) * max(1e-3, size)
+
+
+@torch.inference_mode()
+def _gives_weights(model: Any, kind: Kind, ids: dict[str, Tensor]) -> bool:
+    """Whether a model returns attention weights when it is asked for them."""
+    try:
+        output = model(**_named(kind, ids), output_attentions=True)
+    except Exception:  # whatever a model does that has no such argument
+        return False
+    found = [getattr(output, name, None) for name in ("attentions", "encoder_attentions", "decoder_attentions")]
+    return any(each is not None for weights in found if weights for each in weights)
 
 
 def _named(kind: Kind, ids: dict[str, Tensor]) -> dict[str, Any]:

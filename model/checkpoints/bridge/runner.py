@@ -37,6 +37,8 @@ class Runner:
         # That of an EncoderDecoderModel has a head of its own.
         self.decoder: Any = _base(model.get_decoder()) if two else _trunk(model)
         self.bare = self.decoder is model or (two and model.get_output_embeddings() is None)
+        # Of an EncoderDecoderModel whose stacks differ in width: what makes the memory as wide as the decoder.
+        self.between: nn.Linear | None = getattr(model, "enc_to_dec_proj", None) if two else None
         self.outside, self.caches = False, True
         self.windows: tuple[int | None, ...] = (None,)
 
@@ -96,7 +98,8 @@ class Runner:
         if memory is not None:
             shape = memory.shape[:2]
             whole = memory_real if memory_real is not None else torch.ones(shape, dtype=torch.long, device=ids.device)
-            named |= {"encoder_hidden_states": memory, "encoder_attention_mask": whole.long()}
+            read = memory if self.between is None else self.between(memory)
+            named |= {"encoder_hidden_states": read, "encoder_attention_mask": whole.long()}
         with self.running("decoder", len(ids), real, memory_real):
             return self._states(self.decoder, input_ids=ids, **named)
 
@@ -107,7 +110,8 @@ class Runner:
         ids = torch.zeros(states.shape[:2], dtype=torch.long, device=states.device)
         named: dict[str, Any] = {"input_ids": ids}
         if self.encoder is not None:
-            encoded = self.output_class(last_hidden_state=states[:, :1])
+            width = states.shape[-1] if self.between is None else self.between.in_features
+            encoded = self.output_class(last_hidden_state=states.new_zeros(len(states), 1, width))
             named |= {"decoder_input_ids": ids, "encoder_outputs": encoded}
         token = injected_states.set(states)
         try:

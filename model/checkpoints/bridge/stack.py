@@ -29,7 +29,7 @@ from model.checkpoints.bridge.operations import products
 from model.checkpoints.bridge.probe import Event, close, first, same
 from model.checkpoints.bridge.runner import Runner
 from model.checkpoints.rotary_length import longest_text
-from model.network.config import NormPlacement, Units
+from model.network.config import NormPlacement, StackShape, Units
 from model.runtime.device import exact
 
 
@@ -263,19 +263,17 @@ def bridged_config(model: Any, runner: Runner, stacks: list[BridgedStack]) -> Br
     last = stacks[-1]
     by_name = {stack.name: stack for stack in stacks}
     layer = last.layers[-1]
-    attention = last.attention
     units = {stack.name: tuple(units_of_layer(each) for each in stack.layers) for stack in stacks}
     windows = windows_of(last, text)
     norms = [norm for stack in stacks for norm in stack.norms]
-    width = layer.layer.x.shape[-1]
-    heads, shared = attention.counts
+    width, heads, shared, channels = _shape(last, text)
     return BridgedConfig(
         source_vocabulary=_vocabulary(runner.encoder, text) if "encoder" in by_name else 0,
         target_vocabulary=_vocabulary(runner.decoder, text) if "decoder" in by_name else 0,
         d_model=width,
         n_heads=heads,
         n_key_value_heads=None if shared == heads else shared,
-        head_width=_head_width(layer, text),
+        head_width=channels,
         n_encoder_layers=len(by_name["encoder"].layers) if "encoder" in by_name else 0,
         n_decoder_layers=len(by_name["decoder"].layers) if "decoder" in by_name else 0,
         d_ff=units[last.name][-1].width or 0,
@@ -294,9 +292,16 @@ def bridged_config(model: Any, runner: Runner, stacks: list[BridgedStack]) -> Br
         windows=windows,
         units=units,
         latents=tuple(each.latent for each in last.layers),
+        shapes={stack.name: _shape(stack, text) for stack in stacks},
         output_head="none" if runner.bare else "linear",
         tied_embeddings="output" if getattr(model.config, "tie_word_embeddings", False) else "none",
     )
+
+
+def _shape(stack: BridgedStack, text: Any) -> StackShape:
+    layer, (heads, shared) = stack.layers[-1], stack.attention.counts
+    width = int(layer.layer.x.shape[-1])
+    return StackShape(width, heads, shared or heads, _head_width(layer, text) or width // heads)
 
 
 def _vocabulary(stack: Any, text: Any) -> int:

@@ -75,14 +75,15 @@ def show_head_controls(wish: HeadView, model: TextModel) -> HeadView:
     metric = pick(_("Number of each head"), list(METRICS), Choice.METRIC, metric_name, row)
     order = choose(_("Order"), ORDERS, ORDERS[0], Choice.ORDER, order_name, row)
     wish = replace(wish, metric=metric, order=order)
+    count = model.config.shape_of("encoder" if wish.kind == "encoder" else "decoder").heads
     filters = row.popover(_("Heads"), width="content", key=FILTERS, on_change="rerun")
     if not filters.open:  # its controls need not be drawn at every look: the address bar has their values
         layers = asked_several(model.config.depth(wish.kind), Choice.LAYERS)
-        heads = asked_several(model.config.n_heads, Choice.HEADS)
+        heads = asked_several(count, Choice.HEADS)
         return replace(wish, layers=layers, heads=heads, least=asked(Choice.LEAST), most=asked(Choice.MOST))
     with filters:
         layers = several(_("Layers"), model.config.depth(wish.kind), Choice.LAYERS)
-        heads = several(_("Heads"), model.config.n_heads, Choice.HEADS)
+        heads = several(_("Heads"), count, Choice.HEADS)
         st.caption(_("Only heads whose number lies between these; the figure combines those that are shown."))
         low, high = st.columns(2)
         least = number(low, _("at least"), Choice.LEAST, None)

@@ -264,7 +264,13 @@ def show_film(session: Session, chosen: Sequence[tuple[Subject, int | None]]) ->
     row = st.container(horizontal=True, vertical_alignment="center")
     kind = cast("AttentionKind", choose(_("Attention"), kinds, kinds[-1], KIND, attention_name, row))
     layer = picked(session, "layer", layer_count(last, kind), _("layer {number}"), row)
-    head = picked(session, "head", last.config.n_heads, _("head {number}"), row)
+    head = picked(
+        session,
+        "head",
+        last.config.shape_of("encoder" if kind == "encoder" else "decoder").heads,
+        _("head {number}"),
+        row,
+    )
     source, target = texts.texts(last)
     asked = Asked(source, target or session.written, kind, layer)
     thinned = [chosen[place] for place in evenly(len(chosen), MOST)]

@@ -203,19 +203,20 @@ def alternative(model: TextModel, found: list[Block], guess: dict[str, Any], not
     config = model.config
     layers = ", ".join(
         _("{stack} of {count} layers").format(stack=attention_name(name), count=count)
-        for name in ("encoder", "decoder")
+        for name in config.stacks
         if (count := config.depth(name))
     )
+    heads = "+".join(dict.fromkeys(str(config.shape_of(name).heads) for name in config.stacks))
     if not guess["labels"]:
         text = _("Map of the model: {layers}, {heads} heads each. {note}.")
-        return f"{text.format(layers=layers, heads=config.n_heads, note=note)} {no_predictions()}"
+        return f"{text.format(layers=layers, heads=heads, note=note)} {no_predictions()}"
     text = _(
         "Map of the model: {layers}, {heads} heads each. {note}. "
         "At the top the {place}: most probable is {token}, {probability}."
     )
     return text.format(
         layers=layers,
-        heads=config.n_heads,
+        heads=heads,
         note=note,
         place=guess["title"],
         token=guess["labels"][0],

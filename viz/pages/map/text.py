@@ -59,7 +59,7 @@ def place_name(block: Block) -> str:
 def title(block: Block, trace: Trace, config: TransformerConfig) -> str:
     """The line over a block on the map."""
     if block.kind == "embedding":
-        times = f" × √{config.d_model}" if config.scale_embedding else ""
+        times = f" × √{config.shape_of(block.stack).width}" if config.scale_embedding else ""
         sign = "+" if config.position in POSITIONS_ADDED else "·"
         return f"{_('embedding')}{times} {sign} {position_name(config)}"
     if block.kind == "output":
@@ -71,7 +71,7 @@ def title(block: Block, trace: Trace, config: TransformerConfig) -> str:
         return f"{name} · {units_text(config.units_of(block.stack, block.layer or 0))}"
     if block.kind not in ("self-attention", "cross-attention"):
         return name
-    heads = _("{count} heads").format(count=config.n_heads)
+    heads = _("{count} heads").format(count=config.shape_of(block.stack).heads)
     mask = trace.mask(block.path)
     seen = [_("causal")] if mask.causal else []
     seen += [_("window {count}").format(count=mask.window)] if mask.window else []
@@ -115,12 +115,12 @@ def lines(block: Block, config: TransformerConfig) -> list[tuple[str, str]]:
     }
     found = [(names[role], shape_text(shape)) for role, shape in block.inputs.items()]
     if "attention" in block.kind:
-        shared = config.kv_heads
-        heads = f"{config.n_heads} × {block.shape[0]} × {config.d_head}"
-        if shared < config.n_heads:
+        _width, count, shared, channels = config.shape_of(block.stack)
+        heads = f"{count} × {block.shape[0]} × {channels}"
+        if shared < count:
             heads += _(", keys and values of {count}").format(count=shared)
         latent = config.latent_of(block.layer or 0) if block.kind == "self-attention" else None
-        if latent and latent.value != config.d_head:
+        if latent and latent.value != channels:
             heads += _(", values of {width} channels").format(width=latent.value)
         found.append((_("heads"), heads))
         if latent:

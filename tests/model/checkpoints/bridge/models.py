@@ -57,6 +57,7 @@ PACKED: dict[str, tuple[str, dict[str, Any]]] = {
         | {"num_key_value_heads": 4},
     ),
 }
+WRITES = {"is_decoder": True, "add_cross_attention": True}
 FAMILIES: dict[str, tuple[str, dict[str, Any]]] = {
     "gpt2": ("GPT2LMHeadModel", GPT),
     "llama": ("LlamaForCausalLM", {**ONE, "num_key_value_heads": 2}),
@@ -87,6 +88,21 @@ FAMILIES: dict[str, tuple[str, dict[str, Any]]] = {
         {**TWO, "num_experts": 2, "encoder_sparse_step": 1, "decoder_sparse_step": 1},
     ),
     "t5": ("T5ForConditionalGeneration", T5),
+    "bert2bert": (  # stacks of two widths, with other numbers of heads
+        "EncoderDecoderModel",
+        {
+            "encoder": {**ONE, "model_type": "bert", "num_attention_heads": 2, "vocab_size": 40},
+            "decoder": {
+                **ONE,
+                "model_type": "bert",
+                "hidden_size": 48,
+                "is_decoder": True,
+                "add_cross_attention": True,
+            },
+            "decoder_start_token_id": 2,
+            "pad_token_id": 0,
+        },
+    ),
 }
 # Further ones, only for their experts.
 MIXED = {"num_experts_per_tok": 2, "moe_intermediate_size": 24}
