@@ -100,8 +100,11 @@ class Trace:
         return self._tensors[name] if norm_input is None else norm_input
 
     def attention(self, kind: AttentionKind) -> Float[Tensor, "layer head query key"]:
-        """Attention weights of all layers and heads of one kind."""
-        return torch.stack([self[f"{path}.weights"] for path in self.attention_paths(kind)])
+        """Attention weights of all layers and heads of one kind, by either name in a model of one stack."""
+        paths = self.attention_paths(kind)
+        if not paths and kind != "cross" and self.network.kind != "encoder-decoder":
+            paths = self.attention_paths("decoder" if kind == "encoder" else "encoder")
+        return torch.stack([self[f"{path}.weights"] for path in paths])
 
     def attention_paths(self, kind: AttentionKind) -> list[str]:
         """Paths of the attentions of one kind, first layer first; empty if the network has none."""

@@ -19,7 +19,7 @@ from model.checkpoints.formats.weight_files import (
     require_weights_themselves,
     weights_of,
 )
-from model.checkpoints.load_hints import LoadHints, Positions
+from model.checkpoints.load_hints import Causal, Function, LoadHints, NormOrder, Positions
 from model.checkpoints.native import CONFIG, is_hugging_face, is_ours, open_ours, require_weights
 from model.checkpoints.tensors import size, tensor_table
 from model.checkpoints.wrapped_names import unwrapped, wrapping
@@ -142,27 +142,29 @@ def open_checkpoint(
     heads: int | None = None,
     positions: Positions | None = None,
     start: int | None = None,
+    causal: Causal | None = None,
+    norm: NormOrder | None = None,
+    activation: Function | None = None,
+    alphabet: str | None = None,
 ) -> TextModel:
     """Trained model of a checkpoint folder of ours or of Hugging Face, or of a file of weights alone in a known layout
     (`convert.layouts`).
 
-    device, dtype: of the computation; by default those that `runtime.device` chooses. heads, positions, start: for a
-    file that does not tell them, as in `LoadHints`.
+    device, dtype: of the computation; by default those that `runtime.device` chooses. heads and all that
+    follow: for a file that does not tell them, as in `LoadHints`.
 
     Raises:
         CheckpointError: the path is missing, incomplete, damaged or of another kind; the sentence says which file and
             why.
     """
     path, place, precision = Path(path), device or choose_device(), dtype or choose_dtype()
+    hints = LoadHints(heads, positions, start, causal, norm, activation, alphabet)
     finish_replacing(path)
     if not path.exists():
         raise CheckpointError(f"{path} is not a checkpoint: no folder or file of that name")
     try:
         with loading():
-            if is_ours(path):
-                model = open_ours(path, place, precision)
-            else:
-                model = open_foreign(path, place, precision, LoadHints(heads, positions, start))
+            model = open_ours(path, place, precision) if is_ours(path) else open_foreign(path, place, precision, hints)
     except CheckpointError:
         raise
     except (ValueError, OSError) as error:

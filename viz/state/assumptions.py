@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, get_args
+from typing import TYPE_CHECKING, Any
 
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
@@ -14,6 +14,7 @@ from viz.i18n.errors import reason_words, translate_error
 from viz.i18n.format import literal, token_code
 from viz.state.checkpoints import given_told
 from viz.state.session import current_session
+from viz.state.texts import LINE_BREAK
 
 if TYPE_CHECKING:
     from model.inference.text_model import TextModel
@@ -21,8 +22,9 @@ if TYPE_CHECKING:
 ADDRESS = "told"  # the parameter with what was told of the shown model, "heads:8,positions:none,start:1@gpt.pt"
 KNOWN = "told_of_models"  # in the session: the same by the names of models
 FIELD = "telling"  # how the keys of the fields begin
+MOST_LETTERS = 500  # of an alphabet
 MOST_NAMED = 8  # tensors that are not used, by name
-OPEN = ("heads", "positions", "start")
+OPEN = ("heads", "positions", "causal", "norm", "activation", "alphabet", "start")
 
 
 def assumptions(model: TextModel) -> str:
@@ -82,19 +84,30 @@ def fields(
     if "heads" in values:
         at = heads.index(values["heads"]) if values["heads"] in heads else None
         row.selectbox(_("Heads"), heads, at, key=keys["heads"], placeholder="?", width=110)
-    if "positions" in values:
-        options = list(_positions())
-        row.selectbox(
-            _("Positions"),
-            options,
-            options.index(values["positions"]),
-            key=keys["positions"],
-            format_func=lambda each: _positions()[each],
-            width=170,
+    for hint, words in _choices().items():
+        if hint in values:
+            options = list(words)
+            row.selectbox(
+                _choice_names()[hint],
+                options,
+                options.index(values[hint]),
+                key=keys[hint],
+                format_func=words.__getitem__,
+                width=170,
+            )
+    if "alphabet" in values:
+        row.text_input(
+            _("Its characters in their order, ⏎ for a new line"),
+            str(values["alphabet"]).replace("\n", LINE_BREAK),
+            max_chars=MOST_LETTERS,
+            key=keys["alphabet"],
+            width=260,
         )
     if "start" in values:
         row.number_input(_("A target begins with id"), 0, tokens - 1, values["start"], key=keys["start"], width=190)
     found = {each: st.session_state.get(key) for each, key in keys.items()}
+    if "alphabet" in found:
+        found["alphabet"] = str(found["alphabet"] or "").replace(LINE_BREAK, "\n")
     row.button(
         _("Show it so"),
         key=f"{FIELD}_{name}",
@@ -108,15 +121,29 @@ def _tell(name: str, keys: dict[str, str], show: Callable[[str], None]) -> None:
     from model.checkpoints.load_hints import LoadHints
 
     found: dict[str, Any] = {each: st.session_state[key] for each, key in keys.items()}
+    if "alphabet" in found:
+        found["alphabet"] = str(found["alphabet"] or "").replace(LINE_BREAK, "\n") or None
     st.session_state[KNOWN][name] = LoadHints(**found).text()
     show(name)
 
 
-def _positions() -> dict[str, str]:
-    from model.checkpoints.load_hints import Positions
+def _choices() -> dict[str, dict[str, str]]:
+    """What may be told of a model in words, and how it is said."""
+    return {
+        "positions": {"sinusoidal": _("sinusoidal"), "none": _("none")},
+        "causal": {"no": _("sees all tokens"), "yes": _("sees earlier ones")},
+        "norm": {"post": _("behind each block"), "pre": _("before each block")},
+        "activation": {"relu": "ReLU", "gelu": "GELU", "gelu-tanh": "GELU (tanh)"},
+    }
 
-    words = {"sinusoidal": _("sinusoidal"), "none": _("none")}
-    return {each: words[each] for each in get_args(Positions)}
+
+def _choice_names() -> dict[str, str]:
+    return {
+        "positions": _("Positions"),
+        "causal": _("A token"),
+        "norm": _("Norms"),
+        "activation": _("Activation"),
+    }
 
 
 def _read(text: str) -> str:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 import torch
@@ -20,6 +21,7 @@ STACK = rf"(.*?){re.escape(FIRST_LAYER)}$"
 OUTPUTS = r"generator|logit|head|fc_out|output|proj|linear|classifier|unembed|(^|\.)(fc|out|decoder)\.weight$"
 SOURCES, TARGETS = r"src|source|enc|input", r"tgt|trg|target|dec|output"
 BUFFERS = r"(^|[._])(pe|pos\w*|position\w*|mask)(\.|$)"  # and tables of positions, which `_surroundings` finds
+CAUSAL = ("causal", "is_causal", "is_decoder")
 LENGTH = 512  # positions where there is no table of them
 MOST_SINES = 4096  # rows that are kept of a longer table of sines
 
@@ -61,20 +63,22 @@ def torch_transformer(state: State) -> Layout | None:
     first, choices = f"{around.encoder}layers.0.", _Choices(state, [])
     hidden, width = state.shape(f"{first}linear1.weight")
     bias, last = f"{first}self_attn.in_proj_bias" in state.tensors, f"{around.encoder}norm.weight" in state.tensors
-    pre = choices.of(("norm_first", "pre_norm"), (False, True), "norms behind each block")
+    usual = "norms behind each block (norm_first is not said)"
+    pre = choices.of("norm", ("norm_first", "pre_norm"), {False: "post", True: "pre"}, usual)
     if pre and not last:
         raise CheckpointError(
             f"{state.name} has its norms before each block and none at the end of a stack, which ours cannot be"
         )
     scaling = (True, False) if around.sines else (False, True)
-    how = "embeddings times √d_model" if around.sines else "embeddings as they are"
-    if not around.decoder:
-        choices.assumed.append("every token sees every other (a causal mask is in no tensor)")
+    how = f"{'embeddings times √d_model' if around.sines else 'embeddings as they are'} (scale_embedding is not said)"
+    usual = "every token sees every other (a causal mask is in no tensor)"
+    causal = not around.decoder and choices.of("causal", CAUSAL, {False: "no", True: "yes"}, usual)
     positions, assumed = state.positions() if not around.tables else ("sinusoidal" if around.sines else "learned", ())
     choices.assumed.extend(assumed)
     config = _config(
         state,
         around,
+        bool(causal),
         d_model=width,
         n_heads=state.n_heads(width),
         d_ff=hidden,
@@ -83,39 +87,61 @@ def torch_transformer(state: State) -> Layout | None:
         position=positions,
         norm_placement="pre" if pre else "post",
         last_norm=last and not pre,
-        activation=choices.of(("activation", "act"), ("relu", "gelu"), "relu in the feed-forward networks"),
-        scale_embedding=choices.of(("scale_embedding",), scaling, how),
+        activation=choices.of(
+            "activation",
+            ("activation", "act"),
+            {"relu": "relu", "gelu": "gelu", "gelu-tanh": "gelu-tanh"},
+            "relu in the feed-forward networks (activation is not said)",
+        ),
+        scale_embedding=choices.of("", ("scale_embedding",), dict.fromkeys(scaling, ""), how),
         bias=bias,
         output_head="linear" if around.output else "none",
         output_bias=_bias(around.output) in state.tensors,
     )
-    plan = weight_map(config, _table(around), state.tensors)
+    plan = weight_map(config, _table(around, bool(causal)), state.tensors)
     state.require_all_used(plan, "a model around torch.nn.Transformer", BUFFERS)
-    asked = state.open_heads | ({} if around.tables else {"positions": positions})
+    asked = state.open_heads | ({} if around.tables else {"positions": positions}) | choices.open
     return Layout("torch.nn.Transformer", config, state.weights(plan), tuple(choices.assumed), asked)
 
 
 @dataclass(frozen=True)
 class _Choices:
-    """Options that no tensor tells, from the file or beside it, else torch's defaults, which are then `assumed`."""
+    """Options that no tensor tells, from the file or beside it, from the hints, else torch's defaults, which are then
+    `assumed`. open: those that may be told otherwise, as `Layout.open`.
+    """
 
     state: State
     assumed: list[str]
+    open: dict[str, int | str] = field(default_factory=dict)
 
-    def of(self, names: tuple[str, ...], possible: tuple[Any, ...], usual: str) -> Any:
-        """One of the possible values, by default the first. usual: what the first one means, in words."""
+    def of(self, hint: str, names: tuple[str, ...], possible: Mapping[Any, str], usual: str) -> Any:
+        """One of the possible values, by default the first. possible: with the hint that stands for each. usual: what
+        is assumed with the first one, in words.
+        """
         value = self.state.record(*names)
         if value in possible:
             return value
-        self.assumed.append(f"{usual} ({names[0]} is not said)")
-        return possible[0]
+        told = getattr(self.state.hints, hint) if hint else None
+        if told is None:
+            value = next(iter(possible))
+            self.assumed.append(usual)
+        else:
+            value = next((each for each, word in possible.items() if word == told), None)
+            if value is None:
+                raise CheckpointError(
+                    f"{self.state.name}: {hint} ({told}) must be one of {', '.join(possible.values())}"
+                )
+        if hint:
+            self.open[hint] = possible[value]
+        return value
 
 
-def _config(state: State, around: _Surroundings, **options: Any) -> TransformerConfig:
+def _config(state: State, around: _Surroundings, causal: bool, **options: Any) -> TransformerConfig:
     counts = {stack: state.layers(re.escape(path) + r"layers\.(\d+)\.") for stack, path in _stacks(around).items()}
     source, tied = state.shape(around.source)[0], state.tied(around.source, around.target, around.output)
     if not around.decoder:
-        stack = {"kind": "encoder-only", "vocabulary": source, "n_layers": counts["encoder"]}
+        kind = "decoder-only" if causal else "encoder-only"
+        stack = {"kind": kind, "vocabulary": source, "n_layers": counts["encoder"]}
         return config_of(state.name, **stack, tied_embeddings="output" if tied == "all" else "none", **options)
     sizes = {"source_vocabulary": source, "target_vocabulary": state.shape(around.target)[0]}
     layers = {"n_encoder_layers": counts["encoder"], "n_decoder_layers": counts["decoder"]}
@@ -126,8 +152,10 @@ def _stacks(around: _Surroundings) -> dict[str, str]:
     return {"encoder": around.encoder} | ({"decoder": around.decoder} if around.decoder else {})
 
 
-def _table(around: _Surroundings) -> Table:
-    """Table of our names; each stack has a table of positions, or both share one."""
+def _table(around: _Surroundings, causal: bool) -> Table:
+    """Table of our names; each stack has a table of positions, or both share one. causal: a single stack is our
+    decoder.
+    """
     table: dict[str, str | WeightSource] = {"output.logits.weight": around.output}
     table["output.logits.bias"] = _bias(around.output)
     attentions = {"self_attention": "self_attn", "cross_attention": "multihead_attn"}
@@ -142,11 +170,12 @@ def _table(around: _Surroundings) -> Table:
             for kind in ("weight", "bias"):
                 layer |= {f"{name}.{kind}": row for name, row in packed(attention, f"{module}.in_proj_{kind}").items()}
             layer[f"{attention}.output"] = f"{module}.out_proj"
+        ours = "decoder" if causal else stack
         table |= {
-            f"{stack}.embedding.tokens.weight": embeddings[stack],
-            f"{stack}.embedding.positions.table": WeightSource(positions[stack], _flat),
-            **below(f"{stack}.layers.{{}}.", f"{path}layers.{{}}.", layer),
-            f"{stack}.norm": f"{path}norm",
+            f"{ours}.embedding.tokens.weight": embeddings[stack],
+            f"{ours}.embedding.positions.table": WeightSource(positions[stack], _flat),
+            **below(f"{ours}.layers.{{}}.", f"{path}layers.{{}}.", layer),
+            f"{ours}.norm": f"{path}norm",
         }
     return table
 

@@ -14,6 +14,7 @@ from model.checkpoints.convert.layout_torch import FIRST_LAYER, torch_transforme
 from model.checkpoints.convert.state_dict import Layout, State, config_of
 from model.checkpoints.convert.weight_map import Table, WeightSource, below, packed, weight_map
 from model.checkpoints.formats.pickle import Plain, read_state
+from model.checkpoints.formats.plain_pickle import read_plain
 from model.checkpoints.load_hints import LoadHints
 from model.checkpoints.native import require_weights
 from model.checkpoints.tensors import is_of_training, read_tensors
@@ -21,7 +22,7 @@ from model.network.config import TransformerConfig
 from model.runtime.errors import CheckpointError
 from model.runtime.untrusted_json import read_record
 from model.text.huggingface.load import TOKENIZER, open_tokenizers
-from model.text.huggingface.tokenizer import NO_TOKENS, IdTokenizer
+from model.text.huggingface.tokenizer import NO_TOKENS, CharacterTokenizer, IdTokenizer
 from model.text.tokenizer import Tokenizer
 
 # State dicts of the Annotated Transformer (Rush, 2018; Huang et al., 2022) and of programs written after it.
@@ -184,6 +185,12 @@ def first_min_gpt(state_dict: State) -> Layout | None:
 
 def _gpt(state: State, name: str, kind: str, table: Table, **options: Any) -> Layout:
     """Layout of a GPT. The number of heads, which shapes do not tell, is required last, after all other checks."""
+    assumed: tuple[str, ...] = ()
+    choices: dict[str, int | str] = {}
+    if name == "nanoGPT":  # whose older form and newer one have the same tensors
+        if state.hints.activation is None:
+            assumed = ("the exact GELU (nanoGPT before June 2023 had its form with tanh)",)
+        options["activation"] = choices["activation"] = state.hints.activation or options["activation"]
     config = config_of(
         state.name,
         kind="decoder-only",
@@ -197,7 +204,7 @@ def _gpt(state: State, name: str, kind: str, table: Table, **options: Any) -> La
     plan = weight_map(config, table, state.tensors)
     state.require_all_used(plan, kind, KEPT_MASKS)
     config = replace(config, n_heads=state.n_heads(config.d_model))
-    return Layout(name, config, state.weights(plan), open=state.open_heads)
+    return Layout(name, config, state.weights(plan), assumed, open=state.open_heads | choices)
 
 
 ANCHORS = (PACKED, FIRST_KEYS, ANCHOR, FIRST_LAYER)  # ends of names, one of which each layout has
@@ -205,6 +212,7 @@ LAYOUTS = (gpt, first_min_gpt, annotated, torch_transformer)
 SUFFIXES = (".safetensors", ".pt", ".pth", ".bin", ".ckpt")
 KNOWN = "nanoGPT, minGPT, the Annotated Transformer, torch.nn.Transformer"
 META = "meta.pkl"  # nanoGPT's characters
+MOST_LETTERS = 500  # tokens of a model that may be one of characters
 
 
 def open_state(file: Path, hints: LoadHints) -> tuple[Layout, tuple[Tokenizer, Tokenizer]]:
@@ -218,6 +226,9 @@ def open_state(file: Path, hints: LoadHints) -> tuple[Layout, tuple[Tokenizer, T
     """
     layout = find_layout(file, hints)
     tokenizers = _tokenizers(file, layout.config, hints)
+    few = type(tokenizers[1]) is IdTokenizer and layout.config.vocabulary <= MOST_LETTERS
+    if layout.config.kind != "encoder-decoder" and (few or hints.alphabet is not None):
+        layout = replace(layout, open={**layout.open, "alphabet": hints.alphabet or ""})
     if layout.config.kind != "encoder-decoder" or not isinstance(tokenizers[1], IdTokenizer):
         return layout, tokenizers
     assumed = () if hints.start is not None else ("targets begin with token 0 (there is no tokenizer)",)
@@ -271,11 +282,40 @@ def _config_beside(file: Path) -> dict[str, Plain]:
 def _tokenizers(file: Path, config: TransformerConfig, hints: LoadHints) -> tuple[Tokenizer, Tokenizer]:
     """Tokenizers of source and target in the files beside the weights, else of bare ids."""
     sizes = config.vocabularies
-    reason = f"there is no {TOKENIZER} beside the weights"
-    if (file.parent / META).is_file():
-        reason = f"{META} beside the weights is a pickle, which could run code and is never read"
-    if not (file.parent / TOKENIZER).is_file():
-        if hints.start is not None and hints.start >= sizes[1]:
-            raise CheckpointError(f"{file.name}: start ({hints.start}) must be the id of one of its {sizes[1]} tokens")
-        return IdTokenizer(sizes[0], reason), IdTokenizer(sizes[1], reason, replace(NO_TOKENS, start=hints.start))
-    return open_tokenizers(file.parent, {}, sizes)
+    if (file.parent / TOKENIZER).is_file():
+        return open_tokenizers(file.parent, {}, sizes)
+    letters, reason = _alphabet(file, hints, sizes[1])
+    if letters and config.kind != "encoder-decoder":
+        return CharacterTokenizer(letters), CharacterTokenizer(letters)
+    if hints.start is not None and hints.start >= sizes[1]:
+        raise CheckpointError(f"{file.name}: start ({hints.start}) must be the id of one of its {sizes[1]} tokens")
+    return IdTokenizer(sizes[0], reason), IdTokenizer(sizes[1], reason, replace(NO_TOKENS, start=hints.start))
+
+
+def _alphabet(file: Path, hints: LoadHints, size: int) -> tuple[list[str], str]:
+    """Characters by their ids, from the hints or nanoGPT's file beside the weights, or a reason why there are none.
+
+    Raises:
+        CheckpointError: the hints name another number of characters than the model has tokens.
+    """
+    if hints.alphabet is not None:
+        if len(hints.alphabet) != size or len(set(hints.alphabet)) != size:
+            count = len(set(hints.alphabet))
+            raise CheckpointError(
+                f"{file.name} has {size} tokens, and the alphabet {count} different characters: give one for each, in "
+                "their order"
+            )
+        return list(hints.alphabet), ""
+    meta = file.parent / META
+    if not meta.is_file():
+        return [], f"there is no {TOKENIZER} beside the weights"
+    try:
+        told = read_plain(meta)
+    except CheckpointError as error:
+        return [], str(error)
+    named = told.get("itos") if isinstance(told, dict) else None
+    letters = [named.get(number) for number in range(size)] if isinstance(named, dict) and len(named) == size else []
+    known = [letter for letter in letters if isinstance(letter, str) and len(letter) == 1]
+    if not letters or len(set(known)) != size:
+        return [], f"{META} beside the weights does not have a character for each of the {size} tokens"
+    return known, ""

@@ -20,9 +20,9 @@ from model.checkpoints.formats.pickle_steps import (
     CALLS,
     MOST_TENSORS,
     UNREADABLE,
-    Dictionary,
+    Entries,
+    KeepingReading,
     Named,
-    Reading,
     RefusedError,
     are_sizes,
     kind,
@@ -117,14 +117,6 @@ class StoredTensor(NamedTuple):
     strides: tuple[int, ...]
 
 
-class _Entries(Dictionary, dict[Any, Any]):
-    """A dictionary that keeps what is set in it."""
-
-    def __init__(self) -> None:
-        Dictionary.__init__(self)
-        dict.__init__(self)
-
-
 def _tensor(arguments: tuple[Any, ...]) -> StoredTensor | None:
     """_rebuild_tensor(storage, offset, shape, strides), and _rebuild_tensor_v2 with gradient and hooks behind it."""
     storage, offset, shape, strides, *_more = arguments
@@ -132,10 +124,10 @@ def _tensor(arguments: tuple[Any, ...]) -> StoredTensor | None:
     return StoredTensor(storage, offset, shape, strides) if plain else None
 
 
-def _counter(arguments: tuple[Any, ...]) -> _Entries | None:
-    if len(arguments) != 1 or not isinstance(arguments[0], _Entries):
+def _counter(arguments: tuple[Any, ...]) -> Entries | None:
+    if len(arguments) != 1 or not isinstance(arguments[0], Entries):
         return None
-    copy = _Entries()
+    copy = Entries()
     copy.update(arguments[0])
     copy.entries = arguments[0].entries
     return copy
@@ -146,13 +138,11 @@ def _parameter(arguments: tuple[Any, ...]) -> StoredTensor | None:
     return arguments[0] if plain else None
 
 
-class _Values(Reading):
-    """The same machine, which keeps what it finds."""
+class _Values(KeepingReading):
+    """Machine that keeps the places of tensors."""
 
-    new_list = list
-    new_dictionary = _Entries
     calls = CALLS | {
-        "collections.OrderedDict": lambda arguments: _Entries() if not arguments else None,
+        "collections.OrderedDict": lambda arguments: Entries() if not arguments else None,
         "collections.Counter": _counter,
         "torch._utils._rebuild_tensor": lambda arguments: _tensor(arguments) if len(arguments) == 4 else None,
         "torch._utils._rebuild_tensor_v2": lambda arguments: _tensor(arguments) if len(arguments) == 6 else None,
@@ -162,15 +152,6 @@ class _Values(Reading):
     def __init__(self, content: bytes, sizes: Mapping[str, int], at: int = 0) -> None:
         super().__init__(content, sizes, at)
         self.storages: dict[str, Storage] = {}
-
-    def append(self, items: list[Any]) -> None:
-        if not isinstance(self.stack[-1], list):
-            raise RefusedError(f"is damaged: it appends to {kind(self.stack[-1])}")
-        self.stack[-1].extend(items)
-
-    def set_items(self, items: list[Any]) -> None:
-        super().set_items(items)
-        self.stack[-1].update(zip(items[::2], items[1::2], strict=True))
 
     def storage(self) -> None:
         """Persistent id (word, type, key, place, count, view), of which views are not written since torch 0.4."""

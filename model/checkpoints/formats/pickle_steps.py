@@ -138,10 +138,13 @@ def inspect(content: bytes, sizes: Mapping[str, int]) -> None:
 class Reading:
     """Machine of torch's restricted unpickler: a stack, marks on it, and a memory by number.
 
-    at: the byte of `content` to begin at. calls: stand-ins for results, see `CALLS`.
+    at: the byte of `content` to begin at. calls: stand-ins for results, see `CALLS`. table: what each step does, see
+    `STEPS`. versions: of pickles that are read.
     """
 
     calls = CALLS
+    table: Mapping[int, Callable[[Any], object]] = {}
+    versions: tuple[int, ...] = (2,)
     new_list: Callable[[], Any] = staticmethod(lambda: StandIn.LIST)
     new_dictionary: Callable[[], Dictionary] = Dictionary
 
@@ -171,14 +174,14 @@ class Reading:
             self.at += 1
             if code == STOP:
                 return self.stack.pop()
-            step = STEPS.get(code)
+            step = self.table.get(code)
             if step is None:
                 raise RefusedError(f"is damaged: torch cannot load it (its data.pkl has the step {bytes([code])!r})")
             step(self)
         raise RefusedError(f"has a data.pkl of more than {MOST_STEPS:,} steps, the most that are read")
 
     def version(self) -> None:
-        if (version := self.number("<B")) != 2:
+        if (version := self.number("<B")) not in self.versions:
             raise RefusedError(f"is a pickle of version {version}, and torch.save writes 2: save it again")
 
     def number(self, form: str) -> Any:
@@ -325,3 +328,28 @@ STEPS: dict[int, Callable[[Reading], object]] = {
         "\x8a": Reading.long,
     }.items()
 }
+Reading.table = STEPS
+
+
+class Entries(Dictionary, dict[Any, Any]):
+    """A dictionary that keeps what is set in it."""
+
+    def __init__(self) -> None:
+        Dictionary.__init__(self)
+        dict.__init__(self)
+
+
+class KeepingReading(Reading):
+    """The same machine, which keeps what dictionaries and lists hold."""
+
+    new_list = list
+    new_dictionary = Entries
+
+    def append(self, items: list[Any]) -> None:
+        if not isinstance(self.stack[-1], list):
+            raise RefusedError(f"is damaged: it appends to {kind(self.stack[-1])}")
+        self.stack[-1].extend(items)
+
+    def set_items(self, items: list[Any]) -> None:
+        super().set_items(items)
+        self.stack[-1].update(zip(items[::2], items[1::2], strict=True))

@@ -30,7 +30,7 @@ from model.text.huggingface.slow_tokenizer import (
     slow_tokenizer,
 )
 from model.text.huggingface.special_tokens import SpecialTokens, names_of, special_tokens
-from model.text.huggingface.tokenizer import PROBES, HuggingFaceTokenizer, IdTokenizer
+from model.text.huggingface.tokenizer import PROBES, CharacterTokenizer, HuggingFaceTokenizer, IdTokenizer
 from model.text.tokenizer import Tokenizer
 from model.text.untrusted import PANIC, parse_tokenizer, read_tokenizer
 
@@ -170,6 +170,8 @@ def _from_record(record: dict[str, Any], inner: Any) -> Tokenizer:
         raise ValueError(f"its special tokens are not ids below {size}")
     if files := record.get("files"):
         return _slow(files, record["side"], special, size)
+    if isinstance(letters := record.get("letters"), list):
+        return CharacterTokenizer([str(letter) for letter in letters], special)
     if inner is None:
         return IdTokenizer(size, str(record["reason"]), special)
     tokenizer = parse_tokenizer(json.dumps(inner).encode(), "its tokenizer")

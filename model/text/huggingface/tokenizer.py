@@ -252,3 +252,42 @@ class IdTokenizer(ForeignTokenizer):
                 f"from 0 to {self.size - 1}, such as 12 5 7"
             )
         return int(word)
+
+
+# The tokenizer of nanoGPT's models of characters.
+
+
+class CharacterTokenizer(IdTokenizer):
+    """A token for each character of an alphabet. letters: by their ids."""
+
+    def __init__(self, letters: Sequence[str], special: SpecialTokens = NO_TOKENS) -> None:
+        super().__init__(len(letters), "", special)
+        self.letters = list(letters)
+        self._ids = {letter: number for number, letter in enumerate(letters)}
+
+    def encode(self, text: str, masks: bool = False) -> Tokens:
+        """Tokens of a text.
+
+        Raises:
+            ValueError: a character is not in the alphabet.
+        """
+        return self.tokens([self._id_of(letter) for letter in text])
+
+    def ends(self, text: str) -> list[int]:
+        return list(range(1, len(text) + 1))
+
+    def decode(self, ids: Sequence[int]) -> str:
+        return "".join(self.letters[token] for token in ids)
+
+    def _shown(self, token: int) -> str:
+        return _visible(self.letters[token]).replace(" ", SPACE)
+
+    def to_json(self) -> str:
+        return saved_json(self._special_tokens, self.size, ([], []), more={"letters": self.letters})
+
+    def _id_of(self, letter: str) -> int:
+        if letter not in self._ids:
+            raise ValueError(
+                f"{letter!r} is none of the {self.size} characters that this model was trained on: leave it out"
+            )
+        return self._ids[letter]

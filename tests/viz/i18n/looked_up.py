@@ -71,6 +71,7 @@ PIECES |= {"there is no tokenizer.json beside the weights"}
 PIECES |= {"meta.pkl beside the weights is a pickle, which could run code and is never read"}
 PIECES |= {"targets begin with token 0 (there is no tokenizer)"}
 PIECES |= {"every token sees every other (a causal mask is in no tensor)"}
+PIECES |= {"the exact GELU (nanoGPT before June 2023 had its form with tanh)"}
 
 
 def lookups() -> list[tuple[str, ast.expr]]:

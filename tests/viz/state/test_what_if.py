@@ -9,6 +9,7 @@ import torch
 import viz.state.session
 from model.capture.interventions import MOST, Causal, Cells, PaddingSeen, RemovedHead, Window
 from model.checkpoints.bridge.load import open_bridged
+from model.network.config import TransformerConfig
 from tests.model.checkpoints.bridge.models import settings_in, theirs, write_tokenizer
 from tests.viz.no_server import no_server
 from tests.viz.small import small_model
@@ -134,7 +135,8 @@ def test_changes_are_named_and_those_that_concern_another_model_are_not():
     assert wide == "Decoder: window 32, the longest text (90,000 is asked for)"
     changes = tuple(NAMES)
     trace = SimpleNamespace(attention_paths=lambda kind: [] if kind == "encoder" else ["path"])
-    config = SimpleNamespace(max_length=32, n_encoder_layers=2, n_decoder_layers=2, n_heads=2)
+    sizes = {"source_vocabulary": 9, "target_vocabulary": 9, "d_model": 8, "n_heads": 2, "max_length": 32}
+    config = TransformerConfig(**sizes, n_encoder_layers=2, n_decoder_layers=2)
     assert note(WhatIf(changes), trace, config) == " · ".join([NAMES[each] for each in changes[1:4]] + ["and 4 more"])
     of_another = WhatIf((changes[0], RemovedHead("decoder", 2, 0), RemovedHead("cross", 1, 2)))
     assert note(of_another, trace, config) == ""

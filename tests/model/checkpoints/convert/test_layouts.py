@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import pickle
+import re
 
 import pytest
 import torch
@@ -105,9 +106,10 @@ def test_positions_and_the_start_can_be_told_where_nothing_says_them(tmp_path):
         "sinusoidal positions (there is no table of them)",
         "targets begin with token 0 (there is no tokenizer)",
     } <= {*assumed["assumed"]}
-    assert assumed["open"] == {"positions": "sinusoidal", "start": 0}
+    usual = {"norm": "post", "activation": "relu"}
+    assert assumed["open"] == {"positions": "sinusoidal", "start": 0} | usual
     model = opened(path, positions="none", start=2)
-    assert model.training["open"] == {"positions": "none", "start": 2}
+    assert model.training["open"] == {"positions": "none", "start": 2} | usual
     assert not [each for each in model.training["assumed"] if "position" in each or "token 0" in each]
     with torch.inference_mode():
         torch.testing.assert_close(model.network(IDS, TARGET), network(IDS, TARGET), **EXACT)
@@ -126,9 +128,104 @@ def test_what_is_told_is_written_and_read():
     for told in (LoadHints(), LoadHints(8, "none", 0), LoadHints(positions="sinusoidal"), LoadHints(start=3)):
         assert LoadHints.read(told.text()) == told
     assert LoadHints(8, None, 1).text() == "heads:8,start:1"
-    for wrong in ("heads:x", "positions:learned", "start:-1", "x:1", "heads"):
+    several = LoadHints(causal="yes", norm="pre", activation="gelu-tanh", alphabet="\n ,:%a的")
+    assert LoadHints.read(several.text()) == several
+    assert several.text().startswith("causal:yes,norm:pre,activation:gelu-tanh,alphabet:%0A%20%2C%3A%25a")
+    for wrong in ("heads:x", "positions:learned", "start:-1", "x:1", "heads", "causal:1", "norm:", "alphabet:"):
         with pytest.raises(ValueError, match="must be heads:N"):
             LoadHints.read(wrong)
+
+
+@pytest.mark.parametrize("order", ["post", "pre"])
+@pytest.mark.parametrize("where", ["told", "beside", "in the file"])
+def test_a_language_model_of_torchs_encoder_is_causal_where_that_is_said(order, where, tmp_path):
+    """As in PyTorch's tutorial: nn.TransformerEncoder with a causal mask, which is in no tensor."""
+    pre = order == "pre"
+    layer = nn.TransformerEncoderLayer(12, 3, 20, dropout=0.0, activation="gelu", batch_first=True, norm_first=pre)
+    stack = quietly(nn.TransformerEncoder, layer, 2, nn.LayerNorm(12) if pre else None)
+    parts = {"encoder": nn.Embedding(19, 12), "transformer_encoder": stack, "decoder": nn.Linear(12, 19)}
+    network = random_weights(nn.ModuleDict(parts))
+    said = {"is_causal": True, "norm_first": pre, "activation": "gelu", "scale_embedding": True}
+    told = {"causal": "yes", "norm": order, "activation": "gelu"}
+    path = saved(tmp_path, network, beside(**said) if where == "in the file" else None)
+    if where == "beside":
+        (tmp_path / "config.json").write_text(json.dumps(said | {"nhead": 3}))
+    model = opened(path, **(told | {"heads": 3} if where == "told" else {}))
+    assert model.kind == "decoder-only"
+    with torch.inference_mode():
+        x = network["encoder"](IDS) * 12**0.5 + sines(8, 12)
+        states = network["transformer_encoder"](x, nn.Transformer.generate_square_subsequent_mask(8), is_causal=True)
+        torch.testing.assert_close(model.network(IDS), network["decoder"](states), **EXACT)
+    assert not [each for each in model.training["assumed"] if "causal" in each or "norm" in each or "relu" in each]
+    assert ("causal" in model.training["open"]) == (where == "told")
+    trace = model.trace("3 1 4 1")
+    assert torch.equal(trace.attention("encoder"), trace.attention("decoder"))
+    assert len(model.generate("3 1").tokens) > 0
+    if where == "told":
+        assert opened(path, heads=3).kind == "encoder-only"
+    if where == "told" and not pre:
+        with pytest.raises(CheckpointError, match="norms before each block and none at the end of a stack"):
+            opened(path, heads=3, norm="pre")
+
+
+def test_the_alphabet_of_nanogpt_is_read_without_running_it(tmp_path):
+    """meta.pkl as data/shakespeare_char/prepare.py writes it, in each protocol of pickle."""
+    letters = "\n !,abcdefghijklmn"
+    assert len(letters) == 18
+    letters += "的"
+    meta = {"vocab_size": 19, "itos": dict(enumerate(letters)), "stoi": {c: n for n, c in enumerate(letters)}}
+    path = saved(tmp_path, GPT(), nano)
+    assert opened(path).training["open"] == {"activation": "gelu", "alphabet": ""}
+    assert opened(path).source_tokenizer.reason
+    for protocol in range(2, 6):
+        (tmp_path / "meta.pkl").write_bytes(pickle.dumps(meta, protocol))
+        model = opened(path)
+        tokens = model.source_tokens("a cab的\n")
+        assert tokens.ids == [letters.index(letter) for letter in "a cab的\n"]
+        assert tokens.labels[:4] == ["a", "▁", "c", "a"]
+        assert model.source_tokenizer.decode(tokens.ids) == "a cab的\n"
+        assert model.source_tokenizer.ends("ab") == [1, 2]
+    with pytest.raises(ValueError, match="'z' is none of the 19 characters that this model was trained on"):
+        model.trace("az")
+    (tmp_path / "meta.pkl").unlink()
+    by_hand = opened(path, alphabet=letters)
+    assert by_hand.source_tokens("cab").ids == [letters.index(letter) for letter in "cab"]
+    assert by_hand.training["open"]["alphabet"] == letters
+    with pytest.raises(CheckpointError, match="has 19 tokens, and the alphabet 3 different characters"):
+        opened(path, alphabet="abcc")
+
+
+class Runs:
+    def __reduce__(self):
+        return print, ("this must not run",)
+
+
+@pytest.mark.parametrize(
+    ("meta", "reason"),
+    [
+        (pickle.dumps({"itos": Runs()}), "meta.pkl is a pickle that is damaged or holds more than texts and numbers"),
+        (pickle.dumps({"itos": {0: "a"}}), "does not have a character for each of the 19 tokens"),
+        (pickle.dumps({"itos": dict.fromkeys(range(19), "aa")}), "does not have a character for each"),
+        (b"\x80\x04\x95", "meta.pkl is a pickle that is damaged"),
+        (pickle.dumps([1]), "does not have a character for each"),
+    ],
+)
+def test_another_pickle_in_its_place_is_not_run(meta, reason, tmp_path, capsys):
+    path = saved(tmp_path, GPT(), nano)
+    (tmp_path / "meta.pkl").write_bytes(meta)
+    assert re.search(reason, opened(path).source_tokenizer.reason)
+    assert capsys.readouterr().out == ""
+
+
+def test_the_form_of_gelu_that_nanogpt_leaves_open_is_assumed_and_can_be_told(tmp_path):
+    path = saved(tmp_path, network := random_weights(GPT()), nano)
+    (assumed,) = opened(path).training["assumed"]
+    assert assumed == "the exact GELU (nanoGPT before June 2023 had its form with tanh)"
+    network.approximate = "tanh"
+    model = opened(path, activation="gelu-tanh")
+    assert model.training["assumed"] == []
+    with torch.inference_mode():
+        torch.testing.assert_close(model.network(IDS), network(IDS), **EXACT)
 
 
 def test_the_number_of_heads_is_asked_for(tmp_path):
@@ -170,7 +267,7 @@ def test_a_pickle_of_characters_is_never_read(tmp_path):
     with (tmp_path / "meta.pkl").open("wb") as file:
         pickle.dump(Bomb(), file)
     model = opened(path, heads=3)
-    assert "meta.pkl beside the weights is a pickle" in model.source_tokenizer.reason
+    assert "meta.pkl is a pickle that is damaged or holds more than" in model.source_tokenizer.reason
     assert model.trace(model.example).source_tokens == [str(token) for token in range(8)]
     with pytest.raises(ValueError, match=r"'I' is not the id of a token: .* numbers from 0 to 18, such as 12 5 7"):
         model.trace("I am")

@@ -125,7 +125,7 @@ def test_positions_and_the_start_of_a_target_can_be_told(here, monkeypatch):
     app.button(key="telling_seq.pt").click().run()
     session = sound(app).session_state["session"]
     assert (session.model.config.position, session.trace.target_tokens[0]) == ("none", "5")
-    assert app.query_params["told"] == "heads:3,positions:none,start:5@seq.pt"
+    assert app.query_params["told"] == "heads:3,positions:none,start:5,norm:post,activation:relu@seq.pt"
     wrong = page(told="heads:3,start:99@seq.pt")
     assert wrong.error[0].value == "seq.pt: start (99) must be the id of one of its 19 tokens."
     monkeypatch.setattr(sys, "argv", ["app.py", "--told", "heads=3"])
