@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from copy import copy
 from typing import Any
 
 import torch
@@ -34,6 +35,18 @@ class TextModel:
     ) -> None:
         self.name, self.network, self.training = name, network, training
         self.source_tokenizer, self.target_tokenizer = tokenizers
+        self._other: TextModel | None = None  # that reads special tokens, or does not
+
+    def reading(self, special: bool) -> TextModel:
+        """This model where texts have special tokens by their names, or where they have not; one object for each."""
+        tokenizers = self.source_tokenizer.reading(special), self.target_tokenizer.reading(special)
+        if tokenizers == (self.source_tokenizer, self.target_tokenizer):
+            return self
+        if self._other is None:
+            self._other = copy(self)
+            self._other.source_tokenizer, self._other.target_tokenizer = tokenizers
+            self._other._other = self
+        return self._other
 
     @property
     def config(self) -> TransformerConfig:

@@ -39,6 +39,8 @@ class Tokenizer:
     continues = ""
     reason = ""
     rules: GenerationRules = NO_RULES
+    markers: Sequence[str] = ()
+    reads_special = False
     stops: frozenset[int]
     special: list[int]
     words: bool
@@ -83,10 +85,16 @@ class Tokenizer:
             labels += [self.mask_label, *inner.labels] if number else inner.labels
         return Tokens(ids, labels)
 
+    def reading(self, special: bool) -> Tokenizer:
+        """This tokenizer as it reads the names of special tokens in a text, or as it does not; itself where it has
+        none to read.
+        """
+        return self
+
     def _encode_text(self, text: str) -> Tokens:
         with panics_named("this text"):
             (encoded,) = self._inner.encode_batch([clean(text)], add_special_tokens=False)  # lets other threads go on
-        return Tokens(list(encoded.ids), list(encoded.tokens))
+        return Tokens(list(encoded.ids), list(map(visible, encoded.tokens)))
 
     def _encode_piece(self, piece: str, first: bool, last: bool) -> Tokens:
         """Tokens of a piece of a text between masks. A BPE puts a ▁ before each; characters keep the spaces between a
@@ -117,7 +125,7 @@ class Tokenizer:
         label = self._inner.id_to_token(token)
         if label is None:
             raise ValueError(f"token {token} is not in the vocabulary of {len(self)} tokens")
-        return label
+        return visible(label)
 
     def tokens(self, ids: Sequence[int]) -> Tokens:
         """Ids with their labels."""
@@ -194,6 +202,16 @@ class Tokenizer:
         before, _ = self.margins("target")
         text = [token for token in ids if token not in self.stops]
         return replace(self.tokens([*before, *text]), before=len(before))
+
+
+def visible(label: str) -> str:
+    """Label whose characters can all be seen: others by their code, as `<U+200B>`, such as spaces without width, signs
+    that turn the direction of the text, and code points that stand for nothing. Line breaks and tabs stay.
+    """
+    if label.isprintable():
+        return label
+    seen = (each.isprintable() or each in "\n\t" for each in label)
+    return "".join(each if shown else f"<U+{ord(each):04X}>" for each, shown in zip(label, seen, strict=True))
 
 
 def clean(text: str) -> str:

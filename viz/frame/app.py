@@ -22,7 +22,7 @@ from viz.i18n import catalogue
 from viz.i18n.catalogue import _
 from viz.i18n.errors import translate_error
 from viz.i18n.format import as_sentence, literal, page_name
-from viz.state import assumptions, checkpoints, position_override, shown_model, texts, training
+from viz.state import assumptions, checkpoints, position_override, shown_model, special_tokens, texts, training
 from viz.state.session import Key, Session, choose, current_session
 from viz.ui.parts import foreign_code, mount, no_views
 
@@ -140,7 +140,7 @@ def arrange(session: Session, model: TextModel, page: str, trained: bool) -> Non
     note, bar, controls = st.container(key="variation"), st.container(key="input_bar"), st.container()
     if not trained:
         with note:
-            model = position_override.overridden(session, model)
+            model = position_override.overridden(session, special_tokens.as_chosen(model))
     foreign_code.set(model.network.code)
     with bar:
         places = input_bar.show_controls(model)

@@ -11,6 +11,7 @@ from streamlit.delta_generator import DeltaGenerator
 from viz.i18n.catalogue import _
 from viz.i18n.errors import translate_error
 from viz.i18n.format import literal, no_predictions
+from viz.state import special_tokens
 from viz.state.assumptions import assumptions
 from viz.state.session import Key, current_session
 from viz.state.texts import CONTINUED, first_source, model_and_text, typed, write, write_source
@@ -29,6 +30,7 @@ def show_controls(model: TextModel) -> list[DeltaGenerator]:
         explanation += " · " + _("What-if changes count: the changed model writes")
     refusal = unable(model)
     button.button(name, on_click=act, width="stretch", help=refusal or explanation, disabled=bool(refusal))
+    special_tokens.switch(model)
     if note := reads_ids(model):
         st.caption(note)
     if note := assumptions(model):

@@ -29,7 +29,7 @@ from model.text.huggingface.slow_tokenizer import (
     require_same_cuts,
     slow_tokenizer,
 )
-from model.text.huggingface.special_tokens import SpecialTokens, names_of, special_tokens
+from model.text.huggingface.special_tokens import SpecialTokens, names_of, special_tokens, template_in
 from model.text.huggingface.tokenizer import PROBES, CharacterTokenizer, HuggingFaceTokenizer, IdTokenizer
 from model.text.tokenizer import Tokenizer
 from model.text.untrusted import PANIC, parse_tokenizer, read_tokenizer
@@ -92,7 +92,7 @@ def _foreign(
     gpt2_alone = not names and not settings and inner.token_to_id(GPT2_END) is not None
     special_names = {"bos_token": GPT2_END, "eos_token": GPT2_END} if gpt2_alone else names
     special = special_tokens(special_names, settings, generation, inner.token_to_id, size, usual)
-    return HuggingFaceTokenizer(inner, special, size, names)
+    return HuggingFaceTokenizer(inner, special, size, names, template=template_in(names))
 
 
 def _older(
@@ -175,7 +175,9 @@ def _from_record(record: dict[str, Any], inner: Any) -> Tokenizer:
     if inner is None:
         return IdTokenizer(size, str(record["reason"]), special)
     tokenizer = parse_tokenizer(json.dumps(inner).encode(), "its tokenizer")
-    return HuggingFaceTokenizer(tokenizer, special, size, around=(list(around[0]), list(around[1])))
+    around = (list(around[0]), list(around[1]))
+    template = record.get("template", "")
+    return HuggingFaceTokenizer(tokenizer, special, size, around=around, template=str(template))
 
 
 def _slow(files: dict[str, str], side: Any, special: SpecialTokens, size: int) -> Tokenizer:

@@ -8,9 +8,9 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from model.runtime.untrusted_json import read_record
+from model.runtime.untrusted_json import read_record, read_text
 from model.text.generation_rules import NO_RULES, GenerationRules, rules_in, tokens_in
-from model.text.tokenizer import Tokenizer, Tokens
+from model.text.tokenizer import Tokenizer, Tokens, visible
 
 NAMES = {
     "padding": ("pad_token",),
@@ -19,6 +19,8 @@ NAMES = {
     "end": ("eos_token", "sep_token"),
     "mask": ("mask_token",),
 }
+TEMPLATE, TEMPLATE_FILE = "chat_template", "chat_template.jinja"
+LARGEST_TEMPLATE = 1 << 20  # letters
 
 
 @dataclass(frozen=True)
@@ -64,7 +66,7 @@ class ForeignTokenizer(Tokenizer):
         """
         if not 0 <= token < self.size:
             raise ValueError(f"token {token} is not in the vocabulary of {len(self)} tokens")
-        return self._shown(token)
+        return visible(self._shown(token))
 
     def _shown(self, token: int) -> str:
         raise NotImplementedError
@@ -77,12 +79,25 @@ class ForeignTokenizer(Tokenizer):
 
 
 def names_of(folder: Path) -> dict[str, Any]:
-    """Settings of tokenizer_config.json and special_tokens_map.json, the first before the second.
+    """Settings of tokenizer_config.json and special_tokens_map.json, the first before the second; the template of
+    conversations also from a file of its own.
 
     Raises:
         CheckpointError: a file is damaged.
     """
-    return read_record(folder / "special_tokens_map.json") | read_record(folder / "tokenizer_config.json")
+    names = read_record(folder / "special_tokens_map.json") | read_record(folder / "tokenizer_config.json")
+    if (folder / TEMPLATE_FILE).is_file():
+        names[TEMPLATE] = read_text(folder / TEMPLATE_FILE, LARGEST_TEMPLATE)
+    return names
+
+
+def template_in(names: Mapping[str, Any]) -> str:
+    """Template of conversations in the settings of a tokenizer, of several the default one; "": there is none."""
+    found = names.get(TEMPLATE)
+    if isinstance(found, list):
+        named = {each.get("name"): each.get("template") for each in found if isinstance(each, dict)}
+        found = named.get("default")
+    return found if isinstance(found, str) and len(found) <= LARGEST_TEMPLATE else ""
 
 
 def special_tokens(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping, Sequence
+from copy import copy
 from functools import cached_property
 from typing import Any
 
@@ -12,9 +13,15 @@ import tokenizers
 from tokenizers import models
 
 from model.text.huggingface.special_tokens import ForeignTokenizer, SpecialTokens, name_of, saved_json
-from model.text.tokenizer import SPACE, Role, Tokens, clean
+from model.text.tokenizer import SPACE, Role, Tokenizer, Tokens, clean
 from model.text.untrusted import panics_named
 
+# Special tokens that stand between the turns of a conversation, in any family.
+MARKER = re.compile(
+    r"im_start|im_end|(start|end)_of_turn|_header_id|\beot|end_of_utterance|INST\b|[|｜](user|assistant|system|end)[|｜]"
+    r"|_of_role|_token\|>$|\|(channel|message|start|return)\|",
+    re.IGNORECASE,
+)
 PROBES = ("a", "0", ".", "的")  # texts that one of any tokenizer's tokens stands for
 
 
@@ -42,16 +49,23 @@ class HuggingFaceTokenizer(ForeignTokenizer):
         size: int,
         names: Mapping[str, Any] | None = None,
         around: tuple[list[int], list[int]] | None = None,
+        template: str = "",
     ) -> None:
-        """names: settings of tokenizer_config.json. around: ids before and after a text, where they are known."""
+        """names: settings of tokenizer_config.json. around: ids before and after a text, where they are known.
+        template: in Jinja, by which a conversation becomes a text; "": there is none.
+        """
         super().__init__(special, size)
         self._inner = inner
         inner.no_truncation()
         inner.no_padding()
-        inner.encode_special_tokens = True
         self._added = inner.get_added_tokens_decoder()
         added = {id_ for id_, token in self._added.items() if token.special and id_ < size}
         self.special = sorted({*self.special, *added})
+        self.markers = [self._added[id_].content for id_ in sorted(added)]
+        self.template = template
+        self.reads_special = bool(template) or any(map(MARKER.search, self.markers))
+        inner.encode_special_tokens = not self.reads_special
+        self._other: HuggingFaceTokenizer | None = None
         steps = [*_kinds(inner.pre_tokenizer), *_kinds(inner.normalizer), *_kinds(inner.decoder)]
         self._bytes = "ByteLevel" in steps
         self.words = self._bytes or "Metaspace" in steps or SPACE in steps
@@ -60,6 +74,17 @@ class HuggingFaceTokenizer(ForeignTokenizer):
             self.continues = ""
         self._labels: dict[int, str] = {}
         self._around = around or self._template(names or {})
+
+    def reading(self, special: bool) -> Tokenizer:
+        if special == self.reads_special or not self.markers:
+            return self
+        if self._other is None:
+            other = copy(self)
+            other._inner = tokenizers.Tokenizer.from_str(self._inner.to_str())
+            other._inner.encode_special_tokens = self.reads_special
+            other.reads_special, other._other = special, self
+            self._other = other
+        return self._other
 
     def margins(self, role: Role) -> tuple[list[int], list[int]]:
         before, after = self._around
@@ -145,7 +170,8 @@ class HuggingFaceTokenizer(ForeignTokenizer):
 
     def to_json(self) -> str:
         """Content of the tokenizer's file in a checkpoint of ours, which `read_saved` reads."""
-        return saved_json(self._special_tokens, self.size, self._around, inner=self._inner.to_str())
+        more = {"template": self.template}
+        return saved_json(self._special_tokens, self.size, self._around, inner=self._inner.to_str(), more=more)
 
     def _known(self, ids: Sequence[int]) -> list[int]:
         """Ids with the unknown token in the place of those that the model does not have.

@@ -8,7 +8,8 @@ import pytest
 from tokenizers import AddedToken, Regex, decoders, models, normalizers, pre_tokenizers, processors, trainers
 from tokenizers import Tokenizer as Inner
 
-from model.text.huggingface.load import open_tokenizers
+from model.text.huggingface.load import open_tokenizers, read_saved
+from model.text.tokenizer import visible
 
 TEXTS = [
     "I am a teacher.",
@@ -167,6 +168,77 @@ def test_only_a_masked_model_reads_the_name_of_its_mask(both, files):
     text = f"I am a {ours.mask_label} and {ours.mask_label}."
     assert ours.framed(text, "whole", 99).ids == reference(text)["input_ids"]
     assert ours.mask not in ours.framed(text, "source", 99).ids
+
+
+@pytest.mark.parametrize("text", [*TEXTS, "I <s>am</s> a[SEP] teacher <|endoftext|>", "</s></s>"])
+def test_special_tokens_are_read_in_a_text_where_that_is_wanted(both, text):
+    ours, reference = both
+    assert not ours.reads_special
+    reading = ours.reading(True)
+    given = reference(text, return_offsets_mapping=True, add_special_tokens=False)
+    assert reading.encode(text).ids == given["input_ids"]
+    assert reading.ends(text)[-1:] == [end for _begin, end in given["offset_mapping"]][-1:]
+    assert reading.reading(False) is ours
+    assert ours.reading(True) is reading
+    assert ours.encode(text).ids == reference(text, split_special_tokens=True, add_special_tokens=False)["input_ids"]
+
+
+CHAT = ["<|im_start|>", "<|im_end|>"]
+TEMPLATE = "{% for m in messages %}<|im_start|>{{ m['role'] }}\n{{ m['content'] }}<|im_end|>\n{% endfor %}"
+
+
+@pytest.mark.parametrize("where", ["in its names", "in tokenizer_config.json", "among several", "in a file of its own"])
+def test_a_tokenizer_of_conversations_reads_their_marks(where, tmp_path):
+    """As transformers makes them of a conversation."""
+    from transformers import PreTrainedTokenizerFast
+
+    inner, names = byte_level()
+    inner.add_special_tokens(CHAT)
+    inner.save(str(tmp_path / "tokenizer.json"))
+    said = {
+        "in its names": {},
+        "in tokenizer_config.json": {"chat_template": TEMPLATE},
+        "among several": {
+            "chat_template": [{"name": "rag", "template": "x"}, {"name": "default", "template": TEMPLATE}]
+        },
+        "in a file of its own": {},
+    }[where]
+    if where == "in a file of its own":
+        (tmp_path / "chat_template.jinja").write_text(TEMPLATE)
+    (tmp_path / "tokenizer_config.json").write_text(json.dumps(names | said))
+    ours = open_tokenizers(tmp_path, {}, (inner.get_vocab_size(),) * 2)[0]
+    reference = PreTrainedTokenizerFast.from_pretrained(tmp_path, local_files_only=True)
+    reference.chat_template = TEMPLATE
+    talk = [{"role": "user", "content": "I am a teacher."}, {"role": "assistant", "content": "你好"}]
+    text = reference.apply_chat_template(talk, tokenize=False)
+    assert ours.reads_special
+    assert ours.encode(text).ids == reference.apply_chat_template(talk, tokenize=True, return_dict=False)
+    assert ours.template == ("" if where == "in its names" else TEMPLATE)
+    assert CHAT[0] not in ours.reading(False).encode(text).labels
+    (tmp_path / "ours.json").write_text(ours.to_json())
+    again = read_saved(tmp_path / "ours.json")
+    assert (again.template, again.reads_special) == (ours.template, True)
+    assert again.encode(text) == ours.encode(text)
+
+
+def test_what_cannot_be_seen_is_shown_by_its_code():
+    inner, names = byte_level()
+    odd = ["\u200b", "\u202eRTL", "\ufeff", "\u00ad", "\u00a0", "\u2028", "\ue000", "a\u200db"]
+    inner.add_tokens(odd)
+    ours = made(inner, names)
+    labels = [ours.label(inner.token_to_id(each)) for each in odd]
+    assert labels == [
+        "<U+200B>",
+        "<U+202E>RTL",
+        "<U+FEFF>",
+        "<U+00AD>",
+        "<U+00A0>",
+        "<U+2028>",
+        "<U+E000>",
+        "a<U+200D>b",
+    ]
+    assert ours.encode("x\u202ey").labels  # by its bytes
+    assert visible("naïve 的 😀\n\t") == "naïve 的 😀\n\t"
 
 
 def test_a_character_that_is_not_whole_leaves_no_trace_in_a_text():
