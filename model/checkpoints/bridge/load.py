@@ -38,6 +38,7 @@ LONGEST = 300  # characters of an error of transformers
 FULL = os.strerror(errno.ENOSPC)  # in errors of safetensors, which have no number
 MASKED, CAUSAL = "AutoModelForMaskedLM", "AutoModelForCausalLM"
 TWO, BARE, ENCODER = "AutoModelForSeq2SeqLM", "AutoModel", "AutoModelForTextEncoding"
+OWN_ARGUMENTS = re.compile(r"missing \d+ required positional arguments?: (.{1,120})")
 # Classes whose output is not of words; ELECTRA's is trained to find replaced tokens.
 OTHER_OUTPUT = re.compile(
     r"For(\w+Classification|QuestionAnswering|MultipleChoice|NextSentencePrediction)$|^ElectraForPreTraining$"
@@ -97,6 +98,11 @@ def open_network(
         except CheckpointError:
             raise
         except Exception as error:  # sizes that do not fit each other are found by the first tokens
+            if asked := OWN_ARGUMENTS.search(str(error)):
+                raise CheckpointError(
+                    f"{folder.name}: a stack of this {family} model asks for arguments of its own ({asked[1]}), so "
+                    "that it cannot be run alone and looked into; its tensors can be looked at under Checkpoints → Read"
+                ) from error
             reason = f"{first_line(error)} ({type(error).__name__})"
             raise CheckpointError(f"{folder.name}: this {family} model cannot read a few tokens: {reason}") from error
 

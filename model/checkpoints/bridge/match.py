@@ -478,7 +478,9 @@ def parallel(layer: Event, sublayers: list[Sublayer]) -> tuple[Event, Event] | N
     for attention in sublayers[0].adds:
         for network in sublayers[-1].adds:
             a, f = attention.y, network.y
-            if any(same(total, layer.y) for total in (a + f + x, x + a + f, x + f + a)):
+            if a.shape == f.shape == x.shape and any(
+                same(total, layer.y) for total in (a + f + x, x + a + f, x + f + a)
+            ):
                 return attention, network
     return None
 
@@ -509,6 +511,8 @@ class Trial:
         before = first(self.norms, lambda event: same(event.x, state)) if self.placement == "pre" else None
         for event in sublayer.adds:
             added = event.y
+            if added.shape != state.shape:  # of a layer whose blocks work on a narrower stream
+                continue
             normed = first(self.norms, lambda event, y=added: same(event.x, y))  # type: ignore[misc]
             for y, output_norm in ((normed.y, normed), (added, None)) if normed else ((added, None),):
                 total = state + y

@@ -285,6 +285,9 @@ def _build(model: Any, kind: Kind, settings: dict[str, Any]) -> BridgedNetwork:
         with probing(model, stacks[-1].name) as events:
             logits = _logits(model, runner, states)
         of_output = products(events, states.shape[1], partly=True)
+        head = model.get_output_embeddings()
+        if not any(event.module is head for event in events):  # its matrix was used in a way that is not seen
+            of_output = None
         _require_same(model, runner, ids, logits)
     cached: tuple[int, ...] = ()
     if kind != "encoder-only":
@@ -338,7 +341,11 @@ def _gives_weights(model: Any, kind: Kind, ids: dict[str, Tensor]) -> bool:
     except Exception:  # whatever a model does that has no such argument
         return False
     found = [getattr(output, name, None) for name in ("attentions", "encoder_attentions", "decoder_attentions")]
-    return any(each is not None for weights in found if weights for each in weights)
+    tensors = [each for weights in found if weights for each in weights if isinstance(each, Tensor)]
+    lengths = {each.shape[1] for each in ids.values()}
+    known = [each.dim() == 4 and {*each.shape[-2:]} <= lengths for each in tensors]
+    sums = [close(each.sum(-1), torch.ones_like(each[..., 0])) for each in tensors]
+    return bool(tensors) and all(known) and all(sums)
 
 
 def _named(kind: Kind, ids: dict[str, Tensor]) -> dict[str, Any]:

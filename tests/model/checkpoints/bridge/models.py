@@ -74,6 +74,10 @@ FAMILIES: dict[str, tuple[str, dict[str, Any]]] = {
     "bert": ("BertForMaskedLM", ONE),
     "electra": ("ElectraForMaskedLM", {**ONE, "embedding_size": 16}),
     "albert": ("AlbertForMaskedLM", {**ONE, "embedding_size": 16}),
+    "mobilebert": (  # its blocks work on a narrower stream
+        "MobileBertForMaskedLM",
+        {**ONE, "hidden_size": 64, "embedding_size": 32, "intra_bottleneck_size": 32},
+    ),
     "bare": ("BertModel", ONE),
     "bart": ("BartForConditionalGeneration", TWO),
     "pegasus": ("PegasusForConditionalGeneration", TWO),

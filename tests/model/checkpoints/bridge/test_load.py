@@ -223,6 +223,19 @@ REFUSED = {
         | {f"num_{stack}_{part}": 2 for stack in ("encoder", "decoder") for part in ("layers", "attention_heads")},
         "ProphetNetForCausalLM reads more than the states",
     ),
+    "FSMTForConditionalGeneration": (
+        {"src_vocab_size": 49, "tgt_vocab_size": 49, "langs": ["en", "de"]}
+        | {name: size for name, size in TWO.items() if name != "vocab_size"},
+        r"a stack of this fsmt model asks for arguments of its own \('encoder_padding_mask'",
+    ),
+    "XLNetLMHeadModel": (
+        {"d_model": 32, "n_layer": 2, "n_head": 4, "d_inner": 48, "vocab_size": 49},
+        "this xlnet model gives attention weights, and its layers are not laid out as those that are known here",
+    ),
+    "RwkvForCausalLM": (
+        {"hidden_size": 32, "num_hidden_layers": 2, "vocab_size": 49, "context_length": 64},
+        "no attention could be seen in this rwkv model",  # what it calls attentions is none
+    ),
     "DiffLlamaForCausalLM": ({**ONE, "num_key_value_heads": 2}, "DiffLlamaAttention attends twice in one step"),
     "DogeForCausalLM": (
         {**ONE, "is_moe": True, "num_experts": 4, "num_experts_per_tok": 2},
