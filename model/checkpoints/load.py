@@ -12,6 +12,7 @@ from torch import Tensor, nn
 from model.checkpoints.adapters_and_shards import LLAMA_CPP, require_whole
 from model.checkpoints.convert.from_huggingface import FAMILIES, rebuilt_config, rebuilt_weights
 from model.checkpoints.convert.layouts import KNOWN, SUFFIXES, find_layout, open_state
+from model.checkpoints.families import require_openable
 from model.checkpoints.formats.weight_files import (
     READ,
     REFUSED,
@@ -82,6 +83,7 @@ def _file_of(path: Path) -> Path:
 
 
 def _open_folder(folder: Path, settings: dict[str, Any], device: torch.device, dtype: torch.dtype) -> TextModel:
+    require_openable(str(settings.get("model_type", "")), folder.name)
     rebuilt = _rebuilt(folder, settings, (dtype, device))
     if rebuilt is None:
         from model.checkpoints.bridge.load import open_bridged

@@ -8,6 +8,7 @@ import re
 from pathlib import Path
 from typing import get_args
 
+from model.checkpoints.families import REFUSED as UNOPENED
 from model.checkpoints.formats.pickle_steps import UNREADABLE
 from model.checkpoints.formats.weight_files import REFUSED
 from model.checkpoints.hub import REASONS
@@ -133,3 +134,6 @@ def template(sentence: ast.expr) -> str:
     numbers = itertools.count()
     parts = (part.value if isinstance(part, ast.Constant) else f"{{{next(numbers)}}}" for part in sentence.values)
     return "".join(map(str, parts))
+
+
+PIECES |= set(UNOPENED.values())

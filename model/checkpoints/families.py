@@ -1,0 +1,116 @@
+"""Families of published models, by their model_type: which open, how that is known, and why others do not.
+
+As a page of the documentation: `python -m model.checkpoints.families > docs/families.md`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from model.checkpoints.convert.from_huggingface import FAMILIES
+from model.runtime.errors import CheckpointError
+
+# Run by transformers, and compared with it: attentions, states and logits of a small model with random weights.
+COMPARED = """
+    gemma2 gemma3_text gemma4_text openai-gpt gptj phi phi3 gpt_oss doge electra albert mobilebert pegasus
+    m2m_100 switch_transformers nllb-moe encoder-decoder falcon bloom mpt codegen gpt_bigcode olmo2 modernbert
+    deberta-v2 deepseek_v2 mixtral qwen3_moe qwen2_moe deepseek_v3 olmoe phimoe granitemoeshared dbrx
+    llama4_text
+""".split()
+# Run by transformers: a small model with random weights opens, what is recognised of it adds up, and its logits are its
+# own.
+OPENING = """
+    afmoe apertus arcee aria_text beam big_bird bigbird_pegasus biogpt bitnet blenderbot blenderbot-small cohere
+    cohere2 cohere2_moe convbert ctrl cwm data2vec-text deberta ernie ernie4_5 ernie4_5_moe esm eurobert exaone4
+    exaone_moe falcon_h1 flex_olmo flint glm glm4 glm4_moe gpt-sw3 gpt_neo gpt_neox_japanese granite granite_swa
+    granitemoe granitemoe_swa gte helium hrm_text hunyuan_v1_dense hunyuan_v1_moe hy_v3 hyperclovax inkling_text
+    internlm3 iquestcoder jais2 jetmoe jina_embeddings_v3 kolibri1 laguna layoutlm lfm2 luke megatron-bert
+    mellum mimo_v2_flash minimax_m2 minimax_m3_vl_text ministral ministral3 modernbert-decoder moshi mpnet mvp
+    nanochat nemotron nomic_bert nystromformer olmo olmo3 persimmon plbart rembert roberta-prelayernorm roc_bert
+    roformer seed_oss smollm3 solar_open stablelm starcoder2 tapas trocr ultrabert vaultgemma whisper xglm
+    xlm-roberta-xl
+""".split()
+
+RECURRENT = (
+    "some or all of its layers are recurrent or convolutional, and only models whose layers all attend are opened"
+)
+UNSEEN = "its attention is code of its own that gives no weight for each query and key"
+STREAM = "it gives attention weights, and its layers do not pass on states (text, token, channel) that each adds to"
+ARGUMENTS = "its stacks ask for arguments of their own, so that they cannot be run one by one"
+TWICE = "it attends twice in one step, and what it takes from both are weights of neither"
+SEVERAL = "its layers pass on several streams of states side by side"
+HEAD = "its head reads more than the states that its stack ends in"
+FOURIER = "it mixes tokens by a Fourier transform, and does not attend"
+# Whatever their config.json says: they are not even loaded.
+REFUSED: dict[str, str] = {
+    **dict.fromkeys("mamba mamba2 falcon_mamba xlstm rwkv recurrent_gemma".split(), RECURRENT),
+    **dict.fromkeys("longformer led mra yoso squeezebert reformer".split(), UNSEEN),
+    **dict.fromkeys("xlnet xlm flaubert funnel ibert".split(), STREAM),
+    "fsmt": ARGUMENTS,
+    "diffllama": TWICE,
+    "fnet": FOURIER,
+}
+# As they are usually made: what the loaded model does decides.
+USUALLY_REFUSED: dict[str, str] = {
+    **dict.fromkeys(
+        "jamba bamba zamba zamba2 nemotron_h olmo_hybrid minimax granitemoehybrid kimi_linear bailing_hybrid "
+        "qwen3_next qwen3_5_text qwen3_5_moe_text lfm3".split(),
+        RECURRENT,
+    ),
+    "deepseek_v4": UNSEEN,
+    "hy_v4": SEVERAL,
+    "prophetnet": HEAD,
+}
+
+
+def require_openable(family: str, name: str) -> None:
+    """Refuse a family that is known not to open. name: of the folder.
+
+    Raises:
+        CheckpointError: it is one.
+    """
+    if family in REFUSED:
+        raise CheckpointError(
+            f"{name} is a model of the family {family}, which is not opened: {REFUSED[family]}; its tensors can be "
+            "looked at under Checkpoints → Read"
+        )
+
+
+def page() -> str:
+    """All of it in Markdown."""
+    reasons: dict[str, list[str]] = {}
+    for family, reason in (REFUSED | USUALLY_REFUSED).items():
+        reasons.setdefault(reason, []).append(family)
+    return "\n\n".join(
+        [
+            "# Families of published models",
+            "By the `model_type` in config.json, as transformers calls them. Written by `python -m "
+            "model.checkpoints.families`, from what the code itself uses.",
+            "## Put together as our own network",
+            "Every page, what-if, other positions, training and export work. Verified: attentions, hidden states and "
+            "logits equal those of transformers to 1e-5, in float32, for small models with random weights.",
+            _listed(FAMILIES),
+            "## Run by transformers, looked into from outside, compared",
+            "Verified in the same way: attentions, states and logits. A page says in a sentence what such a model does "
+            "not show.",
+            _listed(COMPARED),
+            "## Run by transformers, seen to open",
+            "A small model with random weights opens and its logits are its own; weights of trained ones were not "
+            "compared.",
+            _listed(OPENING),
+            "## Not opened",
+            "Their tensors can be read, measured and compared under Checkpoints.",
+            "| families | because |\n| --- | --- |\n"
+            + "\n".join(f"| {_listed(families)} | {reason} |" for reason, families in reasons.items()),
+            "Any other causal, masked or sequence-to-sequence family that transformers knows is tried in the same way: "
+            "it opens where its stacks run one by one and every layer attends.",
+        ]
+    )
+
+
+def _listed(families: Iterable[str]) -> str:
+    return ", ".join(f"`{family}`" for family in sorted(families))
+
+
+if __name__ == "__main__":
+    print(page())
