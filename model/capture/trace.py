@@ -286,6 +286,6 @@ EXPERT = ".experts."  # between the path of a mixture of experts and the number 
 # Names of the modules whose output is a quantity of a trace; its name is the module's path.
 OBSERVED = frozenset(
     {"query", "key", "value", "heads", "output", "bias", *MAPS}
-    | {"hidden", "activation", "residual", "tokens", "positions", "logits"}
+    | {"hidden", "activation", "residual", "tokens", "positions", "types", "logits"}
     | {"linear", "gated", "transform", "sink", "router", "routed", "gates"}
 )

@@ -163,9 +163,12 @@ def write_tokenizer(inner: tokenizers.Tokenizer, tokenizer: Tokenizer, folder: P
     """
     folder.mkdir(parents=True, exist_ok=True)
     before, after = ([tokenizer.label(token) for token in ids] for ids in tokenizer.margins(role))
+    between = [tokenizer.label(token) for token in tokenizer.between] if role == "whole" else []
+    second = int(tokenizer.separator is not None)
     inner.post_processor = TemplateProcessing(
         single=[*before, "$A", *after],
-        special_tokens=[(label, inner.token_to_id(label)) for label in {*before, *after}],
+        pair=[*before, "$A", *between, f"$B:{second}", *(f"{label}:{second}" for label in after)] if between else None,
+        special_tokens=[(label, inner.token_to_id(label)) for label in {*before, *between, *after}],
     )
     inner.save(str(folder / "tokenizer.json"))
     names = {"pad": tokenizer.padding, "unk": tokenizer.unknown, "bos": tokenizer.start, "eos": tokenizer.end}

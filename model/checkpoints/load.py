@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -34,6 +35,8 @@ from model.runtime.files import finish_replacing
 from model.runtime.memory import loading, require_room
 from model.runtime.untrusted_json import read_record
 from model.text.huggingface.load import open_tokenizers
+
+TOKEN_TYPES = "token_type_embeddings.weight"
 
 
 def open_foreign(path: Path, device: torch.device, dtype: torch.dtype, hints: LoadHints | None = None) -> TextModel:
@@ -112,9 +115,20 @@ def _rebuilt(
     if config is None:
         return None
     require_weights(config, {info.name: info.shape for info in table}, folder.name)
+    config = _with_second_text(folder, settings, config, {names[info.name]: info.shape for info in table})
     if place is not None:
         require_room(size(table)[0], *place)
     return config, rebuilt_weights(settings, config, {names[info.name]: info.load() for info in table})
+
+
+def _with_second_text(
+    folder: Path, settings: dict[str, Any], config: TransformerConfig, shapes: Mapping[str, tuple[int, ...]]
+) -> TransformerConfig:
+    """Config with the separator of its tokenizer, where the weights have a vector for the tokens of a second text."""
+    types = [shape for name, shape in shapes.items() if name.endswith(TOKEN_TYPES) and len(shape) == 2 and shape[0] > 1]
+    if config.kind != "encoder-only" or not types:
+        return config
+    return replace(config, separator=open_tokenizers(folder, settings, config.vocabularies)[0].separator)
 
 
 def _only_file(folder: Path) -> Path:

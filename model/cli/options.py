@@ -29,6 +29,7 @@ HELP = {
     "rotary_short": "wavelengths below this, in tokens, are not stretched",
     "rotary_long": "wavelengths above this, in tokens, are stretched wholly; those between by and by",
     "window": "self-attention reaches so many tokens, its own counted",
+    "separator": "encoder-only: id of the token behind which a second text begins, whose tokens get one vector more",
     "embedding_norm": "a norm on what enters a stack",
     "heads": "split d_model among the heads, or give each its full width",
     "head_width": "channels of each head, where that is not d_model divided by the heads",

@@ -120,6 +120,7 @@ class TransformerConfig:
     rotary_short: float = 0.0  # wavelengths below this are not stretched, those up to rotary_long in part
     rotary_long: float = 0.0
     window: int | None = None  # tokens that a query sees in each direction, its own counted; None: all
+    separator: int | None = None  # id of the token that a second text begins behind; None: there is no second one
     embedding_norm: bool = False  # a norm on the embeddings, as in BERT
     norm: Norm = "layer"
     norm_placement: NormPlacement = "post"
@@ -339,6 +340,7 @@ def require_valid(config: TransformerConfig) -> None:
     if config.parallel and not config.residual:
         raise ValueError("parallel needs residual: without it, only the last block of a layer would go on")
     _require_heads(config)
+    _require_separator(config)
     _require_positions(config)
     _require_embeddings(config)
 
@@ -365,6 +367,17 @@ def _require_heads(config: TransformerConfig) -> None:
         raise ValueError(f"d_model ({config.d_model}) must be divisible by n_heads ({config.n_heads})")
     if config.n_heads % config.kv_heads:
         raise ValueError(f"n_heads ({config.n_heads}) must be divisible by n_key_value_heads ({config.kv_heads})")
+
+
+def _require_separator(config: TransformerConfig) -> None:
+    if config.separator is None:
+        return
+    _require_count("separator", config.separator, 0)
+    if config.kind != "encoder-only" or config.separator >= config.source_vocabulary:
+        raise ValueError(
+            f"separator ({config.separator}) must be the id of a token of an encoder-only model, below "
+            f"{config.source_vocabulary}"
+        )
 
 
 def _require_positions(config: TransformerConfig) -> None:

@@ -96,13 +96,14 @@ def parameters(config: TransformerConfig) -> dict[str, int]:
     feed_forward = (gates + 1) * width * config.d_ff + bias * (gates * config.d_ff + width)
     norm = 0 if config.norm == "none" else width if config.norm == "rms" else (1 + bias) * width
     tables = len(stacks) * config.max_length * width if config.position == "learned" else 0
+    types = 0 if config.separator is None else width
     distances = len(stacks) * config.position_buckets * config.n_heads if config.position == "relative" else 0
     matrices = [stack.vocabulary * width for stack in stacks]
     attentions = sum(stack.layers * len(stack.keys) for stack in stacks)
     layers = sum(stack.layers for stack in stacks)
     norms = sum(_norms_of(config, stack) for stack in stacks)
     return {
-        "embeddings": (matrices[-1] if config.tied_embeddings in ("inputs", "all") else sum(matrices)) + tables,
+        "embeddings": (matrices[-1] if config.tied_embeddings in ("inputs", "all") else sum(matrices)) + tables + types,
         "attention": attentions * attention + distances,
         "feed-forward": layers * feed_forward,
         "norms": (norms + (config.output_head == "transform")) * norm + attentions * 2 * config.d_head * config.qk_norm,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import partial
 
+import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
@@ -158,6 +159,27 @@ class TokenEmbedding(nn.Embedding):
         return rows if self.factor == 1.0 else rows * self.factor
 
 
+class TokenTypes(nn.Module):
+    """Trained vector that each token of a second text gets, which begins behind a separator (Devlin et al., 2019,
+    section 3.2: segment embeddings, as the difference from the first text's, which the positions hold).
+    """
+
+    def __init__(self, separator: int, config: TransformerConfig) -> None:
+        super().__init__()
+        self.separator = separator
+        self.weight = nn.Parameter(torch.empty(config.d_model))
+        nn.init.normal_(self.weight, std=config.d_model**-0.5)
+
+    def forward(self, ids: Int[Tensor, "batch length"]) -> Float[Tensor, "batch length d_model"]:
+        return types_of(ids, self.separator)[..., None] * self.weight
+
+
+def types_of(ids: Int[Tensor, "batch length"], separator: int) -> Int[Tensor, "batch length"]:
+    """1 for the tokens behind the first separator, else 0."""
+    ends = (ids == separator).long()
+    return (ends.cumsum(-1) > ends).long()
+
+
 class EmbeddingSum(nn.Module):
     """dropout(tokens + positions) (section 5.4).
 
@@ -185,11 +207,13 @@ class Embedding(nn.Module):
         super().__init__()
         self.tokens = TokenEmbedding(vocabulary, config)
         self.positions = POSITIONS[config.position](config)
+        self.types = None if config.separator is None else TokenTypes(config.separator, config)
         self.output = EmbeddingSum(config)
 
     def forward(self, ids: Int[Tensor, "batch length"], first: int = 0) -> Float[Tensor, "batch length d_model"]:
         tokens = self.tokens(ids)
-        return self.output(tokens, self.positions(tokens, first))
+        positions = self.positions(tokens, first)
+        return self.output(tokens, positions if self.types is None else positions + self.types(ids))
 
 
 class EncoderLayer(nn.Module):

@@ -28,7 +28,10 @@ class Tokenizer:
     padding, unknown, start, end, mask: ids; tokenizers of other programs may lack any of them. stops: ids that end
     generated text. special: ids of tokens that stand in no text. words: whether the first token of a word begins with
     ▁. continues: beginning of labels of tokens inside a word, or "". reason: why texts are bare ids, or "". rules: of
-    generation.
+    generation. between: ids between two texts, which `pair_label`, the name of the first, parts;
+    none where there is one text only. separator: that first, where tokens behind it are of another type; else None.
+    markers: names of special tokens. reads_special: whether they are read in a text, and
+    are not plain text.
     """
 
     padding: int | None
@@ -40,6 +43,9 @@ class Tokenizer:
     reason = ""
     rules: GenerationRules = NO_RULES
     markers: Sequence[str] = ()
+    between: Sequence[int] = ()
+    pair_label = ""
+    separator: int | None = None
     reads_special = False
     stops: frozenset[int]
     special: list[int]

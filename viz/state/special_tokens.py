@@ -27,7 +27,9 @@ def as_chosen(model: TextModel) -> TextModel:
 def switch(model: TextModel) -> None:
     """The switch, where the texts hold the name of a special token or the tokenizer has the marks of conversations."""
     tokenizer = model.source_tokenizer
-    named = next((name for name in tokenizer.markers if any(name in text for text in texts(model))), "")
+    read = {tokenizer.mask_label, tokenizer.pair_label} if model.kind == "encoder-only" else {""}  # in any case
+    names = [name for name in tokenizer.markers if name not in read]
+    named = next((name for name in names if any(name in text for text in texts(model))), "")
     if not named:
         return
     st.session_state[SWITCH] = tokenizer.reads_special

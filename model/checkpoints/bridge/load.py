@@ -59,6 +59,7 @@ def open_bridged(
     """
     model = open_network(folder, settings, device, dtype, device_map or choose_device_map())
     tokenizers = open_tokenizers(folder, settings, model.config.vocabularies)
+    model.runner.read_types(tokenizers[0].separator)
     record: dict[str, Any] = {"format": f"Hugging Face, {settings.get('model_type')}, run by transformers"}
     if unused := getattr(model.runner.model, "vitrine_unused", []):
         record["unused"] = unused

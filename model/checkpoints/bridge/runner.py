@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -15,6 +16,7 @@ from torch import Tensor, nn
 from model.checkpoints.bridge.hooks import Pass, current
 from model.network.config import Kind
 from model.network.decoding_state import DecodingState
+from model.network.layers import types_of
 
 injected_states: ContextVar[Tensor | None] = ContextVar("injected_states", default=None)
 
@@ -39,6 +41,7 @@ class Runner:
         self.bare = self.decoder is model or (two and model.get_output_embeddings() is None)
         # Of an EncoderDecoderModel whose stacks differ in width: what makes the memory as wide as the decoder.
         self.between: nn.Linear | None = getattr(model, "enc_to_dec_proj", None) if two else None
+        self.separator: int | None = None
         self.outside, self.caches = False, True
         self.windows: tuple[int | None, ...] = (None,)
 
@@ -59,6 +62,13 @@ class Runner:
         for trunk in {model.base_model, self.decoder, _base(beside)} - {model}:
             trunk.forward = _or_given(trunk.forward, States)
 
+    def read_types(self, separator: int | None) -> None:
+        """Give an encoder-only model the types of its tokens, if it has any: 1 for those behind a separator."""
+        known = inspect.signature(type(self.decoder).forward).parameters
+        counts = getattr(self.model.config, "type_vocab_size", 0)
+        if self.kind == "encoder-only" and "token_type_ids" in known and isinstance(counts, int) and counts > 1:
+            self.separator = separator
+
     @contextmanager
     def running(self, stack: str, batch: int, real: Tensor | None, memory_real: Tensor | None = None) -> Iterator[None]:
         """Block in which one stack runs as a pass, or in a probe as the probe's pass.
@@ -76,8 +86,9 @@ class Runner:
     def encode(self, ids: Tensor, real: Tensor | None) -> Tensor:
         """States (batch, length, d_model) of an encoder. ids, real: (batch, length); real: False on padding."""
         stack = self.encoder if self.encoder is not None else self.decoder
+        named = {} if self.separator is None else {"token_type_ids": types_of(ids, self.separator)}
         with self.running("encoder", len(ids), real):
-            return self._states(stack, input_ids=ids, attention_mask=_whole(real, ids))
+            return self._states(stack, input_ids=ids, attention_mask=_whole(real, ids), **named)
 
     def decode(
         self,

@@ -7,7 +7,7 @@ from functools import partial
 from typing import Any
 
 from model.checkpoints.convert.family import Family, SettingsTable, SourceCheckpoint, UnsupportedError
-from model.checkpoints.convert.weight_map import Table, WeightSource, with_type
+from model.checkpoints.convert.weight_map import Table, WeightSource, type_difference, with_type
 from model.network.config import TransformerConfig
 
 BERT_SETTINGS: SettingsTable = {
@@ -26,6 +26,7 @@ POSITIONS = ("embeddings.position_embeddings.weight", "embeddings.token_type_emb
 BERT_WEIGHTS: Table = {
     "encoder.embedding.tokens": "embeddings.word_embeddings",
     "encoder.embedding.positions.table": WeightSource(POSITIONS, partial(with_type, rows=0)),
+    "encoder.embedding.types.weight": WeightSource(POSITIONS[1:], type_difference),
     "encoder.embedding.output.norm": "embeddings.LayerNorm",
     "encoder.layers.{}.self_attention.query": "encoder.layer.{}.attention.self.query",
     "encoder.layers.{}.self_attention.key": "encoder.layer.{}.attention.self.key",

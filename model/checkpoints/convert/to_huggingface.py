@@ -245,13 +245,14 @@ MEGATRON_WEIGHTS: Table = {
 
 
 def bert_tensors(parameters: Parameters, prefix: str) -> Tensors:
-    """Tensors of a BERT (Devlin et al., 2019) or Megatron-BERT without its head. The only token type is zeros."""
+    """Tensors of a BERT (Devlin et al., 2019) or Megatron-BERT without its head. The first token type is zeros."""
     positions, types = BERT_POSITIONS
     rows = parameters.positions("encoder")
+    second = [] if parameters.config.separator is None else [parameters["encoder.embedding.types.weight"]]
     table = MEGATRON_WEIGHTS if parameters.config.norm_placement == "pre" else BERT_WEIGHTS
     return {
         f"{prefix}{positions}": rows,
-        f"{prefix}{types}": rows.new_zeros(1, rows.shape[1]),
+        f"{prefix}{types}": torch.stack([torch.zeros_like(rows[0]), *second]),
         **tensors(parameters, table, prefix),
     }
 
@@ -271,7 +272,7 @@ def bert_config(parameters: Parameters, name: str, model_type: str) -> dict[str,
         "architectures": [name],
         "model_type": model_type,
         **settings(parameters.config, BERT_SETTINGS, "encoder"),
-        "type_vocab_size": 1,
+        "type_vocab_size": 1 if parameters.config.separator is None else 2,
         "tie_word_embeddings": parameters.tied,
     }
 
@@ -390,8 +391,8 @@ WIDE: Options = {"heads": None, "head_width": None}
 ENCODER: Options = {"norm": ("layer",), "position": TABLES, "activation": PLAIN, "output_head": None}
 POST: Options = {"norm": ("layer",), "norm_placement": ("post",), "activation": PLAIN, "norm_epsilon": (1e-5,)}
 CURVES: Options = {"position": ("sinusoidal", "sinusoidal-halves"), "position_base": (10000.0,), "output_bias": None}
-BERT: Options = {"norm_placement": ("post",), "embedding_norm": (True,), "output_bias": None}
-MEGATRON: Options = {"norm_placement": ("pre",), "output_bias": None}
+BERT: Options = {"norm_placement": ("post",), "embedding_norm": (True,), "output_bias": None, "separator": None}
+MEGATRON: Options = {"norm_placement": ("pre",), "output_bias": None, "separator": None}
 FAMILIES = (
     Family("GPT-2", "decoder-only", gpt2, DECODER | {"position": TABLES}),
     Family("GPT-NeoX", "decoder-only", gpt_neox, DECODER | TURNED),

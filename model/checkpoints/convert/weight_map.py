@@ -178,3 +178,8 @@ def with_type(positions: Tensor, types: Tensor, rows: int) -> Tensor:
     text has; in float64. types: (type, d_model).
     """
     return positions[rows:].double() + types[0].double()
+
+
+def type_difference(types: Tensor) -> Tensor:
+    """What a token of type 1 has more than one of type 0, in float64. types: (type, d_model)."""
+    return types[1].double() - types[0].double()

@@ -6,6 +6,7 @@ import json
 import re
 from collections.abc import Mapping, Sequence
 from copy import copy
+from dataclasses import replace
 from functools import cached_property
 from typing import Any
 
@@ -74,6 +75,8 @@ class HuggingFaceTokenizer(ForeignTokenizer):
             self.continues = ""
         self._labels: dict[int, str] = {}
         self._around = around or self._template(names or {})
+        self.between, self.separator = self._pair_template()
+        self.pair_label = self.label(self.between[0]) if self.between else ""
 
     def reading(self, special: bool) -> Tokenizer:
         if special == self.reads_special or not self.markers:
@@ -97,12 +100,28 @@ class HuggingFaceTokenizer(ForeignTokenizer):
         return before, [] if role == "prompt" else after
 
     def framed(self, text: str, role: Role, length: int) -> Tokens:
-        """Tokens as of `Tokenizer.framed`; of an empty text, the token that begins one."""
+        """Tokens as of `Tokenizer.framed`; of an empty text, the token that begins one; of a whole text in two parts,
+        with the separator's name between them, those of both.
+        """
+        if role == "whole" and self.pair_label and self.pair_label in text:
+            one, _label, other = text.partition(self.pair_label)
+            return self._framed_pair(one, other, length)
         tokens = super().framed(text, role, length)
         if len(tokens):
             return tokens
         first = next((token for token in (self.start, self.end, self.padding) if token is not None), 0)
         return Tokens([first], [self.label(first)], before=1)
+
+    def _framed_pair(self, first: str, second: str, length: int) -> Tokens:
+        """Tokens of two texts as the post-processor puts them together, at most `length`: the second is cut first."""
+        before, after = (self.tokens(ids) for ids in self.margins("whole"))
+        between = self.tokens(self.between)
+        room = max(0, length - len(before) - len(between) - len(after))
+        one, two = (self.encode(text, masks=True) for text in (first.rstrip(" "), second.lstrip(" ")))
+        one = one.cut(room)
+        two = two.cut(room - len(one))
+        whole = one.between(None, between).between(None, two).between(before, after)
+        return replace(whole, left_out=one.left_out + two.left_out, before=len(before), after=len(after))
 
     def _encode_text(self, text: str) -> Tokens:
         return self.tokens(self._known(self._encoded(text).ids))
@@ -202,6 +221,22 @@ class HuggingFaceTokenizer(ForeignTokenizer):
             if plain:
                 return self._known(encoded.ids[: plain[0]]), self._known(encoded.ids[plain[-1] + 1 :])
         return [], []
+
+    def _pair_template(self) -> tuple[list[int], int | None]:
+        """Ids that the post-processor puts between two texts, none where it does not; and the one behind which tokens
+        are of another type.
+        """
+        for probe in PROBES:
+            encoded = self._inner.encode(probe, probe)
+            plain = [place for place, added in enumerate(encoded.special_tokens_mask) if not added]
+            if not plain or len(plain) % 2:
+                continue
+            end, begin = plain[len(plain) // 2 - 1], plain[len(plain) // 2]
+            between = self._known(encoded.ids[end + 1 : begin])
+            types = encoded.type_ids
+            parted = len(between) == 1 and {*types[:begin]} == {0} and {*types[begin:]} == {1}
+            return between, between[0] if parted else None
+        return [], None
 
 
 def _visible(character: str) -> str:

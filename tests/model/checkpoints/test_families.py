@@ -48,7 +48,7 @@ SIZES: dict[str, Any] = {
 }
 CLASSES = {
     family: names[0] if isinstance(names, tuple) else names
-    for table in ("SEQ_TO_SEQ_CAUSAL_LM", "MASKED_LM", "CAUSAL_LM")
+    for table in ("CAUSAL_LM", "MASKED_LM", "SEQ_TO_SEQ_CAUSAL_LM")
     for family, names in getattr(modeling_auto, f"MODEL_FOR_{table}_MAPPING_NAMES").items()
 }
 # Where the sizes above make no model.

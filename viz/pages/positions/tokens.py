@@ -154,7 +154,7 @@ def ids_and_labels(given: Tokens) -> list[str]:
 
 
 def quantity_name(name: str) -> str:
-    return {"tokens": _("Embeddings"), "positions": _("Positions"), "output": _("Sum")}[name]
+    return {"tokens": _("Embeddings"), "positions": _("Positions"), "types": _("Second text"), "output": _("Sum")}[name]
 
 
 def norm_name(name: str) -> str:
@@ -256,7 +256,7 @@ def on_dot(place: dict[str, Any]) -> None:
 
 # Tokens as the model gets them: ids, embeddings, lengths, nearest tokens, a plane they lie on.
 
-QUANTITIES = ("tokens", "positions", "output")
+QUANTITIES = ("tokens", "positions", "types", "output")
 ADDS_NONE = ("rotary", "alibi", "relative", "none")  # positions that the sum does not hold
 
 
@@ -266,6 +266,7 @@ def section(model: TextModel, row: DeltaGenerator) -> Views:
     if model.kind == "encoder-decoder":
         side = choose(_("Side"), ("source", "target"), side, "side", side_choice, row)
     added = [name for name in QUANTITIES if name != "positions" or model.config.position not in ADDS_NONE]
+    added = [name for name in added if name != "types" or model.config.separator is not None]
     quantity = choose(_("Quantity"), added, added[0], "vectors", quantity_name, row)
     wide = model.config.d_model > WIDE
     binned = not wide or choose(_("Channels"), ("means", "first"), "means", "channels", channels_choice, row) == "means"

@@ -49,7 +49,7 @@ def word_piece():
     special = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
     inner.train_from_iterator(CORPUS, trainers.WordPieceTrainer(**options(120, special)))
     inner.post_processor = processors.TemplateProcessing(
-        single="[CLS] $A [SEP]", special_tokens=[("[CLS]", 2), ("[SEP]", 3)]
+        single="[CLS] $A [SEP]", pair="[CLS] $A [SEP] $B:1 [SEP]:1", special_tokens=[("[CLS]", 2), ("[SEP]", 3)]
     )
     names = {"pad_token": "[PAD]", "unk_token": "[UNK]", "cls_token": "[CLS]", "sep_token": "[SEP]"}
     return inner, {**names, "mask_token": "[MASK]"}
@@ -136,6 +136,7 @@ ROLES = {"GPT-2": "prompt", "Llama": "prompt", "T5": "source", "BERT": "whole", 
 @pytest.mark.parametrize("text", [text for text in TEXTS if text])
 def test_what_stands_around_a_text_is_what_its_post_processor_puts_there(both, files, text):
     ours, reference = both
+    text = text.replace(ours.pair_label or "</s>", "</ s>")  # which would part it
     assert ours.framed(text, ROLES[files[0]], 512).ids == reference(text, split_special_tokens=True)["input_ids"]
 
 
@@ -239,6 +240,25 @@ def test_what_cannot_be_seen_is_shown_by_its_code():
     ]
     assert ours.encode("x\u202ey").labels  # by its bytes
     assert visible("naïve 的 😀\n\t") == "naïve 的 😀\n\t"
+
+
+@pytest.mark.parametrize(("first", "second"), [("I am", "a teacher."), ("", "x"), ("two  words", "我是")])
+def test_a_text_in_two_parts_is_put_together_as_a_pair(both, files, first, second):
+    ours, reference = both
+    if files[0] not in ("BERT", "RoBERTa"):
+        assert (ours.pair_label, ours.separator) == ("", None)
+        return
+    text = f"{first} {ours.pair_label} {second}"
+    given = reference(first, second)
+    found = ours.framed(text, "whole", 99)
+    assert found.ids == given["input_ids"]
+    assert ours.separator == (3 if files[0] == "BERT" else None)
+    masked = f"{first} {ours.mask_label} {ours.pair_label} {ours.mask_label}"
+    assert ours.framed(masked, "whole", 99).ids.count(ours.mask) == 2
+    short = ours.framed(text, "whole", 6)
+    assert len(short) == min(6, len(found))
+    assert short.left_out == len(found) - len(short)
+    assert short.ids[-1] == found.ids[-1]
 
 
 def test_a_character_that_is_not_whole_leaves_no_trace_in_a_text():
