@@ -30,7 +30,14 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 WIDE = 256  # channels that a heatmap shows one by one
-COLOURS = {"plain": "#5b7083", "times": "#0072b2", "over": "#8a6fb0", "positions": "#d55e00", "sum": "#009e73"}
+COLOURS = {
+    "plain": "#5b7083",
+    "times": "#0072b2",
+    "over": "#8a6fb0",
+    "positions": "#d55e00",
+    "types": "#cc79a7",
+    "sum": "#009e73",
+}
 TABLE, NORMS = "embedding", "norms"
 
 
@@ -108,14 +115,20 @@ def lengths(chosen: Chosen, given: Tokens) -> dict[str, Tensor]:
     embedding = f"{chosen.stack}.embedding"
     tokens, positions = (chosen.trace[f"{embedding}.{part}"].float() for part in ("tokens", "positions"))
     found = {"plain": plain, "times": plain * root, "over": plain / root}
-    if bool(positions.any()):
-        found |= {"positions": positions.norm(dim=-1), "sum": (tokens + positions).norm(dim=-1)}
+    types = chosen.trace[f"{embedding}.types"].float() if f"{embedding}.types" in chosen.trace.names() else None
+    second = types is not None and bool(types.any())
+    if bool(positions.any()) or second:
+        found["positions"] = positions.norm(dim=-1)
+    if types is not None and second:
+        found["types"], positions = types.norm(dim=-1), positions + types
+    if "positions" in found:
+        found["sum"] = (tokens + positions).norm(dim=-1)
     return found
 
 
 def norms_chart(session: Session, chosen: Chosen, given: Tokens, query: int) -> Chart:
     found, scaled = lengths(chosen, given), chosen.factor != 1
-    used = {"times" if scaled else "plain", "positions", "sum"}
+    used = {"times" if scaled else "plain", "positions", "types", "sum"}
     places = np.arange(len(given))
     series = [
         Series(norm_name(name), places, array(norms), COLOURS[name], dash=name not in used)
@@ -163,6 +176,7 @@ def norm_name(name: str) -> str:
         "times": "E · √d_model",
         "over": "E / √d_model",
         "positions": _("position"),
+        "types": _("second text"),
         "sum": _("their sum"),
     }[name]
 
