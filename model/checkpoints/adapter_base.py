@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from model.checkpoints.adapters import Adapter, AdapterBaseError, is_adapter
+from model.checkpoints.adapters import MERGED, Adapter, AdapterBaseError, is_adapter
 from model.checkpoints.hub import cached
 from model.checkpoints.native import CONFIG, is_hugging_face
 from model.checkpoints.tensors import TensorInfo, tensor_table
@@ -22,35 +22,42 @@ def find_base(adapter: Adapter, chosen: str | None = None) -> Path:
         AdapterBaseError: it is not on this machine; the sentence names it and says what to do.
     """
     named = chosen or adapter.base
-    if found := base_by_path(adapter, named) or cached(named, None if chosen else adapter.revision):
+    if found := path_of_base(adapter.folder, named, None if chosen else adapter.revision):
         return found
-    raise base_missing(adapter, named)
+    raise base_missing(adapter.name, MERGED[adapter.kind], named)
 
 
-def base_by_path(adapter: Adapter, named: str) -> Path | None:
-    """Folder of a base by its path, absolute or relative to the adapter's folder or to the working directory; None: no
-    folder with a config.json is there.
+def path_of_base(folder: Path, named: str, revision: str | None = None) -> Path | None:
+    """Folder of a base by its path, absolute or relative to the adapter's folder or to the working directory, or by its
+    name in Hugging Face's cache; None: no folder with a config.json is there.
+
+    folder: of the adapter. revision: of the base in the cache.
     """
     if not named:
         return None
-    for path in (adapter.folder / named, Path(named).expanduser() if named.startswith("~/") else Path(named)):
+    for path in (folder / named, Path(named).expanduser() if named.startswith("~/") else Path(named)):
         try:
             if (path / CONFIG).is_file() or (path / "adapter_config.json").is_file():
                 return path
         except (OSError, ValueError):  # a name that is too long, or has a zero in it
             continue
-    return None
+    return cached(named, revision)
 
 
-def base_missing(adapter: Adapter, named: str) -> AdapterBaseError:
-    """Error of an adapter whose base is not here. named: what it is called."""
-    name = adapter.name
+def base_name(base: Path) -> str:
+    """Name of a base: of its folder, or in Hugging Face's cache, where folders are called by numbers, of the model."""
+    folder = base.resolve()
+    if folder.parent.name != "snapshots":
+        return folder.name
+    return folder.parents[1].name.removeprefix("models--").replace("--", "/")
+
+
+def base_missing(name: str, kind: str, named: str) -> AdapterBaseError:
+    """Error of an adapter whose base is not here. name, kind: of the adapter. named: what the base is called."""
     if not named:
-        return AdapterBaseError(
-            f"{name} is an adapter of the kind {adapter.kind} and does not say which model it changes: choose its base"
-        )
+        return AdapterBaseError(f"{name} is a {kind} adapter and does not say which model it changes: choose its base")
     return AdapterBaseError(
-        f"{name} is an adapter of the kind {adapter.kind} and changes {named[:LONGEST]!r}, which is not here: put that "
+        f"{name} is a {kind} adapter and changes {named[:LONGEST]!r}, which is not here: put that "
         "model into the list of checkpoints, or choose its base by hand"
     )
 
@@ -65,13 +72,13 @@ def read_base(base: Path, adapter: Adapter) -> tuple[dict[str, Any], list[Tensor
     finish_replacing(base)
     if is_adapter(base):
         raise AdapterBaseError(
-            f"{base.resolve().name}, the base of {adapter.name}, is an adapter itself, and one is not merged into "
+            f"{base_name(base)}, the base of {adapter.name}, is an adapter itself, and one is not merged into "
             "another: merge it with peft (merge_and_unload), save that and choose it"
         )
     settings = read_record(base / CONFIG) if base.is_dir() else {}
     if not is_hugging_face(settings):
         raise AdapterBaseError(
-            f"{base.resolve().name}, the base of {adapter.name}, has no {CONFIG} of transformers, by whose names "
+            f"{base_name(base)}, the base of {adapter.name}, has no {CONFIG} of transformers, by whose names "
             "an adapter changes weights: choose the folder of a model of Hugging Face"
         )
     return settings, tensor_table(base)

@@ -30,7 +30,7 @@ from model.runtime.untrusted_json import parse_json, read_bytes
 ADAPTER_CONFIG = "adapter_config.json"
 LARGEST_CONFIG, MOST_PARTS = 1 << 20, 50_000  # bytes; values
 PREFIX = "base_model.model."
-MERGED = ("LORA", "IA3", "LOHA", "LOKR")
+MERGED = {"LORA": "LoRA", "IA3": "IA³", "LOHA": "LoHa", "LOKR": "LoKr"}  # peft_type and what people call it
 # Kinds that change no weight.
 BESIDE_THE_TEXT = (
     *("PROMPT_TUNING", "MULTITASK_PROMPT_TUNING", "P_TUNING", "PREFIX_TUNING", "CPT", "CARTRIDGE"),
@@ -337,9 +337,9 @@ class _Merging:
         whole: dict[str, TensorInfo] = {}
         for name, info in self.adapter.tensors.items():
             if not name.startswith(PREFIX):
-                raise self._unknown(info, f"every tensor of an adapter is called {PREFIX}…")
+                raise self._unknown(info)
             if not _is_real(info):
-                raise self._unknown(info, "numbers of this type are not merged")
+                raise self._unknown(info)
             inner = name.removeprefix(PREFIX).replace(WHOLE, ".")
             if match := PART.fullmatch(inner):
                 part = match["part"].removesuffix(".weight") if match["part"].startswith(MAGNITUDE) else match["part"]
@@ -403,10 +403,10 @@ class _Merging:
         if kinds == {TOKENS}:
             ids, rows = self._token_ids(module), parts[TOKENS]
             if len(rows.shape) != 2 or len(ids) != rows.shape[0]:
-                raise self._unknown(rows, f"{len(ids)} tokens are trained in it")
+                raise self._unknown(rows)
             weight = self._found(f"{module}.weight", rows)[1]
             if len(weight.shape) != 2 or int(ids.max()) >= weight.shape[0]:
-                raise self._unknown(rows, f"its tokens are not among the {weight.shape[0]:,} of {weight.name}")
+                raise self._unknown(rows)
             return Rows(ids, rows.load()), TOKENS_KIND, (weight.shape[0], rows.shape[1])
         if kinds and all(name.startswith("lokr") for name in kinds) and MAGNITUDE not in parts:
             return self._lokr(module, parts)
@@ -455,7 +455,7 @@ class _Merging:
         """(IA)³: a row of scales is of the inputs, a column of the outputs."""
         _name, weight = self._found(f"{module}.weight", scales)
         if len(scales.shape) != 2 or 1 not in scales.shape or len(weight.shape) != 2:
-            raise self._unknown(scales, "a row or a column of scales was expected")
+            raise self._unknown(scales)
         vector = scales.load().mT if transposed else scales.load()
         shape = tuple(own if scaled == 1 else scaled for scaled, own in zip(vector.shape, weight.shape, strict=True))
         return Scaled(vector), "IA3", shape
@@ -490,9 +490,8 @@ class _Merging:
     def _found(self, name: str, info: TensorInfo) -> tuple[str, TensorInfo]:
         if (found := self._lookup(name)) is None:
             raise AdapterBaseError(
-                f"{self.adapter.name}: {info.name} {tuple(info.shape)} is of {name}, which this base has not: "
-                "choose the base that the adapter was trained on"
-                + (f", {self.adapter.base[:120]}" if self.adapter.base else "")
+                f"{self.adapter.name}: {info.name} {tuple(info.shape)} is of {name[:120]}, which this base has not: "
+                f"choose the base that the adapter was trained on ({self.adapter.base[:120] or '?'})"
             )
         return found
 
@@ -569,10 +568,14 @@ class _Merging:
         settings = self.adapter.settings
         asked = _pattern(settings.get("rank_pattern"), module, settings.get("r", 8))
         alpha = _pattern(settings.get("alpha_pattern"), module, settings.get("lora_alpha", settings.get("alpha", 8)))
-        if type(asked) is not int or not 1 <= asked < 1 << 31 or rank not in (None, asked):
+        if type(asked) is not int or not 1 <= asked < 1 << 31:
             raise CheckpointError(
-                f"{self.adapter.name}: {ADAPTER_CONFIG} says the rank {str(asked)[:40]} for {module[:120]}, and "
-                f"the file has {'another' if rank is None else rank}: the two do not belong together"
+                f"{self.adapter.name}: {ADAPTER_CONFIG}: the rank ({str(asked)[:40]}) must be a whole number above 0"
+            )
+        if rank not in (None, asked):
+            raise CheckpointError(
+                f"{self.adapter.name}: {ADAPTER_CONFIG} says the rank {asked} for {module[:120]}, and the file has "
+                f"{rank}: the two do not belong together"
             )
         if isinstance(alpha, bool) or not isinstance(alpha, int | float) or not math.isfinite(alpha):
             raise CheckpointError(f"{self.adapter.name}: {ADAPTER_CONFIG}: alpha ({str(alpha)[:40]}) must be a number")
@@ -610,15 +613,14 @@ class _Merging:
 
     def _misfit(self, info: TensorInfo, weight: TensorInfo) -> AdapterBaseError:
         return AdapterBaseError(
-            f"{self.adapter.name}: {info.name} {tuple(info.shape)} does not fit {weight.name} "
-            f"{tuple(weight.shape)} of this base: choose the base that the adapter was trained on"
-            + (f", {self.adapter.base[:120]}" if self.adapter.base else "")
+            f"{self.adapter.name}: {info.name} {tuple(info.shape)} does not fit {weight.name} {tuple(weight.shape)} of "
+            f"this base: choose the base that the adapter was trained on ({self.adapter.base[:120] or '?'})"
         )
 
-    def _unknown(self, info: TensorInfo, why: str) -> CheckpointError:
+    def _unknown(self, info: TensorInfo) -> CheckpointError:
         return CheckpointError(
-            f"{self.adapter.name} holds {info.name} {tuple(info.shape)} of type {info.dtype}, which is not "
-            f"merged: {why}"
+            f"{self.adapter.name} holds {info.name} {tuple(info.shape)} of type {info.dtype}, of which no change is "
+            "known here: the file is damaged, or of another kind than its adapter_config.json says"
         )
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from model.checkpoints.adapters import is_adapter, read_adapter
+from model.checkpoints.adapters import MERGED, is_adapter, read_adapter
 from model.checkpoints.adapters_and_shards import require_whole
 from model.checkpoints.convert.layouts import is_known
 from model.checkpoints.formats.weight_files import weights_of
@@ -109,7 +109,7 @@ def _adapter(path: Path) -> CatalogEntry:
         adapter = read_adapter(path)
     except CheckpointError as error:
         return CatalogEntry("PEFT", computes=False, part=str(error))
-    return CatalogEntry("PEFT", adapter.kind, base=adapter.base)
+    return CatalogEntry("PEFT", MERGED[adapter.kind], base=adapter.base)
 
 
 def _format_of(path: Path) -> str:

@@ -9,8 +9,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from model.checkpoints.adapter_base import find_base, read_base
-from model.checkpoints.adapters import Adapter, Merged, is_adapter, merge, read_adapter
+from model.checkpoints.adapter_base import base_name, find_base, read_base
+from model.checkpoints.adapters import MERGED, Adapter, Merged, is_adapter, merge, read_adapter
 from model.checkpoints.adapters_and_shards import LLAMA_CPP, require_whole
 from model.checkpoints.convert.from_huggingface import rebuilt_config, rebuilt_weights
 from model.checkpoints.convert.layouts import KNOWN, SUFFIXES, find_layout, open_state
@@ -95,8 +95,8 @@ def _open_adapter(path: Path, hints: LoadHints, device: torch.device, dtype: tor
     texts = path if (path / TOKENIZER).is_file() else base
     model = _open_folder(base, merged.settings, device, dtype, merged.table, texts)
     model.name = path.resolve().name
-    form = f"PEFT {adapter.kind}, merged into {base.resolve().name} ({model.training['format']})"
-    model.training = {**model.training, "format": form, "base": str(base)}
+    form = f"{MERGED[adapter.kind]}, merged into {base_name(base)} ({model.training['format']})"
+    model.training = {**model.training, "format": form, "base": base_name(base)}
     return model
 
 

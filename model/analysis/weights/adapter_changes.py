@@ -50,7 +50,7 @@ def adapter_change(change: Change) -> AdapterChange:
     Raises:
         CheckpointError: a number of it is not finite.
     """
-    weight = (change.start or change.weight).load() if _starts_there(change) else change.weight.load()
+    weight = change.weight.load()
     factors = change.step if _starts_there(change) else change.low_rank
     if isinstance(factors, LowRank | Hadamard | Kronecker):
         values = factored_values(factors)
