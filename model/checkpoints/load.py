@@ -128,7 +128,7 @@ def _open_folder(
     if rebuilt is None:
         from model.checkpoints.bridge.load import open_bridged
 
-        return open_bridged(folder, settings, device, dtype, table=table)
+        return open_bridged(folder, settings, device, dtype, table=table, texts=texts)
     config, weights = rebuilt
     network = assembled(config, weights, device, dtype)
     tokenizers = open_tokenizers(texts or folder, settings, config.vocabularies)

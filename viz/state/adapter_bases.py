@@ -24,6 +24,7 @@ def base_of(place: CheckpointEntry, here: Sequence[CheckpointEntry], told: str =
     """
     from model.checkpoints.adapter_base import base_missing, path_of_base
     from model.checkpoints.load_hints import LoadHints
+    from viz.state.checkpoints import given_told
 
     entry = place.listed()
     if entry.base is None:
@@ -33,7 +34,8 @@ def base_of(place: CheckpointEntry, here: Sequence[CheckpointEntry], told: str =
     others = [each for each in here if each.path != place.path]
     if chosen and (found := next((each for each in others if each.name == chosen), None)):
         return found.path
-    if may_be_anywhere(place) and (found_path := path_of_base(place.path, named)):
+    own = place.origin == "opened" or (chosen is not None and told != given_told())
+    if may_be_anywhere(own) and (found_path := path_of_base(place.path, named)):
         return found_path
     last = PurePosixPath(named.replace("\\", "/")).name
     found = next((each for each in others if last and last in (each.name, each.path.name)), None)
@@ -42,9 +44,9 @@ def base_of(place: CheckpointEntry, here: Sequence[CheckpointEntry], told: str =
     return found.path
 
 
-def may_be_anywhere(place: CheckpointEntry) -> bool:
-    """Whether a base may lie outside the list: not where a visitor has brought the adapter who may name no paths."""
-    return place.origin != "opened" or permissions.may_name_paths(st.context.headers.to_dict())
+def may_be_anywhere(visitors: bool) -> bool:
+    """Whether a base may lie outside the list. visitors: a visitor has brought the adapter, or named the base."""
+    return not visitors or permissions.may_name_paths(st.context.headers.to_dict())
 
 
 def possible_bases(here: Sequence[CheckpointEntry]) -> list[str]:

@@ -50,14 +50,16 @@ def open_bridged(
     dtype: torch.dtype,
     device_map: str | dict[str, Any] | None = None,
     table: list[TensorInfo] | None = None,
+    texts: Path | None = None,
 ) -> TextModel:
     """Model of a folder with its tokenizers; arguments as of `open_network`. device_map: by default VITRINE_DEVICE_MAP.
+    texts: folder of the tokenizers, by default the same.
 
     Raises:
         CheckpointError: the folder cannot be opened.
     """
     model = open_network(folder, settings, device, dtype, device_map or choose_device_map(), table)
-    tokenizers = open_tokenizers(folder, settings, model.config.vocabularies)
+    tokenizers = open_tokenizers(texts or folder, settings, model.config.vocabularies)
     record = {"format": f"Hugging Face, {settings.get('model_type')}, run by transformers"}
     return text_model(folder.resolve().name, model, tokenizers, record)
 
