@@ -5,14 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from model.checkpoints.adapters import MERGED, Adapter, AdapterBaseError, is_adapter
+from model.checkpoints.adapters import MERGED, Adapter, AdapterBaseError, is_adapter, shown_base
 from model.checkpoints.hub import cached
 from model.checkpoints.native import CONFIG, is_hugging_face
 from model.checkpoints.tensors import TensorInfo, tensor_table
-from model.runtime.files import finish_replacing
 from model.runtime.untrusted_json import read_record
-
-LONGEST = 120  # characters of a name in a sentence
 
 
 def find_base(adapter: Adapter, chosen: str | None = None) -> Path:
@@ -57,7 +54,7 @@ def base_missing(name: str, kind: str, named: str) -> AdapterBaseError:
     if not named:
         return AdapterBaseError(f"{name} is a {kind} adapter and does not say which model it changes: choose its base")
     return AdapterBaseError(
-        f"{name} is a {kind} adapter and changes {named[:LONGEST]!r}, which is not here: put that "
+        f"{name} is a {kind} adapter and changes {shown_base(named)!r}, which is not here: put that "
         "model into the list of checkpoints, or choose its base by hand"
     )
 
@@ -69,7 +66,6 @@ def read_base(base: Path, adapter: Adapter) -> tuple[dict[str, Any], list[Tensor
         AdapterBaseError: it is an adapter itself, or no folder of transformers.
         CheckpointError: a file of it is damaged.
     """
-    finish_replacing(base)
     if is_adapter(base):
         raise AdapterBaseError(
             f"{base_name(base)}, the base of {adapter.name}, is an adapter itself, and one is not merged into "

@@ -15,13 +15,14 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import Any
 
 import torch
 from torch import Tensor
 
 from model.checkpoints.formats.weight_files import PYTORCH, SAFETENSORS
+from model.checkpoints.hub import NAME
 from model.checkpoints.tensors import TensorInfo, tensor_table
 from model.runtime.errors import CheckpointError
 from model.runtime.transformers_import import import_transformers
@@ -29,6 +30,7 @@ from model.runtime.untrusted_json import parse_json, read_bytes
 
 ADAPTER_CONFIG = "adapter_config.json"
 LARGEST_CONFIG, MOST_PARTS = 1 << 20, 50_000  # bytes; values
+LONGEST_NAME = 120  # characters of a base's name in a sentence
 PREFIX = "base_model.model."
 MERGED = {"LORA": "LoRA", "IA3": "IA³", "LOHA": "LoHa", "LOKR": "LoKr"}  # peft_type and what people call it
 # Kinds that change no weight.
@@ -92,6 +94,12 @@ class Adapter:
         """Revision of the base at Hugging Face, where it says one."""
         revision = self.settings.get("revision")
         return revision if isinstance(revision, str) and revision else None
+
+
+def shown_base(named: str) -> str:
+    """Name of a base for a sentence: as at Hugging Face, else the last one of a path, for pages name no folders."""
+    shown = named if NAME.fullmatch(named) else PurePosixPath(named.replace("\\", "/")).name
+    return shown[:LONGEST_NAME] or "?"
 
 
 def is_adapter(path: Path) -> bool:
@@ -491,7 +499,7 @@ class _Merging:
         if (found := self._lookup(name)) is None:
             raise AdapterBaseError(
                 f"{self.adapter.name}: {info.name} {tuple(info.shape)} is of {name[:120]}, which this base has not: "
-                f"choose the base that the adapter was trained on ({self.adapter.base[:120] or '?'})"
+                f"choose the base that the adapter was trained on ({shown_base(self.adapter.base)})"
             )
         return found
 
@@ -614,7 +622,7 @@ class _Merging:
     def _misfit(self, info: TensorInfo, weight: TensorInfo) -> AdapterBaseError:
         return AdapterBaseError(
             f"{self.adapter.name}: {info.name} {tuple(info.shape)} does not fit {weight.name} {tuple(weight.shape)} of "
-            f"this base: choose the base that the adapter was trained on ({self.adapter.base[:120] or '?'})"
+            f"this base: choose the base that the adapter was trained on ({shown_base(self.adapter.base)})"
         )
 
     def _unknown(self, info: TensorInfo) -> CheckpointError:

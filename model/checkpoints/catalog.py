@@ -33,7 +33,8 @@ class CatalogEntry:
     """A line of the list of checkpoints.
 
     format: "Vitrine", "Hugging Face", "PEFT" or that of a file. family: of Hugging Face's models, or the kind of an
-    adapter. base: path or name of the model that an adapter changes; None: it is no adapter. kind: None: unknown.
+    adapter. base, revision: path or name of the model that an adapter changes, None: it is no adapter; and which state
+    of it at Hugging Face. kind: None: unknown.
     parameters: their number, without those of an optimizer. problem: reason why it cannot be opened, in a sentence, or
     "". computes: whether it may be a model; of other files the tensors can be read. part: reason why a file that is
     known to be a part of a model is none, in a sentence, or "".
@@ -48,6 +49,7 @@ class CatalogEntry:
     computes: bool = True
     part: str = ""
     base: str | None = None
+    revision: str | None = None
 
 
 def typed_path(text: str) -> Path:
@@ -109,7 +111,7 @@ def _adapter(path: Path) -> CatalogEntry:
         adapter = read_adapter(path)
     except CheckpointError as error:
         return CatalogEntry("PEFT", computes=False, part=str(error))
-    return CatalogEntry("PEFT", MERGED[adapter.kind], base=adapter.base)
+    return CatalogEntry("PEFT", MERGED[adapter.kind], base=adapter.base, revision=adapter.revision)
 
 
 def _format_of(path: Path) -> str:

@@ -35,7 +35,7 @@ def base_of(place: CheckpointEntry, here: Sequence[CheckpointEntry], told: str =
     if chosen and (found := next((each for each in others if each.name == chosen), None)):
         return found.path
     own = place.origin == "opened" or (chosen is not None and told != given_told())
-    if may_be_anywhere(own) and (found_path := path_of_base(place.path, named)):
+    if may_be_anywhere(own) and (found_path := path_of_base(place.path, named, None if chosen else entry.revision)):
         return found_path
     last = PurePosixPath(named.replace("\\", "/")).name
     found = next((each for each in others if last and last in (each.name, each.path.name)), None)

@@ -181,6 +181,9 @@ def test_the_base_is_found_by_its_path_whatever_that_is_relative_to(base, tmp_pa
     assert open_checkpoint(folder).training["base"] == "tiny"
     write_settings(folder, base_model_name_or_path="elsewhere")
     assert open_checkpoint(folder, base=base).training["base"] == "tiny"
+    write_settings(folder, base_model_name_or_path="/home/somebody/models/large")
+    with pytest.raises(AdapterBaseError, match="adapter is a LoRA adapter and changes 'large', which is not here"):
+        open_checkpoint(folder)  # a page may show it to a visitor
 
 
 def test_the_base_is_found_in_hugging_faces_cache(base, tmp_path, monkeypatch):

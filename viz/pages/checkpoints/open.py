@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
-from pathlib import PurePosixPath
 from typing import Any
 
 import streamlit as st
 
+from model.checkpoints.adapters import shown_base
 from model.checkpoints.catalog import CatalogEntry
 from model.runtime import memory
 from model.runtime.device import DTYPES, choose_device, choose_device_map
@@ -93,7 +93,7 @@ def _line(place: CheckpointEntry, here: Sequence[CheckpointEntry], space: Room, 
     why = translate_error(found.part) or ("" if fits or found.problem else space.refusal(place.name, whole))
     form = f"{found.format}: {found.family}" if found.family else _format(found.format)
     if found.base:
-        form += f" → {PurePosixPath(found.base).name}"
+        form += f" → {shown_base(found.base)}"
     return {
         "name": place.name,
         "where": str(place.path) if place.origin in ("given", "folder") else "",
@@ -113,8 +113,6 @@ def _line(place: CheckpointEntry, here: Sequence[CheckpointEntry], space: Room, 
 
 def _merged_entry(place: CheckpointEntry, here: Sequence[CheckpointEntry]) -> CatalogEntry:
     """What is computed with: of an adapter its base, as far as that is here."""
-    from model.checkpoints.catalog import catalog_entry
-
     found = place.listed()
     if found.base is None:
         return found
@@ -122,7 +120,7 @@ def _merged_entry(place: CheckpointEntry, here: Sequence[CheckpointEntry]) -> Ca
         base = base_of(place, here, assumptions.hints_for(place.name, place.origin == "given"))
     except ValueError:
         return replace(found, parameters=0)
-    return found if base is None else catalog_entry(base)
+    return found if base is None else CheckpointEntry("", base, "").listed()
 
 
 def _format(name: str) -> str:
