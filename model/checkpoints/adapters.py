@@ -30,6 +30,7 @@ from model.runtime.untrusted_json import parse_json, read_bytes
 
 ADAPTER_CONFIG = "adapter_config.json"
 LARGEST_CONFIG, MOST_PARTS = 1 << 20, 50_000  # bytes; values
+MOST_FIRSTS = 16  # first words of the names in a file, of which one may stand before the names of modules
 LONGEST_NAME = 120  # characters of a base's name in a sentence
 PREFIX = "base_model.model."
 MERGED = {"LORA": "LoRA", "IA3": "IA³", "LOHA": "LoHa", "LOKR": "LoKr"}  # peft_type and what people call it
@@ -337,7 +338,10 @@ class _Merging:
     def __post_init__(self) -> None:
         for info in self.table:
             self.names[_modern(info.name)] = info
-        self.firsts = {name.partition(".")[0] for name in self.names}
+        firsts = {name.partition(".")[0] for name in self.names}
+        self.firsts = firsts if len(firsts) <= MOST_FIRSTS else set()
+        self.ranks = Patterns(self.adapter.settings.get("rank_pattern"))
+        self.alphas = Patterns(self.adapter.settings.get("alpha_pattern"))
 
     def changes(self) -> list[Change]:
         """Change of every tensor that the adapter is about; each of its own tensors is used once."""
@@ -443,21 +447,21 @@ class _Merging:
         return Dora(low_rank, magnitude.load().flatten()), "DoRA", turned
 
     def _lokr(self, module: str, parts: dict[str, TensorInfo]) -> tuple[Step, str, tuple[int, ...]]:
-        matrices: list[Tensor] = []
-        shapes: list[tuple[int, ...]] = []
+        factors: list[list[TensorInfo]] = []
         for name in ("lokr_w1", "lokr_w2"):
             pair = [parts.get(f"{name}_{letter}") for letter in "ab"]
-            alone = parts.get(name)
-            if alone is not None and pair == [None, None] and len(alone.shape) == 2:
-                matrices.append(alone.load().float())
-                shapes.append(alone.shape)
-            elif alone is None and pair[0] is not None and pair[1] is not None:
-                shapes.append(self._product(module, pair[0], pair[1]))
-                matrices.append(LowRank(pair[0].load(), pair[1].load(), 1.0).change())
-            else:
+            given = [info for info in (parts.get(name), *pair) if info is not None]
+            if len(given) != (2 if name not in parts else 1):
                 raise CheckpointError(f"{self.adapter.name}: {module[:120]} lacks a part of {name}: it is damaged")
-        one, two = shapes
-        return Kronecker(matrices[0], matrices[1], self._scale(module)), "LoKr", (one[0] * two[0], one[1] * two[1])
+            factors.append(given)
+        one, two = (self._product(module, given[0], given[-1] if len(given) == 2 else None) for given in factors)
+        shape = (one[0] * two[0], one[1] * two[1])
+        self._fitting(f"{module}.weight", shape, factors[0][0])  # before the product of the factors takes memory
+        first, second = (
+            LowRank(given[0].load(), given[1].load(), 1.0).change() if len(given) == 2 else given[0].load().float()
+            for given in factors
+        )
+        return Kronecker(first, second, self._scale(module)), "LoKr", shape
 
     def _scaled(self, module: str, scales: TensorInfo, transposed: bool) -> tuple[Step, str, tuple[int, ...]]:
         """(IA)³: a row of scales is of the inputs, a column of the outputs."""
@@ -574,8 +578,8 @@ class _Merging:
     def _scale(self, module: str, rank: int | None = None) -> float:
         """alpha / r, or alpha / √r with use_rslora. rank: of the factors, which the config must say too."""
         settings = self.adapter.settings
-        asked = _pattern(settings.get("rank_pattern"), module, settings.get("r", 8))
-        alpha = _pattern(settings.get("alpha_pattern"), module, settings.get("lora_alpha", settings.get("alpha", 8)))
+        asked = self.ranks.of(module, settings.get("r", 8))
+        alpha = self.alphas.of(module, settings.get("lora_alpha", settings.get("alpha", 8)))
         if type(asked) is not int or not 1 <= asked < 1 << 31:
             raise CheckpointError(
                 f"{self.adapter.name}: {ADAPTER_CONFIG}: the rank ({str(asked)[:40]}) must be a whole number above 0"
@@ -605,11 +609,13 @@ class _Merging:
             )
         return torch.tensor(given)
 
-    def _product(self, module: str, left: TensorInfo, right: TensorInfo) -> tuple[int, ...]:
-        """Shape of left · right."""
-        if len(left.shape) != 2 or len(right.shape) != 2 or left.shape[1] != right.shape[0]:
-            raise self._apart(module, left, right)
-        return left.shape[0], right.shape[1]
+    def _product(self, module: str, left: TensorInfo, right: TensorInfo | None) -> tuple[int, ...]:
+        """Shape of left · right, or of left alone."""
+        last = left if right is None else right
+        fits = right is None or left.shape[1:] == right.shape[:1]
+        if len(left.shape) != 2 or len(last.shape) != 2 or not fits:
+            raise self._apart(module, left, last)
+        return left.shape[0], last.shape[1]
 
     # Sentences.
 
@@ -664,37 +670,52 @@ def _tied_names(settings: Mapping[str, Any]) -> dict[str, str]:
 
 # rank_pattern and alpha_pattern have regular expressions, and a stranger's may take for ever: few of them are followed.
 
-PLAIN = re.compile(r"\^?[\w.\\-]*\$?", re.A)
-QUANTIFIED = re.compile(r"\^?[\w.\\-]*(\.[*+]|\\d[*+])[\w.\\-]*\$?", re.A)
+PLAIN = re.compile(r"\^?([\w-]|\\?\.|\\-)*\$?", re.A)
+REPEATED = re.compile(r"\^?([\w-]|\\?\.|\\-)*(\.|\\d)[*+]([\w-]|\\?\.|\\-)*\$?", re.A)
+MOST_REPEATED, LONGEST_PATTERN = 64, 250
 
 
-def _pattern(patterns: Any, module: str, usual: Any) -> Any:
-    """Value of the first pattern whose regular expression the last parts of a module's name match, as peft reads them.
+class Patterns:
+    """Values by regular expressions for the last parts of a module's name, of which the first that matches counts.
+
+    A point in a name stands for itself, though in an expression it stands for any sign.
 
     Raises:
-        CheckpointError: a pattern is more than names and one repetition.
+        CheckpointError: an expression is more than names with one repetition, or there are too many of these.
     """
-    if patterns in OFF:
-        return usual
-    if not isinstance(patterns, dict):
-        raise CheckpointError(
-            f"{ADAPTER_CONFIG}: rank_pattern and alpha_pattern must be values by the names of modules"
-        )
-    for pattern, value in patterns.items():
-        if any(_matches(each, module) for each in pattern.split("|")):
-            return value
-    return usual
 
+    def __init__(self, patterns: Any) -> None:
+        if not isinstance(patterns, dict) and patterns not in OFF:
+            raise CheckpointError(
+                f"{ADAPTER_CONFIG}: rank_pattern and alpha_pattern must be values by the names of modules"
+            )
+        self._values = list((patterns or {}).values())
+        self._whole: dict[str, int] = {}  # numbers of values by names of modules, by their ends, by expressions
+        self._ends: dict[str, int] = {}
+        self._repeated: list[tuple[re.Pattern[str], int]] = []
+        for number, pattern in enumerate(patterns or {}):
+            for each in pattern.split("|"):
+                self._add(each, number)
 
-def _matches(pattern: str, module: str) -> bool:
-    if PLAIN.fullmatch(pattern) and not re.search(r"\\[^.-]", pattern):
-        name = pattern.removesuffix("$").replace("\\", "")
-        if name.startswith("^"):
-            return module == name[1:]
-        return f".{module}".endswith(f".{name}")
-    if not QUANTIFIED.fullmatch(pattern) or re.search(r"\\[^.d-]", pattern):
-        raise CheckpointError(
-            f"{ADAPTER_CONFIG}: the pattern {pattern[:60]!r} is more than a name with one repetition, and is not "
-            "followed: write the names of the modules"
-        )
-    return re.match(rf"(.*\.)?({pattern})$", module) is not None
+    def of(self, module: str, usual: Any) -> Any:
+        """Value of the first expression that matches, else the usual one."""
+        parts = module.split(".")
+        ends = [".".join(parts[at:]) for at in range(len(parts))]
+        found = [self._ends[end] for end in ends if end in self._ends]
+        found += [self._whole[module]] if module in self._whole else []
+        found += [number for expression, number in self._repeated if expression.match(module)]
+        return self._values[min(found)] if found else usual
+
+    def _add(self, pattern: str, number: int) -> None:
+        if PLAIN.fullmatch(pattern):
+            name = pattern.removesuffix("$").replace("\\", "")
+            names = self._whole if name.startswith("^") else self._ends
+            names.setdefault(name.removeprefix("^"), number)
+            return
+        many = len(self._repeated) >= MOST_REPEATED or len(pattern) > LONGEST_PATTERN
+        if many or not REPEATED.fullmatch(pattern):
+            raise CheckpointError(
+                f"{ADAPTER_CONFIG}: the pattern {pattern[:60]!r} is more than a name with one repetition, and is not "
+                "followed: write the names of the modules"
+            )
+        self._repeated.append((re.compile(rf"(.*\.)?({pattern})$"), number))

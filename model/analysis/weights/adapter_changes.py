@@ -17,6 +17,7 @@ from model.analysis.weights.spectra import effective_rank, singular_values, stab
 from model.checkpoints.adapters import Change, Hadamard, Kronecker, LowRank
 from model.checkpoints.tensors import measure
 from model.runtime.errors import CheckpointError
+from model.runtime.memory import available
 
 ROUNDING = 1e-6  # of ‖ΔW‖ / ‖W‖, where ΔW is the difference of two weights in float32
 
@@ -56,8 +57,9 @@ def adapter_change(change: Change) -> AdapterChange:
         values = factored_values(factors)
         norm = float(torch.linalg.vector_norm(values))
     else:
-        difference = change.merged().double() - weight.double()
-        norm = float(torch.linalg.vector_norm(difference))
+        _require_room(change)
+        difference = change.merged() - weight.float()  # exact where the two are near each other
+        norm = float(torch.linalg.vector_norm(difference, dtype=torch.float64))
         several = difference.ndim > 1 and math.isfinite(norm)
         values = singular_values(difference) if several else torch.zeros(0, dtype=torch.float64)
     if not math.isfinite(norm):
@@ -67,6 +69,20 @@ def adapter_change(change: Change) -> AdapterChange:
     nothing = norm == 0 or (factors is None and relative < ROUNDING)
     ranks = (effective_rank(values), stable_rank(values)) if len(values) else (math.nan, math.nan)
     return AdapterChange(norm, relative, values, *ranks, nothing)
+
+
+def _require_room(change: Change) -> None:
+    """Refuse a weight that memory does not hold merged, as it was, and as their difference.
+
+    Raises:
+        CheckpointError: the memory does not hold them; the sentence has both sizes.
+    """
+    asked, free = 3 * 4 * change.weight.elements, available(torch.device("cpu"))
+    if asked > free:
+        raise CheckpointError(
+            f"to compare {change.name} with its base takes {asked / 1e9:.1f} GB, and {free / 1e9:.1f} GB are free: "
+            "close what is not needed"
+        )
 
 
 def _starts_there(change: Change) -> bool:

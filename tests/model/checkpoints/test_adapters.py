@@ -12,7 +12,7 @@ import torch
 from peft import IA3Config, LoHaConfig, LoKrConfig, LoraConfig
 from safetensors.torch import load_file, save_file
 
-from model.checkpoints.adapters import AdapterBaseError, _pattern
+from model.checkpoints.adapters import AdapterBaseError, Patterns
 from model.checkpoints.catalog import catalog_entry
 from model.checkpoints.load import open_checkpoint
 from model.checkpoints.load_hints import LoadHints
@@ -335,19 +335,38 @@ def test_a_whole_model_beside_an_adapter_is_the_model(base, tmp_path):
 
 
 def test_patterns_are_those_of_peft_and_none_takes_for_ever():
-    names = ["model.layers.0.self_attn.q_proj", "model.layers.1.mlp.up_proj", "lm_head"]
-    keys = ["q_proj", "layers.1.mlp.up_proj", "^lm_head", "head", "mlp", r".*\.1\..*_proj", r"layers\.\d+\.mlp.up_proj"]
+    names = ["model.layers.0.self_attn.q_proj", "model.layers.1.mlp.up_proj", "lm_head", "model.lm_head"]
+    keys = ["q_proj", "layers.1.mlp.up_proj", "^lm_head", "head", "mlp", r".*\.1\.mlp.up_proj", r"\.\d+\.mlp.up_proj"]
+    keys += ["q_proj|up_proj$", r"layers\.\d+\.mlp.up_proj", "model.*"]
     for name in names:
         for key in keys:
-            if key.count("*") > 1:
-                continue
-            theirs_found = peft.utils.other.get_pattern_key([key], name) == key
-            assert (_pattern({key: 5}, name, 1) == 5) == theirs_found, (key, name)
+            matches = peft.utils.other.get_pattern_key([key], name) == key
+            assert (Patterns({key: 5}).of(name, 1) == 5) == matches, (key, name)
+        ordered = {key: number for number, key in enumerate(keys)}
+        assert Patterns(ordered).of(name, None) == ordered.get(peft.utils.other.get_pattern_key(keys, name))
     began, refused = time.monotonic(), 0
     for hostile in ("(a+)+$", "(a|a)*b", ".*" * 30, "a{1,9999}{1,9999}", r"(\w+\s?)*x", "a" * 5000):
         try:
-            _pattern({hostile: 5}, "a" * 200, 1)
+            Patterns({hostile: 5}).of("a" * 200, 1)
         except CheckpointError:
             refused += 1
     assert refused == 5
-    assert time.monotonic() - began < 1
+    many = Patterns({f"layers.{number}": number for number in range(20_000)})
+    assert [many.of(f"model.layers.{number}", None) for number in range(20_000)] == list(range(20_000))
+    with pytest.raises(CheckpointError, match="more than a name with one repetition"):
+        Patterns({f".*a{number}": 1 for number in range(100)})
+    assert time.monotonic() - began < 3
+
+
+def test_factors_whose_product_would_fill_memory_are_refused_by_their_shapes(base, tmp_path):
+    module = "transformer.h.0.attn.c_attn"
+    tensors = {f"{module}.lokr_w1_a": torch.ones(200_000, 1), f"{module}.lokr_w1_b": torch.ones(1, 200_000)}
+    tensors |= {f"{module}.lokr_w2": torch.ones(2, 2)}
+    write_adapter(tmp_path / "adapter", base, tensors, peft_type="LOKR", alpha=2)
+    with pytest.raises(CheckpointError, match="does not fit transformer"):
+        open_checkpoint(tmp_path / "adapter")
+    tensors = {f"{module}.hada_w{n}_{x}": torch.ones(shape) for n in (1, 2) for x, shape in
+               (("a", (200_000, 2)), ("b", (2, 200_000)))}  # fmt: skip
+    write_adapter(tmp_path / "adapter", base, tensors, peft_type="LOHA", alpha=2)
+    with pytest.raises(CheckpointError, match="does not fit transformer"):
+        open_checkpoint(tmp_path / "adapter")

@@ -101,7 +101,7 @@ def test_the_list_says_what_it_is_and_what_its_base_takes(models):
     assert found["adapter"]["format"] == "PEFT: LoRA → tiny"
     assert found["adapter"]["needs"] == found["tiny"]["needs"]
     assert found["adapter"]["kind"] == "decoder-only"
-    assert (found["lost"]["format"], found["lost"]["needs"]) == ("PEFT: LoRA → large", "")
+    assert (found["lost"]["format"], found["lost"]["needs"]) == ("PEFT: LoRA → somebody/large", "")
 
 
 @pytest.mark.parametrize("address", [{"checkpoint": "lost"}, {"model": "lost"}])
