@@ -28,6 +28,7 @@ CHECKPOINTS = Path(__file__).parents[2] / "checkpoints"
 SAVED = "VITRINE_SAVED"  # in the environment: the folder of the checkpoints that the user saves
 MODELS = "VITRINE_MODELS"  # in the environment: a folder whose folders and files are checkpoints
 SUFFIXES = (".safetensors", ".pt", ".pth", ".bin", ".gguf")  # of files in that folder
+CONFIGS = ("config.json", "adapter_config.json")  # of which a checkpoint's folder has one
 UNNAMED = "checkpoint"  # what has no name of its own, or one that leads elsewhere
 GIVEN = "--checkpoint"  # on the command line, behind "--": a checkpoint to be shown at first
 TOLD = "--told"  # and there: what its weights do not tell, such as heads:8,positions:none,start:1
@@ -116,7 +117,7 @@ def places(opened: Sequence[CheckpointEntry] = ()) -> list[CheckpointEntry]:
     configured: list[Path] = []
     if folder and folder.is_dir():  # of models, or itself one, with those of its training inside
         inside = sorted(filter(is_checkpoint, folder.iterdir()))
-        itself = (folder / "config.json").is_file()
+        itself = any((folder / name).is_file() for name in CONFIGS)
         configured = [folder, *filter(Path.is_dir, inside)] if itself else inside
     for origin, paths in (("given", given_paths()), ("folder", configured)):
         for path in paths:
@@ -133,8 +134,7 @@ def is_checkpoint(path: Path) -> bool:
     if path.name.startswith("."):
         return False
     if path.is_dir():
-        configs = ("config.json", "adapter_config.json")
-        return any((path / name).is_file() for name in configs) or any(path.glob("*.safetensors"))
+        return any((path / name).is_file() for name in CONFIGS) or any(path.glob("*.safetensors"))
     return path.suffix.lower() in SUFFIXES
 
 

@@ -178,6 +178,18 @@ def base_of_subject(subject: Subject) -> Path | None:
     return None if place is None else base_of(place, here, assumptions.hints_for(subject.name, subject.given))
 
 
+def hints_of(subject: Subject) -> str:
+    """What was told of a subject, with the folder of an adapter's base, as a text of `LoadHints`.
+
+    Raises:
+        ValueError: the base is not here.
+    """
+    from model.checkpoints.load_hints import LoadHints
+
+    told, base = assumptions.hints_for(subject.name, subject.given), base_of_subject(subject)
+    return replace(LoadHints.read(told), base=None if base is None else str(base)).text()
+
+
 def merged(subject: Subject) -> Subject:
     """An adapter as the model that it is with its base; every other subject as it is.
 

@@ -183,6 +183,35 @@ def test_an_address_leads_to_no_path_of_a_server_for_others(models, here, monkey
     assert adapter_bases.base_of(place, places(), f"base:{here / 'secret'}") == here / "secret"
 
 
+@pytest.mark.parametrize("local", [True, False])
+def test_the_film_of_a_training_opens_no_base_elsewhere_for_others(local, models, here, monkeypatch):
+    monkeypatch.setattr("viz.state.permissions.is_local", lambda *_given: local)
+    shutil.copytree(models / "tiny", here / "secret")
+    for name in ("plain.pt", "bad.safetensors", "notes.txt"):
+        (models / name).unlink()
+    for name in ("lost", "adapter"):
+        shutil.rmtree(models / name)
+    for step in (1, 2):
+        write_adapter(models / f"step-{step}", "somebody/large")
+        (models / f"step-{step}" / "trainer_state.json").write_text(f'{{"global_step": {step}}}')
+    told = f"base:{here / 'secret'}@step-2"
+    app = opened(
+        "checkpoints", checkpoints_part="compare", compare_view="steps", model="step-2", told=told, source="the"
+    )
+    film = [each for each in app.get("bidi_component") if each.proto.id.endswith("-course_film")]
+    if not local:
+        assert not film or "step 2" not in [panel["name"] for panel in sent(app, "course_film")[0]["panels"]]
+        assert "step-2 is a LoRA adapter and changes" in app.error[0].value
+        return
+    assert app.session_state["session"].model.name == "step-2"  # of the other nobody has said the base
+    assert [each.value for each in app.info if "step-1 is a LoRA adapter" in each.value]
+    write_settings(models / "step-1", base_model_name_or_path=str(here / "secret"))
+    header, arrays = sent(sound(app.run()), "course_film")
+    assert [panel["name"] for panel in header["panels"]] == ["step 1", "step 2"]
+    trace = open_checkpoint(models / "step-2", base=here / "secret").trace("the")
+    assert np.allclose(arrays[2], trace["decoder.layers.0.self_attention.weights"][0], atol=1e-6)
+
+
 def test_an_adapter_is_never_its_own_base(models):
     write_settings(models / "lost", base_model_name_or_path="elsewhere/lost")
     place = next(each for each in places() if each.name == "lost")
