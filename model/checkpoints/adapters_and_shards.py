@@ -42,9 +42,9 @@ def require_whole(file: Path, shapes: Mapping[str, tuple[int, ...]]) -> None:
         )
     if any(part in name for name in shapes for part in ADAPTER):
         raise CheckpointError(
-            f"{file.name} holds a LoRA adapter, which changes another model and is none itself: merge it into that "
-            "model with peft (merge_and_unload), save that and open it; its tensors can be looked at under Checkpoints "
-            "→ Read"
+            f"{file.name} holds a LoRA adapter without the adapter_config.json that says what it changes and how: "
+            "open the whole folder that peft has saved, or a .zip of it; its tensors can be looked at under "
+            "Checkpoints → Read"
         )
     if SHARD.search(file.name):
         raise CheckpointError(

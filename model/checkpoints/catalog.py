@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from model.checkpoints.adapters import MERGED, is_adapter, read_adapter
 from model.checkpoints.adapters_and_shards import require_whole
 from model.checkpoints.convert.layouts import is_known
 from model.checkpoints.formats.weight_files import PICKLED, weights_of
@@ -31,7 +32,9 @@ DECODERS = ("gpt2", "gpt_neox", "gptj", "opt", "phi", "llama", "mistral", "qwen2
 class CatalogEntry:
     """A line of the list of checkpoints.
 
-    format: "Vitrine", "Hugging Face" or that of a file. family: of Hugging Face's models. kind: None: unknown.
+    format: "Vitrine", "Hugging Face", "PEFT" or that of a file. family: of Hugging Face's models, or the kind of an
+    adapter. base, revision: path or name of the model that an adapter changes, None: it is no adapter; and which state
+    of it at Hugging Face. kind: None: unknown.
     parameters: their number, without those of an optimizer. problem: reason why it cannot be opened, in a sentence, or
     "". computes: whether it may be a model; of other files the tensors can be read. part: reason why a file that is
     known to be a part of a model is none, in a sentence, or "".
@@ -45,6 +48,8 @@ class CatalogEntry:
     problem: str = ""
     computes: bool = True
     part: str = ""
+    base: str | None = None
+    revision: str | None = None
 
 
 def typed_path(text: str) -> Path:
@@ -86,6 +91,8 @@ def catalog_entry(path: Path) -> CatalogEntry:
 
 def _recognised(path: Path, table: list[TensorInfo]) -> CatalogEntry:
     """Entry without sizes, by the config and the names and shapes of tensors."""
+    if is_adapter(path):
+        return _adapter(path)
     options = read_record(path / CONFIG)
     if is_hugging_face(options):
         return CatalogEntry("Hugging Face", str(options.get("model_type", "")), _kind(options))
@@ -99,7 +106,17 @@ def _recognised(path: Path, table: list[TensorInfo]) -> CatalogEntry:
     return CatalogEntry(_format_of(file), computes=is_known(info.name for info in table))
 
 
+def _adapter(path: Path) -> CatalogEntry:
+    try:
+        adapter = read_adapter(path)
+    except CheckpointError as error:
+        return CatalogEntry("PEFT", computes=False, part=str(error))
+    return CatalogEntry("PEFT", MERGED[adapter.kind], base=adapter.base, revision=adapter.revision)
+
+
 def _format_of(path: Path) -> str:
+    if is_adapter(path):
+        return "PEFT"
     if path.is_dir():
         return "Vitrine" if not _is_foreign(path) else "Hugging Face"
     return FILES.get(path.suffix.lower(), path.suffix.removeprefix("."))

@@ -210,6 +210,22 @@ class Download(Task):
         return Counter
 
 
+def cached(name: str, revision: str | None = None) -> Path | None:
+    """Folder of a model by its name, where Hugging Face's cache has it; nothing is fetched. None: it has it not.
+
+    revision: a branch, tag or commit; None: the main branch.
+    """
+    if len(name) > LONGEST or not NAME.fullmatch(name) or ".." in f"{name}{revision}":
+        return None
+    try:
+        from huggingface_hub import try_to_load_from_cache
+
+        found = try_to_load_from_cache(name, "config.json", revision=revision)
+    except (ImportError, ValueError, OSError):  # names and revisions that the library takes for none
+        return None
+    return Path(found).parent if isinstance(found, str) else None
+
+
 def _cache() -> Path:
     from huggingface_hub.constants import HF_HUB_CACHE
 

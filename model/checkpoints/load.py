@@ -10,6 +10,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from model.checkpoints.adapter_base import base_name, find_base, read_base
+from model.checkpoints.adapters import MERGED, Adapter, Merged, is_adapter, merge, read_adapter
 from model.checkpoints.adapters_and_shards import LLAMA_CPP, require_whole
 from model.checkpoints.convert.from_huggingface import FAMILIES, rebuilt_config, rebuilt_weights
 from model.checkpoints.convert.layouts import KNOWN, SUFFIXES, find_layout, open_state
@@ -23,7 +25,7 @@ from model.checkpoints.formats.weight_files import (
 )
 from model.checkpoints.load_hints import Causal, Function, LoadHints, NormOrder, Positions
 from model.checkpoints.native import CONFIG, is_hugging_face, is_ours, open_ours, require_weights
-from model.checkpoints.tensors import size, tensor_table
+from model.checkpoints.tensors import TensorInfo, size, tensor_table
 from model.checkpoints.wrapped_names import unwrapped, wrapping
 from model.inference.models import text_model
 from model.inference.text_model import TextModel
@@ -34,13 +36,14 @@ from model.runtime.errors import CheckpointError
 from model.runtime.files import finish_replacing
 from model.runtime.memory import loading, require_room
 from model.runtime.untrusted_json import read_record
-from model.text.huggingface.load import open_tokenizers
+from model.text.huggingface.load import TOKENIZER, open_tokenizers
 
 TOKEN_TYPES = "token_type_embeddings.weight"
 
 
 def open_foreign(path: Path, device: torch.device, dtype: torch.dtype, hints: LoadHints | None = None) -> TextModel:
-    """Model of a folder of Hugging Face, or of a file of weights alone, also as the only one of a folder.
+    """Model of a folder of Hugging Face, of an adapter of PEFT, or of a file of weights alone, also in a folder without
+    others.
 
     Known families and layouts are rebuilt as our network; other models of Hugging Face are bridged. hints: of the user,
     for weights that do not tell everything.
@@ -48,6 +51,8 @@ def open_foreign(path: Path, device: torch.device, dtype: torch.dtype, hints: Lo
     Raises:
         CheckpointError: the path is neither, or damaged; the sentence says which and what is needed.
     """
+    if is_adapter(path):
+        return _open_adapter(path, hints or LoadHints(), device, dtype)
     if path.is_dir() and is_hugging_face(settings := read_record(path / CONFIG)):
         return _open_folder(path, settings, device, dtype)
     file = _file_of(path)
@@ -64,10 +69,41 @@ def renamed_weights(path: Path, hints: LoadHints) -> tuple[TransformerConfig, di
     Raises:
         CheckpointError: as `open_foreign` does.
     """
+    if is_adapter(path):
+        base, _adapter, merged = merged_adapter(path, hints)
+        return _rebuilt(base, merged.settings, table=merged.table)
     if path.is_dir() and is_hugging_face(settings := read_record(path / CONFIG)):
         return _rebuilt(path, settings)
     layout = find_layout(_file_of(path), hints)
     return layout.config, layout.weights
+
+
+def merged_adapter(path: Path, hints: LoadHints, dtype: torch.dtype = torch.float32) -> tuple[Path, Adapter, Merged]:
+    """Base of an adapter of PEFT, the adapter, and both merged; no weights are read.
+
+    hints: their `base` is the path of the base's folder, or its name in Hugging Face's cache; by default the one that
+    the adapter names. dtype: of the merged weights.
+
+    Raises:
+        AdapterBaseError: there is no such base here, or the adapter does not fit it.
+        CheckpointError: a file is damaged, or the adapter cannot be merged; the sentence says why.
+    """
+    adapter = read_adapter(path)
+    base = find_base(adapter, hints.base)
+    settings, table = read_base(base, adapter)
+    return base, adapter, merge(adapter, settings, table, dtype)
+
+
+def _open_adapter(path: Path, hints: LoadHints, device: torch.device, dtype: torch.dtype) -> TextModel:
+    base, adapter, merged = merged_adapter(path, hints, dtype)
+    changed = sum(change.weight.elements for change in merged.changes)
+    require_room(size(merged.table)[0] + changed, dtype, device)  # the merged weights, and their copies in the network
+    texts = path if (path / TOKENIZER).is_file() else base
+    model = _open_folder(base, merged.settings, device, dtype, merged.table, texts)
+    model.name = path.resolve().name
+    form = f"{MERGED[adapter.kind]}, merged into {base_name(base)} ({model.training['format']})"
+    model.training = {**model.training, "format": form, "base": base_name(base)}
+    return model
 
 
 def _file_of(path: Path) -> Path:
@@ -85,29 +121,41 @@ def _file_of(path: Path) -> Path:
     return file
 
 
-def _open_folder(folder: Path, settings: dict[str, Any], device: torch.device, dtype: torch.dtype) -> TextModel:
+def _open_folder(
+    folder: Path,
+    settings: dict[str, Any],
+    device: torch.device,
+    dtype: torch.dtype,
+    table: list[TensorInfo] | None = None,
+    texts: Path | None = None,
+) -> TextModel:
+    """table: tensors in the place of the folder's. texts: folder of the tokenizers, by default the same."""
     require_openable(str(settings.get("model_type", "")), folder.name)
-    rebuilt = _rebuilt(folder, settings, (dtype, device))
+    rebuilt = _rebuilt(folder, settings, (dtype, device), table)
     if rebuilt is None:
         from model.checkpoints.bridge.load import open_bridged
 
-        return open_bridged(folder, settings, device, dtype)
+        return open_bridged(folder, settings, device, dtype, table=table, texts=texts)
     config, weights = rebuilt
     network = assembled(config, weights, device, dtype)
-    tokenizers = open_tokenizers(folder, settings, config.vocabularies)
+    tokenizers = open_tokenizers(texts or folder, settings, config.vocabularies)
     return text_model(folder.resolve().name, network, tokenizers, {"format": f"Hugging Face, {settings['model_type']}"})
 
 
 def _rebuilt(
-    folder: Path, settings: dict[str, Any], place: tuple[torch.dtype, torch.device] | None = None
+    folder: Path,
+    settings: dict[str, Any],
+    place: tuple[torch.dtype, torch.device] | None = None,
+    table: list[TensorInfo] | None = None,
 ) -> tuple[TransformerConfig, dict[str, Tensor]] | None:
     """Config and weights of ours; None: the family is not rebuilt.
 
-    place: precision and device in which the weights must have room, before the files are mapped.
+    place: precision and device in which the weights must have room, before the files are mapped. table: tensors in the
+    place of the folder's.
     """
     if not isinstance(settings.get("model_type"), str):
         return None
-    table = tensor_table(folder)
+    table = tensor_table(folder) if table is None else table
     family = FAMILIES.get(settings["model_type"])
     around = wrapping([info.name for info in table], list(filter(None, [family.prefix]))) if family else []
     names = {info.name: unwrapped(info.name, around) for info in table}
@@ -162,19 +210,22 @@ def open_checkpoint(
     norm: NormOrder | None = None,
     activation: Function | None = None,
     alphabet: str | None = None,
+    base: Path | str | None = None,
 ) -> TextModel:
-    """Trained model of a checkpoint folder of ours or of Hugging Face, or of a file of weights alone in a known layout
-    (`convert.layouts`).
+    """Trained model of a checkpoint folder of ours or of Hugging Face, of an adapter of PEFT, or of a file of weights
+    alone in a known layout (`convert.layouts`).
 
-    device, dtype: of the computation; by default those that `runtime.device` chooses. heads and all that
-    follow: for a file that does not tell them, as in `LoadHints`.
+    device, dtype: of the computation; by default those that `runtime.device` chooses. heads and all that follow: for a
+    file that does not tell them, as in `LoadHints`. base: of an adapter, where it is not found by the name that the
+    adapter gives it.
 
     Raises:
         CheckpointError: the path is missing, incomplete, damaged or of another kind; the sentence says which file and
             why.
     """
     path, place, precision = Path(path), device or choose_device(), dtype or choose_dtype()
-    hints = LoadHints(heads, positions, start, causal, norm, activation, alphabet)
+    told = None if base is None else str(base)
+    hints = LoadHints(heads, positions, start, causal, norm, activation, alphabet, told)
     finish_replacing(path)
     if not path.exists():
         raise CheckpointError(f"{path} is not a checkpoint: no folder or file of that name")

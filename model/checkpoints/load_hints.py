@@ -26,8 +26,8 @@ class LoadHints:
 
     heads: number in each attention. positions: of a model without a table of them. start: id of the token that a target
     begins with. causal: whether a token of a model with one stack sees only those before it. norm: whether norms stand
-    behind each block or before it. activation: of the feed-forward networks. alphabet: the
-    characters that tokens stand for, in the order of their ids.
+    behind each block or before it. activation: of the feed-forward networks. alphabet: the characters that tokens stand
+    for, in the order of their ids. base: path or name of the model that an adapter changes.
     """
 
     heads: int | None = None
@@ -37,10 +37,12 @@ class LoadHints:
     norm: NormOrder | None = None
     activation: Function | None = None
     alphabet: str | None = None
+    base: str | None = None
 
     @classmethod
     def read(cls, text: str) -> LoadHints:
-        """Hints in a text such as "heads:8,positions:none,causal:yes"; an alphabet is written as in an address, %0Aabc.
+        """Hints in a text such as "heads:8,positions:none,base:models/gpt2"; letters of an alphabet and of a name are
+        written as in an address, %0Aabc and %2C.
 
         Raises:
             ValueError: a part of the text is no hint.
@@ -54,9 +56,13 @@ class LoadHints:
                 hints[name] = int(value)
             elif name == "alphabet" and value:
                 hints[name] = unquote(value)
+            elif name == "base" and value and (base := unquote(value)).isprintable():
+                hints[name] = base
             else:
                 words = ", ".join(f"{known}:{'|'.join(values)}" for known, values in WORDS.items())
-                raise ValueError(f"{part[:40]!r} must be heads:N, start:ID, alphabet:LETTERS or one of {words}")
+                raise ValueError(
+                    f"{part[:40]!r} must be heads:N, start:ID, alphabet:LETTERS, base:NAME or one of {words}"
+                )
         return cls(**hints)  # type: ignore[arg-type]  # checked above
 
     def text(self) -> str:
@@ -64,4 +70,6 @@ class LoadHints:
         hints = dataclasses.asdict(self)
         if self.alphabet is not None:
             hints["alphabet"] = quote(self.alphabet, safe="")
+        if self.base is not None:
+            hints["base"] = quote(self.base, safe="/ ")
         return ",".join(f"{name}:{value}" for name, value in hints.items() if value is not None)

@@ -33,15 +33,18 @@ def add_parser(commands: Any) -> None:
     )
     parser.add_argument("--show", type=int, default=0, metavar="N", help="print N texts with what the model writes")
     parser.add_argument("--bleu", default="zh", choices=["zh", "13a", "none"], help="sacrebleu's tokenizer (zh)")
-    add_heads_option(parser)
+    add_hint_options(parser)
     add_beam_options(parser)
     parser.set_defaults(run=run)
 
 
-def add_heads_option(parser: argparse.ArgumentParser) -> None:
-    """Add the option for the number of heads, which some files lack."""
+def add_hint_options(parser: argparse.ArgumentParser) -> None:
+    """Add the options for the number of heads, which some files lack, and for the base of an adapter."""
     parser.add_argument(
         "--heads", type=int, metavar="N", help="how many attention heads there are, for a file that does not say it"
+    )
+    parser.add_argument(
+        "--base", metavar="PATH", help="the model that an adapter of peft changes, if not where it says"
     )
 
 
@@ -59,7 +62,7 @@ def run(options: argparse.Namespace) -> None:
     Raises:
         ValueError: the checkpoint or the data cannot be read, or the split is empty.
     """
-    model = open_checkpoint(options.checkpoint, heads=options.heads)
+    model = open_checkpoint(options.checkpoint, heads=options.heads, base=options.base)
     beam = {"beam": options.beam, "length_penalty": options.length_penalty}
     if model.kind == "decoder-only" and not is_text(options.data) and "separator" not in model.training:
         print(f"note: {model.name} was not trained on pairs: it goes on with each sentence as a text", file=sys.stderr)

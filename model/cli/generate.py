@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from model.checkpoints.load import open_checkpoint
-from model.cli.evaluate import add_beam_options, add_heads_option
+from model.cli.evaluate import add_beam_options, add_hint_options
 from model.inference.decoding import Sampling
 
 
@@ -22,7 +22,7 @@ def add_parser(commands: Any) -> None:
     )
     parser.add_argument("checkpoint", type=Path, help="checkpoint folder, or file of weights")
     parser.add_argument("text", nargs="+", help="one or more texts, each in quotes")
-    add_heads_option(parser)
+    add_hint_options(parser)
     add_beam_options(parser)
     parser.add_argument("--temperature", type=float, help="draw by chance; below 1 the likely become likelier")
     parser.add_argument("--top-k", type=int, help="draw by chance from the K most probable tokens")
@@ -41,7 +41,7 @@ def run(options: argparse.Namespace) -> None:
     values = {"temperature": options.temperature, "top_k": options.top_k, "top_p": options.top_p}
     chosen = {name: value for name, value in values.items() if value is not None}
     sampling = Sampling(seed=options.seed, **chosen) if chosen else None
-    model = open_checkpoint(options.checkpoint, heads=options.heads)
+    model = open_checkpoint(options.checkpoint, heads=options.heads, base=options.base)
     beam = {"beam": options.beam, "length_penalty": options.length_penalty}
     for text in options.text:
         if left_out := model.source_tokens(text).left_out:

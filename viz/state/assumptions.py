@@ -75,10 +75,11 @@ def fields(
     heads: Sequence[int],
     tokens: int,
     show: Callable[[str], None],
+    bases: Sequence[str] = (),
 ) -> None:
     """In a row a field for each of `values`, None where nothing is known yet, and a button that opens the model so.
 
-    show: called with the model's name in the button's callback.
+    show: called with the model's name in the button's callback. bases: the models that an adapter may change.
     """
     keys = {each: f"{FIELD}_{each}_{name}" for each in values}
     if "heads" in values:
@@ -105,6 +106,8 @@ def fields(
         )
     if "start" in values:
         row.number_input(_("A target begins with id"), 0, tokens - 1, values["start"], key=keys["start"], width=190)
+    if "base" in values:
+        row.selectbox(_("Its base"), bases, None, key=keys["base"], placeholder="?", width=260)
     found = {each: st.session_state.get(key) for each, key in keys.items()}
     if "alphabet" in found:
         found["alphabet"] = str(found["alphabet"] or "").replace(LINE_BREAK, "\n")

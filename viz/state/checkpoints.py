@@ -28,6 +28,7 @@ CHECKPOINTS = Path(__file__).parents[2] / "checkpoints"
 SAVED = "VITRINE_SAVED"  # in the environment: the folder of the checkpoints that the user saves
 MODELS = "VITRINE_MODELS"  # in the environment: a folder whose folders and files are checkpoints
 SUFFIXES = (".safetensors", ".pt", ".pth", ".bin", ".ckpt", ".gguf")  # of files in that folder
+CONFIGS = ("config.json", "adapter_config.json")  # of which a checkpoint's folder has one
 UNNAMED = "checkpoint"  # what has no name of its own, or one that leads elsewhere
 GIVEN = "--checkpoint"  # on the command line, behind "--": a checkpoint to be shown at first
 TOLD = "--told"  # and there: what its weights do not tell, such as heads:8,positions:none,start:1
@@ -116,7 +117,7 @@ def places(opened: Sequence[CheckpointEntry] = ()) -> list[CheckpointEntry]:
     configured: list[Path] = []
     if folder and folder.is_dir():  # of models, or itself one, with those of its training inside
         inside = sorted(filter(is_checkpoint, folder.iterdir()))
-        itself = (folder / "config.json").is_file()
+        itself = any((folder / name).is_file() for name in CONFIGS)
         configured = [folder, *filter(Path.is_dir, inside)] if itself else inside
     for origin, paths in (("given", given_paths()), ("folder", configured)):
         for path in paths:
@@ -133,7 +134,7 @@ def is_checkpoint(path: Path) -> bool:
     if path.name.startswith("."):
         return False
     if path.is_dir():
-        return (path / "config.json").is_file() or any(path.glob("*.safetensors"))
+        return any((path / name).is_file() for name in CONFIGS) or any(path.glob("*.safetensors"))
     return path.suffix.lower() in SUFFIXES
 
 
@@ -147,10 +148,13 @@ def unused(name: str, taken: Iterable[str]) -> str:
     return found
 
 
-def open_place(place: CheckpointEntry, precision: str | None = None, told: str = "") -> TextModel:
+def open_place(
+    place: CheckpointEntry, precision: str | None = None, told: str = "", base: Path | None = None
+) -> TextModel:
     """The model of a checkpoint; sessions share it, but for what one of them has opened.
 
     precision: by its name; by default what VITRINE_DTYPE says. told: what tensors do not tell, a text of `LoadHints`.
+    base: the folder of the model that an adapter changes.
 
     Raises:
         ValueError: it is damaged, no model, does not fit, or VITRINE_DEVICE or VITRINE_DTYPE is wrong.
@@ -161,7 +165,8 @@ def open_place(place: CheckpointEntry, precision: str | None = None, told: str =
         raise ValueError(f"{place.path} is not there: give the path of a checkpoint's folder or file")
     dtype = precision or str(choose_dtype()).removeprefix("torch.")
     opener = _open_own if place.origin == "opened" else _open_shared
-    made: TextModel = opener(place.name, str(place.path), place.changed, str(choose_device()), dtype, told)
+    beneath = None if base is None else (str(base), CheckpointEntry("", base, "").changed)
+    made: TextModel = opener(place.name, str(place.path), place.changed, str(choose_device()), dtype, told, beneath)
     return made
 
 
@@ -187,16 +192,21 @@ def _listed(path: str, changed: int) -> CatalogEntry:
 
 
 @st.cache_resource(max_entries=4, show_spinner=False)
-def _open_shared(name: str, path: str, changed: int, device: str, dtype: str, told: str) -> TextModel:
-    return _open(name, path, device, dtype, told)
+def _open_shared(
+    name: str, path: str, changed: int, device: str, dtype: str, told: str, base: tuple[str, int] | None
+) -> TextModel:
+    return _open(name, path, device, dtype, told, base)
 
 
 @st.cache_resource(max_entries=2, show_spinner=False, scope="session")  # freed with its session
-def _open_own(name: str, path: str, changed: int, device: str, dtype: str, told: str) -> TextModel:
-    return _open(name, path, device, dtype, told)
+def _open_own(
+    name: str, path: str, changed: int, device: str, dtype: str, told: str, base: tuple[str, int] | None
+) -> TextModel:
+    return _open(name, path, device, dtype, told, base)
 
 
-def _open(name: str, path: str, device: str, dtype: str, told: str) -> TextModel:
+def _open(name: str, path: str, device: str, dtype: str, told: str, base: tuple[str, int] | None) -> TextModel:
+    """base: the path of an adapter's base, and what changes with it."""
     import torch
 
     from model.checkpoints.load import open_checkpoint
@@ -206,7 +216,8 @@ def _open(name: str, path: str, device: str, dtype: str, told: str) -> TextModel
     keep_freed_memory()
     if device == "cpu":
         torch.set_num_threads(1)  # a sentence gains nothing from a second thread, the browser needs the core
-    model = open_checkpoint(path, torch.device(device), DTYPES[dtype], **asdict(LoadHints.read(told)))
+    hints = asdict(LoadHints.read(told)) | {"base": base and base[0]}
+    model = open_checkpoint(path, torch.device(device), DTYPES[dtype], **hints)
     model.name = name  # a folder of Hugging Face's cache is called by a number
     spare_collections()
     return model

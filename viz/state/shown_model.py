@@ -11,7 +11,7 @@ import streamlit as st
 
 from viz.i18n.catalogue import _
 from viz.i18n.format import as_sentence, literal
-from viz.state import assumptions, checkpoints
+from viz.state import adapter_bases, assumptions, checkpoints
 from viz.state.checkpoints import CheckpointEntry, bundled_names, find, given_paths, open_place
 from viz.state.session import Key, Session, choice, current_session
 
@@ -33,8 +33,9 @@ class State:
     """Which model is shown, and what could not be.
 
     refusal: the sentence and the page that it is on. wanted: to be shown at the next run instead. failed: since the
-    last model that could be opened. asks_heads: how many heads there may be, where weights do not tell it. gone:
-    what the address asked for when the user deleted it.
+    last model that could be opened. asks_heads: how many heads there may be, where weights do not tell it. asks_base:
+    the models that an adapter may change, where its own is not here or does not fit. gone: what the address asked for
+    when the user deleted it.
     """
 
     shown: str = ""
@@ -42,6 +43,7 @@ class State:
     refused: str = ""
     precision: str = ""
     asks_heads: Sequence[int] = ()
+    asks_base: Sequence[str] = ()
     refusal: tuple[str, str] = ("", "")
     failed: set[str] = field(default_factory=set)
     gone: set[str] = field(default_factory=set)
@@ -97,7 +99,8 @@ def open_named(name: str) -> TextModel:
 
 def _open(here: Sequence[CheckpointEntry], name: str) -> TextModel:
     place = find(name, here)
-    return open_place(place, precision(), assumptions.hints_for(name, place.origin == "given"))
+    told = assumptions.hints_for(name, place.origin == "given")
+    return open_place(place, precision(), told, adapter_bases.base_of(place, here, told))
 
 
 def open_shown(here: Sequence[CheckpointEntry], name: str) -> TextModel:
@@ -110,8 +113,10 @@ def open_shown(here: Sequence[CheckpointEntry], name: str) -> TextModel:
     try:
         model = _open(here, name)
     except ValueError as error:
+        from model.checkpoints.adapters import AdapterBaseError
         from model.checkpoints.convert.state_dict import HeadsNeededError
 
+        known.asks_base = adapter_bases.possible_bases(here) if isinstance(error, AdapterBaseError) else ()
         known.asks_heads = error.possible if isinstance(error, HeadsNeededError) else ()
         assumptions.forget(name)
         raise
@@ -148,6 +153,8 @@ def take_wanted(entry: str, foreign: Collection[str]) -> None:
 def format_of(here: Sequence[CheckpointEntry], name: str, model: TextModel) -> str:
     """The format and family of what is shown; a model in training is of ours."""
     listed = next((place.listed() for place in here if place.name == name), None)
+    if listed and listed.base is not None:
+        return _("{kind} adapter, merged into {base}").format(kind=listed.family, base=model.training.get("base"))
     if listed and listed.family:
         return f"{listed.format}: {listed.family}"
     return str(model.training.get("format") or (listed.format if listed else "Vitrine"))
@@ -162,6 +169,9 @@ def show_refusal(page: str) -> None:
         return
     if not known.asks_heads:
         st.error(as_sentence(known.refusal[0]))
+        if known.asks_base:
+            row = st.container(horizontal=True, vertical_alignment="bottom")
+            assumptions.fields(row, known.refused, {"base": None}, (), 1, show, known.asks_base)
     else:
         st.info(
             _(

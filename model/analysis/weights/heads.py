@@ -15,9 +15,10 @@ from torch import Tensor
 
 from model.analysis.weights.movement import moved_per_head
 from model.capture.trace import ATTENTION_PATHS, AttentionKind
+from model.checkpoints.adapters import is_adapter
 from model.checkpoints.bridge.missing import Reason
 from model.checkpoints.bridge.modules import MirrorAttention
-from model.checkpoints.load import renamed_weights
+from model.checkpoints.load import merged_adapter, renamed_weights
 from model.checkpoints.load_hints import LoadHints
 from model.checkpoints.native import CONFIG, is_ours, read_config
 from model.checkpoints.tensors import read_tensors
@@ -79,13 +80,21 @@ def head_tensors(path: Path, hints: LoadHints, kind: Kind | None) -> dict[Attent
     elif (renamed := renamed_weights(path, hints)) is not None:
         layers = _renamed(*renamed)
     else:
-        layers = _by_names(read_tensors(path), read_record(path / CONFIG), kind)
+        layers = _by_names(*_named(path, hints), kind)
     if not layers:
         raise CheckpointError(
             f"{path.name} has no matrices of queries, keys, values and outputs by a known name: its heads are not told "
             "apart from its file"
         )
     return layers
+
+
+def _named(path: Path, hints: LoadHints) -> tuple[dict[str, Tensor], dict[str, Any]]:
+    """Weights by the file's names, of an adapter with its base, and the content of config.json."""
+    if is_adapter(path):
+        _base, _adapter, merged = merged_adapter(path, hints)
+        return {info.name: info.load() for info in merged.table}, merged.settings
+    return read_tensors(path), read_record(path / CONFIG)
 
 
 def moved_heads(before: Layers, after: Layers) -> Float[Tensor, "number projection layer head"] | None:

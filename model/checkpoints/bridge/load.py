@@ -51,14 +51,17 @@ def open_bridged(
     device: torch.device,
     dtype: torch.dtype,
     device_map: str | dict[str, Any] | None = None,
+    table: list[TensorInfo] | None = None,
+    texts: Path | None = None,
 ) -> TextModel:
     """Model of a folder with its tokenizers; arguments as of `open_network`. device_map: by default VITRINE_DEVICE_MAP.
+    texts: folder of the tokenizers, by default the same.
 
     Raises:
         CheckpointError: the folder cannot be opened.
     """
-    model = open_network(folder, settings, device, dtype, device_map or choose_device_map())
-    tokenizers = open_tokenizers(folder, settings, model.config.vocabularies)
+    model = open_network(folder, settings, device, dtype, device_map or choose_device_map(), table)
+    tokenizers = open_tokenizers(texts or folder, settings, model.config.vocabularies)
     model.runner.read_types(tokenizers[0].separator)
     record: dict[str, Any] = {"format": f"Hugging Face, {settings.get('model_type')}, run by transformers"}
     if unused := getattr(model.runner.model, "vitrine_unused", []):
@@ -72,10 +75,12 @@ def open_network(
     device: torch.device,
     dtype: torch.dtype,
     device_map: str | dict[str, Any] | None = None,
+    table: list[TensorInfo] | None = None,
 ) -> BridgedNetwork:
     """Bridged network of a folder with a config.json of transformers (settings).
 
     device_map: devices over which accelerate spreads the model, "auto" or by module; None: all of it is on `device`.
+    table: tensors to load in the place of the folder's, into which an adapter is merged.
 
     Raises:
         CheckpointError: the model needs code of its own, is of no kind that is known here, does not fit into memory,
@@ -87,11 +92,11 @@ def open_network(
             f"{folder.name} brings Python code of its own (auto_map in config.json), which is never run here: "
             "open a model of a family that transformers itself knows"
         )
-    table = require_within_limits(settings, folder)
+    merged, table = table, require_within_limits(settings, folder, table)
     require_room(size(table)[0], dtype, device if device_map is None else None)
     with quietly():
         with bounded(table, settings, folder.name):
-            kind, model = _load(folder, family, table, device, dtype, device_map)
+            kind, model = _load(folder, family, table, device, dtype, device_map, settings if merged else None)
         try:
             if device_map is None and model.config.get_text_config()._attn_implementation == NAME:
                 keep_its_masks(model, kind)
@@ -124,14 +129,19 @@ def _load(
     device: torch.device,
     dtype: torch.dtype,
     device_map: str | dict[str, Any] | None,
+    merged: dict[str, Any] | None = None,
 ) -> tuple[Kind, Any]:
     """Kind of a model, and the model of transformers with its weights.
+
+    merged: settings of the model, where its tensors are those of the table and not the folder's.
 
     Raises:
         CheckpointError: transformers cannot open it, or its weights are not those that its config asks for.
     """
     transformers = import_transformers()
     config = _read_config(transformers, folder, family)
+    if merged is not None and merged.get("tie_word_embeddings") is False:
+        config.tie_word_embeddings = config.get_text_config().tie_word_embeddings = False
     kind, model_class = _kind(transformers, config, family)
     # A model whose code never selects an attention function would get masks that its own does not expect.
     selects = model_class._supports_attention_backend or model_class._can_set_attn_implementation()
@@ -141,9 +151,11 @@ def _load(
     if pools and not any("pooler" in info.name for info in table):  # which has no part in states and attentions
         options["add_pooling_layer"] = False
     options |= {"attn_implementation": register() if selects else "eager", "dtype": dtype}
+    if merged is not None:
+        options |= {"config": config, "state_dict": {info.name: info.load() for info in table}}
     read = partial(
         model_class.from_pretrained,
-        folder,
+        folder if merged is None else None,
         local_files_only=True,
         trust_remote_code=False,
         use_safetensors=any(folder.glob("*.safetensors")),
@@ -330,14 +342,16 @@ TIMES = 3  # numbers for one of the files: a table of tokens may be built for bo
 PACKED = 8  # numbers for one of a quantized file
 
 
-def require_within_limits(settings: dict[str, Any], folder: Path) -> list[TensorInfo]:
-    """Tensors of the folder, if no setting asks for many more layers than they can be.
+def require_within_limits(
+    settings: dict[str, Any], folder: Path, table: list[TensorInfo] | None = None
+) -> list[TensorInfo]:
+    """Tensors of the folder, or those of `table`, if no setting asks for many more layers than they can be.
 
     Raises:
         CheckpointError: a setting asks for more, a file is damaged, or a setting that names classes or files is of
             another type.
     """
-    table = tensor_table(folder)
+    table = tensor_table(folder) if table is None else table
     wrote = settings.get("architectures") or []
     if not isinstance(wrote, list) or not all(isinstance(name, str) for name in wrote):
         raise CheckpointError(f"{folder.name}: architectures in config.json must be a list of names")

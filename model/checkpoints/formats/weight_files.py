@@ -15,6 +15,7 @@ from model.runtime.files import finish_replacing
 from model.runtime.untrusted_json import read_json
 
 SAFETENSORS, PYTORCH = "model.safetensors", "pytorch_model.bin"  # in a folder, ours or of Hugging Face
+ADAPTERS = ("adapter_model.safetensors", "adapter_model.bin")  # in a folder of PEFT
 PICKLED = (".pt", ".pth", ".bin", ".ckpt")  # the last is of PyTorch Lightning
 READ = (".safetensors", *PICKLED, ".gguf")
 ENDS = ", ".join(READ)
@@ -64,7 +65,7 @@ class Weights:
 
 def weights_of(path: Path) -> Weights:
     """Files of weights of a path: the path itself, or in a folder model.safetensors, pytorch_model.bin, the files of
-    their index, or the only file of weights.
+    their index, those of an adapter, or the only file of weights.
 
     Raises:
         CheckpointError: there are none, or the name is not that of a file with tensors.
@@ -88,7 +89,7 @@ def weights_of(path: Path) -> Weights:
 
 
 def _in_folder(folder: Path) -> Weights:
-    for name in (SAFETENSORS, PYTORCH):
+    for name in (SAFETENSORS, PYTORCH, *ADAPTERS):
         if (folder / name).is_file():
             return Weights([folder / name])
         if (folder / f"{name}.index.json").is_file():

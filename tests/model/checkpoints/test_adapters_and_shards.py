@@ -65,11 +65,12 @@ def test_one_file_of_several(tmp_path):
     assert "Hugging Face" not in catalog_entry(file).part  # anybody's may be named so
 
 
-def test_an_adapter_is_to_be_merged(tmp_path):
-    (tmp_path / "adapter_config.json").write_text(json.dumps({"peft_type": "LORA", "r": 2}))
+def test_an_adapter_without_its_config_says_what_is_missing(tmp_path):
     name = "base_model.model.model.layers.0.self_attn.q_proj.lora_A.weight"
     save_file({name: torch.ones(2, 4), name.replace("_A", "_B"): torch.ones(4, 2)}, tmp_path / "adapter.safetensors")
-    refused(tmp_path, "merge it into that model with peft")
+    refused(tmp_path, "without the adapter_config.json that says what it changes and how: open the whole folder")
+    (tmp_path / "adapter_config.json").write_text(json.dumps({"peft_type": "LORA", "r": 2}))
+    assert catalog_entry(tmp_path).computes
 
 
 def test_a_file_of_llama_cpp_is_read_and_not_run(tmp_path):

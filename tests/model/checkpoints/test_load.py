@@ -154,7 +154,7 @@ def test_a_bare_encoder_and_decoder_read_a_target_and_write_none(tmp_path):
 
 def test_what_is_not_rebuilt_runs_as_it_is(tmp_path, monkeypatch):
     asked, made = [], open_checkpoint("checkpoints/sort", CPU)
-    monkeypatch.setattr(bridged, "open_bridged", lambda *given: asked.append(given) or made)
+    monkeypatch.setattr(bridged, "open_bridged", lambda *given, **_whole: asked.append(given) or made)
     (tmp_path / "config.json").write_text(json.dumps({"architectures": ["Something"]}))
     assert opened(tmp_path) is made
     assert asked == [(tmp_path, {"architectures": ["Something"]}, CPU, torch.float32)]

@@ -33,7 +33,7 @@ ROOT = Path(__file__).resolve().parents[3]
 # What `_()` is given that is not a literal, and every value it can have.
 DYNAMIC = {
     "model.kind": set(get_args(Kind)),
-    "found.kind": set(get_args(Kind)),
+    "whole.kind": set(get_args(Kind)),
     "HELP[name]": set(HELP.values()),
     "task.description": {task.description for task in TASKS.values()},
 }
@@ -45,13 +45,19 @@ SPEAKING = (
     *(f"runtime/{name}" for name in ("files", "ledger", "memory", "untrusted_json")),
     *(f"inference/{name}" for name in ("beam_search", "decoding", "models", "text_model")),
     *(f"training/{name}" for name in ("cost", "settings", "trainer", "live/live_training", "live/recorded_trainer")),
-    *("analysis/weights/heads", "experiments/attention_cost", "experiments/training_claims"),
+    *(
+        "analysis/weights/heads",
+        "analysis/weights/adapter_changes",
+        "experiments/attention_cost",
+        "experiments/training_claims",
+    ),
 )
 INHERITED = "super().__init__"  # an error with a sentence of its own
 ERRORS = (
     "ValueError",
     "FloatingPointError",
     "CheckpointError",
+    "AdapterBaseError",
     "UnmeasuredError",
     "FormatError",
     "RefusedError",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, cast
 
@@ -25,13 +26,15 @@ from viz.pages.checkpoints import heads as weights_heads
 from viz.pages.checkpoints import runs, tensor
 from viz.pages.checkpoints.components import Column
 from viz.pages.checkpoints.heads import KIND, LEAVE, NAMES, leave, open_head
-from viz.pages.checkpoints.measuring import Moving, moving
+from viz.pages.checkpoints.measuring import Moving, TensorTable, moving
 from viz.pages.checkpoints.subjects import (
     Subject,
     choose_pair,
     chosen_place,
     follow_sidebar,
+    merged,
     model_of,
+    name_of_base,
     nearest,
     subjects,
 )
@@ -63,7 +66,10 @@ def show(session: Session) -> None:
     now = follow_sidebar(AFTER)
     found = {subject.name: subject for subject in subjects()}
     first = next((name for name in (st.session_state.get(AFTER), st.query_params.get(AFTER)) if name in found), now)
-    other = None if st.session_state.get(BEFORE) in found else nearest(str(first), list(found.values()))
+    other = None
+    if st.session_state.get(BEFORE) not in found:
+        base = name_of_base(found[str(first)], list(found.values())) if first in found else None
+        other = base or nearest(str(first), list(found.values()))
     before, after = choose_pair(row, (BEFORE, AFTER), (other, now))
     if before is None and after is not None:
         st.info(
@@ -73,6 +79,7 @@ def show(session: Session) -> None:
     if before is None or after is None:
         return
     try:
+        before, after = merged(before), merged(after)  # an adapter is compared as the model that it makes of its base
         measured = moving(before, after)
     except (ValueError, OSError) as error:
         st.error(as_sentence(translate_error(error)))
@@ -157,11 +164,13 @@ def layers(before: Subject, after: Subject, found: Moving) -> None:
     beside(explain, partial(moved_data, before, after, found))
 
 
-def trace_button(session: Session, place: DeltaGenerator, before: Subject, after: Subject) -> None:
+def trace_button(
+    session: Session, place: DeltaGenerator, before: Subject, after: Subject, label: str | None = None
+) -> None:
     """Pins A's trace and shows B's."""
     openable = model_of(before) is not None and model_of(after) is not None
     place.button(
-        _("Their traces on the same sentence"),
+        label or _("Their traces on the same sentence"),
         on_click=pin_and_show,
         args=(before, after),
         disabled=not openable,
@@ -270,8 +279,8 @@ def stacks_of(kinds: Mapping[str, Any]) -> list[str]:
     return list(dict.fromkeys(kind.split(".*.")[0] for kind in kinds))
 
 
-def layer_chart(found: Moving, stack: str, file: str, key: str) -> Chart:
-    """How far the matrices of each layer moved: a line for each kind."""
+def layer_chart(found: TensorTable, stack: str, file: str, key: str, relation: str = RELATION) -> Chart:
+    """How far the matrices of each layer moved, or by how much an adapter changes them: a line for each kind."""
     infos = {info.name: info for info in found.table if len(info.shape) > 1}
     kinds = {kind: names for kind, names in layered(list(infos)).items() if kind.startswith(f"{stack}.*.")}
     count = 1 + max((max(names) for names in kinds.values()), default=0)
@@ -288,7 +297,7 @@ def layer_chart(found: Moving, stack: str, file: str, key: str) -> Chart:
         colour = next(others) if part is None else COLOURS[part]
         dash = CROSS.search(short) is not None
         series.append(Series(short, np.arange(count), changes, colour, dash=dash, quiet=number >= NAMED))
-    sentence = _("{stack}: ‖B−A‖/‖A‖ of every matrix of a layer").format(stack=stack)
+    sentence = _("{stack}: {relation} of every matrix of a layer").format(stack=stack, relation=relation)
     alt = _("{sentence}; most moved: {name}, {change}.").format(
         sentence=sentence, name=most[1][:120], change=significant(most[0])
     )
@@ -356,7 +365,8 @@ def show_moved_heads(
 
 
 def matrices(subject: Subject, told: str) -> dict[AttentionKind, Layers]:
-    return head_tensors(subject.path, LoadHints.read(told), catalog_entry(subject.path).kind)
+    hints = replace(LoadHints.read(told), base=None if subject.base is None else str(subject.base))
+    return head_tensors(subject.path, hints, catalog_entry(subject.base or subject.path).kind)
 
 
 def on_head(name: str, kind: str, cell: dict[str, Any]) -> None:

@@ -26,8 +26,8 @@ from viz.i18n.errors import translate_error
 from viz.i18n.format import as_sentence, attention_name, literal, sides, significant, tokens
 from viz.pages.checkpoints.heads import KIND, open_head
 from viz.pages.checkpoints.measuring import BY_PATH
-from viz.pages.checkpoints.subjects import Subject, model_of
-from viz.state import assumptions, texts
+from viz.pages.checkpoints.subjects import Subject, hints_of, model_of
+from viz.state import texts
 from viz.state.session import Session, attention_kinds, choose
 from viz.ui.background import Filling, Watched, follow, watch
 from viz.ui.parts import data_table
@@ -274,7 +274,11 @@ def show_film(session: Session, chosen: Sequence[tuple[Subject, int | None]]) ->
     source, target = texts.texts(last)
     asked = Asked(source, target or session.written, kind, layer)
     thinned = [chosen[place] for place in evenly(len(chosen), MOST)]
-    told = tuple(assumptions.hints_for(subject.name, subject.given) for subject, _step in thinned)
+    try:
+        told = tuple(hints_of(subject) for subject, _step in thinned)
+    except ValueError as error:  # an adapter whose base is not here
+        st.info(as_sentence(translate_error(error)))
+        return None
     subjects = tuple(subject for subject, _step in thinned)
     film = film_of(tuple(subject.changed for subject in subjects), subjects, told, asked)
     names = [

@@ -9,13 +9,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import streamlit as st
 
-from viz.pages.checkpoints.subjects import Subject
+from viz.pages.checkpoints.subjects import Subject, merged_table
 from viz.ui.background import Filling, Job
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
     from torch import Tensor
 
+    from model.analysis.weights.adapter_changes import AdapterChange
     from model.analysis.weights.health import Finding
     from model.analysis.weights.movement import Moved
     from model.analysis.weights.statistics import Statistics
@@ -71,6 +72,27 @@ class Moving(TensorTable):
         return self.found.get(info.name)
 
 
+class Adapting(TensorTable):
+    """How much an adapter changes each weight that it is about, by the weight's name."""
+
+    def __init__(self, subject: Subject) -> None:
+        from model.analysis.weights.adapter_changes import adapter_change
+
+        merged = merged_table(subject)
+        infos = {info.name: info for info in merged.table}
+        self.kinds = [change.kind for change in merged.changes]
+        self.table = [infos[change.name] for change in merged.changes]
+        super().__init__([(each.name, each.weight.bytes, partial(adapter_change, each)) for each in merged.changes])
+
+    def of(self, info: TensorInfo) -> AdapterChange | None:
+        return self.found.get(info.name)
+
+    @property
+    def nothing(self) -> bool:
+        """Whether it is known that no weight is changed."""
+        return self.finished and not self.failed and not self.stopped and all(each.nothing for each in self.every())
+
+
 class Examined(Filling):
     """What is wrong with a file, as `findings`: at first without what only the singular values tell."""
 
@@ -119,12 +141,26 @@ def moving(before: Subject, after: Subject) -> Moving:
     return _moving(places, before, after)
 
 
+def adapting(subject: Subject) -> Adapting:
+    """The same of what an adapter changes in its base.
+
+    Raises:
+        CheckpointError: one of them is damaged, or they do not fit each other.
+    """
+    return _adapting(str(subject.path), subject.changed, subject)
+
+
 BY_PATH: dict[str | type[Any], Callable[[Any], Any]] = {Subject: lambda subject: str(subject.path)}
 
 
 @st.cache_resource(max_entries=12, show_spinner=False, hash_funcs=BY_PATH)
 def _measured(path: str, changed: int, subject: Subject) -> Measured:
     return Measured(subject.table())
+
+
+@st.cache_resource(max_entries=4, show_spinner=False, hash_funcs=BY_PATH)
+def _adapting(path: str, changed: int, subject: Subject) -> Adapting:
+    return Adapting(subject)
 
 
 @st.cache_resource(max_entries=4, show_spinner=False, hash_funcs=BY_PATH)

@@ -9,6 +9,7 @@ from typing import Any
 
 import streamlit as st
 
+from model.checkpoints.adapters import shown_base
 from model.checkpoints.catalog import CatalogEntry
 from model.runtime import memory
 from model.runtime.device import DTYPES, choose_device, choose_device_map
@@ -18,6 +19,7 @@ from viz.i18n.format import bytes_text, literal, slow_precision, stopped
 from viz.pages.checkpoints import add
 from viz.pages.checkpoints.components import checkpoint_list
 from viz.state import assumptions, checkpoints, shown_model
+from viz.state.adapter_bases import base_of
 from viz.state.checkpoints import MODELS, CheckpointEntry, saved_folder
 from viz.state.session import Key, Session, choose, current_session
 
@@ -77,22 +79,26 @@ def _groups(session: Session, here: Sequence[CheckpointEntry], space: Room) -> l
     shown = st.session_state.get(Key.MODEL)
     groups = []
     for origin, (title, where) in titles.items():
-        rows = [_line(place, space, place.name == shown) for place in here if place.origin == origin]
+        rows = [_line(place, here, space, place.name == shown) for place in here if place.origin == origin]
         if rows:
             groups.append({"title": title, "where": where, "rows": rows})
     return groups
 
 
-def _line(place: CheckpointEntry, space: Room, shown: bool) -> dict[str, Any]:
+def _line(place: CheckpointEntry, here: Sequence[CheckpointEntry], space: Room, shown: bool) -> dict[str, Any]:
     found = place.listed()
-    needed = space.needed(found)
+    whole = _merged_entry(place, here)
+    needed = space.needed(whole)
     fits = space.fits(needed) or not found.computes
-    why = translate_error(found.part) or ("" if fits or found.problem else space.refusal(place.name, found))
+    why = translate_error(found.part) or ("" if fits or found.problem else space.refusal(place.name, whole))
+    form = f"{found.format}: {found.family}" if found.family else _format(found.format)
+    if found.base:
+        form += f" → {shown_base(found.base)}"
     return {
         "name": place.name,
         "where": str(place.path) if place.origin in ("given", "folder") else "",
-        "kind": _(found.kind) if found.kind else "" if found.computes else _("tensors only"),
-        "format": f"{found.format}: {found.family}" if found.family else _format(found.format),
+        "kind": _(whole.kind) if whole.kind else "" if found.computes else _("tensors only"),
+        "format": form,
         "parameters": _count(found.parameters),
         "bytes": bytes_text(found.bytes) if found.bytes else "",
         "needs": bytes_text(needed) if found.computes and needed else "",
@@ -105,8 +111,20 @@ def _line(place: CheckpointEntry, space: Room, shown: bool) -> dict[str, Any]:
     }
 
 
+def _merged_entry(place: CheckpointEntry, here: Sequence[CheckpointEntry]) -> CatalogEntry:
+    """What is computed with: of an adapter its base, as far as that is here."""
+    found = place.listed()
+    if found.base is None:
+        return found
+    try:
+        base = base_of(place, here, assumptions.hints_for(place.name, place.origin == "given"))
+    except ValueError:
+        return replace(found, parameters=0)
+    return found if base is None else CheckpointEntry("", base, "").listed()
+
+
 def _format(name: str) -> str:
-    return name if name in ("", "Vitrine", "Hugging Face") else _("{format} file").format(format=name)
+    return name if name in ("", "Vitrine", "Hugging Face", "PEFT") else _("{format} file").format(format=name)
 
 
 def _count(count: int) -> str:

@@ -10,10 +10,10 @@ from model.inference.text_model import TextModel
 from viz.i18n.catalogue import _
 from viz.i18n.errors import translate_error
 from viz.i18n.format import as_sentence, literal
-from viz.pages.checkpoints import compare, heads, health, keep, tensors
+from viz.pages.checkpoints import adapter, compare, heads, health, keep, tensors
 from viz.pages.checkpoints import open as checkpoints_opening
 from viz.pages.checkpoints.measuring import measured
-from viz.pages.checkpoints.subjects import CHECKPOINT, choose_subject, follow_sidebar
+from viz.pages.checkpoints.subjects import CHECKPOINT, choose_subject, follow_sidebar, is_merged
 from viz.pages.checkpoints.tensors import totals
 from viz.state.session import Session, choose, current_session
 from viz.ui.parts import Drawing, Views
@@ -32,9 +32,14 @@ def show_read(session: Session) -> None:
     """Draw this part of the page."""
     row = st.container(horizontal=True, vertical_alignment="center")
     picker = row.container(width=260)
-    view = choose(_("View"), tuple(VIEWS), "tensors", READ_VIEW, view_name, row)
+    views_place = row.container(width="content")
     subject = choose_subject(picker, _("Checkpoint"), CHECKPOINT, follow_sidebar(CHECKPOINT))
     if subject is None:
+        return
+    views = ("adapter", *VIEWS) if is_merged(subject) else tuple(VIEWS)
+    view = choose(_("View"), views, views[0], READ_VIEW, view_name, views_place)
+    if view == "adapter":
+        adapter.show(session, subject, row)
         return
     try:
         found = measured(subject)
@@ -50,7 +55,7 @@ def show_read(session: Session) -> None:
 
 
 def view_name(view: str) -> str:
-    return {"tensors": _("Tensors"), "heads": _("Heads"), "health": _("Health")}[view]
+    return {"adapter": _("Adapter"), "tensors": _("Tensors"), "heads": _("Heads"), "health": _("Health")}[view]
 
 
 SEGMENTS = {

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -12,11 +12,13 @@ from streamlit.delta_generator import DeltaGenerator
 
 from viz.i18n.catalogue import _
 from viz.i18n.format import literal
-from viz.state import shown_model
+from viz.state import assumptions, shown_model
+from viz.state.adapter_bases import base_of
 from viz.state.checkpoints import all_places
 from viz.state.session import Key, current_session
 
 if TYPE_CHECKING:
+    from model.checkpoints.adapters import Merged
     from model.checkpoints.tensors import TensorInfo
     from model.inference.text_model import TextModel
 
@@ -134,16 +136,22 @@ def model_of(subject: Subject) -> TextModel | None:
 
 @dataclass(frozen=True)
 class Subject:
-    """A checkpoint folder or a file of tensors, by the name that the user sees. given: on the command line."""
+    """A checkpoint folder or a file of tensors, by the name that the user sees.
+
+    given: on the command line. base: the folder of the model that an adapter changes, where the tensors that are meant
+    are those of both merged.
+    """
 
     name: str
     path: Path
     given: bool = False
+    base: Path | None = None
 
     @property
     def changed(self) -> int:
-        """When it was last changed."""
-        return max(path.stat().st_mtime_ns for path in [self.path, *self.path.glob("*")])
+        """When it was last changed; of an adapter that is merged another number than of its own tensors."""
+        own = max(path.stat().st_mtime_ns for path in [self.path, *self.path.glob("*")])
+        return own if self.base is None else hash((own, str(self.base), Subject("", self.base).changed))
 
     def table(self) -> list[TensorInfo]:
         """Its tensors, without their values.
@@ -151,7 +159,53 @@ class Subject:
         Raises:
             CheckpointError: it is damaged, or must not be read.
         """
-        return _table(str(self.path), self.changed)
+        return _table(str(self.path), self.changed) if self.base is None else merged_table(self).table
+
+
+def is_merged(subject: Subject) -> bool:
+    """Whether it is an adapter that is merged into its base."""
+    return any(each.name == subject.name and each.listed().base is not None for each in all_places(current_session()))
+
+
+def base_of_subject(subject: Subject) -> Path | None:
+    """The folder of the model that an adapter changes; None: the subject is no adapter.
+
+    Raises:
+        ValueError: it is not here; the sentence names it.
+    """
+    here = all_places(current_session())
+    place = next((each for each in here if each.name == subject.name), None)
+    return None if place is None else base_of(place, here, assumptions.hints_for(subject.name, subject.given))
+
+
+def hints_of(subject: Subject) -> str:
+    """What was told of a subject, with the folder of an adapter's base, as a text of `LoadHints`.
+
+    Raises:
+        ValueError: the base is not here.
+    """
+    from model.checkpoints.load_hints import LoadHints
+
+    told, base = assumptions.hints_for(subject.name, subject.given), base_of_subject(subject)
+    return replace(LoadHints.read(told), base=None if base is None else str(base)).text()
+
+
+def merged(subject: Subject) -> Subject:
+    """An adapter as the model that it is with its base; every other subject as it is.
+
+    Raises:
+        ValueError: its base is not here.
+    """
+    return replace(subject, base=base_of_subject(subject))
+
+
+def name_of_base(subject: Subject, found: Sequence[Subject]) -> str | None:
+    """The name in the list of the model that an adapter changes; None: it is no adapter, or its base is not there."""
+    try:
+        base = base_of_subject(subject)
+    except ValueError:
+        return None
+    return next((each.name for each in found if base and each.path.resolve() == base.resolve()), None)
 
 
 def nearest(name: str, found: Sequence[Subject]) -> str | None:
@@ -184,6 +238,23 @@ def subjects() -> list[Subject]:
         for place in all_places(current_session())
         if place.path.exists()
     ]
+
+
+def merged_table(subject: Subject) -> Merged:
+    """An adapter merged into its base, without any values yet.
+
+    Raises:
+        CheckpointError: one of them is damaged, or they do not fit each other.
+    """
+    return _merged(str(subject.path), str(subject.base), subject.changed)
+
+
+@st.cache_resource(max_entries=8, show_spinner=False)
+def _merged(path: str, base: str, changed: int) -> Merged:
+    from model.checkpoints.load import merged_adapter
+    from model.checkpoints.load_hints import LoadHints
+
+    return merged_adapter(Path(path), LoadHints(base=base))[2]
 
 
 @st.cache_resource(max_entries=32, show_spinner=False)

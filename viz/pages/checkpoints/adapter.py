@@ -1,0 +1,187 @@
+"""What an adapter changes in its base: how much in each layer, of which rank, with which singular values."""
+
+from __future__ import annotations
+
+from functools import partial
+
+import numpy as np
+import pandas as pd
+import streamlit as st
+from streamlit.delta_generator import DeltaGenerator
+
+from model.analysis.weights import adapter_changes
+from model.checkpoints.adapters import AdapterBaseError
+from model.checkpoints.tensors import TensorInfo
+from viz.components.plots import Axis, Chart, Heading, Series
+from viz.i18n.catalogue import _
+from viz.i18n.errors import translate_error
+from viz.i18n.format import as_sentence, literal, shape_text, significant
+from viz.pages.checkpoints.compare import COLOURS, layer_chart, layered, stacks_of, trace_button
+from viz.pages.checkpoints.components import Column
+from viz.pages.checkpoints.heads import leave
+from viz.pages.checkpoints.measuring import Adapting, adapting
+from viz.pages.checkpoints.subjects import Subject, chosen_place, merged, merged_table, name_of_base, subjects
+from viz.pages.checkpoints.tensor import beside, title
+from viz.pages.checkpoints.tensor_figures import spectrum_sentence
+from viz.pages.checkpoints.tensors import tree
+from viz.state import adapter_bases, assumptions, shown_model
+from viz.state.checkpoints import all_places
+from viz.state.session import Session, choose
+from viz.ui.background import follow
+from viz.ui.parts import data_table, explanation
+
+TREE, LAYERS, VALUES, STACK = "adapter_tree", "adapter_layers", "adapter_values", "adapter_stack"
+RELATION = "‖ΔW‖/‖W‖"
+RELATIVE = 4  # the number of the column by which the tree is sorted: after name, shape, type and bytes
+
+
+def show(session: Session, subject: Subject, row: DeltaGenerator) -> None:
+    """Draw this view. row: of the controls."""
+    leave()
+    try:
+        whole = merged(subject)
+        found = adapting(whole)
+    except (ValueError, OSError) as error:
+        st.error(as_sentence(translate_error(error)))
+        if isinstance(error, AdapterBaseError):
+            choose_base(session, subject)
+        return
+    others = subjects()
+    base = next((each for each in others if each.name == name_of_base(subject, others)), None)
+    if base is not None:
+        trace_button(session, row, base, subject, _("Traces of base and merged"))
+    st.caption(literal(sentence(whole, found)))
+    place = st.empty()
+    chart = st.container()
+    stacks = stacks_of(layered([info.name for info in found.table if len(info.shape) > 1]))
+    if stacks and not found.nothing:
+        stack = choose(_("Stack"), stacks, stacks[0], STACK, str, chart) if len(stacks) > 1 else stacks[0]
+        with chart:
+            follow([found], lambda: layer_chart(found, stack, subject.name, LAYERS, RELATION))
+    chosen = chosen_place(found.table, np.nan_to_num(found.column("relative"), posinf=0.0).__getitem__)
+    columns = partial(adapter_columns, found)
+    follow([found], tree(found, subject.name, columns, TREE, chosen, RELATIVE, _("weights that are changed")))
+    if found.nothing:
+        place.info(
+            _("{name} changes nothing: every ΔW is zero, as at the start of a training.").format(
+                name=literal(subject.name)
+            )
+        )
+    values(subject, found, found.table[chosen])
+    beside(explain, lambda: data_table("adapter_data", partial(adapter_table, found), f"adapter-{subject.name}"))
+
+
+def choose_base(session: Session, subject: Subject) -> None:
+    """A field for the model that it changes, where its own is not here, or does not fit."""
+    if bases := adapter_bases.possible_bases(all_places(session)):
+        row = st.container(horizontal=True, vertical_alignment="bottom")
+        assumptions.fields(row, subject.name, {"base": None}, (), 1, shown_model.show, bases)
+
+
+def sentence(whole: Subject, found: Adapting) -> str:
+    """What it is, what of, and which modules in which layers it changes."""
+    from model.checkpoints.adapter_base import base_name
+
+    assert whole.base is not None
+    kinds = layered([info.name for info in found.table])
+    modules = sorted({kind.split(".*.")[1].removesuffix(".weight").removesuffix(".bias") for kind in kinds})
+    layers = sorted({layer + 1 for names in kinds.values() for layer in names})
+    parts = [
+        _("{kinds} on {base}: {count} of {all} tensors changed").format(
+            kinds=", ".join(dict.fromkeys(found.kinds)),
+            base=base_name(whole.base),
+            count=len(found.table),
+            all=f"{len(merged_table(whole).table):,}",
+        )
+    ]
+    if modules:
+        parts.append(_("modules {modules}").format(modules=", ".join(modules[:12]) + " …" * (len(modules) > 12)))
+        parts.append(_("layers {layers}").format(layers=ranges(layers)))
+    return " · ".join(parts)
+
+
+def ranges(numbers: list[int]) -> str:
+    """Whole numbers in order, with those that follow each other as a range: 1–3, 7."""
+    runs: list[list[int]] = []
+    for number in numbers:
+        if runs and number == runs[-1][1] + 1:
+            runs[-1][1] = number
+        else:
+            runs.append([number, number])
+    return ", ".join(str(first) if first == last else f"{first}–{last}" for first, last in runs)
+
+
+def adapter_columns(found: Adapting) -> list[Column]:
+    """How much each weight is changed, as far as it is known."""
+    return [
+        Column(RELATION, found.column("relative")),
+        Column(_("eff. rank"), found.column("rank")),
+        Column(_("stable rank"), found.column("stable")),
+        Column("σ₁", found.column("largest")),
+        Column(_("kind"), found.kinds, "text"),
+    ]
+
+
+def adapter_table(found: Adapting) -> pd.DataFrame:
+    """A line for each weight, with its singular values, of which there are at most as many as in the file."""
+    every = found.every()
+    rows = {
+        _("tensor"): [info.name for info in found.table],
+        _("shape"): [shape_text(info.shape) for info in found.table],
+        _("kind"): found.kinds,
+        RELATION: found.column("relative"),
+        "‖ΔW‖": found.column("norm"),
+        _("effective rank"): found.column("rank"),
+        _("stable rank"): found.column("stable"),
+        _("singular values"): ["" if each is None else " ".join(f"{one:.6g}" for one in each.values) for each in every],
+    }
+    return pd.DataFrame(rows).sort_values(RELATION, ascending=False, ignore_index=True)
+
+
+def values(subject: Subject, found: Adapting, info: TensorInfo) -> None:
+    """The singular values of the chosen ΔW."""
+    change = found.of(info)
+    title(info, shape_text(info.shape))
+    if change is None:
+        if info.name in found.failed:
+            st.caption(literal(translate_error(found.failed[info.name])))
+        return
+    line = f"{RELATION} = {significant(change.relative)}"
+    if change.nothing:
+        st.caption(literal(f"{line} · {_('this weight is not changed')}"))
+        return
+    if not len(change.values):
+        st.caption(literal(f"{line} · {_('a vector has no singular values')}"))
+        return
+    values_chart(subject.name, info.name, change, f"{line} · {spectrum_sentence(change.values)}")()
+
+
+def values_chart(file: str, name: str, change: adapter_changes.AdapterChange, sentence: str) -> Chart:
+    """σ over its number."""
+    numbers = np.arange(1, len(change.values) + 1)
+    few = len(numbers) <= 64
+    series = Series("σ", numbers, change.values.numpy(), COLOURS[0], mark="dots" if few else "line")
+    heading = Heading(
+        _("Singular values of ΔW"), f"adapter-values-{file}", f"{file} {name}", sentence=sentence, alt=sentence
+    )
+    return Chart(VALUES, heading, [series], Axis(_("number, largest first")), Axis("σ", zero=True), tall=150)
+
+
+def explain() -> None:
+    explanation(
+        "adapter_explanation",
+        [
+            r"\Delta W = \tfrac{\alpha}{r} B A, \qquad \frac{\|\Delta W\|_F}{\|W\|_F}",
+            r"\operatorname{erank} = \exp\Bigl(-\sum_i p_i \ln p_i\Bigr), \quad p_i = \frac{\sigma_i}{\sum_j \sigma_j},"
+            r"\qquad \operatorname{srank} = \frac{\sum_i \sigma_i^2}{\sigma_1^2}",
+        ],
+        _(
+            "An adapter keeps the weights of its base and adds a change of low rank (Hu et al., *LoRA*, 2021, section "
+            "4.1); ΔW is the merged weight less the base's. The effective rank says over how many directions the "
+            "change is spread (Roy and Vetterli, 2007), the stable rank how many as strong as the first it amounts to "
+            "(Rudelson and Vershynin, 2007). The singular values come from the small factors, by their QR "
+            "decompositions. This is the code that has just run:"
+        ),
+        adapter_changes.adapter_change,
+        adapter_changes.factored_values,
+    )
