@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -134,16 +134,27 @@ def model_of(subject: Subject) -> TextModel | None:
 
 @dataclass(frozen=True)
 class Subject:
-    """A checkpoint folder or a file of tensors, by the name that the user sees. given: on the command line."""
+    """A checkpoint folder or a file of tensors, by the name that the user sees. given: on the command line.
+
+    beside: the folder of Hugging Face whose names and order the tensors of a GGUF file are given, where it is compared
+    with one.
+    """
 
     name: str
     path: Path
     given: bool = False
+    beside: Path | None = None
 
     @property
     def changed(self) -> int:
-        """When it was last changed."""
-        return max(path.stat().st_mtime_ns for path in [self.path, *self.path.glob("*")])
+        """When it was last changed, or what it is beside."""
+        paths = (self.path, self.beside) if self.beside else (self.path,)
+        return max(path.stat().st_mtime_ns for each in paths for path in [each, *each.glob("*")])
+
+    @property
+    def key(self) -> str:
+        """What tells it from others, whatever their names."""
+        return f"{self.path}\0{self.beside or ''}"
 
     def table(self) -> list[TensorInfo]:
         """Its tensors, without their values.
@@ -151,7 +162,19 @@ class Subject:
         Raises:
             CheckpointError: it is damaged, or must not be read.
         """
-        return _table(str(self.path), self.changed)
+        return _table(str(self.path), self.changed, self.beside)
+
+
+def aligned(before: Subject, after: Subject) -> tuple[Subject, Subject]:
+    """Both, a GGUF file and a folder with names and an order of rows in common: those of the folder."""
+    from model.checkpoints.convert.from_gguf import gguf_in
+
+    one, other = (gguf_in(subject.path) is not None for subject in (before, after))
+    if one and not other:
+        return replace(before, beside=after.path), after
+    if other and not one:
+        return before, replace(after, beside=before.path)
+    return before, after
 
 
 def nearest(name: str, found: Sequence[Subject]) -> str | None:
@@ -166,7 +189,7 @@ def nearest(name: str, found: Sequence[Subject]) -> str | None:
 def _nearness(one: Subject, other: Subject) -> tuple[float, ...]:
     """Larger is nearer; empty for no kin, or what cannot be read."""
     try:
-        mine, theirs = ({(info.name, info.shape) for info in each.table()} for each in (one, other))
+        mine, theirs = ({(info.name, info.shape) for info in each.table()} for each in aligned(one, other))
     except (ValueError, OSError):
         return ()
     common, more = len(mine & theirs), max(len(mine), len(theirs))
@@ -187,7 +210,16 @@ def subjects() -> list[Subject]:
 
 
 @st.cache_resource(max_entries=32, show_spinner=False)
-def _table(path: str, changed: int) -> list[TensorInfo]:
+def _table(path: str, changed: int, beside: Path | None) -> list[TensorInfo]:
+    from model.checkpoints.convert.from_gguf import as_family, gguf_in
     from model.checkpoints.tensors import tensor_table
 
-    return tensor_table(path)
+    file = gguf_in(Path(path)) if beside else None
+    if file is None or beside is None:
+        return tensor_table(path)
+    try:
+        names = {info.name for info in tensor_table(beside)}
+        found = as_family(file, names)
+    except ValueError:  # of an architecture that is not known
+        return tensor_table(path)
+    return found if any(info.name in names for info in found) else tensor_table(path)

@@ -11,13 +11,14 @@ import math
 from pathlib import Path
 from typing import Any
 
-import gguf
 import numpy as np
+import pytest
 import torch
-from gguf import GGMLQuantizationType as Kind
 
 from model.checkpoints.tensors import read_tensors
 
+gguf = pytest.importorskip("gguf")  # what imports this file is skipped without it
+Kind = gguf.GGMLQuantizationType
 FILE_TYPES = {Kind.F32: 0, Kind.F16: 1, Kind.Q4_0: 2, Kind.Q8_0: 7}
 ARCHITECTURES = {"mistral": "llama"}  # others have their family's name
 RMS = {
@@ -51,10 +52,13 @@ GPT2 = {
     "ln_2": "ffn_norm",
     "mlp.c_fc": "ffn_up",
     "mlp.c_proj": "ffn_down",
+    "lm_head": "output",
 }
 
 
-def write_gguf(folder: Path, file: Path, kind: Kind = Kind.F32, vocabulary: dict[str, Any] | None = None, **more) -> Path:
+def write_gguf(
+    folder: Path, file: Path, kind: Any = Kind.F32, vocabulary: dict[str, Any] | None = None, **more
+) -> Path:
     """File of a folder's model. kind: type of the matrices. vocabulary: records of tokens. more: other records, by key,
     None for one that is left out.
     """
@@ -79,7 +83,7 @@ def write_gguf(folder: Path, file: Path, kind: Kind = Kind.F32, vocabulary: dict
     return file
 
 
-def add(writer: gguf.GGUFWriter, key: str, value: Any) -> None:
+def add(writer: Any, key: str, value: Any) -> None:
     """Record of the type that the converter gives a value of this type."""
     if isinstance(value, bool):
         writer.add_bool(key, value)
@@ -176,3 +180,42 @@ def factors(settings: dict[str, Any]) -> np.ndarray:
         share = min(1.0, max(0.0, share))
         made.append(1 / ((1 - share) / rope["factor"] + share))
     return np.array(made, np.float32)
+
+
+# Records of tokens, as the converter writes them.
+
+NORMAL, UNKNOWN, CONTROL, DEFINED, UNUSED, BYTE = range(1, 7)
+
+
+def byte_level_records(tokenizer: Any, pre: str, size: int) -> dict[str, Any]:
+    """Of a tokenizer of transformers whose model is a byte-level BPE. size: of the model's vocabulary."""
+    inner = json.loads(tokenizer.backend_tokenizer.to_str())
+    names = {row: name for name, row in tokenizer.get_vocab().items()}
+    added = {token["content"]: token["special"] for token in inner["added_tokens"]}
+    types = {row: (CONTROL if added[name] else DEFINED) if name in added else NORMAL for row, name in names.items()}
+    return {
+        "tokenizer.ggml.model": "gpt2",
+        "tokenizer.ggml.pre": pre or None,
+        "tokenizer.ggml.tokens": [names.get(row, f"[PAD{row}]") for row in range(size)],
+        "tokenizer.ggml.token_type": [types.get(row, UNUSED) for row in range(size)],
+        "tokenizer.ggml.merges": [" ".join(merge) for merge in inner["model"]["merges"]],
+    }
+
+
+def piece_records(model: Any, size: int) -> dict[str, Any]:
+    """Of a sentencepiece model. size: of the model's vocabulary."""
+    tokens, scores, types = [f"[PAD{row}]" for row in range(size)], [-10000.0] * size, [UNUSED] * size
+    for row in range(model.get_piece_size()):
+        tokens[row], scores[row], types[row] = model.id_to_piece(row), model.get_score(row), NORMAL
+        kinds = {UNKNOWN: model.is_unknown, CONTROL: model.is_control, UNUSED: model.is_unused, BYTE: model.is_byte}
+        types[row] = next((kind for kind, holds in kinds.items() if holds(row)), NORMAL)
+    return {
+        "tokenizer.ggml.model": "llama",
+        "tokenizer.ggml.pre": "default",
+        "tokenizer.ggml.tokens": tokens,
+        "tokenizer.ggml.scores": scores,
+        "tokenizer.ggml.token_type": types,
+        "tokenizer.ggml.bos_token_id": model.bos_id(),
+        "tokenizer.ggml.eos_token_id": model.eos_id(),
+        "tokenizer.ggml.unknown_token_id": model.unk_id(),
+    }
