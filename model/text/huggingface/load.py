@@ -95,7 +95,7 @@ def _in_folder(
         return source, target
     if files := read_older(folder):
         return _older(files, names, settings, generation, sizes)
-    raise CheckpointError(f"there is no {TOKENIZER} beside the weights")
+    raise CheckpointError("there is no tokenizer.json beside the weights")
 
 
 def _or_ids(

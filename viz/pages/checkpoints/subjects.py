@@ -152,6 +152,13 @@ class Subject:
         return max(path.stat().st_mtime_ns for each in paths for path in [each, *each.glob("*")])
 
     @property
+    def quantized(self) -> bool:
+        """Whether it is a GGUF file, or a folder of one alone."""
+        from model.checkpoints.convert.from_gguf import gguf_in
+
+        return gguf_in(self.path) is not None
+
+    @property
     def key(self) -> str:
         """What tells it from others, whatever their names."""
         return f"{self.path}\0{self.beside or ''}"
@@ -167,19 +174,17 @@ class Subject:
 
 def aligned(before: Subject, after: Subject) -> tuple[Subject, Subject]:
     """Both, a GGUF file and a folder with names and an order of rows in common: those of the folder."""
-    from model.checkpoints.convert.from_gguf import gguf_in
-
-    one, other = (gguf_in(subject.path) is not None for subject in (before, after))
-    if one and not other:
+    if before.quantized and not after.quantized:
         return replace(before, beside=after.path), after
-    if other and not one:
+    if after.quantized and not before.quantized:
         return before, replace(after, beside=before.path)
     return before, after
 
 
 def nearest(name: str, found: Sequence[Subject]) -> str | None:
     """Of the others the one to compare with: of the same run folder, else of the same names and shapes, else of the
-    same kind and width, which have most of their tensors in common; None where none is.
+    same kind and width, which have most of their tensors in common; None where none is. With a GGUF file rather a
+    folder that it may have been made from, with others rather no GGUF file.
     """
     own = next((each for each in found if each.name == name), None)
     ranked = [(_nearness(own, each), each.name) for each in found if own is not None and each is not own]
@@ -197,7 +202,7 @@ def _nearness(one: Subject, other: Subject) -> tuple[float, ...]:
         return ()
     equal = mine == theirs
     alike = next((at for at, (a, b) in enumerate(zip(one.name, other.name, strict=False)) if a != b), 1000)
-    return equal and one.path.parent == other.path.parent, equal, common / more, alike
+    return equal and one.path.parent == other.path.parent, equal, common / more, not other.quantized, alike
 
 
 def subjects() -> list[Subject]:
