@@ -32,8 +32,8 @@ def assumptions(model: TextModel) -> str:
     listed = literal("; ".join(named))
     if str(model.training.get("format")).startswith("GGUF"):  # which no config.json beside it completes
         return _(
-            "The file does not tell everything; assumed: {listed}. Where this is not how the model was trained, what is "
-            "shown is not what it computes."
+            "The file does not tell everything; assumed: {listed}. Where this is not how the model was trained, what "
+            "is shown is not what it computes."
         ).format(listed=listed)
     return _(
         "The weights do not tell everything; assumed: {listed}. Where this is not how the model was trained, what is "

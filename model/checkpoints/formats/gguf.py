@@ -296,6 +296,8 @@ class _Header:
         if dimensions > MOST_DIMENSIONS:
             raise FormatError(f"{name!r} has {dimensions} dimensions")
         shape = [self.number("<Q") for _ in range(dimensions)]
+        if math.prod(max(1, size) for size in shape) >= 1 << 62:  # which torch cannot count
+            raise FormatError(f"{name!r} claims the shape {shape}")
         kind, start = self.number("<I"), self.number("<Q")
         if kind not in self.types:
             raise FormatError(f"{name!r} is of the type {kind}, which the package gguf does not know")

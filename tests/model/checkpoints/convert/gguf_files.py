@@ -57,20 +57,27 @@ GPT2 = {
 
 
 def write_gguf(
-    folder: Path, file: Path, kind: Any = Kind.F32, vocabulary: dict[str, Any] | None = None, **more
+    folder: Path,
+    file: Path,
+    kind: Any = Kind.F32,
+    vocabulary: dict[str, Any] | None = None,
+    given: dict[str, np.ndarray] | None = None,
+    **more: Any,
 ) -> Path:
-    """File of a folder's model. kind: type of the matrices. vocabulary: records of tokens. more: other records, by key,
-    None for one that is left out.
+    """File of a folder's model. kind: type of the matrices. vocabulary: records of tokens. given: values of matrices in
+    the place of the folder's, packed where the type is. more: other records, by key, None for one that is left out.
     """
     settings = json.loads((folder / "config.json").read_text())
     family = settings["model_type"]
     writer = gguf.GGUFWriter(file, ARCHITECTURES.get(family, family))
-    records = of_config(settings) | {"general.file_type": FILE_TYPES[kind]} | (vocabulary or {}) | more
+    records = of_config(settings) | {"general.file_type": FILE_TYPES.get(kind)} | (vocabulary or {}) | more
     for key, value in records.items():
         add(writer, key, value)
     for name, values in renamed(settings, read_tensors(folder)).items():
         matrix = values.ndim > 1 and values.shape[-1] % 32 == 0
-        if kind == Kind.F32 or not matrix:
+        if given and name in given:
+            writer.add_tensor(name, given[name], raw_dtype=None if kind == Kind.F32 else kind)
+        elif kind == Kind.F32 or not matrix:
             writer.add_tensor(name, values)
         elif kind == Kind.F16:
             writer.add_tensor(name, values.astype(np.float16))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import shutil
 import struct
 from functools import cache
@@ -22,7 +23,7 @@ from model.checkpoints.load import open_checkpoint
 from model.runtime import memory
 from model.runtime.errors import CheckpointError
 from model.text.huggingface.tokenizer import IdTokenizer
-from tests.model.checkpoints.convert.gguf_files import Kind, factors, gguf, write_gguf
+from tests.model.checkpoints.convert.gguf_files import Kind, factors, gguf, renamed, write_gguf
 from tests.model.checkpoints.convert.twins import KINDS, LLAMA3, SOURCE, saved_as
 from tests.model.checkpoints.formats.test_headers import gguf_file, record
 
@@ -127,6 +128,31 @@ def test_quantized_it_computes_with_the_dequantized_values(kind, quantized, fold
     assert_close(logits(ours.network), logits(reference), rtol=0, atol=1e-5)
     assert (logits(ours.network) - logits(theirs)).abs().max() > 1e-5
     assert ours.training["format"].startswith(f"GGUF, {ours.training['format'].split(', ')[1]}, {quantized.name}")
+
+
+@pytest.mark.parametrize("quantized", ["Q4_K", "Q5_K", "Q6_K", "Q3_K", "IQ4_XS"])
+def test_any_type_that_the_package_knows_has_the_package_s_values(quantized, tmp_path):
+    """Blocks of random bytes whose scales are finite, and the same file with what the package makes of them."""
+    kind, random = gguf.GGMLQuantizationType[quantized], np.random.default_rng(0)
+    elements, size = gguf.GGML_QUANT_SIZES[kind]
+    sizes = SIZES | {"hidden_size": 256, "intermediate_size": 256, "num_hidden_layers": 1}
+    saved_as("LlamaForCausalLM", sizes, tmp_path / "folder")
+    weights = renamed(
+        json.loads((tmp_path / "folder" / "config.json").read_text()), load_file(tmp_path / "folder" / WEIGHTS)
+    )
+    packed = {
+        name: random.integers(0, 64, (len(each), each.shape[1] // elements * size), np.uint8)
+        for name, each in weights.items()
+        if each.ndim == 2
+    }
+    plain = {name: gguf.quants.dequantize(blocks, kind) for name, blocks in packed.items()}
+    one, two = (
+        dict(
+            opened(write_gguf(tmp_path / "folder", tmp_path / "x.gguf", other, given=values)).network.named_parameters()
+        )
+        for other, values in ((kind, packed), (Kind.F32, plain))
+    )
+    assert all(torch.equal(one[name], two[name]) and two[name].isfinite().all() for name in two)
 
 
 WEIGHTS = "model.safetensors"
