@@ -1,4 +1,4 @@
-"""Weights that are no model by themselves: adapters (LoRA), single shards, files that lack their config.json, GGUF.
+"""Weights that are no model by themselves: adapters (LoRA), single shards, files that lack their config.json.
 
 They are recognised by the names of files and of tensors, and refused with what to open instead.
 """
@@ -24,7 +24,6 @@ QUERIES = (
 )
 GPT2 = "h.0.attn.c_attn.weight"  # also nanoGPT's, whose matrix is the transpose of this one
 ADAPTER = (".lora_A.", ".lora_embedding_A")
-LLAMA_CPP = ".gguf"
 SHARD = re.compile(r"-\d{5}-of-\d{5}\.")  # one of several files of a model
 
 
@@ -32,14 +31,9 @@ def require_whole(file: Path, shapes: Mapping[str, tuple[int, ...]]) -> None:
     """Refuse weights of which no network can be built. shapes: of the file's tensors by name.
 
     Raises:
-        CheckpointError: the file is of llama.cpp, holds an adapter, is a part of a model, or needs a config.json; the
-            sentence says what to open instead.
+        CheckpointError: the file holds an adapter, is a part of a model, or needs a config.json; the sentence says what
+            to open instead.
     """
-    if file.suffix.lower() == LLAMA_CPP:
-        raise CheckpointError(
-            f"{file.name} is a GGUF file of llama.cpp, with which no network computes here: open the folder of Hugging "
-            "Face that it was made from; its tensors can be looked at under Checkpoints → Read"
-        )
     if any(part in name for name in shapes for part in ADAPTER):
         raise CheckpointError(
             f"{file.name} holds a LoRA adapter without the adapter_config.json that says what it changes and how: "

@@ -9,6 +9,7 @@ from typing import Any
 
 from model.checkpoints.adapters import MERGED, is_adapter, read_adapter
 from model.checkpoints.adapters_and_shards import require_whole
+from model.checkpoints.convert.from_gguf import GgufModel, gguf_in
 from model.checkpoints.convert.layouts import is_known
 from model.checkpoints.formats.weight_files import PICKLED, weights_of
 from model.checkpoints.native import CONFIG, is_hugging_face, is_ours
@@ -32,9 +33,9 @@ DECODERS = ("gpt2", "gpt_neox", "gptj", "opt", "phi", "llama", "mistral", "qwen2
 class CatalogEntry:
     """A line of the list of checkpoints.
 
-    format: "Vitrine", "Hugging Face", "PEFT" or that of a file. family: of Hugging Face's models, or the kind of an
-    adapter. base, revision: path or name of the model that an adapter changes, None: it is no adapter; and which state
-    of it at Hugging Face. kind: None: unknown.
+    format: "Vitrine", "Hugging Face", "PEFT" or that of a file. family: of Hugging Face's models, of GGUF files with
+    their precision, or the kind of an adapter. base, revision: path or name of the model that an adapter changes, None:
+    it is no adapter; and which state of it at Hugging Face. kind: None: unknown.
     parameters: their number, without those of an optimizer. problem: reason why it cannot be opened, in a sentence, or
     "". computes: whether it may be a model; of other files the tensors can be read. part: reason why a file that is
     known to be a part of a model is none, in a sentence, or "".
@@ -93,6 +94,11 @@ def _recognised(path: Path, table: list[TensorInfo]) -> CatalogEntry:
     """Entry without sizes, by the config and the names and shapes of tensors."""
     if is_adapter(path):
         return _adapter(path)
+    if (gguf := gguf_in(path)) is not None:
+        try:
+            return CatalogEntry("GGUF", GgufModel(gguf).described, "decoder-only")
+        except CheckpointError as error:
+            return CatalogEntry("GGUF", computes=False, part=str(error))
     options = read_record(path / CONFIG)
     if is_hugging_face(options):
         return CatalogEntry("Hugging Face", str(options.get("model_type", "")), _kind(options))

@@ -12,7 +12,8 @@ from torch import Tensor, nn
 
 from model.checkpoints.adapter_base import base_name, find_base, read_base
 from model.checkpoints.adapters import MERGED, Adapter, Merged, is_adapter, merge, read_adapter
-from model.checkpoints.adapters_and_shards import LLAMA_CPP, require_whole
+from model.checkpoints.adapters_and_shards import require_whole
+from model.checkpoints.convert.from_gguf import GgufModel, gguf_in
 from model.checkpoints.convert.from_huggingface import FAMILIES, rebuilt_config, rebuilt_weights
 from model.checkpoints.convert.layouts import KNOWN, SUFFIXES, find_layout, open_state
 from model.checkpoints.families import require_openable
@@ -36,7 +37,7 @@ from model.runtime.errors import CheckpointError
 from model.runtime.files import finish_replacing
 from model.runtime.memory import loading, require_room
 from model.runtime.untrusted_json import read_record
-from model.text.huggingface.load import TOKENIZER, open_tokenizers
+from model.text.huggingface.load import TOKENIZER, open_gguf_tokenizers, open_tokenizers
 
 TOKEN_TYPES = "token_type_embeddings.weight"
 
@@ -53,6 +54,8 @@ def open_foreign(path: Path, device: torch.device, dtype: torch.dtype, hints: Lo
     """
     if is_adapter(path):
         return _open_adapter(path, hints or LoadHints(), device, dtype)
+    if (gguf := gguf_in(path)) is not None:
+        return _open_gguf(gguf, device, dtype)
     if path.is_dir() and is_hugging_face(settings := read_record(path / CONFIG)):
         return _open_folder(path, settings, device, dtype)
     file = _file_of(path)
@@ -62,9 +65,9 @@ def open_foreign(path: Path, device: torch.device, dtype: torch.dtype, hints: Lo
     return text_model(name, assembled(layout.config, layout.weights, device, dtype), tokenizers, record)
 
 
-def renamed_weights(path: Path, hints: LoadHints) -> tuple[TransformerConfig, dict[str, Tensor]] | None:
+def renamed_weights(path: Path, hints: LoadHints) -> tuple[TransformerConfig, Mapping[str, Tensor]] | None:
     """Config of ours, and weights by our names in the shapes of our parameters, of a path that `open_foreign` takes;
-    pages of weights are read when used. None: the model is not rebuilt as ours.
+    pages of weights are read when used, those of GGUF dequantized then. None: the model is not rebuilt as ours.
 
     Raises:
         CheckpointError: as `open_foreign` does.
@@ -72,6 +75,13 @@ def renamed_weights(path: Path, hints: LoadHints) -> tuple[TransformerConfig, di
     if is_adapter(path):
         base, _adapter, merged = merged_adapter(path, hints)
         return _rebuilt(base, merged.settings, table=merged.table)
+    if (gguf := gguf_in(path)) is not None:
+        model = GgufModel(gguf)
+        config = model.config
+        if config is None:
+            return None
+        require_room(size(model.tensors)[0], torch.float32, CPU)
+        return config, model.weights(config)
     if path.is_dir() and is_hugging_face(settings := read_record(path / CONFIG)):
         return _rebuilt(path, settings)
     layout = find_layout(_file_of(path), hints)
@@ -119,6 +129,24 @@ def _file_of(path: Path) -> Path:
     require_weights_themselves(file, file.stat().st_size)
     require_whole(file, {})
     return file
+
+
+def _open_gguf(file: Path, device: torch.device, dtype: torch.dtype) -> TextModel:
+    """Model of a GGUF file, whose weights must have room as they are dequantized, one after another."""
+    model = GgufModel(file)
+    config, table = model.config, model.tensors
+    if config is None:
+        from model.checkpoints.bridge.load import open_weights
+
+        network: Any = open_weights(file.stem, model.settings, table, device, dtype)
+        config, run = network.config, ", run by transformers"
+    else:
+        require_weights(config, {info.name: info.shape for info in table}, file.name)
+        require_room(size(table)[0], dtype, device)
+        network, run = assembled(config, model.weights(config), device, dtype), ""
+    tokenizers, assumed = open_gguf_tokenizers(model.vocabulary, model.settings, config.vocabularies)
+    record = {"format": f"GGUF, {model.described}{run}", "assumed": [*model.assumed, *assumed]}
+    return text_model(file.stem, network, tokenizers, record)
 
 
 def _open_folder(
@@ -180,14 +208,12 @@ def _with_second_text(
 
 
 def _only_file(folder: Path) -> Path:
-    """The only file of weights in a folder; a GGUF file, too, which `_file_of` refuses with its own reason.
+    """The only file of weights in a folder.
 
     Raises:
         CheckpointError: there is none, or several.
     """
-    files = sorted(file for file in folder.iterdir() if file.is_file())
-    weights = [file for file in files if file.suffix.lower() in SUFFIXES]
-    weights = weights or [file for file in files if file.suffix.lower() == LLAMA_CPP]
+    weights = sorted(file for file in folder.iterdir() if file.is_file() and file.suffix.lower() in SUFFIXES)
     if len(weights) == 1:
         return weights[0]
     if not weights:

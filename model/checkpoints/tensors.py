@@ -93,12 +93,12 @@ def tensor_table(path: Path | str) -> list[TensorInfo]:
     infos: list[TensorInfo] = []
     file_of: dict[str, str] = {}
     for file in weights.files:
-        stamp = _stamp(file)
+        stamp = stamp_of(file)
         require_weights_themselves(file, stamp[1])
         for info in TABLES.get(file.suffix.lower(), _read_pickled)(file):
             if file_of.setdefault(info.name, file.name) != file.name:
                 raise CheckpointError(f"{path} holds {info.name!r} twice, in {file_of[info.name]} and in {file.name}")
-            infos.append(replace(info, load=partial(_load, file, stamp, info.load)))
+            infos.append(replace(info, load=partial(load_unchanged, file, stamp, info.load)))
     require_indexed(file_of, weights)
     return infos
 
@@ -129,17 +129,21 @@ def is_parameter(info: TensorInfo) -> bool:
     return not (is_of_training(info.name) or mask or TABLE.search(info.name))
 
 
-def _stamp(file: Path) -> tuple[int, int, int]:
+def stamp_of(file: Path) -> tuple[int, int, int]:
+    """What changes when a file is replaced, written to or cut short."""
     status = file.stat()
     return status.st_ino, status.st_size, status.st_mtime_ns
 
 
-def _load(file: Path, stamp: tuple[int, int, int], load: Callable[[], Tensor]) -> Tensor:
+def load_unchanged(file: Path, stamp: tuple[int, int, int], load: Callable[[], Tensor]) -> Tensor:
     """The values, if the file is the one whose header was read: reading a mapped file that was cut short would end the
-    whole process.
+    whole process. stamp: as of `stamp_of`, before the header was read.
+
+    Raises:
+        CheckpointError: the file has changed.
     """
     try:
-        same = _stamp(file) == stamp
+        same = stamp_of(file) == stamp
     except OSError as error:
         raise CheckpointError(f"{file} is no longer there: open it again") from error
     if not same:

@@ -33,6 +33,11 @@ def assumptions(model: TextModel) -> str:
     if not named:
         return ""
     listed = literal("; ".join(named))
+    if str(model.training.get("format")).startswith("GGUF"):  # which no config.json beside it completes
+        return _(
+            "The file does not tell everything; assumed: {listed}. Where this is not how the model was trained, what "
+            "is shown is not what it computes."
+        ).format(listed=listed)
     return _(
         "The weights do not tell everything; assumed: {listed}. Where this is not how the model was trained, what is "
         "shown is not what it computes; what is not said, a config.json beside the weights can say."

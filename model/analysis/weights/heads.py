@@ -18,6 +18,7 @@ from model.capture.trace import ATTENTION_PATHS, AttentionKind
 from model.checkpoints.adapters import is_adapter
 from model.checkpoints.bridge.missing import Reason
 from model.checkpoints.bridge.modules import MirrorAttention
+from model.checkpoints.convert.from_gguf import GgufModel, gguf_in
 from model.checkpoints.load import merged_adapter, renamed_weights
 from model.checkpoints.load_hints import LoadHints
 from model.checkpoints.native import CONFIG, is_ours, read_config
@@ -79,6 +80,10 @@ def head_tensors(path: Path, hints: LoadHints, kind: Kind | None) -> dict[Attent
         layers = _renamed(read_config(path / CONFIG), read_tensors(path))
     elif (renamed := renamed_weights(path, hints)) is not None:
         layers = _renamed(*renamed)
+    elif (gguf := gguf_in(path)) is not None:
+        model = GgufModel(gguf, bounded=True)
+        matrices = {info.name: info.load() for info in model.tensors if NAMES.match(info.name)}
+        layers = _by_names(matrices, model.settings, kind)
     else:
         layers = _by_names(*_named(path, hints), kind)
     if not layers:

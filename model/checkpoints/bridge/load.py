@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import inspect
+import json
 import os
 import re
 import threading
@@ -13,7 +14,7 @@ from contextlib import contextmanager
 from functools import cache, partial
 from pathlib import Path
 from shutil import rmtree
-from tempfile import gettempdir, mkdtemp
+from tempfile import TemporaryDirectory, gettempdir, mkdtemp
 from typing import Any
 
 import torch
@@ -86,17 +87,55 @@ def open_network(
         CheckpointError: the model needs code of its own, is of no kind that is known here, does not fit into memory,
             or its parts cannot be told apart.
     """
-    family = str(settings.get("model_type", ""))
     if _asks_for_code(settings):
         raise CheckpointError(
             f"{folder.name} brings Python code of its own (auto_map in config.json), which is never run here: "
             "open a model of a family that transformers itself knows"
         )
-    merged, table = table, require_within_limits(settings, folder, table)
+    found = tensor_table(folder) if table is None else table
+    return _network(folder, settings, found, table is not None, device, dtype, device_map)
+
+
+def open_weights(
+    name: str, settings: dict[str, Any], table: list[TensorInfo], device: torch.device, dtype: torch.dtype
+) -> BridgedNetwork:
+    """Bridged network of tensors that lie in no folder of transformers. name: of the model, a part of a path.
+
+    settings: of the config.json that the folder would have. table: the tensors, by its names.
+
+    Raises:
+        CheckpointError: as `open_network`, or there is a tensor that the model does not have.
+    """
+    with TemporaryDirectory() as place:
+        folder = Path(place) / name
+        folder.mkdir()
+        (folder / "config.json").write_text(json.dumps(settings), encoding="utf-8")
+        network = _network(folder, settings, table, True, device, dtype, None)
+    model = network.runner.model
+    if more := model.vitrine_unused:
+        raise CheckpointError(
+            f"{name} has a tensor {more[0][:60]!r} ({len(more)} such), which {type(model).__name__} does not have: its "
+            "tensors can be looked at under Checkpoints → Read"
+        )
+    return network
+
+
+def _network(
+    folder: Path,
+    settings: dict[str, Any],
+    table: list[TensorInfo],
+    apart: bool,
+    device: torch.device,
+    dtype: torch.dtype,
+    device_map: str | dict[str, Any] | None,
+) -> BridgedNetwork:
+    """Bridged network of a config.json in a folder and of tensors. apart: whether these lie elsewhere."""
+    family = str(settings.get("model_type", ""))
+    require_within_limits(settings, table, folder.name)
     require_room(size(table)[0], dtype, device if device_map is None else None)
     with quietly():
         with bounded(table, settings, folder.name):
-            kind, model = _load(folder, family, table, device, dtype, device_map, settings if merged else None)
+            kind, model = _load(folder, settings, table, apart, device, dtype, device_map)
         try:
             if device_map is None and model.config.get_text_config()._attn_implementation == NAME:
                 keep_its_masks(model, kind)
@@ -124,23 +163,24 @@ def _asks_for_code(settings: Any) -> bool:
 
 def _load(
     folder: Path,
-    family: str,
+    settings: dict[str, Any],
     table: list[TensorInfo],
+    apart: bool,
     device: torch.device,
     dtype: torch.dtype,
     device_map: str | dict[str, Any] | None,
-    merged: dict[str, Any] | None = None,
 ) -> tuple[Kind, Any]:
     """Kind of a model, and the model of transformers with its weights.
 
-    merged: settings of the model, where its tensors are those of the table and not the folder's.
+    settings: of its config.json. apart: whether its tensors are those of the table and not the folder's.
 
     Raises:
         CheckpointError: transformers cannot open it, or its weights are not those that its config asks for.
     """
     transformers = import_transformers()
+    family = str(settings.get("model_type", ""))
     config = _read_config(transformers, folder, family)
-    if merged is not None and merged.get("tie_word_embeddings") is False:
+    if apart and settings.get("tie_word_embeddings") is False:
         config.tie_word_embeddings = config.get_text_config().tie_word_embeddings = False
     kind, model_class = _kind(transformers, config, family)
     # A model whose code never selects an attention function would get masks that its own does not expect.
@@ -151,11 +191,11 @@ def _load(
     if pools and not any("pooler" in info.name for info in table):  # which has no part in states and attentions
         options["add_pooling_layer"] = False
     options |= {"attn_implementation": register() if selects else "eager", "dtype": dtype}
-    if merged is not None:
-        options |= {"config": config, "state_dict": {info.name: info.load() for info in table}}
+    if apart:
+        options |= {"config": config, "state_dict": {info.name: _copied(info, dtype) for info in table}}
     read = partial(
         model_class.from_pretrained,
-        folder if merged is None else None,
+        None if apart else folder,
         local_files_only=True,
         trust_remote_code=False,
         use_safetensors=any(folder.glob("*.safetensors")),
@@ -169,7 +209,8 @@ def _load(
         model, loading = read(**options)
         if around and loading["missing_keys"]:
             model, loading = read(**options, key_mapping=dict.fromkeys(around, ""))
-        _detach_from_files(model)
+        if not apart:
+            _detach_from_files(model)
     except CheckpointError:
         raise
     except Exception as error:
@@ -217,6 +258,12 @@ def _read_config(transformers: Any, folder: Path, family: str) -> Any:
             ) from error
         reason = f"transformers cannot read its config.json: {_reason(error, folder)}"
         raise CheckpointError(f"{folder.name}: {reason}") from error
+
+
+def _copied(info: TensorInfo, dtype: torch.dtype) -> Tensor:
+    """Values in memory of their own, in the precision of the computation."""
+    values = info.load()
+    return values.to(dtype if values.is_floating_point() else values.dtype, copy=True).contiguous()
 
 
 def _detach_from_files(model: nn.Module) -> None:
@@ -342,29 +389,24 @@ TIMES = 3  # numbers for one of the files: a table of tokens may be built for bo
 PACKED = 8  # numbers for one of a quantized file
 
 
-def require_within_limits(
-    settings: dict[str, Any], folder: Path, table: list[TensorInfo] | None = None
-) -> list[TensorInfo]:
-    """Tensors of the folder, or those of `table`, if no setting asks for many more layers than they can be.
+def require_within_limits(settings: dict[str, Any], table: list[TensorInfo], name: str) -> None:
+    """Require that no setting asks for many more layers than the tensors can be. name: of the model, for sentences.
 
     Raises:
-        CheckpointError: a setting asks for more, a file is damaged, or a setting that names classes or files is of
-            another type.
+        CheckpointError: a setting asks for more, or a setting that names classes or files is of another type.
     """
-    table = tensor_table(folder) if table is None else table
     wrote = settings.get("architectures") or []
-    if not isinstance(wrote, list) or not all(isinstance(name, str) for name in wrote):
-        raise CheckpointError(f"{folder.name}: architectures in config.json must be a list of names")
+    if not isinstance(wrote, list) or not all(isinstance(each, str) for each in wrote):
+        raise CheckpointError(f"{name}: architectures in config.json must be a list of names")
     if "transformers_weights" in settings:
-        raise CheckpointError(f"{folder.name}: config.json names another file of weights: call it model.safetensors")
+        raise CheckpointError(f"{name}: config.json names another file of weights: call it model.safetensors")
     most = max(MOST_LAYERS, len(table))
-    for name, count in _counts(settings):
+    for setting, count in _counts(settings):
         if count > most:
             raise CheckpointError(
-                f"{folder.name}: config.json says {name} {count:,}, and the weights hold {len(table):,} tensors: "
+                f"{name}: config.json says {setting} {count:,}, and the weights hold {len(table):,} tensors: "
                 "the two files do not belong together"
             )
-    return table
 
 
 @contextmanager

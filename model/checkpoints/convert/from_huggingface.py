@@ -8,7 +8,7 @@ text has it; γ of Gemma's norms is kept with the 1 that the norm adds to it.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from typing import Any
 
 import torch
@@ -85,6 +85,41 @@ def rebuilt_weights(
     tensors = {modern(name): tensor for name, tensor in weights.items()}
     _require_copies(plan, tensors)
     return _weights(plan, tensors, config)
+
+
+def checked_weights(
+    settings: Mapping[str, Any],
+    config: TransformerConfig,
+    shapes: Mapping[str, tuple[int, ...]],
+    load: Callable[[str], Tensor],
+) -> Mapping[str, Tensor]:
+    """Weights as of `rebuilt_weights`, each loaded when it is asked for, so that memory holds one of them.
+
+    shapes: of the file's tensors by name. load: gives the values of one.
+
+    Raises:
+        CheckpointError: as `rebuilt_weights`, by the shapes alone.
+    """
+    without_values = {name: torch.empty(shape, device="meta") for name, shape in shapes.items()}
+    rebuilt_weights(settings, config, without_values)
+    checkpoint = SourceCheckpoint(FAMILIES[settings["model_type"]], settings, shapes)
+    original = {modern(name): name for name in shapes}
+    return _LoadedWeights(checkpoint.weight_map(config), lambda name: load(original[name]))
+
+
+class _LoadedWeights(Mapping[str, Tensor]):
+    def __init__(self, plan: WeightMap, load: Callable[[str], Tensor]) -> None:
+        self._plan, self._load = plan, load
+
+    def __getitem__(self, name: str) -> Tensor:
+        source = self._plan[name]
+        return source.make(*map(self._load, source.names))
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._plan)
+
+    def __len__(self) -> int:
+        return len(self._plan)
 
 
 def _config(checkpoint: SourceCheckpoint) -> TransformerConfig:

@@ -1,4 +1,5 @@
-"""GGUF files, llama.cpp's format, quantized or not: their header, checked here, and the values of their tensors.
+"""GGUF files, llama.cpp's format, quantized or not: their header, checked here, with its records, and the values of
+their tensors.
 
 Format: https://github.com/ggml-org/ggml/blob/master/docs/gguf.md. The package `gguf` supplies the types and
 dequantizes values; its own reader of headers trusts the file and is not used.
@@ -9,6 +10,8 @@ from __future__ import annotations
 import math
 import mmap
 import struct
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
@@ -26,10 +29,14 @@ MOST_TENSORS = 50_000
 MOST_RECORDS = 100_000
 MOST_ITEMS = 2_000_000  # texts in lists: tokens and merges
 MOST_DIMENSIONS = 4
-MOST_UNPACKED = 1 << 28  # values of a quantized tensor: 1 GiB
+MOST_UNPACKED = 1 << 28  # values of a quantized tensor that is looked at: 1 GiB
+LONGEST_TEXT = 1 << 20  # bytes of a text that is kept
+MOST_TEXT = 1 << 24  # bytes of all texts that are kept, and four times as many of those in one list
 PIECE = 1 << 20  # elements dequantized at a time
-STRING, ARRAY = 8, 9
-SCALARS = {0: 1, 1: 1, 2: 2, 3: 2, 4: 4, 5: 4, 6: 4, 7: 1, 10: 8, 11: 8, 12: 8}  # bytes by type of a value
+FLOAT, STRING, ARRAY = 6, 8, 9
+# numpy's types of values by the format's numbers of them
+NUMBERS = ((0, "u1"), (1, "i1"), (2, "<u2"), (3, "<i2"), (4, "<u4"), (5, "<i4"), (6, "<f4"), (7, "?"), (10, "<u8"))
+SCALARS = {kind: np.dtype(name) for kind, name in (*NUMBERS, (11, "<i8"), (12, "<f8"))}
 DTYPES = {
     "F64": torch.float64,
     "F32": torch.float32,
@@ -52,8 +59,22 @@ class GgufTensor:
     bytes: int
 
 
+@dataclass(frozen=True)
+class GgufList:
+    """Record that is a list. kind: number of its values' type. start: offset of the first in the file, in bytes."""
+
+    kind: int
+    count: int
+    start: int
+
+
+Record = bool | int | float | str | GgufList
+
+
 class GgufFile:
     """A GGUF file whose header was read; values are read one tensor at a time.
+
+    records: by name; texts of more than a megabyte are left out.
 
     Raises:
         CheckpointError: the package `gguf` is not installed, or the file is damaged.
@@ -62,15 +83,45 @@ class GgufFile:
     def __init__(self, path: Path) -> None:
         self.path = path
         types = _types(path)
+        with self._content() as content:
+            header = _Header(content, types)
+            self.tensors, self.records = header.tensors(), header.records
+
+    @contextmanager
+    def _content(self) -> Iterator[mmap.mmap]:
+        """Block with the mapped file, in which damage becomes a sentence.
+
+        Raises:
+            CheckpointError: the file is damaged.
+        """
         try:
-            with path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as content:
-                self.tensors = _Header(content, types).tensors()
+            with self.path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as content:
+                yield content
         except (FormatError, CheckpointError, OSError, ValueError, struct.error) as error:
             why = "its header goes on beyond its end" if isinstance(error, struct.error) else str(error)
-            raise CheckpointError(f"{path} cannot be read as GGUF: {why}; get the file again") from error
+            raise CheckpointError(f"{self.path} cannot be read as GGUF: {why}; get the file again") from error
 
-    def load(self, tensor: GgufTensor) -> Tensor:
-        """Values of a tensor in its own shape, quantized ones as float32.
+    def values(self, name: str) -> list[Any]:
+        """Values of a record that is a list of texts or of numbers; empty: there is no such list.
+
+        Raises:
+            CheckpointError: a text is not in UTF-8, the list is too long, or the file has changed.
+        """
+        if not isinstance(found := self.records.get(name), GgufList):
+            return []
+        if found.count > MOST_ITEMS:
+            raise CheckpointError(f"{self.path.name} has {found.count:,} values in {name!r}: at most {MOST_ITEMS:,}")
+        with self._content() as content:
+            header = _Header(content, {}, found.start)
+            if found.kind == STRING:
+                return header.texts(found.count)
+            begin = header.at
+            header.skip(found.count * SCALARS[found.kind].itemsize)
+            return list(np.frombuffer(content[begin : header.at], SCALARS[found.kind]).tolist())
+
+    def load(self, tensor: GgufTensor, bounded: bool = True) -> Tensor:
+        """Values of a tensor in its own shape, quantized ones as float32. bounded: whether a tensor whose values would
+        take more than 1 GiB is refused.
 
         Raises:
             UnmeasuredError: the package cannot dequantize this type, or the result would be too large.
@@ -81,7 +132,7 @@ class GgufFile:
         stored = map_file(self.path, tensor.start, tensor.bytes)
         if tensor.kind in DTYPES:
             return stored.view(DTYPES[tensor.kind]).reshape(tensor.shape)
-        if not loaded_dtype(tensor):
+        if not loaded_dtype(tensor, bounded):
             raise UnmeasuredError(
                 f"{tensor.name!r} of type {tensor.kind} and {math.prod(tensor.shape):,} values is not turned into "
                 "numbers: convert the file to F16"
@@ -96,13 +147,14 @@ class GgufFile:
         return torch.from_numpy(values).reshape(tensor.shape)
 
 
-def loaded_dtype(tensor: GgufTensor) -> str:
+def loaded_dtype(tensor: GgufTensor, bounded: bool = True) -> str:
     """Name of the torch type that `GgufFile.load` gives; empty where the package cannot dequantize the tensor, or where
-    its values would take much more memory than the file.
+    its values would take much more memory than the file, if that is `bounded`.
     """
     if tensor.kind in DTYPES:
         return str(DTYPES[tensor.kind]).removeprefix("torch.")
-    return "float32" if math.prod(tensor.shape) <= MOST_UNPACKED and _can_dequantize(tensor.kind) else ""
+    fits = not bounded or math.prod(tensor.shape) <= MOST_UNPACKED
+    return "float32" if fits and _can_dequantize(tensor.kind) else ""
 
 
 @cache
@@ -141,12 +193,16 @@ def _types(path: Path) -> Types:
 
 
 class _Header:
-    """Header of a mapped file, read once from front to end; a read beyond the file raises struct.error."""
+    """Header of a mapped file, read once from front to end; a read beyond the file raises struct.error.
 
-    def __init__(self, content: mmap.mmap, types: Types) -> None:
-        self.content, self.types = content, types
-        self.at = self.items = 0
+    at: place of the next read.
+    """
+
+    def __init__(self, content: mmap.mmap, types: Types, at: int = 0) -> None:
+        self.content, self.types, self.at = content, types, at
+        self.items = self.kept = 0
         self.alignment = 32
+        self.records: dict[str, Record] = {}
 
     def tensors(self) -> list[GgufTensor]:
         if self.content[:4] != b"GGUF":
@@ -182,8 +238,10 @@ class _Header:
         return self.content[begin : self.at].decode("utf-8")
 
     def record(self) -> None:
-        """Read one key and its value; only the alignment is used, everything else is skipped."""
+        """Read one key and its value."""
         name, kind = self.text(1000), self.number("<I")
+        if name in self.records:
+            raise FormatError(f"it says {name[:60]!r} twice")
         if name == "general.alignment":
             if kind != 4:
                 raise FormatError("its alignment is no whole number")
@@ -191,27 +249,45 @@ class _Header:
             if self.alignment not in {1 << power for power in range(3, 17)}:
                 raise FormatError(f"its alignment is {self.alignment}")
         elif kind == ARRAY:
-            self.array(self.number("<I"), self.number("<Q"))
-        else:
-            self.value(kind)
-
-    def value(self, kind: int) -> None:
-        if kind == STRING:
+            self.records[name] = self.array(self.number("<I"), self.number("<Q"))
+        elif kind == STRING:
+            begin = self.at + 8
             self.skip(self.number("<Q"))
-        elif kind in SCALARS:
-            self.skip(SCALARS[kind])
+            if self.at - begin <= min(LONGEST_TEXT, MOST_TEXT - self.kept):
+                self.kept += self.at - begin
+                self.records[name] = self.content[begin : self.at].decode("utf-8", "replace")
         else:
-            raise FormatError(f"it has a record of the type {kind}, which the format has not")
+            self.records[name] = self.value(kind)
 
-    def array(self, kind: int, count: int) -> None:
+    def value(self, kind: int) -> bool | int | float:
+        if kind not in SCALARS:
+            raise FormatError(f"it has a record of the type {kind}, which the format has not")
+        begin = self.at
+        self.skip(SCALARS[kind].itemsize)
+        number = np.frombuffer(self.content[begin : self.at], SCALARS[kind])[0]
+        # 1e-06 in float32 is 1e-06, as the config.json had it that the file was made from.
+        return float(str(number)) if kind == FLOAT else number.item()
+
+    def array(self, kind: int, count: int) -> GgufList:
+        start = self.at
         if kind in SCALARS:
-            self.skip(count * SCALARS[kind])
-            return
+            self.skip(count * SCALARS[kind].itemsize)
+            return GgufList(kind, count, start)
         self.items += count
         if kind != STRING or self.items > MOST_ITEMS:
             raise FormatError(f"it claims a list of {count:,} values of the type {kind}")
         for _ in range(count):
-            self.value(kind)
+            self.skip(self.number("<Q"))
+        return GgufList(kind, count, start)
+
+    def texts(self, count: int) -> list[str]:
+        """Texts of a list that begins here."""
+        begin, found = self.at, []
+        for _ in range(count):
+            found.append(self.text(LONGEST_TEXT))
+            if self.at - begin > 4 * MOST_TEXT:
+                raise FormatError(f"it has a list of more than {4 * MOST_TEXT:,} bytes")
+        return found
 
     def entry(self) -> GgufTensor:
         """The next tensor, with `start` counted from the end of the header."""
@@ -220,6 +296,8 @@ class _Header:
         if dimensions > MOST_DIMENSIONS:
             raise FormatError(f"{name!r} has {dimensions} dimensions")
         shape = [self.number("<Q") for _ in range(dimensions)]
+        if math.prod(max(1, size) for size in shape) >= 1 << 62:  # which torch cannot count
+            raise FormatError(f"{name!r} claims the shape {shape}")
         kind, start = self.number("<I"), self.number("<Q")
         if kind not in self.types:
             raise FormatError(f"{name!r} is of the type {kind}, which the package gguf does not know")

@@ -14,6 +14,7 @@ from model.runtime.errors import CheckpointError, first_line
 from model.runtime.transformers_import import import_transformers
 from model.runtime.untrusted_json import read_json, read_record
 from model.text.generation_rules import GenerationRules
+from model.text.huggingface.gguf import GgufVocabulary, tokenizer_json
 from model.text.huggingface.slow_tokenizer import (
     CLASSES,
     OPTIONS,
@@ -50,18 +51,62 @@ def open_tokenizers(folder: Path, settings: Mapping[str, Any], sizes: tuple[int,
         CheckpointError: generation_config.json is damaged.
     """
     generation = read_record(folder / "generation_config.json")
+    return _or_ids(partial(_in_folder, folder, settings, generation, sizes), settings, generation, sizes)
+
+
+def open_gguf_tokenizers(
+    vocabulary: Callable[[], GgufVocabulary], settings: Mapping[str, Any], sizes: tuple[int, int]
+) -> tuple[tuple[Tokenizer, Tokenizer], list[str]]:
+    """Tokenizers of source and target, the same one, of a GGUF file; and what was assumed of it, in short sentences.
+
+    vocabulary: reads its records. settings: of config.json. sizes: of the model's vocabularies. Without usable records
+    the tokenizer is of bare ids, with the reason.
+    """
+    assumed: list[str] = []
+    stops: dict[str, Any] = {}
+
+    def make() -> tuple[Tokenizer, Tokenizer]:
+        records = vocabulary()
+        inner = parse_tokenizer(tokenizer_json(records), "the tokenizer in the GGUF file")
+        if ends := [number for name in ("eos_token", "eot_token") if (number := records.ids.get(name)) is not None]:
+            stops["eos_token_id"] = ends
+        pair = _pair(partial(_foreign, inner, records.names(), settings, stops), sizes)
+        assumed.extend(records.assumed)
+        return pair
+
+    return _or_ids(make, settings, stops, sizes), assumed
+
+
+def _in_folder(
+    folder: Path, settings: Mapping[str, Any], generation: Mapping[str, Any], sizes: tuple[int, int]
+) -> tuple[Tokenizer, Tokenizer]:
+    """Tokenizers of the files in a folder.
+
+    Raises:
+        CheckpointError: there are none, or they cannot be read.
+    """
+    names = names_of(folder)
+    if (folder / TOKENIZER).is_file():
+        inner = read_tokenizer(folder / TOKENIZER)
+        source, target = _pair(partial(_foreign, inner, names, settings, generation), sizes)
+        if (folder / TARGET / TOKENIZER).is_file():
+            inner, names = read_tokenizer(folder / TARGET / TOKENIZER), names_of(folder / TARGET)
+            target = _foreign(inner, names, settings, generation, sizes[1])
+        return source, target
+    if files := read_older(folder):
+        return _older(files, names, settings, generation, sizes)
+    raise CheckpointError("there is no tokenizer.json beside the weights")
+
+
+def _or_ids(
+    make: Callable[[], tuple[Tokenizer, Tokenizer]],
+    settings: Mapping[str, Any],
+    generation: Mapping[str, Any],
+    sizes: tuple[int, int],
+) -> tuple[Tokenizer, Tokenizer]:
+    """The tokenizers that `make` makes, or of bare ids with the reason why it cannot."""
     try:
-        names = names_of(folder)
-        if (folder / TOKENIZER).is_file():
-            inner = read_tokenizer(folder / TOKENIZER)
-            source, target = _pair(partial(_foreign, inner, names, settings, generation), sizes)
-            if (folder / TARGET / TOKENIZER).is_file():
-                inner, names = read_tokenizer(folder / TARGET / TOKENIZER), names_of(folder / TARGET)
-                target = _foreign(inner, names, settings, generation, sizes[1])
-            return source, target
-        if files := read_older(folder):
-            return _older(files, names, settings, generation, sizes)
-        reason = f"there is no {TOKENIZER} beside the weights"
+        return make()
     except CheckpointError as error:
         reason = _sentence(error)
     except BaseException as error:  # the libraries raise bare Exception, and panics of Rust are not even that

@@ -8,6 +8,7 @@ import shutil
 import struct
 import zipfile
 from copy import deepcopy
+from math import prod
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -126,7 +127,7 @@ class Originals:
         self.pt = held.getvalue()
         with zipfile.ZipFile(io.BytesIO(self.pt)) as made:
             self.pt_files = [(name, made.read(name)) for name in made.namelist()]
-        self.gguf = _gguf()
+        self.gguf, self.gguf_model = _gguf(), _gguf_model()
         both = tokenizers(sentences(20))
         model = network(source_vocabulary=len(both[0]), target_vocabulary=len(both[1]), d_model=16, n_heads=2, d_ff=16)
         self.ours = folder / "ours"
@@ -236,3 +237,36 @@ def _gguf() -> bytes:
     head = b"GGUF" + struct.pack("<IQQ", 3, 2, 3) + records
     head += text("a") + struct.pack("<IQQIQ", 2, 3, 2, 0, 0) + text("b") + struct.pack("<IQIQ", 1, 32, 8, 32)
     return head + bytes(-len(head) % 32) + bytes(32 + 34)
+
+
+def _gguf_model() -> bytes:
+    """A Llama of one layer and a tokenizer of byte-level BPE, put together without the package."""
+
+    def text(value: str) -> bytes:
+        return struct.pack("<Q", len(value.encode())) + value.encode()
+
+    def texts(*values: str) -> bytes:
+        return struct.pack("<IQ", 8, len(values)) + b"".join(map(text, values))
+
+    counts = {"block_count": 1, "context_length": 16, "embedding_length": 4, "feed_forward_length": 4}
+    counts |= {"attention.head_count": 2, "attention.head_count_kv": 1, "rope.dimension_count": 2}
+    records = {"general.architecture": (8, text("llama")), "tokenizer.ggml.model": (8, text("gpt2"))}
+    records |= {f"llama.{name}": (4, struct.pack("<I", count)) for name, count in counts.items()}
+    records["llama.attention.layer_norm_rms_epsilon"] = (6, struct.pack("<f", 1e-5))
+    records["tokenizer.ggml.tokens"] = (9, texts("a", "b", "ab", "Ġ", "<s>", "</s>", "[PAD6]", "c"))
+    records["tokenizer.ggml.merges"] = (9, texts("a b"))
+    records["tokenizer.ggml.token_type"] = (9, struct.pack("<IQ8i", 5, 8, 1, 1, 1, 1, 3, 3, 5, 1))
+    records["tokenizer.ggml.bos_token_id"] = (4, struct.pack("<I", 4))
+    shapes = {"token_embd": (8, 4), "output_norm": (4,), "blk.0.attn_norm": (4,), "blk.0.ffn_norm": (4,)}
+    shapes |= {"blk.0.attn_q": (4, 4), "blk.0.attn_k": (2, 4), "blk.0.attn_v": (2, 4), "blk.0.attn_output": (4, 4)}
+    shapes |= {f"blk.0.ffn_{name}": (4, 4) for name in ("gate", "up", "down")}
+    head = b"GGUF" + struct.pack("<IQQ", 3, len(shapes), len(records))
+    head += b"".join(text(name) + struct.pack("<I", kind) + value for name, (kind, value) in records.items())
+    values = b""
+    for name, shape in shapes.items():
+        sizes = struct.pack(f"<I{len(shape)}Q", len(shape), *reversed(shape))
+        head += text(f"{name}.weight") + sizes + struct.pack("<IQ", 0, len(values))
+        numbers = [0.1 * number for number in range(prod(shape))]
+        values += struct.pack(f"<{len(numbers)}f", *numbers)
+        values += bytes(-len(values) % 32)
+    return head + bytes(-len(head) % 32) + values

@@ -73,10 +73,10 @@ def test_an_adapter_without_its_config_says_what_is_missing(tmp_path):
     assert catalog_entry(tmp_path).computes
 
 
-def test_a_file_of_llama_cpp_is_read_and_not_run(tmp_path):
+def test_a_file_of_llama_cpp_that_does_not_say_what_it_is(tmp_path):
     pytest.importorskip("gguf")
-    refused(gguf_file(tmp_path / "x.gguf"), "open the folder of Hugging Face that it was made from")
-    refused(tmp_path, "x.gguf is a GGUF file of llama.cpp")
+    refused(gguf_file(tmp_path / "x.gguf"), "x.gguf does not say general.architecture: convert it again")
+    refused(tmp_path, "x.gguf does not say general.architecture")
 
 
 @pytest.mark.parametrize("wrapped", ["", "_orig_mod.", "module._orig_mod.", "model."])

@@ -10,7 +10,7 @@ import pytest
 
 # Kinds of which none need open: a folder too small for a model, what is put together from parts, and GGUF without the
 # package that knows its types.
-UNREAD = ["hugging face", "safetensors parts", "pt parts", *([] if find_spec("gguf") else ["gguf"])]
+UNREAD = ["hugging face", "safetensors parts", "pt parts", *([] if find_spec("gguf") else ["gguf", "gguf model"])]
 
 
 def fuzzed(folder, *arguments):

@@ -8,6 +8,7 @@ import re
 from pathlib import Path
 from typing import get_args
 
+from model.checkpoints.convert.from_gguf import READ_ON
 from model.checkpoints.families import REFUSED as UNOPENED
 from model.checkpoints.formats.pickle_steps import UNREADABLE
 from model.checkpoints.formats.weight_files import REFUSED
@@ -75,6 +76,10 @@ PIECES |= {"embeddings times √d_model", "embeddings as they are", "sinusoidal 
 PIECES |= set(files.REFUSED.values())
 PIECES |= {"the training", "a model", "a file that is sent"}  # what memory is promised to
 PIECES |= {"there is no tokenizer.json beside the weights"}
+PIECES |= {READ_ON, "a list"}  # of a GGUF file; the next ones are what is assumed of it
+PIECES |= {"scores are divided by √{0}, as in Gemma 2 of this size"}
+PIECES |= {"texts are cut into words as {0} does (the file does not say how)"}
+PIECES |= {"texts are cut into words as {0} does (the file says {1}, which is not known)"}
 PIECES |= {"meta.pkl beside the weights is a pickle, which could run code and is never read"}
 PIECES |= {"targets begin with token 0 (there is no tokenizer)"}
 PIECES |= {"every token sees every other (a causal mask is in no tensor)"}

@@ -29,6 +29,7 @@ from viz.pages.checkpoints.heads import KIND, LEAVE, NAMES, leave, open_head
 from viz.pages.checkpoints.measuring import Moving, TensorTable, moving
 from viz.pages.checkpoints.subjects import (
     Subject,
+    aligned,
     choose_pair,
     chosen_place,
     follow_sidebar,
@@ -78,6 +79,7 @@ def show(session: Session) -> None:
         )  # fmt: skip
     if before is None or after is None:
         return
+    before, after = aligned(before, after)
     try:
         before, after = merged(before), merged(after)  # an adapter is compared as the model that it makes of its base
         measured = moving(before, after)
@@ -85,6 +87,14 @@ def show(session: Session) -> None:
         st.error(as_sentence(translate_error(error)))
         return
     trace_button(session, row, before, after)
+    if (before.beside or after.beside) and measured.table:
+        file, folder = (before, after) if before.beside else (after, before)
+        st.caption(
+            _(
+                "The tensors of {name} have the names, shapes and order of rows here that those of {other} have. "
+                "Where it was made from {other}, ‖B−A‖/‖A‖ is the error of its quantization."
+            ).format(name=literal(file.name), other=literal(folder.name))
+        )
     if view != "tensors":
         st.caption(literal(differences(before, after, measured)))
     if view == "heads":
@@ -255,6 +265,7 @@ def moved_table(found: Moving) -> pd.DataFrame:
     rows = {
         _("tensor"): [info.name for info in found.table],
         _("shape"): [shape_text(info.shape) for info in found.table],
+        _("type"): [found.type_of(info) for info in found.table],
         RELATION: found.column("relative"),
         _("cosine"): found.column("cosine"),
         _("largest change"): found.column("largest"),

@@ -34,6 +34,10 @@ class TensorTable(Filling):
         """What is known of it, or None."""
         raise NotImplementedError
 
+    def type_of(self, info: TensorInfo) -> str:
+        """Name of the type of its values."""
+        return info.dtype
+
     def every(self) -> list[Any]:
         return [self.of(info) for info in self.table]
 
@@ -63,13 +67,19 @@ class Moving(TensorTable):
         from model.analysis.weights.movement import moved
         from model.analysis.weights.statistics import readable
 
-        old = {info.name: info for info in before if readable(info)}
+        self.before = old = {info.name: info for info in before if readable(info)}
         both = [info for info in after if readable(info) and info.name in old]
         self.table = [info for info in both if old[info.name].shape == info.shape]
         super().__init__([(info.name, 2 * info.bytes, partial(moved, old[info.name], info)) for info in self.table])
 
     def of(self, info: TensorInfo) -> Moved | None:
         return self.found.get(info.name)
+
+    def type_of(self, info: TensorInfo) -> str:
+        """Both types where they are two: a file may call one of torch's by another name."""
+        old = self.before[info.name]
+        alike = old.values == info.values and not (old.quantized or info.quantized)
+        return info.dtype if alike or old.dtype == info.dtype else f"{old.dtype} → {info.dtype}"
 
 
 class Adapting(TensorTable):
@@ -150,7 +160,7 @@ def adapting(subject: Subject) -> Adapting:
     return _adapting(str(subject.path), subject.changed, subject)
 
 
-BY_PATH: dict[str | type[Any], Callable[[Any], Any]] = {Subject: lambda subject: str(subject.path)}
+BY_PATH: dict[str | type[Any], Callable[[Any], Any]] = {Subject: lambda subject: subject.key}
 
 
 @st.cache_resource(max_entries=12, show_spinner=False, hash_funcs=BY_PATH)

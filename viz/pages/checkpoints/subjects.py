@@ -139,19 +139,36 @@ class Subject:
     """A checkpoint folder or a file of tensors, by the name that the user sees.
 
     given: on the command line. base: the folder of the model that an adapter changes, where the tensors that are meant
-    are those of both merged.
+    are those of both merged. beside: the folder of Hugging Face whose names and order the tensors of a GGUF file are
+    given, where it is compared with one.
     """
 
     name: str
     path: Path
     given: bool = False
     base: Path | None = None
+    beside: Path | None = None
 
     @property
     def changed(self) -> int:
-        """When it was last changed; of an adapter that is merged another number than of its own tensors."""
-        own = max(path.stat().st_mtime_ns for path in [self.path, *self.path.glob("*")])
+        """When it was last changed, or what it is beside; of an adapter that is merged another number than of its own
+        tensors.
+        """
+        paths = (self.path, self.beside) if self.beside else (self.path,)
+        own = max(path.stat().st_mtime_ns for each in paths for path in [each, *each.glob("*")])
         return own if self.base is None else hash((own, str(self.base), Subject("", self.base).changed))
+
+    @property
+    def quantized(self) -> bool:
+        """Whether it is a GGUF file, or a folder of one alone."""
+        from model.checkpoints.convert.from_gguf import gguf_in
+
+        return gguf_in(self.path) is not None
+
+    @property
+    def key(self) -> str:
+        """What tells it from others, whatever their names."""
+        return f"{self.path}\0{self.beside or ''}"
 
     def table(self) -> list[TensorInfo]:
         """Its tensors, without their values.
@@ -159,7 +176,7 @@ class Subject:
         Raises:
             CheckpointError: it is damaged, or must not be read.
         """
-        return _table(str(self.path), self.changed) if self.base is None else merged_table(self).table
+        return _table(str(self.path), self.changed, self.beside) if self.base is None else merged_table(self).table
 
 
 def is_merged(subject: Subject) -> bool:
@@ -208,9 +225,19 @@ def name_of_base(subject: Subject, found: Sequence[Subject]) -> str | None:
     return next((each.name for each in found if base and each.path.resolve() == base.resolve()), None)
 
 
+def aligned(before: Subject, after: Subject) -> tuple[Subject, Subject]:
+    """Both, a GGUF file and a folder with names and an order of rows in common: those of the folder."""
+    if before.quantized and not after.quantized:
+        return replace(before, beside=after.path), after
+    if after.quantized and not before.quantized:
+        return before, replace(after, beside=before.path)
+    return before, after
+
+
 def nearest(name: str, found: Sequence[Subject]) -> str | None:
     """Of the others the one to compare with: of the same run folder, else of the same names and shapes, else of the
-    same kind and width, which have most of their tensors in common; None where none is.
+    same kind and width, which have most of their tensors in common; None where none is. With a GGUF file rather a
+    folder that it may have been made from, with others rather no GGUF file.
     """
     own = next((each for each in found if each.name == name), None)
     ranked = [(_nearness(own, each), each.name) for each in found if own is not None and each is not own]
@@ -220,7 +247,7 @@ def nearest(name: str, found: Sequence[Subject]) -> str | None:
 def _nearness(one: Subject, other: Subject) -> tuple[float, ...]:
     """Larger is nearer; empty for no kin, or what cannot be read."""
     try:
-        mine, theirs = ({(info.name, info.shape) for info in each.table()} for each in (one, other))
+        mine, theirs = ({(info.name, info.shape) for info in each.table()} for each in aligned(one, other))
     except (ValueError, OSError):
         return ()
     common, more = len(mine & theirs), max(len(mine), len(theirs))
@@ -228,7 +255,7 @@ def _nearness(one: Subject, other: Subject) -> tuple[float, ...]:
         return ()
     equal = mine == theirs
     alike = next((at for at, (a, b) in enumerate(zip(one.name, other.name, strict=False)) if a != b), 1000)
-    return equal and one.path.parent == other.path.parent, equal, common / more, alike
+    return equal and one.path.parent == other.path.parent, equal, common / more, not other.quantized, alike
 
 
 def subjects() -> list[Subject]:
@@ -258,7 +285,16 @@ def _merged(path: str, base: str, changed: int) -> Merged:
 
 
 @st.cache_resource(max_entries=32, show_spinner=False)
-def _table(path: str, changed: int) -> list[TensorInfo]:
+def _table(path: str, changed: int, beside: Path | None) -> list[TensorInfo]:
+    from model.checkpoints.convert.from_gguf import as_family, gguf_in
     from model.checkpoints.tensors import tensor_table
 
-    return tensor_table(path)
+    file = gguf_in(Path(path)) if beside else None
+    if file is None or beside is None:
+        return tensor_table(path)
+    try:
+        names = {info.name for info in tensor_table(beside)}
+        found = as_family(file, names)
+    except ValueError:  # of an architecture that is not known
+        return tensor_table(path)
+    return found if any(info.name in names for info in found) else tensor_table(path)

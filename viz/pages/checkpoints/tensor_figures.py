@@ -231,7 +231,7 @@ def feature_chart(weights: Sequence[Weight], key: str) -> Chart:
 NEAREST = 16
 LONGEST = 4096  # rows of a table of positions
 MOST_SIMILARITIES = (200, 200)
-TOKENS = re.compile(r"embed|wte\b|\btokens\b|lm_head|unembed|shared\.weight|vocab|^output\.weight", re.I)
+TOKENS = re.compile(r"embed|token_embd|wte\b|\btokens\b|lm_head|unembed|shared\.weight|vocab|^output\.weight", re.I)
 POSITIONS = re.compile(r"position|wpe\b|pos_emb|pos_embed|relative_attention", re.I)
 
 

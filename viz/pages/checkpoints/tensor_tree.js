@@ -388,6 +388,7 @@ export default function ({ data, parentElement, setTriggerValue }) {
   root.field.setAttribute("aria-label", header.words.search);
   root.scroll.setAttribute("aria-label", header.alt);
   const widths = header.columns.map(({ kind }) => WIDTHS[kind] ?? WIDE);
+  root.style.setProperty("--type", header.dtypes.some((type) => type.length > 9) ? "124px" : "66px"); // two types, A's → B's
   root.style.setProperty("--columns", widths.map((wide) => `${wide}px`).join(" "));
   root.style.setProperty("--measured", `${widths.reduce((sum, wide) => sum + wide + 8, 0)}px`);
   write(root.facts, header.sentence);

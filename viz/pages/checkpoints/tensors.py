@@ -62,7 +62,7 @@ def tree(
     header = {
         "names": [info.name for info in table],
         "shapes": [shape_text(info.shape) for info in table],
-        "dtypes": [info.dtype for info in table],
+        "dtypes": [found.type_of(info) for info in table],
         "elements": [info.elements for info in table],
         "bytes": [info.bytes for info in table],
         "same": [-1 if info.place == info.name else number.get(info.place, -1) for info in table],

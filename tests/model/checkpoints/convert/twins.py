@@ -86,7 +86,11 @@ ONCE_IN_FLOAT32 = [modeling_rope_utils, *(import_module(f"transformers.models.{n
 
 def saved(kind: str, folder: Path) -> Any:
     """A model of theirs in evaluation mode, every weight random, biases and norms too; and its folder."""
-    name, options = KINDS[kind]
+    return saved_as(*KINDS[kind], folder, own_head=kind == "t5-gated")
+
+
+def saved_as(name: str, options: dict[str, Any], folder: Path, own_head: bool = False) -> Any:
+    """A model of a class of theirs. own_head: whether its head is its own, which today's class does not make."""
     theirs = random_model(name, vocab_size=VOCABULARY, **SPECIAL, **options)
     with torch.no_grad():
         for parameter in theirs.parameters():
@@ -94,7 +98,7 @@ def saved(kind: str, folder: Path) -> Any:
                 parameter.add_(torch.randn_like(parameter) * 0.2)
         if hasattr(theirs, "final_logits_bias"):
             theirs.final_logits_bias.copy_(torch.randn_like(theirs.final_logits_bias))
-        if kind == "t5-gated":  # its head is its own, which today's class does not make any more
+        if own_head:
             theirs.lm_head.weight = torch.nn.Parameter(torch.randn_like(theirs.lm_head.weight) * 0.2)
     theirs.save_pretrained(folder)
     return theirs

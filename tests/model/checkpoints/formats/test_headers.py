@@ -159,6 +159,9 @@ def test_gguf_is_listed_as_the_package_reads_it(tmp_path, monkeypatch):
         ({"records": record("x", 9, struct.pack("<IQ", 9, 2))}, "it claims a list of 2 values of the type 9"),
         ({"records": record("x", 8, struct.pack("<Q", 1 << 60))}, "goes on beyond its end"),
         ({"records": record("x", 99, b"")}, "a record of the type 99"),
+        ({"records": record("x", 4, bytes(4)) * 2, "count": 2}, "it says 'x' twice"),
+        ({"records": record("x", 9, struct.pack("<IQ", 6, 1 << 62))}, "goes on beyond its end"),
+        ({"tensors": [("a", (0, 1 << 63), 0, 0)]}, "'a' claims the shape"),
         ({"records": record("general.alignment", 4, struct.pack("<I", 0))}, "its alignment is 0"),
         ({"tensors": [("a", (1 << 62, 4), 0, 0)]}, "'a' claims"),
         ({"tensors": [("a", (2,), 0, 0), ("a", (2,), 0, 32)]}, "two tensors of one name"),
@@ -175,6 +178,59 @@ def test_a_harmful_gguf_is_refused(options, message, tmp_path):
     assert [info.shape for info in tensor_table(gguf_file(tmp_path / "y.gguf"))] == [(3, 2)]
     with pytest.raises(CheckpointError, match=message):
         tensor_table(gguf_file(tmp_path / "x.gguf", **options))
+
+
+def packed_text(*values: bytes) -> bytes:
+    return b"".join(struct.pack("<Q", len(value)) + value for value in values)
+
+
+def test_records_are_read_as_they_were_written(tmp_path, monkeypatch):
+    gguf = pytest.importorskip("gguf")
+    writer = gguf.GGUFWriter(tmp_path / "x.gguf", "llama")
+    values = {"uint8": 200, "int8": -5, "uint16": 65535, "int16": -3, "uint32": 1 << 31, "int32": -(1 << 31)}
+    values |= {"uint64": 1 << 63, "int64": -(1 << 63), "float64": 1 / 3, "bool": True, "string": "的 é"}
+    for kind, value in values.items():
+        getattr(writer, f"add_{kind}")(kind, value)
+    writer.add_float32("float32", 1e-6)  # in float32 it is 9.99999997e-07
+    writer.add_array("numbers", [1, -2, 3])
+    writer.add_array("scores", [0.5, -1.25])
+    writer.add_array("tokens", ["a", "的", ""])
+    writer.add_tensor("a", np.ones(4, np.float32))
+    for write in (writer.write_header_to_file, writer.write_kv_data_to_file, writer.write_tensors_to_file):
+        write()
+    writer.close()
+    file = safe_gguf.GgufFile(tmp_path / "x.gguf")
+    assert {name: file.records[name] for name in values} == values
+    assert file.records["general.architecture"] == "llama"
+    assert file.records["float32"] == 1e-6
+    assert isinstance(file.records["bool"], bool)
+    assert [file.values(name) for name in ("numbers", "scores", "tokens")] == [
+        [1, -2, 3],
+        [0.5, -1.25],
+        ["a", "的", ""],
+    ]
+    assert file.values("missing") == file.values("float32") == []
+    monkeypatch.setattr(safe_gguf, "MOST_ITEMS", 2)
+    with pytest.raises(CheckpointError, match="has 3 values in 'numbers': at most 2"):
+        file.values("numbers")
+
+
+def test_texts_of_strangers_are_bounded(tmp_path, monkeypatch):
+    """A text that is too long is left out, one that is not UTF-8 is kept readable; a list of such is refused."""
+    pytest.importorskip("gguf")
+    monkeypatch.setattr(safe_gguf, "LONGEST_TEXT", 10)
+    monkeypatch.setattr(safe_gguf, "MOST_TEXT", 12)
+    texts = {"long": b"x" * 11, "first": b"x" * 9, "strange": b"\xff", "last": b"x" * 3}
+    records = b"".join(record(name, 8, packed_text(text)) for name, text in texts.items())
+    records += record("list", 9, struct.pack("<IQ", 8, 2) + packed_text(b"a", b"\xff"))
+    records += record("lists", 9, struct.pack("<IQ", 8, 1) + packed_text(b"x" * 11))
+    records += record("many", 9, struct.pack("<IQ", 8, 8) + packed_text(*[b"x" * 9] * 8))
+    file = safe_gguf.GgufFile(gguf_file(tmp_path / "x.gguf", records=records, count=7))
+    kept = {name: value for name, value in file.records.items() if isinstance(value, str)}
+    assert kept == {"first": "x" * 9, "strange": "\N{REPLACEMENT CHARACTER}"}  # twelve bytes are not exceeded
+    for name, message in (("list", "can't decode"), ("lists", "a name of 11 bytes"), ("many", "of more than 48 bytes")):
+        with pytest.raises(CheckpointError, match=message):
+            file.values(name)
 
 
 def test_without_the_package_it_says_what_to_install(tmp_path, monkeypatch):
