@@ -30,8 +30,8 @@ class Tokenizer:
     ▁. continues: beginning of labels of tokens inside a word, or "". reason: why texts are bare ids, or "". rules: of
     generation. between: ids between two texts, which `pair_label`, the name of the first, parts;
     none where there is one text only. separator: that first, where tokens behind it are of another type; else None.
-    markers: names of special tokens. reads_special: whether they are read in a text, and
-    are not plain text.
+    template: in Jinja, of conversations, or "". markers: names of special tokens. reads_special: whether they are read
+    in a text, and are not plain text.
     """
 
     padding: int | None
@@ -42,6 +42,7 @@ class Tokenizer:
     continues = ""
     reason = ""
     rules: GenerationRules = NO_RULES
+    template = ""
     markers: Sequence[str] = ()
     between: Sequence[int] = ()
     pair_label = ""

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
+from viz.frame import conversation
 from viz.i18n.catalogue import _
 from viz.i18n.errors import translate_error
 from viz.i18n.format import literal, no_predictions
@@ -30,7 +31,9 @@ def show_controls(model: TextModel) -> list[DeltaGenerator]:
         explanation += " · " + _("What-if changes count: the changed model writes")
     refusal = unable(model)
     button.button(name, on_click=act, width="stretch", help=refusal or explanation, disabled=bool(refusal))
-    special_tokens.switch(model)
+    with st.container(horizontal=True, vertical_alignment="center"):
+        conversation.editor(model)
+        special_tokens.switch(model)
     if note := reads_ids(model):
         st.caption(note)
     if note := assumptions(model):

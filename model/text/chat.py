@@ -1,0 +1,112 @@
+"""Conversations as texts, by the template of a tokenizer, which runs in a process of its own; and what of them the
+assistant wrote.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from model.text.chat_worker import BEGIN, END, SECONDS
+
+ROLES = ("system", "user", "assistant")
+MARKED = re.compile(r"\{%[-+]?\s*generation\b")
+LARGEST = 1 << 20  # letters of a text
+WORKER = Path(__file__).with_name("chat_worker.py")
+
+
+@dataclass(frozen=True)
+class Turn:
+    """What one role says in a conversation."""
+
+    role: str
+    content: str
+
+
+@dataclass(frozen=True)
+class Conversation:
+    """Text of a conversation. written: begin and end of each piece that the assistant wrote, as places in the text;
+    None: the template does not tell.
+    """
+
+    text: str
+    written: tuple[tuple[int, int], ...] | None
+
+    def counts(self, ends: Sequence[int]) -> list[bool]:
+        """Whether the loss counts each token, as one that the assistant wrote. ends: of the tokens in the text.
+
+        Raises:
+            ValueError: the template does not tell.
+        """
+        if self.written is None:
+            raise ValueError("the template does not tell which part of a text the assistant wrote")
+        begins = [0, *ends[:-1]]
+        return [
+            any(first <= begin and end <= last and begin < end for first, last in self.written)
+            for begin, end in zip(begins, ends, strict=True)
+        ]
+
+
+def converse(template: str, turns: Sequence[Turn], names: Mapping[str, str], prompt: bool = False) -> Conversation:
+    """Conversation as the template writes it. names: of special tokens, such as bos_token. prompt: whether the text
+    ends where the assistant is to begin.
+
+    What the assistant wrote is what the template puts between `generation` and `endgeneration`; without these, what its
+    turn adds to the text that asks for it.
+
+    Raises:
+        ValueError: the template refuses the conversation, is no template, or takes too long.
+    """
+    told = [{"role": turn.role, "content": turn.content} for turn in turns]
+    marked = bool(MARKED.search(template))
+    places = [] if marked else [number for number, turn in enumerate(turns) if turn.role == "assistant"]
+    asked = [(told, prompt), *((told[:number], True) for number in places), *((told[: n + 1], False) for n in places)]
+    named = [{"messages": part, "add_generation_prompt": begin, **names} for part, begin in asked]
+    text, *parts = _rendered(template, named)
+    if marked:
+        return Conversation(*_without_marks(text))
+    before, after = parts[: len(places)], parts[len(places) :]
+    spans = [(len(one), len(other)) for one, other in zip(before, after, strict=True)]
+    known = all(text.startswith(each) for each in after) and all(
+        other.startswith(one) for one, other in zip(before, after, strict=True)
+    )
+    return Conversation(text, tuple(spans) if known else None)
+
+
+def _without_marks(text: str) -> tuple[str, tuple[tuple[int, int], ...]]:
+    """Text without the marks, and the places between them."""
+    plain, spans = "", []
+    for number, piece in enumerate(text.replace(END, BEGIN).split(BEGIN)):
+        if number % 2:
+            spans.append((len(plain), len(plain) + len(piece)))
+        plain += piece
+    return plain, tuple(spans)
+
+
+def _rendered(template: str, several: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Texts of a template for several conversations.
+
+    Raises:
+        ValueError: as of `converse`.
+    """
+    command = [sys.executable, "-I", str(WORKER)]
+    asked = json.dumps({"template": template, "several": list(several)})
+    try:
+        done = subprocess.run(command, input=asked, capture_output=True, text=True, timeout=5 * SECONDS, check=False)
+    except subprocess.TimeoutExpired as error:
+        raise ValueError(f"the template of conversations took longer than {5 * SECONDS} s: it is broken off") from error
+    if done.returncode or not done.stdout:
+        raise ValueError("the template of conversations takes too much time or memory: it is broken off")
+    answer = json.loads(done.stdout)
+    if "error" in answer:
+        raise ValueError(f"the template of conversations refuses this one: {answer['error']}")
+    texts = [str(text) for text in answer["texts"]]
+    if any(len(text) > LARGEST for text in texts):
+        raise ValueError(f"the template of conversations writes more than {LARGEST:,} letters: shorten what is said")
+    return texts

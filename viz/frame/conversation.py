@@ -1,0 +1,119 @@
+"""The editor of conversations: turns become a text by the checkpoint's own template, and what the loss counts of it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import streamlit as st
+
+from viz.i18n.catalogue import _
+from viz.i18n.errors import translate_error
+from viz.i18n.format import as_sentence, literal, token_code
+from viz.state.permissions import longest_text
+from viz.state.texts import write_source
+
+if TYPE_CHECKING:
+    from model.inference.text_model import TextModel
+    from model.text.chat import Conversation
+
+TURNS, PROMPT, OPEN = "conversation_turns", "conversation_prompt", "conversation"
+MOST = 20  # turns
+SHOWN = 400  # tokens whose part in the loss is shown
+ROLES = ("system", "user", "assistant")
+FIRST = (("user", "What is a Transformer?"), ("assistant", "A network that attends."), ("user", "To what?"))
+
+
+def editor(model: TextModel) -> None:
+    """A button that opens it; nothing where the tokenizer has no template."""
+    if not model.source_tokenizer.template:
+        return
+    place = st.popover(_("Conversation"), key=OPEN, on_change="rerun")
+    if not place.open:
+        return
+    with place:
+        st.session_state.setdefault(TURNS, len(FIRST))
+        for number in range(st.session_state[TURNS]):
+            turn(number)
+        row = st.container(horizontal=True)
+        row.button(_("One more"), on_click=change, args=(1,), disabled=st.session_state[TURNS] >= MOST)
+        row.button(_("One less"), on_click=change, args=(-1,), disabled=st.session_state[TURNS] < 2)
+        st.toggle(_("Ask the assistant for an answer"), True, key=PROMPT)
+        try:
+            made = conversation(model, turns(), bool(st.session_state[PROMPT]))
+        except ValueError as error:
+            st.error(as_sentence(translate_error(error)))
+            return
+        st.button(_("Put it into the text"), on_click=write_source, args=(made.text,), type="primary")
+        loss_mask(model, made)
+
+
+def turn(number: int) -> None:
+    """The fields of a turn."""
+    role, said = FIRST[number] if number < len(FIRST) else (("user", "assistant")[number % 2], "")
+    left, right = st.columns([1, 3])
+    left.selectbox(
+        _("Role"),
+        ROLES,
+        ROLES.index(role),
+        key=f"{TURNS}_{number}_role",
+        format_func=role_name,
+        label_visibility="collapsed",
+    )
+    right.text_area(
+        _("What is said"),
+        said,
+        height=68,
+        max_chars=longest_text(),
+        key=f"{TURNS}_{number}_text",
+        label_visibility="collapsed",
+    )
+
+
+def role_name(role: str) -> str:
+    return {"system": _("system"), "user": _("user"), "assistant": _("assistant")}[role]
+
+
+def change(by: int) -> None:
+    st.session_state[TURNS] += by
+
+
+def turns() -> tuple[tuple[str, str], ...]:
+    """What the fields hold: of each turn its role and what is said."""
+    fields = ((f"{TURNS}_{number}_role", f"{TURNS}_{number}_text") for number in range(st.session_state[TURNS]))
+    return tuple((str(st.session_state[role]), str(st.session_state[text] or "")) for role, text in fields)
+
+
+def conversation(model: TextModel, said: tuple[tuple[str, str], ...], prompt: bool) -> Conversation:
+    """The conversation by the model's template.
+
+    Raises:
+        ValueError: the template refuses it.
+    """
+    tokenizer = model.source_tokenizer
+    ids = {"bos_token": tokenizer.start, "eos_token": tokenizer.end, "pad_token": tokenizer.padding}
+    names = {name: tokenizer.label(token) for name, token in ids.items() if token is not None}
+    found: Conversation = _conversation(tokenizer.template, said, tuple(names.items()), prompt)
+    return found
+
+
+@st.cache_data(max_entries=64, show_spinner=False)
+def _conversation(template: str, said: tuple[tuple[str, str], ...], names: tuple[Any, ...], prompt: bool) -> Any:
+    from model.text.chat import Turn, converse
+
+    return converse(template, [Turn(*each) for each in said], dict(names), prompt)
+
+
+def loss_mask(model: TextModel, made: Conversation) -> None:
+    """Which tokens a training on it would count: those that the assistant wrote."""
+    tokenizer = model.reading(True).source_tokenizer
+    tokens, ends = tokenizer.encode(made.text), tokenizer.ends(made.text)
+    try:
+        counted = made.counts(ends)
+    except ValueError as error:
+        st.caption(literal(as_sentence(translate_error(error))))
+        return
+    sentence = _("A training on it counts {count} of {all} tokens: what the assistant wrote.")
+    st.caption(sentence.format(count=sum(counted), all=len(counted)))
+    shown = zip(tokens.labels[:SHOWN], counted, strict=False)
+    marked = (f":blue-background[**{token_code(label)}**]" if is_in else token_code(label) for label, is_in in shown)
+    st.markdown(" ".join(marked))
