@@ -1,10 +1,12 @@
 """Families of published models, by their model_type: which open, how that is known, and why others do not.
 
-As a page of the documentation: `python -m model.checkpoints.families > docs/families.md`.
+As a page of the documentation: `python -m model.checkpoints.families > docs/families.md`; as the README's table of
+formats: `python -m model.checkpoints.families formats`.
 """
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterable
 
 from model.checkpoints.convert.from_huggingface import FAMILIES
@@ -108,9 +110,81 @@ def page() -> str:
     )
 
 
+TITLES = {
+    "gpt2": "GPT-2",
+    "gpt_neox": "GPT-NeoX",
+    "opt": "OPT",
+    "llama": "Llama",
+    "mistral": "Mistral",
+    "qwen2": "Qwen 2",
+    "qwen3": "Qwen 3",
+    "gemma": "Gemma",
+    "gemma2": "Gemma 2",
+    "bert": "BERT",
+    "roberta": "RoBERTa",
+    "xlm-roberta": "XLM-RoBERTa",
+    "camembert": "CamemBERT",
+    "distilbert": "DistilBERT",
+    "bart": "BART",
+    "mbart": "mBART",
+    "marian": "Marian",
+    "t5": "T5",
+    "mt5": "mT5",
+}
+
+
+def formats() -> str:
+    """Table of what can be opened, and how it is shown, in Markdown."""
+    from model.checkpoints.adapters import MERGED
+    from model.checkpoints.convert.from_gguf import ARCHITECTURES
+    from model.checkpoints.convert.layouts import KNOWN, SUFFIXES
+    from model.checkpoints.formats.weight_files import READ
+
+    titles = ", ".join(TITLES[family] for family in FAMILIES)
+    rebuilt = ", ".join(TITLES[name] for name in ARCHITECTURES if name in FAMILIES)
+    bridged = ", ".join(TITLES[name] for name in ARCHITECTURES if name not in FAMILIES)
+    rows = [
+        ("our folders", "as they are"),
+        (
+            f"Hugging Face folders of {titles}",
+            "put together as our own network with their weights: every page, what-if, other positions, training and "
+            "export work; attentions, hidden states and logits equal Hugging Face's to 1e-5",
+        ),
+        (
+            f"other causal, masked and seq2seq models that `transformers` knows: {len(COMPARED)} families are compared "
+            f"with it, {len(OPENING)} more were seen to open ([which, and which do not](docs/families.md))",
+            "`transformers` runs them and we look in from outside, into a mixture of experts too: its router, the load "
+            "of each expert, the units of one; a page says in a sentence what such a model does not show",
+        ),
+        (
+            f"adapters of PEFT: {', '.join(MERGED.values())} (rsLoRA and DoRA too), with modules, biases or tokens "
+            "trained beside them",
+            "merged into their base, with peft's logits to 1e-5, where that is in the list, at the path that they name "
+            "or in Hugging Face's cache; else the base is named, and can be chosen. Read shows what an adapter "
+            "changes: ‖ΔW‖/‖W‖ by layer, effective rank, singular values; Compare takes base and merged",
+        ),
+        (
+            f"`.gguf` files of {rebuilt} and {bridged}, with their tokenizers (after `pip install gguf`)",
+            f"dequantized and put together as ours; {bridged}, and positions stretched by YaRN, are run by "
+            "`transformers`. In memory they are as large as the weights that they were made from. Beside that folder, "
+            "Compare shows each tensor's quantization error",
+        ),
+        (
+            f"{_coded(SUFFIXES)} of {KNOWN}, and nanoGPT's `meta.pkl`",
+            "recognised by their tensors and put together as ours; what no tensor tells is said as assumed",
+        ),
+        (f"any other {_coded(READ)}", "their tensors: statistics, histograms, singular values, health"),
+    ]
+    return "\n".join(["| what | how it is shown |", "| --- | --- |", *(f"| {what} | {how} |" for what, how in rows)])
+
+
+def _coded(suffixes: Iterable[str]) -> str:
+    return ", ".join(f"`{suffix}`" for suffix in suffixes)
+
+
 def _listed(families: Iterable[str]) -> str:
     return ", ".join(f"`{family}`" for family in sorted(families))
 
 
 if __name__ == "__main__":
-    print(page())
+    print(formats() if sys.argv[1:] == ["formats"] else page())

@@ -13,7 +13,7 @@ from transformers.models.auto import modeling_auto
 from model.checkpoints.bridge.load import open_network
 from model.checkpoints.bridge.network import BridgedNetwork
 from model.checkpoints.convert.from_huggingface import FAMILIES
-from model.checkpoints.families import COMPARED, OPENING, REFUSED, USUALLY_REFUSED, page
+from model.checkpoints.families import COMPARED, OPENING, REFUSED, TITLES, USUALLY_REFUSED, formats, page
 from model.checkpoints.load import open_checkpoint
 from model.runtime.errors import CheckpointError
 from tests.model.checkpoints.bridge import models
@@ -91,6 +91,11 @@ def test_what_is_refused_is_so_before_its_weights_are_read(family, tmp_path):
     (tmp_path / "config.json").write_text(f'{{"model_type": "{family}"}}')
     with pytest.raises(CheckpointError, match=rf"is a model of the family {family}, which is not opened: "):
         open_checkpoint(tmp_path)
+
+
+def test_the_table_of_formats_in_the_readme_is_that_of_the_registry():
+    assert {*FAMILIES} <= {*TITLES}
+    assert formats() in Path("README.md").read_text(encoding="utf-8"), "python -m model.checkpoints.families formats"
 
 
 def test_the_page_of_the_documentation_is_that_of_the_registry():
