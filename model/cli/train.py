@@ -78,7 +78,9 @@ def add_parser(commands: Any) -> None:
         "--preset", default=absent, choices=list(PRESETS), help=f"size of the model (default: {PRESET})"
     )
     parser.add_argument(
-        "--units", choices=get_args(Units), help="what a token is: mixed is BPE to characters, joint one BPE for both"
+        "--units",
+        choices=get_args(Units),
+        help="what a token is: mixed is BPE to characters, joint one BPE for both",
     )
     parser.add_argument(
         "--vocabulary", type=int, default=absent, help=f"size of a BPE vocabulary (default: {VOCABULARY})"

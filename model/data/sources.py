@@ -13,9 +13,16 @@ from model.data.readers import TASK_PAIRS, is_text, lines_of, read_pairs_from, r
 from model.data.tasks import MADE, TASKS
 from model.network.config import ONE_STACK, Kind, TransformerConfig
 from model.text.tokenizer import MASK, Tokenizer
-from model.text.tokenizer_training import train_bpe, train_characters, train_text_bpe, train_text_characters
+from model.text.tokenizer_training import (
+    train_bpe,
+    train_characters,
+    train_text_bpe,
+    train_text_characters,
+    train_text_words,
+    train_words,
+)
 
-Units = Literal["mixed", "bpe", "characters", "joint"]
+Units = Literal["mixed", "bpe", "words", "characters", "joint"]
 Tokenizers = tuple[Tokenizer, Tokenizer]  # of source and target; for a model with one stack the same one twice
 SPLITS: tuple[Split, Split] = ("train", "validation")
 SEPARATOR = "="  # between question and answer, where one stack reads both
@@ -54,16 +61,17 @@ def prepare(
     """Training data that `spec` names (see `readers.SPEC_HELP`), for a model of this kind.
 
     units: what a token is; "mixed" is BPE in the source and characters in the target, "joint" one BPE for both; None:
-    see `usual_units`. vocabulary: of a BPE. tokenizers: of a model that is trained on, in place of new ones.
-    validation: names other data to validate on; then all of `spec` is for training.
+    see `usual_units`. vocabulary: of a BPE or of words. tokenizers: of a model that is trained on, in place of new
+    ones. validation: names other data to validate on; then all of `spec` is for training.
 
     Raises:
         ValueError: the data cannot be read or is empty, or the kind has no such units.
     """
     task = spec.partition(":")[2].partition(":")[0] if spec.startswith("task:") else ""
     units = units or usual_units(kind, task)
-    if kind != "encoder-decoder" and units not in ("bpe", "characters"):
-        raise ValueError(f"units ({units!r}) must be bpe or characters: a {kind} model has one tokenizer")
+    if units not in KIND_UNITS[kind]:
+        known = ", ".join(KIND_UNITS[kind])
+        raise ValueError(f"units ({units!r}) must be one of {known}: a {kind} model has one tokenizer")
     if kind == "decoder-only" and is_text(spec):
         return RunningText(_text(spec), units, vocabulary, tokenizers, others=validation and _text(validation))
     pairs, others = _pairs(kind, spec), _pairs(kind, validation) if validation else None
@@ -131,7 +139,7 @@ class Translations(_Pairs):
         sources, targets = ([pair[side] for pair in self.pairs["train"]] for side in (0, 1))
         if units == "joint":
             return _twice(train_bpe([*sources, *targets], vocabulary))
-        target_units: Units = "bpe" if units == "bpe" else "characters"
+        target_units: Units = units if units in ("bpe", "words") else "characters"
         return _tokenizer(sources, units, vocabulary), _tokenizer(targets, target_units, vocabulary)
 
     def corpora(self, max_length: int, undone: float) -> tuple[Dataset, Dataset]:
@@ -185,7 +193,11 @@ class RunningText:
         self.tested = others is None
         train = [self.parts[0]]
         self.tokenizers = tokenizers or _twice(
-            train_text_characters(train) if units == "characters" else train_text_bpe(train, vocabulary)
+            train_text_characters(train)
+            if units == "characters"
+            else train_text_words(train, vocabulary)
+            if units == "words"
+            else train_text_bpe(train, vocabulary)
         )
         lines = (line[:LONGEST_EXAMPLE] for line in self.parts[1].splitlines() if len(line) > 20)
         self.example = next(lines, self.parts[1][:40])
@@ -251,7 +263,9 @@ def _twice(tokenizer: Tokenizer) -> Tokenizers:
 
 
 def _tokenizer(texts: Sequence[str], units: Units, vocabulary: int, mask: bool = False) -> Tokenizer:
-    return train_characters(texts, mask) if units == "characters" else train_bpe(texts, vocabulary, mask)
+    if units == "characters":
+        return train_characters(texts, mask)
+    return (train_words if units == "words" else train_bpe)(texts, vocabulary, mask)
 
 
 def _shown(*places: Sequence[Pair]) -> str:
@@ -274,9 +288,9 @@ PHRASES, BY_RULE = "sentences made by rule", "made by code, model/data/pairs.py"
 VOCABULARY = 1000  # of a BPE, by default
 LAYERS = {layers for _vocabulary, layers in ONE_STACK.values()}
 KIND_UNITS: dict[Kind, tuple[Units, ...]] = {
-    "encoder-decoder": ("mixed", "bpe", "characters", "joint"),
-    "decoder-only": ("bpe", "characters"),
-    "encoder-only": ("bpe", "characters"),
+    "encoder-decoder": ("mixed", "bpe", "words", "characters", "joint"),
+    "decoder-only": ("bpe", "words", "characters"),
+    "encoder-only": ("bpe", "words", "characters"),
 }
 
 

@@ -59,7 +59,7 @@ class Tokenizer:
         self.mask = inner.token_to_id(MASK)
         self.special = needed if self.mask is None else [*needed, self.mask]
         self.stops = frozenset([needed[-1]])
-        self.words = isinstance(inner.model, models.BPE)
+        self.words = isinstance(inner.model, models.BPE) or SPACE in repr(inner.pre_tokenizer)
 
     @classmethod
     def read(cls, path: Path) -> Tokenizer:

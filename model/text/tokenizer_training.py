@@ -1,4 +1,4 @@
-"""Training of tokenizers on texts: BPE and characters."""
+"""Training of tokenizers on texts: BPE, words and characters."""
 
 from __future__ import annotations
 
@@ -23,7 +23,39 @@ def train_bpe(texts: Iterable[str], vocabulary: int, mask: bool = False) -> Toke
 
     vocabulary: largest number of tokens. mask: whether there is a mask token.
     """
-    inner = tokenizers.Tokenizer(models.BPE(unk_token=UNKNOWN, fuse_unk=False))
+    inner = _of_words(models.BPE(unk_token=UNKNOWN, fuse_unk=False))
+    return _trained(inner, cut_words(texts), _bpe_trainer(vocabulary, [*SPECIAL, MASK] if mask else SPECIAL))
+
+
+def train_words(texts: Iterable[str], vocabulary: int, mask: bool = False) -> Tokenizer:
+    """Tokenizer with one token per word, digit and sign, a leading space shown as ▁; other words are unknown.
+
+    vocabulary: largest number of tokens, the most frequent ones. mask: whether there is a mask token.
+    """
+    inner = _of_words(models.WordLevel(unk_token=UNKNOWN))
+    inner.train_from_iterator(texts, _word_trainer(vocabulary - 1, mask))
+    words = inner.get_vocab()
+    words.setdefault(SPACE, len(words))  # before a sign at the beginning of a text
+    inner.model = models.WordLevel(words, unk_token=UNKNOWN)
+    return Tokenizer(inner)
+
+
+def train_text_words(texts: Iterable[str], vocabulary: int) -> Tokenizer:
+    """Tokenizer with one token per word, sign, space and line break: decoding gives known words back.
+
+    vocabulary: largest number of tokens, the most frequent ones.
+    """
+    return _trained(_of_text(models.WordLevel(unk_token=UNKNOWN)), texts, _word_trainer(vocabulary))
+
+
+def _word_trainer(vocabulary: int, mask: bool = False) -> trainers.WordLevelTrainer:
+    special = [*SPECIAL, MASK] if mask else SPECIAL
+    return trainers.WordLevelTrainer(vocab_size=vocabulary, special_tokens=special, show_progress=False)
+
+
+def _of_words(model: models.Model) -> tokenizers.Tokenizer:
+    """Tokenizer that cuts a text into words, signs and digits before its model does."""
+    inner = tokenizers.Tokenizer(model)
     inner.normalizer = normalizers.Sequence(
         [normalizers.NFKC(), normalizers.Replace(Regex(r"\s+"), " "), normalizers.Strip()]
     )
@@ -35,7 +67,7 @@ def train_bpe(texts: Iterable[str], vocabulary: int, mask: bool = False) -> Toke
         ]
     )
     inner.decoder = decoders.Metaspace()
-    return _trained(inner, cut_words(texts), _bpe_trainer(vocabulary, [*SPECIAL, MASK] if mask else SPECIAL))
+    return inner
 
 
 def train_text_bpe(texts: Iterable[str], vocabulary: int) -> Tokenizer:
@@ -43,13 +75,18 @@ def train_text_bpe(texts: Iterable[str], vocabulary: int) -> Tokenizer:
 
     vocabulary: largest number of tokens.
     """
-    inner = tokenizers.Tokenizer(models.BPE(unk_token=UNKNOWN, fuse_unk=False))
+    inner = _of_text(models.BPE(unk_token=UNKNOWN, fuse_unk=False))
+    return _trained(inner, cut_words(texts), _bpe_trainer(vocabulary, SPECIAL))
+
+
+def _of_text(model: models.Model) -> tokenizers.Tokenizer:
+    """Tokenizer that cuts a text into words or runs of signs with the space before them, line breaks, and spaces."""
+    inner = tokenizers.Tokenizer(model)
     inner.normalizer = normalizers.Sequence([normalizers.NFC(), normalizers.Replace(" ", SPACE)])
-    # A word or a run of signs with the space before it, a line break, or spaces.
     words = Regex(rf"{SPACE}?\w+|{SPACE}?[^\w\s{SPACE}]+|\s|{SPACE}+")
     inner.pre_tokenizer = pre_tokenizers.Split(words, "isolated")
     inner.decoder = decoders.Sequence([decoders.Replace(SPACE, " "), decoders.Fuse()])
-    return _trained(inner, cut_words(texts), _bpe_trainer(vocabulary, SPECIAL))
+    return inner
 
 
 def _bpe_trainer(vocabulary: int, special: list[str]) -> trainers.BpeTrainer:

@@ -109,6 +109,18 @@ def test_the_last_weights_are_kept_beside_the_best(data, tmp_path, monkeypatch, 
     assert [[end in text for end in ends] for text in cards] == [[True, False], [False, True]]
 
 
+def test_words_are_tokens_where_that_is_asked_for(data, tmp_path):
+    out = tmp_path / "run"
+    assert main(command(data, out, "--units", "words", "--steps", "2")) == 0
+    tokenizers = [open_checkpoint(out).source_tokenizer, open_checkpoint(out).target_tokenizer]
+    for kind in ("decoder-only", "encoder-only"):
+        tokenizers.append(sources.prepare(kind, str(data), "words", 80).tokenizers[0])
+    for tokenizer in tokenizers:
+        labels = [tokenizer.label(token) for token in range(len(tokenizer))]
+        assert tokenizer.parents() == {}
+        assert any(len(label) > 3 and label not in tokenizer.special_labels for label in labels)
+
+
 def test_weights_on_the_way_are_kept_by_their_steps(data, tmp_path, capsys):
     out = tmp_path / "run"
     options = ("--steps", "5", "--keep-every", "2", "--validate-every", "2")

@@ -5,7 +5,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from model.text.tokenizer import LONGEST_WORD, SPECIAL, Tokenizer
-from model.text.tokenizer_training import cut_words, train_bpe, train_characters, train_text_bpe
+from model.text.tokenizer_training import (
+    cut_words,
+    train_bpe,
+    train_characters,
+    train_text_bpe,
+    train_text_words,
+    train_words,
+)
 from tests.model.examples import sentences
 
 PAIRS = sentences(300)
@@ -133,6 +140,25 @@ def test_parents_are_the_two_parts_of_a_merged_token():
     for token, (left, right) in parents.items():
         assert ENGLISH.label(left) + ENGLISH.label(right) == ENGLISH.label(token)
     assert CHINESE.parents() == {}
+
+
+def test_a_tokenizer_of_words_has_a_token_for_each_frequent_word():
+    texts = ["I am a teacher.", "I am not a teacher, am I?", "a cat"]
+    words = train_words(texts, 60, mask=True)
+    tokens = words.encode("I am a teacher.")
+    assert tokens.labels == ["▁I", "▁am", "▁a", "▁teacher", "."]
+    assert words.decode(tokens.ids) == "I am a teacher."
+    assert words.encode("I am a zebra.").labels == ["▁I", "▁am", "▁a", "<unk>", "."]
+    assert words.encode("I am a <mask>.", masks=True).labels[-2:] == ["<mask>", "."]
+    assert words.parents() == {}
+    assert words.words
+    few = train_words(texts, 8)
+    assert len(few) == 8
+    assert few.encode("I am a cat").labels[:3] == ["▁I", "▁am", "▁a"]
+    text = "I am,  a\nteacher am a"
+    running = train_text_words([text], 60)
+    assert running.decode(running.encode(text).ids) == text
+    assert "▁am" in running.encode(text).labels
 
 
 def test_cut_says_how_much_it_left_out():

@@ -104,7 +104,7 @@ def tokens(place: DeltaGenerator, kind: Kind, data: Data | None) -> tuple[Units,
     if units == "characters":  # as many as there are in the data
         return units, VOCABULARY
     vocabulary = right.number_input(
-        _("Size of a BPE vocabulary"),
+        _("Size of the vocabulary"),
         8,
         100_000,
         VOCABULARY,
@@ -127,6 +127,7 @@ def units_name(units: str) -> str:
     return {
         "mixed": _("BPE pieces → characters"),
         "bpe": _("BPE pieces"),
+        "words": _("whole words"),
         "characters": _("characters"),
         "joint": _("BPE pieces of one vocabulary"),
     }[units]

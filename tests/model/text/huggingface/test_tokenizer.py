@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import random
 
 import pytest
 from tokenizers import AddedToken, Regex, decoders, models, normalizers, pre_tokenizers, processors, trainers
@@ -259,6 +260,15 @@ def test_a_text_in_two_parts_is_put_together_as_a_pair(both, files, first, secon
     assert len(short) == min(6, len(found))
     assert short.left_out == len(found) - len(short)
     assert short.ids[-1] == found.ids[-1]
+
+
+def test_no_label_of_a_thousand_chinese_sentences_is_a_broken_character(both):
+    ours, _reference = both
+    chance = random.Random(0)
+    for _ in range(1000):
+        text = "".join(chr(chance.randrange(0x4E00, 0x9FFF)) for _ in range(chance.randrange(1, 30))) + "。"
+        tokens = ours.encode(text)
+        assert not any("\N{REPLACEMENT CHARACTER}" in label or not label for label in tokens.labels), text
 
 
 def test_a_character_that_is_not_whole_leaves_no_trace_in_a_text():
