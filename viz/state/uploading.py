@@ -45,7 +45,7 @@ def admit(visitor: str, size: int) -> Reservation:
         if most is not None and held(whose) + size > 1e6 * most:
             left = max(0.0, most - held(whose) / 1e6)
             sentence = _("The file has {size} MB, and {left} MB are left on this server: take others back first.")
-            raise ValueError(sentence.format(size=f"{size / 1e6:,.0f}", left=f"{left:,.0f}"))
+            raise ValueError(sentence.format(size=f"{size / 1e6:,.1f}", left=f"{left:,.1f}"))
     return ledger().reserve("a file that is sent", size)
 
 

@@ -224,8 +224,8 @@ def test_visitors_have_limits_each_and_together(monkeypatch):
     monkeypatch.setenv("VITRINE_UPLOAD_MEGABYTES", "1")
     monkeypatch.setenv("VITRINE_UPLOADS_MEGABYTES", "2.2")
     assert sent(250_000, "one").status == 200
-    assert "0 MB are left" in sent(350_000, "one").text.decode()
+    assert "0.3 MB are left" in sent(350_000, "one").text.decode()
     assert sent(500_000, "three").status == 200
-    assert "The file has 1 MB, and 1 MB are left" in sent(700_000, "three").text.decode()
+    assert "The file has 0.7 MB, and 0.6 MB are left" in sent(700_000, "three").text.decode()
     monkeypatch.setenv("VITRINE_UPLOADS", "0")
     assert sent(1, "three").text.decode() == "This server takes no files."
