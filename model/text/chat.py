@@ -15,7 +15,6 @@ from typing import Any
 
 from model.text.chat_worker import BEGIN, END, SECONDS
 
-ROLES = ("system", "user", "assistant")
 MARKED = re.compile(r"\{%[-+]?\s*generation\b")
 LARGEST = 1 << 20  # letters of a text
 WORKER = Path(__file__).with_name("chat_worker.py")

@@ -18,12 +18,12 @@ from streamlit.delta_generator import DeltaGenerator
 
 from model.capture.trace import ATTENTION_PATHS
 from model.runtime.errors import CheckpointError
-from model.training.course_files import Course, course_of
+from model.training.course_files import Course
 from viz.components.plots import Axis, Chart, Heading, Panel, Panels, Scale, Series
 from viz.components.view import Answer, View
 from viz.i18n.catalogue import _
 from viz.i18n.errors import translate_error
-from viz.i18n.format import as_sentence, attention_name, literal, sides, significant, tokens
+from viz.i18n.format import as_sentence, attention_name, sides, significant, tokens
 from viz.pages.checkpoints.heads import KIND, open_head
 from viz.pages.checkpoints.measuring import BY_PATH
 from viz.pages.checkpoints.subjects import Subject, hints_of, model_of
@@ -76,20 +76,15 @@ def folder_stamp(folders: Sequence[Path]) -> Hashable:
     return tuple(found)
 
 
-def show(session: Session, chosen: Sequence[tuple[Subject, int | None]]) -> None:
+def show(session: Session, chosen: Sequence[tuple[Subject, Course | None]]) -> None:
     """What the files of these checkpoints say of their trainings, in the order of steps; and what they compute.
 
-    chosen: with the step of each, where it is known.
+    chosen: with the course of each, where its files tell it.
     """
-    found = []
-    for subject, _step in chosen:
-        try:
-            found.append((subject, course_of(subject.path)))
-        except CheckpointError as error:
-            st.warning(as_sentence(f"{literal(subject.name)}: {translate_error(error)}"))
-    told = longest_courses(found)
+    told = longest_courses([(subject, course) for subject, course in chosen if course])
+    steps = [(subject, course.step if course else None) for subject, course in chosen]
     if told:
-        losses_chart(told, [(subject.name, step) for subject, step in chosen], LOSSES)()
+        losses_chart(told, [(subject.name, step) for subject, step in steps], LOSSES)()
     else:
         st.info(
             _(
@@ -97,7 +92,7 @@ def show(session: Session, chosen: Sequence[tuple[Subject, int | None]]) -> None
                 "Face's trainer_state.json do."
             )
         )
-    film = show_film(session, [(subject, step) for subject, step in chosen if subject.path.is_dir()])
+    film = show_film(session, [(subject, step) for subject, step in steps if subject.path.is_dir()])
     data_table("course_data", lambda: course_table(told), "course", more={_("What they write"): film} if film else None)
 
 

@@ -6,7 +6,6 @@ import fnmatch
 import math
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -15,7 +14,7 @@ import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
 from model.runtime.errors import CheckpointError
-from model.training.course_files import course_of
+from model.training.course_files import Course, course_of
 from viz.components.plots import Axis, Chart, Heading, Series
 from viz.i18n.catalogue import _
 from viz.i18n.errors import translate_error
@@ -47,12 +46,13 @@ def show(session: Session, row: DeltaGenerator) -> None:
         st.info(_("Choose two checkpoints or more."))
         return
     course.follow_folders(session, [found[name].path for name in chosen])
-    steps = {name: step_of(found[name].path) for name in chosen}
+    courses = {name: course_at(found[name]) for name in chosen}
+    steps = {name: each.step if (each := courses[name]) else None for name in chosen}
     known = None not in steps.values() and len(set(steps.values())) > 1
     if known:
         chosen = sorted(chosen, key=lambda name: steps[name] or 0)
     if part == "course":
-        course.show(session, [(found[name], steps[name]) for name in chosen])
+        course.show(session, [(found[name], courses[name]) for name in chosen])
     else:
         show_tensors(controls, [found[name] for name in chosen], steps if known else {})
 
@@ -129,11 +129,12 @@ def tensors(runs: Sequence[Run], pattern: str) -> list[str]:
     ]
 
 
-def step_of(path: Path) -> int | None:
-    """The step at which a checkpoint was saved, as training.json or Hugging Face's trainer_state.json says."""
+def course_at(subject: Subject) -> Course | None:
+    """What the files of a checkpoint say of its training; None, and a sentence, where they are damaged."""
     try:
-        return course_of(path).step
-    except CheckpointError:
+        return course_of(subject.path)
+    except CheckpointError as error:
+        st.warning(as_sentence(f"{literal(subject.name)}: {translate_error(error)}"))
         return None
 
 
