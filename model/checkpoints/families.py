@@ -164,7 +164,7 @@ def formats() -> str:
             "changes: ‖ΔW‖/‖W‖ by layer, effective rank, singular values; Compare takes base and merged",
         ),
         (
-            f"`.gguf` files of {rebuilt} and {bridged}, with their tokenizers (after `pip install gguf`)",
+            f"`.gguf` files of {rebuilt} and {bridged}, with their tokenizers",
             f"dequantized and put together as ours; {bridged}, and positions stretched by YaRN, are run by "
             "`transformers`. In memory they are as large as the weights that they were made from. Beside that folder, "
             "Compare shows each tensor's quantization error",
