@@ -10,12 +10,13 @@ import signal
 import threading
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
-from typing import Any
+from typing import Any, cast
 
 from starlette.middleware import Middleware
 from starlette.requests import Request
 from starlette.responses import JSONResponse
 from starlette.routing import Route, WebSocketRoute
+from streamlit.runtime import get_instance
 
 from viz.frame import channel
 from viz.frame.guard import Guard, base_path
@@ -33,8 +34,8 @@ async def prepared(_app: Any) -> AsyncIterator[None]:
     with suppress(NotImplementedError, AttributeError, ValueError, RuntimeError):  # Windows, or not in the main thread
         asyncio.get_running_loop().add_signal_handler(signal.SIGUSR1, _draining.set)
     threading.Thread(target=_prepare, name="prepare", daemon=True).start()
-    ended = threading.Event()
-    threading.Thread(target=_give_back, args=(ended,), name="give back", daemon=True).start()
+    ended, loop = threading.Event(), asyncio.get_running_loop()
+    threading.Thread(target=_give_back, args=(ended, loop), name="give back", daemon=True).start()
     try:
         yield
     finally:
@@ -48,7 +49,7 @@ def _prepare() -> None:
     _ready.set()
 
 
-def _give_back(ended: threading.Event) -> None:
+def _give_back(ended: threading.Event, loop: asyncio.AbstractEventLoop) -> None:
     """What closed windows have left goes back to the system, now and then, when nobody types: no run of a script
     collects garbage (.streamlit/config.toml), and the C library keeps what is freed.
     """
@@ -56,9 +57,19 @@ def _give_back(ended: threading.Event) -> None:
         for _ in range(PATIENCE):
             if not channel.typing() or ended.wait(EVERY):
                 break
+        with suppress(RuntimeError):  # the server ends at this moment
+            loop.call_soon_threadsafe(_forget)
         gc.collect()
         with suppress(OSError, AttributeError):  # not glibc
             ctypes.CDLL(None).malloc_trim(0)
+
+
+def _forget() -> None:
+    """Sessions of Streamlit whose time to come back is over are let go, each with an event loop of three descriptors:
+    Streamlit drops them only when the next session leaves. It has no public way to ask for it.
+    """
+    with suppress(AttributeError):
+        cast("Any", get_instance())._session_mgr._session_storage._cache.expire()
 
 
 def _tidy() -> None:

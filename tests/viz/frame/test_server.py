@@ -9,16 +9,20 @@ import json
 import runpy
 import signal
 import threading
+import weakref
 from collections.abc import Callable
 from importlib.util import find_spec
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, cast
 
 import pytest
 import streamlit as st
 from starlette.requests import Request
 from streamlit import config
+from streamlit.runtime import Runtime
+from streamlit.runtime.memory_session_storage import MemorySessionStorage
+from streamlit.runtime.websocket_session_manager import WebsocketSessionManager
 
 from tests.event_loop import run
 from viz.frame import channel, guard, metrics, server
@@ -131,3 +135,19 @@ def test_the_figures_are_in_prometheus_form():
     assert after['vitrine_memory_bytes{of="limit"}'] > after['vitrine_memory_bytes{of="left"}'] > 0
     assert after['vitrine_trainings{state="running"}'] == 0
     assert after["process_resident_memory_bytes"] > 0
+
+
+def test_a_session_of_streamlits_whose_time_is_over_is_let_go_before_another_leaves(monkeypatch):
+    storage = MemorySessionStorage(ttl_seconds=0)
+    manager: Any = WebsocketSessionManager(storage, Any, Any, None)
+    monkeypatch.setattr(server, "get_instance", lambda: SimpleNamespace(_session_mgr=manager))
+    assert "_session_mgr" in Runtime.__init__.__code__.co_names
+    session = Session()
+    left = weakref.ref(session)
+    storage.save(cast("Any", SimpleNamespace(session=SimpleNamespace(id="a", own=session))))
+    del session
+    gc.collect()
+    assert left() is not None  # with an event loop: three descriptors
+    server._forget()
+    gc.collect()
+    assert left() is None
