@@ -18,6 +18,7 @@ DATA = {
     "badges": [],
     "guesses": [{"title": "b →", "choices": [{"token": 5, "label": "c", "probability": 0.25}]}],
     "words": {"source": "Source", "target": "Target", "guess": "go on"},
+    "pieces": {"found": True, "merged": False, "words": {"merge": "merge", "about": "about"}},
     "changed": {"text": "", "refused": "", "words": {}},
     "pin": {
         "kept": KEPT,

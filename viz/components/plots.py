@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import KW_ONLY, dataclass, field, fields
+from dataclasses import KW_ONLY, dataclass, field, fields, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
@@ -17,12 +17,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from viz.components.registry import component, pack
-from viz.components.view import Answer, View
+from viz.components.view import Answer, View, live
 from viz.i18n.catalogue import _
 from viz.i18n.format import significant
+from viz.state.pieces import merged
+from viz.state.session import current_session
 
 if TYPE_CHECKING:
     from pandas import DataFrame
+
+    from model.analysis.pieces import Pieces
 
 Table = list[tuple[Any, ...]]  # its lines
 LEVELS = 65532  # of a thumbnail's value in 16 bits; the next say that a cell is not comparable, hidden, or not finite
@@ -96,7 +100,12 @@ class Heading:
 
 @dataclass
 class Plot(View, ABC):
-    """A picture of a page. chosen: the framed row or band. words: more than every plot needs, by their keys."""
+    """A picture of a page. chosen: the framed row or band. words: more than every plot needs, by their keys.
+
+    Where pieces are shown as one, it is made of its values so: each run of tokens is a row, a column or a place.
+    summed: values are added up over the columns, or places, of a run, as weights to them are. apart: of the pieces in
+    any case.
+    """
 
     COMPONENT: ClassVar[Callable[..., Any]]
     ANSWERS: ClassVar[Sequence[str]] = ()  # what can be clicked; `on_NAME` is what a click does
@@ -105,11 +114,15 @@ class Plot(View, ABC):
     heading: Heading
     chosen: int = field(default=-1, kw_only=True)
     words: Mapping[str, str] = field(default_factory=dict, kw_only=True)
+    summed: bool = field(default=False, kw_only=True)
+    apart: bool = field(default=False, kw_only=True)
     data: bytes = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
         self.component = type(self).COMPONENT
         self.acts = {name: getattr(self, f"on_{name}") for name in self.ANSWERS}
+        if not self.apart:
+            self.merge()
         heading = self.heading
         alt = heading.alt or " ".join(filter(None, (f"{heading.name}: {self.summary()}.", heading.note)))
         said = {"alt": alt, "chosen": self.chosen, "words": words(*self.titles(), **self.words)}
@@ -120,6 +133,9 @@ class Plot(View, ABC):
         import pandas
 
         return pandas.DataFrame(self.lines(), columns=list(self.titles()))
+
+    def merge(self) -> None:
+        """Make it of the runs of tokens on its axes, if it has such; a click is answered with a run's first token."""
 
     @abstractmethod
     def header(self) -> dict[str, Any]:
@@ -139,6 +155,72 @@ class Plot(View, ABC):
     def summary(self) -> str:
         """The numbers in a few words."""
         return self.heading.sentence
+
+
+def runs_on(axis: Axis) -> Pieces | None:
+    """The runs of the tokens on an axis, where pieces are shown as one; None where it has others, or none."""
+    if axis.side not in ("source", "target") or axis.labels is None or axis.places is not None:
+        return None
+    runs, labels = merged(current_session()).get(axis.side), list(axis.labels)
+    if runs is None or (len(labels) - len(runs.tokens) not in (0, 1) and labels != runs.tokens[: len(labels)]):
+        return None
+    return runs.of_first(len(labels))
+
+
+def in_runs(axis: Axis, runs: Pieces | None, of_last: bool = False) -> Axis:
+    """The axis with a label for each run; of_last: where the axis says more than the tokens, that of the last."""
+    if runs is None:
+        return axis
+    own = list(axis.labels or ())
+    labels = [
+        own[runs.of(run)[-1]] if of_last else label or own[runs.firsts[run]] for run, label in enumerate(runs.labels)
+    ]
+    return replace(axis, labels=runs.labels if own == runs.tokens else labels)
+
+
+def to_first(act: Answer, axes: Mapping[str, Pieces | None]) -> Answer:
+    """An answer that gets tokens for runs. axes: the runs that each number of a click is of; "": a click is one."""
+
+    def told(clicked: Any) -> None:
+        for name, runs in axes.items():
+            at = int(clicked[name] if name else clicked)
+            if runs is not None and 0 <= at < len(runs):
+                clicked = {**clicked, name: runs.firsts[at]} if name else runs.firsts[at]
+        act(clicked)
+
+    return as_live(act, told)
+
+
+def as_live(act: Answer, told: Answer) -> Answer:
+    """`told`, which the channel gives where it gives `act`."""
+    return live(told) if getattr(getattr(act, "func", act), "live", False) else told
+
+
+def place_of(runs: Pieces | None, token: int) -> int:
+    """Where a token stands on an axis; what is none stays."""
+    return token if runs is None or not 0 <= token < len(runs.run_of) else runs.run_of[token]
+
+
+def merged_values(
+    values: NDArray[Any], rows: Pieces | None, columns: Pieces | None, join: Callable[[Pieces], Callable[..., Any]]
+) -> NDArray[Any]:
+    """Values (row, column) of runs. join: what is made of a run's, on both axes."""
+    import torch
+
+    found = torch.from_numpy(np.ascontiguousarray(values))
+    for runs, axis in ((rows, 0), (columns, 1)):
+        if runs is not None:
+            found = join(runs)(found, axis)
+    made: NDArray[Any] = found.numpy()
+    return made
+
+
+def averaged(
+    values: NDArray[np.float32], rows: Pieces | None, columns: Pieces | None, summed: bool
+) -> NDArray[np.float32]:
+    """Means of values (row, column) over the rows and columns of runs; summed: over the columns their sums."""
+    found = merged_values(values, rows, None, lambda runs: runs.mean)
+    return merged_values(found, None, columns, lambda runs: runs.sum if summed else runs.mean)
 
 
 class PlotTable(NamedTuple):
@@ -191,6 +273,24 @@ class Heatmap(Plot):
     cell_titles: Sequence[str] = ()
     on_row: Answer | None = None
     on_cell: Answer | None = None
+
+    def merge(self) -> None:
+        rows, columns = runs_on(self.rows), runs_on(self.columns)
+        if rows is None and columns is None:
+            return
+        if self.texts is not None:  # words cannot be averaged: those of the last token, and its number
+            places = np.arange(self.values.size).reshape(self.values.shape)
+            kept = merged_values(places, rows, columns, lambda runs: runs.last)
+            self.texts, self.values = [self.texts[at] for at in kept.ravel()], self.values.ravel()[kept]
+        else:
+            self.values = averaged(self.values, rows, columns, self.summed)
+        if self.visible is not None:
+            self.visible = merged_values(self.visible, rows, columns, lambda runs: runs.largest)
+        of_last = self.texts is not None
+        self.rows, self.columns = in_runs(self.rows, rows, of_last), in_runs(self.columns, columns, of_last)
+        self.chosen, self.column = place_of(rows, self.chosen), place_of(columns, self.column)
+        axes = {"row": {"": rows}, "cell": {"row": rows, "column": columns}}
+        self.acts = {name: act and to_first(act, axes[name]) for name, act in self.acts.items()}
 
     def header(self) -> dict[str, Any]:
         shape = {"column": self.column, "square": self.square, "cells": self.on_cell is not None}
@@ -298,6 +398,25 @@ class Chart(Plot):
     place: str = ""
     on_place: Answer | None = None
 
+    def merge(self) -> None:
+        runs = runs_on(self.x)
+        if runs is None:
+            return
+        self.series = [self._in_runs(each, runs) for each in self.series]
+        self.x = in_runs(self.x, runs)
+        self.chosen = place_of(runs, self.chosen)
+        self.acts = {name: act and to_first(act, {"index": runs}) for name, act in self.acts.items()}
+
+    def _in_runs(self, series: Series, runs: Pieces) -> Series:
+        """A series over tokens, over their runs: of each, what is known of its tokens."""
+        at = np.array(runs.run_of)[series.xs.astype(int)]
+        places, ys = np.unique(at), np.asarray(series.ys, np.float64)
+        known = [ys[(at == place) & ~np.isnan(ys)] for place in places]
+        join = np.sum if self.summed else np.mean
+        found = np.array([join(each) if each.size else np.nan for each in known])
+        colours = series.colours and [series.colours[int(np.argmax(at == place))] for place in places]
+        return replace(series, xs=places, ys=found, colours=colours)
+
     def header(self) -> dict[str, Any]:
         series = [known(each, "xs", "ys") for each in self.series]
         marks = {"marks": list(self.marks)} if self.marks else {}
@@ -327,7 +446,8 @@ class Chart(Plot):
 class Panel:
     """A matrix among others: values (row, column), None for a mask; visible, False on hidden cells; changed cells.
 
-    name, note: above it. scale: none for a mask. pinned: it is of the pinned trace, NaN where that has no such token.
+    name, note: above it. summed: values are added up over the columns of a run of pieces. scale: none for a mask.
+    pinned: it is of the pinned trace, NaN where that has no such token.
     line: panels of another line begin a new one. chosen: a framed row. framed: a framed cell. choose: it can be
     clicked. joined: what stands between a cell's labels where it is pointed at.
     """
@@ -347,6 +467,27 @@ class Panel:
     framed: Sequence[int] | None = None
     choose: bool | None = None
     joined: str | None = None
+    summed: bool = False
+
+    def in_runs(self, rows: Pieces | None, columns: Pieces | None) -> Panel:
+        """The same matrix with each run of tokens as one."""
+
+        def largest(found: NDArray[np.bool_]) -> NDArray[np.bool_]:
+            return merged_values(found, rows, columns, lambda runs: runs.largest)
+
+        values, of_axes = self.values, (rows, columns)
+        if values is not None:
+            values = averaged(np.asarray(values, np.float32), rows, columns, self.summed)
+        return replace(
+            self,
+            rows=in_runs(self.rows, rows),
+            columns=in_runs(self.columns, columns),
+            visible=largest(self.visible),
+            values=values,
+            changed=None if self.changed is None else largest(self.changed),
+            chosen=None if self.chosen is None else place_of(rows, self.chosen),
+            framed=self.framed and [place_of(*pair) for pair in zip(of_axes, self.framed, strict=True)],
+        )
 
     @property
     def flags(self) -> NDArray[np.uint8]:
@@ -355,7 +496,7 @@ class Panel:
         return flags if self.changed is None else flags | (2 * self.changed.astype(np.uint8))
 
     def header(self) -> dict[str, Any]:
-        parts = known(self, "visible", "values", "changed")
+        parts = known(self, "visible", "values", "changed", "summed")
         return {name: known(value) if isinstance(value, Axis | Scale) else value for name, value in parts.items()}
 
 
@@ -376,6 +517,15 @@ class Panels(Plot):
     cell: int | None = None
     cells: Sequence[str] = ()
     on_cell: Answer | None = None
+
+    def merge(self) -> None:
+        runs = [(runs_on(panel.rows), runs_on(panel.columns)) for panel in self.panels]
+        if not any(map(any, runs)):
+            return
+        self.panels = [panel.in_runs(*of_panel) for panel, of_panel in zip(self.panels, runs, strict=True)]
+        act, axes = self.on_cell, [{"row": rows, "column": columns} for rows, columns in runs]
+        if act is not None:
+            self.acts = {"cell": as_live(act, lambda clicked: to_first(act, axes[int(clicked["panel"])])(clicked))}
 
     def header(self) -> dict[str, Any]:
         sizes = {name: value for name in ("slot", "cell") if (value := getattr(self, name)) is not None}

@@ -17,7 +17,7 @@ function build(parentElement) {
   }
   root.appendChild(element("div", "guesses"));
   const line = root.appendChild(element("div", "line"));
-  line.append(element("div", "badges"), element("div", "changed"), element("div", "pin"));
+  line.append(element("div", "badges"), element("div", "changed"), element("div", "pieces"), element("div", "pin"));
   root.appendChild(element("div", "changes"));
   root.stop = lightChips(root);
   return root;
@@ -124,6 +124,17 @@ function showChanges(parent, { kept, changes, words }, act) {
   parent.replaceChildren(first, lists);
 }
 
+// Whether pieces of a word are shown as one, where there are such.
+function showPieces(parent, { found, merged, words }, turn) {
+  if (shows(parent, found, merged, words)) return;
+  const button = element("button", "act", words.merge);
+  button.type = "button";
+  button.title = words.about;
+  button.setAttribute("aria-pressed", merged);
+  button.addEventListener("click", () => turn());
+  parent.replaceChildren(...(found ? [button] : []));
+}
+
 // What is changed in the forward pass, and the button that restores it.
 function showChanged(parent, { text, refused, words }, restore) {
   if (shows(parent, text, refused, words)) return;
@@ -174,6 +185,9 @@ export default function ({ data: bytes, parentElement, setTriggerValue }) {
   showBadges(root.querySelector(".badges"), data.badges);
   root.restore = () => setTriggerValue("restore", true);
   showChanged(root.querySelector(".changed"), data.changed, () => root.restore());
+  bus.merged = data.pieces.merged;
+  root.merge = () => setTriggerValue("pieces", true);
+  showPieces(root.querySelector(".pieces"), data.pieces, () => root.merge());
   root.act = (name) => setTriggerValue("pin", name);
   showPin(root.querySelector(".pin"), data.pin, (name) => root.act(name));
   root.change = (place) => setTriggerValue("change", place);

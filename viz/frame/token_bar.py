@@ -9,6 +9,7 @@ from viz.components.view import Answer, PackedView, View, live
 from viz.i18n.catalogue import _
 from viz.i18n.errors import translate_error
 from viz.i18n.format import attention_name, check_explanation, check_name, significant
+from viz.state.pieces import found, merged, run_of, turn
 from viz.state.session import Key, Session, current_session
 from viz.state.texts import model_and_text, write_source
 from viz.state.what_if import note
@@ -16,6 +17,7 @@ from viz.state.what_if import note
 if TYPE_CHECKING:
     from model.analysis.comparison import Alignment, Comparison
     from model.analysis.finite import NotFinite
+    from model.analysis.pieces import Pieces
     from model.inference.decoding import Guess
     from model.inference.text_model import TextModel
 
@@ -31,16 +33,19 @@ def token_bar(session: Session, later: str = "") -> View:
     since the pin.
 
     A click on a token is answered with {side, position}, on a guess with {number, token}, on the pin's buttons with
-    "keep", "release", "values" or "differences", on one of the largest changes with what it selects.
+    "keep", "release", "values" or "differences", on one of the largest changes with what it selects; that on `pieces`
+    shows those of a word as one, or apart.
     """
     from model.text.tokenizer import Tokens
 
     cut = _("{count} tokens left out: this model reads {length}")
     length = session.model.config.max_length
     sides = {"source": session.source, "target": session.target or Tokens([], [])}
+    runs = merged(session)
+    labels = {side: runs[side].labels if side in runs else tokens.labels for side, tokens in sides.items()}
     data: dict[str, Any] = {
-        side: [{"label": label, "special": label in session.trace.special_labels} for label in tokens.labels]
-        for side, tokens in sides.items()
+        side: [{"label": label, "special": label in session.trace.special_labels} for label in of_side]
+        for side, of_side in labels.items()
     }
     notes = {
         side: cut.format(count=tokens.left_out, length=length) if tokens.left_out else ""
@@ -61,13 +66,14 @@ def token_bar(session: Session, later: str = "") -> View:
     words = {"source": _("Source tokens"), "target": _("Target tokens"), "guess": _("Click to put it into the text")}
     guesses = [_guess(guess, session.model) for guess in session.model.guesses(session.trace)]
     data |= {"notes": notes, "badges": badges, "words": words, "guesses": guesses, "pin": pinned(session, not later)}
+    data["pieces"] = {"found": bool(found(session)), "merged": bool(runs), "words": _pieces_words()}
     data["changed"] = {
         "text": note(session.what_if, session.trace, session.model.config),
         "refused": translate_error(session.what_if.refused),
         "words": _changed_words(session),
     }
     acts: dict[str, Answer | None] = {"token": on_token, "guess": on_guess, "pin": on_pin}
-    acts |= {"change": on_change, "restore": on_restore}
+    acts |= {"change": on_change, "restore": on_restore, "pieces": on_pieces}
     return PackedView(_token_bar, Key.TOKENS, pack(data), acts)
 
 
@@ -118,7 +124,8 @@ def on_token(clicked: dict[str, Any]) -> None:
     """A click on a token makes it the query, where its side is the one that the page asks for."""
     session = current_session()
     if clicked["side"] == session.selection.side:
-        session.select(query=int(clicked["position"]))
+        runs, at = merged(session).get(clicked["side"]), int(clicked["position"])
+        session.select(query=at if runs is None else runs.firsts[min(at, len(runs) - 1)])
 
 
 @live
@@ -131,6 +138,11 @@ def on_pin(act: str) -> None:
         session.release()
     elif act in ("values", "differences"):
         session.differing = act == "differences"
+
+
+@live
+def on_pieces(_clicked: bool) -> None:
+    turn(current_session())
 
 
 def on_change(act: dict[str, Any]) -> None:
@@ -159,6 +171,15 @@ def _guess(guess: Guess, model: TextModel) -> dict[str, Any]:
     choices = [{"token": each.token, "label": each.label, "probability": each.probability} for each in guess.choices]
     choices = [each for each in choices if each["probability"] == each["probability"]]  # of NaN none is first
     return {"title": title, "choices": choices}
+
+
+def _pieces_words() -> dict[str, str]:
+    about = _(
+        "The tokens of a word, and the bytes of a character, are one in every view. Weights to them are added up and "
+        "rows from them averaged, so that each row still sums to 1; all else is the mean of the pieces, and a "
+        "prediction that after the last one. The checks are of the tokens."
+    )
+    return {"merge": _("Merge pieces"), "about": about}
 
 
 def _changed_words(session: Session) -> dict[str, str]:
@@ -198,9 +219,10 @@ def pinned(session: Session, compared: bool = True) -> dict[str, Any]:
     kept, changes = None, []
     if pin and comparison:
         kept = {"text": pin.text, "model": pin.name}
-        alignments["source"] = _alignment(comparison.source, pin.trace.source_tokens)
-        alignments["target"] = _alignment(comparison.target, pin.trace.target_tokens)
-        changes = _changes(comparison) if compared else []
+        runs = merged(session)
+        alignments["source"] = _alignment(comparison.source, pin.trace.source_tokens, runs.get("source"))
+        alignments["target"] = _alignment(comparison.target, pin.trace.target_tokens, runs.get("target"))
+        changes = _changes(session, comparison) if compared else []
         if not compared:
             words["none"] = _("what changed follows")
         elif comparison.changes.empty:
@@ -208,15 +230,21 @@ def pinned(session: Session, compared: bool = True) -> dict[str, Any]:
     return {"words": words, "kept": kept, "differing": session.differing, "alignments": alignments, "changes": changes}
 
 
-def _alignment(alignment: Alignment, labels: list[str]) -> dict[str, Any]:
-    """Which tokens are new, and those that are gone, each before the token that now stands at its place."""
+def _alignment(alignment: Alignment, labels: list[str], runs: Pieces | None) -> dict[str, Any]:
+    """Which tokens are new, and those that are gone, each before the token that now stands at its place; a run that is
+    one is new where one of its tokens is.
+    """
     kept = list(enumerate(alignment.places))
     before = [max((mine + 1 for mine, other in kept if 0 <= other < place), default=0) for place in alignment.deleted]
+    inserted = alignment.inserted
+    if runs is not None:
+        at = [*runs.run_of, len(runs)]
+        before, inserted = [at[token] for token in before], sorted({at[token] for token in inserted})
     deleted = [{"label": labels[place], "before": at} for place, at in zip(alignment.deleted, before, strict=True)]
-    return {"inserted": alignment.inserted, "deleted": deleted}
+    return {"inserted": inserted, "deleted": deleted}
 
 
-def _changes(comparison: Comparison) -> list[dict[str, Any]]:
+def _changes(session: Session, comparison: Comparison) -> list[dict[str, Any]]:
     """A list a kind: its title, its unit, and the largest changes with what a click on them selects."""
     titles = {
         "head": (_("heads"), _("mean total variation of a query's weights, 0 to 1")),
@@ -225,16 +253,16 @@ def _changes(comparison: Comparison) -> list[dict[str, Any]]:
         "prediction": (_("predictions"), _("KL divergence from the pinned prediction, in nats")),
     }
     table = comparison.changes
-    found = []
+    made = []
     for kind, (title, unit) in titles.items():
         rows = table[(table["kind"] == kind) & (table["change"] > 0)].head(LISTED).to_dict("records")
         if rows:
-            items = [_item(comparison, row) for row in rows]
-            found.append({"title": title, "unit": unit, "items": items})
-    return found
+            items = [_item(session, comparison, row) for row in rows]
+            made.append({"title": title, "unit": unit, "items": items})
+    return made
 
 
-def _item(comparison: Comparison, row: dict[str, Any]) -> dict[str, Any]:
+def _item(session: Session, comparison: Comparison, row: dict[str, Any]) -> dict[str, Any]:
     trace, name = comparison.trace, str(row["name"])
     parts = name.split(".")
     act: dict[str, Any] = {}
@@ -252,7 +280,7 @@ def _item(comparison: Comparison, row: dict[str, Any]) -> dict[str, Any]:
         act = {"query": place}
         label = trace.tokens_of(name)[place]
         side = "target" if trace.tokens_of(name) is trace.target_tokens else "source"
-    token = {"side": side, "position": act["query"]} if "query" in act else None
+    token = {"side": side, "position": run_of(session, side, act["query"])} if "query" in act else None
     return {"label": label, "value": significant(row["change"]), "exact": row["change"], "act": act, "token": token}
 
 

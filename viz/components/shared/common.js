@@ -77,6 +77,9 @@ function signedColour(value, top, strength = 0.85, hues = SIGNED) {
 // Tokens light up together wherever they are drawn: components share one event target.
 const bus = (window.__vitrine ??= new EventTarget());
 
+// Pictures whose places are tokens, also where pieces of words are one elsewhere: there a place is a run of them.
+const ofTokens = (side) => (bus.merged ? "" : side);
+
 function hover(side, position) {
   if (!side) return; // what it names is no token
   const at = position < 0 ? heldAt(side) : position;

@@ -6,18 +6,21 @@ Its Python is not used: it takes scripts from the network, writes tokens into co
 from __future__ import annotations
 
 import base64
+from collections.abc import Mapping
 from html import escape
 from typing import Any
 
 from torch import Tensor
 
 from model.analysis.attention_maps import Maps
+from model.analysis.pieces import Pieces
 from model.network.attention import for_each_head
 from viz.i18n.catalogue import _
-from viz.i18n.format import sides, tokens
+from viz.i18n.format import sides
 from viz.pages.attention.bertviz_scripts import as_script, scripts
 from viz.pages.attention.figure import head_colour
 from viz.pages.attention.text import bertviz_name
+from viz.state.pieces import Runs
 
 MOST = 64  # tokens: beyond that the browser stands still while it draws a line for each cell of each head
 LETTERS = {"head": 13, "model": 10, "neuron": 14}  # of a token; the views do not cut what is too long
@@ -47,8 +50,10 @@ text[fill="black"] { fill: currentColor; } rect.highlight { fill: rgba(128, 128,
 """
 
 
-def document(maps: Maps, view: str, layer: int, head: int, dark: bool) -> str:
+def document(maps: Maps, view: str, layer: int, head: int, dark: bool, merged: Mapping[str, Pieces] = {}) -> str:
     """The page of one of VIEWS of one kind of attention, which opens at this layer and head.
+
+    merged: by its side, the runs of tokens that are one, but in the view of queries and keys.
 
     Raises:
         ValueError: BertViz is not installed, or the view is of queries and keys, and the model shows none.
@@ -67,7 +72,7 @@ def document(maps: Maps, view: str, layer: int, head: int, dark: bool) -> str:
         view=view,
         theme="dark" if dark else "light",
         controls=controls,
-        params=as_script(parameters(maps, view, layer, head, dark)),
+        params=as_script(parameters(maps, view, layer, head, dark, merged)),
         scripts="".join(f"<script>{each}</script>\n" for each in scripts(view)),
     )
 
@@ -77,9 +82,9 @@ def address(page: str) -> str:
     return "data:text/html;charset=utf-8;base64," + base64.b64encode(page.encode("utf-8")).decode("ascii")
 
 
-def height(maps: Maps, view: str) -> int:
+def height(maps: Maps, view: str, merged: Mapping[str, Pieces] = {}) -> int:
     """How high the page will be, from the measures in BertViz's scripts."""
-    longest = max(maps.queries, maps.keys)
+    longest = max(*map(len, drawn(maps, view, merged).labels))
     if view == "head":
         return round(longest * 22.5) + 90
     if view == "neuron":
@@ -88,13 +93,20 @@ def height(maps: Maps, view: str) -> int:
     return round(max(thumbnails, longest * 18 + 60)) + 40
 
 
-def parameters(maps: Maps, view: str, layer: int, head: int, dark: bool) -> dict[str, Any]:
+def drawn(maps: Maps, view: str, merged: Mapping[str, Pieces]) -> Runs:
+    """What is one row and one column."""
+    return Runs(maps.trace, sides(maps.trace, maps.kind), {} if view == "neuron" else merged)
+
+
+def parameters(
+    maps: Maps, view: str, layer: int, head: int, dark: bool, merged: Mapping[str, Pieces] = {}
+) -> dict[str, Any]:
     """What the view's script reads, under its own names."""
-    rows, columns = (shortened(tokens(maps.trace, side), view) for side in sides(maps.trace, maps.kind))
-    everything = slice(0, maps.heads)
+    runs, everything = drawn(maps, view, merged), slice(0, maps.heads)
+    rows, columns = (shortened(labels, view) for labels in runs.labels)
     attention: dict[str, Any] = {
         "name": None,
-        "attn": [rounded(maps.weights(each, everything)) for each in range(maps.layers)],
+        "attn": [rounded(runs.of(maps.weights(each, everything))) for each in range(maps.layers)],
         "left_text": rows,
         "right_text": columns,
     }

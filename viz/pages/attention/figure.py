@@ -15,7 +15,7 @@ from torch import Tensor
 
 from model.analysis.attention_maps import Heads
 from model.analysis.head_metrics import METRICS
-from viz.components.plots import Axis, Heading, Heatmap, Lines, Scale
+from viz.components.plots import Axis, Heading, Heatmap, Lines, Scale, to_first
 from viz.components.view import Answer
 from viz.i18n.catalogue import _
 from viz.i18n.format import attention_sentence, significant
@@ -54,8 +54,8 @@ def head_figure(
     on_row: Answer,
 ) -> Heatmap:
     """The figure of these numbers; `made` has the scale of all heads."""
-    wish, maps = shown.wish, shown.maps
-    block = block_size(maps.queries, maps.keys, CELLS)
+    wish = shown.wish
+    block = block_size(*shown.shape, CELLS)
     cells = _smaller(pooled if shown.differing else pooled_positive, drawn.cells, block)
     rows = Axis(_("query (from)"), shown.row_labels[:: block[0]], shown.rows)
     columns = Axis(_("key (to)"), shown.column_labels[:: block[1]], shown.columns)
@@ -69,7 +69,7 @@ def head_figure(
     if sink is not None:
         cells, states = np.c_[cells, sink], np.c_[states, np.ones(len(states), np.uint8)]
         labels = [*columns.labels, _("sink")] if columns.labels else None
-        columns = replace(columns, labels=labels, places=[*range(maps.keys), maps.keys])
+        columns = replace(columns, labels=labels, places=[*range(len(shown.column_labels) + 1)])
     draw: Callable[..., Heatmap] = partial(Lines, colour=colour) if wish.drawing == "lines" else Heatmap
     return draw(
         key,
@@ -80,10 +80,11 @@ def head_figure(
         scale,
         visible=states,
         block=block,
-        chosen=chosen.query // block[0],
+        chosen=shown.runs.row_of(chosen.query) // block[0],
         cell_titles=titles,
         words=words,
-        on_row=on_row,
+        on_row=to_first(on_row, {"": shown.runs.rows}),
+        apart=True,
     )
 
 
@@ -130,7 +131,7 @@ def _top(shown: HeadMaps, made: Thumbnails, chosen: Selection, cells: NDArray[np
 
 def _heading(shown: HeadMaps, drawn: HeadImage, chosen: Selection, heads: Heads, block: tuple[int, int]) -> Heading:
     """The figure's name, who looks at whom, and what the chosen query looks most at, here and in the pinned trace."""
-    wish, maps = shown.wish, shown.maps
+    wish, (rows, columns) = shown.wish, shown.shape
     if wish.combination == "head":
         name = _("Layer {layer}, head {head}").format(layer=chosen.layer + 1, head=chosen.head + 1)
     else:
@@ -138,19 +139,20 @@ def _heading(shown: HeadMaps, drawn: HeadImage, chosen: Selection, heads: Heads,
     sentence = attention_sentence(shown.trace, wish.kind, chosen.layer)
     if max(block) > 1:
         sentence += " · " + _("each cell is the largest of {rows} × {columns}").format(rows=block[0], columns=block[1])
-    row = drawn.own[chosen.query]
+    at = shown.runs.row_of(chosen.query)
+    row = drawn.own[at]
     strongest = int(row.argmax())
-    note = pair(shown.row_labels[chosen.query], shown.column_labels[strongest], float(row[strongest]))
+    note = pair(shown.row_labels[at], shown.column_labels[strongest], float(row[strongest]))
     if bool(row.isnan().all()):
-        note = f"{shown.row_labels[chosen.query]}: {_('not a number')}"
+        note = f"{shown.row_labels[at]}: {_('not a number')}"
     if shown.comparison is not None:
-        before = math.nan if drawn.pinned is None else float(drawn.pinned[chosen.query, strongest])
+        before = math.nan if drawn.pinned is None else float(drawn.pinned[at, strongest])
         note += " (" + _("pinned: {value}").format(value="–" if math.isnan(before) else significant(before)) + ")"
     sink = sink_column(shown, chosen, heads, block)
-    if sink is not None and not np.isnan(sink[chosen.query]):
-        note += " · " + _("to the sink {weight}").format(weight=significant(float(sink[chosen.query])))
+    if sink is not None and not np.isnan(sink[at]):
+        note += " · " + _("to the sink {weight}").format(weight=significant(float(sink[at])))
     alt = _("{name}, {sentence}. {rows} queries, {columns} keys. The chosen query looks most at: {strongest}.").format(
-        name=name, sentence=sentence, rows=maps.queries, columns=maps.keys, strongest=note
+        name=name, sentence=sentence, rows=rows, columns=columns, strongest=note
     )
     return heading(shown.trace, name, file_name(shown, chosen), note, sentence, alt)
 

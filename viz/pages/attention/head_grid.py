@@ -133,6 +133,8 @@ def words(shown: HeadMaps, count: int, cells: NDArray[np.float32]) -> dict[str, 
         caption += " · " + _("{sign} = removed from the model").format(sign=GONE)
     if faint(shown, cells):
         caption += " · " + _("most weights are small here: “scale 0 to largest” shows them")
+    if shown.runs.joined:
+        caption += " · " + _("the numbers are of the tokens, not of merged pieces")
     if shown.differing:
         caption += " · " + _("Δ = this trace − the pinned one")
     return {
@@ -211,8 +213,9 @@ def pooled_positive(maps: Tensor, block: tuple[int, int]) -> Tensor:
 def thumbnails(shown: HeadMaps) -> Thumbnails:
     """Group by group, so that the maps of all heads are never in memory together."""
     maps, wish = shown.maps, shown.wish
-    block = block_size(maps.queries, maps.keys, CELLS)
-    shape = (maps.layers, maps.heads, math.ceil(maps.queries / block[0]), math.ceil(maps.keys / block[1]))
+    block = block_size(*shown.shape, CELLS)
+    rows, columns = (math.ceil(count / of) for count, of in zip(shown.shape, block, strict=True))
+    shape = (maps.layers, maps.heads, rows, columns)
     cells = np.empty(shape, np.float32)
     strengths = np.empty(shape if wish.threshold else (0,), np.float32)
     values = np.empty(shape[:2])

@@ -22,6 +22,7 @@ from viz.pages.attention.importance import Places
 from viz.pages.attention.steps import query_steps, steps_name, steps_table
 from viz.pages.attention.text import bertviz_name, explain, missing, refusal, trace_name
 from viz.pages.attention.view import HeadMaps
+from viz.state.pieces import merged, of_trace
 from viz.state.session import Selection, choose, current_session
 from viz.ui.parts import Drawing, Placed, Rest, Views, data_table, expander
 
@@ -65,13 +66,14 @@ def page(model: TextModel) -> Views:
     def views(model: TextModel) -> Drawing:
         session = current_session()
         trace = session.trace
-        shown = HeadMaps(trace, wish, session.comparison, session.differing)
+        shown = HeadMaps(trace, wish, session.comparison, session.differing, merged(session))
         maps = shown.maps
         chosen = session.fit_selection(maps.layers, maps.heads, maps.queries)
         session.selection.side = shown.rows
         made = thumbnails(shown)
         listed = shown.shown_heads(made.values)
         filmed = session.step is not None and not session.what_if.changes  # else the film shows another forward pass
+        filmed = filmed and not shown.runs.joined
         place = chosen.layer, chosen.head
         parts: list[Placed] = [(heads, heads_grid(shown, made, listed, place, Part.HEADS, on_head, filmed))]
         yield parts  # the browser paints the heads of a long text while the rest is computed
@@ -131,7 +133,7 @@ def say(sentence: str) -> None:
 
 def show_bertviz(shown: HeadMaps, chosen: Selection) -> None:
     """BertViz's views, made when the user opens them; they draw no differences, but either trace."""
-    maps = shown.maps
+    maps, runs = shown.maps, merged(current_session())
     row = st.container(horizontal=True, vertical_alignment="center")
     view = choose("BertViz", VIEWS, VIEWS[0], Choice.BERTVIZ, bertviz_name, row)
     if shown.comparison is not None:
@@ -140,17 +142,19 @@ def show_bertviz(shown: HeadMaps, chosen: Selection) -> None:
         row.caption(_("BertViz draws one trace at a time, and no differences."), width="content")
         if which == "pinned" and not shown.comparison.pinned.attention_paths(maps.kind):
             return say(_("The pinned model has no attention of this kind: BertViz cannot draw it."))
-        maps = Maps(shown.comparison.pinned, maps.kind) if which == "pinned" else maps
-    longest = max(maps.queries, maps.keys)
+        if which == "pinned":
+            maps = Maps(shown.comparison.pinned, maps.kind)
+            runs = of_trace(current_session(), shown.comparison.pinned) if runs else {}
+    longest = max(map(len, bertviz.drawn(maps, view, runs).labels))
     if longest > bertviz.MOST:
         text = _("BertViz draws a line for every cell: it is shown up to {most} tokens, this text has {count}.")
         return say(text.format(most=bertviz.MOST, count=longest))
     layer, head = min(chosen.layer, maps.layers - 1), min(chosen.head, maps.heads - 1)
     try:
-        page = bertviz.document(maps, view, layer, head, st.context.theme.type == "dark")
+        page = bertviz.document(maps, view, layer, head, st.context.theme.type == "dark", runs)
     except ValueError as error:
         return say(translate_error(error))
-    st.iframe(bertviz.address(page), height=bertviz.height(maps, view), alt=f"BertViz: {bertviz_name(view)}")
+    st.iframe(bertviz.address(page), height=bertviz.height(maps, view, runs), alt=f"BertViz: {bertviz_name(view)}")
 
 
 @live

@@ -5,16 +5,19 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 import torch
 from torch import Tensor
 
+from model.analysis.attention_maps import Maps
+from model.analysis.pieces import Pieces
 from model.network.attention import MultiHeadAttention
 from model.network.positions import Alibi
 from model.runtime.device import exact
 from model.runtime.errors import require
+from viz.components.plots import to_first
 from viz.components.view import Answer, View
 from viz.i18n.catalogue import _
 from viz.i18n.errors import beside_pin
@@ -22,9 +25,13 @@ from viz.i18n.format import significant
 from viz.pages.attention.components import stages
 from viz.pages.attention.text import missing
 from viz.pages.attention.view import HeadMaps
+from viz.state.pieces import Runs
 from viz.state.session import Selection
 from viz.ui.parts import stamp
 from viz.ui.plots import array, step_names
+
+if TYPE_CHECKING:
+    from model.analysis.comparison import Comparison
 
 LEAST = 5e-4  # of a weight: what a sum of three digits shows
 ROWS = 64  # keys in the table, and queries to choose from, at most
@@ -48,17 +55,41 @@ class Steps:
 
 
 def steps_of(shown: HeadMaps, chosen: Selection) -> Steps:
-    """Of the chosen query.
+    """Of the chosen query; of several pieces of a word their mean, weights and weighted values added up over a run of
+    keys.
 
     Raises:
         MissingQuantityError: the model shows no steps to its weights.
     """
-    maps, trace = shown.maps, shown.trace
+    path = shown.maps.paths[chosen.layer]
+    require(shown.trace.network, f"{path}.scores", f"{path}.heads")
+    queries = shown.runs.queries_of(chosen.query)
+    return merged_steps([token_steps(shown.maps, chosen, query) for query in queries], shown.runs)
+
+
+def token_steps(maps: Maps, chosen: Selection, query: int) -> Steps:
+    """Of one token of the chosen head."""
     path, head = maps.paths[chosen.layer], chosen.head
-    require(trace.network, f"{path}.scores", f"{path}.heads")
-    stage = maps.row(chosen.layer, head, chosen.query)
-    weighted = stage["weights"][:, None] * trace.values(path)[head].float()
-    return Steps(stage, weighted, trace[f"{path}.heads"][head, chosen.query].float())
+    stage = maps.row(chosen.layer, head, query)
+    weighted = stage["weights"][:, None] * maps.trace.values(path)[head].float()
+    return Steps(stage, weighted, maps.trace[f"{path}.heads"][head, query].float())
+
+
+def merged_steps(of_queries: Sequence[Steps], runs: Runs) -> Steps:
+    """One of several queries, over the columns of these runs."""
+
+    def mean(every: Sequence[Tensor]) -> Tensor:
+        return Pieces([0], [""] * len(every), [""]).mean(torch.stack(list(every)), 0)[0]
+
+    to_weights = {name: mean([each.to_weights[name] for each in of_queries]) for name in of_queries[0].to_weights}
+    weighted, output = mean([each.weighted for each in of_queries]), mean([each.output for each in of_queries])
+    elsewhere = sum(each.elsewhere for each in of_queries) / len(of_queries)
+    keys = runs.columns
+    if keys is not None:
+        join = {name: keys.sum if name == "weights" else keys.mean for name in to_weights}
+        to_weights = {name: join[name](values, 0) for name, values in to_weights.items()}
+        weighted = keys.sum(weighted, 0)
+    return Steps(to_weights, weighted, output, elsewhere)
 
 
 def pinned_steps(shown: HeadMaps, chosen: Selection, own: Steps) -> tuple[Steps | None, str]:
@@ -66,24 +97,30 @@ def pinned_steps(shown: HeadMaps, chosen: Selection, own: Steps) -> tuple[Steps 
     comparison, pinned = shown.comparison, shown.pinned
     if comparison is None or pinned is None or missing(shown, chosen):
         return None, missing(shown, chosen)
-    path, head = shown.maps.paths[chosen.layer], chosen.head
-    query = comparison.alignments(f"{path}.weights")[0].places[chosen.query]
-    if query < 0:
+    path = shown.maps.paths[chosen.layer]
+    places = comparison.alignments(f"{path}.weights")[0].places
+    queries = [places[query] for query in shown.runs.queries_of(chosen.query)]
+    if min(queries) < 0:
         return None, _("This query is not in the pinned text: there is nothing to compare its steps with.")
     required = partial(require, pinned.trace.network, f"{path}.scores", f"{path}.heads")
     if lacking := beside_pin(required)[1]:
         return None, lacking
-    device = own.output.device
-    row = {name: each.to(device) for name, each in pinned.row(chosen.layer, head, query).items()}
-    known = {name: comparison.moved(f"{path}.key", each) for name, each in row.items()}
-    unknown = torch.full_like(own.to_weights["weights"], torch.nan)
-    before = {name: known.get(name, unknown) for name in own.to_weights}
-    values = comparison.moved(f"{path}.value", pinned.trace.values(path)[head].float().to(device))
-    output = pinned.trace[f"{path}.heads"][head, query].float().to(device)
-    if output.shape != own.output.shape:
+    if pinned.trace[f"{path}.heads"].shape[-1:] != own.output.shape:
         return None, _("The pinned heads are of another width: there is nothing to compare these steps with.")
+    known = [_at_keys(token_steps(pinned, chosen, query), comparison, path, own) for query in queries]
+    return merged_steps(known, shown.runs), ""
+
+
+def _at_keys(pinned: Steps, comparison: Comparison, path: str, own: Steps) -> Steps:
+    """Steps of the pinned trace at the keys of this one, by its own steps to the weights."""
+    device = own.output.device
+    row = {name: each.to(device) for name, each in pinned.to_weights.items()}
+    known = {name: comparison.moved(f"{path}.key", each) for name, each in row.items()}
+    unknown = torch.full_like(known["weights"], torch.nan)
+    before = {name: known.get(name, unknown) for name in own.to_weights}
+    weighted = comparison.moved(f"{path}.value", pinned.weighted.to(device))
     gone = float(exact(row["weights"]).sum() - exact(before["weights"]).nansum())
-    return Steps(before, before["weights"][:, None] * values, output, gone), ""
+    return Steps(before, weighted, pinned.output.to(device), gone)
 
 
 def query_steps(shown: HeadMaps, chosen: Selection, key: str, on_query: Answer) -> View:
@@ -92,14 +129,15 @@ def query_steps(shown: HeadMaps, chosen: Selection, key: str, on_query: Answer) 
     Raises:
         MissingQuantityError: the model shows no steps to its weights.
     """
-    maps = shown.maps
+    rows, columns = shown.shape
     own = steps_of(shown, chosen)
     before, lacking = pinned_steps(shown, chosen, own)
     weights = own.to_weights["weights"]
-    keys = torch.arange(maps.keys, device=weights.device)
-    if maps.keys > ROWS:
+    keys = torch.arange(columns, device=weights.device)
+    if columns > ROWS:
         keys = weights.topk(ROWS).indices.sort().values
-    header = _header(shown, chosen, near(chosen.query, maps.queries), keys.tolist(), list(own.to_weights), own)
+    queries = near(shown.runs.row_of(chosen.query), rows)
+    header = _header(shown, chosen, queries, keys.tolist(), list(own.to_weights), own)
     header["masked"] = (own.to_weights["masked"][keys] == -torch.inf).tolist()
     arrays = own.at(keys)
     if before is not None:
@@ -108,16 +146,17 @@ def query_steps(shown: HeadMaps, chosen: Selection, key: str, on_query: Answer) 
             arrays = [_less(*pair) for pair in zip(arrays, other, strict=True)]
         arrays += other
         header["pinned"] = {"differing": shown.differing}
-    said = [header["note"], lacking or (_changed(shown, own, before) if before is not None else "")]
+    told = _("pieces of a word: their mean, and for keys the sum of their weights") if shown.runs.joined else ""
+    said = [header["note"], told, lacking or (_changed(shown, own, before) if before is not None else "")]
     header["note"] = " · ".join(filter(None, said))
     most = int(weights.argmax())
     header["alt"] = _("{name}: the query {query} looks most at {key}, with a weight of {weight}.").format(
         name=header["name"],
-        query=shown.row_labels[chosen.query],
+        query=shown.row_labels[shown.runs.row_of(chosen.query)],
         key=shown.column_labels[most],
         weight=significant(float(weights[most])),
     )
-    return stages([array(each) for each in arrays], header, key, on_query)
+    return stages([array(each) for each in arrays], header, key, to_first(on_query, {"": shown.runs.rows}))
 
 
 def _less(own: Tensor, before: Tensor) -> Tensor:
@@ -185,7 +224,7 @@ def _header(
         "masked": "−∞",
         "weights": "softmax",
     }
-    left_out, special = shown.maps.keys - len(keys), shown.trace.special_labels
+    left_out, special = len(shown.column_labels) - len(keys), shown.trace.special_labels
     note = _("the {shown} keys with the largest weights; {count} others are left out")
     return {
         "name": steps_name(chosen),
@@ -198,7 +237,7 @@ def _header(
             "rows": [token in special for token in rows],
             "columns": [token in special for token in columns],
         },
-        "chosen": chosen.query,
+        "chosen": shown.runs.row_of(chosen.query),
         "note": note.format(shown=len(keys), count=left_out) if left_out else "",
         "stamp": stamp(shown.trace),
         "pinned": None,

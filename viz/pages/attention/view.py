@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -17,9 +17,11 @@ from model.analysis.head_metrics import after_the_same, metric
 from model.capture.interventions import ChangedMask
 from model.network.transformer import Network
 from viz.i18n.format import sides, tokens
+from viz.state.pieces import Runs
 
 if TYPE_CHECKING:
     from model.analysis.comparison import Comparison
+    from model.analysis.pieces import Pieces
     from model.capture.trace import AttentionKind, Trace
 
 
@@ -60,9 +62,19 @@ class HeadImage:
 
 
 class HeadMaps:
-    """The maps of a trace as the controls want them: a quantity, or its difference from the pinned trace."""
+    """The maps of a trace as the controls want them: a quantity, or its difference from the pinned trace.
 
-    def __init__(self, trace: Trace, wish: HeadView, comparison: Comparison | None, differing: bool) -> None:
+    merged: by its side, the runs of tokens that are one.
+    """
+
+    def __init__(
+        self,
+        trace: Trace,
+        wish: HeadView,
+        comparison: Comparison | None,
+        differing: bool,
+        merged: Mapping[str, Pieces] = {},
+    ) -> None:
         self.trace, self.wish, self.comparison = trace, wish, comparison
         self.differing = differing and comparison is not None
         self.maps = Maps(trace, wish.kind, wish.quantity)
@@ -71,7 +83,13 @@ class HeadMaps:
             pinned = Maps(comparison.pinned, wish.kind, wish.quantity)
             self.pinned = pinned if pinned.heads == self.maps.heads else None
         self.rows, self.columns = sides(trace, wish.kind)
-        self.row_labels, self.column_labels = tokens(trace, self.rows), tokens(trace, self.columns)
+        self.runs = Runs(trace, (self.rows, self.columns), merged)
+        self.row_labels, self.column_labels = self.runs.labels
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Numbers of rows and columns."""
+        return len(self.row_labels), len(self.column_labels)
 
     @property
     def visible(self) -> NDArray[np.bool_]:
@@ -81,6 +99,9 @@ class HeadMaps:
 
     @property
     def visible_tensor(self) -> Tensor:
+        return self.runs.any(self._visible())
+
+    def _visible(self) -> Tensor:
         masks = {id(self.trace.mask(path)): path for path in reversed(self.maps.paths)}
         if any(isinstance(self.trace.mask(path), ChangedMask) for path in masks.values()):
             return self.trace[f"{self.maps.paths[0]}.visible"]
@@ -113,9 +134,16 @@ class HeadMaps:
         return self._drawn(mine, mine, pinned, pinned)
 
     def sink(self, heads: Heads, combination: str) -> NDArray[np.float32] | None:
-        """Weights that these heads together keep for no key, by query, or their differences from the pinned ones, NaN
+        """Weights that these heads together keep for no key, by row, or their differences from the pinned ones, NaN
         where these lack the query; None where there are none.
         """
+        found = self._sink(heads, combination)
+        if found is None or self.runs.rows is None:
+            return found
+        averaged: NDArray[np.float32] = self.runs.rows.mean(torch.from_numpy(found), 0).numpy()
+        return averaged
+
+    def _sink(self, heads: Heads, combination: str) -> NDArray[np.float32] | None:
         if self.wish.quantity != Quantity.WEIGHT and combination != "rollout":
             return None
         found = combined_sink(self.maps, heads, combination)
@@ -133,6 +161,8 @@ class HeadMaps:
         return own - before
 
     def _drawn(self, quantity: Tensor, weights: Tensor, strength: Tensor | None, pinned: Tensor | None) -> HeadImage:
+        quantity, weights = self.runs.of(quantity), self.runs.of(weights)
+        strength, pinned = (None if each is None else self.runs.of(each) for each in (strength, pinned))
         if not self.differing:
             return HeadImage(quantity, weights, quantity, pinned)
         if pinned is None or strength is None:

@@ -204,7 +204,7 @@ def bars(subject: Subject, temperature: float) -> Chart:
     title, stamp = _("Weights of {query}").format(query=subject.name), f"{subject.name} {temperature:g}"
     above = Heading(title, "softmax-weights", stamp, left_out(len(weights) - len(shown)), "softmax(s/T)")
     keys = Axis(_("key"), [subject.labels[place] for place in shown], subject.side)
-    return Chart(Part.BARS, above, series, keys, Axis(_("weight"), low=0.0, high=1.0), tall=210)
+    return Chart(Part.BARS, above, series, keys, Axis(_("weight"), low=0.0, high=1.0), tall=210, summed=True)
 
 
 def left_out(count: int) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from model.analysis.blocks import Block, elsewhere, rows, total_flops
@@ -15,6 +15,7 @@ from viz.pages.map.text import block_name, flops_text, lines, place_name, short_
 
 if TYPE_CHECKING:
     from model.analysis.comparison import Comparison
+    from model.analysis.pieces import Pieces
     from model.capture.trace import Trace
     from model.inference.text_model import TextModel
 
@@ -33,12 +34,12 @@ NOTHING: dict[str, Any] = {"title": "", "labels": [], "probabilities": [], "pinn
 Said = list[tuple[str, str]]
 
 
-def stacks(trace: Trace, found: list[Block]) -> list[dict[str, Any]]:
+def stacks(trace: Trace, found: list[Block], merged: Mapping[str, Pieces] = {}) -> list[dict[str, Any]]:
     """The stacks in the order in which they compute, each with its tokens and its rows of blocks."""
     made = []
     for name in dict.fromkeys(block.stack for block in found):
         side = "target" if name == "decoder" and trace.target_tokens else "source"
-        labels = tokens(trace, side)
+        labels = merged[side].labels if side in merged else tokens(trace, side)
         special = [label in trace.special_labels for label in labels]
         own = [row for row in rows(found) if found[row[0]].stack == name]
         made.append({"name": attention_name(name), "side": side, "labels": labels, "special": special, "rows": own})

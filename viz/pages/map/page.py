@@ -19,6 +19,7 @@ from viz.pages.map import blocks as of_blocks
 from viz.pages.map.components import ModelMap
 from viz.pages.map.pictures import Pictures
 from viz.pages.map.text import block_name, flops_text, place_name, shape_text
+from viz.state.pieces import merged, run_of
 from viz.state.session import Key, Parameter, Session, choice, current_session
 from viz.ui.parts import Drawing, Views, data_table, explanation, under_figures
 from viz.ui.plots import heading
@@ -49,7 +50,7 @@ def page(model: TextModel) -> Views:
     def views(model: TextModel) -> Drawing:
         session = current_session()
         found = blocks(session.trace)
-        pictures = Pictures(session.trace, session.comparison, session.differing)
+        pictures = Pictures(session.trace, session.comparison, session.differing, merged(session))
         picture = model_map(session, model, found, pictures)
         yield [(place, picture)]
 
@@ -70,6 +71,7 @@ def model_map(session: Session, model: TextModel, found: list[Block], pictures: 
         if session.parameter(Parameter.QUERY) is not None:
             chosen = min(session.selection.query, len(trace["output.logits"]) - 1)
         guess = of_blocks.predictions(trace, comparison, model, chosen)
+        guess |= {"position": run_of(session, guess["side"], guess["position"])}
     flops = flops_text(total_flops(trace, found))
     note = _("matrix products on this input: {flops}").format(flops=flops)
     sentence = _("from bottom to top, in a row from left to right")
@@ -77,7 +79,7 @@ def model_map(session: Session, model: TextModel, found: list[Block], pictures: 
         sentence = _("the pinned model is of other shapes inside: no block can be compared")
     changed = zip(found, of_blocks.changes(comparison, found), strict=True)
     described = {
-        "stacks": of_blocks.stacks(trace, found),
+        "stacks": of_blocks.stacks(trace, found, pictures.merged),
         "blocks": [of_blocks.describe(block, model, pictures, changes) for block, changes in changed],
         "predictions": guess,
         "summary": of_blocks.summary(trace, model, found),
@@ -157,8 +159,12 @@ def on_open(clicked: dict[str, Any]) -> None:
 
 @live
 def on_token(clicked: dict[str, Any]) -> None:
-    """A click on a token of the stack that predicts makes it the query, whose prediction is then shown."""
-    current_session().select(query=int(clicked["position"]))
+    """A click on a token of the stack that predicts makes it the query, whose prediction is then shown; of a run
+    that is one, its last.
+    """
+    session = current_session()
+    runs, at = merged(session).get(clicked["side"]), int(clicked["position"])
+    session.select(query=at if runs is None else runs.of(min(at, len(runs) - 1))[-1])
 
 
 @live

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from functools import cached_property
+from typing import get_args
 
 import numpy as np
 import torch
@@ -13,9 +15,12 @@ from torch import Tensor
 from model.analysis.blocks import Block
 from model.analysis.comparison import Comparison
 from model.analysis.downsample import binned, mean_norm, pooled, thinned
-from model.capture.trace import Trace
+from model.analysis.pieces import Pieces
+from model.capture.trace import AttentionKind, Trace
 from model.network.transformer import Network
+from viz.i18n.format import sides
 from viz.pages.map.text import POSITIONS_ADDED
+from viz.state.pieces import Runs
 
 MOST_CELLS = 64  # of a thumbnail, along each side
 MOST_BINS = 128  # of a strip of units
@@ -32,11 +37,14 @@ class Pictures:
     A picture is of levels: 0 hatched (masked, or without a counterpart), else from 1 at the scale's low end to 65,534
     at its high end, and ODD where a value is not finite. Values run from 0 to 1 (attention) or to the picture's
     largest; signed ones lie around 32,768.
+
+    merged: by its side, the runs of tokens that are one row and one column of attention.
     """
 
     trace: Trace
     comparison: Comparison | None
     differing: bool
+    merged: Mapping[str, Pieces] = field(default_factory=dict)
 
     @property
     def reference(self) -> Comparison | None:
@@ -70,13 +78,13 @@ class Pictures:
     @cached_property
     def _maps(self) -> dict[str, Tensor]:
         """The weights of every attention, small, NaN on masked cells; one layer after the other."""
-        kinds = ("encoder", "decoder", "cross")
-        paths = [path for kind in kinds for path in self.trace.attention_paths(kind)]  # type: ignore[arg-type]
         found = {}
-        for path in paths:
-            small = pooled(self._read(f"{path}.weights"), MOST_CELLS)
-            visible = pooled(self.trace[f"{path}.visible"][None].float().cpu(), MOST_CELLS)
-            found[path] = small.masked_fill(visible == 0, torch.nan)
+        for kind in get_args(AttentionKind):
+            runs = Runs(self.trace, sides(self.trace, kind), self.merged)
+            for path in self.trace.attention_paths(kind):
+                small = pooled(runs.of(self._read(f"{path}.weights")), MOST_CELLS)
+                visible = pooled(runs.any(self.trace[f"{path}.visible"])[None].float().cpu(), MOST_CELLS)
+                found[path] = small.masked_fill(visible == 0, torch.nan)
         return found
 
     @cached_property

@@ -222,7 +222,8 @@ def _order_panel(
     note = _("row sums {low} to {high}").format(low=plain(order.sums.min()), high=plain(order.sums.max()))
     top = largest(values)
     scale = Scale(-top, top, difference=True) if difference else Scale(0.0, 1.0)
-    return Panel(title, *axes(trace, kind), seen, values, note=note, scale=scale, pinned=pinned, line=int(pinned))
+    line = int(pinned)
+    return Panel(title, *axes(trace, kind), seen, values, note=note, scale=scale, pinned=pinned, line=line, summed=True)
 
 
 def _order_table(found: list[Order], before: list[Order]) -> pd.DataFrame:

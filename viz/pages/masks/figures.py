@@ -110,7 +110,10 @@ def flow_panels(
             columns = Axis(_("channel"), [""] * values.shape[1], "") if name == "heads" else keys
             hatched = np.ones(values.shape, bool) if name in (scored, "heads") else numbers(visible)
             marked = numbers(changed) if each is not before and name in ("masked", "weights") else None
-            panels.append(Panel(title, queries, columns, hatched, values, changed=marked, scale=scale, line=number))
+            summed = name == "weights"
+            panels.append(
+                Panel(title, queries, columns, hatched, values, changed=marked, scale=scale, line=number, summed=summed)
+            )
     name = _("Layer {layer}, head {head}").format(layer=chosen.layer + 1, head=chosen.head + 1)
     file = f"masked-{kind}-layer{chosen.layer + 1}-head{chosen.head + 1}"
     note = effect_note(trace, before, kind, chosen) if trace is not before else ""

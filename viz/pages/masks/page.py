@@ -19,7 +19,7 @@ from model.inference.text_model import TextModel
 from model.runtime.errors import require
 from viz.components.view import View, live
 from viz.i18n.catalogue import _
-from viz.i18n.format import attention_name, no_predictions, significant
+from viz.i18n.format import attention_name, no_predictions, sides, significant
 from viz.pages.masks.batch import batch_panels, batch_sentence
 from viz.pages.masks.effects import pinned_changes, predictions_chart, tops_chart, where_panels
 from viz.pages.masks.experiments import (
@@ -32,6 +32,7 @@ from viz.pages.masks.experiments import (
 from viz.pages.masks.figures import alarms, cells_table, flow_panels, mask_panels, of_head
 from viz.pages.masks.rules import Rules, cells_at, fit, with_cells
 from viz.pages.masks.text import experiment_name, explain, rule_name, scope_name
+from viz.state.pieces import Runs, merged
 from viz.state.session import Key, Selection, Session, address_count, attention_kinds, choice, choose, current_session
 from viz.state.texts import first_source, typed
 from viz.ui.parts import Drawing, Views, data_table, under_figures
@@ -177,16 +178,21 @@ def on_rules(own: Rules, rules: str, window: str) -> None:
 
 
 def on_cell(clicked: dict[str, Any]) -> None:
-    """A click on a cell of the mask, or on the label of a row or column."""
+    """A click on a cell of the mask, or on the label of a row or column; of runs, on all their cells."""
     session = current_session()
     kind = chosen_kind(attention_kinds(session.model.network))
     chosen, scope = fit(session, session.trace, kind), choice(SCOPES, SCOPES[0], Part.SCOPE)
     visible = of_head(session.trace.visible(session.trace.attention_paths(kind)[chosen.layer]), chosen.head)
-    query, key = int(clicked["row"]), int(clicked["column"])
+    runs = Runs(session.trace, sides(session.trace, kind), merged(session))
+    row, column = int(clicked["row"]), int(clicked["column"])
+    pairs = [(query, key) for query in runs.queries_of(row) for key in runs.keys_of(column)]
     layer, head = None if scope == "all" else chosen.layer, chosen.head if scope == "head" else None
-    shown = not bool(cells_at(visible, query, key).any())
-    cells = Cells(kind, shown, None if query < 0 else query, None if key < 0 else key, layer, head)
-    session.change(with_cells(session.what_if.changes, cells))
+    shown = not any(bool(cells_at(visible, *pair).any()) for pair in pairs)
+    changes = session.what_if.changes
+    for query, key in pairs:
+        cells = Cells(kind, shown, None if query < 0 else query, None if key < 0 else key, layer, head)
+        changes = tuple(with_cells(changes, cells))
+    session.change(changes)
 
 
 def on_head(clicked: dict[str, Any]) -> None:

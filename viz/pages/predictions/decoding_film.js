@@ -100,7 +100,7 @@ function showPlaying(root) {
 // The token of this frame lights up everywhere on the page.
 function lightUp(root) {
   const { side, frames } = root.film;
-  hover(side, frames[root.frame].place);
+  hover(ofTokens(side), frames[root.frame].place);
 }
 
 function show(root) {
@@ -112,9 +112,9 @@ function show(root) {
   write(root.count, `${root.frame + 1} / ${frames.length}`);
   [...root.bars.children].forEach((bar, index) => bar.classList.toggle("past", index <= root.frame));
   // What stands there already, and the new token last.
-  showChips(root.source, source.labels.slice(0, frame.sees), source.special, source.side);
+  showChips(root.source, source.labels.slice(0, frame.sees), source.special, ofTokens(source.side));
   const before = kept.labels.slice(0, frame.place);
-  showChips(root.written, [...before, frame.label], [...kept.special.slice(0, before.length), frame.special], before.length ? side : "");
+  showChips(root.written, [...before, frame.label], [...kept.special.slice(0, before.length), frame.special], before.length ? ofTokens(side) : "");
   [...root.written.children].forEach((chip, index) => chip.classList.toggle("newest", index === before.length));
   const weights = rowOf(root);
   const top = root.film.top;

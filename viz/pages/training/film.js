@@ -385,7 +385,7 @@ function showGuesses(root, frame) {
   const { words } = root.header;
   const side = tokens.target.length ? "target" : "source";
   root.position = Math.min(root.position, tokens[side].length - 1);
-  showChips(root.places, tokens[side], tokens[side].map(() => false), side, (_, position) => choosePosition(root, position));
+  showChips(root.places, tokens[side], tokens[side].map(() => false), ofTokens(side), (_, position) => choosePosition(root, position));
   [...root.places.children].forEach((chip, position) => chip.classList.toggle("chosen", position === root.position));
   write(root.named, words.guesses);
   while (root.rows.children.length < ranks) {

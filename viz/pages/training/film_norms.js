@@ -31,9 +31,9 @@ function newStack(root) {
     if (value === undefined) return;
     const label = bus.film.tokens[group.side][position];
     made.canvas.title = `${group.rows[row]} · ${shown(label ?? "")} · ${significant(value)}`;
-    hover(group.side, position);
+    hover(ofTokens(group.side), position);
   });
-  made.canvas.addEventListener("pointerleave", () => made.shown && hover(made.shown.group.side, -1));
+  made.canvas.addEventListener("pointerleave", () => made.shown && hover(ofTokens(made.shown.group.side), -1));
   return made;
 }
 

@@ -1,0 +1,98 @@
+"""Whether the pieces of a word, or of a character, are shown as one, and which they are in the texts."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from viz.i18n.format import tokens
+from viz.state.session import Session
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from model.analysis.pieces import Pieces
+    from model.capture.trace import Trace
+
+PIECES, MERGED = "pieces", "merged"  # a parameter of the address bar, and its value where they are one
+
+
+def found(session: Session) -> dict[str, Pieces]:
+    """By its side, the runs of each text; without those where no token is a piece."""
+    if session.shown is None:
+        return {}
+    trace = session.trace
+    every: dict[str, Pieces] = session.cached("pieces", (trace,), lambda: of_trace(session, trace))
+    return every
+
+
+def of_trace(session: Session, trace: Trace) -> dict[str, Pieces]:
+    """The same of another trace of the model that is shown."""
+    from model.analysis.pieces import pieces
+
+    model = session.model
+    sides = {
+        "source": (trace.source_tokens, model.source_tokenizer),
+        "target": (trace.target_tokens, model.target_tokenizer),
+    }
+    runs = {side: pieces(labels, trace.special_labels, by.continues) for side, (labels, by) in sides.items()}
+    return {side: each for side, each in runs.items() if each.joined}
+
+
+def merged(session: Session) -> dict[str, Pieces]:
+    """By its side, the runs of each text that are shown as one; empty where they are shown apart."""
+    return found(session) if session.parameter(PIECES) == MERGED else {}
+
+
+def run_of(session: Session, side: str, token: int) -> int:
+    """Where a token stands in the pictures: its run, where pieces are shown as one."""
+    runs = merged(session).get(side)
+    return token if runs is None or not 0 <= token < len(runs.run_of) else runs.run_of[token]
+
+
+def turn(session: Session) -> None:
+    """Show pieces as one, or apart again."""
+    session.say(PIECES, None if merged(session) else MERGED)
+
+
+class Runs:
+    """What is one row and one column of a map: tokens, or runs of them, where `merged` has some of that side; rows from
+    a run are averaged, columns to one added up (Clark et al., 2019, section 4.1).
+    """
+
+    def __init__(self, trace: Trace, sides: tuple[str, str], merged: Mapping[str, Pieces]) -> None:
+        self.rows, self.columns = (merged.get(side) for side in sides)
+        pairs = zip(sides, (self.rows, self.columns), strict=True)
+        self.labels = [tokens(trace, side) if runs is None else runs.labels for side, runs in pairs]
+
+    @property
+    def joined(self) -> bool:
+        """Whether any row or column is several tokens."""
+        return self.rows is not None or self.columns is not None
+
+    def of(self, cells: Tensor) -> Tensor:
+        """Weights, or parts that add up, (…, query, key), as (…, row, column)."""
+        rows = cells if self.rows is None else self.rows.mean(cells, -2)
+        return rows if self.columns is None else self.columns.sum(rows, -1)
+
+    def any(self, visible: Tensor) -> Tensor:
+        """Whether any cell of a row and a column is visible."""
+        rows = visible if self.rows is None else self.rows.largest(visible, -2)
+        return rows if self.columns is None else self.columns.largest(rows, -1)
+
+    def row_of(self, query: int) -> int:
+        """The row of a token."""
+        return query if self.rows is None else self.rows.run_of[query]
+
+    def queries_of(self, query: int) -> Sequence[int]:
+        """The tokens of a token's row; what is none stays."""
+        return _with(self.rows, query)
+
+    def keys_of(self, key: int) -> Sequence[int]:
+        """The tokens of a token's column; what is none stays."""
+        return _with(self.columns, key)
+
+
+def _with(runs: Pieces | None, token: int) -> Sequence[int]:
+    """All tokens of a token's run."""
+    return (token,) if runs is None or token < 0 else runs.of(runs.run_of[token])
