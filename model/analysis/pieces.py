@@ -87,27 +87,33 @@ def pieces(labels: Sequence[str], special: Collection[str], inside: str = "") ->
     A run of bytes is a character. A token belongs to the word before where letters or digits meet without a space; not
     in writing without spaces, where only bytes are joined.
     """
-    firsts: list[int] = []
+    characters: list[int] = []  # first tokens of what is whole
     for place, label in enumerate(labels):
-        before = labels[firsts[-1] : place] if firsts else []
-        alone = not before or label in special or before[-1] in special
-        if alone or not _joins(list(before), label, inside):
-            firsts.append(place)
-    ends = [*firsts[1:], len(labels)][: len(firsts)]
-    words = [_word(labels[first:end], inside) for first, end in zip(firsts, ends, strict=True)]
+        before = labels[characters[-1] : place] if characters else []
+        if label in special or not before or not (_cut(before) and BYTE.match(label)):
+            characters.append(place)
+    spans = _spans(characters, len(labels))
+    wholes = [_word(labels[first:end], "") for first, end in spans]
+    alone = [label in special for label in wholes]
+    firsts = [
+        first
+        for number, first in enumerate(characters)
+        if not number or alone[number] or alone[number - 1] or not _joins(wholes[number - 1], wholes[number], inside)
+    ]
+    words = [_word(labels[first:end], inside) for first, end in _spans(firsts, len(labels))]
     return Pieces(firsts, list(labels), words)
 
 
-def _joins(before: list[str], label: str, inside: str) -> bool:
-    """Whether a token goes on with the run before it."""
-    if _cut(before):
-        return True
-    if inside and label.startswith(inside) and len(label) > len(inside):
-        return True
+def _spans(firsts: Sequence[int], count: int) -> list[tuple[int, int]]:
+    """First and end of each of these runs."""
+    return list(zip(firsts, [*firsts[1:], count], strict=False))
+
+
+def _joins(before: str, label: str, inside: str) -> bool:
+    """Whether what stands after `before` goes on with its word; both are whole characters."""
     if inside:
-        return False
-    last, first = _word(before, inside)[-1:], _word([label], inside)[:1]
-    return (_is_inside(last) or before == [SPACE]) and _is_inside(first)
+        return label.startswith(inside) and len(label) > len(inside)
+    return (_is_inside(before[-1:]) or before == SPACE) and _is_inside(label[:1])
 
 
 def _is_inside(character: str) -> bool:

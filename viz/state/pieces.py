@@ -35,7 +35,11 @@ def of_trace(session: Session, trace: Trace) -> dict[str, Pieces]:
         "source": (trace.source_tokens, model.source_tokenizer),
         "target": (trace.target_tokens, model.target_tokenizer),
     }
-    runs = {side: pieces(labels, trace.special_labels, by.continues) for side, (labels, by) in sides.items()}
+    runs = {
+        side: pieces(labels, trace.special_labels, by.continues)
+        for side, (labels, by) in sides.items()
+        if not by.reason  # a text of ids: numbers side by side are no word
+    }
     return {side: each for side, each in runs.items() if each.joined}
 
 

@@ -57,6 +57,12 @@ def test_where_no_token_is_a_piece_there_is_nothing_to_merge(model):
     assert not header["pieces"]["found"]
 
 
+def test_ids_side_by_side_are_no_word(session, monkeypatch):
+    monkeypatch.setattr(session.model.source_tokenizer, "reason", "no tokenizer came with it")
+    session.memory.clear()
+    assert found(session) == {}
+
+
 def test_the_token_bar_shows_words_and_a_click_on_one_is_on_its_first_token(session):
     header, _arrays = unpack(token_bar(session).data)
     runs = merged(session)["source"]
