@@ -123,7 +123,7 @@ def _is_inside(character: str) -> bool:
     return not unicodedata.name(character, "").startswith(UNSPACED)
 
 
-def _cut(labels: list[str]) -> bool:
+def _cut(labels: Sequence[str]) -> bool:
     """Whether these labels end within a character."""
     found = _bytes("".join(labels))
     for length in range(1, min(3, len(found)) + 1):

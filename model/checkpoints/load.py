@@ -32,6 +32,7 @@ from model.inference.models import text_model
 from model.inference.text_model import TextModel
 from model.network.config import TransformerConfig
 from model.network.transformer import Network, skeleton
+from model.runtime import superseded
 from model.runtime.device import choose_device, choose_dtype
 from model.runtime.errors import CheckpointError
 from model.runtime.files import finish_replacing
@@ -296,6 +297,7 @@ def assembled(
         raise CheckpointError(f"the weights hold {unknown[0]} ({len(unknown)} such), which this config has not")
     copies: dict[int, nn.Parameter] = {}
     for name, tensor in weights.items():
+        superseded.check()
         if tensor.shape != names[name].shape:
             shapes = tuple(tensor.shape), tuple(names[name].shape)
             raise CheckpointError(f"{name} has shape {shapes[0]}, the config asks for {shapes[1]}")

@@ -16,6 +16,7 @@ from model.checkpoints.formats.gguf import GgufFile, loaded_dtype
 from model.checkpoints.formats.pickle import materialize, read_pickled, storage_place
 from model.checkpoints.formats.safetensors import DTYPES, SafeValues, read_header
 from model.checkpoints.formats.weight_files import require_indexed, require_weights_themselves, weights_of
+from model.runtime import superseded
 from model.runtime.errors import CheckpointError, UnmeasuredError, first_line
 
 PIECE = 1 << 16  # elements turned into float64 at a time
@@ -141,7 +142,9 @@ def load_unchanged(file: Path, stamp: tuple[int, int, int], load: Callable[[], T
 
     Raises:
         CheckpointError: the file has changed.
+        SupersededError: nobody waits for it any more.
     """
+    superseded.check()
     try:
         same = stamp_of(file) == stamp
     except OSError as error:

@@ -1,4 +1,4 @@
-"""A computation that is given up at its next layer or decoding step, because a newer one takes its place."""
+"""A computation that is given up at its next layer, decoding step or tensor, because nobody waits for it any more."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def watch(stale: threading.Event) -> Iterator[None]:
 
 
 def check() -> None:
-    """Called between layers and decoding steps.
+    """Called between layers, decoding steps, and tensors that are read.
 
     Raises:
         SupersededError: what is being computed is no longer wanted.

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass, field
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -41,6 +42,7 @@ PAGES = {
 }
 SECTION = {"training": "change", "checkpoints": "know", "lab": "know"}  # the others are for seeing
 FIRST = "attention"
+PATIENCE = 5.0  # seconds that a model may take to open before there is a button to give it up
 HELD = ("draft",)  # in the address: they stay when another page is opened, whichever page knows what they mean
 STYLE = Path(__file__).parent / "frame.css"
 
@@ -99,7 +101,7 @@ def main() -> None:
         else:
             opening = _("Opening {name} …").format(name=literal(name))
             with summary, st.spinner(opening):  # seen where it takes half a second
-                model = shown_model.open_shown(here, name)
+                model = shown_model.open_shown(here, name, OfferCancel(names))
     except ValueError as error:
         if shown_model.fall_back(name, translate_error(error), chosen, names):
             st.rerun()
@@ -216,6 +218,23 @@ def channel_carrier(session: Session) -> None:
     _channel(data={**data, "words": words}, key="channel", on_again_change=lambda: None)
 
 
+@dataclass
+class OfferCancel:
+    """Where a model has taken a while to open, a button to show another; at each call the script can be interrupted."""
+
+    names: list[str]
+    places: list[DeltaGenerator] = field(default_factory=list)
+    offered: bool = False
+
+    def __call__(self, seconds: float) -> None:
+        self.places = self.places or [st.empty(), st.empty()]
+        tick, button = self.places
+        tick.caption(f"{round(seconds)} s" if seconds > 1 else "")
+        if seconds > PATIENCE and not self.offered and len(self.names) > 1:
+            button.button(_("Cancel"), key="cancel_opening", on_click=shown_model.cancel, args=(self.names,))
+            self.offered = True
+
+
 def choose_language(place: DeltaGenerator) -> None:
     names = list(catalogue.LANGUAGES)
     preferred = catalogue.preferred(st.context.locale)
@@ -248,14 +267,12 @@ def describe(model: TextModel, form: str) -> str:
     config = model.config
     dtype, shapes = str(model.dtype).removeprefix("torch."), [config.shape_of(stack) for stack in config.stacks]
     millions = model.network.parameter_count() / 1e6
-    text = _(
-        "{kind} · {layers} layers\n{heads} heads · d {d} · {millions:.3g} M parameters\n{device} · {dtype}"
-    ).format(
+    text = _("{kind} · {layers} layers\n{heads} heads · d {d} · {millions} M parameters\n{device} · {dtype}").format(
         kind=_(model.kind),
         layers="+".join(str(count) for count in (config.n_encoder_layers, config.n_decoder_layers) if count),
         heads="+".join(dict.fromkeys(str(shape.heads) for shape in shapes)),
         d="+".join(dict.fromkeys(str(shape.width) for shape in shapes)),
-        millions=millions,
+        millions=f"{millions:,.0f}" if millions >= 100 else f"{millions:.3g}",
         device=model.device,
         dtype=dtype,
     )

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Hashable, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
+from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import streamlit as st
@@ -13,6 +15,7 @@ from viz.i18n.catalogue import _
 from viz.i18n.format import as_sentence, literal
 from viz.state import adapter_bases, assumptions, checkpoints
 from viz.state.checkpoints import CheckpointEntry, bundled_names, find, given_paths, open_place
+from viz.state.opening import Opening
 from viz.state.session import Key, Session, choice, current_session
 
 if TYPE_CHECKING:
@@ -35,7 +38,7 @@ class State:
     refusal: the sentence and the page that it is on. wanted: to be shown at the next run instead. failed: since the
     last model that could be opened. asks_heads: how many heads there may be, where weights do not tell it. asks_base:
     the models that an adapter may change, where its own is not here or does not fit. gone: what the address asked for
-    when the user deleted it.
+    when the user deleted it. opened: what the last model was opened of. opening: the one that is being opened.
     """
 
     shown: str = ""
@@ -47,6 +50,8 @@ class State:
     refusal: tuple[str, str] = ("", "")
     failed: set[str] = field(default_factory=set)
     gone: set[str] = field(default_factory=set)
+    opened: Hashable = None
+    opening: Opening | None = None
 
 
 def state() -> State:
@@ -98,21 +103,37 @@ def open_named(name: str) -> TextModel:
 
 
 def _open(here: Sequence[CheckpointEntry], name: str) -> TextModel:
+    return open_place(*_of_place(here, name))
+
+
+def _of_place(here: Sequence[CheckpointEntry], name: str) -> tuple[CheckpointEntry, str, str, Path | None]:
+    """What the model of that name is opened of."""
     place = find(name, here)
     told = assumptions.hints_for(name, place.origin == "given")
-    return open_place(place, precision(), told, adapter_bases.base_of(place, here, told))
+    return place, precision(), told, adapter_bases.base_of(place, here, told)
 
 
-def open_shown(here: Sequence[CheckpointEntry], name: str) -> TextModel:
-    """The model to be shown.
+def open_shown(here: Sequence[CheckpointEntry], name: str, waiting: Callable[[float], None]) -> TextModel:
+    """The model to be shown. waiting: called now and then while it is being opened, with the seconds that it has taken.
 
     Raises:
         ValueError: it cannot be opened; the sentence says why.
     """
     known = state()
     try:
-        model = _open(here, name)
+        of = _of_place(here, name)
+        key = of, of[0].changed
+        if key == known.opened:
+            model = open_place(*of)
+        else:
+            if known.opening is None or known.opening.key != key:
+                give_up()
+                known.opening = Opening(key, partial(open_place, *of))
+            model = known.opening.model(waiting)
+            known.opened = key
+        known.opening = None
     except ValueError as error:
+        known.opening = None
         from model.checkpoints.adapters import AdapterBaseError
         from model.checkpoints.convert.state_dict import HeadsNeededError
 
@@ -126,6 +147,21 @@ def open_shown(here: Sequence[CheckpointEntry], name: str) -> TextModel:
         known.refused, known.refusal = "", ("", "")
     known.shown, known.precision = name, precision()
     return model
+
+
+def give_up() -> None:
+    """What is being opened is not wanted any more; its memory goes with its thread."""
+    if (opening := state().opening) is not None:
+        opening.give_up()
+        state().opening = None
+
+
+def cancel(names: Sequence[str]) -> None:
+    """Show the model of before, or a bundled one, in the place of the one that is being opened. In a callback."""
+    give_up()
+    let_go()
+    others = [state().shown, *bundled_names()]
+    show(next(each for each in others if each in names and each != st.session_state.get(Key.MODEL)))
 
 
 def fall_back(name: str, sentence: str, page: str, names: Sequence[str]) -> bool:

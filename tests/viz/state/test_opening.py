@@ -1,0 +1,72 @@
+"""A model that is opened beside the script: it tells its seconds, is found again, and can be given up."""
+
+from __future__ import annotations
+
+import threading
+from functools import partial
+from typing import Any
+
+import pytest
+
+from model.checkpoints.load import open_checkpoint
+from model.runtime import superseded
+from tests.viz.small import write_small
+from viz.state import opening
+from viz.state.opening import Opening
+
+
+def until_given_up(begun: threading.Event, ended: threading.Event) -> Any:
+    """Work that goes on until it is no longer wanted."""
+    begun.set()
+    try:
+        while not ended.wait(0.005):
+            superseded.check()
+    finally:
+        ended.set()
+
+
+def test_seconds_are_told_until_it_is_open_and_what_opens_it_is_raised(monkeypatch):
+    monkeypatch.setattr(opening, "TICK", 0.01)
+    told: list[float] = []
+    wait = threading.Event()
+    made = Opening("a", partial(lambda: wait.wait(5) and "model"))
+
+    def waiting(seconds: float) -> None:
+        told.append(seconds)
+        if len(told) == 3:
+            wait.set()
+
+    assert made.model(waiting) == "model"
+    assert told == sorted(told)
+    assert len(told) == 3
+    with pytest.raises(ZeroDivisionError):
+        Opening("b", lambda: 1 / 0).model(waiting)  # type: ignore[arg-type, return-value]
+
+
+def test_what_is_given_up_ends_and_says_so(monkeypatch):
+    monkeypatch.setattr(opening, "TICK", 0.01)
+    begun, ended = threading.Event(), threading.Event()
+    made = Opening("a", partial(until_given_up, begun, ended))
+    assert begun.wait(5)
+    with pytest.raises(ValueError, match="was given up before it was open: choose it again"):
+        made.model(lambda seconds: made.give_up())
+    assert ended.is_set()
+
+
+def test_where_nobody_looks_any_more_it_ends_by_itself(monkeypatch):
+    monkeypatch.setattr(opening, "PATIENCE", 0.05)
+    begun, ended = threading.Event(), threading.Event()
+    Opening("a", partial(until_given_up, begun, ended))
+    assert ended.wait(5)
+
+
+@pytest.mark.parametrize("kind", ["ours", "weights alone"])
+def test_a_checkpoint_is_given_up_at_its_next_tensor(tmp_path, kind):
+    folder = write_small(tmp_path / "small")
+    path = folder if kind == "ours" else folder / "model.safetensors"
+    stale = threading.Event()
+    with superseded.watch(stale):
+        assert open_checkpoint(path).config.n_heads == 2 if kind == "ours" else True
+        stale.set()
+        with pytest.raises(superseded.SupersededError):
+            open_checkpoint(path)
