@@ -18,8 +18,8 @@ from viz.state.texts import learn
 APP = str(Path(__file__).resolve().parents[1] / "app.py")
 
 
-def opened(page: str = "", /, **address: str) -> AppTest:
-    """The application at an address: on the page of that name, and no other is drawn before; else on the first."""
+def opened(page: str = "attention", /, **address: str) -> AppTest:
+    """The application at an address: on the page of that name, and no other is drawn before; "": on the first."""
     app = AppTest.from_file(APP, default_timeout=240)
     if page:
         app._page_hash = calc_hash(

@@ -48,7 +48,8 @@ class Visit:
         self.page.on("websocket", lambda socket: self._count(socket.url))
 
     def open(self, **address: str) -> Page:
-        self.page.goto(f"{self.url}/?{urlencode(address)}", wait_until="commit")
+        """On the page of attention."""
+        self.page.goto(f"{self.url}/attention?{urlencode(address)}", wait_until="commit")
         expect(self.page.locator(".vitrine.heatmap[data-painted]")).to_be_visible()
         return self.page
 

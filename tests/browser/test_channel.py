@@ -114,7 +114,7 @@ def test_another_page_opened_in_the_middle_of_typing_shows_all_of_it(visit, mode
 def test_windows_of_one_browser_do_not_mix(visit, model):
     first = visit()
     one, other = first.open(source="I see the cat."), first.context.new_page()
-    other.goto(f"{first.url}/?source=The dog.")
+    other.goto(f"{first.url}/attention?source=The dog.")
     expect_tokens(other, "source", model.source_tokens("The dog.").labels)
     for letter in " Yes":
         for page in (one, other):

@@ -51,7 +51,7 @@ def test_every_page_fits_and_can_be_read(visit, look, tmp_path):
         if look == "phone":
             page.locator('[data-testid="stExpandSidebarButton"]').click()
         page.get_by_role("link", name=words[look == "dark-zh"], exact=True).click()
-        path = "/" if name == "attention" else f"/{name}"
+        path = "/" if name == "map" else f"/{name}"
         page.wait_for_url(lambda url, path=path: urlsplit(url).path == path)
         if look == "phone":
             page.locator('[data-testid="stSidebarCollapseButton"] button').click()

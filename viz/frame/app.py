@@ -19,6 +19,7 @@ from viz.frame import drawing, input_bar, token_bar, training_strip
 from viz.frame.command_line import unfollowed
 from viz.frame.drawing import Stage
 from viz.frame.guard import base_path
+from viz.frame.lead import lead
 from viz.i18n import catalogue
 from viz.i18n.catalogue import _
 from viz.i18n.errors import translate_error
@@ -41,7 +42,7 @@ PAGES = {
     )
 }
 SECTION = {"training": "change", "checkpoints": "know", "lab": "know"}  # the others are for seeing
-FIRST = "attention"
+FIRST = "map"
 PATIENCE = 5.0  # seconds that a model may take to open before there is a button to give it up
 HELD = ("draft",)  # in the address: they stay when another page is opened, whichever page knows what they mean
 STYLE = Path(__file__).parent / "frame.css"
@@ -140,6 +141,8 @@ def arrange(session: Session, model: TextModel, page: str, trained: bool) -> Non
     # the whole script.
     drawn_by = import_module(PAGES[page].removesuffix(".py").replace("/", "."))
     note, bar, controls = st.container(key="variation"), st.container(key="input_bar"), st.container()
+    with controls:
+        first_line, controls = st.container(), st.container()
     if not trained:
         with note:
             model = position_override.overridden(session, special_tokens.as_chosen(model))
@@ -149,7 +152,7 @@ def arrange(session: Session, model: TextModel, page: str, trained: bool) -> Non
     views = no_views
     with controls, telling():
         views = drawn_by.page(model)
-    stage = Stage(model, trained, views, catalogue.language())
+    stage = Stage(model, trained, views, catalogue.language(), page)
     from model.runtime.errors import device_trouble
 
     with session.lock:  # the tables too are of the trace that the views show
@@ -163,7 +166,7 @@ def arrange(session: Session, model: TextModel, page: str, trained: bool) -> Non
             mount(zip(places, drawing.fields(session, model), strict=False))
             bar.error(as_sentence(translate_error(told)))
         else:
-            mount(zip(places, drawing.fields(session, shown), strict=True))
+            mount([*zip(places, drawing.fields(session, shown), strict=True), (first_line, lead(session, page, shown))])
             draw_views(session, stage, shown, bar)
     mount([(st.container(), learnt(session))])
     session.wake()

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from viz.components.view import View
 from viz.frame import text_field, token_bar
+from viz.frame.lead import lead
 from viz.state import texts, training
 from viz.state.session import Session
 from viz.ui.parts import Placed, Rest, Views
@@ -20,13 +21,14 @@ if TYPE_CHECKING:
 class Stage:
     """How a page is drawn, as the script arranged it: with these controls, in this language, of this model.
 
-    trained: a training is shown, and `model` is the one that it began with.
+    trained: a training is shown, and `model` is the one that it began with. page: whose first line is drawn; "": none.
     """
 
     model: TextModel
     trained: bool
     views: Views
     language: str
+    page: str = ""
 
 
 def trace(session: Session, stage: Stage) -> TextModel:
@@ -79,6 +81,8 @@ def frames(session: Session, stage: Stage, busy: bool = False) -> Iterator[tuple
 
     model = trace(session, stage)
     group = fields(session, model)
+    if stage.page:
+        group.append(lead(session, stage.page, model))
     if session.is_long:
         group.append(token_bar.token_bar(session, token_bar.LONG))
     drawing = stage.views(model)

@@ -1,0 +1,60 @@
+// What a page shows, and hints for who is here for the first time; the browser remembers that they were put away.
+const DISMISSED = "vitrine.dismissed.";
+
+function remembered(page) {
+  try {
+    return localStorage.getItem(DISMISSED + page) !== null;
+  } catch {
+    return false; // no storage is allowed: they are there at each visit
+  }
+}
+
+function remember(page) {
+  try {
+    localStorage.setItem(DISMISSED + page, "1");
+  } catch {
+    /* they are put away until the page is opened again */
+  }
+}
+
+// Words, and tokens that light up wherever they are drawn.
+function showHint(parent, parts) {
+  parent.replaceChildren(
+    ...parts.map((part) => {
+      if (typeof part === "string") return element("span", part === "→" ? "arrow" : "", part);
+      const chip = newChip(part.position);
+      showChip(chip, part.label, part.special, part.side);
+      return chip;
+    }),
+  );
+}
+
+export default function ({ data, parentElement }) {
+  const { page, sentence, hints, words } = unpack(data);
+  let root = parentElement.querySelector(".vitrine");
+  if (!root) {
+    root = parentElement.appendChild(element("div", "vitrine lead"));
+    root.append(element("div", "sentence"), element("div", "hints"));
+    root.stop = lightChips(root);
+  }
+  const [line, list] = root.children;
+  write(line, sentence);
+  root.away = root.page === page ? root.away : remembered(page);
+  root.page = page;
+  list.hidden = root.away || !hints.length;
+  if (list.hidden) return ending(root);
+  while (list.children.length > hints.length + 1) list.firstElementChild.remove();
+  if (!list.children.length) {
+    const button = list.appendChild(element("button", "dismiss"));
+    button.type = "button";
+    button.addEventListener("click", () => {
+      remember(root.page);
+      root.away = list.hidden = true;
+    });
+  }
+  write(list.lastElementChild, words.dismiss);
+  while (list.children.length < hints.length + 1) list.insertBefore(element("div", "hint"), list.lastElementChild);
+  hints.forEach((parts, number) => showHint(list.children[number], parts));
+  list.classList.toggle("numbered", hints.length > 1);
+  return ending(root);
+}
