@@ -10,7 +10,7 @@ from pathlib import Path
 from urllib.parse import urlencode, urlsplit
 
 import pytest
-from playwright.sync_api import Browser, BrowserContext, Error, Page, Request, expect, sync_playwright
+from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Error, Page, Request, expect, sync_playwright
 
 from model.checkpoints.load import open_checkpoint
 from model.inference.text_model import TextModel
@@ -42,7 +42,7 @@ class Visit:
         context.on("request", self._requested)
         self.page = context.new_page()
         self.page.set_default_timeout(PATIENCE)
-        self.page.on("console", lambda message: message.type == "error" and self.errors.append(message.text))
+        self.page.on("console", self._said)
         self.page.on("pageerror", lambda error: self.errors.append(str(error)))
         self.page.on("dialog", lambda dialog: (self.errors.append(f"dialog {dialog.message}"), dialog.dismiss()))
         self.page.on("websocket", lambda socket: self._count(socket.url))
@@ -52,6 +52,11 @@ class Visit:
         self.page.goto(f"{self.url}/attention?{urlencode(address)}", wait_until="commit")
         expect(self.page.locator(".vitrine.heatmap[data-painted]")).to_be_visible()
         return self.page
+
+    def _said(self, message: ConsoleMessage) -> None:
+        asks_for_base = "/attention/_stcore/" in message.location["url"]  # Streamlit looks where its server begins
+        if message.type == "error" and not asks_for_base:
+            self.errors.append(message.text)
 
     def close(self) -> None:
         """Leaves a context that can be used again as it was."""
