@@ -12,7 +12,7 @@ from viz.i18n.format import attention_name, check_explanation, check_name, signi
 from viz.state.pieces import found, merged, run_of, turn
 from viz.state.session import Key, Session, current_session
 from viz.state.texts import model_and_text, write_source
-from viz.state.what_if import note
+from viz.state.what_if import elsewhere, note
 
 if TYPE_CHECKING:
     from model.analysis.comparison import Alignment, Comparison
@@ -67,9 +67,11 @@ def token_bar(session: Session, later: str = "") -> View:
     guesses = [_guess(guess, session.model) for guess in session.model.guesses(session.trace)]
     data |= {"notes": notes, "badges": badges, "words": words, "guesses": guesses, "pin": pinned(session, not later)}
     data["pieces"] = {"found": bool(found(session)), "merged": bool(runs), "words": _pieces_words()}
+    config = session.model.config
+    not_made = (translate_error(session.what_if.refused), elsewhere(session.what_if, session.trace, config))
     data["changed"] = {
-        "text": note(session.what_if, session.trace, session.model.config),
-        "refused": translate_error(session.what_if.refused),
+        "text": note(session.what_if, session.trace, config),
+        "refused": " · ".join(filter(None, not_made)),
         "words": _changed_words(session),
     }
     acts: dict[str, Answer | None] = {"token": on_token, "guess": on_guess, "pin": on_pin}

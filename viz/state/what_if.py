@@ -135,8 +135,18 @@ class WhatIf:
 def note(what_if: WhatIf, trace: Trace, config: TransformerConfig) -> str:
     """What is changed, for the frame around every page; empty while nothing is. config: of the model that is shown."""
     here = [each for each in what_if.changes if trace.attention_paths(each.kind) and _is_there(each, config)]
-    if not here:
+    return _named(here, config) if here else ""
+
+
+def elsewhere(what_if: WhatIf, trace: Trace, config: TransformerConfig) -> str:
+    """A sentence on changes that are asked for and that this model has no place for; empty where it has."""
+    absent = [each for each in what_if.changes if not (trace.attention_paths(each.kind) and _is_there(each, config))]
+    if not absent:
         return ""
+    return _("This model has nothing to change there: {changes}").format(changes=_named(absent, config))
+
+
+def _named(here: Sequence[AttentionChange], config: TransformerConfig) -> str:
     named = [change_name(each, config.max_length) for each in here[:NAMED]]
     if len(here) > NAMED:
         named.append(_("and {count} more").format(count=len(here) - NAMED))

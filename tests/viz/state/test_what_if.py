@@ -14,7 +14,7 @@ from tests.model.checkpoints.bridge.models import settings_in, theirs, write_tok
 from tests.viz.no_server import no_server
 from tests.viz.small import small_model
 from viz.state.session import Session
-from viz.state.what_if import WhatIf, change_name, note
+from viz.state.what_if import WhatIf, change_name, elsewhere, note
 
 
 def bridged_model(folder, name):
@@ -140,3 +140,6 @@ def test_changes_are_named_and_those_that_concern_another_model_are_not():
     assert note(WhatIf(changes), trace, config) == " · ".join([NAMES[each] for each in changes[1:4]] + ["and 4 more"])
     of_another = WhatIf((changes[0], RemovedHead("decoder", 2, 0), RemovedHead("cross", 1, 2)))
     assert note(of_another, trace, config) == ""
+    told = "This model has nothing to change there: "
+    assert elsewhere(of_another, trace, config).startswith(told + change_name(changes[0], 32))
+    assert elsewhere(WhatIf(changes[1:]), trace, config) == ""

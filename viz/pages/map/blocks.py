@@ -8,10 +8,12 @@ from typing import TYPE_CHECKING, Any
 
 from model.analysis.blocks import Block, elsewhere, rows, total_flops
 from model.analysis.experts import load
+from model.capture.trace import ATTENTION_PATHS
 from viz.i18n.catalogue import _
 from viz.i18n.format import attention_name, no_predictions, page_name, scale_name, significant, tokens
 from viz.pages.map.pictures import Pictures
 from viz.pages.map.text import block_name, flops_text, lines, place_name, short_name, title
+from viz.state.session import Key
 
 if TYPE_CHECKING:
     from model.analysis.comparison import Comparison
@@ -28,6 +30,7 @@ PAGES = {
     "residual": "residual",
     "output": "predictions",
 }
+PARTS = {"embedding": {"part": "tokens"}, "norm": {"residual_view": "norms"}, "residual": {"residual_view": "stream"}}
 GUESSES = 5
 LOADED = 8  # experts whose load is told
 NOTHING: dict[str, Any] = {"title": "", "labels": [], "probabilities": [], "pinned": None, "side": "", "position": -1}
@@ -43,6 +46,21 @@ def stacks(trace: Trace, found: list[Block], merged: Mapping[str, Pieces] = {}) 
         special = [label in trace.special_labels for label in labels]
         own = [row for row in rows(found) if found[row[0]].stack == name]
         made.append({"name": attention_name(name), "side": side, "labels": labels, "special": special, "rows": own})
+    return made
+
+
+def choices_at(block: Block, two: bool) -> dict[str, str]:
+    """What is chosen on a block's page, by the parameters of the address bar. two: whether there are two stacks."""
+    made = dict(PARTS.get(block.kind, {}))
+    if block.kind == "norm":
+        made["norm"] = block.path
+    for kind, pattern in ATTENTION_PATHS.items():
+        if block.path == pattern.format(block.layer):
+            made[Key.KIND] = kind
+    if two and block.kind in ("norm", "residual", "feed-forward"):
+        made["stack"] = block.stack
+    if two and block.kind == "embedding":
+        made["side"] = "source" if block.stack == "encoder" else "target"
     return made
 
 

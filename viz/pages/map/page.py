@@ -10,7 +10,6 @@ import pandas as pd
 import streamlit as st
 
 from model.analysis.blocks import Block, blocks, elsewhere, total_flops
-from model.capture.trace import ATTENTION_PATHS
 from model.inference.text_model import TextModel
 from model.network.layers import BLOCKS, Residual
 from viz.components.view import live
@@ -144,16 +143,17 @@ def table(model: TextModel, found: list[Block], pictures: Pictures) -> pd.DataFr
 
 
 def on_open(clicked: dict[str, Any]) -> None:
-    """A click on a block leads to its page, with its layer and head chosen."""
+    """A click on a block leads to its page, where its stack, its layer, its head, its part of the page are chosen."""
     session = current_session()
-    block = blocks(session.trace)[int(clicked["block"])]
+    found = blocks(session.trace)
+    block = found[int(clicked["block"])]
     if block.layer is not None:
         session.select(layer=block.layer)
-    for kind, pattern in ATTENTION_PATHS.items():
-        if block.path == pattern.format(block.layer):
-            session.say(Key.KIND, kind)
-            if clicked["head"] is not None:
-                session.select(head=int(clicked["head"]))
+    if "attention" in block.kind and clicked["head"] is not None:
+        session.select(head=int(clicked["head"]))
+    two = len({each.stack for each in found}) > 1
+    for name, value in of_blocks.choices_at(block, two).items():
+        session.say(name, value)
     st.session_state[Part.OPENED] = of_blocks.PAGES[block.kind]
 
 
