@@ -6,6 +6,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -43,12 +44,14 @@ PAGES = {
 }
 SECTION = {"training": "change", "checkpoints": "know", "lab": "know"}  # the others are for seeing
 FIRST = "map"
+VISITS = "visits"
 PATIENCE = 5.0  # seconds that a model may take to open before there is a button to give it up
 HELD = ("draft",)  # in the address: they stay when another page is opened, whichever page knows what they mean
 STYLE = Path(__file__).parent / "frame.css"
 
 _channel = carrier("channel")
 _page_file = component("page_file")
+_visits = component("visits")
 _learnt = component("learnt")
 
 
@@ -79,7 +82,8 @@ def main() -> None:
     with st.sidebar:
         here = checkpoints.all_places(session)
         names = [*([training.ENTRY] if training.training(session) else []), *shown_model.model_names(here)]
-        name = choose_model(training.training(session), names, shown_model.first_index(here, names))
+        first_name = names[shown_model.first_index(here, names)]
+        name = choose_model(training.training(session), names, names.index(first_name))
         summary = st.empty()
         for section, links in pages.items():
             st.caption(section)
@@ -122,6 +126,8 @@ def main() -> None:
         if session.message:
             st.error(as_sentence(translate_error(session.message)))
         channel_carrier(session)
+        shown_name = training.ENTRY if trained else name
+        _visits(data={"model": shown_name, "first": first_name}, key=VISITS, on_model_change=partial(on_visit, names))
     st.fragment(arrange)(session, model, chosen, trained)
     session.runs += 1
 
@@ -219,6 +225,13 @@ def channel_carrier(session: Session) -> None:
     words["behind"] = _("of the text before")
     data = {"token": session.token, "base": base_path(), "runs": session.runs}
     _channel(data={**data, "words": words}, key="channel", on_again_change=lambda: None)
+
+
+def on_visit(names: list[str]) -> None:
+    """The browser went back, or forward, to where another model was shown."""
+    if (asked := st.session_state[VISITS]["model"]) in names:
+        shown_model.let_go()
+        shown_model.show(asked)
 
 
 @dataclass

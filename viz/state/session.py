@@ -120,6 +120,7 @@ class Session:
 
     texts: dict[str, str] = field(default_factory=dict, kw_only=True)
     edits: dict[str, int] = field(default_factory=dict, kw_only=True)
+    put_away: dict[str, tuple[str, str]] = field(default_factory=dict, kw_only=True)  # texts by the model they came of
     stage: Any = field(default=None, kw_only=True)
     override: Any = field(default=None, kw_only=True)  # of the positions, see position_override
     views: dict[str, Any] = field(default_factory=dict, kw_only=True, repr=False)  # on the page, by their keys

@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from model.inference.text_model import TextModel
 
 LINE_BREAK = "⏎"  # in a field of one line
+UNREAD = 0.15  # share of a text's tokens that may be unknown to a model which reads it
 CONTINUED = 20  # tokens that the button lets a language model write
 
 
@@ -69,10 +70,33 @@ def writer_of(session: Session, model: TextModel) -> TextModel | None:
 
 
 def follow_model(session: Session, model: TextModel) -> None:
-    """Another model: the text stays, unless it was only the example of the one before."""
-    before, now = first_source(session.model if session.shown else model), first_source(model)
-    if before != now and typed(Key.SOURCE, before) == before:
-        write_source(now)
+    """Another model: the texts stay, unless they were only the example of the one before, or this one cannot read them;
+    such ones come back with the model that they were put away with.
+    """
+    before = session.model if session.shown else model
+    if before.name == model.name:
+        return
+    example, given = first_source(before), texts(before)
+    if (back := session.put_away.pop(model.name, None)) is not None:
+        write(Key.SOURCE, back[0])
+        write(Key.TARGET, back[1])
+    elif given[0] != example and not can_read(model, given[0]):
+        write_source(first_source(model))
+        write(Key.TARGET, "")
+    elif given[0] == example != first_source(model):
+        write_source(first_source(model))
+    if given[0] != example and not can_read(model, given[0]):
+        session.put_away[before.name] = given
+
+
+def can_read(model: TextModel, source: str) -> bool:
+    """Whether nearly all of a text are tokens that the model knows."""
+    try:
+        ids = model.source_tokens(source).ids
+    except ValueError:
+        return False
+    unknown = model.source_tokenizer.unknown
+    return unknown is None or ids.count(unknown) <= UNREAD * len(ids)
 
 
 def say(session: Session, model: TextModel) -> None:
