@@ -161,6 +161,11 @@ def arrange(session: Session, model: TextModel, page: str, trained: bool) -> Non
     stage = Stage(model, trained, views, catalogue.language(), page)
     from model.runtime.errors import device_trouble
 
+    with session.lock:
+        try:
+            shown_model.pin_again(session, model)
+        except ValueError as error:
+            st.toast(as_sentence(translate_error(str(error))), icon="⚠️", duration="long")
     with session.lock:  # the tables too are of the trace that the views show
         session.stage, session.views, session.followed = stage, {}, set()
         try:

@@ -212,13 +212,24 @@ class Session:
             known = self._comparison = Comparison(self.trace, self.pin.trace, self.pin.same_words(self.model))
         return known
 
-    def keep(self) -> None:
-        """Pin the current trace."""
+    def as_pin(self) -> Pin:
+        """The current trace, to be compared with."""
         step = "" if self.step is None else f" · {self.step:,}"
-        self.pin = Pin(self.model.name + step, self.traced[0], self.trace, self.model, (self.source, self.target))
+        return Pin(self.model.name + step, self.traced[0], self.trace, self.model, (self.source, self.target))
+
+    def keep(self) -> None:
+        """Pin the current trace; a reload finds it again where texts and the model as it is opened tell all of it."""
+        self.pin = self.as_pin()
+        override = self.override
+        plain = self.step is None and not self.what_if.changes and (not override or override.model is override.trained)
+        told = (*self.traced, self.model.name) if plain else (None, None, None)
+        for name, value in zip(PINNED, told, strict=True):
+            self.say(name, value)
 
     def release(self) -> None:
         self.pin, self.differing, self._comparison = None, False, None
+        for name in PINNED:
+            self.say(name, None)
 
     def say(self, name: str, value: str | None) -> None:
         """Put a choice into the address bar, or take it out; it stays so when another page is opened.
@@ -415,6 +426,7 @@ def current_session() -> Session:
     return cast(Session, st.session_state[Key.SESSION])
 
 
+PINNED = ("pinned", "pinned_target", "pinned_model")  # parameters of the address bar: both texts, and the model
 DEFAULT_SELECTION = {"layer": 2, "head": 6, "query": 1}  # of the bundled model: it aligns the two sentences
 
 

@@ -16,7 +16,8 @@ from viz.i18n.format import as_sentence, literal
 from viz.state import adapter_bases, assumptions, checkpoints
 from viz.state.checkpoints import CheckpointEntry, bundled_names, find, given_paths, open_place
 from viz.state.opening import Opening
-from viz.state.session import Key, Session, choice, current_session
+from viz.state.session import DEFAULT_SELECTION, PINNED, Key, Selection, Session, choice, current_session
+from viz.state.what_if import WhatIf
 
 if TYPE_CHECKING:
     from model.inference.text_model import TextModel
@@ -147,6 +148,20 @@ def open_shown(here: Sequence[CheckpointEntry], name: str, waiting: Callable[[fl
         known.refused, known.refusal = "", ("", "")
     known.shown, known.precision = name, precision()
     return model
+
+
+def pin_again(session: Session, model: TextModel) -> None:
+    """What the address says was pinned, at the first run of a window: texts and a model, traced anew.
+
+    Raises:
+        ValueError: the model is not here any more, or cannot read the texts.
+    """
+    source, target, name = (session.parameter(each) for each in PINNED)
+    if session.runs or session.pin is not None or source is None or name is None:
+        return
+    scratch = Session(Selection(**DEFAULT_SELECTION), WhatIf())
+    scratch.look(model if name == model.name else open_named(name), source, target or "")
+    session.pin = scratch.as_pin()
 
 
 def give_up() -> None:

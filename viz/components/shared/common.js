@@ -74,8 +74,20 @@ function signedColour(value, top, strength = 0.85, hues = SIGNED) {
   return `rgba(${r},${g},${b},${top ? strength * Math.min(1, Math.abs(value) / top) : 0})`;
 }
 
+const HELD = "vitrine.held"; // in the storage of this window
+
+// What was lit by a click before the page was loaded again.
+function heldBefore() {
+  try {
+    const { held, named } = JSON.parse(sessionStorage.getItem(HELD) ?? "{}");
+    return { held, named, lit: held };
+  } catch {
+    return {};
+  }
+}
+
 // Tokens light up together wherever they are drawn: components share one event target.
-const bus = (window.__vitrine ??= new EventTarget());
+const bus = (window.__vitrine ??= Object.assign(new EventTarget(), heldBefore()));
 
 // Pictures whose places are tokens, also where pieces of words are one elsewhere: there a place is a run of them.
 const ofTokens = (side) => (bus.merged ? "" : side);
@@ -93,6 +105,11 @@ const heldAt = (side) => bus.held?.[side] ?? -1;
 function hold(side, position, label) {
   bus.held = { ...bus.held, [side]: heldAt(side) === position ? -1 : position };
   bus.named = { ...bus.named, [side]: label };
+  try {
+    sessionStorage.setItem(HELD, JSON.stringify({ held: bus.held, named: bus.named }));
+  } catch {
+    /* no storage is allowed: a reload lets it go */
+  }
   hover(side, -1);
 }
 

@@ -1,0 +1,52 @@
+"""What a reload finds again: the pin and the token that was lit; and Back, which shows the model of before."""
+
+from __future__ import annotations
+
+import pytest
+from playwright.sync_api import expect
+
+from tests.browser.looking import chips, eventually, expect_tokens, stands_still
+
+pytestmark = pytest.mark.browser
+
+
+def test_the_pin_and_the_lit_token_are_there_after_a_reload(visit, model):
+    page = visit().open(source="I am a teacher.", target="我是老师。")
+    page.get_by_role("button", name="Pin").click()
+    expect(page.locator(".kept")).to_contain_text("I am a teacher.")
+    page.locator('input[aria-label="Source"]').fill("I am a student.")
+    expect_tokens(page, "source", model.source_tokens("I am a student.").labels)
+    chips(page, "source").nth(2).click()
+    expect(chips(page, "source").nth(2)).to_have_class("chip lit")
+    gone = page.locator(".tokens.source .gone").all_inner_texts()
+    assert gone
+    eventually(page, lambda: "pinned=" in page.url and "student" in page.url)
+    page.reload()
+    expect(page.locator(".kept")).to_contain_text("I am a teacher.")
+    expect(page.locator(".tokens.source .gone")).to_have_text(gone)
+    expect(chips(page, "source").nth(2)).to_have_class("chip lit")
+    stands_still(page)
+    page.get_by_role("button", name="unpin").click()
+    eventually(page, lambda: "pinned" not in page.url)
+
+
+def test_another_model_is_a_step_of_back_and_texts_come_back_with_theirs(visit):
+    page = visit().open(source="I am a teacher.")
+
+    def choose(name: str) -> None:
+        page.get_by_role("combobox").first.click()
+        page.get_by_role("option", name=name, exact=True).click()
+
+    def shows(model: str, text: str) -> None:
+        expect(page.get_by_role("combobox").first).to_have_value(model)
+        expect(page.locator('input[aria-label="Source"]')).to_have_value(text)
+
+    shows("eng-cmn", "I am a teacher.")
+    stands_still(page)
+    choose("sort")
+    shows("sort", "9610273840")
+    stands_still(page)
+    page.go_back()
+    shows("eng-cmn", "I am a teacher.")
+    page.go_forward()
+    shows("sort", "9610273840")
