@@ -1,26 +1,37 @@
-// Another model is a step of the browser's history: Back shows the one before.
+// Pages and models are the steps of the browser's history: Back shows the one before. What else the address says is not.
+const named = (first) => new URL(location.href).searchParams.get("model") ?? first;
+
+// Streamlit would make a step of every choice, and Back would lead through all of them.
+function stepsOfPages() {
+  const push = history.pushState.bind(history);
+  history.pushState = (state, title, address) => {
+    const same = new URL(address ?? location.href, location.href).pathname === location.pathname;
+    if (same) history.replaceState(state, title, address);
+    else push(state, title, address);
+  };
+  return push;
+}
+
 export default function ({ data: { model, first }, parentElement, setTriggerValue }) {
-  const root = parentElement.querySelector(".vitrine") ?? parentElement.appendChild(element("div", "vitrine"));
-  root.show = (name) => setTriggerValue("model", name);
-  const named = () => new URL(location.href).searchParams.get("model") ?? first;
-  const visits = (bus.visits ??= { model, address: location.href });
+  if (!parentElement.querySelector(".vitrine")) parentElement.appendChild(element("div", "vitrine"));
+  const begins = !bus.visits;
+  const visits = (bus.visits ??= { model, address: location.href, push: stepsOfPages() });
+  visits.show = (name) => setTriggerValue("model", name);
+  visits.first = first;
   if (model !== visits.model && !visits.back) {
     const now = new URL(location.href); // Streamlit has put the model there, or will do so at once
     now.searchParams.set("model", model);
     history.replaceState(history.state, "", visits.address);
-    history.pushState(history.state, "", now);
+    visits.push(history.state, "", now);
   }
   Object.assign(visits, { model, back: false });
-  if (!visits.following) {
-    visits.following = true;
-    window.addEventListener("popstate", () => {
-      if (named() === visits.model) return;
-      visits.back = true;
-      visits.show(named());
-    });
-    setInterval(() => {
-      if (named() === visits.model) visits.address = location.href; // as it stands before another is chosen
-    }, 250);
-  }
-  visits.show = root.show;
+  if (!begins) return;
+  window.addEventListener("popstate", () => {
+    if (named(visits.first) === visits.model) return;
+    visits.back = true;
+    visits.show(named(visits.first));
+  });
+  setInterval(() => {
+    if (named(visits.first) === visits.model) visits.address = location.href; // as it stands before another is chosen
+  }, 250);
 }
