@@ -39,7 +39,7 @@ def test_a_click_chooses_norm_and_token(visit):
     chosen = heading.inner_text()
     page.get_by_text("Residual stream", exact=True).click()
     expect(page.locator(".vitrine.heatmap")).to_have_count(2)
-    page.get_by_text("Where norms stand", exact=True).click()
+    page.get_by_text("Pre-norm, post-norm", exact=True).click()
     expect(page.locator(".vitrine.wiring")).to_be_visible()
     page.get_by_text("Dropout", exact=True).click()
     expect(page.locator(".vitrine.chart")).to_have_count(2)

@@ -46,7 +46,7 @@ def action(model: TextModel) -> tuple[Callable[[], None], str, str]:
     return {
         "encoder-decoder": (
             write_target,
-            _("Translate"),
+            _("Let it write") if model.training.get("task") else _("Translate"),
             _("Let the model write the target, and follow what you type"),
         ),
         "decoder-only": (

@@ -54,7 +54,7 @@ def token_bar(session: Session, later: str = "") -> View:
     if session.origin and session.target:
         told = {
             "data": _("from the data, not written by the model"),
-            "trained": _("written by the model as trained: Translate lets this one write"),
+            "trained": _("written by the model as trained: the button beside the text lets this one write"),
         }
         notes["target"] = " · ".join(filter(None, [told[session.origin], notes["target"]]))
     why = {
@@ -186,7 +186,8 @@ def _pieces_words() -> dict[str, str]:
 
 def _changed_words(session: Session) -> dict[str, str]:
     plain = _(
-        "The forward pass is changed; the target is what the unchanged model wrote: Translate lets this one write"
+        "The forward pass is changed; the target is what the unchanged model wrote: the button beside the text lets "
+        "this one write"
     )
     return {
         "changed": _("changed"),

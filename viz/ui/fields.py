@@ -18,6 +18,7 @@ from model.cli.options import HELP
 from viz.i18n import catalogue
 from viz.i18n.catalogue import _
 from viz.i18n.errors import translate_error
+from viz.ui.option_names import option_label
 
 DECADE = (1, 2, 5)
 MOST_LETTERS = 1000  # of a field
@@ -281,11 +282,11 @@ class Form:
             "args": (name,),
         }
         if option.kind == "bool":
-            place.toggle(name, **more)
+            place.toggle(option_label(name), **more)
         elif option.choices:
-            place.selectbox(name, option.choices, **more)
+            place.selectbox(option_label(name), option.choices, **more)
         else:
-            place.text_input(name, max_chars=MOST_LETTERS, **more)
+            place.text_input(option_label(name), max_chars=MOST_LETTERS, **more)
 
 
 def whose(message: str, names: Sequence[str]) -> str:

@@ -139,7 +139,7 @@ def _words() -> dict[str, Any]:
         "columns": [_("name"), _("kind"), _("format"), _("parameters"), _("on the disk"), _("in memory"), ""],
         "show": _("Show it"),
         "showing": _("Make it the model that every page shows"),
-        "read": _("Read its tensors"),
+        "read": _("Look at its tensors"),
         "reading": _("Its tensors one by one, whether or not it is a model"),
         "remove": _("Take it out of the list"),
         "shown": _("shown"),

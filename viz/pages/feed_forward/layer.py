@@ -98,7 +98,7 @@ def direction_charts(
         said.append(no_predictions())
     elif reaches_output(config, chosen.stack):
         said.append(_("Its output weights through the unembedding, without the final norm and the layers above."))
-        looks = (_("It writes: logits"), _("logit of activation 1"), FIRST, "unit-writes", keys[0])
+        looks = (_("Words that this unit pushes up or down"), _("logit of activation 1"), FIRST, "unit-writes", keys[0])
         draw(lambda: writes(model.network, *of, model.target_tokenizer), write_scores, "target", *looks)
     else:
         said.append(
@@ -106,7 +106,7 @@ def direction_charts(
         )
     encoder = chosen.stack == "encoder"
     side, tokenizer = ("source", model.source_tokenizer) if encoder else ("target", model.target_tokenizer)
-    looks = (_("It reads: embeddings"), _("cosine"), SECOND, "unit-reads", keys[1])
+    looks = (_("Tokens that it looks for"), _("cosine"), SECOND, "unit-reads", keys[1])
     draw(lambda: reads(model.network, *of, tokenizer), read_scores, side, *looks)
     return plots, " ".join(dict.fromkeys(filter(None, said)))
 

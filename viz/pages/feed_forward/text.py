@@ -13,7 +13,7 @@ def unit_view(view: str) -> str:
         "unit": _("This unit"),
         "token": _("This token"),
         "layer": _("The layer"),
-        "apart": _("Positions apart"),
+        "apart": _("Position by position"),
         "load": _("Load"),
     }[view]
 

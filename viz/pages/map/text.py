@@ -40,9 +40,9 @@ def _block_names(_language: str) -> dict[str, str]:
 def short_name(kind: str) -> str:
     """Of a block that has a picture, where there is little room."""
     return {
-        "self-attention": _("self"),
-        "cross-attention": _("cross"),
-        "feed-forward": _("units"),
+        "self-attention": _("self-att."),
+        "cross-attention": _("cross-att."),
+        "feed-forward": _("FFN"),
     }.get(kind, "")
 
 

@@ -70,7 +70,7 @@ def placement_chart(session: Session, parts: Sequence[Block], key: str) -> Chart
         series += beside(placement_name(name), values, other, COLOURS[name])
     note = " · ".join(f"{placement_name(name)} {values.mean():.0%}" for name, values in own.items())
     lacking = missing(session, before)
-    above = heading(session.trace, _("The norm elsewhere"), "placement-difference", note, lacking)
+    above = heading(session.trace, _("If the norm stood elsewhere"), "placement-difference", note, lacking)
     layers = Axis(_("layer"), [str(part.layer + 1) for part in last], "layers")
     return Chart(key, above, series, layers, Axis(_("relative difference"), zero=True), tall=200)
 

@@ -11,8 +11,8 @@ def residual_view(view: str) -> str:
     return {
         "norms": _("Norms"),
         "stream": _("Residual stream"),
-        "forms": _("torch and textbook"),
+        "forms": _("Forms of LayerNorm"),
         "batch": _("LayerNorm, BatchNorm"),
-        "placement": _("Where norms stand"),
+        "placement": _("Pre-norm, post-norm"),
         "dropout": _("Dropout"),
     }[view]
