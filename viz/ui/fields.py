@@ -18,7 +18,7 @@ from model.cli.options import HELP
 from viz.i18n import catalogue
 from viz.i18n.catalogue import _
 from viz.i18n.errors import translate_error
-from viz.ui.option_names import option_label
+from viz.ui.option_names import option_name
 
 DECADE = (1, 2, 5)
 MOST_LETTERS = 1000  # of a field
@@ -275,18 +275,18 @@ class Form:
         name = option.name
         more: dict[str, Any] = {
             "key": self.key(name),
-            "help": _(HELP[name]),
+            "help": f"`{name}`: {_(HELP[name])}",
             "disabled": fixed,
             "persist_state": "session",
             "on_change": self.changed,
             "args": (name,),
         }
         if option.kind == "bool":
-            place.toggle(option_label(name), **more)
+            place.toggle(option_name(name), **more)
         elif option.choices:
-            place.selectbox(option_label(name), option.choices, **more)
+            place.selectbox(option_name(name), option.choices, **more)
         else:
-            place.text_input(option_label(name), max_chars=MOST_LETTERS, **more)
+            place.text_input(option_name(name), max_chars=MOST_LETTERS, **more)
 
 
 def whose(message: str, names: Sequence[str]) -> str:

@@ -5,11 +5,6 @@ from __future__ import annotations
 from viz.i18n.catalogue import _
 
 
-def option_label(name: str) -> str:
-    """The label of an option's field: words, and small beside them its name in the config."""
-    return f"{option_name(name)} :small[:gray[{name}]]"
-
-
 def option_name(name: str) -> str:
     """An option in words."""
     return {**_of_networks(), **_of_trainings()}[name]

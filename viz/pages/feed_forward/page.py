@@ -59,12 +59,12 @@ def page(model: TextModel) -> Views:
     """Places and controls first; then all that the session's trace of this model holds is packed; then mounted."""
     row = st.container(horizontal=True, horizontal_alignment="distribute", vertical_alignment="center")
     names, place = stacks(model.config), Place.of(model)
+    if len(names) > 1:
+        choose(_("Stack"), names, names[-1], Part.STACK, attention_name, row)
     if place.quantities:
         choose(_("Quantity"), place.quantities, place.quantities[0], Part.QUANTITY, unit_quantity, row)
         choose(_("Order"), ORDERS, ORDERS[0], Part.ORDER, order_name, row)
         turn_page(place, row)
-    if len(names) > 1:
-        choose(_("Stack"), names, names[-1], Part.STACK, attention_name, row)
     if place.experts:
         row = st.container(horizontal=True, horizontal_alignment="distribute", vertical_alignment="center")
         choose(_("Router"), experts.ROUTED, experts.ROUTED[0], Part.ROUTED, experts.routed_name, row)

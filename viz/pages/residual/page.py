@@ -42,7 +42,7 @@ class Part(StrEnum):
 
 def page(model: TextModel) -> Views:
     """Places and controls first; then all that the session's trace of this model holds is packed; then mounted."""
-    row = st.container(horizontal=True, horizontal_alignment="distribute")
+    row = st.container(horizontal=True)
     view = choose(_("View"), RESIDUAL_VIEWS, RESIDUAL_VIEWS[0], Part.VIEW, residual_view, row)
     names = stacks(model.config)
     stack = choose(_("Stack"), names, names[-1], Part.STACK, attention_name, row) if len(names) > 1 else names[0]
