@@ -15,6 +15,7 @@ from viz.components.plots import PlotTable, plot_tables
 from viz.components.view import View
 from viz.i18n import catalogue
 from viz.i18n.catalogue import _
+from viz.i18n.format import as_sentence
 from viz.state.session import Key
 
 if TYPE_CHECKING:
@@ -181,6 +182,13 @@ def stamp(trace: Trace) -> str:
     return " ".join(trace.source_tokens)
 
 
-def show_result(how: str, sentence: str) -> None:
-    """What came of something that was asked for. how: "good" or "wrong"."""
-    {"good": st.success, "wrong": st.error}[how](sentence)
+def tell(said: str) -> None:
+    """What came of something that was asked for, as the session state has it under `said`: how, "good" or "wrong", and
+    a sentence. Good news are told once and go; what is wrong stays until something else is asked for.
+    """
+    how, sentence, *_where = st.session_state.get(said) or ("", "")
+    if how == "good":
+        st.session_state[said] = None
+        st.toast(as_sentence(sentence), icon=":material/check:", duration="long")
+    elif how == "wrong":
+        st.error(as_sentence(sentence))

@@ -5,6 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Collection
 from itertools import count
+from pathlib import Path
+
+import streamlit as st
 
 from viz.i18n.catalogue import _
 from viz.i18n.format import literal
@@ -20,6 +23,13 @@ def free_name(name: str) -> str:
     """`name` where no model has it yet, else with the first number that makes it another."""
     taken = {*bundled_names(), *saved_names(), *checkpoints.own_names(current_session())}
     return next(each for number in count(1) if (each := name if number == 1 else f"{name}-{number}") not in taken)
+
+
+def saved_as(name: str, folder: Path) -> str:
+    """That it was saved; and where, to whoever sits at this machine."""
+    if permissions.may_name_paths(st.context.headers.to_dict()):
+        return _("Saved as {name}, in {folder}: it is in the list of models.").format(name=name, folder=folder)
+    return _("Saved as {name}: it is in the list of models.").format(name=name)
 
 
 def refused(name: str, replace: bool, taken: Collection[str] = ()) -> str:

@@ -15,12 +15,12 @@ from viz.components.view import View
 from viz.i18n.catalogue import _
 from viz.i18n.errors import translate_error
 from viz.i18n.format import as_sentence, literal
-from viz.state import checkpoints, permissions, uploading
+from viz.state import checkpoints, permissions, shown_model, uploading
 from viz.state.permissions import Permission, Quota
 from viz.state.session import Session, current_session
 from viz.ui import fields
 from viz.ui.background import Watched, watch
-from viz.ui.parts import show_result
+from viz.ui.parts import tell
 
 if TYPE_CHECKING:
     from model.checkpoints.hub import Download, Offer, Question
@@ -47,9 +47,9 @@ def show(session: Session, place: DeltaGenerator) -> None:
 
 def report(session: Session) -> None:
     """What came of it, and how far a transfer is."""
-    how, text, where = st.session_state.get(Part.SAID) or ("", "", "")
-    if text and not where:
-        show_result(how, as_sentence(text))
+    _how, _text, where = st.session_state.get(Part.SAID) or ("", "", "")
+    if not where:
+        tell(Part.SAID)
     found = checkpoints.opened(session)
     if found and found.download is not None:
         fetching(session, found.download)
@@ -91,7 +91,9 @@ def _send() -> None:
     # The folder of several files without one of their own is called by a number.
     name = path.name if path.suffix or not path.name.isdigit() else stem if len(files) == 1 else UNNAMED
     uploading.let_go(files)
-    added(session, name, path, uploads.left_out)
+    name = added(session, name, path, uploads.left_out)
+    if name in shown_model.model_names(checkpoints.own_places(session)):
+        shown_model.show(name)
 
 
 def _path() -> None:
@@ -101,8 +103,9 @@ def _path() -> None:
         key=Part.PATH,
         placeholder="/home/me/models/gpt2",
         persist_state="session",
+        on_change=_look,
     )
-    st.button(_("Put it into the list"), key=Part.LOOK, on_click=_look, disabled=not text, width="stretch")
+    st.button(_("Open"), key=Part.LOOK, on_click=_look, disabled=not text, width="stretch")
 
 
 def _look() -> None:
@@ -118,7 +121,14 @@ def _look() -> None:
     if problem:
         say("wrong", translate_error(problem), Part.PATH)
         return
-    added(current_session(), path.name or str(path), path)
+    session = current_session()
+    known = next((each.name for each in checkpoints.own_places(session) if each.path == path), None)
+    if known:
+        say("good", _("{name} is in the list.").format(name=known))
+        close()
+    name = known or added(session, path.name or str(path), path)
+    if name in shown_model.model_names(checkpoints.own_places(session)):
+        shown_model.show(name)
 
 
 # What all ways to add to the list of checkpoints share: what is said of it, and the new entry.
@@ -151,7 +161,8 @@ def refusal(where: Part) -> None:
         st.error(as_sentence(text))
 
 
-def added(session: Session, name: str, path: Path, left_out: Sequence[str] = ()) -> None:
+def added(session: Session, name: str, path: Path, left_out: Sequence[str] = ()) -> str:
+    """Put it into the list, and say so; gives its name there."""
     from model.checkpoints.catalog import catalog_entry
 
     name = checkpoints.add(session, name, path)
@@ -170,6 +181,7 @@ def added(session: Session, name: str, path: Path, left_out: Sequence[str] = ())
     say("wrong" if found.problem else "good", text)
     close()
     session.begun = True  # the sidebar's list too
+    return name
 
 
 def close() -> None:

@@ -20,8 +20,8 @@ from viz.state import checkpoints, permissions, shown_model, training
 from viz.state.checkpoints import CheckpointEntry, saved_folder
 from viz.state.permissions import Permission
 from viz.state.session import Key, Session, current_session
-from viz.ui.parts import show_result
-from viz.ui.save_name import NAME, refused
+from viz.ui.parts import tell
+from viz.ui.save_name import NAME, refused, saved_as
 
 if TYPE_CHECKING:
     from model.inference.text_model import TextModel
@@ -33,8 +33,7 @@ READING = 720  # pixels of a column that stands alone
 def show(session: Session) -> None:
     """Of the model that is shown: what can be taken away, its name, its card."""
     name = str(st.session_state.get(Key.MODEL) or "")
-    if message := st.session_state.pop(Part.SAID, None):
-        show_result(message[0], as_sentence(message[1]))
+    tell(Part.SAID)
     place = next((each for each in checkpoints.all_places(session) if each.name == name), None)
     if name == training.ENTRY:
         _in_training(st.container(width=READING), session)
@@ -184,7 +183,7 @@ def _copy(kept: CheckpointEntry, key: str, name: str) -> None:
 
 def save_as(name: str, write: Callable[[Path], object]) -> None:
     """A saved model of that name, which is shown then."""
-    said = _("Saved as {name}: it is in the list of models.").format(name=name)
+    said = saved_as(name, saved_folder() / name)
     if not refused_name(name) and attempt(lambda: write(saved_folder() / name), said):
         shown_model.show(name)
 

@@ -12,13 +12,13 @@ from streamlit.delta_generator import DeltaGenerator
 from model.checkpoints import manage
 from viz.i18n.catalogue import _
 from viz.i18n.errors import translate_error
-from viz.i18n.format import as_sentence, literal
+from viz.i18n.format import literal
 from viz.state import checkpoints, permissions, shown_model, training
 from viz.state.checkpoints import saved_folder, saved_names
 from viz.state.permissions import Permission
 from viz.state.session import current_session
-from viz.ui.parts import show_result
-from viz.ui.save_name import NAME, free_name, refused
+from viz.ui.parts import tell
+from viz.ui.save_name import NAME, free_name, refused, saved_as
 
 if TYPE_CHECKING:
     from model.training.live.live_training import LiveTraining
@@ -78,9 +78,8 @@ def show(place: DeltaGenerator, live: LiveTraining) -> None:
         disabled=not valid or not live.runs,
         on_click="ignore",
     )
-    if said := st.session_state.get(Part.SAID):
-        with place:
-            show_result(said[0], as_sentence(said[1]))
+    with place:
+        tell(Part.SAID)
     if (names := saved_names()) and permissions.may(Permission.SAVING):
         delete(place, list(names))
 
@@ -114,7 +113,7 @@ def _save() -> None:
         )
         return
     st.session_state[Part.REPLACE] = False
-    st.session_state[Part.SAID] = ("good", _("Saved as {name}: it is in the list of models.").format(name=name))
+    st.session_state[Part.SAID] = ("good", saved_as(name, folder))
     current_session().begun = True  # the list is drawn again
 
 

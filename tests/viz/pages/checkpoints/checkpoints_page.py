@@ -72,12 +72,11 @@ def uploaded(app, name: str, content: bytes, kind: str = ZIP):
 
 
 def said(app) -> str:
-    return " ".join(each.value for each in (*app.success, *app.error))
+    return " ".join(each.value for each in (*app.toast, *app.error))
 
 
 def looked_for(app, path: str):
-    app.text_input(key="adding_path").set_value(path).run()
-    return app.button(key="adding_look").click().run()
+    return app.text_input(key="adding_path").set_value(path).run()
 
 
 def asked_for(app, name: str):

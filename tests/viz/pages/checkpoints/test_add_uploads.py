@@ -89,7 +89,7 @@ def test_a_refused_upload_is_a_sentence_and_nothing_is_lost(here):
         assert not app.exception
         assert said(app).startswith(f"{name} was not opened: ")
         assert {"sent", "small"} <= rows(app).keys()
-        assert app.selectbox(key="model").value == "small"
+        assert app.selectbox(key="model").value == "sent"
 
 
 @pytest.mark.parametrize(
@@ -118,7 +118,7 @@ def test_a_refused_upload_is_a_sentence_and_nothing_is_lost(here):
 def test_what_is_sent_and_cannot_be_shown_is_in_the_list_and_says_why(name, content, sentence, of_row):
     app = uploaded(page(), name, content, "")
     assert said(app) == sentence
-    assert bool(app.success) == (not of_row["problem"])
+    assert bool(app.toast) == (not of_row["problem"])
     row = rows(app)[name]
     assert name not in app.selectbox(key="model").options
     assert all(text in row[key] if text else not row[key] for key, text in of_row.items()), row

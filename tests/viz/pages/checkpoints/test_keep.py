@@ -41,9 +41,7 @@ def downloads(app) -> list[str]:
 
 
 def words(app) -> str:
-    return " ".join(
-        each.value for kind in (app.markdown, app.caption, app.info, app.success, app.code) for each in kind
-    )
+    return " ".join(each.value for kind in (app.markdown, app.caption, app.info, app.toast, app.code) for each in kind)
 
 
 def test_what_has_a_counterpart_is_offered_in_both_forms():

@@ -17,6 +17,7 @@ from tests.viz.small import write_small
 from viz.pages.training import demonstration, start
 from viz.state import training
 from viz.state.checkpoints import CHECKPOINTS as BUNDLED
+from viz.i18n.format import literal
 from viz.state.checkpoints import find, open_place, places
 from viz.ui.save_name import refused
 
@@ -90,7 +91,8 @@ def test_a_model_is_saved_found_and_deleted(here):
     assert app.button(key="saving_save").disabled
     app.text_input(key="saving_name").set_value("mine").run()
     app.button(key="saving_save").click().run()
-    assert "it is in the list" in words(sound(app.run()))
+    assert f"Saved as mine, in {literal(str(here / 'saved' / 'mine'))}" in words(sound(app))
+    assert "Saved as" not in words(sound(app.run()))  # told once
     assert [each.proto.label for each in app.get("download_button")] == ["Download as .zip"]
     assert app.checkbox(key="saving_curves").label.endswith("for TensorBoard")
     assert app.selectbox(key="model").options[1:] == ["mine", "small"]

@@ -66,7 +66,7 @@ def begun(app, **settings):
 
 
 def words(app):
-    return " ".join(each.value for kind in (app.markdown, app.caption, app.info, app.success) for each in kind)
+    return " ".join(each.value for kind in (app.markdown, app.caption, app.info, app.toast) for each in kind)
 
 
 def live(app):
