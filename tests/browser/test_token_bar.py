@@ -17,7 +17,7 @@ DATA = {
     "notes": {"source": "", "target": ""},
     "badges": [],
     "guesses": [{"title": "b →", "choices": [{"token": 5, "label": "c", "probability": 0.25}]}],
-    "words": {"source": "Source", "target": "Target", "guess": "go on"},
+    "words": {"source": "Source", "target": "Target", "guess": "go on", "fold": "fold"},
     "pieces": {"found": True, "merged": False, "words": {"merge": "merge", "about": "about"}},
     "changed": {"text": "", "refused": "", "words": {}},
     "pin": {
@@ -51,3 +51,17 @@ def test_what_stays_the_same_is_not_drawn_again_between_press_and_release(page, 
     show(page, pin=other, guesses=guesses)
     assert page.locator(part).first.inner_text().startswith("d" if "choice" in part else "head:")
     assert "2.1" in page.locator(".changes .change").first.inner_text()
+
+
+def test_a_click_folds_the_bar_and_the_next_unfolds_it(page):
+    show(page, badges=[{"text": "rows", "passed": True, "title": ""}, {"text": "odd", "passed": False, "title": ""}])
+    tokens, button = page.locator(".tokens.source"), page.locator(".fold")
+    assert (tokens.is_visible(), button.get_attribute("aria-expanded")) == (True, "true")
+    button.click()
+    assert (tokens.is_visible(), button.get_attribute("aria-expanded")) == (False, "false")
+    assert page.locator(".badge.failed").is_visible()
+    assert not page.locator(".badge.passed").is_visible()
+    show(page)
+    assert not tokens.is_visible()
+    button.click()
+    assert tokens.is_visible()

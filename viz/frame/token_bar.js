@@ -9,6 +9,40 @@ function stayOnTop(parentElement) {
   bar.style.backgroundColor = getComputedStyle(host).getPropertyValue("--st-background-color");
 }
 
+// Folded, the bar is one line: what it says of the tokens, of what is changed and pinned. The browser remembers it.
+const FOLDED = "vitrine.folded";
+
+function foldButton(root) {
+  const button = element("button", "act fold");
+  button.type = "button";
+  button.addEventListener("click", () => {
+    const folded = !root.classList.contains("folded");
+    try {
+      if (folded) localStorage.setItem(FOLDED, "1");
+      else localStorage.removeItem(FOLDED);
+    } catch {
+      /* no storage is allowed: it stands as it is until the page is loaded again */
+    }
+    fold(root, folded);
+  });
+  return button;
+}
+
+function fold(root, folded) {
+  root.classList.toggle("folded", folded);
+  const button = root.querySelector(".fold");
+  button.setAttribute("aria-expanded", !folded);
+  write(button, folded ? "▼" : "▲");
+}
+
+function wasFolded() {
+  try {
+    return localStorage.getItem(FOLDED) !== null;
+  } catch {
+    return false;
+  }
+}
+
 function build(parentElement) {
   const root = parentElement.appendChild(element("div", "vitrine bar"));
   const rows = root.appendChild(element("div", "rows"));
@@ -17,8 +51,9 @@ function build(parentElement) {
   }
   root.appendChild(element("div", "guesses"));
   const line = root.appendChild(element("div", "line"));
-  line.append(element("div", "badges"), element("div", "changed"), element("div", "pieces"), element("div", "pin"));
+  line.append(element("div", "badges"), element("div", "changed"), element("div", "pieces"), element("div", "pin"), foldButton(root));
   root.appendChild(element("div", "changes"));
+  fold(root, wasFolded());
   root.stop = lightChips(root);
   return root;
 }
@@ -183,6 +218,7 @@ export default function ({ data: bytes, parentElement, setTriggerValue }) {
   root.guess = (number, token) => setTriggerValue("guess", { number, token });
   showGuesses(root.querySelector(".guesses"), data.guesses, data.words.guess, (...guess) => root.guess(...guess));
   showBadges(root.querySelector(".badges"), data.badges);
+  root.querySelector(".fold").title = data.words.fold;
   root.restore = () => setTriggerValue("restore", true);
   showChanged(root.querySelector(".changed"), data.changed, () => root.restore());
   bus.merged = data.pieces.merged;

@@ -64,6 +64,7 @@ def token_bar(session: Session, later: str = "") -> View:
     unknown = [{"text": _("checks follow"), "passed": None, "title": why.get(later, "")}]
     badges = unknown if later else badges_of(session)
     words = {"source": _("Source tokens"), "target": _("Target tokens"), "guess": _("Click to put it into the text")}
+    words["fold"] = _("Fold or unfold this bar")
     guesses = [_guess(guess, session.model) for guess in session.model.guesses(session.trace)]
     data |= {"notes": notes, "badges": badges, "words": words, "guesses": guesses, "pin": pinned(session, not later)}
     data["pieces"] = {"found": bool(found(session)), "merged": bool(runs), "words": _pieces_words()}

@@ -14,10 +14,10 @@ from tests.app_reading import opened, sound, type_in
 from tests.model.training.live.live_examples import LONG, Gate
 from tests.viz.pages.training.training_page import TABLE, begun, demonstrated, live, page, part, pasted, words
 from tests.viz.small import write_small
+from viz.i18n.format import literal
 from viz.pages.training import demonstration, start
 from viz.state import training
 from viz.state.checkpoints import CHECKPOINTS as BUNDLED
-from viz.i18n.format import literal
 from viz.state.checkpoints import find, open_place, places
 from viz.ui.save_name import refused
 
