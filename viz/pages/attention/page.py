@@ -21,6 +21,7 @@ from viz.pages.attention.head_grid import heads_grid, thumbnails
 from viz.pages.attention.importance import Places
 from viz.pages.attention.steps import query_steps, steps_name, steps_table
 from viz.pages.attention.text import bertviz_name, explain, missing, refusal, trace_name
+from viz.pages.attention.vectors import vector_panels
 from viz.pages.attention.view import HeadMaps
 from viz.state.pieces import merged, of_trace
 from viz.state.session import Selection, choose, current_session
@@ -34,6 +35,7 @@ class Part(StrEnum):
     HEAD = "head_large"
     LINES = "head_lines"
     STAGES = "stages"
+    VECTORS = "query_vectors"
     EXPLANATION = "explanation"
     DATA = "data"
     METRICS = "metrics"
@@ -88,6 +90,8 @@ def page(model: TextModel) -> Views:
             after = None if lacking else rest_of(weighing)
         if staged is not None:
             parts.append((steps, staged))
+            drawn_vectors, _lacking = unless_absent(lambda: vector_panels(shown, chosen, Part.VECTORS))
+            parts += [] if drawn_vectors is None else [(steps, drawn_vectors)]
         drawn = None
         problem = refusal(shown, listed)
         if not problem:

@@ -1,0 +1,72 @@
+"""The vectors behind one query of one head: its query, the keys and values, the head's output, its part of W^O's."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+from torch import Tensor
+
+from model.analysis.downsample import binned
+from model.network.attention import for_each_head
+from model.runtime.errors import require
+from viz.components.plots import Axis, Panel, Panels, Scale
+from viz.i18n.catalogue import _
+from viz.i18n.format import tokens
+from viz.pages.attention.steps import head_name, near
+from viz.pages.attention.view import HeadMaps
+from viz.state.session import Selection
+from viz.ui.plots import array, heading
+
+MOST = 128  # channels of W^O's output that are drawn: beyond that means of neighbours
+
+
+def vector_panels(shown: HeadMaps, chosen: Selection, key: str) -> Panels:
+    """q (1, d_k), K (key, d_k), V (key, d_v), o = Σ w·v (1, d_v), and o·W^O of this head alone (1, d_model).
+
+    Raises:
+        MissingQuantityError: the model does not show them.
+    """
+    trace, head, query = shown.trace, chosen.head, chosen.query
+    path = shown.maps.paths[chosen.layer]
+    require(trace.network, f"{path}.query", f"{path}.key", f"{path}.value", f"{path}.heads")
+    keys = for_each_head(trace[f"{path}.key"], shown.maps.heads)[head]
+    output = trace[f"{path}.heads"][head, query].float()
+    written = _written(shown, path, head, output)
+    places = list(near(query, len(keys)))
+    token = tokens(trace, shown.rows)[query]
+    one = Axis("", [token], "")
+    every = Axis(_("key"), [tokens(trace, shown.columns)[place] for place in places], shown.columns)
+    matrices: list[tuple[str, Axis, Tensor, int]] = [
+        ("q", one, trace[f"{path}.query"][head, query][None], 0),
+        ("K", every, keys[places], 0),
+        ("V", every, trace.values(path)[head][places], 0),
+        (_("o = Σ w·v"), one, output[None], 1),
+    ]
+    note = ""
+    if written is not None:
+        width = len(written)
+        matrices.append((_("o·Wᴼ, this head's part"), one, binned(written, MOST)[None], 1))
+        note = _("Wᴼ's {width} channels as means of neighbours").format(width=width) if width > MOST else ""
+    panels = [_panel(*each) for each in matrices]
+    left_out = len(keys) - len(places)
+    sentence = _("of {token}; {count} keys are left out") if left_out else _("of {token}")
+    name = f"{_('Vectors of this query')} · {head_name(chosen)}"
+    file = f"vectors-{shown.wish.kind}-layer{chosen.layer + 1}-head{head + 1}"
+    above = heading(trace, name, file, note, sentence.format(token=token, count=left_out))
+    cells = (_("token"), _("channel"), _("value"), _("masked"))
+    return Panels(key, above, panels, cell=14, cells=cells)
+
+
+def _panel(name: str, rows: Axis, values: Tensor, line: int) -> Panel:
+    found: NDArray[np.float32] = array(values)
+    top = float(np.abs(found[np.isfinite(found)]).max(initial=0.0)) or 1.0
+    columns = Axis(_("channel"), [""] * found.shape[1], "")
+    return Panel(name, rows, columns, np.ones(found.shape, bool), found, scale=Scale(-top, top), line=line)
+
+
+def _written(shown: HeadMaps, path: str, head: int, output: Tensor) -> Tensor | None:
+    """What the head's output adds to the layer's; None where the model has no such matrix for each head."""
+    weight = shown.trace.attention_at(path).output.weight.detach().float()
+    if weight.shape[1] != shown.maps.heads * len(output):
+        return None
+    return weight[:, head * len(output) : (head + 1) * len(output)] @ output
