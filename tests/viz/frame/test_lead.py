@@ -1,0 +1,52 @@
+"""The first line of a page: a sentence for each; hints where they hold."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.test_app_kinds import write
+from tests.viz.components.test_registry import unpack
+from tests.viz.small import looking, small_model
+from viz.frame.app import PAGES
+from viz.frame.lead import lead, next_token
+from viz.state.session import Key, serving
+
+TEXT, TARGET = "The cat sees.", "一个东"
+
+
+def sent(session, page: str) -> dict:
+    with serving(session):
+        return unpack(lead(session, page, session.model).data)[0]
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory):
+    return small_model(tmp_path_factory.mktemp("lead") / "small")
+
+
+def test_every_page_says_what_it_shows_and_the_first_what_to_try(model):
+    session = looking(model, TEXT, TARGET)
+    sentences = {sent(session, page)["sentence"] for page in PAGES}
+    assert len(sentences) == len(PAGES)
+    assert len(sent(session, "map")["hints"]) == 3
+    assert not sent(session, "residual")["hints"]
+
+
+@pytest.mark.parametrize(("query", "read"), [(1, 1), (0, 0), (3, 2)])
+def test_a_row_is_about_the_token_after_it(model, query, read):
+    session = looking(model, TEXT, TARGET, query=query)
+    (hint,) = sent(session, "attention")["hints"]
+    labels = [part["label"] for part in hint if isinstance(part, dict)]
+    tokens = session.trace.target_tokens
+    assert labels == [tokens[read], tokens[read], tokens[read + 1]]
+
+
+def test_where_nothing_follows_there_is_no_such_hint(model, tmp_path):
+    session = looking(model, TEXT, TARGET)
+    session.chosen[Key.KIND] = "encoder"
+    with serving(session):
+        assert next_token(session) is None
+    for kind, text in (("encoder-only", TEXT), ("decoder-only", "")):
+        session = looking(write(tmp_path / kind, kind), text)
+        with serving(session):
+            assert next_token(session) is None
