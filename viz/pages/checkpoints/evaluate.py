@@ -190,8 +190,9 @@ def ask(session: Session, subject: Subject, begun: Begun | None) -> tuple[Asked 
     found = session.cached(Part.FOUND, (references,), lambda: found_tokenizer(references))
     fields_row = right.columns(2, gap="small")
     tokenizer = choose_tokenizer(fields_row[0], found)
+    widths = {beam: beam_name(beam) for beam in BEAMS}
     beam = fields_row[1].selectbox(
-        _("Decoding"), BEAMS, format_func=beam_name, key=Part.BEAM, persist_state="session", help=beam_help()
+        _("Decoding"), BEAMS, format_func=widths.__getitem__, key=Part.BEAM, persist_state="session", help=beam_help()
     )
     right.caption(literal(tokenizer_words(found)))
     asked = Asked(references, int(beam), tokenizer, content.name)
@@ -352,14 +353,12 @@ def choose_tokenizer(place: DeltaGenerator, found: FoundTokenizer) -> str:
     """BLEU's tokenizer: the one that was found, or another."""
     from model.training.translation_scores import AUTO, TOKENIZERS, is_installed
 
-    def name(option: str) -> str:
-        return _("{tokenizer}, found by itself").format(tokenizer=found.name) if option == AUTO else option
-
+    usual = _("{tokenizer}, found by itself").format(tokenizer=found.name)
     names = [AUTO, *filter(is_installed, TOKENIZERS)]
     chosen = place.selectbox(
         _("Tokenizer of BLEU"),
         names,
-        format_func=name,
+        format_func=lambda name: usual if name == AUTO else name,
         key=Part.TOKENIZER,
         persist_state="session",
         help=_(
@@ -413,12 +412,13 @@ def beam_help() -> str:
 # What is going on, and what it has given.
 
 
+def let_go(job: FileTranslation) -> None:
+    """Nobody waits for it any more."""
+    job.stop()
+
+
 @st.cache_resource(
-    max_entries=1,
-    show_spinner=False,
-    scope="session",
-    on_release=lambda job: job.stop(),
-    hash_funcs={FileTranslation: id},
+    max_entries=1, show_spinner=False, scope="session", on_release=let_go, hash_funcs={FileTranslation: id}
 )
 def _of_window(job: FileTranslation) -> FileTranslation:
     """What is stopped when the window is closed, or another is begun."""
@@ -537,7 +537,7 @@ def sentences(job: FileTranslation) -> None:
     order = choose(_("Order"), ORDERS, ORDERS[0], Part.ORDER, order_name, row)
     row.download_button(
         _("All {count} sentences as CSV").format(count=f"{len(job.written):,}"),
-        lambda: harmless(table(job, list(job.written))).to_csv(index=False).encode("utf-8-sig"),
+        partial(csv, job, columns()),
         "translations.csv",
         "text/csv",
         key=Part.CSV,
@@ -545,7 +545,7 @@ def sentences(job: FileTranslation) -> None:
     )
     sources = ranked(job, order)[:ROWS]
     st.dataframe(
-        table(job, sources),
+        table(job, sources, columns()),
         hide_index=True,
         height=min(460, 38 + 35 * len(sources)),
         key=Part.SENTENCES,
@@ -566,10 +566,21 @@ def ranked(job: FileTranslation, order: str) -> list[str]:
     return sorted(job.written, key=lambda source: job.chrf[source], reverse=order == "best")
 
 
-def table(job: FileTranslation, sources: Sequence[str]) -> pd.DataFrame:
-    """A row for each source, with all its references."""
+def columns() -> list[str]:
+    """Names of the columns of `table`."""
+    return ["chrF", _("source"), _("written"), _("reference")]
+
+
+def table(job: FileTranslation, sources: Sequence[str], names: Sequence[str]) -> pd.DataFrame:
+    """A row for each source, with all its references. names: of the columns."""
     rows = [(job.chrf[source], source, job.written[source], " | ".join(job.references[source])) for source in sources]
-    return pd.DataFrame(rows, columns=["chrF", _("source"), _("written"), _("reference")])
+    return pd.DataFrame(rows, columns=list(names))
+
+
+def csv(job: FileTranslation, names: Sequence[str]) -> bytes:
+    """All that is translated, in the order of the file. names: of the columns, as no language is known here."""
+    sources = [source for source in job.references if source in job.written]
+    return harmless(table(job, sources, names)).to_csv(index=False).encode("utf-8-sig")
 
 
 def _choose_sentence(sources: Sequence[str]) -> None:

@@ -18,6 +18,7 @@ from tests.viz.pages.training.training_page import TABLE, TINY, begun, demonstra
 from viz.pages.training import cost, form, settings
 from viz.pages.training import start as training_start
 from viz.state import training
+from viz.ui import text_table
 from viz.ui.fields import field_text, whose
 
 ONE_IN_ERROR = "rows to learn from: 2 · duplicates left out: 0 · empty lines: 0 · rows in error: 1"
