@@ -514,9 +514,9 @@ def show_begun(begun: Begun, subject: Subject | None, asked: Asked | None) -> No
 def figures(scores: Scores, job: FileTranslation) -> None:
     """Both scores with their signatures, and of how many sentences."""
     row = st.container(horizontal=True, gap="large")
-    so_far = "" if job.finished else " " + _("so far")
-    row.metric(f"BLEU{so_far}", f"{scores.bleu:.2f}", width="content")
-    row.metric(f"chrF{so_far}", f"{scores.chrf:.2f}", width="content")
+    label = "{score}" if job.finished else _("{score} so far")
+    row.metric(label.format(score="BLEU"), f"{scores.bleu:.2f}", width="content")
+    row.metric(label.format(score="chrF"), f"{scores.chrf:.2f}", width="content")
     if job.finished:
         references = sum(len(job.references[source]) for source in job.written)
         sentence = _("Of {count} sentences with {references} references.")
