@@ -513,10 +513,10 @@ def show_begun(begun: Begun, subject: Subject | None, asked: Asked | None) -> No
 
 def figures(scores: Scores, job: FileTranslation) -> None:
     """Both scores with their signatures, and of how many sentences."""
-    row = st.container(horizontal=True, gap="large")
+    row = st.container(horizontal=True)
     label = "{score}" if job.finished else _("{score} so far")
-    row.metric(label.format(score="BLEU"), f"{scores.bleu:.2f}", width="content")
-    row.metric(label.format(score="chrF"), f"{scores.chrf:.2f}", width="content")
+    row.metric(label.format(score="BLEU"), f"{scores.bleu:.2f}", width="content", border=True)
+    row.metric(label.format(score="chrF"), f"{scores.chrf:.2f}", width="content", border=True)
     if job.finished:
         references = sum(len(job.references[source]) for source in job.written)
         sentence = _("Of {count} sentences with {references} references.")
@@ -551,7 +551,9 @@ def sentences(job: FileTranslation) -> None:
         key=Part.SENTENCES,
         selection_mode="single-row",
         on_select=partial(_choose_sentence, sources),
-        column_config={"chrF": st.column_config.ProgressColumn(format="%.1f", min_value=0, max_value=100)},
+        column_config={
+            "chrF": st.column_config.ProgressColumn(format="%.1f", min_value=0, max_value=100, width="small")
+        },
     )
     st.caption(
         _(
