@@ -6,14 +6,16 @@ import argparse
 import json
 import sys
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from model.checkpoints.load import open_checkpoint
 from model.checkpoints.model_card import card
 from model.checkpoints.native import CARD, TRAINING
 from model.data.readers import SPEC_HELP, is_text, name_of
+from model.inference.text_model import TextModel
 from model.runtime.files import write_text
 from model.training.evaluation import Figures, measure
+from model.training.translation_scores import AUTO, TOKENIZERS
 
 
 def add_parser(commands: Any) -> None:
@@ -21,18 +23,26 @@ def add_parser(commands: Any) -> None:
     parser = commands.add_parser(
         "evaluate",
         help="measure a model",
-        description="Measure a checkpoint on a part of its data that it was not trained on. Translators: BLEU "
-        "(sacrebleu) and chrF against all translations of each sentence; built-in tasks: the share of exactly right "
-        "answers; language models: nats per token and per character of the last tenth of a text; encoder-only "
-        "models: how often a hidden token is found.",
+        description="Measure a checkpoint on a part of its data that it was not trained on, or on any other file. "
+        "Translators: BLEU and chrF (sacrebleu) against all translations of each sentence, with their signatures; "
+        "built-in tasks: the share of exactly right answers; language models: nats per token and per character of "
+        "the last tenth of their text, or of all of another; encoder-only models: how often a hidden token is found.",
     )
     parser.add_argument("checkpoint", type=Path, help="checkpoint folder, or file of weights")
     parser.add_argument("--data", required=True, help=SPEC_HELP)
     parser.add_argument(
-        "--split", default="test", choices=["test", "validation", "all"], help="all: a file of its own (test)"
+        "--split",
+        choices=["test", "validation", "all"],
+        help="part of the data (test of those that the model was trained on, and of a built-in task; all of others)",
     )
     parser.add_argument("--show", type=int, default=0, metavar="N", help="print N texts with what the model writes")
-    parser.add_argument("--bleu", default="zh", choices=["zh", "13a", "none"], help="sacrebleu's tokenizer (zh)")
+    parser.add_argument(
+        "--bleu",
+        default=AUTO,
+        choices=[AUTO, *TOKENIZERS],
+        help="sacrebleu's tokenizer; auto: by the script of the references, zh for Chinese, ja-mecab for Japanese and "
+        "ko-mecab for Korean, or char without the packages that these two need, 13a for all others (auto)",
+    )
     add_hint_options(parser)
     add_beam_options(parser)
     parser.set_defaults(run=run)
@@ -66,16 +76,25 @@ def run(options: argparse.Namespace) -> None:
     beam = {"beam": options.beam, "length_penalty": options.length_penalty}
     if model.kind == "decoder-only" and not is_text(options.data) and "separator" not in model.training:
         print(f"note: {model.name} was not trained on pairs: it goes on with each sentence as a text", file=sys.stderr)
-    if (
-        options.split != "all"
-        and "validation_data" in model.training
-        and model.training.get("data") == name_of(options.data)
-    ):
+    split = options.split or usual_split(model, options.data)
+    if options.split is None and split == "all":
+        print(
+            f"note: {model.name} was not trained on {options.data}, by its name: all of it is measured (--split test "
+            "for a part)",
+            file=sys.stderr,
+        )
+    if split != "all" and "validation_data" in model.training and model.training.get("data") == name_of(options.data):
         print(f"note: {model.name} was trained on all of {options.data}: measure it on another file", file=sys.stderr)
-    figures, written = measure(model, options.data, options.split, options.bleu, **beam)
+    figures, written = measure(model, options.data, split, options.bleu, **beam)
     for source, text in list(written.items())[: options.show]:
         print(f"{source}\t{text}")
     print_figures(figures)
+
+
+def usual_split(model: TextModel, spec: str) -> Literal["test", "all"]:
+    """Test split of what the model was trained on, by its name, and of a built-in task; all of other data."""
+    own = spec.startswith("task:") or model.training.get("data") == name_of(spec)
+    return "test" if own else "all"
 
 
 def print_figures(figures: Figures) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Literal, NamedTuple
 
 from model.data.pairs import Pair
@@ -71,6 +72,31 @@ class Usable:
     def pairs(self) -> list[Pair]:
         """Pairs of the texts in two columns."""
         return [Pair(source, target) for source, target in self.texts]
+
+
+SUFFIXES = (".tsv", ".csv", ".txt")
+
+
+def read_content(path: Path) -> bytes:
+    """Bytes of a file that a user named.
+
+    Raises:
+        ValueError: it is no table or text, is not there, may not be read, or is too large.
+    """
+    if path.suffix.lower() not in SUFFIXES:
+        raise ValueError(f"{path.name} must end in .tsv, .csv or .txt: give the path of a table or a text")
+    try:
+        if not path.is_file():
+            raise ValueError(f"{path.name} is not there, or is no file: give the path of a table or a text")
+        with path.open("rb") as file:
+            content = file.read(LIMIT + 1)
+    except OSError as error:
+        raise ValueError(f"{path.name} cannot be read: {error.strerror}") from error
+    if len(content) > LIMIT:
+        raise ValueError(
+            f"{path.name} has more than {LIMIT >> 20} MiB, the most here: measure on it with python -m model evaluate"
+        )
+    return content
 
 
 def decode(content: bytes) -> tuple[str, tuple[Fault, ...]]:

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Sequence
-from itertools import zip_longest
 from pathlib import Path
 from typing import Any, Literal
 
@@ -18,21 +16,28 @@ from model.data.sources import SEPARATOR, cut_text
 from model.data.tasks import exact_match, find_task, task_pairs
 from model.inference.text_model import TextModel
 from model.training.losses import loss_and_hits
+from model.training.translation_scores import (
+    AUTO,
+    batches_of,
+    find_tokenizer,
+    references_of,
+    require_installed,
+    score,
+)
 
 Figures = dict[str, float | int | str]
-BATCH = 64  # texts generated together
 TOKENS = 8192  # of a batch that is only read
 BEYOND = (1, 2, 4, 8)  # additional length of a built-in task's sources, compared with training
 COUNT = 200  # sources of each such length
 
 
 def measure(
-    model: TextModel, spec: str, split: Split | Literal["all"] = "test", bleu: str = "zh", **options: Any
+    model: TextModel, spec: str, split: Split | Literal["all"] = "test", bleu: str = AUTO, **options: Any
 ) -> tuple[Figures, dict[str, str]]:
     """Figures on a split of the data that `spec` names (see `readers.SPEC_HELP`), and the output for each source text.
 
-    Outputs are generated where there are right answers to compare them with; else there are none. bleu: sacrebleu's
-    tokenizer. options: of `TextModel.generate_batch`.
+    Outputs are generated where there are right answers to compare them with; else there are none. bleu: one of
+    TOKENIZERS, or AUTO for the one that suits the references. options: of `TextModel.generate_batch`.
 
     Raises:
         ValueError: the split is empty, or `spec` cannot be read.
@@ -60,27 +65,24 @@ def measure(
 
 
 def translation_figures(
-    model: TextModel, pairs: Sequence[Pair], bleu: str = "zh", **options: Any
+    model: TextModel, pairs: Sequence[Pair], bleu: str = AUTO, **options: Any
 ) -> tuple[Figures, dict[str, str]]:
-    """BLEU (Papineni et al., 2002) and chrF (Popović, 2015) of the translations, and the translation of each source."""
-    from sacrebleu.metrics.bleu import BLEU
-    from sacrebleu.metrics.chrf import CHRF
-
-    references: dict[str, list[str]] = defaultdict(list)
-    for pair in pairs:
-        references[pair.source].append(pair.target)
-    written = _write(model, sorted(references, key=len), **options)
-    # sacrebleu wants one list per reference number; None where a sentence has fewer, which its types omit.
-    columns: Any = list(zip_longest(*(references[source] for source in written)))
-    scores, chrf = BLEU(tokenize=bleu), CHRF()
-    outputs = list(written.values())
+    """BLEU and chrF of the translations against every translation of a source, and the translation of each source."""
+    references = references_of(pairs)
+    found = find_tokenizer([pair.target for pair in pairs]) if bleu == AUTO else None
+    tokenizer = found.name if found else bleu
+    require_installed(tokenizer)
+    written = _write(model, list(references), **options)
+    scores = score(written, references, tokenizer)
     figures: Figures = {
-        "sentences": len(written),
-        "BLEU": scores.corpus_score(outputs, columns).score,
-        "chrF": chrf.corpus_score(outputs, columns).score,
-        "BLEU signature": str(scores.get_signature()),
-        "chrF signature": str(chrf.get_signature()),
+        "sentences": scores.sentences,
+        "BLEU": scores.bleu,
+        "chrF": scores.chrf,
+        "BLEU signature": scores.bleu_signature,
+        "chrF signature": scores.chrf_signature,
     }
+    if found:
+        figures["BLEU tokenizer"] = str(found)
     return figures, written
 
 
@@ -148,8 +150,8 @@ def _losses(model: TextModel, corpus: Dataset) -> tuple[float, int, int]:
 
 def _write(model: TextModel, sources: Sequence[str], **options: Any) -> dict[str, str]:
     """Generated text of each source."""
-    outputs: list[str] = []
-    for first in tqdm(range(0, len(sources), BATCH), unit="batch", leave=False):
-        generations = model.generate_batch(sources[first : first + BATCH], **options)
-        outputs += [generation.text for generation in generations]
-    return dict(zip(sources, outputs, strict=True))
+    written: dict[str, str] = {}
+    for batch in tqdm(batches_of(sources, options.get("beam", 1)), unit="batch", leave=False):
+        generations = model.generate_batch(batch, **options)
+        written |= {source: made.text for source, made in zip(batch, generations, strict=True)}
+    return {source: written[source] for source in sources}

@@ -12,6 +12,7 @@ from typing import Any
 
 import streamlit as st
 
+from model.runtime import superseded
 from model.runtime.errors import describe
 from viz.components.progress import progress
 from viz.components.view import View
@@ -83,21 +84,29 @@ class Filling:
         self._seen = time.monotonic()
         if self.finished:
             return None
+        known = taken >= TOLD and self._done > self._before
+        return {"share": self._done / max(1, self._total), "text": self.words(left if known else None)}
+
+    def words(self, left: float | None) -> str:
+        """How far it has come. left: seconds that it goes on; None where nobody knows yet."""
         done, count = f"{len(self.found):,}", f"{len(self._jobs):,}"
-        if taken < TOLD or self._done == self._before:
-            text = _("measured {done} of {all}").format(done=done, all=count)
-        else:
-            text = _("measured {done} of {all} · {seconds} s left").format(
-                done=done, all=count, seconds=f"{max(1, left):.0f}"
-            )
-        return {"share": self._done / max(1, self._total), "text": text}
+        if left is None:
+            return _("measured {done} of {all}").format(done=done, all=count)
+        return _("measured {done} of {all} · {seconds} s left").format(
+            done=done, all=count, seconds=f"{max(1, left):.0f}"
+        )
 
     def wait(self, seconds: float) -> None:
         """Until it is finished, or so long after its beginning: only the first look at a file waits."""
         self._seen = time.monotonic()
         self._finished.wait(max(0.0, seconds - (time.monotonic() - self._began)))
 
+    def wait_for_end(self, seconds: float) -> None:
+        """Until it has ended, or so long from now."""
+        self._finished.wait(seconds)
+
     def stop(self) -> None:
+        """End it at its next tensor, layer or decoding step; what is there stays."""
         self._stopped.set()
 
     def go_on(self) -> None:
@@ -113,20 +122,27 @@ class Filling:
 
     def _run(self) -> None:
         try:
-            for key, size, compute in self._jobs:
-                if time.monotonic() - self._seen > self.patience:
-                    self.stop()
-                if self.stopped:
-                    return
-                if key in self.found or key in self.failed:
-                    continue
-                try:
-                    self.found[key] = compute()
-                except Exception as error:  # else what is there would look like all of it
-                    self.failed[key] = describe(error)
-                self._done += size
+            self._work()
         finally:
             self._finished.set()
+
+    def _work(self) -> None:
+        """What its thread does, until all is there or it is stopped."""
+        for key, size, compute in self._jobs:
+            if time.monotonic() - self._seen > self.patience:
+                self.stop()
+            if self.stopped:
+                return
+            if key in self.found or key in self.failed:
+                continue
+            try:
+                with superseded.watch(self._stopped):
+                    self.found[key] = compute()
+            except superseded.SupersededError:  # it was stopped, and is computed when it goes on
+                return
+            except Exception as error:  # else what is there would look like all of it
+                self.failed[key] = describe(error)
+            self._done += size
 
 
 # What is shown of it while it goes on.

@@ -9,10 +9,12 @@ from sacrebleu import corpus_bleu, corpus_chrf
 from model.__main__ import main
 from model.checkpoints.load import open_checkpoint
 from model.checkpoints.native import save_checkpoint
-from model.data.pairs import Pair
+from model.cli.evaluate import usual_split
+from model.data.pairs import Pair, in_split
 from model.inference.decoding import Generation, Sampling
 from model.inference.text_model import TextModel
 from model.training.evaluation import translation_figures
+from model.training.translation_scores import ROWS, is_installed
 from tests.model.examples import network, sentences, tokenizers, write_pairs
 
 ROOT = Path(__file__).parents[3]
@@ -82,12 +84,63 @@ def test_evaluate_prints_the_figures(tmp_path, capsys):
     assert {"sentences", "BLEU", "chrF", "BLEU signature"} <= set(names)
 
 
+@pytest.mark.parametrize(("options", "tokenizer"), [([], "zh"), (["--bleu", "char"], "char")])
+def test_evaluate_measures_all_of_any_file_with_the_tokenizer_of_its_script(options, tokenizer, tmp_path, capsys):
+    pairs = [*PAIRS[:30], Pair(PAIRS[0].source, "老师喜欢猫。")]
+    chinese = [Pair(pair.source, f"我看见{number}只猫在花园里。") for number, pair in enumerate(pairs)]
+    data, folder = write_pairs(tmp_path / "others.tsv", chinese), checkpoint(tmp_path / "c")
+    assert main(["evaluate", str(folder), "--data", str(data), *options]) == 0
+    printed = capsys.readouterr()
+    assert f"c was not trained on {data}, by its name: all of it is measured" in printed.err
+    figures = dict(line.split(": ", 1) for line in printed.out.splitlines())
+    sources = list(dict.fromkeys(pair.source for pair in chinese))
+    outputs = [made.text for made in open_checkpoint(folder).generate_batch(sources)]
+    of_source = [[pair.target for pair in chinese if pair.source == source] for source in sources]
+    references = [[targets[at] if at < len(targets) else None for targets in of_source] for at in range(2)]
+    assert figures["BLEU"] == f"{corpus_bleu(outputs, references, tokenize=tokenizer).score:.2f}"
+    assert figures["chrF"] == f"{corpus_chrf(outputs, references).score:.2f}"
+    assert figures["sentences"] == str(len(sources))
+    assert f"|tok:{tokenizer}|" in figures["BLEU signature"]
+    assert "nc:6" in figures["chrF signature"]
+    found = "zh, found by the script of the references: Chinese"
+    assert figures.get("BLEU tokenizer") == (None if options else found)
+
+
+def test_evaluate_takes_the_test_split_of_what_was_trained_on_unless_told_otherwise(tmp_path, capsys):
+    both = tokenizers(PAIRS)
+    sizes = {"source_vocabulary": len(both[0]), "target_vocabulary": len(both[1])}
+    save_checkpoint(tmp_path / "c", network(**sizes), both, {"data": "own.tsv"})
+    data = write_pairs(tmp_path / "own.tsv", PAIRS)
+    assert main(["evaluate", str(tmp_path / "c"), "--data", str(data)]) == 0
+    printed = capsys.readouterr()
+    assert "was not trained on" not in printed.err
+    expected = len({pair.source for pair in in_split(PAIRS, "test")})
+    assert f"sentences: {expected}\n" in printed.out
+    usual = open_checkpoint(tmp_path / "c")
+    assert usual_split(usual, "elsewhere/own.tsv") == usual_split(usual, "task:sort:100") == "test"
+    assert usual_split(usual, "other.tsv") == "all"
+
+
+def test_evaluate_refuses_files_that_hold_no_pairs_and_tokenizers_that_are_not_here(tmp_path, capsys):
+    folder = str(checkpoint(tmp_path / "c"))
+    for content, reason in (("", "holds no sentence pairs"), ("one\ntwo\n", "line 1 of {} has no sentence")):
+        data = tmp_path / "bad.tsv"
+        data.write_text(content, encoding="utf-8")
+        assert main(["evaluate", folder, "--data", str(data)]) == 2
+        assert reason.format(data) in capsys.readouterr().err
+    data = write_pairs(tmp_path / "pairs.tsv", PAIRS[:5])
+    if not is_installed("ja-mecab"):
+        assert main(["evaluate", folder, "--data", str(data), "--bleu", "ja-mecab"]) == 2
+        assert "pip install 'sacrebleu[ja]'" in capsys.readouterr().err
+
+
 def test_the_figures_are_sacrebleus_with_every_translation_as_reference(tmp_path):
     class Fixed(TextModel):
         """Translates from a table."""
 
         def generate_batch(self, texts, **options):
             assert options == {"beam": 3}
+            assert len(texts) <= ROWS // 3
             return [Generation(table[text], [], [], [], []) for text in texts]
 
     table = {"a": "我是一个老师。", "bb": "他在看书。", "ccc": "今天天气不好。"}

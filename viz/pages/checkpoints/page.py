@@ -1,4 +1,4 @@
-"""Checkpoints: open any trained Transformer, read its tensors, compare it with another, keep it."""
+"""Checkpoints: open any trained Transformer, read its tensors, compare it with another, evaluate it, keep it."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from model.inference.text_model import TextModel
 from viz.i18n.catalogue import _
 from viz.i18n.errors import translate_error
 from viz.i18n.format import as_sentence, literal
-from viz.pages.checkpoints import adapter, compare, heads, health, keep, tensors
+from viz.pages.checkpoints import adapter, compare, evaluate, heads, health, keep, tensors
 from viz.pages.checkpoints import open as checkpoints_opening
 from viz.pages.checkpoints.measuring import measured
 from viz.pages.checkpoints.subjects import CHECKPOINT, choose_subject, follow_sidebar, is_merged
@@ -62,6 +62,7 @@ SEGMENTS = {
     "open": checkpoints_opening.show,
     "read": show_read,
     "compare": compare.show,
+    "evaluate": evaluate.show,
     "keep": keep.show,
 }
 
@@ -92,4 +93,10 @@ def page(_model: TextModel) -> Views:
 
 
 def segment_name(segment: str) -> str:
-    return {"open": _("Open"), "read": _("Read"), "compare": _("Compare"), "keep": _("Keep")}[segment]
+    return {
+        "open": _("Open"),
+        "read": _("Read"),
+        "compare": _("Compare"),
+        "evaluate": _("Evaluate"),
+        "keep": _("Keep"),
+    }[segment]

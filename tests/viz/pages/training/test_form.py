@@ -15,9 +15,10 @@ from model.training.demonstration import REVERSE
 from model.training.settings import TrainingSettings
 from tests.app_reading import sent, sound, typed
 from tests.viz.pages.training.training_page import TABLE, TINY, begun, demonstrated, live, page, pasted, words
-from viz.pages.training import cost, form, own_data, settings
+from viz.pages.training import cost, form, settings
 from viz.pages.training import start as training_start
 from viz.state import training
+from viz.ui import text_table
 from viz.ui.fields import field_text, whose
 
 ONE_IN_ERROR = "rows to learn from: 2 · duplicates left out: 0 · empty lines: 0 · rows in error: 1"
@@ -203,7 +204,7 @@ def test_columns_and_what_is_between_them_are_those_that_were_chosen():
 
 def test_columns_are_named_once_each():
     found = SimpleNamespace(records=[SimpleNamespace(cells=("a", "a", ""))], width=4)
-    assert own_data.column_names(found, True) == ["a (1)", "a (2)", "column 3", "column 4"]
+    assert text_table.column_names(found, True) == ["a (1)", "a (2)", "column 3", "column 4"]
 
 
 def test_values_come_back_from_their_fields():

@@ -40,3 +40,23 @@ def test_the_open_view_is_of_the_newest_step():
         assert session.trace is given.view().trace
         changed = {name for place, (name, data) in after.items() if before.get(place, ("", b""))[1] != data}
         assert drawn in changed, (page, changed)
+
+
+def test_the_model_in_training_is_evaluated_as_it_stands():
+    run = demonstrated().session_state["session"].run
+    app = opened("checkpoints", run=run, checkpoints_part="evaluate", evaluate_from="paste")
+    app.selectbox(key="model").set_value(training.ENTRY).run()
+    given = live(app)
+    given.rewind(given.current.film.key_frames[0])
+    live(app)
+    app.run().text_area(key="evaluate_pasted").set_value("ab\tba\nabc\tcba\n").run()
+    model = given.view().model
+    app.button(key="evaluate_begin").click().run()
+    job = app.session_state["evaluate_job"].job
+    job.wait_for_end(60)
+    assert "step 0" in app.session_state["evaluate_job"].name
+    assert list(job.written.values()) == [made.text for made in model.generate_batch(["ab", "abc"])]
+    given.advance(1)
+    live(app)
+    sound(app.run().run())
+    assert any("begun before" in each.value for each in app.caption)  # the weights are others now

@@ -1,0 +1,615 @@
+"""Evaluate a translator: BLEU and chrF on any file of pairs, and the sentences that it translates worst and best."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pandas as pd
+import streamlit as st
+from streamlit.delta_generator import DeltaGenerator
+
+from model.data.inspection import LIMIT, Usable, inspect, read_content, usable
+from model.data.pairs import Pair, in_split
+from model.text.tokenizer import clean
+from viz.components.view import View
+from viz.i18n.catalogue import _
+from viz.i18n.errors import translate_error
+from viz.i18n.format import as_sentence, literal, no_predictions
+from viz.pages.checkpoints.translating import FileTranslation
+from viz.state import checkpoints, permissions, shown_model, training
+from viz.state.permissions import Permission
+from viz.state.session import Key, Session, choose
+from viz.state.texts import write_source
+from viz.ui import fields
+from viz.ui.background import Watched, bar, watch
+from viz.ui.parts import explanation, harmless
+from viz.ui.text_table import choose_columns, choose_delimiter, preview, report
+
+if TYPE_CHECKING:
+    from model.inference.text_model import TextModel
+    from model.training.translation_scores import FoundTokenizer, Scores
+
+MOST = 10_000  # sentences that are translated; more are for the command line
+ROWS = 100  # of the table of sentences
+BEAMS = (1, 2, 4, 8)
+ORDERS = ("worst", "best")
+WAYS = ("file", "paste", "path")
+STOPPING = 1.0  # seconds that a click on Stop waits, so that the page is drawn as it is then
+
+
+class Part(StrEnum):
+    """Names in the session state; those of choices are in the address."""
+
+    WAY = "evaluate_from"
+    ORDER = "evaluate_order"
+    FILE = "evaluate_file"
+    PASTED = "evaluate_pasted"
+    PATH = "evaluate_path"
+    CONTENT = "evaluate_content"
+    REFUSED = "evaluate_refused"
+    DELIMITER = "evaluate_delimiter"
+    TITLED = "evaluate_titled"
+    HELD_OUT = "evaluate_held_out"
+    SOURCE = "evaluate_source"
+    TARGET = "evaluate_target"
+    INSPECTED = "evaluate_inspected"
+    USABLE = "evaluate_usable"
+    REFERENCES = "evaluate_references"
+    FOUND = "evaluate_found"
+    TOKENIZER = "evaluate_tokenizer"
+    BEAM = "evaluate_beam"
+    BEGIN = "evaluate_begin"
+    STOP = "evaluate_stop"
+    GO_ON = "evaluate_go_on"
+    JOB = "evaluate_job"
+    SAID = "evaluate_said"
+    BAR = "evaluate_bar"
+    SENTENCES = "evaluate_sentences"
+    CSV = "evaluate_csv"
+    EXPLANATION = "evaluate_explanation"
+
+
+@dataclass(frozen=True)
+class Content:
+    """What was given, in this session's memory only. name: of the file; empty where it has none."""
+
+    data: bytes
+    name: str
+
+
+@dataclass(frozen=True)
+class Subject:
+    """The translator that is measured. name: as it is written. key: another where its weights are others."""
+
+    model: TextModel
+    name: str
+    key: Hashable
+
+
+@dataclass(frozen=True)
+class Begun:
+    """What is being translated, or was. name: of the model. file: of the pairs."""
+
+    job: FileTranslation
+    name: str
+    file: str
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What is chosen. references: of each source. tokenizer: of BLEU. file: of the pairs."""
+
+    references: Mapping[str, Sequence[str]]
+    beam: int
+    tokenizer: str
+    file: str
+
+    def is_of(self, begun: Begun, subject: Subject) -> bool:
+        """Whether this is what was begun."""
+        return begun.job.references is self.references and begun.job.of == (subject.key, self.beam)
+
+
+def show(session: Session) -> None:
+    """The file and how it is translated; how far it is; then the figures, and the sentences."""
+    begun: Begun | None = st.session_state.get(Part.JOB)
+    if begun is not None:
+        _of_window(begun.job)
+    subject, asked, place = translator(session), None, st.container()
+    if subject is not None:
+        asked, place = ask(session, subject, begun)
+    with place:
+        controls(begun, subject, asked)
+    if begun is not None:
+        show_begun(begun, subject, asked)
+    if subject is not None or begun is not None:
+        explain()
+
+
+def translator(session: Session) -> Subject | None:
+    """The model that is shown, where it translates; else it is said why it is not measured."""
+    name = str(st.session_state.get(Key.MODEL) or "")
+    if session.shown is None:
+        return None
+    if name == training.ENTRY:
+        live, step = training.training(session), session.step or 0
+        words = _("{name}, step {step}").format(name=session.model.name, step=f"{step:,}")
+        found = Subject(session.model, words, (name, live.number if live else 0, step))
+    else:
+        try:  # without this session's changes to its positions
+            place = checkpoints.find(name, checkpoints.all_places(session))
+            model = shown_model.open_named(name)
+        except ValueError as error:
+            st.error(as_sentence(translate_error(error)))
+            return None
+        found = Subject(model, name, (str(place.path), place.changed, str(model.dtype)))
+    if found.model.kind != "encoder-decoder":
+        st.info(
+            _(
+                "{name} is no translator: BLEU and chrF compare what an encoder-decoder writes with references. Other "
+                "models are measured by python -m model evaluate."
+            ).format(name=literal(found.name))
+        )
+        return None
+    if not found.model.predicts:
+        st.info(no_predictions())
+        return None
+    if found.model.source_tokenizer.reason:
+        st.info(_("{name} came without a tokenizer: it reads no sentences.").format(name=literal(found.name)))
+        return None
+    return found
+
+
+# What is asked: the pairs, and how they are translated and scored.
+
+
+def ask(session: Session, subject: Subject, begun: Begun | None) -> tuple[Asked | None, DeltaGenerator]:
+    """The fields: what is chosen, None while there is nothing to translate, and the place for what begins it."""
+    left, right = st.columns(2, gap="large")
+    left.markdown(f"**{_('Measure {name} on a file of pairs').format(name=literal(subject.name))}**")
+    content = choose_content(left)
+    if content is None:
+        right.markdown(f"**{_('What you get')}**")
+        right.markdown(
+            _(
+                "BLEU and chrF as sacrebleu computes them, with their signatures; and each sentence with what the "
+                "model writes for it, the worst first. A row of the file is a source and its reference; a source that "
+                "comes in several rows has several references. Sentences that the model has learnt from give figures "
+                "that are too high."
+            )
+        )
+        return None, right
+    references = read(session, left, right, content, subject.model)
+    if not references:
+        return None, right
+    found = session.cached(Part.FOUND, (references,), lambda: found_tokenizer(references))
+    fields_row = right.columns(2, gap="small")
+    tokenizer = choose_tokenizer(fields_row[0], found)
+    widths = {beam: beam_name(beam) for beam in BEAMS}
+    beam = fields_row[1].selectbox(
+        _("Decoding"), BEAMS, format_func=widths.__getitem__, key=Part.BEAM, persist_state="session", help=beam_help()
+    )
+    right.caption(literal(tokenizer_words(found)))
+    asked = Asked(references, int(beam), tokenizer, content.name)
+    if begun is not None and asked.is_of(begun, subject):
+        begun.job.tokenizer = tokenizer
+    return asked, right
+
+
+def choose_content(place: DeltaGenerator) -> Content | None:
+    """A file, a pasted text or, where the visitor sits at this machine, a path; what was given last of that way."""
+    told = permissions.refused(Permission.UPLOADS)
+    here = permissions.may_name_paths(st.context.headers.to_dict())
+    ways = [way for way in WAYS if way != "path" or here]
+    way = choose(_("From"), ways, "paste" if told else "file", Part.WAY, way_name, place)
+    fields.in_words()
+    if way == "paste":
+        place.text_area(
+            _("Rows of source and reference"),
+            key=Part.PASTED,
+            height=120,
+            max_chars=1_000_000,
+            on_change=_take_pasted,
+            placeholder="source\ttarget",
+            persist_state="session",
+        )
+    elif way == "path":
+        place.text_input(
+            _("Its path on this machine"),
+            max_chars=4000,
+            key=Part.PATH,
+            placeholder="/home/me/pairs.tsv",
+            on_change=_take_path,
+            persist_state="session",
+        )
+    elif told:
+        place.caption(told)
+    else:
+        place.file_uploader(
+            _("TSV, CSV or text in UTF-8, at most {size} MB").format(size=LIMIT >> 20),
+            ["tsv", "csv", "txt"],
+            key=Part.FILE,
+            max_upload_size=LIMIT >> 20,
+            on_change=_take_file,
+        )
+    if refusal := _given(Part.REFUSED).get(way):
+        place.error(as_sentence(refusal))
+    content: Content | None = _given(Part.CONTENT).get(way)
+    if content is not None and way == "file" and st.session_state.get(Part.FILE) is None:
+        place.caption(_("{name}, which was given before, still counts.").format(name=literal(content.name)))
+    return content
+
+
+def _given(part: Part) -> dict[str, Any]:
+    """What was given or refused, by the way."""
+    found: dict[str, Any] = st.session_state.setdefault(part, {})
+    return found
+
+
+def _take(way: str, content: Content | None, refusal: str = "") -> None:
+    _given(Part.CONTENT)[way], _given(Part.REFUSED)[way] = content, refusal
+
+
+def _take_file() -> None:
+    file = st.session_state.get(Part.FILE)
+    if permissions.may(Permission.UPLOADS):
+        _take("file", None if file is None else Content(file.getvalue(), file.name))
+
+
+def _take_pasted() -> None:
+    text = clean(str(st.session_state.get(Part.PASTED) or ""))
+    _take("paste", Content(text.encode(), "") if text.strip() else None)
+
+
+def _take_path() -> None:
+    text = str(st.session_state.get(Part.PATH) or "").strip().strip("\"'")
+    if not text or not permissions.may_name_paths(st.context.headers.to_dict()):
+        _take("path", None)
+        return
+    path = Path(os.path.expanduser(text))
+    try:
+        _take("path", Content(read_content(path), path.name))
+    except ValueError as error:
+        _take("path", None, translate_error(error))
+
+
+def read(
+    session: Session, left: DeltaGenerator, right: DeltaGenerator, content: Content, model: TextModel
+) -> Mapping[str, Sequence[str]] | None:
+    """References of each source in what was given; None where there are none, which is said."""
+    row = right.columns(2, gap="small", vertical_alignment="bottom")
+    delimiter = choose_delimiter(row[0], Part.DELIMITER)
+    try:
+        found = session.cached(Part.INSPECTED, (content, delimiter), lambda: inspect(content.data, delimiter))
+    except ValueError as error:
+        right.error(as_sentence(translate_error(error)))
+        return None
+    if found.width < 2:
+        right.error(_("No columns were found: rows need a source and a target, with a tab, a comma or ; between them."))
+        report(right, found, Usable((), found.faults, 0), counts())
+        return None
+    titled = row[1].toggle(_("The first row names the columns"), value=found.titled, key=f"{Part.TITLED}{found.titled}")
+    columns = choose_columns(right, found, titled, 2, (Part.SOURCE, Part.TARGET))
+    chosen = session.cached(Part.USABLE, (found, columns, titled), lambda: usable(found, columns, titled))
+    report(right, found, chosen, counts())
+    preview(left, found, titled)
+    if not chosen.texts:
+        right.error(_("No row can be used: choose other columns, or another sign between them."))
+        return None
+    held_out = is_own(model, content.name) and right.toggle(
+        _("Only its test split"),
+        value=True,
+        key=Part.HELD_OUT,
+        help=_("The model was trained on data of this name: figures of all of them would be too high."),
+        persist_state="session",
+    )
+    every, references = session.cached(Part.REFERENCES, (chosen, held_out), lambda: limited(chosen.pairs, held_out))
+    if not references:
+        right.error(_("No sentence of this file is in the test split: it needs more."))
+        return None
+    if every > len(references):
+        sentence = _(
+            "{count} sentences are more than are translated here: the first {most} are. python -m model evaluate takes "
+            "them all."
+        )
+        right.warning(sentence.format(count=f"{every:,}", most=f"{MOST:,}"))
+    return references
+
+
+def counts() -> str:
+    """Of `report`, where there are pairs to translate."""
+    return _(
+        "Between columns: {delimiter} · columns: {columns} · pairs: {usable} · duplicates left out: {duplicates} · "
+        "empty lines: {blank} · rows in error: {faults}"
+    )
+
+
+def is_own(model: TextModel, file: str) -> bool:
+    """Whether a model's record says that it was trained on a part of the data of this name."""
+    return bool(file) and model.training.get("data") == file and "validation_data" not in model.training
+
+
+def limited(pairs: Sequence[Pair], held_out: bool) -> tuple[int, dict[str, list[str]]]:
+    """How many sources there are, and the references of the first `MOST`. held_out: of the test split alone."""
+    from model.training.translation_scores import references_of
+
+    references = references_of(in_split(pairs, "test") if held_out else pairs)
+    return len(references), dict(list(references.items())[:MOST])
+
+
+def found_tokenizer(references: Mapping[str, Sequence[str]]) -> FoundTokenizer:
+    """BLEU's tokenizer by the script of these references."""
+    from model.training.translation_scores import find_tokenizer
+
+    return find_tokenizer([text for texts in references.values() for text in texts])
+
+
+def choose_tokenizer(place: DeltaGenerator, found: FoundTokenizer) -> str:
+    """BLEU's tokenizer: the one that was found, or another."""
+    from model.training.translation_scores import AUTO, TOKENIZERS, is_installed
+
+    usual = _("{tokenizer}, found by itself").format(tokenizer=found.name)
+    names = [AUTO, *filter(is_installed, TOKENIZERS)]
+    chosen = place.selectbox(
+        _("Tokenizer of BLEU"),
+        names,
+        format_func=lambda name: usual if name == AUTO else name,
+        key=Part.TOKENIZER,
+        persist_state="session",
+        help=_(
+            "What BLEU counts: 13a words and punctuation; zh each Chinese character and other words; char each "
+            "character; intl words by Unicode's punctuation; none what stands between spaces. BLEU of two tokenizers "
+            "cannot be compared. chrF needs none."
+        ),
+    )
+    return found.name if chosen == AUTO else str(chosen)
+
+
+def tokenizer_words(found: FoundTokenizer) -> str:
+    """By which script the tokenizer was found, and what it stands for where its packages are not here."""
+    from model.training.translation_scores import NEEDS
+
+    if found.instead_of:
+        sentence = {
+            "Japanese": _(
+                "By their script the references are Japanese. {usual} would cut them into words and is not installed "
+                "(pip install '{package}'): char counts characters."
+            ),
+            "Korean": _(
+                "By their script the references are Korean. {usual} would cut them into words and is not installed "
+                "(pip install '{package}'): char counts characters."
+            ),
+        }[found.language]
+        return sentence.format(usual=found.instead_of, package=NEEDS[found.instead_of][1])
+    return {
+        "Chinese": _("By their script the references are Chinese: BLEU's tokenizer is zh."),
+        "Japanese": _("By their script the references are Japanese: BLEU's tokenizer is ja-mecab."),
+        "Korean": _("By their script the references are Korean: BLEU's tokenizer is ko-mecab."),
+        "other": _("The references are neither Chinese, Japanese nor Korean: BLEU's tokenizer is 13a, as is usual."),
+    }[found.language]
+
+
+def way_name(way: str) -> str:
+    return {"file": _("A file"), "paste": _("Pasted text"), "path": _("A path")}[way]
+
+
+def beam_name(beam: int) -> str:
+    return _("greedy") if beam == 1 else _("beam {width}").format(width=beam)
+
+
+def beam_help() -> str:
+    return _(
+        "Greedy writes the most probable token at each step. A beam keeps several texts and takes the best of them, "
+        "which takes longer."
+    )
+
+
+# What is going on, and what it has given.
+
+
+def let_go(job: FileTranslation) -> None:
+    """Nobody waits for it any more."""
+    job.stop()
+
+
+@st.cache_resource(
+    max_entries=1, show_spinner=False, scope="session", on_release=let_go, hash_funcs={FileTranslation: id}
+)
+def _of_window(job: FileTranslation) -> FileTranslation:
+    """What is stopped when the window is closed, or another is begun."""
+    return job
+
+
+def _begin(subject: Subject, asked: Asked) -> None:
+    before: Begun | None = st.session_state.get(Part.JOB)
+    if before is not None:
+        before.job.stop()
+    try:
+        job = FileTranslation(
+            subject.model, asked.references, asked.beam, asked.tokenizer, of=(subject.key, asked.beam)
+        )
+    except ValueError as error:
+        st.session_state[Part.SAID] = translate_error(error)
+        return
+    st.session_state[Part.JOB] = Begun(job, subject.name, asked.file)
+
+
+def _stop(job: FileTranslation) -> None:
+    job.stop()
+    job.wait_for_end(STOPPING)
+
+
+def _go_on(job: FileTranslation, model: TextModel) -> None:
+    try:
+        job.resume(model)
+    except ValueError as error:
+        st.session_state[Part.SAID] = translate_error(error)
+
+
+def controls(begun: Begun | None, subject: Subject | None, asked: Asked | None) -> None:
+    """What begins it, or how far it is and what stops it; after that what goes on with it."""
+    if message := st.session_state.pop(Part.SAID, ""):
+        st.error(as_sentence(message))
+    if begun is not None and not begun.job.finished:
+        follow(begun.job)
+        return
+    same = begun is not None and subject is not None and begun.job.of == (subject.key, begun.job.beam)
+    left_over = begun is not None and begun.job.stopped and same
+    with st.container(horizontal=True, vertical_alignment="center"):
+        if begun is not None and subject is not None and left_over:
+            st.button(_("Go on"), key=Part.GO_ON, type="primary", on_click=_go_on, args=(begun.job, subject.model))
+        if subject is not None and asked is not None:
+            done = begun is not None and asked.is_of(begun, subject)
+            st.button(
+                _("Translate {count} sentences").format(count=f"{len(asked.references):,}"),
+                key=Part.BEGIN,
+                type="secondary" if done else "primary",
+                on_click=_begin,
+                args=(subject, asked),
+            )
+
+
+def follow(job: FileTranslation) -> None:
+    """How far it is; the script runs again where there are newer figures, and at its end."""
+
+    def stands() -> Hashable:
+        scored = job.scored
+        return job.finished, job.stopped, bool(job.failed), scored and scored[1].sentences
+
+    def views() -> list[View]:
+        return [shown for shown in [bar(Part.BAR, job)] if shown]
+
+    drawn = stands()
+    with st.container(horizontal=True, vertical_alignment="center"):
+        st.button(_("Stop"), key=Part.STOP, on_click=_stop, args=(job,), disabled=job.stopped)
+        watch(Watched(stands, drawn, views))
+
+
+def show_begun(begun: Begun, subject: Subject | None, asked: Asked | None) -> None:
+    """The figures so far; at its end the sentences."""
+    job = begun.job
+    what = " · ".join(part for part in (begun.name, begun.file, beam_name(job.beam)) if part)
+    st.markdown(f"**{literal(what)}**")
+    if subject is not None and asked is not None and not asked.is_of(begun, subject):
+        st.caption(_("These are the figures of what was begun before: what is chosen above is something else."))
+    if job.finished and job.stopped:
+        sentence = _("Stopped: {done} of {all} sentences are translated, and only they count.")
+        st.caption(sentence.format(done=f"{len(job.written):,}", all=f"{len(job.references):,}"))
+    for reason in list(job.failed.values())[:1]:
+        sentence = _("{count} batches were not translated, and do not count: {reason}")
+        st.warning(sentence.format(count=len(job.failed), reason=as_sentence(translate_error(reason))))
+    scores = job.scores(job.tokenizer)
+    if scores is None:
+        return
+    figures(scores, job)
+    if job.finished:
+        sentences(job)
+
+
+def figures(scores: Scores, job: FileTranslation) -> None:
+    """Both scores with their signatures, and of how many sentences."""
+    row = st.container(horizontal=True)
+    label = "{score}" if job.finished else _("{score} so far")
+    row.metric(label.format(score="BLEU"), f"{scores.bleu:.2f}", width="content", border=True)
+    row.metric(label.format(score="chrF"), f"{scores.chrf:.2f}", width="content", border=True)
+    if job.finished:
+        references = sum(len(job.references[source]) for source in job.written)
+        sentence = _("Of {count} sentences with {references} references.")
+        st.caption(sentence.format(count=f"{scores.sentences:,}", references=f"{references:,}"))
+    else:
+        sentence = _(
+            "Of {done} of {all} sentences, short and long ones mixed: the figures of all may be a little higher or "
+            "lower."
+        )
+        st.caption(sentence.format(done=f"{scores.sentences:,}", all=f"{len(job.references):,}"))
+    signatures = f"BLEU|{scores.bleu_signature} = {scores.bleu:.2f}\nchrF2|{scores.chrf_signature} = {scores.chrf:.2f}"
+    st.code(signatures, language=None, wrap_lines=True)
+
+
+def sentences(job: FileTranslation) -> None:
+    """The worst or the best of them by chrF, and all of them as a file."""
+    row = st.container(horizontal=True, horizontal_alignment="distribute", vertical_alignment="center")
+    order = choose(_("Order"), ORDERS, ORDERS[0], Part.ORDER, order_name, row)
+    row.download_button(
+        _("All {count} sentences as CSV").format(count=f"{len(job.written):,}"),
+        partial(csv, job, columns()),
+        "translations.csv",
+        "text/csv",
+        key=Part.CSV,
+        on_click="ignore",
+    )
+    sources = ranked(job, order)[:ROWS]
+    st.dataframe(
+        table(job, sources, columns()),
+        hide_index=True,
+        height=min(460, 38 + 35 * len(sources)),
+        key=Part.SENTENCES,
+        selection_mode="single-row",
+        on_select=partial(_choose_sentence, sources),
+        column_config={
+            "chrF": st.column_config.ProgressColumn(format="%.1f", min_value=0, max_value=100, width="small")
+        },
+    )
+    st.caption(
+        _(
+            "chrF of each sentence alone, from 0 to 100, against the reference that is most like it. A row that is "
+            "chosen becomes the source text of every page."
+        )
+    )
+
+
+def ranked(job: FileTranslation, order: str) -> list[str]:
+    """Sources by the chrF of their translations."""
+    return sorted(job.written, key=lambda source: job.chrf[source], reverse=order == "best")
+
+
+def columns() -> list[str]:
+    """Names of the columns of `table`."""
+    return ["chrF", _("source"), _("written"), _("reference")]
+
+
+def table(job: FileTranslation, sources: Sequence[str], names: Sequence[str]) -> pd.DataFrame:
+    """A row for each source, with all its references. names: of the columns."""
+    rows = [(job.chrf[source], source, job.written[source], " | ".join(job.references[source])) for source in sources]
+    return pd.DataFrame(rows, columns=list(names))
+
+
+def csv(job: FileTranslation, names: Sequence[str]) -> bytes:
+    """All that is translated, in the order of the file. names: of the columns, as no language is known here."""
+    sources = [source for source in job.references if source in job.written]
+    return harmless(table(job, sources, names)).to_csv(index=False).encode("utf-8-sig")
+
+
+def _choose_sentence(sources: Sequence[str]) -> None:
+    chosen = st.session_state[Part.SENTENCES].selection.rows
+    if chosen:
+        write_source(sources[chosen[0]])
+
+
+def order_name(order: str) -> str:
+    return {"worst": _("Worst first"), "best": _("Best first")}[order]
+
+
+def explain() -> None:
+    from model.training.translation_scores import find_language, score
+
+    explanation(
+        Part.EXPLANATION,
+        [
+            r"\text{BLEU} = 100 \cdot \min\!\big(1,\, e^{1-r/c}\big) \cdot \Big(\prod_{n=1}^{4} p_n\Big)^{1/4}",
+            r"\text{chrF} = 100 \cdot \frac{(1+\beta^2)\, P R}{\beta^2 P + R}, \quad \beta = 2",
+        ],
+        _(
+            "pₙ is the share of the n-grams of what was written that stand in a reference, all sentences together; "
+            "c and r are the lengths of what was written and of the references (Papineni et al., 2002, section 2). P "
+            "and R are precision and recall of character n-grams up to 6 (Popović, 2015). The signature says how both "
+            "were computed: only figures with the same one can be compared (Post, 2018)."
+        ),
+        find_language,
+        score,
+    )

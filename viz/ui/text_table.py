@@ -1,0 +1,108 @@
+"""Fields for a table of texts of the user's own: what stands between its columns, which of them count, its rows."""
+
+from __future__ import annotations
+
+import pandas as pd
+from streamlit.delta_generator import DeltaGenerator
+
+from model.data.inspection import Fault, FileContents, Usable
+from model.data.readers import SOURCE, TARGET
+from viz.i18n.catalogue import _
+from viz.i18n.format import literal
+
+PREVIEW = 5  # rows
+WIDEST = 200  # characters of a cell in the preview
+CELL = 24  # characters of a column's name on the screen
+FOUND = "found"  # as the delimiter: find out
+
+
+def choose_delimiter(place: DeltaGenerator, key: str) -> str | None:
+    """What is said to stand between columns, empty for nothing; None: it is to be found out."""
+    words = {FOUND: _("found by itself"), "\t": _("tab"), ",": ",", ";": ";", "": _("none: a text")}
+    delimiter = place.selectbox(
+        _("Between columns"),
+        list(words),
+        format_func=lambda name: words[name],
+        key=key,
+        persist_state="session",
+    )
+    return None if delimiter == FOUND else delimiter
+
+
+def choose_columns(
+    place: DeltaGenerator, found: FileContents, titled: bool, wanted: int, keys: tuple[str, str]
+) -> tuple[int, ...]:
+    """Which columns are the source and the target. keys: of the two fields, which are drawn where there is a choice."""
+    titles = column_names(found, titled)
+    lower = [title.lower() for title in titles]
+    usual = [lower.index(name) if titled and name in lower else at for at, name in enumerate((SOURCE, TARGET))]
+    labels = [_("Source"), _("Target")] if wanted == 2 else [_("Text")]
+    if found.width == wanted:
+        return tuple(usual[:wanted])
+    chosen = []
+    parts = zip(place.columns(wanted, gap="small"), labels, usual, keys, strict=False)
+    for cell, label, index, key in parts:
+        chosen.append(
+            cell.selectbox(
+                label, range(found.width), index=index, format_func=titles.__getitem__, key=f"{key}{found.width}"
+            )
+        )
+    return tuple(chosen)
+
+
+def column_names(found: FileContents, titled: bool) -> list[str]:
+    """What the first row calls them, each once; else their numbers."""
+    first = found.records[0].cells if titled and found.records else ()
+    named = [
+        (first[at].strip()[:CELL] if at < len(first) else "") or _("column {number}").format(number=at + 1)
+        for at in range(found.width)
+    ]
+    return [f"{name} ({at + 1})" if named.count(name) > 1 else name for at, name in enumerate(named)]
+
+
+def report(place: DeltaGenerator, found: FileContents, chosen: Usable, sentence: str) -> None:
+    """How many rows there are, and those that cannot be used. sentence: with the names of all numbers."""
+    words = {"\t": _("tab"), "": _("nothing")}
+    place.caption(
+        sentence.format(
+            delimiter=words.get(found.delimiter, literal(found.delimiter)),
+            columns=found.width,
+            usable=f"{len(chosen.texts):,}",
+            duplicates=f"{chosen.duplicates:,}",
+            blank=f"{found.blank:,}",
+            faults=f"{len(chosen.faults):,}",
+        )
+    )
+    list_faults(place, chosen.faults)
+
+
+def list_faults(place: DeltaGenerator, faults: tuple[Fault, ...]) -> None:
+    """The rows that cannot be used, each with its line."""
+    if faults:
+        place.caption(_("These rows cannot be used and are left out:"))
+        table = pd.DataFrame([_fault(each) for each in faults])
+        table.columns = [_("line"), _("why"), _("begins with")]
+        place.dataframe(table, hide_index=True, height=min(230, 38 + 35 * len(table)))
+
+
+def preview(place: DeltaGenerator, found: FileContents, titled: bool) -> None:
+    """The first rows, as they were cut into columns."""
+    rows = found.records[int(titled) :][:PREVIEW]
+    cut = [[cell[:WIDEST] for cell in row.cells[: found.width]] for row in rows]
+    cells = [[*row, *[""] * (found.width - len(row))] for row in cut]
+    table = pd.DataFrame(cells, columns=column_names(found, titled), index=[row.number for row in rows], dtype=str)
+    table.index.name = _("line")
+    place.dataframe(table, height=38 + 35 * len(rows))
+
+
+def _fault(fault: Fault) -> tuple[int, str, str]:
+    return fault.number, fault_words(fault.reason), fault.beginning
+
+
+def fault_words(reason: str) -> str:
+    return {
+        "encoding": _("not UTF-8"),
+        "quote": _("a quote is not closed, or stands inside a cell"),
+        "columns": _("a column is missing"),
+        "empty": _("a cell is empty"),
+    }[reason]
