@@ -93,6 +93,7 @@ def main() -> None:
             "explanation": _("One HTML file that opens without a network"),
             "saved": _("Saved from Vitrine"),
             "language": catalogue.language(),
+            "use": _("Point at a figure for its values; to change something, open Vitrine."),
             "unanswered": _("The server did not answer: what is closed on the page is left out."),
             "left_pictures": _("To stay below 5 MB, pointing at {count} pictures says nothing here."),
             "left_choice": _("To stay below 5 MB, no other head can be chosen here."),

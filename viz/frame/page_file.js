@@ -258,6 +258,7 @@ async function wholePage(words, root) {
   root.prepare(0);
   const { kept, choices, leftChoice, left } = fitting(views, handed, room);
   const said = [
+    words.use,
     !handed && words.unanswered,
     share < 1 && words.coarse,
     left && words.left_pictures.replace("{count}", left),

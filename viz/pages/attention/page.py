@@ -122,7 +122,7 @@ def page(model: TextModel) -> Views:
 def offer_heads(
     shown: HeadMaps, made: Thumbnails, chosen: Selection, listed: Heads, key: str | None, stepwise: bool
 ) -> None:
-    """For a page file: what a click on each of these heads shows. key: of the large figure, None where there is none."""
+    """What a click on each of these heads shows in a page file. key: of the large figure, None where there is none."""
     choices = current_session().choices
     for layer, head in listed:
         one, place = replace(chosen, layer=layer, head=head), {"layer": layer, "head": head}
