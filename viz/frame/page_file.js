@@ -80,6 +80,7 @@ function frozen(node, marks, share) {
     if (getComputedStyle(node).backgroundColor !== "rgba(0, 0, 0, 0)") made.setAttribute("aria-current", "page");
   }
   if (node.tagName === "IMG" && !node.src.startsWith("data:")) made.removeAttribute("src");
+  if (node.tagName === "IFRAME") made.removeAttribute("allow");
   if (marks.has(node)) made.dataset.view = marks.get(node);
   if (node.shadowRoot) {
     if (marks.has(node.shadowRoot)) made.dataset.view = marks.get(node.shadowRoot);
@@ -218,6 +219,7 @@ const embedded = (value) => JSON.stringify(value).replace(/[<>&\u2028\u2029]/g, 
 function noteOf(sentences, words) {
   const note = element("footer", "saved_note");
   note.append(element("b", "", words.saved), element("span", "", new Date().toLocaleString(words.language)), element("span", "address", location.href));
+  note.append(element("span", "use", words.use)); // where scripts run
   for (const sentence of sentences) note.append(element("span", "", sentence));
   return note;
 }
@@ -258,7 +260,6 @@ async function wholePage(words, root) {
   root.prepare(0);
   const { kept, choices, leftChoice, left } = fitting(views, handed, room);
   const said = [
-    words.use,
     !handed && words.unanswered,
     share < 1 && words.coarse,
     left && words.left_pictures.replace("{count}", left),

@@ -86,4 +86,5 @@ addEventListener("load", async () => {
   await document.fonts.ready; // text on a canvas does not change when its face comes
   const places = new Map(placesIn(document));
   for (const view of views) if (places.has(view.key)) mountAgain(view, places.get(view.key));
+  document.body.classList.toggle("saved_alive", [...drawn.values()].some(({ component }) => component !== "token_bar"));
 });
