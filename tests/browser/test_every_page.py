@@ -125,7 +125,9 @@ class Saved(HTMLParser):
         self.policy, self.scripts, self.numbers = "", [], 0  # type: str, list[str], int
         self.script: list[str] | None = None
         self.feed(text)
-        self.asked += [each for each in re.findall(r"url\(\s*[\"']?([^\"')]+)", text) if not each.startswith(("data:", "#"))]
+        self.asked += [
+            each for each in re.findall(r"url\(\s*[\"']?([^\"')]+)", text) if not each.startswith(("data:", "#"))
+        ]
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         given = {name: value or "" for name, value in attrs}

@@ -96,6 +96,7 @@ def main() -> None:
             "use": _("Point at a figure for its values; to change something, open Vitrine."),
             "unanswered": _("The server did not answer: what is closed on the page is left out."),
             "left_pictures": _("To stay below 5 MB, pointing at {count} pictures says nothing here."),
+            "left_frames": _("To stay below 5 MB, BertViz is left out."),
             "left_choice": _("To stay below 5 MB, no other head can be chosen here."),
             "coarse": _("To stay below 5 MB, the pictures are coarser than on the page."),
             "click": _("click one to see it large"),

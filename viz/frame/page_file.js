@@ -12,7 +12,8 @@ const SLACK = 20_000; // of them, for what stands around the numbers
 const ANSWER = 30_000; // milliseconds for the run of the script that draws what is closed
 const QUIET = 400; // without a change in it, after which it counts as drawn
 const UNQUIET = 8000; // and the most that is waited for that
-const COARSE = [1, 0.5, 0.25]; // pictures of so many of their pixels
+// Where all is too large, first pages in the page go, as BertViz's; then pictures have so many of their pixels.
+const SMALLER = [[1, true], [1, false], [0.5, false], [0.25, false]];
 // Views that need no server for what they do: that of a pointer, and of a player's buttons. All others stay pictures.
 const ALIVE = new Set(["token_bar", "heatmap", "lines", "chart", "panels", "head_grid", "steps", "model_map", "wiring", "ranking", "decoding_film", "beam_tree"]);
 
@@ -251,9 +252,11 @@ async function wholePage(words, root) {
   const views = aliveViews();
   const script = scriptOf(views);
   const around = new Blob([script]).size + SLACK;
-  let page, room, share;
-  for (share of COARSE) {
+  let page, room, share, framed, frames;
+  for ([share, framed] of SMALLER) {
     page = documentOf(styles, share);
+    frames = framed ? [] : [...page.querySelectorAll("iframe")];
+    for (const each of frames) each.remove();
     room = MOST - around - sizeOf(page);
     if (room > 0) break;
   }
@@ -261,6 +264,7 @@ async function wholePage(words, root) {
   const { kept, choices, leftChoice, left } = fitting(views, handed, room);
   const said = [
     !handed && words.unanswered,
+    frames.length && words.left_frames,
     share < 1 && words.coarse,
     left && words.left_pictures.replace("{count}", left),
     leftChoice && words.left_choice,
