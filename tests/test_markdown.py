@@ -39,6 +39,10 @@ UNDERSTOOD = {
     ("viz/pages/positions/applied.py", "possible"): "names of our options, through position_name",
     ("viz/pages/residual/page.py", "batch_norm.sentence(made, found, path)"): "numbers, and paths of our own network",
     ("viz/pages/training/settings.py", "slow"): "precisions have names of our own",
+    (
+        "viz/ui/parts.py",
+        "f'<div class=\"saved_table\">{html}</div>'",
+    ): "HTML, in which pandas escapes what is in the table",
     ("viz/state/session.py", "options"): "names of our own, through words",
     ("viz/state/session.py", "words"): "every function given to choose is one of those looked at, or str",
     ("viz/ui/text_table.py", "label"): "one of two words",

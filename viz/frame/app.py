@@ -26,6 +26,7 @@ from viz.i18n.catalogue import _
 from viz.i18n.errors import translate_error
 from viz.i18n.format import as_sentence, literal, page_name
 from viz.state import assumptions, checkpoints, position_override, shown_model, special_tokens, texts, training
+from viz.state.saved_page import Choices
 from viz.state.session import Key, Session, choose, current_session
 from viz.ui.parts import foreign_code, mount, no_views
 
@@ -50,7 +51,7 @@ HELD = ("draft",)  # in the address: they stay when another page is opened, whic
 STYLE = Path(__file__).parent / "frame.css"
 
 _channel = carrier("channel")
-_page_file = component("page_file")
+_page_file = component("page_file", "sha256")
 _visits = component("visits")
 _learnt = component("learnt")
 
@@ -93,11 +94,20 @@ def main() -> None:
         strip_place = st.container()
         words = {
             "save": _("Save this page"),
+            "saving": _("Saving …"),
             "explanation": _("One HTML file that opens without a network"),
             "saved": _("Saved from Vitrine"),
             "language": catalogue.language(),
+            "use": _("Point at a figure for its values; to change something, open Vitrine."),
+            "unanswered": _("The server did not answer: what is closed on the page is left out."),
+            "left_pictures": _("To stay below 5 MB, pointing at {count} pictures says nothing here."),
+            "left_frames": _("To stay below 5 MB, BertViz is left out."),
+            "left_choice": _("To stay below 5 MB, no other head can be chosen here."),
+            "coarse": _("To stay below 5 MB, the pictures are coarser than on the page."),
+            "click": _("click one to see it large"),
+            "point": _("Point at a block to see its shapes."),
         }
-        _page_file(data=words, key=Key.FILE)
+        _page_file(data=words, key=Key.FILE, on_prepare_change=prepare_file)
     live = training.training(session)
     trained = live is not None and name == training.ENTRY
     try:
@@ -130,6 +140,7 @@ def main() -> None:
         _visits(data={"model": shown_name, "first": first_name}, key=VISITS, on_model_change=partial(on_visit, names))
     st.fragment(arrange)(session, model, chosen, trained)
     session.runs += 1
+    session.saving, session.choices = 0, Choices()
 
 
 def arrange(session: Session, model: TextModel, page: str, trained: bool) -> None:
@@ -215,12 +226,20 @@ def telling() -> Iterator[None]:
         st.error(as_sentence(translate_error(told)))
 
 
+def prepare_file() -> None:
+    """The page is about to be saved: the run that follows draws what is closed too, and hands over what clicks show."""
+    session = current_session()
+    session.saving, session.choices = int(st.session_state[Key.FILE]["prepare"]), Choices()
+
+
 def learnt(session: Session) -> View:
     """What stands last on a page and tells the browser that all above it is of the texts that the script has learnt,
     and how soon to run the script again where there is no channel and something goes on.
     """
     looks = 500 if session.moving or session.watched else 3000 if session.stands is not None else None
-    return PackedView(_learnt, "learnt", pack({"turn": session.turn, "looks": looks, "at": time.monotonic()}))
+    said = {"turn": session.turn, "looks": looks, "at": time.monotonic(), "saving": session.saving}
+    choices = session.choices
+    return PackedView(_learnt, "learnt", pack({**said, **choices.header()}, choices.arrays()))
 
 
 def channel_carrier(session: Session) -> None:

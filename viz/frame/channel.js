@@ -25,7 +25,7 @@ const isLater = (one, other) => one?.of === other.of && one.moment >= other.mome
 // Paint a frame, unless what is painted is as new. Clicks go by the channel where it answers them.
 function drawView(view, { key, of, moment, live, data }) {
   if (of === view.of && moment <= view.moment) return;
-  Object.assign(view, { of, moment });
+  Object.assign(view, { of, moment, data });
   view.failed = false;
   const answer = (way) => (name, value) => {
     if (live.includes(name) && channel.send({ answer: key, name, value })) learnLater();

@@ -1,8 +1,23 @@
-// The whole page as one HTML file that opens without a network: the document as it stands, pictures instead of canvases,
-// shadow trees as declarative ones, the styles that apply. Nothing in it runs or asks another machine.
+// The whole page as one HTML file that opens without a network: the document as it stands, shadow trees as declarative
+// ones, the styles that apply, what is closed on the page too. A picture stands for every canvas; where scripts run, views
+// are mounted again over their pictures from their bytes (saved_page.js), so that pointing at them says what is there.
+// No script runs but that one, by its hash, and nothing asks another machine.
 
 const LEFT_OUT = new Set(["SCRIPT", "NOSCRIPT", "LINK", "META", "STYLE", "BASE", "OBJECT", "EMBED"]);
-const RULES = "default-src 'none'; style-src 'unsafe-inline'; img-src data:; font-src data:; frame-src data:; script-src 'unsafe-inline'";
+const CHROME = '[data-testid="stHeader"], [data-testid="stSidebarHeader"], [data-testid="stElementToolbar"], [data-testid="stToastContainer"], .stStatusWidget, .vitrine.page_file';
+const INERT = "a, button, select, textarea, [role=button], [role=radio], [role=slider], [role=combobox], input";
+const FADED = "[inert] { opacity: 0.5; cursor: default; }"; // in shadow trees, which the page's styles do not reach
+const MOST = 5_000_000; // bytes of a file
+const SLACK = 20_000; // of them, for what stands around the numbers
+const ANSWER = 30_000; // milliseconds for the run of the script that draws what is closed
+const QUIET = 400; // without a change in it, after which it counts as drawn
+const UNQUIET = 8000; // and the most that is waited for that
+// Where all is too large, first pages in the page go, as BertViz's; then pictures have so many of their pixels.
+const SMALLER = [[1, true], [1, false], [0.5, false], [0.25, false]];
+// Views that need no server for what they do: that of a pointer, and of a player's buttons. All others stay pictures.
+const ALIVE = new Set(["token_bar", "heatmap", "lines", "chart", "panels", "head_grid", "steps", "model_map", "wiring", "ranking", "decoding_film", "beam_tree"]);
+
+const wait = (milliseconds) => new Promise((done) => setTimeout(done, milliseconds));
 
 // All rules of style sheets as text; those of sheets that may not be read are another machine's, and left out.
 function rulesOf(sheets) {
@@ -22,37 +37,64 @@ function styleElement(text) {
   return element("style", "", text.replaceAll("</", "<\\/"));
 }
 
-function picture(canvas) {
+function picture(canvas, share) {
   const made = element("img");
   for (const { name, value } of canvas.attributes) made.setAttribute(name, value);
   const { width, height } = canvas.getBoundingClientRect();
-  if (canvas.width && canvas.height) made.src = canvas.toDataURL();
+  if (canvas.width && canvas.height) made.src = smaller(canvas, share).toDataURL();
   made.alt = canvas.getAttribute("aria-label") ?? "";
   made.style.width = `${width}px`;
   made.style.height = `${height}px`;
   return made;
 }
 
-function frozen(node) {
-  if (node.nodeType === Node.TEXT_NODE) return node.cloneNode();
-  if (node.nodeType !== Node.ELEMENT_NODE || LEFT_OUT.has(node.tagName)) return null;
-  if (node.tagName === "CANVAS") return picture(node);
-  const made = node.cloneNode();
-  for (const name of node.getAttributeNames()) if (name.startsWith("on")) made.removeAttribute(name);
-  if (node.tagName === "INPUT") made.setAttribute("value", node.value);
-  if (node.tagName === "A") made.removeAttribute("href");
-  if (node.tagName === "IMG" && !node.src.startsWith("data:")) made.removeAttribute("src");
-  if (node.shadowRoot) {
-    const template = made.appendChild(element("template"));
-    template.setAttribute("shadowrootmode", "open");
-    const { styleSheets, adoptedStyleSheets, childNodes } = node.shadowRoot;
-    template.content.append(styleElement(rulesOf([...styleSheets, ...adoptedStyleSheets])), ...frozenAll(childNodes));
-  }
-  made.append(...frozenAll(node.childNodes));
+function smaller(canvas, share) {
+  if (share === 1) return canvas;
+  const made = element("canvas");
+  [made.width, made.height] = [canvas.width, canvas.height].map((length) => Math.max(1, Math.round(share * length)));
+  made.getContext("2d").drawImage(canvas, 0, 0, made.width, made.height);
   return made;
 }
 
-const frozenAll = (nodes) => [...nodes].map(frozen).filter(Boolean);
+// A closed place can be opened in the file, where nothing is to be opened there is none.
+function frozenDetails(made) {
+  const inside = made.querySelector('[data-testid="stExpanderDetails"]');
+  if (inside && !inside.textContent.trim() && !inside.querySelector("img, iframe, template")) return null;
+  inside?.removeAttribute("inert");
+  const sign = made.querySelector('summary [data-testid="stIconMaterial"]');
+  if (sign) sign.textContent = "keyboard_arrow_right"; // which the file turns
+  return made;
+}
+
+// An element of the page as one of the file; null for one that the file does not have. marks: keys of views, by their
+// places. share: of pictures' pixels.
+function frozen(node, marks, share) {
+  if (node.nodeType === Node.TEXT_NODE) return node.cloneNode();
+  if (node.nodeType !== Node.ELEMENT_NODE || LEFT_OUT.has(node.tagName) || node.matches(CHROME)) return null;
+  if (node.tagName === "CANVAS") return picture(node, share);
+  const made = node.cloneNode();
+  for (const name of node.getAttributeNames()) if (name.startsWith("on")) made.removeAttribute(name);
+  if (node.matches(INERT)) made.setAttribute(node.matches("input[type=text]") ? "readonly" : "inert", "");
+  if (node.tagName === "INPUT") made.setAttribute("value", node.value);
+  if (node.tagName === "A") {
+    made.removeAttribute("href");
+    if (getComputedStyle(node).backgroundColor !== "rgba(0, 0, 0, 0)") made.setAttribute("aria-current", "page");
+  }
+  if (node.tagName === "IMG" && !node.src.startsWith("data:")) made.removeAttribute("src");
+  if (node.tagName === "IFRAME") made.removeAttribute("allow");
+  if (marks.has(node)) made.dataset.view = marks.get(node);
+  if (node.shadowRoot) {
+    if (marks.has(node.shadowRoot)) made.dataset.view = marks.get(node.shadowRoot);
+    const template = made.appendChild(element("template"));
+    template.setAttribute("shadowrootmode", "open");
+    const { styleSheets, adoptedStyleSheets, childNodes } = node.shadowRoot;
+    template.content.append(styleElement(`${rulesOf([...styleSheets, ...adoptedStyleSheets])}\n${FADED}`), ...frozenAll(childNodes, marks, share));
+  }
+  made.append(...frozenAll(node.childNodes, marks, share));
+  return node.tagName === "DETAILS" ? frozenDetails(made) : made;
+}
+
+const frozenAll = (nodes, marks, share) => [...nodes].map((node) => frozen(node, marks, share)).filter(Boolean);
 
 async function asData(url) {
   const blob = await (await fetch(url)).blob();
@@ -63,15 +105,29 @@ async function asData(url) {
   });
 }
 
+// The faces of what is closed are not loaded before somebody opens it.
+async function loadClosedFonts() {
+  const texts = new Map();
+  for (const node of document.querySelectorAll("details:not([open]) *")) {
+    const text = [...node.childNodes].filter(({ nodeType }) => nodeType === Node.TEXT_NODE).map(({ data }) => data).join("");
+    if (!text.trim()) continue;
+    const { fontStyle, fontWeight, fontFamily } = getComputedStyle(node);
+    const face = `${fontStyle} ${fontWeight} 16px ${fontFamily}`;
+    texts.set(face, (texts.get(face) ?? "") + text);
+  }
+  await Promise.all([...texts].map(([face, text]) => document.fonts.load(face, text)));
+}
+
 // The faces that are in use are put into the file, the others are left out.
 async function withFonts(text) {
-  const used = new Set([...document.fonts].filter(({ status }) => status === "loaded").map(({ family }) => family.replace(/["']/g, "")));
+  const name = ({ family, weight, style }) => [family.replace(/["']/g, ""), weight || "normal", style || "normal"].join(" ").replace(/\b400\b/, "normal");
+  const used = new Set([...document.fonts].filter(({ status }) => status === "loaded").map(name));
   const faces = [...text.matchAll(/@font-face \{[^}]*\}/g)].map(([face]) => face);
   for (const face of faces) {
-    const family = face.match(/font-family: ["']?([^;"']+)/)?.[1];
+    const said = (what) => face.match(new RegExp(`${what}: ["']?([^;"']+)`))?.[1];
     const address = face.match(/url\(["']?([^"')]+)["']?\)/)?.[1];
     let kept = "";
-    if (used.has(family) && address && new URL(address).origin === location.origin) {
+    if (used.has(name({ family: said("font-family") ?? "", weight: said("font-weight"), style: said("font-style") })) && address && new URL(address).origin === location.origin) {
       const data = await asData(address);
       kept = face.replace(/src: [^;]*;/, `src: url("${data}");`);
     }
@@ -80,40 +136,172 @@ async function withFonts(text) {
   return text;
 }
 
-async function wholePage(words) {
+// Have the script draw what is closed too, unseen: what is handed over with it, or null where no answer comes.
+async function prepared(root) {
+  const number = Math.ceil(performance.now());
+  const answer = new Promise((done) => (bus.preparing = { number, done }));
+  root.prepare(number);
+  const handed = await Promise.race([answer, wait(ANSWER).then(() => null)]);
+  bus.preparing = undefined;
+  if (!handed) return null;
+  const closed = [...document.querySelectorAll("details:not([open])")];
+  let last = performance.now();
+  const end = last + UNQUIET;
+  const changes = new MutationObserver(() => (last = performance.now()));
+  for (const each of closed) changes.observe(each, { childList: true, subtree: true, characterData: true });
+  const drawing = () => performance.now() - last < QUIET || closed.some((each) => each.querySelector('[data-testid="stSkeleton"]'));
+  while (performance.now() < end && drawing()) await wait(50);
+  changes.disconnect();
+  await loadClosedFonts();
+  return handed;
+}
+
+function base64(bytes) {
+  let text = "";
+  for (let at = 0; at < bytes.length; at += 0x8000) text += String.fromCharCode(...bytes.subarray(at, at + 0x8000));
+  return btoa(text);
+}
+
+// The views that the file can mount again, from the top of the page to its foot.
+function aliveViews() {
+  const found = [...bus.views].filter(([, { parts, data, parent }]) => ALIVE.has(parts?.at(-1)) && data && parent.isConnected !== false);
+  const top = ([, { parent }]) => (parent.host ?? parent).getBoundingClientRect().top;
+  const order = found.map((each) => [top(each), each]).sort(([one], [other]) => one - other);
+  return order.map(([, [key, { parts, data }]]) => ({ key, parts, data }));
+}
+
+// The script of the file: the components' own, each once, behind what mounts them.
+function scriptOf(views) {
+  const names = [...new Set(views.map(({ parts }) => parts.join(" ")))];
+  const modules = names.map((name) => {
+    const text = name.split(" ").map((part) => bus.scripts[part]).join("\n");
+    return `${JSON.stringify(name)}: () => {\n${text.replace(/^export default /m, "return ")}\n}`;
+  });
+  const script = `"use strict";\n(() => {\nconst MODULES = {\n${modules.join(",\n")}\n};\n${bus.scripts.saved_page}})();\n`;
+  if (/<\/script|<!--/i.test(script)) throw new Error("a component's script would end the file's");
+  return script;
+}
+
+// Scripts of pages in the page, as BertViz's: only these may run there, too.
+function framedScripts() {
+  const addresses = [...document.querySelectorAll("iframe")].map(({ src }) => src);
+  const pages = addresses.filter((address) => address.startsWith("data:text/html;charset=utf-8;base64,")).map((address) => {
+    const bytes = Uint8Array.from(atob(address.split(",")[1]), (letter) => letter.charCodeAt(0));
+    return new DOMParser().parseFromString(new TextDecoder().decode(bytes), "text/html");
+  });
+  return pages.flatMap((page) => [...page.querySelectorAll("script:not([type])")].map(({ textContent }) => textContent));
+}
+
+function policyOf(scripts) {
+  const hashes = scripts.map((script) => `'sha256-${sha256(script)}'`).join(" ");
+  return `default-src 'none'; style-src 'unsafe-inline'; img-src data:; font-src data:; frame-src data:; base-uri 'none'; form-action 'none'; script-src ${hashes}`;
+}
+
+// As much of the numbers as there is room for: first of the views, from the top of the page; then what clicks show.
+function fitting(views, handed, room) {
+  const size = ({ length }) => Math.ceil(length / 3) * 4 + 200;
+  const kept = [];
+  for (const view of views) {
+    room -= size(view.data);
+    if (room < 0) break;
+    kept.push(view);
+  }
+  const choices = {};
+  const alive = new Set(kept.map(({ key }) => key));
+  const wanted = (handed?.choices ?? []).filter(({ key, click }) => alive.has(key) && alive.has(click.split(" ")[0]));
+  const all = wanted.reduce((sum, { bytes }) => sum + size(bytes), 0) <= room && kept.length === views.length;
+  if (all) for (const { click, key, bytes } of wanted) (choices[click] ??= {})[key] = base64(bytes);
+  return { kept, choices, leftChoice: Boolean(handed?.leftOut || (wanted.length && !all)), left: views.length - kept.length };
+}
+
+// JSON that no reader of HTML takes for the end of its element.
+const embedded = (value) => JSON.stringify(value).replace(/[<>&\u2028\u2029]/g, (letter) => `\\u${letter.charCodeAt(0).toString(16).padStart(4, "0")}`);
+
+function noteOf(sentences, words) {
+  const note = element("footer", "saved_note");
+  note.append(element("b", "", words.saved), element("span", "", new Date().toLocaleString(words.language)), element("span", "address", location.href));
+  note.append(element("span", "use", words.use)); // where scripts run
+  for (const sentence of sentences) note.append(element("span", "", sentence));
+  return note;
+}
+
+// The document without its numbers.
+function documentOf(text, share) {
   const page = document.implementation.createHTMLDocument(document.title);
   page.documentElement.lang = document.documentElement.lang;
-  const policy = page.createElement("meta");
-  policy.httpEquiv = "Content-Security-Policy";
-  policy.content = RULES;
-  const text = await withFonts(rulesOf([...document.styleSheets, ...document.adoptedStyleSheets]));
   const characters = page.createElement("meta");
   characters.setAttribute("charset", "utf-8");
-  page.head.prepend(characters, policy);
+  page.head.prepend(characters);
   const width = page.head.appendChild(page.createElement("meta"));
   width.name = "viewport";
   width.content = "width=device-width, initial-scale=1";
   page.head.append(styleElement(text));
   page.documentElement.setAttribute("style", document.documentElement.getAttribute("style") ?? "");
-  page.body.className = document.body.className;
+  page.body.className = `${document.body.className} saved_page`;
   page.body.setAttribute("style", document.body.getAttribute("style") ?? "");
-  const note = element("div", "", `${words.saved} · ${new Date().toLocaleString(words.language)} · ${location.href}`);
-  note.style.cssText = "position: fixed; bottom: 0; right: 0; z-index: 999; padding: 4px 12px; font: 12px sans-serif; background: #ffe8a3; color: #222; overflow-wrap: anywhere";
-  page.body.append(note, ...frozenAll(document.body.childNodes));
+  const marks = new Map([...bus.views].map(([key, { parent }]) => [parent, key]));
+  page.body.append(...frozenAll(document.body.childNodes, marks, share));
+  return page;
+}
+
+const sizeOf = (page) => new Blob([page.documentElement.outerHTML]).size;
+
+async function wholePage(words, root) {
+  const handed = await prepared(root);
+  const styles = await withFonts(rulesOf([...document.styleSheets, ...document.adoptedStyleSheets]));
+  const views = aliveViews();
+  const script = scriptOf(views);
+  const around = new Blob([script]).size + SLACK;
+  let page, room, share, framed, frames;
+  for ([share, framed] of SMALLER) {
+    page = documentOf(styles, share);
+    frames = framed ? [] : [...page.querySelectorAll("iframe")];
+    for (const each of frames) each.remove();
+    room = MOST - around - sizeOf(page);
+    if (room > 0) break;
+  }
+  root.prepare(0);
+  const { kept, choices, leftChoice, left } = fitting(views, handed, room);
+  const said = [
+    !handed && words.unanswered,
+    frames.length && words.left_frames,
+    share < 1 && words.coarse,
+    left && words.left_pictures.replace("{count}", left),
+    leftChoice && words.left_choice,
+  ];
+  page.body.append(noteOf(said.filter(Boolean), words));
+  const numbers = page.body.appendChild(page.createElement("script"));
+  numbers.type = "application/json";
+  numbers.id = "vitrine-numbers";
+  const mounted = kept.map(({ key, parts, data }) => ({ key, name: parts.join(" "), bytes: base64(data) }));
+  numbers.textContent = embedded({ views: mounted, choices, words: { click: words.click, point: words.point } });
+  page.body.appendChild(page.createElement("script")).textContent = script;
+  const policy = page.createElement("meta");
+  policy.httpEquiv = "Content-Security-Policy";
+  policy.content = policyOf([script, ...framedScripts()]);
+  page.head.firstChild.after(policy);
   return new Blob(["<!DOCTYPE html>\n", page.documentElement.outerHTML], { type: "text/html" });
 }
 
-export default function ({ data, parentElement }) {
+export default function ({ data, parentElement, setTriggerValue }) {
   const root = parentElement.querySelector(".vitrine") ?? parentElement.appendChild(element("div", "vitrine page_file"));
   const button = root.querySelector("button") ?? root.appendChild(element("button", "save"));
+  root.prepare = (number) => setTriggerValue("prepare", number);
   button.type = "button";
   button.title = data.explanation;
-  write(button, data.save);
+  if (!button.disabled) write(button, data.save);
   button.onclick = async () => {
-    const link = element("a");
-    link.href = URL.createObjectURL(await wholePage(data));
-    link.download = `vitrine-${location.pathname.replaceAll("/", "") || "attention"}.html`;
-    link.click();
-    setTimeout(() => URL.revokeObjectURL(link.href), 10_000);
+    button.disabled = true;
+    write(button, data.saving);
+    try {
+      const link = element("a");
+      link.href = URL.createObjectURL(await wholePage(data, root));
+      link.download = `vitrine-${location.pathname.replaceAll("/", "") || "attention"}.html`;
+      link.click();
+      setTimeout(() => URL.revokeObjectURL(link.href), 10_000);
+    } finally {
+      button.disabled = false;
+      write(button, data.save);
+    }
   };
 }

@@ -22,6 +22,7 @@ from streamlit.runtime.scriptrunner import get_script_run_ctx
 from viz.state.film_feed import Sent
 from viz.state.permissions import longest_text
 from viz.state.pin import Made, Pin
+from viz.state.saved_page import Choices
 from viz.state.what_if import CHANGES, WhatIf
 
 if TYPE_CHECKING:
@@ -147,6 +148,8 @@ class Session:
     step: int | None = None  # of the training that the shown model has
     watching: Watching = field(default_factory=Watching)
     begun: bool = False
+    saving: int = 0  # the number of the page file that this run of the script is for; 0: none
+    choices: Choices = field(default_factory=Choices, repr=False)  # what clicks show in that file
     message: str = ""
     notice: str = ""  # what is said once
     visitor: str = ""  # Streamlit's own name of the session

@@ -15,8 +15,8 @@ from viz.components.plots import PlotTable, plot_tables
 from viz.components.view import View
 from viz.i18n import catalogue
 from viz.i18n.catalogue import _
-from viz.i18n.format import as_sentence
-from viz.state.session import Key
+from viz.i18n.format import as_sentence, literal
+from viz.state.session import Key, current_session
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -35,6 +35,7 @@ Rest = Callable[[], None]
 Drawing = Generator[Sequence[Placed], None, Rest | None]
 Views = Callable[["TextModel"], Drawing]
 
+SAVED_LINES = 400  # of the tables of an expander in a page file
 LINES, SOURCE = 22, 440  # of code: longer ones scroll in a place of so many pixels
 
 
@@ -69,7 +70,7 @@ def explanation(key: str, formulas: Sequence[str], text: str, *ran: Any) -> None
     Of a model that others' code runs, that stands in place of our network's classes.
     """
     explained = expander(key, _("What am I looking at?"))
-    if not explained.open:
+    if not explained.open and not current_session().saving:
         return
     with explained:
         for formula in formulas:
@@ -103,7 +104,8 @@ def classes(*modules: nn.Module) -> list[type]:
 
 
 def expander(key: str, title: str) -> ExpanderContainer:
-    """A place that the user opens; `.open` says whether it is.
+    """A place that the user opens; `.open` says whether it is. What is in it is drawn for a page file too: it is closed
+    there, and can be opened.
 
     Drawn with the page's controls, before the views: after them it costs the browser another round of rendering.
     """
@@ -134,12 +136,15 @@ def data_table(
     draw. more: other tables by their names. The user chooses between the whole and each of these.
     """
     data = place or expander(key, title or _("Data"))
-    if not data.open:
+    saving = bool(current_session().saving) and not data.open
+    if not data.open and not saving:
         return
     tables = {_("Overview"): PlotTable(file, table)} if table else {}
     tables |= plot_tables(show for _place, show in parts)
     tables |= {name: PlotTable(f"{file}-{number}", make) for number, (name, make) in enumerate((more or {}).items(), 1)}
     with data:
+        if saving:
+            return saved_tables(tables)
         chosen = choose_table(f"{key}_of", tables) if len(tables) > 1 else next(iter(tables), None)
         if chosen is None:
             return
@@ -147,6 +152,20 @@ def data_table(
         st.dataframe(frame, height=280)
         csv = harmless(frame).to_csv(index=False).encode("utf-8-sig")
         st.download_button("CSV", csv, f"{tables[chosen].file}.csv", "text/csv", key=f"{key}_csv")
+
+
+def saved_tables(tables: Mapping[str, PlotTable]) -> None:
+    """All these tables for a page file, whose reader has no server: so many lines together, and of a short text."""
+    left = 0 if current_session().is_long else SAVED_LINES
+    for name, table in tables.items():
+        st.caption(literal(f"{name} · {table.file}"))
+        frame = table.make() if left else None
+        if frame is None or len(frame) > left:
+            st.caption(_("Too many numbers for a saved page: Vitrine shows them."))
+            continue
+        left -= len(frame)
+        html = frame.to_html(index=False, border=0, classes="saved_table", float_format="{:.6g}".format, na_rep="–")
+        st.html(f'<div class="saved_table">{html}</div>')
 
 
 FORMULA = ("=", "+", "-", "@", "\t", "\r")  # with which a spreadsheet begins to compute

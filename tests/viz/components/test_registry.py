@@ -86,6 +86,8 @@ PARTS = (
     "thumbnails",
     "film_store",
     "film_norms",
+    "sha256",
+    "saved_page",
 )  # of several components, none by themselves
 
 

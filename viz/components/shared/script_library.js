@@ -1,6 +1,6 @@
 // The scripts of all components, which come to the page once, behind one that every page has; and the views that they
 // draw, by their keys in `bus.views`: each shows the newest frame that it has seen, whichever way that came.
-const texts = TEXTS; // by the names of the parts
+const texts = (bus.scripts = TEXTS); // by the names of the parts
 const modules = new Map(); // by the names of all their parts
 globalThis[LIBRARY] ??= Promise.withResolvers();
 globalThis[LIBRARY].resolve({ read: readParts, mount: mountView });
@@ -16,8 +16,8 @@ function readParts(parts) {
   return modules.get(name);
 }
 
-// A component that Streamlit mounts, or mounts again. What is no view is drawn as it is given.
-function mountView(module, given) {
+// A component of these parts that Streamlit mounts, or mounts again. What is no view is drawn as it is given.
+function mountView(module, parts, given) {
   if (!(given.data instanceof Uint8Array)) return module.default(given);
   const frame = readFrame(given.data);
   const { key } = frame;
@@ -26,7 +26,7 @@ function mountView(module, given) {
     bus.views.set(key, (view = { parent: given.parentElement, moment: -1 }));
     watchView(view, key);
   }
-  Object.assign(view, { module, given });
+  Object.assign(view, { module, parts, given });
   const waiting = bus.frames.get(key);
   drawView(view, isLater(waiting, frame) ? waiting : frame);
   const turn = (view.turn = {});

@@ -3,5 +3,5 @@ globalThis[LIBRARY] ??= Promise.withResolvers();
 
 export default async function (given) {
   const { read, mount } = await globalThis[LIBRARY].promise;
-  return mount(await read(PARTS), given);
+  return mount(await read(PARTS), PARTS, given);
 }

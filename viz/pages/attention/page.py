@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from enum import StrEnum
 from functools import partial
 from typing import Any
@@ -10,14 +11,14 @@ import streamlit as st
 
 from model.analysis.attention_maps import Maps
 from model.inference.text_model import TextModel
-from viz.components.view import live
+from viz.components.view import View, live
 from viz.i18n.catalogue import _
 from viz.i18n.errors import translate_error, unless_absent
 from viz.pages.attention import bertviz, importance
 from viz.pages.attention.bertviz_scripts import VIEWS
 from viz.pages.attention.controls import Choice, show_below, show_controls, show_figure_controls, show_head_controls
 from viz.pages.attention.figure import file_name, head_figure, large, metrics_table, sink_column, weights_table
-from viz.pages.attention.head_grid import heads_grid, thumbnails
+from viz.pages.attention.head_grid import Heads, Thumbnails, heads_grid, thumbnails
 from viz.pages.attention.importance import Places
 from viz.pages.attention.steps import query_steps, steps_name, steps_table
 from viz.pages.attention.text import bertviz_name, explain, missing, refusal, trace_name
@@ -92,7 +93,7 @@ def page(model: TextModel) -> Views:
             parts.append((steps, staged))
             drawn_vectors, _lacking = unless_absent(lambda: vector_panels(shown, chosen, Part.VECTORS))
             parts += [] if drawn_vectors is None else [(steps, drawn_vectors)]
-        drawn = None
+        drawn, key = None, None
         problem = refusal(shown, listed)
         if not problem:
             drawn = large(shown, chosen, listed)
@@ -106,6 +107,8 @@ def page(model: TextModel) -> Views:
             for place, sentence in ((steps, lacking), (figure, problem or missing(shown, chosen))):
                 with place:
                     say(sentence)
+            if session.saving and places is None:
+                offer_heads(shown, made, chosen, listed, None if drawn is None else key, staged is not None)
             sink = sink_column(shown, chosen, listed, (1, 1)) if drawn is not None else None
             weights = None if drawn is None else partial(weights_table, shown, drawn, sink)
             more = {} if staged is None else {steps_name(chosen): partial(steps_table, shown, chosen)}
@@ -118,6 +121,24 @@ def page(model: TextModel) -> Views:
         return rest
 
     return views
+
+
+def offer_heads(
+    shown: HeadMaps, made: Thumbnails, chosen: Selection, listed: Heads, key: str | None, stepwise: bool
+) -> None:
+    """What a click on each of these heads shows in a page file. key: of the large figure, None where there is none."""
+    choices = current_session().choices
+    for layer, head in listed:
+        one, place = replace(chosen, layer=layer, head=head), {"layer": layer, "head": head}
+        views: list[View] = []
+        if key is not None:
+            views.append(head_figure(shown, large(shown, one, listed), made, one, listed, key, on_line))
+        if stepwise:
+            views.append(query_steps(shown, one, Part.STAGES, on_query))
+            vectors, _lacking = unless_absent(partial(vector_panels, shown, one, Part.VECTORS))
+            views += [] if vectors is None else [vectors]
+        if not all(choices.add(Part.HEADS, "head", place, view.key, view.data) for view in views):
+            return
 
 
 def rest_of(drawing: Drawing) -> Rest | None:

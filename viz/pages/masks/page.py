@@ -118,7 +118,8 @@ def page(model: TextModel) -> Views:
                 moved.caption(no_predictions())
             for alarm in alarms(trace, kind, chosen):
                 alarms_here.warning(f":small[{alarm}]")
-            alarms_here.caption(_("Click a cell to hide or show it, a token at the edge for its whole row or column."))
+            hint = alarms_here.container(key="click_hint")  # which a saved page does not have
+            hint.caption(_("Click a cell to hide or show it, a token at the edge for its whole row or column."))
             said.markdown(told)
             if measured is not None and experiment == "order":
                 table.table(measured, hide_index=True, border="horizontal")
