@@ -21,6 +21,7 @@ from streamlit.runtime import get_instance
 from viz.frame import channel
 from viz.frame.guard import Guard, base_path
 from viz.frame.metrics import metrics
+from viz.state import training
 from viz.state.session import SESSIONS, all_sessions
 
 EVERY, PATIENCE = 20.0, 6  # seconds between looks at what can be given back; how often that is put off
@@ -47,6 +48,8 @@ def _prepare() -> None:
     for name in ("torch", "viz.frame.app", "viz.pages.attention.page"):
         importlib.import_module(name)
     _ready.set()
+    importlib.import_module("model.training.live.registry")  # what the first click on a step of training needs
+    training.served.set()
 
 
 def _give_back(ended: threading.Event, loop: asyncio.AbstractEventLoop) -> None:
@@ -77,7 +80,6 @@ def _tidy() -> None:
     from model.checkpoints.uploads import remove_left_uploads
     from model.runtime.files import remove_left
     from model.training.live.kept import remove_old
-    from viz.state import training
     from viz.state.checkpoints import saved_folder
 
     remove_left_uploads()
