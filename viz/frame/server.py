@@ -21,6 +21,7 @@ from streamlit.runtime import get_instance
 from viz.frame import channel
 from viz.frame.guard import Guard, base_path
 from viz.frame.metrics import metrics
+from viz.frame.stopping import save_trainings
 from viz.state import training
 from viz.state.session import SESSIONS, all_sessions
 
@@ -31,7 +32,9 @@ _draining = threading.Event()
 
 @asynccontextmanager
 async def prepared(_app: Any) -> AsyncIterator[None]:
-    """While the server lives: what every page imports is imported beside its start; SIGUSR1 has it take nobody new."""
+    """While the server lives: what every page imports is imported beside its start; SIGUSR1 has it take nobody new.
+    Before it ends, trainings that go on are saved.
+    """
     with suppress(NotImplementedError, AttributeError, ValueError, RuntimeError):  # Windows, or not in the main thread
         asyncio.get_running_loop().add_signal_handler(signal.SIGUSR1, _draining.set)
     threading.Thread(target=_prepare, name="prepare", daemon=True).start()
@@ -41,6 +44,7 @@ async def prepared(_app: Any) -> AsyncIterator[None]:
         yield
     finally:
         ended.set()
+        await asyncio.to_thread(save_trainings)
 
 
 def _prepare() -> None:

@@ -63,7 +63,7 @@ function showButtons(root, { status, words, possible }) {
 
 // How large the batches are that the steps take, within its sentence. The field is made once: it may be open just now.
 function showBatches(root, { batches, words, possible }) {
-  root.batches.hidden = batches.sizes.length < 2;
+  root.batches.hidden = !batches.sizes.length;
   if (root.batches.hidden) return;
   if (root.sentenceOfBatches !== batches.sentence) {
     root.sentenceOfBatches = batches.sentence;
@@ -76,7 +76,7 @@ function showBatches(root, { batches, words, possible }) {
     root.size.replaceChildren(...batches.sizes.map(([size, text]) => new Option(text, size)));
   }
   root.size.value = batches.chosen;
-  root.size.disabled = !possible.includes("batch");
+  root.size.disabled = !possible.includes("batch") || batches.sizes.length < 2;
   root.size.title = words.batch;
   root.size.setAttribute("aria-label", words.batch);
 }

@@ -69,9 +69,9 @@ def batch_data(sizes: BatchSizes | None) -> dict[str, Any]:
     if sizes is None:
         return {"sentence": "", "chosen": 0, "sizes": []}
     if sizes.watched < sizes.full:
-        said = _("Steps take batches of {size} tokens, to be watched; ▶ takes {full}.")
+        said = _("Batches of {size} tokens, for watching; ▶ {full}")
     else:
-        said = _("Steps take batches of {size} tokens, as ▶ does.")
+        said = _("Batches of {size} tokens, as ▶")
     choices = {size for size in SIZES if size < sizes.full} | {sizes.watched, sizes.full}
     return {
         "sentence": said.replace("{full}", f"{sizes.full:,}"),

@@ -273,11 +273,8 @@ def plan_sentence(model: TextModel) -> str:
         )
     else:
         said = _("Trains on {data}: what it has learnt from is unknown.").format(data=data_name(plan.name))
-    how = _("Rate {rate}, batches of {batch} tokens, smoothing {smoothing}.").format(
-        rate=significant(plan.settings.rate),
-        batch=f"{plan.settings.batch_tokens:,}",
-        smoothing=significant(plan.settings.label_smoothing),
-    )
+    rate, smoothing = significant(plan.settings.rate), significant(plan.settings.label_smoothing)
+    how = _("Rate {rate}, smoothing {smoothing}.").format(rate=rate, smoothing=smoothing)
     return f"{said} {how}"
 
 

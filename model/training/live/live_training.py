@@ -32,6 +32,7 @@ from model.training.trainer import BrokenOffError
 
 _numbers = itertools.count(1)
 KEEP_EVERY = 30.0  # seconds between the states that are kept of a training
+LOOK_EVERY = 0.1  # seconds between looks at steps that are taken to be watched: nobody sees more
 UNSEEN = 9.0  # seconds without a heartbeat after which a run pauses, so that it stands still within ten
 USED_UP = (
     "this training has had its {minutes:g} minutes, which is all that this server gives to one: look at its film, "
@@ -92,7 +93,8 @@ class LiveTraining:
         self._snapshot = Snapshot("preparing", self.choices)
         self._status: Status = "preparing"
         self._wanted, self._message = 0, ""
-        self._ended = self._unseen = False
+        self._ended = self._unseen = self._watched = False
+        self._looked_at = -math.inf  # by the clock
         self._break_off = False  # a command waits that makes the present step superfluous
         self._view: View | None = None
         self._view_wanted = self._view_is_old = False
@@ -165,6 +167,7 @@ class LiveTraining:
         def want() -> None:
             done = self.recorded.steps_done
             if self._wanted <= done:
+                self._watched = True
                 self._take_batches(self.batches.watched)
             self._want(max(self._wanted, done) + steps)
 
@@ -174,6 +177,7 @@ class LiveTraining:
         """Train to the end of the run, in full batches."""
 
         def want() -> None:
+            self._watched = False
             self._take_batches(self.batches.full)
             self._want(self.recorded.trainer.total_steps)
 
@@ -255,6 +259,19 @@ class LiveTraining:
             ValueError: curves are wanted, and TensorBoard is not installed.
         """
         return saving.zipped(name, *self._frozen(), self.runs if curves else ())
+
+    def keep(self) -> Path | None:
+        """Have its folder hold how the run stands now, for another process; None: it has no folder, or cannot be kept.
+
+        Raises:
+            ValueError: the training could not be prepared, or has been freed.
+        """
+
+        def keep() -> Path | None:
+            self._keep_state()
+            return self._kept
+
+        return self._worker.ask(keep).result()
 
     def close(self, forget: bool = True) -> None:
         """Free all memory, and wait until the thread is gone. forget: remove what was kept of it, too."""
@@ -380,7 +397,7 @@ class LiveTraining:
             report = self.recorded.step(at_once=False)
         except BrokenOffError:
             return
-        if self._view_wanted:
+        if self._view_wanted or (self._watched and self._clock() - self._looked_at > LOOK_EVERY):
             self._look()
         took = time.perf_counter() - began
         self._used += took
@@ -406,6 +423,7 @@ class LiveTraining:
             self._kept = None
 
     def _look(self) -> None:
+        self._looked_at = self._clock()
         self._view_wanted = self._view_is_old = False  # a look that fails is not tried again by itself
         self._view = self.recorded.look()
 
@@ -437,6 +455,7 @@ class LiveTraining:
             seconds_left=(wanted - recorded.steps_done) * seconds / len(self._speeds) if seconds else None,
             message=self._message,
             unseen=self._unseen,
+            watched=self._watched and self._status == "running",
             run=recorded.run.number,
             marks=tuple(recorded.run.changes),
             frames=len(film),
