@@ -68,7 +68,7 @@ def visit(page: Page, url: str, server: int) -> tuple[float, float, float, float
     page.wait_for_timeout(1000)  # the figure may follow the strip
     marks = [mark for mark in page.evaluate("window.marks") if mark[1] > 0]
     (first, begins, _), (last, ends, drawn) = marks[0], marks[-1]
-    return first, (last - first) / max(1, ends - begins), len(marks), drawn, used
+    return first, (last - first) / max(1, ends - begins), len({step for _when, step, _drawn in marks}), drawn, used
 
 
 def bare_seconds(name: str) -> float:
