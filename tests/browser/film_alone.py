@@ -20,7 +20,12 @@ from viz.state.film_feed import Sent, film_data
 KIND = "cross"
 NO_BATCHES = {"sentence": "", "chosen": 0, "sizes": []}
 STRIP = {
-    "status": "paused", "step": 0, "facts": [], "losses": [], "sentence": "", "possible": [],
+    "status": "paused",
+    "step": 0,
+    "facts": [],
+    "losses": [],
+    "sentence": "",
+    "possible": [],
     "batches": NO_BATCHES,
 }
 STRIP |= {"words": dict.fromkeys(("advance", "run", "pause", "reset", "curve"), "a")}
