@@ -18,6 +18,7 @@ from model.network.masks import real_tokens
 from model.text.tokenizer import Tokenizer
 
 IGNORED = -100  # a label where nothing is to be predicted
+ROW, ID = 100, 40  # bytes of a list of ids, and of each id in it, about
 LONGEST_WINDOW = 4096  # tokens: some models could read a book, whose scores no memory holds
 
 
@@ -52,10 +53,13 @@ class Batch:
 @runtime_checkable
 class Dataset(Protocol):
     """Examples by number. The same generators give the same batches. long: number of examples that may be cut off or
-    were left out, as they reach the model's length.
+    were left out, as they reach the model's length. size: bytes of all, about.
     """
 
     long: int
+
+    @property
+    def size(self) -> int: ...
 
     def __len__(self) -> int: ...
 
@@ -76,6 +80,11 @@ def unshuffled(corpus: Dataset, tokens: int) -> Iterator[Batch]:
     """Batches of at most `tokens` tokens with every example once, for validation."""
     for indices in corpus.order(tokens, None):
         yield corpus.batch(indices, None)
+
+
+def size_of(rows: Iterable[Sequence[int]]) -> int:
+    """Bytes of rows of ids, about: each a list, and an object for each id."""
+    return sum(ROW + ID * len(row) for row in rows)
 
 
 def digest_of(rows: Iterable[Sequence[int]]) -> str:
@@ -119,6 +128,10 @@ class PairDataset:
         real = real_tokens(source, self.padding[0]), real_tokens(read, self.padding[1])
         return Batch((source, read, *real), labels.masked_fill(labels == self.padding[1], IGNORED))
 
+    @property
+    def size(self) -> int:
+        return size_of(side for example in self.examples for side in example)
+
     def digest(self) -> str:
         return digest_of(side for example in self.examples for side in example)
 
@@ -139,6 +152,10 @@ class RowDataset:
 
     def order(self, tokens: int, shuffle: random.Random | None) -> list[list[int]]:
         return batch_order([Example([], row) for row in self.rows], tokens, shuffle)
+
+    @property
+    def size(self) -> int:
+        return size_of(self.rows)
 
     def digest(self) -> str:
         return digest_of(self.rows)
@@ -215,6 +232,10 @@ class TextDataset:
         read = labels[:, :-1].masked_fill(labels[:, :-1] == IGNORED, self.padding)
         ids = torch.cat([torch.full((len(windows), 1), self.start), read], dim=1)
         return Batch((ids, None), labels, whole=len({len(window) for window in windows}) == 1)
+
+    @property
+    def size(self) -> int:
+        return self.ids.nbytes
 
     def digest(self) -> str:
         return digest_of([self.ids.tolist()])

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Any
 
-from model.data.sources import Source, TrainingData, new_config, prepare, preset_options, task_data
+from model.data.sources import Source, TrainingData, material_of, new_config, preset_options, task_data
 from model.data.tasks import MADE
 from model.inference.models import MODEL_CLASSES
 from model.inference.text_model import TextModel
@@ -33,6 +34,12 @@ def fresh(name: str, config: TransformerConfig, material: TrainingData, seed: in
     return MODEL_CLASSES[config.kind](name, network, material.tokenizers, {})
 
 
+@lru_cache(maxsize=4)
+def _material(task: str, pairs: int) -> TrainingData:
+    """Pairs of a task and their characters, the same each time that they are begun with."""
+    return material_of("encoder-decoder", task_data(task, pairs), "characters", 0)
+
+
 @dataclass(frozen=True)
 class Demonstration:
     """A training to watch.
@@ -54,8 +61,7 @@ class Demonstration:
 
     def begin(self) -> tuple[TextModel, TrainingData, Probe]:
         """New model, its training data and its probe."""
-        material = prepare("encoder-decoder", self.source.data, "characters", 0)
-        material.data = task_data(self.task, self.pairs)
+        material = _material(self.task, self.pairs)
         options = preset_options("encoder-decoder", self.preset) | dict(self.network)
         config = new_config("encoder-decoder", options, material.tokenizers)
         model = fresh(self.task, config, material, self.settings.seed)

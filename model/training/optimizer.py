@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
@@ -16,20 +17,52 @@ from model.training.gradients import Gradients
 MOMENTS = ("exp_avg", "exp_avg_sq")
 
 
-class FlatAdamW(torch.optim.AdamW):
+class FlatAdamW:
     """torch's fused AdamW (Loshchilov and Hutter, 2019) on weights in a row, which it takes for one weight.
 
-    All weights have made the same number of steps, and a weight without a gradient has the gradient 0.
+    All weights have made the same number of steps, and a weight without a gradient has the gradient 0. The kernel is
+    called without an optimizer of torch around it: the first one in a process imports torch's compiler, which takes
+    seconds and 70 MB.
     """
 
-    def __init__(self, gradients: Gradients, rate: float, **options: Any) -> None:
+    def __init__(
+        self,
+        gradients: Gradients,
+        rate: float,
+        betas: tuple[float, float] = (0.9, 0.999),
+        eps: float = 1e-8,
+        weight_decay: float = 0.01,
+    ) -> None:
         self._gradients, self._row = gradients, nn.Parameter(gradients.weights.whole)
         self._row.grad = gradients.row.whole
-        super().__init__([self._row], lr=rate, fused=True, **options)
+        options = {"lr": rate, "betas": betas, "eps": eps, "weight_decay": weight_decay}
+        self.param_groups: list[dict[str, Any]] = [{"params": [self._row], **options}]
+        self.state: defaultdict[Tensor, dict[str, Tensor]] = defaultdict(dict)
 
-    def step(self, closure: None = None) -> None:  # type: ignore[override]
+    @torch.no_grad()
+    def step(self) -> None:
         """Update all weights from their gradients."""
-        super().step()
+        (group,), weights = self.param_groups, self._row
+        state = self.state[weights]
+        if not state:
+            state["step"] = weights.new_zeros((), dtype=torch.float32)
+            state |= {name: torch.zeros_like(weights, requires_grad=False) for name in MOMENTS}
+        state["step"] += 1
+        torch._fused_adamw_(
+            [weights],
+            [self._gradients.row.whole],
+            [state["exp_avg"]],
+            [state["exp_avg_sq"]],
+            [],
+            [state["step"]],
+            lr=group["lr"],
+            beta1=group["betas"][0],
+            beta2=group["betas"][1],
+            weight_decay=group["weight_decay"],
+            eps=group["eps"],
+            amsgrad=False,
+            maximize=False,
+        )
         torch.autograd.graph.increment_version(self._gradients.parameters)  # torch counts changes of the row only
 
     def zero_grad(self, set_to_none: bool = True) -> None:

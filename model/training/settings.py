@@ -95,6 +95,23 @@ def settings_of_run(record: Mapping[str, Any], settings: TrainingSettings) -> Tr
 
 
 @dataclass(frozen=True)
+class BatchSizes:
+    """Tokens of a batch, padding included. watched: while some steps are taken to be watched, at most `full`. full:
+    while a run goes on to its end.
+
+    Raises:
+        ValueError: they are out of their range.
+    """
+
+    watched: int
+    full: int
+
+    def __post_init__(self) -> None:
+        if not 1 <= self.watched <= self.full:
+            raise ValueError(f"batches to watch ({self.watched} tokens) must have between 1 and {self.full} tokens")
+
+
+@dataclass(frozen=True)
 class StepReport:
     """Report of one training step.
 

@@ -89,8 +89,8 @@ class Trainer:
             if settings.average_last
             else RunningAverage(network, settings.average, self.gradients.weights)
         )
-        options = {"betas": (0.9, 0.98), "eps": 1e-9, "weight_decay": settings.weight_decay}
-        self.optimizer = FlatAdamW(self.gradients, settings.rate, **options)
+        decay = settings.weight_decay
+        self.optimizer = FlatAdamW(self.gradients, settings.rate, betas=(0.9, 0.98), eps=1e-9, weight_decay=decay)
         self.products, self.begun = OWN.name, ""  # matrix library, origin of the weights: for a resume
         self.scaler = self._new_scaler()
         self.epochs = Epochs(train, settings)
@@ -181,7 +181,7 @@ class Trainer:
         seed = f"{self.settings.seed} step {step} process {self.processes.rank}"
         with fork_rng(seed, self.device, compiled=self.settings.compile):
             loss = self._backward(batches)
-        self.scaler.unscale_(self.optimizer)
+        self.scaler.unscale_(self.optimizer)  # type: ignore[arg-type]  # it asks for param_groups and step
         norms = self.gradients.norms()
         total = math.hypot(*norms.values())
         # A float16 step whose gradients overflow is left out, and the next one is scaled less; below 1 that is no cure.
@@ -193,7 +193,7 @@ class Trainer:
                 f"{step - 1}: lower the rate ({self.settings.rate:.2g})"
             )
         self.gradients.clip(total, self.settings.clip)
-        self.scaler.step(self.optimizer)
+        self.scaler.step(self.optimizer)  # type: ignore[arg-type]
         self.scaler.update()
         self.averager.after_step(step)
         self.progress.trained(step, loss)

@@ -30,7 +30,7 @@ from model.training.trainer import Trainer
 from tests.benchmarks import results
 from tests.benchmarks.window import open_window
 from tests.browser.server import ROOT, serve
-from viz.state.training import RATE, STEPS, material_of, usual_data
+from viz.state.training import RATE, STEPS, material_of, usual_plan
 
 MODEL, TURN, TARGET = "reverse", 6.0, 0.9  # five rounds end before the training does
 TEXT = "abcdefgh"
@@ -48,7 +48,7 @@ WATCH = """
 def bare() -> Trainer:
     """The trainer that the strip begins, alone."""
     model = open_checkpoint(ROOT / "checkpoints" / MODEL)
-    material = material_of(model, usual_data(model))
+    material = material_of(model, usual_plan(model).data(model))
     settings = TrainingSettings(steps=STEPS, warmup=20, rate=RATE, label_smoothing=0.0, average=0.0)
     network = trainable(model.network)
     return Trainer(network, *material.corpora(network.config.max_length, settings.undo_merges), settings)

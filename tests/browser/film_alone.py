@@ -18,7 +18,16 @@ from viz.pages.training.film import described, film_words, norm_groups
 from viz.state.film_feed import Sent, film_data
 
 KIND = "cross"
-STRIP = {"status": "paused", "step": 0, "facts": [], "losses": [], "sentence": "", "possible": []}
+NO_BATCHES = {"sentence": "", "chosen": 0, "sizes": []}
+STRIP = {
+    "status": "paused",
+    "step": 0,
+    "facts": [],
+    "losses": [],
+    "sentence": "",
+    "possible": [],
+    "batches": NO_BATCHES,
+}
 STRIP |= {"words": dict.fromkeys(("advance", "run", "pause", "reset", "curve"), "a")}
 
 

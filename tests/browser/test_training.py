@@ -62,14 +62,14 @@ def test_the_story_of_a_training(visit):
     expect(page.locator(".vitrine .tokens.source .chip")).to_have_text([*"glass", "</s>"])
     expect(page.locator(".vitrine .tokens.target .chip")).to_have_text(["<s>", *"ssalg"])
     reaches(page, before + 3)
-    shown = page.locator('[data-testid="stSidebar"]').get_by_role("combobox")
+    shown = page.locator('[data-testid="stSidebar"]').get_by_role("combobox").first
     for language, named in (("中文", "训练中：reverse"), ("EN", "in training: reverse")):
         page.get_by_role("radio", name=language, exact=True).click()
         expect(shown).to_have_value(named)
     eventually(page, lambda: "in+training" in page.url)
     other = visited.context.new_page()
     other.goto(page.url + "&language=zh")  # copied to someone who reads another language
-    expect(other.locator('[data-testid="stSidebar"]').get_by_role("combobox")).to_have_value("训练中：reverse")
+    expect(other.locator('[data-testid="stSidebar"]').get_by_role("combobox").first).to_have_value("训练中：reverse")
     expect(other.locator(".vitrine .tokens.source .chip")).to_have_text([*"glass", "</s>"])
     expect(other.get_by_role("alert")).to_have_count(0)
     other.close()
@@ -95,7 +95,7 @@ def test_the_story_of_a_training(visit):
     stands_still(page)
     page.get_by_role("button", name="Save as a checkpoint").click()
     expect(page.get_by_text("Saved as a-story")).to_be_visible()
-    page.locator('[data-testid="stSidebar"]').get_by_role("combobox").click()
+    page.locator('[data-testid="stSidebar"]').get_by_role("combobox").first.click()
     page.get_by_role("option", name="a-story").click()
     expect(page.locator('[data-testid="stSidebar"]')).to_contain_text("0.172")
     eventually(page, lambda: "model=a-story" in page.url)
@@ -128,3 +128,37 @@ def test_a_second_tab_of_a_training_that_rests_follows_it(visit):
     reaches(other, 11)
     eventually(other, lambda: heads(other) == heads(page) != before)  # what it shows, too
     other.close()
+
+
+def test_the_batches_that_steps_take_are_chosen_beside_the_buttons_and_every_step_is_seen(visit):
+    visited = visit()
+    page = visited.open(model="eng-cmn", source="She bought a red car.")
+    strip = page.locator(".vitrine.strip")
+    size = strip.get_by_role("combobox")
+    expect(size).to_have_value("256")
+    expect(strip.locator(".batches")).to_contain_text("for watching; ▶ 1,500")
+    size.select_option("64")
+    stands_still(page)
+    expect(size).to_have_value("64")
+    expect(strip.locator(".facts")).to_be_empty()  # a choice trains nothing
+    page.evaluate(SEEN)
+    page.get_by_role("button", name="Train 10 steps", exact=True).click()
+    reaches(page, 10)
+    expect(size).to_have_value("64")
+    seen = page.evaluate("window.seen")
+    assert seen == sorted(set(seen))  # none is shown after a newer one
+    assert len(seen) >= 3  # on a busy machine too
+    page.get_by_role("link", name="Training", exact=True).click()
+    part(page, "Settings")
+    expect(page.locator('input[aria-label^="batch_tokens"]')).to_have_value("64")
+
+
+SEEN = """
+() => {
+  const strip = [...document.querySelectorAll('*')].map((host) => host.shadowRoot?.querySelector('.vitrine.strip'))
+    .find((found) => found);
+  const seen = (window.seen = []);
+  const note = () => seen.at(-1) !== Number(strip.dataset.step) && seen.push(Number(strip.dataset.step));
+  new MutationObserver(note).observe(strip, { attributes: true, attributeFilter: ['data-step'] });
+}
+"""

@@ -16,7 +16,7 @@ from streamlit.delta_generator import DeltaGenerator
 
 from viz.components.registry import carrier, component, pack
 from viz.components.view import PackedView, View
-from viz.frame import drawing, input_bar, token_bar, training_strip
+from viz.frame import drawing, input_bar, stopping, token_bar, training_strip
 from viz.frame.command_line import unfollowed
 from viz.frame.drawing import Stage
 from viz.frame.guard import base_path
@@ -80,6 +80,8 @@ def main() -> None:
     session.say_again()
     session.begun = False
     session.browser = checkpoints.browser()
+    if not session.runs:
+        stopping.tell(session)
     with st.sidebar:
         here = checkpoints.all_places(session)
         names = [*([training.ENTRY] if training.training(session) else []), *shown_model.model_names(here)]

@@ -48,7 +48,7 @@ FIELDS = (Key.SOURCE, Key.TARGET)
 MOST_ANSWERS, MOST_VIEWS = 100, 1000  # that a window may have at a time
 PATIENCE = 10.0  # seconds with a window that says or reads nothing where it should
 PACE, STRIP_PACE, REST = 0.1, 0.5, 3.0  # seconds between looks at a training: shown, beside, resting
-SHARE = 0.02  # of a core that looks at a training may take
+SHARE, STEP_SHARE = 0.02, 0.3  # of a core that looks at a training may take, and at steps that are taken to be seen
 SELDOM = 5.0  # seconds between runs of the script while a shown training moves: for what it alone draws
 WATCH_PACE, WATCH_SHARE, WATCH_SELDOM = 0.4, 0.1, 1.0  # the same of what else goes on beside a page
 BUSY = 0.02  # seconds after which a turn is tried again while the script draws
@@ -129,7 +129,8 @@ class Window:
         self._hidden, self._visible = False, frozenset[str]()
         self._begun = 0.0  # the turn that goes on, or the last
         self._turned_at, self._took = 0.0, 0.0  # when the last turn ended; its processor time, in seconds
-        self._runs, self._asked_at = -1, 0.0  # of the script, when it was last asked to run
+        self._runs, self._asked_at = -1, 0.0  # of the script when it was last asked to run; when it was, or has run
+        self._ran = -1  # runs of the script that are known of
         self._drawn: object = None  # where the training stood that was last drawn, and what was visible
 
     async def serve(self) -> int:
@@ -212,7 +213,8 @@ class Window:
         paces = [REST]
         if not self._hidden and training.is_moving(live):
             shown = session.stage is not None and session.stage.trained
-            paces.append(min(STRIP_PACE, max(PACE, self._took / SHARE)) if shown else STRIP_PACE)
+            share = STEP_SHARE if live is not None and live.snapshot.watched else SHARE
+            paces.append(min(STRIP_PACE, max(PACE, self._took / share)) if shown else STRIP_PACE)
         if not self._hidden and session.watched:
             paces.append(max(WATCH_PACE, self._took / WATCH_SHARE))
         return min(paces)
@@ -321,6 +323,8 @@ class Window:
             self._send([token_bar.token_bar(session)], edits, False, False)
         if moved:
             self._send([training_strip.strip(session, stage.model)], edits, False, False, None)
+        if self._ran != session.runs:  # it has drawn all that it alone draws
+            self._ran, self._asked_at = session.runs, time.monotonic()
         late = moving and stage.trained and not self._hidden and time.monotonic() - self._asked_at > SELDOM
         if late or session.begun or moving != session.moving or (not moving and stands != session.stands):
             self._ask_script(session)

@@ -21,6 +21,8 @@ from streamlit.runtime import get_instance
 from viz.frame import channel
 from viz.frame.guard import Guard, base_path
 from viz.frame.metrics import metrics
+from viz.frame.stopping import save_trainings
+from viz.state import training
 from viz.state.session import SESSIONS, all_sessions
 
 EVERY, PATIENCE = 20.0, 6  # seconds between looks at what can be given back; how often that is put off
@@ -30,7 +32,9 @@ _draining = threading.Event()
 
 @asynccontextmanager
 async def prepared(_app: Any) -> AsyncIterator[None]:
-    """While the server lives: what every page imports is imported beside its start; SIGUSR1 has it take nobody new."""
+    """While the server lives: what every page imports is imported beside its start; SIGUSR1 has it take nobody new.
+    Before it ends, trainings that go on are saved.
+    """
     with suppress(NotImplementedError, AttributeError, ValueError, RuntimeError):  # Windows, or not in the main thread
         asyncio.get_running_loop().add_signal_handler(signal.SIGUSR1, _draining.set)
     threading.Thread(target=_prepare, name="prepare", daemon=True).start()
@@ -40,6 +44,7 @@ async def prepared(_app: Any) -> AsyncIterator[None]:
         yield
     finally:
         ended.set()
+        await asyncio.to_thread(save_trainings)
 
 
 def _prepare() -> None:
@@ -47,6 +52,8 @@ def _prepare() -> None:
     for name in ("torch", "viz.frame.app", "viz.pages.attention.page"):
         importlib.import_module(name)
     _ready.set()
+    importlib.import_module("model.training.live.registry")  # what the first click on a step of training needs
+    training.served.set()
 
 
 def _give_back(ended: threading.Event, loop: asyncio.AbstractEventLoop) -> None:
@@ -77,7 +84,6 @@ def _tidy() -> None:
     from model.checkpoints.uploads import remove_left_uploads
     from model.runtime.files import remove_left
     from model.training.live.kept import remove_old
-    from viz.state import training
     from viz.state.checkpoints import saved_folder
 
     remove_left_uploads()

@@ -17,6 +17,9 @@ function buildStrip(parentElement) {
   stayBelow(parentElement);
   const root = parentElement.appendChild(element("div", "vitrine strip"));
   root.buttons = element("div", "buttons");
+  root.batches = element("label", "batches");
+  root.size = element("select");
+  root.size.addEventListener("change", () => root.act({ name: "batch", count: Number(root.size.value) }));
   root.facts = element("div", "facts");
   root.curve = element("canvas", "curve");
   root.curve.setAttribute("role", "img");
@@ -27,7 +30,7 @@ function buildStrip(parentElement) {
   root.slider = root.film.appendChild(element("input"));
   Object.assign(root.slider, { type: "range", min: 0, step: 1 });
   root.slider.addEventListener("input", () => goToFrame(Number(root.slider.value)));
-  root.append(root.buttons, root.facts, root.curve, root.film, root.sentence);
+  root.append(root.buttons, root.batches, root.facts, root.curve, root.film, root.sentence);
   const sizes = new ResizeObserver(() => paintCurve(root));
   sizes.observe(root.curve);
   const silent = onFilm(() => showFilm(root), () => showFilm(root));
@@ -56,6 +59,26 @@ function showButtons(root, { status, words, possible }) {
     write(made, text);
     made.onclick = () => root.act({ name, ...more });
   });
+}
+
+// How large the batches are that the steps take, within its sentence. The field is made once: it may be open just now.
+function showBatches(root, { batches, words, possible }) {
+  root.batches.hidden = !batches.sizes.length;
+  if (root.batches.hidden) return;
+  if (root.sentenceOfBatches !== batches.sentence) {
+    root.sentenceOfBatches = batches.sentence;
+    const [before, after] = batches.sentence.split("{size}");
+    root.batches.replaceChildren(before, root.size, after);
+  }
+  const sizes = JSON.stringify(batches.sizes);
+  if (root.sizes !== sizes) {
+    root.sizes = sizes;
+    root.size.replaceChildren(...batches.sizes.map(([size, text]) => new Option(text, size)));
+  }
+  root.size.value = batches.chosen;
+  root.size.disabled = !possible.includes("batch") || batches.sizes.length < 2;
+  root.size.title = words.batch;
+  root.size.setAttribute("aria-label", words.batch);
 }
 
 function paintCurve(root) {
@@ -90,6 +113,7 @@ function showFilm(root) {
 
 function showStrip(root, data) {
   showButtons(root, data);
+  showBatches(root, data);
   while (root.facts.children.length > data.facts.length) root.facts.lastElementChild.remove();
   data.facts.forEach(({ text, title }, index) => {
     const made = root.facts.children[index] ?? root.facts.appendChild(element("span"));

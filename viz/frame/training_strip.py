@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -21,10 +22,12 @@ if TYPE_CHECKING:
     from model.inference.text_model import TextModel
     from model.training.live.live_training import LiveTraining
     from model.training.live.snapshot import Snapshot
+    from model.training.settings import BatchSizes
 
 STRIP = "training_strip"
 PLAN = "training_plan"  # in the session's memory
 DRAWN = 200  # points of the loss
+SIZES = (64, 256, 1024)  # tokens of a batch to choose from, beside the full one
 
 
 def facts(snapshot: Snapshot) -> list[dict[str, str]]:
@@ -61,9 +64,27 @@ def status_sentence(snapshot: Snapshot) -> str:
     }.get(snapshot.status, "")
 
 
-def strip_data(live: LiveTraining | None, refused: str, plan: str = "", own: bool = True) -> dict[str, Any]:
+def batch_data(sizes: BatchSizes | None) -> dict[str, Any]:
+    """The size of the batches that are watched, with others to choose, and what ▶ takes; None: nothing can begin."""
+    if sizes is None:
+        return {"sentence": "", "chosen": 0, "sizes": []}
+    if sizes.watched < sizes.full:
+        said = _("Batches of {size} tokens, for watching; ▶ {full}")
+    else:
+        said = _("Batches of {size} tokens, as ▶")
+    choices = {size for size in SIZES if size < sizes.full} | {sizes.watched, sizes.full}
+    return {
+        "sentence": said.replace("{full}", f"{sizes.full:,}"),
+        "chosen": sizes.watched,
+        "sizes": [[size, f"{size:,}"] for size in sorted(choices)],
+    }
+
+
+def strip_data(
+    live: LiveTraining | None, refused: str, plan: str = "", own: bool = True, sizes: BatchSizes | None = None
+) -> dict[str, Any]:
     """For the strip in the sidebar. refused: why nothing can begin. plan: what the first click would train on. own:
-    whether this visitor may steer the training.
+    whether this visitor may steer the training. sizes: of its batches.
     """
     words = {
         "one": _("Train one step"),
@@ -72,12 +93,15 @@ def strip_data(live: LiveTraining | None, refused: str, plan: str = "", own: boo
         "pause": _("Pause"),
         "reset": _("Back to the weights of before the training"),
         "curve": _("training loss over the steps"),
+        "batch": _("Tokens of a batch while some steps are taken to be watched"),
     }
+    batches = batch_data(sizes)
     if live is None:
         nothing = {"status": "none", "step": 0, "facts": [], "losses": [], "sentence": refused or plan}
-        return {**nothing, "words": words, "possible": [] if refused else ["advance", "run"]}
+        first = [] if refused else ["advance", "batch", "run"]
+        return {**nothing, "words": words, "batches": batches, "possible": first}
     snapshot = live.snapshot
-    onward = {"advance", "run", "pause" if snapshot.status in training.MOVING else "run"}
+    onward = {"advance", "batch", "run", "pause" if snapshot.status in training.MOVING else "run"}
     possible = {"reset"} if snapshot.status in training.OVER else {*onward, "reset"}
     return {
         "status": snapshot.status,
@@ -86,6 +110,7 @@ def strip_data(live: LiveTraining | None, refused: str, plan: str = "", own: boo
         "losses": live.current.curves.overview("loss", DRAWN) if live.current else [],
         "sentence": status_sentence(snapshot) if own else training.watched_only(),
         "words": words,
+        "batches": batches,
         "possible": sorted(possible if own else ()),
     }
 
@@ -101,14 +126,16 @@ def strip(session: Session, model: TextModel) -> View:
     """
     current = training.training(session)
     refused = "" if current else no_training(model.network.ours, model.predicts)
-    plan = ""
+    plan, sizes = "", current.batches if current else None
     if not current and not refused:
         plan = session.cached(PLAN, (model, language()), partial(training.plan_sentence, model))
+        sizes = training.batch_sizes(session, None, training.usual_plan(model).settings)
+        training.prepare_ahead(model)
     film, frames = film_data(current, session.sent, by_channel() or not session.channels)
     if film:
         spare_imports()
     own = current is None or training.is_own(session, current)
-    data = pack({**strip_data(current, refused, plan, own), "film": film}, frames)
+    data = pack({**strip_data(current, refused, plan, own, sizes), "film": film}, frames)
     return PackedView(_training_strip, STRIP, data, {"act": partial(on_act, model), "again": on_again})
 
 
@@ -125,19 +152,27 @@ def on_act(model: TextModel, act: dict[str, Any]) -> None:
     if live is not None and not training.is_own(session, live):
         session.message = training.watched_only()
         return
+    name, count = act["name"], int(act.get("count") or 1)
     if live is None:
         plan = training.usual_plan(model)
+        if name == "batch":
+            session.watched_batch = max(1, min(count, plan.settings.batch_tokens))
+            return
+        sizes = training.batch_sizes(session, None, plan.settings)
+        first = replace(plan.settings, batch_tokens=sizes.full if name == "run" else sizes.watched)
         try:
             model.network.require_logits()
             data = plan.data(model)
             material = training.material_of(model, data)
             asked = training.own_key(session), model.config, material, plan.settings, model.device
             needed = training.trainings().require_room(*asked)
-            live = training.begin(session, model, material, plan.settings, data.source, needed=needed)
+            live = training.begin(session, model, material, first, data.source, needed=needed, batches=sizes)
         except ValueError as error:
             session.message = str(error)
             return
+    if name == "batch":
+        live.watch_batches(max(1, min(count, live.batches.full)))
+        return
     st.session_state[Key.MODEL] = training.ENTRY  # what is trained is what one wants to see
     session.begun = True  # the whole page is drawn: a step may be done before anybody sees that it moves
-    name, steps = act["name"], int(act.get("count") or 1)
-    {"advance": lambda: live.advance(steps), "run": live.run, "pause": live.pause, "reset": live.reset}[name]()
+    {"advance": lambda: live.advance(count), "run": live.run, "pause": live.pause, "reset": live.reset}[name]()

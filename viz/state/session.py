@@ -146,6 +146,7 @@ class Session:
     run: str = ""  # the key of the training that this session shows
     browser: str = ""  # what only this visitor's browser knows, see `checkpoints.browser`
     step: int | None = None  # of the training that the shown model has
+    watched_batch: int = 0  # tokens of a batch to watch, as chosen before a training begins; 0: not chosen
     watching: Watching = field(default_factory=Watching)
     begun: bool = False
     saving: int = 0  # the number of the page file that this run of the script is for; 0: none

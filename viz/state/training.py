@@ -7,9 +7,12 @@ import logging
 import os
 import secrets
 import threading
+import weakref
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from weakref import WeakSet
 
 import streamlit as st
 
@@ -27,11 +30,13 @@ if TYPE_CHECKING:
     from model.training.live.live_training import LiveTraining
     from model.training.live.registry import TrainingRegistry
     from model.training.live.worker import Slots
-    from model.training.settings import TrainingSettings
+    from model.training.settings import BatchSizes, TrainingSettings
 
 RUN = "run"  # in the address: a reconnect finds the training again
 ENTRY = "training"  # in the list of models
 STEPS, RATE, WARMUP = 1000, 3e-4, 20  # of a training that is begun in the sidebar: a trained model goes on gently
+WATCHED = 256  # tokens of a batch while steps are taken some at a time there, unless another size is chosen
+AHEAD = 1.0  # seconds from the first sight of a model until the data for it are prepared: first the page is drawn
 MOVING = ("preparing", "running", "waiting")
 OVER = ("finished", "stopped")
 Standing = tuple[int, int, int]
@@ -93,10 +98,11 @@ def _kept(key: str) -> LiveTraining | None:
             left = read_kept(folder)
             asked = left.start.config, left.material, left.choices.settings, left.start.device
             needed = trainings().require_room(key, *asked)
-            given = {"source": left.source, "owner": left.owner, "kept": folder, "going_on": left, **quotas()}
+            given = {"source": left.source, "owner": left.owner, "batches": left.batches, "kept": folder, **quotas()}
 
             def made(slots: Slots) -> LiveTraining:
-                return LiveTraining(left.start, left.material, left.choices.settings, left.probe, slots=slots, **given)
+                first = left.start, left.material, left.choices.settings, left.probe
+                return LiveTraining(*first, slots=slots, going_on=left, **given)
 
             return trainings().begin(key, made, needed)
         except ValueError:
@@ -129,11 +135,12 @@ def begin(
     source: Source,
     text: str = "",
     needed: int = 0,
+    batches: BatchSizes | None = None,
 ) -> LiveTraining:
     """A new training of this session on a copy of `model`; the one before is freed, and the page shows the new one.
 
     source: what it learns from, for the model card. text: to watch it on, unless it is the model that is shown. needed:
-    bytes of memory that it is promised.
+    bytes of memory that it is promised. batches: other sizes than that of the settings, which are of the first step.
 
     Raises:
         ValueError: the settings do not go together with the data, the model is larger than this server trains, or the
@@ -155,7 +162,7 @@ def begin(
 
     def made(slots: Slots) -> LiveTraining:
         given = {"source": source, "owner": owner(session), "kept": kept_folder(session.run), **quotas()}
-        return LiveTraining(model, material, settings, probe, slots=slots, **given)
+        return LiveTraining(model, material, settings, probe, slots=slots, batches=batches, **given)
 
     live = trainings().begin(session.run, made, needed)
     untyped = None
@@ -210,6 +217,15 @@ class Plan:
         return (data_of_run(model.kind, model.training) if self.own else None) or phrase_data(model.kind)
 
 
+def batch_sizes(session: Session, live: LiveTraining | None, plan: TrainingSettings) -> BatchSizes:
+    """Sizes of batches: those of the training, else those with which the first click would begin one of this plan."""
+    from model.training.settings import BatchSizes
+
+    if live is not None:
+        return live.batches
+    return BatchSizes(min(session.watched_batch or WATCHED, plan.batch_tokens), plan.batch_tokens)
+
+
 def usual_plan(model: TextModel) -> Plan:
     """Its run's own data and settings where they are here, else sentences made by rule; gently."""
     from model.data.sources import PHRASES, has_data_of
@@ -219,6 +235,31 @@ def usual_plan(model: TextModel) -> Plan:
     gentle = TrainingSettings(steps=STEPS, warmup=WARMUP, rate=RATE, label_smoothing=0.0, average=0.0, undo_merges=0.0)
     name = str(model.training["data"]) if own else PHRASES
     return Plan(name, own, settings_of_run(model.training, gentle))
+
+
+served = threading.Event()  # a server has begun: what a click will need may be prepared before it
+_ahead: WeakSet[TextModel] = WeakSet()  # models for which it was
+
+
+def prepare_ahead(model: TextModel) -> None:
+    """Have what the first click on a step needs prepared soon, once for each model, beside the page."""
+    if not served.is_set() or model in _ahead:
+        return
+    _ahead.add(model)
+    timer = threading.Timer(AHEAD, _prepare, (weakref.ref(model),))
+    timer.daemon = True
+    timer.start()
+
+
+def _prepare(reference: weakref.ref[TextModel]) -> None:
+    from model.data.prepared import prepared
+
+    if (model := reference()) is None:
+        return
+    plan = usual_plan(model)
+    with suppress(ValueError):  # it is said after the click
+        material = material_of(model, plan.data(model))
+        prepared().corpora(material, model.config.max_length, plan.settings.undo_merges)
 
 
 def plan_sentence(model: TextModel) -> str:
@@ -232,11 +273,8 @@ def plan_sentence(model: TextModel) -> str:
         )
     else:
         said = _("Trains on {data}: what it has learnt from is unknown.").format(data=data_name(plan.name))
-    how = _("Rate {rate}, batches of {batch} tokens, smoothing {smoothing}.").format(
-        rate=significant(plan.settings.rate),
-        batch=f"{plan.settings.batch_tokens:,}",
-        smoothing=significant(plan.settings.label_smoothing),
-    )
+    rate, smoothing = significant(plan.settings.rate), significant(plan.settings.label_smoothing)
+    how = _("Rate {rate}, smoothing {smoothing}.").format(rate=rate, smoothing=smoothing)
     return f"{said} {how}"
 
 

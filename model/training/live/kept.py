@@ -33,7 +33,7 @@ from model.training.live.camera import Frame, Probe
 from model.training.live.key_frames import KeyFrame
 from model.training.live.recorded_trainer import RecordedTrainer
 from model.training.live.runs import Mark, Row
-from model.training.settings import RunSettings, TrainingSettings
+from model.training.settings import BatchSizes, RunSettings, TrainingSettings
 
 START, DATA, STATE = "start", "data.json", "state.safetensors"
 LARGEST = 1 << 28  # bytes of data.json
@@ -42,13 +42,14 @@ LONGEST = 7 * 24 * 3600.0  # seconds after which a training that nobody has gone
 
 @dataclass(frozen=True)
 class KeptTraining:
-    """A training as it is found in a folder. choices: of its first step. owner: as it was kept."""
+    """A training as it is found in a folder. choices: of its first step. batches, owner: as they were kept."""
 
     start: TextModel
     material: TrainingData
     source: Source
     probe: Probe
     choices: RunSettings
+    batches: BatchSizes
     owner: str
     tensors: Mapping[str, Tensor]
     told: Mapping[str, Any]
@@ -71,7 +72,7 @@ def keep_start(folder: Path, start: TextModel, data: Data, source: Source, owner
     write_text(folder / DATA, json.dumps(told, ensure_ascii=False))
 
 
-def keep_state(folder: Path, recorded: RecordedTrainer) -> None:
+def keep_state(folder: Path, recorded: RecordedTrainer, batches: BatchSizes) -> None:
     """Write how the present run stands, in one step. Of earlier runs nothing is kept.
 
     Raises:
@@ -94,6 +95,7 @@ def keep_state(folder: Path, recorded: RecordedTrainer) -> None:
         "figures": dict(key.figures),
         "first": _choices(run.choices),
         "now": _choices(key.choices),
+        "batches": dataclasses.asdict(batches),
         "marks": [[mark.step, dict(mark.changes)] for mark in run.marks],
         "names": run.curves.columns,
         "sparse": run.curves.sparse,
@@ -132,6 +134,7 @@ def read_kept(folder: Path) -> KeptTraining:
             Source(**told["source"]),
             Probe(source, target),
             _read(now["first"]),
+            _batches(now),
             told["owner"],
             given,
             now,
@@ -167,6 +170,11 @@ def remove_old(parent: Path) -> None:
         newest = max((file.stat().st_mtime for file in folder.glob("*")), default=0.0)
         if time.time() - newest > LONGEST:
             remove_kept(folder)
+
+
+def _batches(now: Mapping[str, Any]) -> BatchSizes:
+    size = now["now"]["settings"]["batch_tokens"]  # of one that an older version has kept
+    return BatchSizes(**now.get("batches", {"watched": size, "full": size}))
 
 
 def _choices(choices: RunSettings) -> dict[str, Any]:

@@ -27,11 +27,12 @@ from model.training.live.recorded_trainer import RecordedTrainer
 from model.training.live.runs import Run
 from model.training.live.snapshot import Snapshot, Status, View
 from model.training.live.worker import Job, Slots, Worker
-from model.training.settings import RunSettings, TrainingSettings
+from model.training.settings import BatchSizes, RunSettings, TrainingSettings
 from model.training.trainer import BrokenOffError
 
 _numbers = itertools.count(1)
 KEEP_EVERY = 30.0  # seconds between the states that are kept of a training
+LOOK_EVERY = 0.1  # seconds between looks at steps that are taken to be watched: nobody sees more
 UNSEEN = 9.0  # seconds without a heartbeat after which a run pauses, so that it stands still within ten
 USED_UP = (
     "this training has had its {minutes:g} minutes, which is all that this server gives to one: look at its film, "
@@ -46,7 +47,8 @@ class LiveTraining:
     There is a thread only while there is something to do: it does the commands, trains while steps are wanted, someone
     looks and a slot is free, and publishes a snapshot after each job.
 
-    number: unique in the process. choices: the settings as asked for; those in force are the snapshot's. seen: time by
+    number: unique in the process. choices: the settings as asked for; those in force are the snapshot's. batches: sizes
+    that `advance` and `run` take; whoever chooses another one in the settings has chosen it for both. seen: time by
     the clock when someone looked last. promise: of its memory, returned when it is freed; None: nobody made one.
     """
 
@@ -65,12 +67,14 @@ class LiveTraining:
         unseen: float = UNSEEN,
         longest: float = math.inf,
         owner: str = "",
+        batches: BatchSizes | None = None,
         kept: Path | None = None,
         going_on: KeptTraining | None = None,
         **budgets: int,
     ) -> None:
         """source: for the model card. unseen: seconds without `heartbeat` after which it pauses. longest: seconds that
-        its steps may take in all. owner: by what it is known who may steer it. kept: folder in which another process
+        its steps may take in all. batches: which `advance` and `run` take; None: those of the settings, which are those
+        of the first step. owner: by what it is known who may steer it. kept: folder in which another process
         finds it, by `read_kept`. going_on: what was found there, to stand where that stood. budgets: see `Film`.
 
         Raises nothing: where a training cannot be prepared, the snapshot has failed, with a sentence that says why.
@@ -78,9 +82,10 @@ class LiveTraining:
         self.number, self.owner = next(_numbers), owner
         self.start, self.material, self.source = start, material, source or sources.Source()
         self.choices = RunSettings.of(settings, start.config)
+        self.batches = batches or BatchSizes(settings.batch_tokens, settings.batch_tokens)
         self.seen = clock()
         self._prepare = lambda: RecordedTrainer(start, material, settings, probe, **budgets)
-        self._kept, self._going_on = kept, going_on
+        self._kept, self._going_on, self._start_kept = kept, going_on, False
         self._kept_at, self._kept_step = clock(), going_on.told["step"] if going_on else 0
         self._longest, self._used = longest, 0.0  # seconds of its steps
         self._slots, self._clock, self._patience = slots or Slots(1), clock, unseen
@@ -88,7 +93,8 @@ class LiveTraining:
         self._snapshot = Snapshot("preparing", self.choices)
         self._status: Status = "preparing"
         self._wanted, self._message = 0, ""
-        self._ended = self._unseen = False
+        self._ended = self._unseen = self._watched = False
+        self._looked_at = -math.inf  # by the clock
         self._break_off = False  # a command waits that makes the present step superfluous
         self._view: View | None = None
         self._view_wanted = self._view_is_old = False
@@ -150,18 +156,41 @@ class LiveTraining:
     # Commands.
 
     def advance(self, steps: int = 1) -> None:
-        """Train `steps` steps more than are wanted already.
+        """Train `steps` steps more than are wanted already: in batches to be watched, unless others are being trained.
 
         Raises:
             ValueError: steps are fewer than 1.
         """
         if steps < 1:
             raise ValueError(f"steps ({steps}) must be at least 1")
-        self._do(lambda: self._want(max(self._wanted, self.recorded.steps_done) + steps))
+
+        def want() -> None:
+            done = self.recorded.steps_done
+            if self._wanted <= done:
+                self._watched = True
+                self._take_batches(self.batches.watched)
+            self._want(max(self._wanted, done) + steps)
+
+        self._do(want)
 
     def run(self) -> None:
-        """Train to the end of the run."""
-        self._do(lambda: self._want(self.recorded.trainer.total_steps))
+        """Train to the end of the run, in full batches."""
+
+        def want() -> None:
+            self._watched = False
+            self._take_batches(self.batches.full)
+            self._want(self.recorded.trainer.total_steps)
+
+        self._do(want)
+
+    def watch_batches(self, tokens: int) -> None:
+        """Take batches of so many tokens from the next `advance` on.
+
+        Raises:
+            ValueError: they are larger than those of `run`, or empty.
+        """
+        self.batches = replace(self.batches, watched=tokens)
+        self.heartbeat()
 
     def pause(self) -> None:
         """Pause after the present step, or before it where only some of its batches are done."""
@@ -191,7 +220,10 @@ class LiveTraining:
         Raises:
             ValueError: something cannot be changed in a run, is out of its range, or does not fit into memory.
         """
-        self.choices = self._allowed(key.choices.with_changes(changes, self.start.config))
+        self.choices = choices = self._allowed(key.choices.with_changes(changes, self.start.config))
+        self.batches = BatchSizes(
+            choices.settings.batch_tokens, choices.settings.batch_tokens
+        )  # it differs in nothing else
         self._leap(lambda recorded: recorded.branch(key, changes))
 
     def change(self, **changes: Any) -> None:
@@ -200,7 +232,9 @@ class LiveTraining:
         Raises:
             ValueError: something cannot be changed in a run, is out of its range, or does not fit into memory.
         """
-        self.choices = self._allowed(self.choices.with_changes(changes, self.start.config))
+        self.choices = choices = self._allowed(self.choices.with_changes(changes, self.start.config))
+        if "batch_tokens" in changes:
+            self.batches = BatchSizes(choices.settings.batch_tokens, choices.settings.batch_tokens)
         self._do(lambda: self.recorded.change(changes))
 
     def set_probe(self, probe: Probe) -> None:
@@ -226,6 +260,19 @@ class LiveTraining:
         """
         return saving.zipped(name, *self._frozen(), self.runs if curves else ())
 
+    def keep(self) -> Path | None:
+        """Have its folder hold how the run stands now, for another process; None: it has no folder, or cannot be kept.
+
+        Raises:
+            ValueError: the training could not be prepared, or has been freed.
+        """
+
+        def keep() -> Path | None:
+            self._keep_state()
+            return self._kept
+
+        return self._worker.ask(keep).result()
+
     def close(self, forget: bool = True) -> None:
         """Free all memory, and wait until the thread is gone. forget: remove what was kept of it, too."""
         self._do(self._free, at_once=True)
@@ -238,12 +285,13 @@ class LiveTraining:
     def _allowed(self, choices: RunSettings) -> RunSettings:
         """The choices, if they fit into memory: checked here, not in the thread, so that the caller gets the error."""
         recorded = self._recorded
-        if recorded is None and choices.settings.batch_tokens > self.choices.settings.batch_tokens:
+        if choices.settings.batch_tokens <= self.batches.full:
+            return choices
+        if recorded is None:
             recorded = self._worker.ask(lambda: self.recorded).result()  # wait while it is being prepared
-        if recorded:
-            more = recorded.require_room(choices)
-            if self.promise and more:
-                self.promise.resize(self.promise.size + more)
+        more = recorded.require_room(choices)
+        if self.promise and more:
+            self.promise.resize(self.promise.size + more)
         return choices
 
     def _do(self, job: Job, at_once: bool = False) -> None:
@@ -282,8 +330,7 @@ class LiveTraining:
         if self._going_on:
             go_on(recorded, self._going_on)
             self.choices, self._going_on = recorded.choices, None
-        elif data := self.material.data:
-            self._keep(lambda folder: keep_start(folder, self.start, data, self.source, self.owner))
+            self._start_kept = True
         self._recorded = recorded
         recorded.trainer.should_break_off = lambda: self._break_off or self._nobody_looks
         self._status, self._view_is_old = "idle", True
@@ -291,6 +338,15 @@ class LiveTraining:
     @property
     def _nobody_looks(self) -> bool:
         return self._clock() - self.seen > self._patience
+
+    def _take_batches(self, tokens: int) -> None:
+        """Train in batches of so many tokens from the next step on; their memory was promised at the beginning."""
+        recorded = self.recorded
+        if tokens == recorded.choices.settings.batch_tokens or self._ended or recorded.trainer.finished:
+            return
+        recorded.change({"batch_tokens": tokens})
+        self.choices = self.choices.with_changes({"batch_tokens": tokens}, self.start.config)
+        self._speeds.clear()
 
     def _want(self, step: int) -> None:
         """Train to a step, unless the run has ended."""
@@ -341,7 +397,7 @@ class LiveTraining:
             report = self.recorded.step(at_once=False)
         except BrokenOffError:
             return
-        if self._view_wanted:
+        if self._view_wanted or (self._watched and self._clock() - self._looked_at > LOOK_EVERY):
             self._look()
         took = time.perf_counter() - began
         self._used += took
@@ -352,7 +408,10 @@ class LiveTraining:
     def _keep_state(self) -> None:
         """Have the folder, if there is one, hold how the run stands now."""
         self._kept_at, self._kept_step = self._clock(), self.recorded.steps_done
-        self._keep(lambda folder: keep_state(folder, self.recorded))
+        if (data := self.material.data) and not self._start_kept:  # not before the first step, which is waited for
+            self._keep(lambda folder: keep_start(folder, self.start, data, self.source, self.owner))
+            self._start_kept = True
+        self._keep(lambda folder: keep_state(folder, self.recorded, self.batches))
 
     def _keep(self, write: Callable[[Path], None]) -> None:
         """A training goes on where its folder cannot be written, and is kept no longer."""
@@ -364,6 +423,7 @@ class LiveTraining:
             self._kept = None
 
     def _look(self) -> None:
+        self._looked_at = self._clock()
         self._view_wanted = self._view_is_old = False  # a look that fails is not tried again by itself
         self._view = self.recorded.look()
 
@@ -395,6 +455,7 @@ class LiveTraining:
             seconds_left=(wanted - recorded.steps_done) * seconds / len(self._speeds) if seconds else None,
             message=self._message,
             unseen=self._unseen,
+            watched=self._watched and self._status == "running",
             run=recorded.run.number,
             marks=tuple(recorded.run.changes),
             frames=len(film),

@@ -8,6 +8,7 @@ from typing import Any
 
 from torch import Tensor
 
+from model.data.prepared import prepared
 from model.data.sources import TrainingData
 from model.inference.copies import alone, sharing, trainable
 from model.inference.text_model import TextModel
@@ -50,7 +51,7 @@ class RecordedTrainer:
             raise ValueError("compile (True) must be off in live training: a compiled network cannot be looked into")
         self.material, self.budgets = material, budgets
         config = start.network.config
-        train, validation = material.corpora(config.max_length, settings.undo_merges)
+        train, validation = prepared().corpora(material, config.max_length, settings.undo_merges)
         network = trainable(start.network)
         self.trainer = Trainer(network, train, validation, settings)
         self._steps = self.trainer.steps()

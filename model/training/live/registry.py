@@ -9,6 +9,7 @@ from collections.abc import Callable
 
 import torch
 
+from model.data.prepared import prepared
 from model.data.sources import TrainingData
 from model.network.config import TransformerConfig
 from model.runtime.memory import ledger
@@ -63,7 +64,7 @@ class TrainingRegistry:
         Raises:
             ValueError: it does not fit, or there is nothing to train on.
         """
-        train, _validation = material.corpora(config.max_length, settings.undo_merges)
+        train, _validation = prepared().corpora(material, config.max_length, settings.undo_merges)
         with self._lock:
             present = self._trainings.get(key)
         return cost.require_room(config, train, settings, device, freed=present.size if present else 0)

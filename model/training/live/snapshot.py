@@ -23,7 +23,8 @@ class Snapshot:
     way, so that the next snapshot will differ. ahead: number of trainings that wait for a slot before this one. loss,
     validation: nats per predicted token. accuracy: share of right tokens in the validation split; exact_match: share of
     right texts, where a rule says what is right. message: error and what to change. unseen: paused because nobody
-    looked any more. film_every: steps between two new frames of the film.
+    looked any more. watched: some steps are taken, each to be seen. film_every: steps between two new frames of the
+    film.
     """
 
     status: Status
@@ -41,6 +42,7 @@ class Snapshot:
     seconds_left: float | None = None
     message: str = ""
     unseen: bool = False
+    watched: bool = False
     run: int = 1
     marks: tuple[Mark, ...] = ()
     frames: int = 0

@@ -1,6 +1,8 @@
 """AdamW on a row of weights against torch's on weights apart, which is not fused either."""
 
 import copy
+import subprocess
+import sys
 from collections.abc import Iterable
 
 import pytest
@@ -125,6 +127,20 @@ def test_every_step_counts_as_a_change_of_the_weights():
         before = [each._version for each in own.model.parameters()]
         own.step([number])
         assert all(each._version > version for each, version in zip(own.model.parameters(), before, strict=True))
+
+
+def test_a_first_training_does_not_import_torchs_compiler():
+    """It takes seconds and 70 MB, and nothing of it is used."""
+    program = """
+import sys
+from tests.model.training.live.live_examples import watched
+watched().step()
+from model.training.cost import speed_of
+import torch
+speed_of(torch.device("cpu"))
+sys.exit("torch._dynamo" in sys.modules)
+"""
+    subprocess.run([sys.executable, "-c", program], check=True)
 
 
 def test_a_scaler_may_leave_a_step_out():

@@ -36,6 +36,7 @@ def imported(monkeypatch) -> list[str]:
     """A process that has prepared nothing yet: what it imports is listed, and not imported."""
     names: list[str] = []
     monkeypatch.setattr(server, "_ready", threading.Event())
+    monkeypatch.setattr(server.training, "served", threading.Event())
     monkeypatch.setattr(server, "importlib", SimpleNamespace(import_module=names.append))
     return names
 
@@ -76,7 +77,8 @@ def test_it_is_ready_once_what_a_page_needs_is_imported(imported):
     assert answer(server.ready)[0] == 503
     assert answer(server.ready)[1]["ready"] is False
     server._prepare()
-    assert imported == ["torch", "viz.frame.app", "viz.pages.attention.page"]
+    assert imported == ["torch", "viz.frame.app", "viz.pages.attention.page", "model.training.live.registry"]
+    assert server.training.served.is_set()
     assert all(map(find_spec, imported))
     gc.collect()
     sessions = [Session(), Session()]

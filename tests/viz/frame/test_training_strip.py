@@ -10,8 +10,11 @@ from typing import Any
 
 import pytest
 
+from model.checkpoints.load import open_checkpoint
 from model.training.live.live_training import LiveTraining
 from model.training.live.registry import KEPT
+from model.training.settings import BatchSizes
+from tests.browser.server import ROOT
 from tests.model.training.live.live_examples import LONG, SETTINGS, Gate, live, probe, settled
 from tests.viz.frame.window import Window, open_window
 from tests.viz.no_server import no_server
@@ -137,7 +140,7 @@ def test_it_says_where_a_run_stands_and_how_long_it_takes(begun):
     assert gate.reached.wait(LONG)
     snapshot = begun.snapshot
     data = training_strip.strip_data(begun, "")
-    assert data["possible"] == ["advance", "pause", "reset", "run"]
+    assert data["possible"] == ["advance", "batch", "pause", "reset", "run"]
     assert (data["status"], data["step"], len(data["losses"])) == ("running", 2, 2)
     step, loss, rate, left = data["facts"]
     assert step == {"text": "step 2", "title": "of 30"}
@@ -182,4 +185,61 @@ def test_what_does_not_simply_run_is_said(begun):
     )
     refused = training_strip.strip_data(None, "it has no gradients")
     assert (refused["sentence"], refused["possible"]) == ("it has no gradients", [])
-    assert training_strip.strip_data(None, "")["possible"] == ["advance", "run"]
+    assert training_strip.strip_data(None, "")["possible"] == ["advance", "batch", "run"]
+
+
+def test_beside_the_buttons_stands_how_large_the_batches_are_and_another_size_can_be_chosen(begun):
+    full = SETTINGS.batch_tokens
+    assert training_strip.batch_data(None)["sizes"] == []
+    assert training_strip.batch_data(BatchSizes(256, 1500)) == {
+        "sentence": "Batches of {size} tokens, for watching; ▶ 1,500",
+        "chosen": 256,
+        "sizes": [[64, "64"], [256, "256"], [1024, "1,024"], [1500, "1,500"]],
+    }
+    same = training_strip.batch_data(begun.batches)  # begun with a size that somebody chose
+    assert (same["sentence"], same["sizes"]) == ("Batches of {size} tokens, as ▶", [[full, str(full)]])
+    press("batch", count=7)
+    assert begun.batches == BatchSizes(7, full)
+    press("batch", count=10**9)  # what no browser of ours asks for
+    assert begun.batches == BatchSizes(full, full)
+    assert settled(begun).snapshot.step == 0  # it is no step
+
+
+@pytest.mark.parametrize(("chosen", "name", "first"), [(0, "advance", 256), (64, "advance", 64), (0, "run", 1500)])
+def test_the_first_click_begins_with_the_batches_that_it_asks_for(monkeypatch, chosen, name, first):
+    session = Session()
+    no_server(monkeypatch, training_strip).session_state[Key.SESSION] = session
+    model = open_checkpoint(ROOT / "checkpoints" / "eng-cmn")
+    started: list[Any] = []
+
+    def begin(_session, _model, _material, settings, _source, needed, batches):
+        started.append((settings.batch_tokens, batches, needed))
+        raise ValueError("it is not trained here")
+
+    monkeypatch.setattr(training, "begin", begin)
+    monkeypatch.setattr(training, "training", lambda session: None)
+    if chosen:
+        training_strip.on_act(model, {"name": "batch", "count": chosen})
+        assert not started
+    training_strip.on_act(model, {"name": name, "count": 10})
+    (size, batches, needed) = started[0]
+    assert (size, batches) == (first, BatchSizes(chosen or 256, 1500))
+    full = training.usual_plan(model).settings
+    material = training.material_of(model, training.usual_plan(model).data(model))
+    assert needed == training.trainings().require_room("", model.config, material, full, model.device)
+
+
+def test_what_a_click_needs_is_prepared_before_it_by_a_server_alone(monkeypatch):
+    model = open_checkpoint(ROOT / "checkpoints" / "reverse")
+    monkeypatch.setattr(training, "AHEAD", 0.0)
+    done = threading.Event()
+    monkeypatch.setattr(training, "_prepare", lambda reference: done.set())
+    monkeypatch.setattr(training, "served", threading.Event())
+    training.prepare_ahead(model)
+    assert not done.wait(0.1)
+    training.served.set()
+    training.prepare_ahead(model)
+    assert done.wait(LONG)
+    done.clear()
+    training.prepare_ahead(model)  # once for a model
+    assert not done.wait(0.1)

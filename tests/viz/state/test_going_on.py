@@ -33,10 +33,14 @@ def strip_of(app):
 )
 def test_the_strip_says_what_the_first_click_trains_on_and_with_what(name, sentence):
     app = sound(opened("map", model=name))
-    said = strip_of(app)["sentence"]
-    assert said.startswith(sentence)
+    strip = strip_of(app)
+    assert strip["sentence"].startswith(sentence)
     plan = training.usual_plan(app.session_state[Key.SESSION].model)
-    assert f"Rate 0.0003, batches of {plan.settings.batch_tokens:,} tokens" in said
+    assert "Rate 0.0003" in strip["sentence"]
+    full = plan.settings.batch_tokens
+    assert strip["batches"]["sentence"] == f"Batches of {{size}} tokens, for watching; ▶ {full:,}"
+    assert strip["batches"]["chosen"] == 256
+    assert strip["batches"]["sizes"][-1] == [full, f"{full:,}"]
 
 
 def test_going_on_takes_the_runs_settings_and_its_own_data_where_they_are_here():

@@ -10,6 +10,7 @@ import torch
 from streamlit.delta_generator import DeltaGenerator
 
 from model.data.datasets import Dataset
+from model.data.prepared import prepared
 from model.data.sources import TrainingData
 from model.inference.text_model import TextModel
 from model.network.config import Kind, TransformerConfig
@@ -88,7 +89,7 @@ def costs_of(config: TransformerConfig, material: TrainingData, settings: Traini
         ValueError: there is nothing to train on.
     """
     made_of = (material, config.max_length, settings.undo_merges)
-    read = partial(material.corpora, config.max_length, settings.undo_merges)
+    read = partial(prepared().corpora, *made_of)
     corpora = current_session().cached(Part.CORPORA, made_of, read)
     now = (*made_of, config, settings)
     return corpora, current_session().cached(Part.COSTS, now, lambda: forecast(config, corpora[0], settings))
