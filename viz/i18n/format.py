@@ -132,7 +132,11 @@ def attention_sentence(trace: Trace, kind: AttentionKind, layer: int) -> str:
 def scale_name(name: str, weights: bool = True) -> str:
     """weights: of which none is above 1; of other quantities one scale ends at the largest of all heads."""
     one = _("scale 0 to 1") if weights else _("one scale for all heads")
-    return {"one": one, "largest": _("scale 0 to largest") if weights else _("a scale for each head")}[name]
+    return {
+        "one": one,
+        "largest": _("scale 0 to largest") if weights else _("a scale for each head"),
+        "others": _("without the first key"),
+    }[name]
 
 
 def check_name(name: str) -> str:

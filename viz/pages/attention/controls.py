@@ -44,7 +44,7 @@ class Choice(StrEnum):
     BELOW = "below"
 
 
-SCALES = ("one", "largest")
+SCALES = ("one", "largest", "others")
 ORDERS = ("layer", "highest", "lowest")
 COMBINED = ("head", "average", "maximum", "rollout")
 DRAWINGS = ("map", "lines")

@@ -126,7 +126,8 @@ def _top(shown: HeadMaps, made: Thumbnails, chosen: Selection, cells: NDArray[np
         return float(top_values(shown, made)[chosen.layer, chosen.head])
     if shown.wish.scale == "one" and (shown.wish.quantity == "weight" or shown.wish.combination == "rollout"):
         return 1.0
-    return max(float(np.nan_to_num(np.abs(cells)).max()), 1e-9)
+    others = cells[:, 1:] if shown.wish.scale == "others" and cells.shape[1] > 1 else cells
+    return max(float(np.nan_to_num(np.abs(others)).max()), 1e-9)
 
 
 def _heading(shown: HeadMaps, drawn: HeadImage, chosen: Selection, heads: Heads, block: tuple[int, int]) -> Heading:

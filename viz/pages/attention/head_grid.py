@@ -97,7 +97,9 @@ def extremes(shown: HeadMaps, made: Thumbnails, heads: Heads) -> str:
 
 def top_values(shown: HeadMaps, made: Thumbnails) -> NDArray[np.float64]:
     """(layer, head): what is drawn darkest. On one scale, weights go up to 1 and other quantities to their largest."""
-    largest = np.maximum(made.largest.astype(np.float64), 1e-9)
+    if shown.wish.scale == "others":  # many heads rest on the first token: beside that weight all others look like none
+        return np.maximum(made.largest_from(1).astype(np.float64), 1e-9)
+    largest = np.maximum(made.largest_from(0).astype(np.float64), 1e-9)
     if shown.wish.scale == "largest":
         return largest
     weights = shown.wish.quantity == "weight"
@@ -180,10 +182,10 @@ class Thumbnails:
     values: NDArray[np.float64]
     block: tuple[int, int]
 
-    @property
-    def largest(self) -> NDArray[np.float32]:
-        """(layer, head): the size of the number furthest from 0."""
-        found: NDArray[np.float32] = np.nan_to_num(np.abs(self.cells)).max(axis=(2, 3))
+    def largest_from(self, column: int) -> NDArray[np.float32]:
+        """(layer, head): the size of the number furthest from 0, from this column of cells on where there are more."""
+        kept = self.cells[..., min(column, self.cells.shape[3] - 1) :]
+        found: NDArray[np.float32] = np.nan_to_num(np.abs(kept)).max(axis=(2, 3))
         return found
 
 

@@ -67,7 +67,15 @@ def test_thumbnails_of_long_texts_are_the_blocks_largest_weights(trace, monkeypa
             block = expected[:, :, 2 * row : 2 * row + 2, 2 * column : 2 * column + 2]
             assert np.allclose(made.cells[:, :, row, column], block.max(axis=(2, 3)), atol=1e-6)
     assert np.array_equal(made.strengths, made.cells)
-    assert made.largest == pytest.approx(expected.max(axis=(2, 3)))
+    assert made.largest_from(0) == pytest.approx(expected.max(axis=(2, 3)))
+
+
+def test_without_the_first_key_the_scale_ends_at_the_largest_of_the_others(trace):
+    expected = trace.attention("decoder").numpy()
+    shown = HeadMaps(trace, HeadView("decoder", scale="others"), None, False)
+    made = thumbnails(shown)
+    assert smaller.top_values(shown, made) == pytest.approx(expected[..., 1:].max(axis=(2, 3)))
+    assert (expected[..., 0].max(axis=2) > expected[..., 1:].max(axis=(2, 3))).any()
 
 
 def test_only_the_metrics_that_count_tokens_look_at_them(trace, monkeypatch):
