@@ -174,7 +174,8 @@ def test_an_older_frame_never_replaces_a_newer_one(visit, model):
     page.evaluate(
         """async () => {
           const name = Object.keys(globalThis).find((name) => name.startsWith('vitrine '));
-          (await globalThis[name].promise).mount(window.__vitrine.views.get('heads').module, window.older);
+          const { module, parts } = window.__vitrine.views.get('heads');
+          (await globalThis[name].promise).mount(module, parts, window.older);
         }"""
     )
     expect_painted(page, model, "I am a teacher. She left")

@@ -63,8 +63,6 @@ def shown(visit, mine: Path) -> Page:
     """The page Attention, when a model has been uploaded and is shown."""
     page = opened_page(visit())
     upload(page, "mine.zip", folder_zipped(mine, "mine"))
-    stands_still(page)
-    line(page, "mine").get_by_role("button", name="Show it").click()
     expect(page.get_by_text("2+1 layers")).to_be_visible()
     expect(line(page, "mine")).to_contain_text("shown")
     eventually(page, lambda: "model=mine" in page.url)
