@@ -203,7 +203,7 @@ def test_hovering_a_token_lights_it_up_wherever_it_is(visit):
     page = visit().open(source="I am a teacher.", target="我是老师。")
     stands_still(page)  # nothing moves away from under the pointer
     chips(page, "target").nth(2).hover()
-    expect(page.locator(".chip.lit")).to_have_text(["是", "是"])  # in the bar and among the queries
+    expect(page.locator(".chip.lit")).to_have_text(["是"] * 3)  # in the bar, the hint and among the queries
     thumbnails(page).nth(9).hover()
     expect(page.locator(".vitrine.heads .tip")).to_contain_text("layer 2, head 2:")
     expect(page.locator(".vitrine.heads .tip")).to_contain_text("→")
