@@ -75,7 +75,7 @@ def test_the_story_of_a_training(visit):
     other.close()
     expect(page.get_by_role("progressbar").first).to_be_visible()
     part(page, "Settings")
-    field(page, "rate", "0.002")
+    field(page, "Learning rate", "0.002")
     reaches(page, before + 16)
     page.get_by_role("button", name="Pause").click()
     expect(strip).to_have_attribute("data-status", "paused")

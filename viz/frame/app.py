@@ -138,8 +138,9 @@ def main() -> None:
         if session.message:
             st.error(as_sentence(translate_error(session.message)))
         channel_carrier(session)
-        shown_name = training.ENTRY if trained else name
-        _visits(data={"model": shown_name, "first": first_name}, key=VISITS, on_model_change=partial(on_visit, names))
+        called = {each: entry_name(live) if live and each == training.ENTRY else each for each in names}
+        told = {"model": called.get(name, name), "first": called[first_name]}
+        _visits(data=told, key=VISITS, on_model_change=partial(on_visit, called))
     st.fragment(arrange)(session, model, chosen, trained)
     session.runs += 1
     session.saving, session.choices = 0, Choices()
@@ -253,11 +254,17 @@ def channel_carrier(session: Session) -> None:
     _channel(data={**data, "words": words}, key="channel", on_again_change=lambda: None)
 
 
-def on_visit(names: list[str]) -> None:
-    """The browser went back, or forward, to where another model was shown."""
-    if (asked := st.session_state[VISITS]["model"]) in names:
+def on_visit(called: dict[str, str]) -> None:
+    """The browser went back, or forward, to where another model was shown. called: what the address calls each."""
+    asked = st.session_state[VISITS]["model"]
+    if name := next((name for name, told in called.items() if told == asked), ""):
         shown_model.let_go()
-        shown_model.show(asked)
+        shown_model.show(name)
+
+
+def entry_name(live: LiveTraining) -> str:
+    """What the model in training is called in the list, and so in the address."""
+    return _("in training: {name}").format(name=live.start.name)
 
 
 @dataclass
@@ -285,7 +292,7 @@ def choose_language(place: DeltaGenerator) -> None:
 
 def choose_model(live: LiveTraining | None, names: list[str], first: int) -> str:
     asked = st.query_params.get(Key.MODEL)
-    words = {training.ENTRY: _("in training: {name}").format(name=live.start.name)} if live else {}
+    words = {training.ENTRY: entry_name(live)} if live else {}
     called = (
         {each.format(name=live.start.name) for each in catalogue.everywhere("in training: {name}")} if live else set()
     )
