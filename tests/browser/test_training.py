@@ -43,6 +43,7 @@ def heads(page: Page) -> list[str]:
     return page.locator(".vitrine.heads button[aria-label^=layer]").all_inner_texts()
 
 
+@pytest.mark.slow
 def test_the_story_of_a_training(visit):
     visited = visit()
     page = visited.open(model="reverse")
