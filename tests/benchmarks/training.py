@@ -36,7 +36,7 @@ COMPILED = ", compiled"
 class Ready:
     """A corpus of batches made beforehand, in their order."""
 
-    long = 0
+    long, size = 0, 0
 
     def __init__(self, batches: list[Batch]) -> None:
         self.batches = batches
