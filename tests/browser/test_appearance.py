@@ -91,6 +91,7 @@ def test_the_browsers_language_is_the_first_one(visit, model):
         assert page.get_by_text(word, exact=True).count() == 0, word
 
 
+@pytest.mark.slow
 def test_the_language_can_be_switched_and_is_kept(visit, model):
     page = visit().open()
     page.get_by_text("中文", exact=True).click()
@@ -178,6 +179,7 @@ def test_the_input_bar_stays_on_top_and_hides_what_scrolls_under_it(visit):
 
 
 @pytest.mark.parametrize("theme", ["light", "dark"])
+@pytest.mark.slow
 def test_a_main_button_can_be_read_while_it_is_pointed_at(visit, theme):
     page = visit(color_scheme=theme).open()
     page.get_by_role("link", name="Training", exact=True).click()

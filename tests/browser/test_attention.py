@@ -93,6 +93,7 @@ def test_heads_are_sorted_where_they_stand(visit, model):
     expect(page.locator('.vitrine.heads .head[aria-pressed="true"]')).to_have_count(1)
 
 
+@pytest.mark.slow
 def test_bertviz_draws_hostile_tokens_as_text_and_asks_nobody(visit, model):
     """`visit` fails the test where a dialog opens, an error is logged or another machine is asked."""
     visited = visit(color_scheme="dark")

@@ -181,6 +181,7 @@ def test_an_older_frame_never_replaces_a_newer_one(visit, model):
     expect_painted(page, model, "I am a teacher. She left")
 
 
+@pytest.mark.slow
 def test_a_hidden_window_is_sent_nothing_of_a_training(visit):
     page = visit().open(model="reverse", source="abcdefgh")
     strip = page.locator(".vitrine.strip")

@@ -109,6 +109,7 @@ def test_the_health_report_leads_to_the_tensor(visit, saved):
     expect(page.locator(".vitrine.heatmap .heading")).to_contain_text("rows 0 to 23")
 
 
+@pytest.mark.slow
 def test_two_checkpoints_are_compared_and_their_traces_shown(visit, saved):
     page = opened(visit, "reading-2", "Compare")
     row = page.locator(".vitrine.tensors .plane .line").first

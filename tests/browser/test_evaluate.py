@@ -17,6 +17,7 @@ PATIENCE = 120_000  # milliseconds
 FIELD = '[data-testid="stFileUploaderDropzoneInput"]'
 
 
+@pytest.mark.slow
 def test_a_file_is_translated_stopped_gone_on_with_and_looked_into(visit: Callable[..., Visit]) -> None:
     page = visit().open()
     page.get_by_role("link", name="Checkpoints", exact=True).click()

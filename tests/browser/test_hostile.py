@@ -121,6 +121,7 @@ def test_a_lone_surrogate_does_not_end_the_session(visit, model):
     expect_painted(page, model, clean("I am a teacher."))
 
 
+@pytest.mark.slow
 def test_everything_works_without_a_network(visit, model):
     """Requests to other machines are counted, and refused by the browser; here all that loads late is opened too."""
     visited = visit()

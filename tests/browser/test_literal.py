@@ -17,6 +17,7 @@ SHOWN = """
 """
 
 
+@pytest.mark.slow
 def test_streamlit_shows_every_letter_of_it_and_makes_nothing_of_it(browser):
     with serve("tests/browser/literal_page.py", PYTHONPATH=".") as address:
         page = browser.new_page()

@@ -151,7 +151,7 @@ def test_the_batches_that_steps_take_are_chosen_beside_the_buttons_and_every_ste
     assert len(seen) >= 3  # on a busy machine too
     page.get_by_role("link", name="Training", exact=True).click()
     part(page, "Settings")
-    expect(page.locator('input[aria-label^="batch_tokens"]')).to_have_value("64")
+    expect(page.locator('input[aria-label="Tokens of a batch"]')).to_have_value("64")
 
 
 SEEN = """

@@ -71,6 +71,7 @@ def test_the_caret_stays_where_it_is(visit, model):
     expect(field).to_be_focused()
 
 
+@pytest.mark.slow
 def test_fast_typing_loses_no_character(visit, model):
     page = visit().open(source="")
     text = "The quick brown fox jumps over the lazy dog while 42 birds sing."

@@ -85,8 +85,9 @@ def main() -> None:
     with st.sidebar:
         here = checkpoints.all_places(session)
         names = [*([training.ENTRY] if training.training(session) else []), *shown_model.model_names(here)]
-        first_name = names[shown_model.first_index(here, names)]
-        name = choose_model(training.training(session), names, names.index(first_name))
+        begun_with = shown_model.first_index(here, names)
+        first_name = names[begun_with] if names else ""
+        name = choose_model(training.training(session), names, begun_with)
         summary = st.empty()
         for section, links in pages.items():
             st.caption(section)
@@ -139,7 +140,7 @@ def main() -> None:
             st.error(as_sentence(translate_error(session.message)))
         channel_carrier(session)
         called = {each: entry_name(live) if live and each == training.ENTRY else each for each in names}
-        told = {"model": called.get(name, name), "first": called[first_name]}
+        told = {"model": called.get(name, name), "first": called.get(first_name, "")}
         _visits(data=told, key=VISITS, on_model_change=partial(on_visit, called))
     st.fragment(arrange)(session, model, chosen, trained)
     session.runs += 1

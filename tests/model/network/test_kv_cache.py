@@ -31,6 +31,7 @@ def in_chunks(model, target, memory, sizes, cache):
 @settings(max_examples=60)
 @example(3, [20, 20, 3], 39, [9], 0)  # more than there is room for at first
 @given(st.sampled_from(range(len(KINDS))), chunks, st.integers(0, 20), chunks, st.integers(0, 2**32 - 1))
+@pytest.mark.slow
 def test_in_chunks_is_all_at_once_and_what_was_cut_is_forgotten(kind, sizes, keep, others, seed):
     model = MODELS[kind]
     torch.manual_seed(seed)

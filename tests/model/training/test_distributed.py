@@ -109,6 +109,7 @@ RUN = "--vocabulary 90 --dropout 0 --batch-tokens 200 --accumulation 2 --warmup 
 RUN += "--schedule constant --average 0.9 --no-bias".split()
 
 
+@pytest.mark.slow
 def test_two_processes_of_accelerate_launch_train_as_one_does(tmp_path, monkeypatch, capfd):
     from accelerate.commands.launch import launch_command, launch_command_parser
 

@@ -50,7 +50,7 @@ def test_a_unit_at_a_token_is_chosen_by_its_place_in_the_order(clicked):
 
 def test_a_token_of_the_map_becomes_the_query_and_the_scale_is_kept_in_the_address(clicked):
     page = viz.pages.map.page
-    session, said = clicked(page.on_token, {"position": 2})
+    session, said = clicked(page.on_token, {"side": "source", "position": 2})
     assert (session.selection.query, said["query"]) == (2, "2")
     _session, said = clicked(page.on_scale, "largest")
     assert said[Key.SCALE] == "largest"

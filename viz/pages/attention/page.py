@@ -81,7 +81,7 @@ def page(model: TextModel) -> Views:
         parts: list[Placed] = [(heads, heads_grid(shown, made, listed, place, Part.HEADS, on_head, filmed))]
         yield parts  # the browser paints the heads of a long text while the rest is computed
         parts = []
-        staged, lacking, after = None, "", None
+        staged, lacking, after, vectors = None, "", None, None
         if places is None:
             staged, lacking = unless_absent(lambda: query_steps(shown, chosen, Part.STAGES, on_query))
         else:
@@ -91,8 +91,8 @@ def page(model: TextModel) -> Views:
             after = None if lacking else rest_of(weighing)
         if staged is not None:
             parts.append((steps, staged))
-            drawn_vectors, _lacking = unless_absent(lambda: vector_panels(shown, chosen, Part.VECTORS))
-            parts += [] if drawn_vectors is None else [(steps, drawn_vectors)]
+            vectors, _lacking = unless_absent(lambda: vector_panels(shown, chosen, Part.VECTORS))
+            parts += [] if vectors is None else [(steps, vectors)]
         drawn, key = None, None
         problem = refusal(shown, listed)
         if not problem:
@@ -111,7 +111,8 @@ def page(model: TextModel) -> Views:
                 offer_heads(shown, made, chosen, listed, None if drawn is None else key, staged is not None)
             sink = sink_column(shown, chosen, listed, (1, 1)) if drawn is not None else None
             weights = None if drawn is None else partial(weights_table, shown, drawn, sink)
-            more = {} if staged is None else {steps_name(chosen): partial(steps_table, shown, chosen)}
+            more: dict[str, Any] = {} if staged is None else {steps_name(chosen): partial(steps_table, shown, chosen)}
+            more |= {} if vectors is None else {vectors.heading.name: vectors.table}
             data_table(Part.DATA, weights, file_name(shown, chosen), place=data, more=more)
             data_table(Part.METRICS, lambda: metrics_table(shown), f"heads-{wish.kind}", place=numbers)
             if others.open:
