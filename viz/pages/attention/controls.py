@@ -64,8 +64,8 @@ def show_controls(model: TextModel) -> HeadView:
     name = partial(scale_name, weights=quantity == Quantity.WEIGHT)
     scale = choose(_("Scale"), SCALES, SCALES[0], Key.SCALE, name, row)
     low = row.container(horizontal=True, vertical_alignment="center", width="content", gap="small")
-    low.caption(_("Hide weights smaller than"), width="content")
-    threshold = number(low, _("Hide weights smaller than"), Choice.THRESHOLD, 0.0, width=110) or 0.0
+    low.caption(_("Hide weights <"), width="content")
+    threshold = number(low, _("Hide weights <"), Choice.THRESHOLD, 0.0, width=110) or 0.0
     return HeadView(kind, Quantity(quantity), scale, threshold=threshold)
 
 
