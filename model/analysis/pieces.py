@@ -23,12 +23,13 @@ UNSPACED = ("CJK ", "HIRAGANA ", "KATAKANA ", "THAI ", "LAO ", "KHMER ", "MYANMA
 class Pieces:
     """The tokens of a text in runs: each run is one word, one character, or one token alone.
 
-    firsts: the first token of each run. tokens: labels of all. labels: of the runs.
+    firsts: the first token of each run. tokens: labels of all. labels: of the runs. inside: as `pieces` has it.
     """
 
     firsts: list[int]
     tokens: list[str]
     labels: list[str]
+    inside: str = ""
 
     def __len__(self) -> int:
         return len(self.firsts)
@@ -48,10 +49,13 @@ class Pieces:
         return range(self.firsts[run], self.firsts[run + 1] if run + 1 < len(self) else len(self.tokens))
 
     def of_first(self, count: int) -> Pieces:
-        """The runs of so many tokens from the first on; one more than there are stands alone."""
+        """The runs of the first so many tokens, the last one perhaps cut; one more than there are stands alone."""
         more = [""] * (count - len(self.tokens))
         firsts = [first for first in self.firsts if first < count] + [len(self.tokens)] * len(more)
-        return Pieces(firsts, [*self.tokens[:count], *more], [*self.labels, *more][: len(firsts)])
+        made = Pieces(firsts, [*self.tokens[:count], *more], [*self.labels, *more][: len(firsts)], self.inside)
+        if 0 < count < len(self.tokens) and count not in self.firsts:
+            made.labels[-1] = _word(self.tokens[firsts[-1] : count], self.inside)
+        return made
 
     # Quantities with each run as one, along an axis of tokens.
 
@@ -101,7 +105,7 @@ def pieces(labels: Sequence[str], special: Collection[str], inside: str = "") ->
         if not number or alone[number] or alone[number - 1] or not _joins(wholes[number - 1], wholes[number], inside)
     ]
     words = [_word(labels[first:end], inside) for first, end in _spans(firsts, len(labels))]
-    return Pieces(firsts, list(labels), words)
+    return Pieces(firsts, list(labels), words, inside)
 
 
 def _spans(firsts: Sequence[int], count: int) -> list[tuple[int, int]]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from types import SimpleNamespace
 from typing import Any
@@ -40,7 +40,7 @@ class ShownFilm:
         film = own.run.film
         rows, columns = film.shape(KIND)[2:]
         self.visible = np.ones((rows, columns), np.uint8)
-        self.header = {**described(film, KIND), "chosen": [1, 0], "norms": norm_groups(film), "others": []}
+        self.header = {**described(film, KIND, {}), "chosen": [1, 0], "norms": norm_groups(film), "others": []}
         self.header |= {"run": own.run.number, "words": film_words()}
         self.show_film()
 
@@ -51,15 +51,15 @@ class ShownFilm:
     def mount(self, data: bytes, *parts: str) -> None:
         self.page.evaluate(MOUNT, [*sources(*parts), list(data), 1200])
 
-    def strip(self, step: int = 0) -> None:
+    def strip(self, step: int = 0, runs: Mapping[str, Any] = {}) -> None:
         film, frames = film_data(SimpleNamespace(current=self.own.run), self.sent)  # type: ignore[arg-type]
-        header = {**STRIP, "film": film, "step": step}
+        header = {**STRIP, "film": film and {**film, "runs": runs}, "step": step}
         self.mount(pack(header, frames), "training_strip", "film_store")
 
     def grid(self, kind: str) -> None:
         film = self.own.run.film
         layers, heads, rows, columns = film.shape(KIND)
-        named = described(film, KIND)
+        named = described(film, KIND, {})
         order = [[layer, head] for layer in range(layers) for head in range(heads)]
         sizes = {"rows": rows, "cells": columns, "low": 0, "high": 1, "tops": [1] * len(order), "count": len(order)}
         said = dict.fromkeys(("layer", "head", "metric", "masked", "caption", "missing", "hidden", "block"), "a")

@@ -99,6 +99,37 @@ def test_guesses_are_those_of_the_frame_and_the_right_one_is_marked(shown):
     expect(tokens).to_have_text([f"{label} ✓" if label == answer else label for label in labels])
 
 
+def test_pieces_are_one_in_heads_guesses_and_norms(shown):
+    film = shown.own.run.film
+    source, target = film.probe.source.labels, film.probe.target.labels
+    firsts = {"source": [0, *range(2, len(source))], "target": [*range(len(target) - 1)]}  # the first two; the last two
+    runs = {side: {"firsts": own, "labels": [f"{side} {at}" for at in own]} for side, own in firsts.items()}
+    shown.strip(runs=runs)
+    visible = np.ones([len(firsts[side]) for side in ("target", "source")], np.uint8)
+    shown.visible = visible
+    shown.show_film(labels={"rows": runs["target"]["labels"], "columns": runs["source"]["labels"]})
+    weights = film.attention(KIND)[-1][1, 0].astype(float)
+    expected = np.concatenate([weights[:, :2].sum(1, keepdims=True), weights[:, 2:]], axis=1)
+    expected = np.concatenate([expected[:-2], expected[-2:].mean(0, keepdims=True)])
+    shown.film.locator(".opener").click()
+    with shown.page.expect_download() as download:
+        shown.page.get_by_role("button", name="CSV", exact=True).click()
+    lines = download.value.path().read_text("utf-8-sig").splitlines()[1:]
+    written = np.array([line.split(",")[-2] for line in lines], float).reshape(expected.shape)
+    scale = 255 if expected.max() > 1 else 1
+    assert np.abs(written - expected / scale).max() <= 1 / 255  # whole levels
+    chips = shown.film.locator(".places .chip")
+    expect(chips).to_have_text(runs["target"]["labels"])
+    chips.last.click()
+    labels = [film.model.target_tokenizer.label(int(token)) for token in film.series("predictions.tokens")[-1, -1]]
+    answer = film.model.target_tokenizer.label(film.probe.labels(film.model)[-1])
+    expect(shown.film.locator(".guess .token")).to_have_text(
+        [f"{label} ✓" if label == answer else label for label in labels]
+    )
+    widths = shown.film.locator(".norms canvas").evaluate_all("(all) => all.map((each) => each.width)")
+    assert widths == [len(firsts["source"]), len(firsts["target"])]
+
+
 def expect_mean(shown, name: str, mean: float) -> None:
     """The norm of this name comes to show this mean: names change with the quantity, and numbers with the frame."""
     read = """(norms) => [".names", ".means"].map((side) =>

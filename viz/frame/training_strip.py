@@ -16,6 +16,7 @@ from viz.i18n.format import clock, no_training, significant
 from viz.state import training
 from viz.state.checkpoints import spare_imports
 from viz.state.film_feed import film_data
+from viz.state.pieces import merged_in
 from viz.state.session import Key, Session, by_channel, current_session
 
 if TYPE_CHECKING:
@@ -132,8 +133,10 @@ def strip(session: Session, model: TextModel) -> View:
         sizes = training.batch_sizes(session, None, training.usual_plan(model).settings)
         training.prepare_ahead(model)
     film, frames = film_data(current, session.sent, by_channel() or not session.channels)
-    if film:
+    if film and current and current.current:
         spare_imports()
+        runs = merged_in(session, current.current.film)
+        film["runs"] = {side: {"firsts": each.firsts, "labels": each.labels} for side, each in runs.items()}
     own = current is None or training.is_own(session, current)
     data = pack({**strip_data(current, refused, plan, own, sizes), "film": film}, frames)
     return PackedView(_training_strip, STRIP, data, {"act": partial(on_act, model), "again": on_again})

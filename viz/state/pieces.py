@@ -13,6 +13,8 @@ if TYPE_CHECKING:
 
     from model.analysis.pieces import Pieces
     from model.capture.trace import Trace
+    from model.inference.text_model import TextModel
+    from model.training.live.film import Film
 
 PIECES, MERGED = "pieces", "merged"  # a parameter of the address bar, and its value where they are one
 
@@ -28,24 +30,46 @@ def found(session: Session) -> dict[str, Pieces]:
 
 def of_trace(session: Session, trace: Trace) -> dict[str, Pieces]:
     """The same of another trace of the model that is shown."""
+    return of_tokens(session.model, trace.source_tokens, trace.target_tokens)
+
+
+def of_tokens(model: TextModel, source: Sequence[str], target: Sequence[str]) -> dict[str, Pieces]:
+    """The same of tokens with these labels, by a model's tokenizers."""
     from model.analysis.pieces import pieces
 
-    model = session.model
-    sides = {
-        "source": (trace.source_tokens, model.source_tokenizer),
-        "target": (trace.target_tokens, model.target_tokenizer),
-    }
+    sides = {"source": (source, model.source_tokenizer), "target": (target, model.target_tokenizer)}
     runs = {
-        side: pieces(labels, trace.special_labels, by.continues)
+        side: pieces(labels, model.special_labels, by.continues)
         for side, (labels, by) in sides.items()
         if not by.reason  # a text of ids: numbers side by side are no word
     }
     return {side: each for side, each in runs.items() if each.joined}
 
 
+def wanted(session: Session) -> bool:
+    """Whether pieces are to be shown as one."""
+    return session.parameter(PIECES) == MERGED
+
+
 def merged(session: Session) -> dict[str, Pieces]:
     """By its side, the runs of each text that are shown as one; empty where they are shown apart."""
-    return found(session) if session.parameter(PIECES) == MERGED else {}
+    return found(session) if wanted(session) else {}
+
+
+def merged_in(session: Session, film: Film) -> dict[str, Pieces]:
+    """The same of the text on which a training is watched."""
+    if not wanted(session):
+        return {}
+    target = film.probe.target
+    return of_tokens(film.model, film.probe.source.labels, target.labels if target else [])
+
+
+def run_labels(session: Session, side: str, labels: Sequence[str]) -> list[str]:
+    """Of each of these tokens of a text the label of its run, where pieces are shown as one, else its own."""
+    runs = merged(session).get(side)
+    if runs is None or len(labels) != len(runs.tokens):
+        return list(labels)
+    return [runs.labels[run] for run in runs.run_of]
 
 
 def run_of(session: Session, side: str, token: int) -> int:

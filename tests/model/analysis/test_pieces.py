@@ -58,3 +58,16 @@ def test_the_largest_the_last_and_the_first_of_many():
     assert runs.largest(torch.tensor([False, True, False]), 0).tolist() == [True, False]
     assert runs.last(values, 1).tolist() == [[-2.0, 5.0], [0.5, -1.0]]
     assert (runs.of_first(1).firsts, runs.of_first(4).run_of) == ([0], [0, 0, 1, 2])
+
+
+@pytest.mark.parametrize(
+    ("labels", "inside", "first", "words"),
+    [
+        (["▁un", "fat", "hom"], "", 2, ["▁unfat"]),
+        (["un", "##fat", "##hom"], "##", 2, ["unfat"]),
+        (["▁a", "<0xE7>", "<0xBA>", "<0xA2>"], "", 3, ["▁a", "<0xE7><0xBA>"]),
+        (["▁a", "▁b", "c"], "", 1, ["▁a"]),
+    ],
+)
+def test_a_run_that_is_cut_is_named_by_what_is_left_of_it(labels, inside, first, words):
+    assert pieces(labels, [], inside).of_first(first).labels == words

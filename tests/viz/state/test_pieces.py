@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -10,17 +11,24 @@ import torch
 
 from model.analysis.attention_maps import Maps, Quantity
 from model.analysis.blocks import blocks
+from model.checkpoints.load import open_checkpoint
+from model.checkpoints.load_hints import LoadHints
+from model.checkpoints.native import save_checkpoint
+from tests.model.examples import one_stack, sentences, tokenizers
 from tests.viz.components.test_registry import unpack
-from tests.viz.small import looking, small_model
+from tests.viz.small import looking, small_model, write_small
 from viz.components.plots import Axis, Chart, Heading, Heatmap, Panel, Panels, Scale, Series
 from viz.frame.token_bar import token_bar
 from viz.pages.attention import bertviz
 from viz.pages.attention.steps import steps_of
 from viz.pages.attention.view import HeadMaps, HeadView
+from viz.pages.checkpoints.course import Asked, film_panels, frame_of
 from viz.pages.map.pictures import Pictures
 from viz.pages.masks.page import Part, on_cell
-from viz.state.pieces import PIECES, found, merged, turn
+from viz.pages.predictions.decoding_film import film_of
+from viz.state.pieces import PIECES, Runs, found, merged, run_labels, turn
 from viz.state.session import Key, Session, serving
+from viz.ui.prediction import subject_of
 
 TEXT, TARGET = "unfathomable cats seesaw.", "zebras."
 ABOVE = Heading("name", "file", "stamp")
@@ -222,6 +230,58 @@ def test_the_map_draws_words(session):
     block = next(block for block in blocks(session.trace) if block.kind == "cross-attention")
     queries = len(session.trace.target_tokens)  # none of these is a piece
     assert pictures.of(block).shape[1:] == (queries, len(merged(session)["source"]))
+
+
+def test_a_head_changed_most_at_a_word(session):
+    tokens, runs = session.trace.source_tokens, merged(session)["source"]
+    assert run_labels(session, "source", tokens) == [runs.labels[run] for run in runs.run_of] != tokens
+    turn(session)
+    assert run_labels(session, "source", tokens) == tokens
+
+
+def test_the_decoding_film_has_words_behind_the_token_that_is_new(model):
+    session = looking(model, TEXT, TARGET, layer=1, head=1, query=1)
+    with serving(session):
+        turn(session)
+        subject = subject_of(session)
+        header, (weights, *_rest) = unpack(film_of(subject, "film", print).data)
+    assert header["source"]["labels"] == merged_labels(session, "source")
+    assert [frame["before"] for frame in header["frames"]] == [*range(1, len(subject.tokens) + 1)]  # none is a piece
+    np.testing.assert_allclose(weights.sum(-1), 1, atol=1e-5)
+
+
+def test_a_word_that_is_half_written_is_named_by_what_stands_there(tmp_path):
+    made = tokenizers(sentences(50))[0]
+    save_checkpoint(tmp_path / "one", one_stack("decoder-only", vocabulary=len(made)), (made, made))
+    session = looking(open_checkpoint(tmp_path / "one"), TEXT)
+    with serving(session):
+        turn(session)
+        subject = subject_of(session)
+        header, (weights, *_rest) = unpack(film_of(subject, "film", print).data)
+    words, cut = header["source"]["labels"], 0
+    for position, frame in enumerate(header["frames"]):
+        standing = [*words[: frame["sees"] - 1], frame["last"]]
+        assert "".join(standing) == "".join(subject.tokens[: position + 1])
+        assert weights[0, position, : frame["sees"]].sum() == pytest.approx(1, abs=1e-5)
+        cut += frame["last"] != words[frame["sees"] - 1]
+    assert cut
+
+
+def merged_labels(session: Session, side: str) -> list[str]:
+    return found(session)[side].labels
+
+
+def test_the_film_of_checkpoints_draws_words(session, tmp_path):
+    frame = frame_of(write_small(tmp_path / "small"), LoadHints().text(), Asked(TEXT, TARGET, "encoder", 0))
+    film: Any = SimpleNamespace(found={"a": frame}, progress=None)
+    subject: Any = SimpleNamespace(path="a")
+    panels = [
+        film_panels(film, [subject], ["step 1"], 1, merge, print, "film").panels[0]  # type: ignore[attr-defined]
+        for merge in (False, True)
+    ]
+    assert panels[1].rows.labels == merged_labels(session, "source") != panels[0].rows.labels
+    expected = Runs(session.trace, ("source", "source"), merged(session)).of(torch.tensor(panels[0].values))
+    np.testing.assert_allclose(panels[1].values, expected, atol=1e-6)
 
 
 def test_a_click_on_the_mask_hides_all_cells_of_a_word(session):

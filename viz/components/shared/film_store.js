@@ -6,9 +6,10 @@ const PATIENCE = 2000; // milliseconds
 const MOST_PATIENCE = 30_000;
 
 // Add what has come. All kinds of attention stand in a frame's weights one after the other, `kinds` says where; its
-// values are loss, tokens and probabilities (position, rank), and norms. Steps that are not in `steps` any more are forgotten.
+// values are loss, tokens and probabilities (position, rank), and norms. runs: by its side, the first token and the label of
+// each run of tokens that is shown as one; a side without has each token alone. Steps that are not in `steps` any more are forgotten.
 // Gives whether all frames are here: a message may have been lost, and with it the names of tokens in a later one's frames.
-function receiveFilm({ edition, run, steps, kinds, tokens, answers, names, keys, ranks, words }, [order, weights, losses, best, probabilities, norms]) {
+function receiveFilm({ edition, run, steps, kinds, tokens, runs = {}, answers, names, keys, ranks, words }, [order, weights, losses, best, probabilities, norms]) {
   const same = bus.film?.edition === edition;
   const old = same ? bus.film.frames : new Map();
   const frames = new Map();
@@ -31,7 +32,7 @@ function receiveFilm({ edition, run, steps, kinds, tokens, answers, names, keys,
   const here = steps.filter((step) => old.has(step));
   for (const step of here) frames.set(step, old.get(step));
   if (bus.film?.run !== run) bus.at = null; // another run: it is followed
-  bus.film = { edition, run, steps: here, frames, kinds, tokens, answers, keys, ranks, words, names: known };
+  bus.film = { edition, run, steps: here, frames, kinds, tokens, runs, answers, keys, ranks, words, names: known };
   if (bus.at != null && !frames.has(bus.at)) bus.at = same && here.length ? here[nearestFrame(bus.at)] : null;
   bus.dispatchEvent(new CustomEvent("film"));
   return here.length === steps.length;
@@ -84,10 +85,47 @@ function goToFrame(number) {
   bus.dispatchEvent(new CustomEvent("frame"));
 }
 
-// The weights (layer, head, query, key) of one kind, 0 to 255, at a step.
+// Labels of what is one row, or one column: tokens, or runs of them.
+const filmLabels = (side) => bus.film.runs[side]?.labels ?? bus.film.tokens[side];
+
+// (layers, heads, rows, columns) of one kind.
+function filmShape(kind) {
+  const { shape, rows, columns } = bus.film.kinds[kind];
+  return [shape[0], shape[1], bus.film.runs[rows]?.firsts.length ?? shape[2], bus.film.runs[columns]?.firsts.length ?? shape[3]];
+}
+
+// The last token of a row.
+function lastOfRun(side, run) {
+  const firsts = bus.film.runs[side]?.firsts;
+  return firsts ? (firsts[run + 1] ?? bus.film.tokens[side].length) - 1 : run;
+}
+
+// Values (row, token), or (row, token, rest), with the tokens of each run added up, or averaged.
+function overRuns(values, tokens, firsts, { rest = 1, mean = true } = {}) {
+  const rows = values.length / (tokens * rest);
+  const found = new Float32Array(rows * firsts.length * rest);
+  firsts.forEach((first, run) => {
+    const end = firsts[run + 1] ?? tokens;
+    for (let row = 0; row < rows; row++) {
+      for (let at = 0; at < rest; at++) {
+        let sum = 0;
+        for (let token = first; token < end; token++) sum += values[(row * tokens + token) * rest + at];
+        found[(row * firsts.length + run) * rest + at] = mean ? sum / (end - first) : sum;
+      }
+    }
+  });
+  return found;
+}
+
+// The weights (layer, head, row, column) of one kind, 0 to 255, at a step: rows of a run averaged, columns added up.
 function filmWeights(kind, step) {
-  const { first, shape } = bus.film.kinds[kind];
-  return bus.film.frames.get(step).weights.subarray(first, first + shape.reduce((a, b) => a * b, 1));
+  const { first, shape, rows, columns } = bus.film.kinds[kind];
+  const weights = bus.film.frames.get(step).weights.subarray(first, first + shape.reduce((a, b) => a * b, 1));
+  const [queries, keys] = [bus.film.runs[rows]?.firsts, bus.film.runs[columns]?.firsts];
+  if (!queries && !keys) return weights;
+  const averaged = queries ? overRuns(weights, shape[2], queries, { rest: shape[3] }) : weights;
+  const summed = keys ? overRuns(averaged, shape[3], keys, { mean: false }) : averaged;
+  return Uint8Array.from(summed, (weight) => Math.min(255, Math.round(weight)));
 }
 
 // The fewest and the most steps from one frame to the next; the last one may come sooner.
@@ -97,14 +135,13 @@ function filmedEvery() {
   return gaps.length ? [Math.min(...regular), Math.max(...regular, gaps.at(-1))] : [1, 1];
 }
 
-// Whether the film shows this kind of attention of these very tokens.
+// Whether the film shows this kind of attention of these very tokens, or runs of them.
 function isFilmed(kind, rows, columns) {
   const found = bus.film?.kinds[kind];
   if (!found || !bus.film.steps.length) return false;
-  const [, , queries, keys] = found.shape;
+  const [, , queries, keys] = filmShape(kind);
   const same = (one, other) => one.length === other.length && one.every((label, index) => label === other[index]);
-  const side = (name) => bus.film.tokens[name];
-  return queries === rows.length && keys === columns.length && same(side(found.rows), rows) && same(side(found.columns), columns);
+  return queries === rows.length && keys === columns.length && same(filmLabels(found.rows), rows) && same(filmLabels(found.columns), columns);
 }
 
 function onFilm(frames, frame) {

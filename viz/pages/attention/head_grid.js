@@ -114,7 +114,7 @@ function filmed(sent) {
   const { kind, labels, order, rows, cells, tops, words } = sent;
   if (bus.at == null || !kind || !isFilmed(kind, labels.rows, labels.columns)) return sent;
   const weights = filmWeights(kind, bus.at);
-  const heads = bus.film.kinds[kind].shape[1];
+  const [, heads] = filmShape(kind);
   const size = rows * cells;
   const levels = new Uint16Array(order.length * size);
   const highest = order.map(([layer, head], index) => {

@@ -33,6 +33,7 @@ from viz.pages.attention.importance_figures import (
     verdict,
 )
 from viz.state import training
+from viz.state.pieces import run_labels
 from viz.state.session import Key, Selection, Session, attention_kinds, by_channel, current_session
 from viz.ui.background import Filling, Watched, bar, watch
 from viz.ui.parts import Drawing, Placed, data_table
@@ -88,7 +89,8 @@ def show(places: Places, model: TextModel, kind: AttentionKind, chosen: Selectio
         yield []
         return partial(within, places.heads, partial(offer, found))
     head: Place = (kind, chosen.layer, chosen.head)
-    labels = weighed.trace.tokens_of("output.logits")
+    side = "target" if weighed.trace.target_tokens else "source"
+    labels = run_labels(session, side, weighed.trace.tokens_of("output.logits"))
     found.ranked = weighed.ranked
     alike: Likeness = found.measuring.remember(("alike", head), lambda: likeness(weighed.trace, *head))
     both = pair_sentence(found, weighed, alike, head)
@@ -110,9 +112,8 @@ def show(places: Places, model: TextModel, kind: AttentionKind, chosen: Selectio
         button.button(label, key=Part.REMOVE, on_click=on_remove, args=(head,), width="stretch")
         if both:
             places.pair.markdown(both)
-        data_table(
-            Part.DATA, lambda: importance_table(weighed), "attention-importance", place=places.table, parts=parts
-        )
+        table = partial(importance_table, weighed, labels)
+        data_table(Part.DATA, table, "attention-importance", place=places.table, parts=parts)
 
     return rest
 

@@ -90,10 +90,9 @@ def _head_panels(key: str, above: Heading, panels: Sequence[Panel], on_cell: Ans
     return Panels(key, above, panels, slot=150, cell=24, cells=titles, words=words, on_cell=on_cell)
 
 
-def importance_table(weighed: Weighed) -> pd.DataFrame:
-    """A row a head."""
+def importance_table(weighed: Weighed, labels: Sequence[str]) -> pd.DataFrame:
+    """A row a head. labels: of the tokens at the predictions' positions."""
     places, effects = list(weighed.effects), list(weighed.effects.values())
-    labels = weighed.trace.target_tokens or weighed.trace.source_tokens
     moved = _("largest KL, nats") if weighed.predicts else _("largest of one token")
     table: dict[str, Any] = {
         _("Attention"): [attention_name(place[0]) for place in places],

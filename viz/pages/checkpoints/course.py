@@ -27,7 +27,7 @@ from viz.i18n.format import as_sentence, attention_name, sides, significant, tok
 from viz.pages.checkpoints.heads import KIND, open_head
 from viz.pages.checkpoints.measuring import BY_PATH
 from viz.pages.checkpoints.subjects import Subject, hints_of, model_of
-from viz.state import texts
+from viz.state import pieces, texts
 from viz.state.session import Session, attention_kinds, choose
 from viz.ui.background import Filling, Watched, follow, watch
 from viz.ui.parts import data_table
@@ -36,6 +36,7 @@ from viz.ui.plots import array
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from model.analysis.pieces import Pieces
     from model.capture.trace import AttentionKind
     from model.inference.text_model import TextModel
     from model.training.course_files import Curve
@@ -170,13 +171,14 @@ def course_table(told: Sequence[tuple[str, Course]]) -> pd.DataFrame:
 @dataclass(frozen=True)
 class Frame:
     """What a checkpoint computes of the text: weights of a layer and which its mask lets be seen (head, query, key),
-    and what it writes or guesses. cut: the text is longer.
+    and what it writes or guesses. runs: of its queries and keys, where some are pieces of one. cut: the text is longer.
     """
 
     weights: NDArray[np.float32]
     visible: NDArray[np.bool_]
     queries: Sequence[str]
     keys: Sequence[str]
+    runs: tuple[Pieces | None, Pieces | None]
     writes: str
     cut: bool
 
@@ -225,12 +227,16 @@ def frame_of(path: Path, told: str, asked: Asked) -> Frame:
         raise CheckpointError(f"{path.name} has {len(paths)} layers of this attention: choose another layer")
     weights = array(trace[f"{paths[asked.layer]}.weights"])
     visible = np.broadcast_to(trace.visible(paths[asked.layer]).cpu().numpy(), weights.shape)
-    rows, columns = (tokens(trace, side) for side in sides(trace, asked.kind))
+    of_kind = sides(trace, asked.kind)
+    rows, columns = (tokens(trace, side) for side in of_kind)
+    found = pieces.of_tokens(model, trace.source_tokens, trace.target_tokens)
+    runs = {side: each.of_first(min(LONGEST, len(each.tokens))) for side, each in found.items()}
     return Frame(
         weights[:, :LONGEST, :LONGEST].copy(),
         visible[:, :LONGEST, :LONGEST].copy(),
         rows[:LONGEST],
         columns[:LONGEST],
+        (runs.get(of_kind[0]), runs.get(of_kind[1])),
         written(model, asked.source, trace),
         max(len(rows), len(columns)) > LONGEST,
     )
@@ -280,7 +286,8 @@ def show_film(session: Session, chosen: Sequence[tuple[Subject, int | None]]) ->
         _("step {step}").format(step=f"{step:,}") if step is not None else subject.name for subject, step in thinned
     ]
     open_at = partial(open_checkpoint_at, [subject.name for subject in subjects], kind, layer, head)
-    follow([film], lambda: film_panels(film, subjects, names, head, open_at, FILM))
+    merge = pieces.wanted(session)
+    follow([film], lambda: film_panels(film, subjects, names, head, merge, open_at, FILM))
     return lambda: written_table(film, subjects, names)
 
 
@@ -318,9 +325,9 @@ def evenly(number: int, most: int) -> list[int]:
 
 
 def film_panels(
-    film: Film, subjects: Sequence[Subject], names: Sequence[str], head: int, on_panel: Answer, key: str
+    film: Film, subjects: Sequence[Subject], names: Sequence[str], head: int, merge: bool, on_panel: Answer, key: str
 ) -> View:
-    """The head's weights at each checkpoint that is computed already, in the order of steps."""
+    """The head's weights at each checkpoint that is computed already, in the order of steps. merge: pieces are one."""
     panels = []
     cut = False
     for subject, name in zip(subjects, names, strict=True):
@@ -331,13 +338,14 @@ def film_panels(
         rows, columns = Axis(_("query"), frame.queries), Axis(_("key"), frame.keys)
         scale = Scale(0, 1, _("weight"))
         note = frame.writes if len(frame.writes) <= NOTE else frame.writes[: NOTE - 1] + "…"
-        panels.append(Panel(name, rows, columns, visible, weights, note=note, scale=scale, choose=True))
+        panel = Panel(name, rows, columns, visible, weights, note=note, scale=scale, choose=True, summed=True)
+        panels.append(panel.in_runs(*frame.runs) if merge else panel)
         cut = cut or frame.cut
     told = film.progress
     sentences = [_("attention weights, 0 to 1; a click opens the checkpoint at this head")]
     sentences += [_("the first {count} tokens").format(count=LONGEST)] if cut else []
     sentences += [told["text"]] if told else []
-    stamp = f"{len(panels)} {head}"
+    stamp = f"{len(panels)} {head} {merge}"
     heading = Heading(
         _("The head at each checkpoint"), f"course-head-{head + 1}", stamp, sentence=" · ".join(sentences)
     )

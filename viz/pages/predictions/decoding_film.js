@@ -111,9 +111,11 @@ function show(root) {
   root.scrub.setAttribute("aria-valuetext", `${root.frame + 1}: ${shown(frame.label)}`);
   write(root.count, `${root.frame + 1} / ${frames.length}`);
   [...root.bars.children].forEach((bar, index) => bar.classList.toggle("past", index <= root.frame));
-  // What stands there already, and the new token last.
-  showChips(root.source, source.labels.slice(0, frame.sees), source.special, ofTokens(source.side));
-  const before = kept.labels.slice(0, frame.place);
+  // What stands there already, its last word perhaps cut, and the new token last.
+  const seen = source.labels.slice(0, frame.sees);
+  const before = kept.labels.slice(0, frame.before);
+  (before.length ? before : seen).splice(-1, 1, frame.last);
+  showChips(root.source, seen, source.special, ofTokens(source.side));
   showChips(root.written, [...before, frame.label], [...kept.special.slice(0, before.length), frame.special], before.length ? ofTokens(side) : "");
   [...root.written.children].forEach((chip, index) => chip.classList.toggle("newest", index === before.length));
   const weights = rowOf(root);

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
@@ -12,14 +13,19 @@ from torch import Tensor
 
 from model.analysis.predictions import UNKNOWN
 from model.capture.trace import AttentionKind
-from viz.components.plots import words
+from viz.components.plots import place_of, words
 from viz.components.view import Answer, View
 from viz.i18n.catalogue import _
 from viz.i18n.format import significant
 from viz.pages.predictions.components import film
 from viz.pages.predictions.positions import measures
+from viz.state.pieces import merged
+from viz.state.session import current_session
 from viz.ui.parts import stamp
 from viz.ui.prediction import Subject, choice_words, visible
+
+if TYPE_CHECKING:
+    from model.analysis.pieces import Pieces
 
 ROWS = 8  # alternatives of a frame, and the actual token behind them
 FRAMES = 256  # the last so many tokens of a long text
@@ -36,10 +42,14 @@ def film_of(subject: Subject, key: str, on_choice: Answer) -> View:
     kind: AttentionKind = "cross" if subject.trace.target_tokens else "decoder"
     weights, maps, difference = attention_maps(subject, kind, positions)
     rows, values, columns = alternatives(subject, positions)
-    source = subject.trace.source_tokens
-    written = subject.tokens if subject.trace.target_tokens else []
+    runs = merged(current_session())
+    read, of_target = runs.get("source"), runs.get("target")
+    written = [] if not subject.trace.target_tokens else subject.tokens if of_target is None else of_target.labels
+    if read is not None:
+        weights = read.sum(torch.from_numpy(weights), -1).numpy()
+    source = subject.trace.source_tokens if read is None else read.labels
     special = subject.trace.special_labels
-    frames = [frame(subject, kind, position, row) for position, row in zip(positions, rows, strict=True)]
+    frames = [frame(subject, kind, position, row, runs) for position, row in zip(positions, rows, strict=True)]
     header = {
         "frames": frames,
         "source": {"labels": source, "special": [token in special for token in source], "side": "source"},
@@ -57,8 +67,13 @@ def film_of(subject: Subject, key: str, on_choice: Answer) -> View:
     return film(weights, values, header, key, on_choice)
 
 
-def frame(subject: Subject, kind: AttentionKind, position: int, tokens: list[int]) -> dict[str, Any]:
-    """One token: its label, where it stands, what it could see, a sentence, its alternatives."""
+def frame(
+    subject: Subject, kind: AttentionKind, position: int, tokens: list[int], runs: Mapping[str, Pieces]
+) -> dict[str, Any]:
+    """One token: its label, where it stands, what it could see, a sentence, its alternatives.
+
+    runs: by its side, tokens that are one in what is read and what stands there already; the new token is one alone.
+    """
     actual = subject.ids[position]
     label = "?" if actual == UNKNOWN else subject.label(actual)
     share = None if actual == UNKNOWN else float(subject.log_probabilities[position, actual].exp())
@@ -72,12 +87,18 @@ def frame(subject: Subject, kind: AttentionKind, position: int, tokens: list[int
     top = subject.pinned_top(position)
     if top is not None:
         sentence += f" · {_('pinned top token: {token}').format(token=top)}"
+    of_text, before = runs.get(subject.side), subject.tokens[: position + 1]
+    if of_text is not None:
+        before = of_text.of_first(position + 1).labels
+    source = runs["source"].labels if "source" in runs else subject.trace.source_tokens
     return {
         "label": label,
         "special": label in subject.trace.special_labels,
         "position": position,
-        "place": position + 1,
-        "sees": len(subject.trace.source_tokens) if kind == "cross" else position + 1,
+        "place": place_of(of_text, position + 1),
+        "sees": len(source) if kind == "cross" else len(before),
+        "before": len(before),
+        "last": before[-1],
         "sentence": sentence,
         "share": share,
         "rows": [

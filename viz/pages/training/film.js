@@ -152,7 +152,7 @@ function compared(root) {
 
 // ½ Σ |w' − w| of each query's weights, averaged over the queries, between neighbouring frames.
 function largestChange(kind, layer, head) {
-  const [, heads, rows, columns] = bus.film.kinds[kind].shape;
+  const [, heads, rows, columns] = filmShape(kind);
   const from = (layer * heads + head) * rows * columns;
   let found = { variation: -1 };
   bus.film.steps.slice(1).forEach((step, index) => {
@@ -303,11 +303,11 @@ function showFrame(root) {
   askWhile(root, !filmed);
   if (!filmed) return write(root.note, words.waiting);
   if (root.note.textContent === words.waiting) write(root.note, "");
-  const { steps, frames, kinds } = bus.film;
+  const { steps, frames } = bus.film;
   const number = frameAt();
   const step = steps[number];
   const frame = frames.get(step);
-  const [layers, heads, rows, columns] = kinds[kind].shape;
+  const [layers, heads, rows, columns] = filmShape(kind);
   const cells = rows * columns;
   if (root.heads.shape !== `${layers}x${heads}`) {
     root.heads.shape = `${layers}x${heads}`;
@@ -384,8 +384,10 @@ function showGuesses(root, frame) {
   const { tokens, names, ranks, answers } = bus.film;
   const { words } = root.header;
   const side = tokens.target.length ? "target" : "source";
-  root.position = Math.min(root.position, tokens[side].length - 1);
-  showChips(root.places, tokens[side], tokens[side].map(() => false), ofTokens(side), (_, position) => choosePosition(root, position));
+  const labels = filmLabels(side);
+  root.position = Math.min(root.position, labels.length - 1);
+  const last = lastOfRun(side, root.position); // what is written next is written after the last piece
+  showChips(root.places, labels, labels.map(() => false), ofTokens(side), (_, position) => choosePosition(root, position));
   [...root.places.children].forEach((chip, position) => chip.classList.toggle("chosen", position === root.position));
   write(root.named, words.guesses);
   while (root.rows.children.length < ranks) {
@@ -393,8 +395,8 @@ function showGuesses(root, frame) {
     row.append(element("i"), element("bdi", "token"), element("span", "share"));
   }
   [...root.rows.children].forEach((row, rank) => {
-    const at = root.position * ranks + rank;
-    const right = frame.best[at] === answers[root.position];
+    const at = last * ranks + rank;
+    const right = frame.best[at] === answers[last];
     row.classList.toggle("right", right);
     row.firstChild.style.transform = `scaleX(${frame.probabilities[at].toFixed(4)})`;
     write(row.children[1], `${shown(names[frame.best[at]])}${right ? " ✓" : ""}`);

@@ -13,21 +13,23 @@ from viz.components.plots import words
 from viz.components.view import View, live
 from viz.i18n.catalogue import _
 from viz.i18n.errors import translate_error
-from viz.i18n.format import SIDES, as_sentence, attention_name
+from viz.i18n.format import SIDES, as_sentence, attention_name, sides
 from viz.pages.training import branch
 from viz.pages.training.components import training_film
 from viz.pages.training.start import nothing_begun
 from viz.state.film_feed import thinned
+from viz.state.pieces import Runs, merged_in
 from viz.state.session import Key, Session, choose, current_session
 from viz.state.training import steered, training, watched_only
 from viz.ui.curve_names import OTHER_QUANTITIES, part_name
 from viz.ui.parts import Drawing, Views, no_views
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from numpy.typing import NDArray
 
+    from model.analysis.pieces import Pieces
     from model.capture.trace import AttentionKind
     from model.inference.text_model import TextModel
     from model.training.live.key_frames import KeyFrame
@@ -75,22 +77,24 @@ def film_view(session: Session, live: LiveTraining, run: Run, kind: AttentionKin
     film = run.film
     layers, heads, queries, _keys = film.shape(kind)
     chosen = session.fit_selection(layers, heads, queries)
+    runs = merged_in(session, film)
     header = {
-        **described(film, kind),
+        **described(film, kind, runs),
         "chosen": [chosen.layer, chosen.head],
         "norms": norm_groups(film),
         "others": other_futures(live.runs, film),
         "words": film_words(),
         "run": run.number,
     }
-    return training_film(visible_of(session, film, kind), header, FILM, on_head, on_rewind, on_branch, on_again)
+    return training_film(visible_of(session, film, kind, runs), header, FILM, on_head, on_rewind, on_branch, on_again)
 
 
-def described(film: Film, kind: AttentionKind) -> dict[str, Any]:
-    """Whose tokens the rows and the columns are."""
+def described(film: Film, kind: AttentionKind, merged: Mapping[str, Pieces]) -> dict[str, Any]:
+    """Whose tokens the rows and the columns are. merged: by its side, the runs of tokens that are one."""
     probe = film.probe
     rows, columns = SIDES[kind] if probe.target else ("source", "source")
     labels = {"source": probe.source.labels, "target": probe.target.labels if probe.target else []}
+    labels |= {side: runs.labels for side, runs in merged.items()}
     return {
         "kind": kind,
         "labels": {"rows": labels[rows], "columns": labels[columns]},
@@ -116,7 +120,7 @@ def other_futures(runs: Sequence[Run], film: Film) -> list[dict[str, Any]]:
     return current_session().cached(OTHERS, tuple((run.film.edition, len(run.film)) for run in others), read)
 
 
-def visible_of(session: Session, film: Film, kind: AttentionKind) -> NDArray[np.bool_]:
+def visible_of(session: Session, film: Film, kind: AttentionKind, merged: Mapping[str, Pieces]) -> NDArray[np.bool_]:
     """The mask of the trace, where it is of the film's tokens; no cell is known to be masked otherwise."""
     probe = film.probe
     queries, keys = film.shape(kind)[2:]
@@ -124,10 +128,13 @@ def visible_of(session: Session, film: Film, kind: AttentionKind) -> NDArray[np.
         trace = session.trace
         target = probe.target.labels if probe.target else []
         if (trace.source_tokens, trace.target_tokens) == (probe.source.labels, target):
-            visible: NDArray[np.bool_] = trace[f"{trace.attention_paths(kind)[0]}.visible"].cpu().numpy()
-            if visible.shape == (queries, keys):
+            seen = trace[f"{trace.attention_paths(kind)[0]}.visible"].cpu()
+            if seen.shape == (queries, keys):
+                visible: NDArray[np.bool_] = Runs(trace, sides(trace, kind), merged).any(seen).numpy()
                 return visible
-    return np.ones((queries, keys), dtype=bool)
+    rows, columns = SIDES[kind] if probe.target else ("source", "source")
+    sizes = [len(merged[side]) if side in merged else size for side, size in ((rows, queries), (columns, keys))]
+    return np.ones(sizes, dtype=bool)
 
 
 def render_again(film: Film, place: st.delta_generator.DeltaGenerator) -> None:

@@ -24,12 +24,12 @@ function newStack(root) {
   made.canvas.setAttribute("role", "img");
   made.means = made.appendChild(element("div", "means"));
   made.canvas.addEventListener("pointermove", (event) => {
-    const { group, values } = made.shown;
+    const { group, values, cells } = made.shown;
     const box = made.canvas.getBoundingClientRect();
-    const [row, position] = [Math.floor((event.clientY - box.top) / ROW), Math.floor(((event.clientX - box.left) / box.width) * group.positions)];
-    const value = values[row * group.positions + position];
+    const [row, position] = [Math.floor((event.clientY - box.top) / ROW), Math.floor(((event.clientX - box.left) / box.width) * cells)];
+    const value = values[row * cells + position];
     if (value === undefined) return;
-    const label = bus.film.tokens[group.side][position];
+    const label = filmLabels(group.side)[position];
     made.canvas.title = `${group.rows[row]} · ${shown(label ?? "")} · ${significant(value)}`;
     hover(ofTokens(group.side), position);
   });
@@ -69,8 +69,9 @@ function showNorms(root, groups, [frame, before], words, renewed) {
     const [now, then] = [frame, before].map((each) => each?.norms.subarray(first, first + rows.length * positions));
     const values = then ? now.map((value, at) => value - then[at]) : now;
     const made = root.stacks.children[index] ?? newStack(root);
-    made.shown = { group, values };
-    paintNorms(made, values, before ? largest(values) : root.tops.largest, Boolean(before));
+    const runs = bus.film.runs[group.side]?.firsts;
+    made.shown = { group, values: runs ? overRuns(values, positions, runs) : values, cells: runs?.length ?? positions };
+    paintNorms(made, before ? largest(values) : root.tops.largest, Boolean(before));
     made.canvas.setAttribute("aria-label", words.norms[group.quantity]);
     for (const side of ["names", "means"]) {
       while (made[side].children.length > rows.length) made[side].lastElementChild.remove();
@@ -86,8 +87,8 @@ function showNorms(root, groups, [frame, before], words, renewed) {
   });
 }
 
-function paintNorms({ canvas, shown: { group } }, values, top, difference) {
-  const context = cleared(canvas, group.positions, group.rows.length);
+function paintNorms({ canvas, shown: { group, values, cells } }, top, difference) {
+  const context = cleared(canvas, cells, group.rows.length);
   canvas.style.height = `${group.rows.length * ROW}px`;
   const image = context.createImageData(canvas.width, canvas.height);
   const hues = difference ? DIFFERENCE : SIGNED;
