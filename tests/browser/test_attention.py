@@ -112,3 +112,16 @@ def test_bertviz_draws_hostile_tokens_as_text_and_asks_nobody(visit, model):
     frame.locator("#collapsed #leftText text").nth(2).hover()
     assert frame.locator("img, script[src]").count() == 0
     assert visited.foreign == []
+
+
+def test_each_figure_says_what_it_is_in_a_sentence_a_formula_and_code(visit):
+    page = visit().open()
+    for figure in (".vitrine.heatmap", ".vitrine.heads", ".vitrine.stages"):
+        page.locator(f"{figure} .about").first.click()
+        window = page.get_by_role("dialog")
+        expect(window.locator(".katex").first).to_be_visible()
+        expect(window.locator("code").first).to_contain_text("def ")
+        sentence = page.locator(f"{figure} .about").first.get_attribute("title")
+        expect(window.get_by_text(sentence)).to_be_visible()
+        page.keyboard.press("Escape")
+        expect(window).to_have_count(0)

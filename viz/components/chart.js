@@ -338,6 +338,7 @@ export default function ({ data, parentElement, setTriggerValue }) {
     series.ys = header.arrays[2 * index + 1];
   });
   root.choose = (place) => setTriggerValue("place", place);
+  root.explain = () => setTriggerValue("about", performance.now());
   showPlot(root, { header, chosen: header.chosen });
   return ending(root);
 }

@@ -5,6 +5,7 @@ export default function ({ data, parentElement, setTriggerValue }) {
   const header = unpack(data);
   const [values, visible] = header.arrays;
   root.choose = (row, column) => (header.cells ? setTriggerValue("cell", { row, column }) : setTriggerValue("row", row));
+  root.explain = () => setTriggerValue("about", performance.now());
   showPlot(root, { header, values, visible, chosen: header.chosen, column: header.column });
   return ending(root);
 }

@@ -120,6 +120,7 @@ export default function ({ data, parentElement, setTriggerValue }) {
   const header = unpack(data);
   const [values, visible] = header.arrays;
   root.choose = (row) => setTriggerValue("row", row);
+  root.explain = () => setTriggerValue("about", performance.now());
   showPlot(root, { header, values, visible, chosen: header.chosen });
   return ending(root);
 }

@@ -285,6 +285,7 @@ export default function ({ data, parentElement, setTriggerValue }) {
     panel.flags = header.arrays[2 * index + 1];
   });
   root.choose = (cell) => setTriggerValue("cell", cell);
+  root.explain = () => setTriggerValue("about", performance.now());
   showPlot(root, { header });
   return ending(root);
 }

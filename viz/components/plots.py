@@ -83,11 +83,21 @@ def known(thing: Any, *arrays: str) -> dict[str, Any]:
 
 
 @dataclass(frozen=True)
+class About:
+    """What a plot shows, for who presses its "?": a sentence, formulas in LaTeX, and what computed it."""
+
+    sentence: str
+    formulas: Sequence[str] = ()
+    ran: Sequence[Any] = ()
+
+
+@dataclass(frozen=True)
 class Heading:
     """What a plot is called, and what stands above it.
 
     file: the name of what is saved. stamp: what was painted, so that another drawing is known. note: numbers at its
     end. sentence: below the name. alt: for screen readers, made of these and the plot's numbers where it is empty.
+    about: behind its "?".
     """
 
     name: str
@@ -96,6 +106,20 @@ class Heading:
     note: str = ""
     sentence: str = ""
     alt: str = ""
+    about: About | None = None
+
+    @property
+    def told(self) -> dict[str, str]:
+        """What the browser knows of its "?", as a part of the header."""
+        return {} if self.about is None else {"about": self.about.sentence}
+
+    @property
+    def asked(self) -> dict[str, Answer]:
+        """What pressing it does, among the view's acts."""
+        return {} if self.about is None else {"about": self._ask}
+
+    def _ask(self, _when: float) -> None:
+        current_session().explained = self
 
 
 @dataclass
@@ -126,7 +150,8 @@ class Plot(View, ABC):
         heading = self.heading
         alt = heading.alt or " ".join(filter(None, (f"{heading.name}: {self.summary()}.", heading.note)))
         said = {"alt": alt, "chosen": self.chosen, "words": words(*self.titles(), **self.words)}
-        self.data = pack(known(heading) | said | self.header(), self.arrays())
+        self.acts = {**self.acts, **heading.asked}
+        self.data = pack(known(heading, "about") | heading.told | said | self.header(), self.arrays())
 
     def table(self) -> DataFrame:
         """The numbers that are drawn, a line each."""

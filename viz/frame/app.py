@@ -28,7 +28,7 @@ from viz.i18n.format import as_sentence, literal, page_name
 from viz.state import assumptions, checkpoints, position_override, shown_model, special_tokens, texts, training
 from viz.state.saved_page import Choices
 from viz.state.session import Key, Session, choose, current_session
-from viz.ui.parts import foreign_code, mount, no_views
+from viz.ui.parts import explain_plot, foreign_code, mount, no_views
 
 if TYPE_CHECKING:
     from streamlit.navigation.page import StreamlitPage
@@ -195,6 +195,7 @@ def arrange(session: Session, model: TextModel, page: str, trained: bool) -> Non
             mount([*zip(places, drawing.fields(session, shown), strict=True), (first_line, lead(session, page, shown))])
             draw_views(session, stage, shown, bar)
     mount([(st.container(), learnt(session))])
+    explain_plot(session)
     session.wake()
 
 

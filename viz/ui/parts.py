@@ -16,7 +16,7 @@ from viz.components.view import View
 from viz.i18n import catalogue
 from viz.i18n.catalogue import _
 from viz.i18n.format import as_sentence, literal
-from viz.state.session import Key, current_session
+from viz.state.session import Key, Session, current_session
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -65,10 +65,7 @@ def mount(parts: Iterable[Placed]) -> None:
 
 
 def explanation(key: str, formulas: Sequence[str], text: str, *ran: Any) -> None:
-    """The line "What am I looking at?": formulas, a text with the paper's section, the source of what has just run.
-
-    Of a model that others' code runs, that stands in place of our network's classes.
-    """
+    """The line "What am I looking at?": formulas, a text with the paper's section, the source of what has just run."""
     explained = expander(key, _("What am I looking at?"))
     if not explained.open and not current_session().saving:
         return
@@ -76,14 +73,34 @@ def explanation(key: str, formulas: Sequence[str], text: str, *ran: Any) -> None
         for formula in formulas:
             st.latex(formula)
         st.markdown(text)
-        network = [part for part in ran if _is_network(part)]
-        if network and (others := foreign_code.get()):
-            st.caption(_("This model is run by transformers' own code, not by ours. This is a layer of it:"))
-            _show_source(others)
-            ran = tuple(part for part in ran if part not in network)
-            if ran:
-                st.caption(_("And this is what looks into it:"))
-        _show_source(ran)
+        _show_what_ran(ran)
+
+
+def explain_plot(session: Session) -> None:
+    """The window of the plot whose "?" was pressed: what it shows, as a sentence, formulas and code."""
+    heading, session.explained = session.explained, None
+    if heading is None or (about := heading.about) is None:
+        return
+
+    def tell() -> None:
+        st.markdown(about.sentence)
+        for formula in about.formulas:
+            st.latex(formula)
+        _show_what_ran(about.ran)
+
+    st.dialog(literal(heading.name), width="large")(tell)()
+
+
+def _show_what_ran(ran: Sequence[Any]) -> None:
+    """The source of these; of a model that others' code runs, that stands in place of our network's classes."""
+    network = [part for part in ran if _is_network(part)]
+    if network and (others := foreign_code.get()):
+        st.caption(_("This model is run by transformers' own code, not by ours. This is a layer of it:"))
+        _show_source(others)
+        ran = tuple(part for part in ran if part not in network)
+        if ran:
+            st.caption(_("And this is what looks into it:"))
+    _show_source(ran)
 
 
 def _is_network(part: Any) -> bool:

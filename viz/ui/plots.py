@@ -12,7 +12,7 @@ from torch import nn
 
 from model.network.attention import Scaled
 from model.network.positions import Alibi, Unbiased
-from viz.components.plots import Axis, Heading, Panel, Scale, Series
+from viz.components.plots import About, Axis, Heading, Panel, Scale, Series
 from viz.i18n.catalogue import _
 from viz.i18n.format import significant
 from viz.ui.parts import stamp
@@ -103,9 +103,17 @@ def side_of(trace: Trace, stack: str) -> str:
     return "target" if stack == "decoder" and trace.target_tokens else "source"
 
 
-def heading(trace: Trace, name: str, file: str, note: str = "", sentence: str = "", alt: str = "") -> Heading:
+def heading(
+    trace: Trace,
+    name: str,
+    file: str,
+    note: str = "",
+    sentence: str = "",
+    alt: str = "",
+    about: About | None = None,
+) -> Heading:
     """The heading of a plot of this trace."""
-    return Heading(name, file, stamp(trace), note, sentence, alt)
+    return Heading(name, file, stamp(trace), note, sentence, alt, about)
 
 
 def cell_note(row: str, column: str, value: Tensor) -> str:

@@ -109,7 +109,7 @@ function addFiles(root, part, lines) {
     },
     lines: () => lines(root),
   };
-  root.append(buildMenu(root));
+  root.append(buildAbout(root), buildMenu(root));
   root.classList.add("filed");
 }
 
@@ -117,6 +117,7 @@ function addFiles(root, part, lines) {
 function showFiles(root, header) {
   root.shown = { header };
   nameMenu(root, header.words.download);
+  showAbout(root, header);
 }
 
 function nameMenu(root, name) {

@@ -296,6 +296,23 @@ function buildMenu(root) {
   return menu;
 }
 
+// What the plot shows, as a sentence; a click asks the page for formula and code.
+function buildAbout(root) {
+  const button = element("button", "about", "?");
+  button.type = "button";
+  button.hidden = true;
+  button.addEventListener("click", () => root.explain?.());
+  return button;
+}
+
+function showAbout(root, { about = "" }) {
+  const button = root.querySelector(".about");
+  if (button.title === about) return;
+  button.hidden = !about;
+  button.title = about;
+  button.setAttribute("aria-label", about);
+}
+
 const ARROWS = { ArrowRight: [1, 0], ArrowLeft: [-1, 0], ArrowDown: [0, 1], ArrowUp: [0, -1] };
 
 // The plot from the keyboard: arrows lead from place to place as the pointer would, and Enter is a click there.
@@ -327,6 +344,7 @@ function buildPlot(parentElement, name, kind) {
   root.kind = kind;
   root.heading = element("div", "heading");
   root.heading.append(element("b"), element("span"), element("span", "aside"), buildMenu(root));
+  root.heading.firstChild.after(buildAbout(root));
   root.canvas = element("canvas");
   root.canvas.height = 0; // until it is painted
   root.canvas.setAttribute("role", "img");
@@ -366,10 +384,11 @@ function buildPlot(parentElement, name, kind) {
 function showPlot(root, shown) {
   const { header } = shown;
   root.shown = shown;
-  const [name, sentence, note] = root.heading.children;
+  const [name, , sentence, note] = root.heading.children;
   write(name, header.name);
   write(sentence, header.sentence ?? "");
   write(note, header.note ?? "");
+  showAbout(root, header);
   const opener = root.heading.querySelector(".opener");
   if (opener.title !== header.words.download) {
     opener.title = header.words.download;

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from viz.components.plots import LEVELS
+from viz.components.plots import LEVELS, Heading
 from viz.components.registry import component, pack
 from viz.components.view import Answer, PackedView, View
 
@@ -24,6 +24,7 @@ def head_grid(
     header: Mapping[str, Any],
     key: str,
     on_head: Answer,
+    heading: Heading,
 ) -> View:
     """Thumbnails (thumbnail, row, column) of heads; a click puts {layer, head} into the state as `head`.
 
@@ -43,11 +44,13 @@ def head_grid(
         levels[np.isnan(cells)] = LEVELS + 1
     levels[hidden & (levels <= LEVELS)] = LEVELS + 2
     sizes = {"rows": rows, "cells": columns, "low": low, "high": largest, "tops": list(tops), "count": count}
-    data = pack({**header, **sizes}, [levels, states])
-    return PackedView(_head_grid, key, data, {"head": on_head})
+    data = pack({**header, **sizes, **heading.told}, [levels, states])
+    return PackedView(_head_grid, key, data, {"head": on_head, **heading.asked})
 
 
-def stages(arrays: Sequence[NDArray[np.float32]], header: Mapping[str, Any], key: str, on_query: Answer) -> View:
+def stages(
+    arrays: Sequence[NDArray[np.float32]], header: Mapping[str, Any], key: str, on_query: Answer, heading: Heading
+) -> View:
     """One query's scores, scaled, biased where positions add to them, masked, weights, weighted values
     (key, channel) and their sum; then, where the header says `pinned`, the pinned ones in the same order; with a menu
     of files.
@@ -55,4 +58,5 @@ def stages(arrays: Sequence[NDArray[np.float32]], header: Mapping[str, Any], key
     header: `masked`, a truth a key; `pinned`, None or {differing: the first ones are differences}. A click on a query
     puts its position into the state as `query`.
     """
-    return PackedView(_stages, key, pack(header, arrays), {"query": on_query})
+    data = pack({**header, **heading.told}, arrays)
+    return PackedView(_stages, key, data, {"query": on_query, **heading.asked})

@@ -20,7 +20,7 @@ from viz.components.view import Answer
 from viz.i18n.catalogue import _
 from viz.i18n.format import attention_sentence, significant
 from viz.pages.attention.head_grid import Thumbnails, block_size, pooled, pooled_positive, top_values
-from viz.pages.attention.text import combination_title, metric_name, pair, quantity_name
+from viz.pages.attention.text import about_map, combination_title, metric_name, pair, quantity_name
 from viz.pages.attention.view import HeadImage, HeadMaps, metrics
 from viz.state.session import Selection
 from viz.ui.plots import heading
@@ -155,7 +155,7 @@ def _heading(shown: HeadMaps, drawn: HeadImage, chosen: Selection, heads: Heads,
     alt = _("{name}, {sentence}. {rows} queries, {columns} keys. The chosen query looks most at: {strongest}.").format(
         name=name, sentence=sentence, rows=rows, columns=columns, strongest=note
     )
-    return heading(shown.trace, name, file_name(shown, chosen), note, sentence, alt)
+    return heading(shown.trace, name, file_name(shown, chosen), note, sentence, alt, about_map(shown, chosen.layer))
 
 
 # The numbers behind the page of attention, as tables.

@@ -145,10 +145,12 @@ export default function ({ data, parentElement, setTriggerValue }) {
   const { order, columns, chosen, stamp, rows, cells, alt, words } = shown;
   const [levels, states] = shown.arrays;
   root.send = (place) => setTriggerValue("head", place);
+  root.explain = () => setTriggerValue("about", performance.now());
   root.chosen = chosen;
   arrangeThumbnails(root, order, columns);
   root.grid.setAttribute("aria-label", alt);
   nameMenu(root, words.download);
+  showAbout(root, shown);
   root.sent = { ...shown, levels, states };
   showHeads(root);
   mark(root);

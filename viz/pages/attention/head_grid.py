@@ -20,9 +20,10 @@ from viz.components.view import Answer, View
 from viz.i18n.catalogue import _
 from viz.i18n.format import side_name, significant
 from viz.pages.attention.components import head_grid
-from viz.pages.attention.text import metric_caption, metric_number, metric_parts, quantity_name
+from viz.pages.attention.text import about_grid, metric_caption, metric_number, metric_parts, quantity_name
 from viz.pages.attention.view import HeadMaps, marked, metrics
 from viz.ui.parts import stamp
+from viz.ui.plots import heading
 
 GONE = "✕"  # in the place of a removed head's number
 FAINT = 0.3  # of a query's largest weight, on the mean
@@ -65,7 +66,8 @@ def heads_grid(
         "labels": {"rows": shown.row_labels, "columns": keys},
         "sides": {"rows": shown.rows, "columns": shown.columns},
     }
-    return head_grid(cells, hidden, seen, tops.tolist(), header, key, on_head)
+    above = heading(shown.trace, _("Every head"), f"heads-{wish.kind}", about=about_grid(shown))
+    return head_grid(cells, hidden, seen, tops.tolist(), header, key, on_head, above)
 
 
 def sink_columns(shown: HeadMaps, made: Thumbnails, heads: Heads) -> NDArray[np.float32] | None:

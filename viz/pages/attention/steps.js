@@ -164,6 +164,7 @@ export default function ({ data, parentElement, setTriggerValue }) {
   const { steps, weights, weighted, sum } = run;
   const channels = sum.length;
   root.choose = (position) => setTriggerValue("query", position);
+  root.explain = () => setTriggerValue("about", performance.now());
   root.table.setAttribute("aria-label", alt);
   showFiles(root, { ...header, runs: [run, ...(before ? [runOf(before, (name) => `${name}, ${words.pinned}`)] : [])] });
   write(root.querySelector(".picker .muted"), words.query);

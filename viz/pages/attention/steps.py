@@ -23,12 +23,12 @@ from viz.i18n.catalogue import _
 from viz.i18n.errors import beside_pin
 from viz.i18n.format import significant
 from viz.pages.attention.components import stages
-from viz.pages.attention.text import missing
+from viz.pages.attention.text import about_steps, missing
 from viz.pages.attention.view import HeadMaps
 from viz.state.pieces import Runs
 from viz.state.session import Selection
 from viz.ui.parts import stamp
-from viz.ui.plots import array, step_names
+from viz.ui.plots import array, heading, step_names
 
 if TYPE_CHECKING:
     from model.analysis.comparison import Comparison
@@ -156,7 +156,8 @@ def query_steps(shown: HeadMaps, chosen: Selection, key: str, on_query: Answer) 
         key=shown.column_labels[most],
         weight=significant(float(weights[most])),
     )
-    return stages([array(each) for each in arrays], header, key, to_first(on_query, {"": shown.runs.rows}))
+    above = heading(shown.trace, header["name"], header["file"], about=about_steps(shown, chosen.layer))
+    return stages([array(each) for each in arrays], header, key, to_first(on_query, {"": shown.runs.rows}), above)
 
 
 def _less(own: Tensor, before: Tensor) -> Tensor:

@@ -13,6 +13,7 @@ from model.analysis.head_metrics import likeness
 from model.capture.interventions import HeadsRemoved, RemovedHead
 from model.capture.trace import ATTENTION_PATHS
 from model.network.transformer import Network
+from viz.components.plots import About
 from viz.i18n.catalogue import _
 from viz.i18n.format import significant
 from viz.pages.attention.view import HeadMaps, HeadView
@@ -67,6 +68,62 @@ def explain_importance(key: str) -> None:
         "code that has just run:"
     )
     explanation(key, formulas, text, HeadsRemoved, RemovedHead, Removals, likeness)
+
+
+# What stands behind the "?" of each figure.
+
+
+def about_map(shown: HeadMaps, layer: int) -> About:
+    """Of the large figure, for what it combines."""
+    attention, combination = shown.trace.attention_at(shown.maps.paths[layer]), shown.wish.combination
+    if combination == "rollout":
+        sentence = _("How much of each token has come to a row through all layers so far, residuals included.")
+        formulas = [r"\tilde A_L \cdots \tilde A_1, \qquad \tilde A = \tfrac12 W + \tfrac12 I"]
+        return About(sentence, formulas, [COMBINATIONS[combination]])
+    sentence = _(
+        "How a query, a row, divides its attention over the keys, the columns: the weights of a row add up to 1."
+    )
+    formulas = [rf"W = \mathrm{{softmax}}\left({scores_formula(attention)} + M\right)"]
+    ran: list[Any] = [type(attention)]
+    if shown.wish.quantity != Quantity.WEIGHT:
+        sentence = _("How long the vector is that a key, a column, gives to a query, a row.")
+        formulas.append(r"\lVert w_{ij}\, v_j \rVert, \qquad \lVert w_{ij}\, v_j W^O_h \rVert")
+        ran = [Maps.weighted]
+    return About(sentence, formulas, [*ran, *([] if combination == "head" else [COMBINATIONS[combination]])])
+
+
+def about_grid(shown: HeadMaps) -> About:
+    sentence = _("Every head's map, small: its queries are rows, its keys columns. The number beside it is {metric}.")
+    title, formula = metric_parts(shown.wish.metric)[1], METRICS[shown.wish.metric]
+    return About(sentence.format(metric=title), [formula], [getattr(numbers, shown.wish.metric)])
+
+
+def about_steps(shown: HeadMaps, layer: int) -> About:
+    attention = shown.trace.attention_at(shown.maps.paths[layer])
+    sentence = _(
+        "From one query's scores to its output: scaled, masked, made weights, and the values added up by them."
+    )
+    formulas = [rf"w = \mathrm{{softmax}}\left({scores_formula(attention)} + M\right)", r"o = \sum_j w_j v_j"]
+    return About(sentence, formulas, [type(attention)])
+
+
+def about_vectors(shown: HeadMaps, layer: int) -> About:
+    attention = shown.trace.attention_at(shown.maps.paths[layer])
+    sentence = _("The vectors themselves: the query, all keys and values of this head, and what it adds to the stream.")
+    formulas = [r"q = xW^Q_h, \quad K = XW^K_h, \quad V = XW^V_h, \quad o = \sum_j w_j v_j, \quad o\,W^O_h"]
+    return About(sentence, formulas, [type(attention)])
+
+
+# Of the number of a head; w is a query's row of weights, averaged over the n queries i.
+METRICS = {
+    "entropy": r"H = -\tfrac1n \sum_i \sum_j w_{ij} \ln w_{ij}",
+    "distance": r"D = \tfrac1n \sum_i \frac{\sum_j w_{ij}\, |p(i) - j|}{\sum_j w_{ij}}",
+    "previous": r"P = \tfrac1n \sum_i w_{i,\,p(i)-1}",
+    "first": r"F = \tfrac1n \sum_i w_{i,0}",
+    "special": r"S = \tfrac1n \sum_i \sum_{j\,\mathrm{special}} w_{ij}",
+    "diagonal": r"{=} = \tfrac1n \sum_i w_{i,\,p(i)}",
+    "induction": r"I = \tfrac1n \sum_i \sum_{j < i,\; t_{j-1} = t_i} w_{ij}",
+}
 
 
 def refusal(shown: HeadMaps, heads: Sequence[tuple[int, int]]) -> str:

@@ -13,6 +13,7 @@ from viz.components.plots import Axis, Panel, Panels, Scale
 from viz.i18n.catalogue import _
 from viz.i18n.format import tokens
 from viz.pages.attention.steps import head_name, near
+from viz.pages.attention.text import about_vectors
 from viz.pages.attention.view import HeadMaps
 from viz.state.session import Selection
 from viz.ui.plots import array, heading
@@ -52,7 +53,8 @@ def vector_panels(shown: HeadMaps, chosen: Selection, key: str) -> Panels:
     sentence = _("of {token}; {count} keys are left out") if left_out else _("of {token}")
     name = f"{_('Vectors of this query')} · {head_name(chosen)}"
     file = f"vectors-{shown.wish.kind}-layer{chosen.layer + 1}-head{head + 1}"
-    above = heading(trace, name, file, note, sentence.format(token=token, count=left_out))
+    about = about_vectors(shown, chosen.layer)
+    above = heading(trace, name, file, note, sentence.format(token=token, count=left_out), about=about)
     cells = (_("token"), _("channel"), _("value"), _("masked"))
     return Panels(key, above, panels, cell=14, cells=cells)
 

@@ -126,6 +126,7 @@ export default function ({ data, parentElement, setTriggerValue }) {
     addFiles(root, () => root.lines, matrixLines);
   }
   root.edit = (texts) => setTriggerValue("edit", { texts });
+  root.explain = () => setTriggerValue("about", performance.now());
   if (root.shape !== shapeOf(header)) build(root, header);
   const [name, sentence] = root.querySelector(".heading").children;
   write(name, header.name);

@@ -142,6 +142,7 @@ export default function ({ data, parentElement, setTriggerValue }) {
     root.asked = [];
   }
   root.move = (places) => setTriggerValue("move", { places });
+  root.explain = () => setTriggerValue("about", performance.now());
   const header = unpack(data);
   // What is being moved is ahead of what comes back.
   const ahead = isBehind(root, placesOf(header)) || root.dragged !== undefined || root.waiting !== undefined;

@@ -244,6 +244,7 @@ function buildMap(parentElement) {
 export default function ({ data, parentElement, setTriggerValue }) {
   const root = parentElement.querySelector(".model_map") ?? buildMap(parentElement);
   root.tell = setTriggerValue;
+  root.explain = () => setTriggerValue("about", performance.now());
   const header = unpack(data);
   header.pictures = header.arrays.map((values, number) => ({ values, shape: header.shapes[number] }));
   header.covered = covered();

@@ -126,6 +126,7 @@ export default function ({ data, parentElement, setTriggerValue }) {
   const root = parentElement.querySelector(".vitrine") ?? build(parentElement);
   root.data = unpack(data);
   root.choose = (node) => setTriggerValue("node", node);
+  root.explain = () => setTriggerValue("about", performance.now());
   root.best = root.data.hypotheses[0]?.node ?? 0;
   root.setAttribute("aria-label", root.data.alt);
   showLegend(root);

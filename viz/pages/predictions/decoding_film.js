@@ -219,6 +219,7 @@ export default function ({ data, parentElement, setTriggerValue }) {
   const root = parentElement.querySelector(".vitrine") ?? build(parentElement);
   root.film = unpack(data);
   root.choose = (choice) => setTriggerValue("choice", choice);
+  root.explain = () => setTriggerValue("about", performance.now());
   root.frame = Math.max(0, Math.min(root.frame, root.film.frames.length - 1));
   write(root.named, root.film.words.looks);
   showControls(root);

@@ -32,6 +32,7 @@ export default function ({ data, parentElement, setTriggerValue }) {
   const [values] = arrays;
   const filled = rows.map((row, index) => ({ ...row, values: values.subarray(index * columns.length, (index + 1) * columns.length) }));
   showChoices(root.table, columns, filled, words, (token) => setTriggerValue("choice", { position, token }));
+  root.explain = () => setTriggerValue("about", performance.now());
   showFiles(root, { ...header, rows: filled });
   root.dataset.painted = stamp;
 }

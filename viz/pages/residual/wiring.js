@@ -85,8 +85,9 @@ const WIRING = {
   sides: () => [],
 };
 
-export default function ({ data, parentElement }) {
+export default function ({ data, parentElement, setTriggerValue }) {
   const root = parentElement.querySelector(".vitrine") ?? buildPlot(parentElement, "wiring", WIRING);
+  root.explain = () => setTriggerValue("about", performance.now());
   showPlot(root, { header: unpack(data) });
   return ending(root);
 }
