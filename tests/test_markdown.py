@@ -10,7 +10,7 @@ from tests.test_rooms import ROOT
 # Fields that hold numbers or words of our own; what is given to them is looked at as if it were shown.
 OWN = [
     *(f"Experiment.{name}" for name in ("claim", "truth", "info", "begin", "forecast", "explanation")),
-    *("Claim.source", "Task.description", "Field.label", "Option.name"),
+    *("About.sentence", "Claim.source", "Task.description", "Field.label", "Option.name"),
     *("Weighed.unit", "Chosen.head", "Chosen.layer", "Chosen.place", "Place.head", "Setup.steps", "Film.kinds"),
 ]
 # What the tree alone does not tell, and why it is harmless.

@@ -35,7 +35,6 @@ if TYPE_CHECKING:
     from model.inference.text_model import TextModel
     from model.text.tokenizer import Tokens
     from model.training.live.camera import Probe
-    from viz.components.plots import Heading
 
 
 @dataclass
@@ -150,7 +149,7 @@ class Session:
     watched_batch: int = 0  # tokens of a batch to watch, as chosen before a training begins; 0: not chosen
     watching: Watching = field(default_factory=Watching)
     begun: bool = False
-    explained: Heading | None = None  # the plot whose "?" was pressed
+    explained: Any = None  # the heading of the plot whose "?" was pressed
     saving: int = 0  # the number of the page file that this run of the script is for; 0: none
     choices: Choices = field(default_factory=Choices, repr=False)  # what clicks show in that file
     message: str = ""

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import streamlit as st
 from streamlit.runtime.scriptrunner import get_script_run_ctx
 
-from viz.components.plots import PlotTable, plot_tables
+from viz.components.plots import Heading, PlotTable, plot_tables
 from viz.components.view import View
 from viz.i18n import catalogue
 from viz.i18n.catalogue import _
@@ -78,7 +78,8 @@ def explanation(key: str, formulas: Sequence[str], text: str, *ran: Any) -> None
 
 def explain_plot(session: Session) -> None:
     """The window of the plot whose "?" was pressed: what it shows, as a sentence, formulas and code."""
-    heading, session.explained = session.explained, None
+    heading: Heading | None = session.explained
+    session.explained = None
     if heading is None or (about := heading.about) is None:
         return
 
