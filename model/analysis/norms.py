@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import TYPE_CHECKING
@@ -148,19 +148,33 @@ def pieces(tokens: Tokens, tokenizer: Tokenizer, parts: int | None = None) -> li
     return [[*range(first), *range(a, b), *range(last, len(ids))] for a, b in pairwise(cuts)]
 
 
-def batch_of(model: TextModel, source: Tokens, target: Tokens | None) -> Batch | None:
-    """Whole text and its pieces as one padded batch through the model; None if it is too short for pieces."""
+def batch_of(
+    model: TextModel, source: Tokens, target: Tokens | None, others: Sequence[Mapping[str, Tokens]] = ()
+) -> Batch | None:
+    """Whole text and others, else its pieces, as one padded batch through the model; None if too short for pieces.
+
+    others: of each its tokens by their sides, "source" and where the model has one "target".
+    """
     texts = {"source": source} if target is None else {"source": source, "target": target}
     tokenizers = {"source": model.source_tokenizer, "target": model.target_tokenizer}
+    if others:
+        places = {side: [[*range(len(texts[side]))], *([-1] * len(each[side]) for each in others)] for side in texts}
+        rows = {side: [texts[side], *(each[side] for each in others)] for side in texts}
+        return _padded(model, rows, places)
     cut = {side: pieces(tokens, tokenizers[side]) for side, tokens in texts.items()}
     if len({len(parts) for parts in cut.values()}) > 1:
         cut = {side: pieces(tokens, tokenizers[side], 2) for side, tokens in texts.items()}
     if not all(cut.values()):
         return None
     places = {side: [[*range(len(texts[side]))], *cut[side]] for side in texts}
-    rows = {side: [_at(texts[side], row) for row in places[side]] for side in texts}
-    ids = [[row.ids for row in rows[side]] for side in texts]
-    batch = PaddedBatch.of(ids, [tokenizers[side].filler for side in texts], model.device)
+    return _padded(model, {side: [_at(texts[side], row) for row in places[side]] for side in texts}, places)
+
+
+def _padded(model: TextModel, rows: Mapping[str, list[Tokens]], places: Mapping[str, list[list[int]]]) -> Batch:
+    """These rows of each side through the model."""
+    fillers = {"source": model.source_tokenizer.filler, "target": model.target_tokenizer.filler}
+    ids = [[row.ids for row in of_side] for of_side in rows.values()]
+    batch = PaddedBatch.of(ids, [fillers[side] for side in rows], model.device)
     names = stacks(model.network.config)
     return Batch(
         batch.trace(model.network),

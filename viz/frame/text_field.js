@@ -10,7 +10,9 @@ bus.fields ??= new Map();
 
 function buildField(parentElement, key) {
   const root = parentElement.appendChild(element("div", "vitrine field"));
-  root.label = root.appendChild(element("label"));
+  const line = root.appendChild(element("div", "line"));
+  root.label = line.appendChild(element("label"));
+  root.several = line.appendChild(element("span", "several"));
   root.input = root.appendChild(element("input"));
   root.note = root.appendChild(element("div", "cut muted"));
   root.note.setAttribute("role", "status");
@@ -24,7 +26,14 @@ function buildField(parentElement, key) {
   });
   root.input.addEventListener("blur", () => root.soon && !bus.channel?.isOpen() && learn(root)); // a button is pressed
   root.input.addEventListener("paste", (event) => pasted(root, event));
-  root.input.addEventListener("keydown", ({ key, isComposing }) => key === "Enter" && !isComposing && learn(root));
+  root.input.addEventListener("keydown", (event) => {
+    const by = { PageUp: -1, PageDown: 1 }[event.key];
+    if (event.key === "Enter" && !event.isComposing) learn(root);
+    if (by && root.sentences?.count > 1) {
+      event.preventDefault();
+      root.act("step", by);
+    }
+  });
   const restored = () => {
     const text = new URLSearchParams(location.search).get(key) ?? root.first;
     if (text !== root.input.value) setText(root, text);
@@ -53,6 +62,32 @@ function pasted(root, event) {
   document.execCommand("insertText", false, text.slice(0, root.most + 1).replace(/\r\n?|\n/g, "⏎"));
 }
 
+// One of several sentences: which, and the way to the others. A text of several lines can be made several sentences.
+function showSeveral(root) {
+  const { sentences, several, input } = root;
+  if (!sentences) return several.replaceChildren();
+  const { count, place, words } = sentences;
+  const lines = input.value.split(/⏎|\n/).filter((line) => line.trim()).length;
+  const stamp = JSON.stringify([count, place, lines, words]);
+  if (several.stamp === stamp) return;
+  several.stamp = stamp;
+  const button = (sign, title, name, by = 0) => {
+    const made = element("button", "several-act", sign);
+    made.type = "button";
+    made.title = title;
+    made.setAttribute("aria-label", title);
+    made.addEventListener("click", () => root.act(name, by));
+    return made;
+  };
+  const held = [...several.children].indexOf(root.getRootNode().activeElement);
+  const steps = [button("‹", words.back, "step", -1), element("span", "count", `${place + 1} / ${count}`), button("›", words.on, "step", 1)];
+  const shown = [...(count > 1 ? steps : []), button("+", words.add, "add")];
+  if (count > 1) shown.push(button("−", words.remove, "remove"), button(words.join, words.joining, "join"));
+  else if (lines > 1) shown.push(button(words.part.replace("{count}", lines), words.parting, "part"));
+  several.replaceChildren(...shown);
+  several.children[held]?.focus();
+}
+
 function typed(root) {
   const { input, field } = root;
   const long = input.value.length > root.most;
@@ -65,6 +100,7 @@ function typed(root) {
   const sent = bus.channel?.send({ type: field.key, text: field.text, edit: field.edit });
   learnSoon(root, sent ? LEARN : SOON);
   tellAddress(root);
+  showSeveral(root);
 }
 
 // The address has it at once: who reloads the page finds it again. Only who types very much waits for that.
@@ -99,9 +135,9 @@ function learn(root) {
   root.learn({ text, edit, turn: bus.turn });
 }
 
-export default function ({ data, key, parentElement, setStateValue }) {
+export default function ({ data, key, parentElement, setStateValue, setTriggerValue }) {
   const root = parentElement.querySelector(".vitrine") ?? buildField(parentElement, key);
-  const { label, text, edit, first, placeholder, most, words } = unpack(data);
+  const { label, text, edit, first, placeholder, most, words, several } = unpack(data);
   if (!bus.fields.has(key)) bus.fields.set(key, { key, text, edit });
   const field = (root.field = bus.fields.get(key));
   if (edit > field.edit) Object.assign(field, { text, edit });
@@ -110,6 +146,13 @@ export default function ({ data, key, parentElement, setStateValue }) {
   root.learn = (typed) => setStateValue("text", typed);
   if ((root.input.value.toWellFormed?.() ?? root.input.value) !== field.text && !root.composing) root.input.value = field.text;
   write(root.label, label);
+  root.sentences = several;
+  root.act = (name, by) => {
+    if (name === "add") root.input.focus();
+    if (root.soon && !bus.channel?.isOpen()) learn(root);
+    setTriggerValue("several", { name, by });
+  };
+  showSeveral(root);
   root.input.placeholder = placeholder;
   root.input.setAttribute("aria-label", label);
   root.dataset.edit = edit;

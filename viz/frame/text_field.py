@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from viz.components.registry import component, pack
-from viz.components.view import PackedView, View
+from viz.components.view import PackedView, View, live
 from viz.i18n.catalogue import _
 from viz.state.permissions import longest_text
+from viz.state.sentences import ACTS, place, sentences, step
 from viz.state.session import Key, Session, current_session
 from viz.state.texts import first_source, learn
 
@@ -21,7 +23,7 @@ _text_field = component("text_field")
 def source_field(session: Session, model: TextModel) -> View:
     """The source's field, or that of the one text that the model has."""
     label = _("Source") if model.kind == "encoder-decoder" else _("Text")
-    return text_field(session, label, Key.SOURCE, first_source(model), "")
+    return text_field(session, label, Key.SOURCE, first_source(model), "", several(session))
 
 
 def target_field(session: Session) -> View:
@@ -30,10 +32,28 @@ def target_field(session: Session) -> View:
     return text_field(session, label, Key.TARGET, "", session.written)
 
 
-def text_field(session: Session, label: str, key: Key, first: str, placeholder: str) -> View:
+def several(session: Session) -> dict[str, Any]:
+    """How many sentences there are to step through, which one is shown, and what the buttons say."""
+    words = {
+        "add": _("Add a sentence: the arrows lead from one to the next, on every page"),
+        "back": _("the sentence before"),
+        "on": _("the next sentence"),
+        "remove": _("Remove this sentence"),
+        "part": _("{count} sentences"),
+        "parting": _("Make each line a sentence of its own, to step through"),
+        "join": _("one text"),
+        "joining": _("Make them the lines of one text"),
+    }
+    return {"count": max(len(sentences(session)), 1), "place": place(session), "words": words}
+
+
+def text_field(
+    session: Session, label: str, key: Key, first: str, placeholder: str, several: Mapping[str, Any] | None = None
+) -> View:
     """A text of one line, as it is after so many edits; in the browser a later edit stays.
 
-    What is typed comes as `text`, {text, edit, turn}; with that turn the script says what it has learnt.
+    What is typed comes as `text`, {text, edit, turn}; with that turn the script says what it has learnt. several: of a
+    field whose text is one of several, see above; a click comes as `several`, {name, by}.
     """
     most = longest_text()
     header = {
@@ -45,7 +65,18 @@ def text_field(session: Session, label: str, key: Key, first: str, placeholder: 
         "most": most,
         "words": {"long": _("A text has at most {most} characters: the rest is left out.").format(most=f"{most:,}")},
     }
-    return PackedView(_text_field, key, pack(header), {"text": partial(on_text, key)})
+    if several is not None:
+        header["several"] = several
+    return PackedView(_text_field, key, pack(header), {"text": partial(on_text, key), "several": on_several})
+
+
+@live
+def on_several(clicked: dict[str, Any]) -> None:
+    session = current_session()
+    if clicked["name"] == "step":
+        step(session, int(clicked["by"]))
+    elif act := ACTS.get(clicked["name"]):
+        act(session)
 
 
 def on_text(key: Key, typed: dict[str, Any]) -> None:

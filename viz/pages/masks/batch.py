@@ -1,4 +1,6 @@
-"""The current text and its parts as one padded batch: its masks, and what padding does without them."""
+"""The current text with the other sentences, else its parts, as one padded batch: its masks, and what padding does
+without them.
+"""
 
 from __future__ import annotations
 
@@ -22,6 +24,7 @@ from viz.i18n.format import attention_sentence, side_name, sides
 from viz.pages.masks.figures import DRAWN, numbers, of_head, words
 from viz.pages.masks.pinned import text_of, unlike
 from viz.state.pin import cached_for_pin
+from viz.state.sentences import Pair, others, read
 from viz.ui.plots import heading
 
 if TYPE_CHECKING:
@@ -42,20 +45,22 @@ def parts_of(text: str) -> list[str]:
     return [text, text[: len(text) // 2], text[len(text) // 2 :]]
 
 
-def batch_of(model: TextModel, text: str, source: Tokens, target: Tokens | None) -> tuple[Batch, list[list[Tokens]]]:
-    """The current text and its parts as one batch, with the targets that the model writes for the parts."""
-    rows = [[source, *(model.source_tokens(part) for part in parts_of(text)[1:])]]
-    paddings = [model.source_tokenizer.filler]
+def batch_of(
+    model: TextModel, text: str, source: Tokens, target: Tokens | None, others: Sequence[Pair] = ()
+) -> tuple[Batch, list[list[Tokens]]]:
+    """The current text and others, else its parts, as one batch; the model writes the targets that they lack."""
+    found = read(model, others or [(part, "") for part in parts_of(text)[1:]])
+    rows, paddings = [[source, *(each["source"] for each in found)]], [model.source_tokenizer.filler]
     if target is not None:
-        tokenizer = model.target_tokenizer
-        made = model.generate_batch(parts_of(text)[1:])
-        rows.append([target, *(tokenizer.written(each.ids) for each in made)])
-        paddings.append(tokenizer.filler)
+        rows.append([target, *(each["target"] for each in found)])
+        paddings.append(model.target_tokenizer.filler)
     return Batch.of([[each.ids for each in stack] for stack in rows], paddings, model.device), rows
 
 
-def batch_sentence(model: TextModel) -> str:
+def batch_sentence(model: TextModel, session: Session) -> str:
     """Where the texts of the batch come from."""
+    if count := len(others(session, EXAMPLES - 1)):
+        return _("The text and {count} of your other sentences as one batch.").format(count=count)
     if model.kind == "encoder-decoder":
         return _("The source and its sentences (or halves) as one batch; the model writes the targets of the parts.")
     return _("The text and its sentences (or halves) as one batch.")
@@ -81,11 +86,12 @@ def pinned_batch(session: Session) -> tuple[PinnedBatch | None, str]:
     texts, lacking = text_of(pin, session.model.kind)
     if lacking:
         return None, lacking
-    return cached_for_pin(pin, "batch", (), lambda: _batch_of_pin(pin, *texts)), ""
+    beside = tuple(others(session, EXAMPLES - 1))
+    return cached_for_pin(pin, "batch", beside, lambda: _batch_of_pin(pin, beside, *texts)), ""
 
 
-def _batch_of_pin(pin: Pin, source: Tokens, target: Tokens | None = None) -> PinnedBatch:
-    batch, rows = batch_of(pin.model, pin.text, source, target)
+def _batch_of_pin(pin: Pin, beside: Sequence[Pair], source: Tokens, target: Tokens | None = None) -> PinnedBatch:
+    batch, rows = batch_of(pin.model, pin.text, source, target, beside)
     trace = batch.trace(pin.model.network, pin.trace.changes)
     return PinnedBatch(batch, rows, trace, _moves(pin.model, batch))
 
@@ -96,7 +102,7 @@ def batch_panels(
     """The masks of a padded batch, framed where the pinned batch's are others; how far padding moves each text's
     outputs with and without them; and a sentence where there is no pinned batch to compare with.
     """
-    batch, rows = batch_of(model, text, session.source, session.target)
+    batch, rows = batch_of(model, text, session.source, session.target, others(session, EXAMPLES - 1))
     with_changes = batch.trace(model.network, session.what_if.changes)
     path = with_changes.attention_paths(kind)[chosen.layer]
     row_side, column_side = sides(session.trace, kind)

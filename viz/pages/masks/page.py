@@ -237,7 +237,7 @@ def run_experiment(
     if name == "batch":
         text = typed(Key.SOURCE, first_source(model))
         panels, numbers, lacking = batch_panels(model, session, text, kind, chosen, Part.BATCH)
-        return panels, f"{batch_sentence(model)} {lacking}".strip(), numbers
+        return panels, f"{batch_sentence(model, session)} {lacking}".strip(), numbers
     length = len(trace.target_tokens or trace.source_tokens)
     if length < 2:
         return None, _("The text has one token: there is no future to change."), None

@@ -14,6 +14,7 @@ from viz.components.plots import Axis, Chart, Heatmap, Scale, Series
 from viz.i18n.catalogue import _
 from viz.i18n.format import significant
 from viz.pages.residual.norms import norm_label
+from viz.state.sentences import Pair, others, read
 from viz.ui.parts import explanation
 from viz.ui.plots import FIRST, SECOND, array, heading, side_of
 
@@ -22,7 +23,9 @@ if TYPE_CHECKING:
     from viz.state.session import Session
 
 MOMENTS = ("mean", "std")
-_batches: WeakKeyDictionary[Trace, Batch | None] = WeakKeyDictionary()  # one forward pass for each trace looked at so
+MOST_OTHERS = 7  # sentences beside the one in the fields
+# One forward pass for each trace looked at so, with these other sentences.
+_batches: WeakKeyDictionary[Trace, tuple[list[Pair], Batch | None]] = WeakKeyDictionary()
 
 
 def moment_name(name: str) -> str:
@@ -30,10 +33,13 @@ def moment_name(name: str) -> str:
 
 
 def batch(session: Session) -> Batch | None:
-    """The batch made of the current text; None if that is too short."""
-    if session.trace not in _batches:
-        _batches[session.trace] = batch_of(session.model, session.source, session.target)
-    return _batches[session.trace]
+    """The batch made of the current text, with the other sentences where there are some; None if that is too short."""
+    beside = others(session, MOST_OTHERS)
+    known = _batches.get(session.trace)
+    if known is None or known[0] != beside:
+        made = batch_of(session.model, session.source, session.target, read(session.model, beside))
+        known = _batches[session.trace] = (beside, made)
+    return known[1]
 
 
 def statistics(session: Session, made: Batch, path: str) -> BatchStatistics:
@@ -44,8 +50,10 @@ def statistics(session: Session, made: Batch, path: str) -> BatchStatistics:
     return batch_statistics(made.stacked(name), made.real[stack], session.trace[name], norm.eps)
 
 
-def row_names(count: int) -> list[str]:
-    """The rows of a batch: the whole text, then its parts."""
+def row_names(count: int, several: bool) -> list[str]:
+    """The rows of a batch: the whole text, then its parts, or the other sentences where there are several."""
+    if several:
+        return [_("this text"), *(_("sentence {number}").format(number=number + 2) for number in range(count - 1))]
     return [_("whole"), *(_("part {number}").format(number=number + 1) for number in range(count - 1))]
 
 
@@ -63,7 +71,7 @@ def layer_map(session: Session, made: Batch, found: BatchStatistics, path: str, 
         key,
         heading(trace, "LayerNorm", f"batch-layer-norm-{moment}", sentence=sentence),
         values,
-        Axis(_("text"), row_names(rows), ""),
+        Axis(_("text"), row_names(rows, bool(others(session, 1))), ""),
         Axis(_("position"), [str(place + 1) for place in range(columns)], ""),
         Scale(-top if moment == "mean" else 0, top, moment_name(moment)),
         visible=real,
@@ -126,9 +134,10 @@ def explain(key: str) -> None:
         ],
         _(
             "Ioffe and Szegedy, *Batch Normalization*, 2015, section 3; Ba et al., 2016, section 3. The batch is the "
-            "current text and its sentences (its halves, unless source and target have equally many sentences), the "
-            "shorter ones padded, computed by this model with its padding masks. LayerNorm needs one token alone; "
-            "BatchNorm mixes all texts of a batch, and knows nothing of padding. This is the code that has just run:"
+            "current text and the other sentences that you step through, else its own sentences (its halves, unless "
+            "source and target have equally many), the shorter ones padded, computed by this model with its padding "
+            "masks. LayerNorm needs one token alone; BatchNorm mixes all texts of a batch, and knows nothing of "
+            "padding. This is the code that has just run:"
         ),
         batch_statistics,
     )
