@@ -95,7 +95,7 @@ EXPLAINED: dict[tuple[str, str], tuple[str, str, list[str]]] = {
     ("predictions", "layers"): (
         r"\left(W_U\,\mathrm{Norm}(x_\ell)\right)",
         "(2020)",
-        ["def lens_logits", "class Out"],
+        ["def lens_logits", "class Out", "class FrozenNorm", "def block_attribution", "def head_attribution"],
     ),
     ("predictions", "film"): (r"\arg\max_y", "section 3:", ["def greedy"]),
     ("predictions", "search"): (

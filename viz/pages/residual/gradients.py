@@ -54,6 +54,7 @@ if TYPE_CHECKING:
 QUANTITIES = ("gradient", "relative")
 STREAM_QUANTITIES = ("length", "growth")
 LIGHT = 5e10  # operations of a pass and its gradients that take about a second on one core
+SMALL = 5e8  # bytes that are taken without being asked for
 ASKED = "gradients_asked"  # in the session: the trace whose gradients were asked for
 COLOURS = dict(zip(BLOCKS, (FOURTH, FIRST, THIRD, SECOND, "#2a9d8f", "#888888"), strict=True))
 
@@ -92,7 +93,9 @@ class Subject:
 
     @property
     def is_light(self) -> bool:
-        return pass_costs(self.trace.network.config, self.lengths).training_flops < LIGHT
+        network = self.trace.network
+        quick = pass_costs(network.config, self.lengths).training_flops < LIGHT
+        return quick and memory_needed(network, self.lengths) < SMALL
 
     def compute(self) -> LossGradients:
         return loss_gradients(self.trace, [text.ids for text in self.texts if text is not None], self.actual)
