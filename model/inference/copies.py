@@ -26,6 +26,17 @@ def alone(model: TextModel) -> TextModel:
     return with_weights(model, lambda weight: nn.Parameter(weight.detach().clone(), requires_grad=False))
 
 
+def differentiable(network: Network) -> Network:
+    """Copy in evaluation mode that shares the weights, whose gradients can be taken: weights of the network itself get
+    none, and whether they require them stays as it is.
+
+    Raises:
+        ValueError: the network is run by transformers' own code.
+    """
+    require_ours(network)
+    return _network_with(network, lambda weight: nn.Parameter(weight.detach())).eval()
+
+
 def trainable(network: Network) -> Network:
     """Copy to train, in float32 whatever the precision of the network.
 

@@ -17,6 +17,7 @@ class Norm(nn.Module):
     """Norm with γ (`weight`), and β (`bias`) unless biases are off, both (d_model)."""
 
     shifts = True  # whether the norm has a β
+    centred = True  # whether it takes the mean away
 
     def __init__(self, config: TransformerConfig) -> None:
         super().__init__()
@@ -91,7 +92,7 @@ class SampleTextbookNorm(TextbookNorm):
 class RMSNorm(Norm):
     """x / √(mean(x²) + ε) · γ: no mean is subtracted, no β added (Zhang and Sennrich, 2019, equation 4)."""
 
-    shifts = False
+    shifts = centred = False
 
     def forward(self, x: Float[Tensor, "*batch d_model"]) -> Float[Tensor, "*batch d_model"]:
         return F.rms_norm(x, self.weight.shape, self.weight, self.eps)

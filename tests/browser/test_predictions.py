@@ -103,7 +103,7 @@ def test_hostile_tokens_are_shown_and_never_run(visit, model):
     for view in VIEWS:
         page.get_by_role("radio", name=view, exact=True).click()
         component = {"Decoding film": FILM, "Beam tree": ".vitrine.tree", "Logit lens": ".vitrine.heatmap"}
-        expect(page.locator(f"{component.get(view, '.vitrine.ranking')}[data-painted]")).to_be_visible()
+        expect(page.locator(f"{component.get(view, '.vitrine.ranking')}[data-painted]").first).to_be_visible()
         page.wait_for_timeout(200)
         assert page.evaluate(INTRUDERS) == 0
 

@@ -77,6 +77,11 @@ EXPLAINED: dict[tuple[str, str], tuple[str, str, list[str]]] = {
     ("residual", "batch"): (r"\tfrac{1}{B\,P}", "*Batch Normalization*, 2015, section 3", ["def batch_statistics"]),
     ("residual", "placement"): (r"\mathrm{LN}(x + F(x))", "section 3.1", ["class PreNorm", "def placements"]),
     ("residual", "dropout"): (r"\frac{p}{1 - p}\,x_i^2", "section 5.4", ["def dropout", "def over_masks"]),
+    ("residual", "gradients"): (
+        r"\frac{\partial L}{\partial W}",
+        "Pascanu et al., 2013, section 2",
+        ["def loss_gradients", "def differentiable"],
+    ),
     **{
         ("feed_forward", view): (
             r"\left(\mathrm{ReLU}(xW_1 + b_1)\right) W_2 + b_2",
@@ -90,7 +95,7 @@ EXPLAINED: dict[tuple[str, str], tuple[str, str, list[str]]] = {
     ("predictions", "layers"): (
         r"\left(W_U\,\mathrm{Norm}(x_\ell)\right)",
         "(2020)",
-        ["def lens_logits", "class Out"],
+        ["def lens_logits", "class Out", "class FrozenNorm", "def block_attribution", "def head_attribution"],
     ),
     ("predictions", "film"): (r"\arg\max_y", "section 3:", ["def greedy"]),
     ("predictions", "search"): (

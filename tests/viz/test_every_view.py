@@ -30,6 +30,7 @@ OF_OTHER_INPUTS = {
     ("masks", "future"): "the text with another token",
     ("masks", "batch"): "the text among others in one batch",
     ("residual", "batch"): "the same",
+    ("residual", "gradients"): "the same text, with gradients",
     ("feed_forward", "apart"): "each position by itself",
     ("predictions", "search"): "every text that the beam keeps",
 }

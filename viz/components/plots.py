@@ -275,8 +275,8 @@ class Heatmap(Plot):
     counterpart and is hatched too, and what else is not finite has a mark of its own. tokens: {side, labels, places},
     where cells are tokens. block: how many tokens a row and a column stand for, if not 1. highest, wanted: CSS pixels
     of all rows together, where those are thin, or the text is short. square: cells as high as wide. column: a framed
-    column. texts: words inside the cells; their column's title. cell_titles: of the table's columns for row, column and
-    value, where axes and scale are called otherwise.
+    column. texts: words inside the cells; texts_title: of their column. valued: below the words stand the values.
+    cell_titles: of the table's columns for row, column and value, where axes and scale are called otherwise.
     """
 
     COMPONENT = staticmethod(component("heatmap", "plot", "heat"))
@@ -294,6 +294,7 @@ class Heatmap(Plot):
     wanted: int | None = None
     square: bool = False
     texts: Sequence[str] | None = None
+    valued: bool | None = None
     texts_title: str = ""
     cell_titles: Sequence[str] = ()
     on_row: Answer | None = None
@@ -319,7 +320,7 @@ class Heatmap(Plot):
 
     def header(self) -> dict[str, Any]:
         shape = {"column": self.column, "square": self.square, "cells": self.on_cell is not None}
-        some = {name: getattr(self, name) for name in ("tokens", "block", "highest", "wanted", "texts")}
+        some = {name: getattr(self, name) for name in ("tokens", "block", "highest", "wanted", "texts", "valued")}
         sides = {"rows": known(self.rows), "columns": known(self.columns), "scale": known(self.scale)}
         odd = {"odd": count} if (count := self.odd()) else {}
         return shape | {name: value for name, value in some.items() if value is not None} | sides | odd

@@ -25,13 +25,17 @@ def cached_for_pin(pin: Pin, key: Hashable, made_of: tuple[object, ...], make: C
 
 @dataclass(frozen=True)
 class Pin:
-    """A trace kept as the reference: of which model, on which text; name: of the model, with the step of a training."""
+    """A trace kept as the reference: of which model, on which text; name: of the model, with the step of a training.
+
+    ended: whether the written text ends where its tokens do, see `Session.ended`.
+    """
 
     name: str
     text: str
     trace: Trace
     model: TextModel
     texts: tuple[Tokens, Tokens | None]  # source and target
+    ended: bool = True
     made: dict[Any, Any] = field(
         default_factory=dict, init=False, compare=False, repr=False
     )  # of it: see cached_for_pin

@@ -217,10 +217,16 @@ class Session:
             known = self._comparison = Comparison(self.trace, self.pin.trace, self.pin.same_words(self.model))
         return known
 
+    @property
+    def ended(self) -> bool:
+        """Whether the written text ends where its tokens do: it was not cut, and a model that wrote it ended it."""
+        stops, wrote = self.model.target_tokenizer.stops, self.generation
+        return not (self.target or self.source).left_out and (wrote is None or not stops.isdisjoint(wrote.ids))
+
     def as_pin(self) -> Pin:
         """The current trace, to be compared with."""
-        step = "" if self.step is None else f" · {self.step:,}"
-        return Pin(self.model.name + step, self.traced[0], self.trace, self.model, (self.source, self.target))
+        step, texts = "" if self.step is None else f" · {self.step:,}", (self.source, self.target)
+        return Pin(self.model.name + step, self.traced[0], self.trace, self.model, texts, self.ended)
 
     def keep(self) -> None:
         """Pin the current trace; a reload finds it again where texts and the model as it is opened tell all of it."""

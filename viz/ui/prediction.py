@@ -154,12 +154,9 @@ class Subject:
 def subject_of(session: Session) -> Subject:
     """What the session's trace predicts, beside the pinned one."""
     model, trace, target = session.model, session.trace, session.target
-    written = target or session.source
-    wrote = session.generation
-    ended = not written.left_out and (wrote is None or not model.target_tokenizer.stops.isdisjoint(wrote.ids))
-    chosen = session.selection.query
+    written, chosen = target or session.source, session.selection.query
     session.selection.side = "target" if trace.target_tokens else "source"
-    return Subject(model, trace, written, ended, chosen, session.comparison, session.differing)
+    return Subject(model, trace, written, session.ended, chosen, session.comparison, session.differing)
 
 
 def visible(label: str) -> str:

@@ -14,7 +14,9 @@ from model.analysis import (
     dropout,
     embeddings,
     feed_forward,
+    gradients,
     head_metrics,
+    logit_attribution,
     logit_lens,
     masking,
     norms,
@@ -42,7 +44,7 @@ def analyses(model: TextModel, trace: Trace, before: Trace) -> dict[str, Callabl
     x, logits = trace[f"{stack}.embedding.output"], trace["output.logits"]
     source = model.source_tokens(TEXT)
     target = model.target_tokens("师学") if model.kind == "encoder-decoder" else None
-    names = logit_lens.stream_names(trace)
+    names, ids = logit_lens.stream_names(trace), [each.ids for each in (source, target) if each is not None]
     actual = torch.arange(len(logits), device=model.device) % logits.shape[1] - 1
     parts = residual.blocks(config, stack)
     three, units = torch.tensor([[3, 4, 5]], device=model.device), trace[f"{stack}.layers.0.feed_forward.hidden"]
@@ -71,6 +73,9 @@ def analyses(model: TextModel, trace: Trace, before: Trace) -> dict[str, Callabl
         "cosines": lambda: residual.cosines(torch.stack([trace[name].float() for name in residual.states(parts)])),
         "sums": lambda: residual.sum_error(trace, config, parts) < 1e-5,
         "model": lambda: logit_lens.read_layers(network, [trace[name] for name in names], actual.clamp(min=0)[None]),
+        "gradients": lambda: gradients.loss_gradients(trace, ids, [*ids[-1][1:], predictions.UNKNOWN]),
+        "blocks' logits": lambda: logit_attribution.block_attribution(trace, 1).logits,
+        "heads' logits": lambda: logit_attribution.head_attribution(trace, 1, 0).logits,
         "losses": lambda: predictions.losses(logits, actual),
         "ranks": lambda: predictions.ranks(logits, actual),
         "entropies": lambda: predictions.entropies(logits),

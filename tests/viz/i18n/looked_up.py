@@ -47,6 +47,7 @@ SPEAKING = (
     *(f"inference/{name}" for name in ("beam_search", "decoding", "models", "text_model")),
     *(f"training/{name}" for name in ("cost", "settings", "trainer", "live/live_training", "live/recorded_trainer")),
     *(
+        "analysis/gradients",
         "analysis/weights/heads",
         "analysis/weights/adapter_changes",
         "experiments/attention_cost",

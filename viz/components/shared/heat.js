@@ -1,5 +1,6 @@
 // A labelled heatmap: rows look at columns; masked cells are hatched, cells below the threshold empty; beside it a colour
-// bar. A scale that begins below 0 is a diverging one. Cells may hold words, in `texts`. Lengths are CSS pixels.
+// bar. A scale that begins below 0 is a diverging one. Cells may hold words, in `texts`, and below them their values, where
+// these are `valued`. Lengths are CSS pixels.
 
 // Which label of an axis is the token at this position of its side; -1, none.
 function labelAt({ places }, position, block) {
@@ -60,7 +61,7 @@ function pictureOfCells(view, colours) {
 
 function drawCells(pen, place, view) {
   const { header, values, visible } = view;
-  const { count, gap, held, x, y } = place;
+  const { count, gap, held, valued, x, y } = place;
   const colours = palette(header.scale, header.texts ? UNDER_TEXT : 1);
   const small = gap === 0 && !pen.vector;
   const hatched = (cell) => !visible[cell] || (Number.isNaN(values[cell]) && visible[cell] !== ODD);
@@ -77,7 +78,10 @@ function drawCells(pen, place, view) {
       if (hatched(cell)) pen.hatch(...box);
       else if (visible[cell] === ODD) small || drawOdd(pen, ...box);
       else if (!small && visible[cell] !== HIDDEN) pen.box(...box, colours[shade(values[cell], header.scale)]);
-      if (held[cell]) pen.text(held[cell], (x(column) + x(column + 1)) / 2, (y(row) + y(row + 1)) / 2, { align: "center", token: true });
+      if (!held[cell]) continue;
+      const [middle, centre] = [(x(column) + x(column + 1)) / 2, (y(row) + y(row + 1)) / 2];
+      pen.text(held[cell], middle, centre - (valued ? FONT / 2 + 2 : 0), { align: "center", token: true });
+      if (valued) pen.text(rounded(values[cell]), middle, centre + FONT / 2 + 2, { align: "center", faint: true });
     }
   }
 }
@@ -99,8 +103,14 @@ function fitted(words, room, measure) {
   return letters.length ? `${letters.join("")}…` : "";
 }
 
+// A value in two digits, with its sign.
+function rounded(value) {
+  if (!Number.isFinite(value)) return significant(value);
+  return `${value > 0 ? "+" : ""}${Number(value.toPrecision(2))}`.replace("-", "−");
+}
+
 // Where everything goes in the width there is. measure: how wide a label will be drawn.
-function arrange({ rows, columns, scale, texts, highest, square, odd, wanted = 0 }, width, ratio, measure) {
+function arrange({ rows, columns, scale, texts, valued, highest, square, odd, wanted = 0 }, width, ratio, measure) {
   const names = { rows: rows.labels.map(shortened), columns: columns.labels.map(shortened) };
   const count = { rows: names.rows.length, columns: names.columns.length };
   const widths = names.columns.map(measure);
@@ -132,7 +142,7 @@ function arrange({ rows, columns, scale, texts, highest, square, odd, wanted = 0
   const every = (total, room) => Math.max(Math.ceil(total / LEGIBLE), Math.ceil((FONT + 1) / room));
   const held = texts && high >= FONT + 2 ? texts.map((words) => fitted(words, wide - 6, measure)) : [];
   return {
-    held, names, count, marks, markWidth, turn, left, top, wide, high, width,
+    held, valued: valued && high >= 2 * FONT + 8, names, count, marks, markWidth, turn, left, top, wide, high, width,
     x: (column) => (wide * ratio < 1 ? left + column * wide : snap(left + column * wide)), // narrower than a pixel: shared
     y: (row) => snap(top + row * high),
     length,

@@ -204,7 +204,8 @@ def pin_and_show(before: Subject, after: Subject) -> None:
         texts.write_source(source)
     other = Session()
     trace = other.look(model, source, target)
-    session.pin, session.differing = Pin(before.name, source, trace, model, (other.source, other.target)), True
+    session.pin = Pin(before.name, source, trace, model, (other.source, other.target), other.ended)
+    session.differing = True
     st.session_state[Key.MODEL] = after.name
     st.session_state[LEAVE] = "attention"
 

@@ -65,7 +65,8 @@ def section(model: TextModel, row: DeltaGenerator) -> Views:
             said.text("\n".join(verdicts(both)))
             if both.before is not None and model is not trained:
                 text = typed(Key.SOURCE, first_source(model))
-                kept = Pin(trained.name, text, both.before.trace, trained, (both.source, both.target))
+                texts = both.source, both.target
+                kept = Pin(trained.name, text, both.before.trace, trained, texts, session.ended)
                 pin.button(_("Pin the trained model's trace"), on_click=_pin, args=(kept,), key="pin_trained")
             elif model is trained:
                 changes.text(_("Choose another type, base or length: every page then shows the model with it."))

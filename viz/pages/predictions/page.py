@@ -1,24 +1,28 @@
-"""Predictions: each token's probability, what sampling does to it, the logit lens, the decoding film, the beam tree."""
+"""Predictions: each token's probability, what sampling does to it, the logit lens and what adds to the logits, the
+decoding film, the beam tree.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from enum import StrEnum
+from functools import partial
 from typing import Any
 
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
+from model.analysis.logit_attribution import Part as LogitPart
 from model.inference.beam_search import SearchTree
 from model.inference.text_model import TextModel
 from viz.components.view import live
 from viz.i18n.catalogue import _
-from viz.pages.predictions import beam_tree, decoding_film, logit_lens, positions, sampling
+from viz.pages.predictions import attribution, beam_tree, decoding_film, logit_lens, positions, sampling
 from viz.pages.predictions import text as explaining
-from viz.state.session import Key, choose, current_session
+from viz.state.session import Key, Session, choose, current_session
 from viz.state.texts import CONTINUED, first_source, typed, write_source
 from viz.state.texts import write as write_text
-from viz.ui.parts import Drawing, Views, data_table, expander, no_views, stamp
+from viz.ui.parts import Drawing, Placed, Views, data_table, expander, no_views, stamp, under_figures
 from viz.ui.prediction import Subject, subject_of
 
 VIEWS = ("positions", "sampling", "layers", "film", "search")
@@ -40,6 +44,11 @@ class Part(StrEnum):
     PROBABILITY = "layer_probability"
     RANK = "layer_rank"
     ENTROPY = "layer_entropy"
+    ATTRIBUTED = "attributed"
+    RAISED = "attribution_raised"
+    LOWERED = "attribution_lowered"
+    POSITION = "attribution_position"
+    LAYER = "attribution_layer"
     FILM = "film"
     BEAM = "beam"
     TREE = "beam_tree"
@@ -130,19 +139,28 @@ def show_layers(model: TextModel, row: DeltaGenerator) -> Views:
     shade = choose(_("Colour"), logit_lens.SHADES, logit_lens.SHADES[0], Part.SHADE, logit_lens.shade_name, left)
     place, note = left.container(), left.container()
     charts = [right.container() for _chart in range(3)]
-    with right:
-        explaining.layers(Part.EXPLANATION, model)
-        data = expander(Part.DATA, _("Data"))
+    controls = st.container(horizontal=True, vertical_alignment="bottom")
+    names = attribution.OF
+    of = choose(_("Parts"), names, names[0], Part.ATTRIBUTED, attribution.of_name, controls.container(width="content"))
+    maps = st.columns(2, gap="medium")
+    data = under_figures(partial(explaining.layers, Part.EXPLANATION, model), Part.DATA)
 
     def views(model: TextModel) -> Drawing:
-        subject = subject_of(current_session())
-        readings = logit_lens.read(subject)
-        parts = [
+        session = current_session()
+        subject = subject_of(session)
+        readings, found = logit_lens.read(subject), attribution.found_of(session, subject, of)
+        parts: list[Placed] = [
             (place, logit_lens.lens_map(subject, readings, shade, Part.LENS, on_row)),
             (charts[0], logit_lens.probability_chart(subject, readings, Part.PROBABILITY)),
             (charts[1], logit_lens.rank_chart(subject, readings, Part.RANK)),
             (charts[2], logit_lens.entropy_chart(subject, readings, Part.ENTROPY)),
         ]
+        if found.own is not None:
+            answer = on_block if of == "blocks" else on_head
+            parts += [
+                (maps[0], attribution.tokens_map(session, subject, found, of, False, Part.RAISED, answer)),
+                (maps[1], attribution.tokens_map(session, subject, found, of, True, Part.LOWERED, answer)),
+            ]
         yield parts
 
         def rest() -> None:
@@ -150,11 +168,36 @@ def show_layers(model: TextModel, row: DeltaGenerator) -> Views:
             show_pin_note(note, subject)
             if subject.pinned is not None and readings.pinned is None:
                 note.caption(_("The pinned model has other layers: the lens cannot be compared layer by layer."))
+            pick_place(controls, subject, of)
+            if found.own is None:
+                maps[0].info(found.sentence)
+            elif subject.differing and found.pinned is None:
+                controls.caption(_("The pinned trace has no such parts at this token: values are shown."))
             data_table(Part.DATA, lambda: logit_lens.table(subject, readings), "logit-lens", place=data, parts=parts)
 
         return rest
 
     return views
+
+
+def pick_place(place: DeltaGenerator, subject: Subject, of: str) -> None:
+    """Lists of the positions and, for heads, of the layers, with the chosen ones."""
+    st.session_state[Part.POSITION] = subject.chosen
+    names = [f"{number} · {subject.asked(number)}" for number in range(len(subject.tokens))]
+    place.selectbox(
+        _("Position"),
+        range(len(names)),
+        format_func=names.__getitem__,
+        key=Part.POSITION,
+        on_change=on_position,
+        width=220,
+    )
+    if of == "heads":
+        st.session_state[Part.LAYER] = attribution.layer_of(subject, current_session())
+        layers = range(attribution.layers_of(subject))
+        place.selectbox(
+            _("Layer"), layers, format_func=lambda layer: str(layer + 1), key=Part.LAYER, on_change=on_layer, width=100
+        )
 
 
 def show_film(model: TextModel, row: DeltaGenerator) -> Views:
@@ -224,6 +267,35 @@ def on_place(clicked: dict[str, Any]) -> None:
 @live
 def on_row(clicked: int) -> None:
     current_session().select(query=int(clicked))
+
+
+@live
+def on_block(clicked: int) -> None:
+    """A click on a block of the table chooses its layer."""
+    session = current_session()
+    if (layer := clicked_part(session, clicked).layer) is not None:
+        session.select(layer=layer)
+
+
+@live
+def on_head(clicked: int) -> None:
+    session = current_session()
+    if (head := clicked_part(session, clicked).head) is not None:
+        session.select(head=head)
+
+
+def clicked_part(session: Session, row: int) -> LogitPart:
+    own, _absent = session.memory["attribution"][1]
+    parts: list[LogitPart] = own.parts
+    return parts[min(int(row), len(parts) - 1)]
+
+
+def on_position() -> None:
+    current_session().select(query=int(st.session_state[Part.POSITION]))
+
+
+def on_layer() -> None:
+    current_session().select(layer=int(st.session_state[Part.LAYER]))
 
 
 @live

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from model.analysis.logit_attribution import FrozenNorm, block_attribution, head_attribution
 from model.analysis.logit_lens import lens_logits, read_layers
 from model.analysis.predictions import entropies, losses, ranks, saturation
 from model.inference.beam_search import SearchTree, beam_search
@@ -68,13 +69,22 @@ def layers(key: str, model: TextModel) -> None:
     read = r"\mathrm{Norm}(x_\ell)" if normed else r"x_\ell"
     explanation(
         key,
-        [rf"\mathrm{{model}}_\ell = \mathrm{{softmax}}\left(W_U\,{read}\right)"],
+        [
+            rf"\mathrm{{model}}_\ell = \mathrm{{softmax}}\left(W_U\,{read}\right)",
+            r"z = \sum_c W_U\,D_c\,y_c + b \qquad D\,v = \gamma \odot \frac{v - \bar v}{\sigma(x)} \qquad "
+            r"y_{\mathrm{attention}} = \sum_h o_h W^O_h + b^O",
+        ],
         _(
             "nostalgebraist, *interpreting GPT: the logit lens* (2020): the model's own output applied to the "
             "residual stream after each layer, as if the model ended there. After the last layer it is the model's "
-            "prediction itself. This is the code that has just run:"
+            "prediction itself. Below, the logits are taken apart (direct logit attribution; Elhage et al., 2021, *A "
+            "Mathematical Framework for Transformer Circuits*; McGrath et al., 2023): what the embedding, each block "
+            "or each head has added, y_c, goes through the norms behind it and the output. Each norm divides by the "
+            "deviation that it had for the whole stream (RMSNorm takes no mean away); so the parts add up to the "
+            "logits, with post-norm too. Shown are differences from the mean over the vocabulary, which softmax does "
+            "not see. What a part changes in later blocks counts as theirs. This is the code that has just run:"
         ),
-        *(*classes(model.network.output), lens_logits, read_layers),
+        *(*classes(model.network.output), lens_logits, read_layers, FrozenNorm, block_attribution, head_attribution),
     )
 
 

@@ -1,4 +1,4 @@
-"""Norms and residual: what every norm does, the residual stream, where both stand, and dropout."""
+"""Norms and residual: what every norm does, the residual stream, where both stand, dropout, and gradients."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from model.analysis.residual import blocks, stacks
 from model.inference.text_model import TextModel
 from viz.components.view import View, live
 from viz.i18n.catalogue import _
-from viz.i18n.format import attention_name
-from viz.pages.residual import batch_norm, dropout, norm_forms, norms, placement, stream
+from viz.i18n.format import as_sentence, attention_name
+from viz.pages.residual import batch_norm, dropout, gradients, norm_forms, norms, placement, stream
 from viz.pages.residual.text import RESIDUAL_VIEWS, residual_view
 from viz.state.session import Session, choice, choose, current_session
 from viz.ui import plots
@@ -33,10 +33,13 @@ class Part(StrEnum):
     OF_STREAM = "stream"
     OF_BATCH = "moment"
     SITE = "site"
+    OF_GRADIENTS, OF_WEIGHTS = "gradient", "gradient_of"
+    ASK = "gradients_ask"
     MASKS, RATE = "masks", "residual_rate"
     NORMS = "residual_norms"
     MAP, SECOND, THIRD = "residual_map", "residual_second", "residual_third"
     COSINES, WIRES, ENTRIES = "residual_cosines", "residual_wires", "residual_entries"  # a key has one component
+    HEADS = "residual_heads"
     EXPLANATION, DATA = "residual_explanation", "residual_data"
 
 
@@ -49,7 +52,7 @@ def page(model: TextModel) -> Views:
     if model.config.norm == "none" and view in ("norms", "forms", "batch"):
         st.info(_("This model has no norms: its config says “none”, and its residual stream is never normalised."))
         return no_views
-    shows = (show_norms, show_stream, show_forms, show_batch, show_placement, show_dropout)
+    shows = (show_norms, show_stream, show_forms, show_batch, show_placement, show_dropout, show_gradients)
     return shows[RESIDUAL_VIEWS.index(view)](model, stack)
 
 
@@ -231,6 +234,54 @@ def show_dropout(model: TextModel, stack: str) -> Views:
     return views
 
 
+def show_gradients(model: TextModel, stack: str) -> Views:
+    if sentence := gradients.refusal(model):
+        st.info(sentence)
+        return no_views
+    left, right = st.columns([11, 9], gap="medium")
+    of_stream, name_of = gradients.STREAM_QUANTITIES, gradients.stream_quantity_name
+    shade = choose(_("Quantity"), of_stream, of_stream[0], Part.OF_GRADIENTS, name_of, left)
+    of_weights = gradients.QUANTITIES
+    quantity = choose(_("Weights"), of_weights, of_weights[0], Part.OF_WEIGHTS, gradients.quantity_name, right)
+    with left:
+        figure, said = st.container(), st.container()
+    data = under_figures(partial(gradients.explain, Part.EXPLANATION), Part.DATA)
+
+    def views(model: TextModel) -> Drawing:
+        session = current_session()
+        found, token = gradients.found_of(session), plots.chosen_token(session, stack)
+        own = found.own
+        if own is None:
+            yield []
+            return partial(offer, said, found)
+        row = stream.first_of(blocks(model.config, stack), session.selection.layer) + 1
+        parts = [
+            (figure, gradients.stream_map(session, stack, found, own, shade, (row, token), Part.MAP, on_gradient)),
+            (right, gradients.block_chart(session, stack, found, own, quantity, Part.SECOND)),
+            (right, gradients.head_panels(session, stack, found, own, quantity, Part.HEADS, on_head)),
+        ]
+        sentence = gradients.loss_sentence(found, own)
+        yield parts
+
+        def rest() -> None:
+            said.caption(sentence)
+            table = partial(gradients.table, session, found, own)
+            data_table(Part.DATA, table, f"gradients-{stack}", place=data, parts=parts)
+
+        return rest
+
+    return views
+
+
+def offer(place: DeltaGenerator, found: gradients.Found) -> None:
+    """Why there are no gradients, or a button that asks for what takes long."""
+    if found.costly:
+        label = gradients.offer_words(found)
+        place.button(label, key=Part.ASK, on_click=lambda: gradients.ask(current_session()))
+    else:
+        place.info(as_sentence(found.sentence))
+
+
 def pick_norm(place: DeltaGenerator, paths: list[str], row: int) -> None:
     """A list of the stack's norms, with the chosen one."""
     st.session_state[Part.NORMS] = paths[row]
@@ -262,6 +313,20 @@ def on_step(clicked: dict[str, Any]) -> None:
     steps = blocks(session.model.config, current_stack(session))
     row = int(clicked["row"]) - (choice(stream.QUANTITIES, "length", Part.OF_STREAM) == "length")
     session.select(layer=steps[max(0, row)].layer, query=int(clicked["column"]))
+
+
+@live
+def on_gradient(clicked: dict[str, Any]) -> None:
+    """A click on a state of the stream at a token chooses the token and the state's layer."""
+    session = current_session()
+    steps = blocks(session.model.config, current_stack(session))
+    session.select(layer=steps[max(0, int(clicked["row"]) - 1)].layer, query=int(clicked["column"]))
+
+
+@live
+def on_head(clicked: dict[str, Any]) -> None:
+    if int(clicked["row"]) >= 0 and int(clicked["column"]) >= 0:
+        current_session().select(layer=int(clicked["row"]), head=int(clicked["column"]))
 
 
 def current_stack(session: Session) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from viz.i18n.catalogue import _
 
-RESIDUAL_VIEWS = ("norms", "stream", "forms", "batch", "placement", "dropout")
+RESIDUAL_VIEWS = ("norms", "stream", "forms", "batch", "placement", "dropout", "gradients")
 
 
 def residual_view(view: str) -> str:
@@ -15,4 +15,5 @@ def residual_view(view: str) -> str:
         "batch": _("LayerNorm, BatchNorm"),
         "placement": _("Pre-norm, post-norm"),
         "dropout": _("Dropout"),
+        "gradients": _("Gradients"),
     }[view]

@@ -13,7 +13,7 @@ from model.checkpoints.load import open_checkpoint
 from model.inference.decoding import Sampling
 from model.network.attention import MultiHeadAttention
 from model.text.tokenizer import MASK
-from tests.app_reading import body, component, opened, sound, type_in
+from tests.app_reading import body, component, opened, sent, sound, type_in
 from tests.test_app_kinds import write
 from tests.viz.components.test_registry import unpack
 from tests.viz.pages.positions.positions_page import one
@@ -127,7 +127,7 @@ def test_sampling_works_on_the_logits_that_are_there(small):
 def test_the_lens_ends_in_the_models_prediction(small):
     app = shown("layers", source=SOURCE)
     logits = small.trace(SOURCE)["output.logits"]
-    header, (values, _visible) = component(app, "heatmap")
+    header, (values, _visible) = sent(app, "logit_lens")
     assert header["columns"]["labels"] == ["embedding", "layer 1", "layer 2"]
     assert np.allclose(values[:, -1], logits.softmax(dim=-1).amax(dim=-1), atol=1e-5)
     final = [small.target_tokenizer.label(token) for token in logits.argmax(dim=-1).tolist()]
@@ -139,10 +139,10 @@ def test_the_lens_ends_in_the_models_prediction(small):
     assert probability[-1] == pytest.approx(float(asked.max()), abs=1e-5)
     assert entropy[-1] == pytest.approx(float(torch.special.entr(asked).sum()), abs=1e-4)
     app.segmented_control(key="shade").set_value("final").run()
-    values = component(app, "heatmap")[1][0]
+    values = sent(app, "logit_lens")[1][0]
     assert np.allclose(values[at], probability, atol=1e-6)
     app.segmented_control(key="shade").set_value("entropy").run()
-    assert np.allclose(component(app, "heatmap")[1][0][at], entropy, atol=1e-5)
+    assert np.allclose(sent(app, "logit_lens")[1][0][at], entropy, atol=1e-5)
 
 
 def test_the_film_has_a_frame_for_every_token_and_its_attention(small):

@@ -213,6 +213,6 @@ def test_every_config_is_shown_or_says_what_it_has_not(here, options):
         says = " ".join(
             info.value for info in turned(app, residual_view=view, stack=("encoder", "decoder")[number % 2]).info
         )
-        assert ("no norms" in says) == (bare and view not in ("stream", "dropout")), view
+        assert ("no norms" in says) == (bare and view not in ("stream", "dropout", "gradients")), view
         assert ("no residual" in says) == (bare and view == "stream"), view
         assert app.get("bidi_component")[1:] or "no norms" in says

@@ -1,0 +1,161 @@
+"""Logit attribution: the tokens that each block and each head raises and lowers most at one position."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from torch import Tensor
+
+from model.analysis.logit_attribution import Attribution, Part, block_attribution, head_attribution
+from model.capture.trace import Trace
+from viz.components.plots import Axis, Heatmap, Scale
+from viz.components.view import Answer
+from viz.i18n.catalogue import _
+from viz.i18n.errors import unless_absent
+from viz.i18n.format import attention_name, significant
+from viz.state.pin import cached_for_pin
+from viz.state.session import Session
+from viz.ui.plots import array, block_label, heading
+from viz.ui.prediction import Subject, visible
+
+OF = ("blocks", "heads")
+SHOWN = 5  # tokens of a part in each direction
+ROW = 36  # CSS pixels: room for a token and its number
+KINDS = {"self_attention": "decoder", "cross_attention": "cross"}
+
+
+def of_name(of: str) -> str:
+    return {"blocks": _("Blocks"), "heads": _("Heads of a layer")}[of]
+
+
+@dataclass(frozen=True)
+class Found:
+    """Parts of the logits at the chosen position; of the pinned trace at the same token, where it has the same parts.
+
+    sentence: why there are none.
+    """
+
+    own: Attribution | None
+    pinned: Attribution | None = None
+    sentence: str = ""
+
+
+def layer_of(subject: Subject, session: Session) -> int:
+    """The chosen layer, or the last one that there is."""
+    return min(session.selection.layer, layers_of(subject) - 1)
+
+
+def layers_of(subject: Subject) -> int:
+    config = subject.trace.network.config
+    return config.n_decoder_layers or config.n_encoder_layers
+
+
+def found_of(session: Session, subject: Subject, of: str) -> Found:
+    position, layer = subject.chosen, layer_of(subject, session)
+
+    def computed(trace: Trace, at: int) -> Callable[[], Attribution]:
+        return lambda: block_attribution(trace, at) if of == "blocks" else head_attribution(trace, at, layer)
+
+    made_of = (subject.trace, position, of, layer)
+    make = computed(subject.trace, position)
+    own, absent = session.cached("attribution", made_of, lambda: unless_absent(make))
+    if own is None:
+        return Found(None, sentence=absent)
+    if not own.holds:
+        return Found(None, sentence=no_sum(subject, own))
+    pin, comparison = session.pin, subject.comparison
+    if pin is None or comparison is None or subject.pinned_at(position) is None:
+        return Found(own)
+    place = comparison.alignments("output.logits")[0].places[position]
+    make = computed(pin.trace, place)
+    kept, _absent = cached_for_pin(pin, "attribution", (place, of, layer), lambda: unless_absent(make))
+    return Found(own, kept if kept is not None and kept.holds and kept.parts == own.parts else None)
+
+
+def no_sum(subject: Subject, own: Attribution) -> str:
+    """Why the parts of some models do not add up."""
+    if subject.trace.network.config.output_head == "transform":
+        return _(
+            "This model's output passes an activation before the vocabulary: its logits are no sum of what blocks add."
+        )
+    return _(
+        "What the parts of this model add does not come to its logits (largest error {error}): something that is not "
+        "linear stands between them, such as a cap on the logits."
+    ).format(error=significant(own.error))
+
+
+def part_label(subject: Subject, part: Part) -> str:
+    """A part's short name; layers and heads are counted from 1."""
+    if part.name == "embedding":
+        return _("embedding")
+    if part.name == "sum":
+        return _("sum") if part.layer is None else _("all heads")
+    if part.layer is None:
+        return _("biases")
+    if part.head is None and not part.is_bias:
+        return block_label(part.layer, part.name)
+    number = _("bias") if part.is_bias else f"{part.layer + 1}.{part.head + 1}" if part.head is not None else ""
+    two = subject.model.kind == "encoder-decoder"
+    return f"{attention_name(KINDS[part.name])} {number}" if two else number
+
+
+def moved_tokens(subject: Subject, found: Found, lowered: bool) -> tuple[Tensor, Tensor]:
+    """(part, rank) logits and tokens that each part raises, or lowers, most; or whose differences are the largest."""
+    assert found.own is not None
+    logits = found.own.logits
+    if subject.differing and found.pinned is not None:
+        logits = logits - found.pinned.logits.to(logits.device)
+    best = logits.topk(min(SHOWN, logits.shape[-1]), dim=-1, largest=not lowered)
+    return best.values, best.indices
+
+
+def tokens_map(
+    session: Session, subject: Subject, found: Found, of: str, lowered: bool, key: str, on_row: Answer
+) -> Heatmap:
+    """Part × rank: the tokens whose logits a part raises, or lowers, most, coloured by how much."""
+    own = found.own
+    assert own is not None
+    values, tokens = moved_tokens(subject, found, lowered)
+    differing = subject.differing and found.pinned is not None
+    texts = [visible(subject.label(token)) for row in tokens.tolist() for token in row]
+    shown = array(values)
+    both = [moved_tokens(subject, found, each)[0][:-1].abs().max() for each in (False, True)]
+    top = max(float(each) for each in both) or 1.0  # of the parts: their sum may be far larger
+    quantity = _("Δ logit, minus pinned") if differing else _("logit, from the mean")
+    scale = Scale(-top, top, quantity, differing)
+    name = _("Lowered most") if lowered else _("Raised most")
+    note = _("sum of all parts: largest error {error}").format(error=significant(own.error))
+    said = "" if lowered else subject.with_pin(subject.asked(subject.chosen))
+    file = f"attribution-{of}-{'lowered' if lowered else 'raised'}"
+    above = heading(subject.trace, name, file, "" if lowered else note, said)
+    labels = [part_label(subject, part) for part in own.parts]
+    rows = Axis(_("part"), labels, "parts")
+    columns = Axis(_("rank"), [str(rank + 1) for rank in range(values.shape[1])], "rank")
+    return Heatmap(
+        key,
+        above,
+        shown,
+        rows,
+        columns,
+        scale,
+        chosen=chosen_row(session, subject, own),
+        highest=ROW * len(labels),
+        texts=texts,
+        valued=True,
+        texts_title=_("token"),
+        on_row=on_row,
+    )
+
+
+def chosen_row(session: Session, subject: Subject, own: Attribution) -> int:
+    """The row of the chosen layer's attention, or of the chosen head."""
+    layer = layer_of(subject, session)
+    heads = sum(part.head is not None for part in own.parts)
+    head = min(session.selection.head, max(0, heads - 1)) if heads else None
+    wanted = [
+        row
+        for row, part in enumerate(own.parts)
+        if part.layer == layer and part.head == head and part.name == "self_attention" and not part.is_bias
+    ]
+    return wanted[0] if wanted else -1
