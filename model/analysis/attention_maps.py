@@ -15,9 +15,12 @@ from model.capture.hooks import changed, no_recording
 from model.capture.trace import KEPT_MAP, AttentionKind, Trace
 from model.network.attention import for_each_head
 from model.network.positions import PositionBias
+from model.runtime import superseded
+from model.runtime.memory import available
 
 AT_ONCE = 1 << 20  # cells of a layer's maps computed together; one head's are, however many
 CELLS = 1 << 22  # cells of a layer's maps looked into at once; of longer texts every k-th query
+STEPS = 6  # numbers of a cell that are in memory at once: on the way to its weight, and from there to a metric
 
 
 class Quantity(StrEnum):
@@ -49,10 +52,15 @@ class Maps:
         self.norms = cache(self._norms)
 
     def groups(self) -> Iterator[tuple[int, slice]]:
-        """Layer and heads of each group of heads that may be computed at once."""
+        """Layer and heads of each group of heads that may be computed at once.
+
+        Raises:
+            SupersededError: what is being computed is no longer wanted.
+        """
         size = max(1, AT_ONCE // max(1, self.queries * self.keys))
         for layer in range(self.layers):
             for first in range(0, self.heads, size):
+                superseded.check()
                 yield layer, slice(first, min(first + size, self.heads))
 
     def weights(self, layer: int, heads: slice) -> Float[Tensor, "head query key"]:
@@ -64,6 +72,7 @@ class Maps:
         path = self.paths[layer]
         if self.small:
             return self.trace[f"{path}.weights"][heads]
+        superseded.check()
         _name, weights = deque(_steps(self.trace, path, heads, slice(None)), maxlen=1).pop()
         return weights
 
@@ -94,6 +103,29 @@ class Maps:
     def small(self) -> bool:
         """Whether the trace computes all heads of a layer and keeps them."""
         return self.heads * self.queries * self.keys <= KEPT_MAP or self.recorded
+
+    @property
+    def cells(self) -> int:
+        """Number of cells of all these maps together."""
+        return self.layers * self.heads * self.queries * self.keys
+
+    def require_room(self) -> None:
+        """Refuse maps of a text of which not even one fits into free memory.
+
+        Raises:
+            ValueError: it does not fit.
+        """
+        needed, free = self.memory, available(self.trace.attention_at(self.paths[0]).output.weight.device)
+        if needed > free:
+            raise ValueError(
+                f"one head's map of {self.queries:,} × {self.keys:,} tokens takes {needed / 1e9:.1f} GB while it is "
+                f"computed and {free / 1e9:.1f} GB are free: choose a shorter text"
+            )
+
+    @property
+    def memory(self) -> int:
+        """Bytes that one group of heads takes while it is computed."""
+        return STEPS * 4 * max(AT_ONCE, self.queries * self.keys)
 
     @property
     def every(self) -> int:

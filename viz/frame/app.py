@@ -28,6 +28,7 @@ from viz.i18n.format import as_sentence, literal, page_name
 from viz.state import assumptions, checkpoints, position_override, shown_model, special_tokens, texts, training
 from viz.state.saved_page import Choices
 from viz.state.session import Key, Session, choose, current_session
+from viz.ui import long_text
 from viz.ui.parts import foreign_code, mount, no_views
 
 if TYPE_CHECKING:
@@ -206,7 +207,8 @@ def draw_views(session: Session, stage: Stage, model: TextModel, bar: DeltaGener
     rest = None
     with telling():
         rest = drawing.views(session, stage, model, mount)
-    mount([(bar, token_bar.token_bar(session))])
+    mount([(bar, token_bar.token_bar(session)), (bar, long_text.rest_bar(session))])
+    long_text.watch_rest(session, partial(long_text.rest_bar, session))
     with telling():
         if rest:
             rest()
@@ -242,6 +244,7 @@ def learnt(session: Session) -> View:
     """
     looks = 500 if session.moving or session.watched else 3000 if session.stands is not None else None
     said = {"turn": session.turn, "looks": looks, "at": time.monotonic(), "saving": session.saving}
+    said |= {"followed": sorted({*session.followed, Key.TOKENS})}
     choices = session.choices
     return PackedView(_learnt, "learnt", pack({**said, **choices.header()}, choices.arrays()))
 

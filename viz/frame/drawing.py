@@ -11,6 +11,7 @@ from viz.frame import text_field, token_bar
 from viz.frame.lead import lead
 from viz.state import texts, training
 from viz.state.session import Session
+from viz.ui import long_text
 from viz.ui.parts import Placed, Rest, Views
 
 if TYPE_CHECKING:
@@ -84,7 +85,7 @@ def frames(session: Session, stage: Stage, busy: bool = False) -> Iterator[tuple
     if stage.page:
         group.append(lead(session, stage.page, model))
     if session.is_long:
-        group.append(token_bar.token_bar(session, token_bar.LONG))
+        group += [token_bar.token_bar(session, token_bar.LONG), long_text.rest_bar(session)]
     drawing = stage.views(model)
     try:
         for placed in drawing:
@@ -94,4 +95,5 @@ def frames(session: Session, stage: Stage, busy: bool = False) -> Iterator[tuple
                 group = []
     except MissingQuantityError:
         pass  # the script has said it in place of the rest
-    yield [*group, token_bar.token_bar(session, token_bar.BUSY if busy else "")], False
+    bar = token_bar.token_bar(session, token_bar.BUSY if busy else "")
+    yield [*group, bar, long_text.rest_bar(session)], False

@@ -1,0 +1,101 @@
+"""The heads of a long text: the chosen one at once, the others one by one in a thread, a combination of them as one of
+its jobs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from model.analysis.attention_maps import Heads
+from viz.components.view import View
+from viz.i18n.catalogue import _
+from viz.pages.attention.head_grid import Counted, Thumbnail, Thumbnails, arranged, thumbnail
+from viz.pages.attention.text import combination_name
+from viz.pages.attention.view import HeadImage, HeadMaps
+from viz.state.session import Selection, Session
+from viz.ui import long_text
+from viz.ui.background import Job
+from viz.ui.long_text import RestOfText, rest_of_text
+
+STEPS = 8  # times that the grid is drawn while its heads come
+
+
+def head_key(shown: HeadMaps, layer: int, head: int) -> tuple[Any, ...]:
+    """What the thumbnail of a head is of, but for the trace."""
+    wish, pinned = shown.wish, shown.comparison and shown.comparison.pinned
+    of = wish.kind, wish.quantity, wish.metric, bool(wish.threshold), shown.differing and pinned, shown.runs.joined
+    return (long_text.HEAD, layer, head, *of)
+
+
+def combined_key(shown: HeadMaps, heads: Heads) -> tuple[Any, ...]:
+    wish, pinned = shown.wish, shown.comparison and shown.comparison.pinned
+    of = wish.kind, wish.quantity, shown.differing, pinned, shown.runs.joined
+    return (long_text.COMBINED, wish.combination, tuple(heads), *of)
+
+
+def first_head(session: Session, shown: HeadMaps, chosen: Selection) -> dict[Any, Any]:
+    """All that is known of the shown text, and the thumbnail of the chosen head.
+
+    Raises:
+        ValueError: not even one map fits into memory.
+    """
+    known = session.rest.found if session.rest is not None and session.rest.trace is shown.trace else {}
+    key = head_key(shown, chosen.layer, chosen.head)
+    if key in known:
+        return dict(known)
+    shown.maps.require_room()
+    return {**known, key: thumbnail(shown, chosen.layer, slice(chosen.head, chosen.head + 1), Counted(shown))}
+
+
+def known_thumbnails(shown: HeadMaps, found: Mapping[Any, Any]) -> Thumbnails:
+    """Those of the heads that were found so far."""
+    places = [*np.ndindex(shown.maps.layers, shown.maps.heads)]
+    return arranged(shown, {place: found[key] for place in places if (key := head_key(shown, *place)) in found})
+
+
+def begin_rest(session: Session, shown: HeadMaps, heads: Heads, found: Mapping[Any, Any]) -> RestOfText:
+    """Begin with what is not known yet: these heads together, where they are to be shown so, then each head."""
+    counted = Counted(shown)
+
+    def compute(layer: int, head: int) -> Thumbnail:
+        shown.maps.require_room()
+        return thumbnail(shown, layer, slice(head, head + 1), counted)
+
+    places = [*np.ndindex(shown.maps.layers, shown.maps.heads)]
+    jobs: list[Job] = [(head_key(shown, *place), 1, partial(compute, *place)) for place in places]
+    if shown.wish.combination != "head" and heads:
+        jobs.insert(0, (combined_key(shown, heads), len(heads), partial(shown.combined, heads)))
+    return rest_of_text(session, jobs, found)
+
+
+def combination(shown: HeadMaps, heads: Heads, found: Mapping[Any, Any]) -> tuple[HeadImage | None, str]:
+    """These heads together, or a sentence while that is computed."""
+    image: HeadImage | None = found.get(combined_key(shown, heads))
+    waiting = _("“{name}” takes the maps of {count} heads of this long text: it follows.")
+    return image, "" if image else waiting.format(name=combination_name(shown.wish.combination), count=len(heads))
+
+
+def grid_as_it_fills(
+    session: Session, shown: Callable[[], HeadMaps], draw: Callable[[HeadMaps, Thumbnails], View]
+) -> Callable[[], View | None]:
+    """The grid again, each time that some more heads have come."""
+    drawn: list[tuple[object, int]] = [(None, 0)]
+
+    def view() -> View | None:
+        rest: RestOfText = session.rest
+        if rest is None or rest.trace is not session.trace:
+            return None
+        count = sum(key[0] == long_text.HEAD for key in rest.found)
+        trace, before = drawn[0]
+        enough = count > before and (rest.finished or count - before >= rest.heads // STEPS)
+        if trace is rest.trace and not enough:
+            return None
+        drawn[0] = rest.trace, count
+        now = shown()
+        return draw(now, known_thumbnails(now, dict(rest.found)))
+
+    return view
