@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
@@ -243,8 +243,8 @@ def learnt(session: Session) -> View:
     and how soon to run the script again where there is no channel and something goes on.
     """
     looks = 500 if session.moving or session.watched else 3000 if session.stands is not None else None
-    said = {"turn": session.turn, "looks": looks, "at": time.monotonic(), "saving": session.saving}
-    said |= {"followed": sorted({*session.followed, Key.TOKENS})}
+    said: dict[str, Any] = {"turn": session.turn, "looks": looks, "at": time.monotonic(), "saving": session.saving}
+    said["followed"] = sorted({*session.followed, Key.TOKENS})
     choices = session.choices
     return PackedView(_learnt, "learnt", pack({**said, **choices.header()}, choices.arrays()))
 

@@ -73,7 +73,8 @@ def frames(session: Session, stage: Stage, busy: bool = False) -> Iterator[tuple
     another one follows.
 
     A short text comes in one; of a long one first its tokens with what is nearest to the eyes, and the checks of its
-    trace last. busy: others wait, so that the checks are left to a later turn.
+    trace last. Of a very long one the tokens come last, for they are thousands, and what is not waited for later. busy:
+    others wait, so that the checks are left to a later turn.
 
     Raises:
         ValueError: a text that this model cannot read.
@@ -84,8 +85,9 @@ def frames(session: Session, stage: Stage, busy: bool = False) -> Iterator[tuple
     group = fields(session, model)
     if stage.page:
         group.append(lead(session, stage.page, model))
-    if session.is_long:
-        group += [token_bar.token_bar(session, token_bar.LONG), long_text.rest_bar(session)]
+    if session.is_long and not long_text.is_long(session):
+        group.append(token_bar.token_bar(session, token_bar.LONG))
+    group.append(long_text.rest_bar(session))
     drawing = stage.views(model)
     try:
         for placed in drawing:

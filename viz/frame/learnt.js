@@ -1,6 +1,7 @@
 // All that the script draws is of what it has learnt: what it drew is as new as the views, unless more is to be learnt.
-// followed: keys of the views that show the texts. looks: milliseconds after which it is to be run again where there is no channel, if at all. saving: the number of the
-// page file that this run was asked for, see page_file.js; choices: what a click shows in it.
+// followed: keys of the views that show the texts. looks: milliseconds after which it is to be run again where there is no
+// channel, if at all. saving: the number of the page file that this run was asked for, see page_file.js; choices: what a
+// click shows in it.
 
 export default function ({ data, parentElement }) {
   const root = parentElement.querySelector(".vitrine") ?? parentElement.appendChild(element("div", "vitrine"));

@@ -5,6 +5,7 @@ its jobs.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -13,7 +14,7 @@ import numpy as np
 from model.analysis.attention_maps import Heads
 from viz.components.view import View
 from viz.i18n.catalogue import _
-from viz.pages.attention.head_grid import Counted, Thumbnail, Thumbnails, arranged, thumbnail
+from viz.pages.attention.head_grid import Counted, Thumbnail, Thumbnails, arranged, pooled, pooled_positive, thumbnail
 from viz.pages.attention.text import combination_name
 from viz.pages.attention.view import HeadImage, HeadMaps
 from viz.state.session import Selection, Session
@@ -37,18 +38,25 @@ def combined_key(shown: HeadMaps, heads: Heads) -> tuple[Any, ...]:
     return (long_text.COMBINED, wish.combination, tuple(heads), *of)
 
 
-def first_head(session: Session, shown: HeadMaps, chosen: Selection) -> dict[Any, Any]:
-    """All that is known of the shown text, and the thumbnail of the chosen head.
+def known(session: Session, shown: HeadMaps) -> dict[Any, Any]:
+    """All that was found of the shown text so far.
 
     Raises:
         ValueError: not even one map fits into memory.
     """
-    known = session.rest.found if session.rest is not None and session.rest.trace is shown.trace else {}
-    key = head_key(shown, chosen.layer, chosen.head)
-    if key in known:
-        return dict(known)
     shown.maps.require_room()
-    return {**known, key: thumbnail(shown, chosen.layer, slice(chosen.head, chosen.head + 1), Counted(shown))}
+    rest: RestOfText | None = session.rest
+    return dict(rest.found) if rest is not None and rest.trace is shown.trace else {}
+
+
+def scale_of(shown: HeadMaps, chosen: Selection, image: HeadImage, made: Thumbnails) -> Thumbnails:
+    """Those that are known, and the chosen head as the figure shows it: what the figure's scale needs."""
+    if made.known[chosen.layer, chosen.head] or shown.wish.combination != "head":
+        return made
+    smaller = pooled if shown.differing else pooled_positive
+    cells = made.cells.copy()
+    cells[chosen.layer, chosen.head] = smaller(image.cells[None], made.block)[0].cpu().numpy()
+    return replace(made, cells=cells)
 
 
 def known_thumbnails(shown: HeadMaps, found: Mapping[Any, Any]) -> Thumbnails:

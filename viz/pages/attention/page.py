@@ -28,7 +28,14 @@ from viz.pages.attention.figure import (
     sink_column,
     weights_table,
 )
-from viz.pages.attention.head_by_head import begin_rest, combination, first_head, grid_as_it_fills, known_thumbnails
+from viz.pages.attention.head_by_head import (
+    begin_rest,
+    combination,
+    grid_as_it_fills,
+    known,
+    known_thumbnails,
+    scale_of,
+)
 from viz.pages.attention.head_grid import Heads, Thumbnails, heads_grid, thumbnails
 from viz.pages.attention.importance import Places
 from viz.pages.attention.steps import query_steps, steps_name, steps_table
@@ -100,7 +107,7 @@ def page(model: TextModel) -> Views:
         long, problem, found = is_long(session), "", {}
         if long:
             try:
-                found = first_head(session, shown, chosen)
+                found = known(session, shown)
             except ValueError as error:
                 problem = as_sentence(translate_error(str(error)))
         made = known_thumbnails(shown, found) if long else thumbnails(shown)
@@ -117,7 +124,8 @@ def page(model: TextModel) -> Views:
         parts: list[Placed] = []
         if drawn is not None:
             key, on_row = (Part.LINES, on_line) if wish.drawing == "lines" else (Part.HEAD, on_cell)
-            map_of = head_figure(shown, drawn, made, chosen, listed, key, on_row)
+            scale = scale_of(shown, chosen, drawn, made) if long else made
+            map_of = head_figure(shown, drawn, scale, chosen, listed, key, on_row)
             parts.append((figure, map_of))
         if long:
             yield parts  # one head at once, and after it the others, one by one
@@ -135,8 +143,7 @@ def page(model: TextModel) -> Views:
             vectors, _lacking = unless_absent(lambda: vector_panels(shown, chosen, Part.VECTORS))
             parts += [] if vectors is None else [(steps, vectors)]
         if long:
-            if found:
-                begin_rest(session, shown, listed, found)
+            begin_rest(session, shown, listed, found)
             parts.append((heads, grid_of(session, shown, made)))
         yield parts
 
