@@ -16,7 +16,7 @@ from model.capture.trace import KEPT_MAP, AttentionKind, Trace
 from model.network.attention import for_each_head
 from model.network.positions import PositionBias
 from model.runtime import superseded
-from model.runtime.memory import available
+from model.runtime.memory import require_room_for_map
 
 AT_ONCE = 1 << 20  # cells of a layer's maps computed together; one head's are, however many
 CELLS = 1 << 22  # cells of a layer's maps looked into at once; of longer texts every k-th query
@@ -115,12 +115,8 @@ class Maps:
         Raises:
             ValueError: it does not fit.
         """
-        needed, free = self.memory, available(self.trace.attention_at(self.paths[0]).output.weight.device)
-        if needed > free:
-            raise ValueError(
-                f"one head's map of {self.queries:,} × {self.keys:,} tokens takes {needed / 1e9:.1f} GB while it is "
-                f"computed and {free / 1e9:.1f} GB are free: choose a shorter text"
-            )
+        device = next(self.trace.network.parameters()).device
+        require_room_for_map(self.queries, self.keys, self.memory, device)
 
     @property
     def memory(self) -> int:

@@ -207,7 +207,7 @@ def draw_views(session: Session, stage: Stage, model: TextModel, bar: DeltaGener
     rest = None
     with telling():
         rest = drawing.views(session, stage, model, mount)
-    mount([(bar, token_bar.token_bar(session)), (bar, long_text.rest_bar(session))])
+    mount([(bar, view) for view in (token_bar.token_bar(session), *long_text.rest_bars(session))])
     long_text.watch_rest(session, partial(long_text.rest_bar, session))
     with telling():
         if rest:

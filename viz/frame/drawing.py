@@ -87,7 +87,7 @@ def frames(session: Session, stage: Stage, busy: bool = False) -> Iterator[tuple
         group.append(lead(session, stage.page, model))
     if session.is_long and not long_text.is_long(session):
         group.append(token_bar.token_bar(session, token_bar.LONG))
-    group.append(long_text.rest_bar(session))
+    group += long_text.rest_bars(session)
     drawing = stage.views(model)
     try:
         for placed in drawing:
@@ -98,4 +98,4 @@ def frames(session: Session, stage: Stage, busy: bool = False) -> Iterator[tuple
     except MissingQuantityError:
         pass  # the script has said it in place of the rest
     bar = token_bar.token_bar(session, token_bar.BUSY if busy else "")
-    yield [*group, bar, long_text.rest_bar(session)], False
+    yield [*group, bar, *long_text.rest_bars(session)], False

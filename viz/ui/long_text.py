@@ -147,6 +147,11 @@ def rest_bar(session: Session) -> View:
     return progress(KEY, None, text.format(done=drawn, all=rest.heads), (_("Go on"), on_go_on))
 
 
+def rest_bars(session: Session) -> list[View]:
+    """The bar, where there ever was something to be waited for."""
+    return [] if session.rest is None else [rest_bar(session)]
+
+
 @live
 def on_cancel(_pressed: bool) -> None:
     current_session().rest.cancel()
