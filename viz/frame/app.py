@@ -20,6 +20,7 @@ from viz.frame import drawing, input_bar, stopping, token_bar, training_strip
 from viz.frame.command_line import unfollowed
 from viz.frame.drawing import Stage
 from viz.frame.guard import base_path
+from viz.frame.lead import KEY as LEAD
 from viz.frame.lead import lead
 from viz.i18n import catalogue
 from viz.i18n.catalogue import _
@@ -244,7 +245,7 @@ def learnt(session: Session) -> View:
     """
     looks = 500 if session.moving or session.watched else 3000 if session.stands is not None else None
     said: dict[str, Any] = {"turn": session.turn, "looks": looks, "at": time.monotonic(), "saving": session.saving}
-    said["followed"] = sorted({*session.followed, Key.TOKENS})
+    said["followed"] = sorted({*session.followed, Key.TOKENS, LEAD})
     choices = session.choices
     return PackedView(_learnt, "learnt", pack({**said, **choices.header()}, choices.arrays()))
 

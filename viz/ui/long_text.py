@@ -117,7 +117,7 @@ def rest_of_text(session: Session, jobs: Sequence[Job] | None = None, found: Map
             wanted = [key for key, _size, _compute in jobs] if jobs is not None else None
             own = [key for key in before.keys if key[0] not in (CHECKS, CHANGES)]
             same_pin = [key[1] for key in before.keys if key[0] == CHANGES] == [pinned][: pinned is not None]
-            if wanted in (None, own) and same_pin:
+            if (wanted is None or set(wanted) == set(own)) and same_pin:
                 before.found.update({key: value for key, value in found.items() if key not in before.found})
                 return before.continued()
             found = {**before.found, **found}

@@ -46,9 +46,7 @@ def groups(session: Session, views: Views) -> list[list[str]]:
 
 
 def test_a_short_text_comes_at_once(session):
-    assert groups(session, of_two_parts) == [
-        ["source", "target", "long_text", "near", "beside", "far", "tokens", "long_text"]
-    ]
+    assert groups(session, of_two_parts) == [["source", "target", "near", "beside", "far", "tokens"]]
 
 
 def test_of_a_long_text_what_is_nearest_to_the_eyes_comes_first_and_its_checks_last(session, monkeypatch):

@@ -65,15 +65,20 @@ def known_thumbnails(shown: HeadMaps, found: Mapping[Any, Any]) -> Thumbnails:
     return arranged(shown, {place: found[key] for place in places if (key := head_key(shown, *place)) in found})
 
 
-def begin_rest(session: Session, shown: HeadMaps, heads: Heads, found: Mapping[Any, Any]) -> RestOfText:
-    """Begin with what is not known yet: these heads together, where they are to be shown so, then each head."""
+def begin_rest(
+    session: Session, shown: HeadMaps, chosen: Selection, heads: Heads, found: Mapping[Any, Any]
+) -> RestOfText:
+    """Begin with what is not known yet: these heads together, where they are to be shown so, then each head, the chosen
+    one first.
+    """
     counted = Counted(shown)
 
     def compute(layer: int, head: int) -> Thumbnail:
         shown.maps.require_room()
         return thumbnail(shown, layer, slice(head, head + 1), counted)
 
-    places = [*np.ndindex(shown.maps.layers, shown.maps.heads)]
+    first = (chosen.layer, chosen.head)
+    places = sorted(np.ndindex(shown.maps.layers, shown.maps.heads), key=lambda place: place != first)
     jobs: list[Job] = [(head_key(shown, *place), 1, partial(compute, *place)) for place in places]
     if shown.wish.combination != "head" and heads:
         jobs.insert(0, (combined_key(shown, heads), len(heads), partial(shown.combined, heads)))

@@ -143,7 +143,7 @@ def page(model: TextModel) -> Views:
             vectors, _lacking = unless_absent(lambda: vector_panels(shown, chosen, Part.VECTORS))
             parts += [] if vectors is None else [(steps, vectors)]
         if long:
-            begin_rest(session, shown, listed, found)
+            begin_rest(session, shown, chosen, listed, found)
             parts.append((heads, grid_of(session, shown, made)))
         yield parts
 
