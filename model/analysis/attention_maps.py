@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from enum import StrEnum
-from functools import cache, reduce
+from functools import reduce
 
 import torch
 from jaxtyping import Bool, Float
@@ -49,7 +49,7 @@ class Maps:
         else:
             self.heads, self.queries, _channels = trace[f"{first}.query"].shape
             self.keys = trace[f"{first}.key"].shape[1]
-        self.norms = cache(self._norms)
+        self._norms: dict[int, Tensor] = {}
 
     def groups(self) -> Iterator[tuple[int, slice]]:
         """Layer and heads of each group of heads that may be computed at once.
@@ -128,8 +128,13 @@ class Maps:
         """Least k with which every k-th query of a layer has at most `CELLS` cells."""
         return max(1, -(-self.heads * self.queries * self.keys // CELLS))
 
-    def _norms(self, layer: int) -> Float[Tensor, "head key"]:
+    def norms(self, layer: int) -> Float[Tensor, "head key"]:
         """Factor of each weight: w ≥ 0, so ‖w·v‖ = w·‖v‖."""
+        if layer not in self._norms:
+            self._norms[layer] = self._factor(layer)
+        return self._norms[layer]
+
+    def _factor(self, layer: int) -> Float[Tensor, "head key"]:
         values = self.trace.values(self.paths[layer]).float()
         if self.quantity == Quantity.VALUE:
             return values.norm(dim=-1)

@@ -137,12 +137,12 @@ def measure_browser(model: TextModel, pastes: int) -> list[str]:
             page.close()
     figure, marked = (sorted(each[name] for each in found) for name in ("figure", "marked"))
     return [
-        f"{pastes} pastes of {LONGEST:,} tokens, each while the rest of the one before is computed: the chosen head after "
-        f"{statistics.median(figure):.1f} s (target {TARGET:.0f}; {figure[0]:.1f} to {figure[-1]:.1f}), the picture of the "
-        f"text before unmarked for {statistics.median(marked):.2f} s",
+        f"{pastes} pastes of {LONGEST:,} tokens, each while the rest of the one before is computed: the chosen head "
+        f"after {statistics.median(figure):.1f} s (target {TARGET:.0f}; {figure[0]:.1f} to {figure[-1]:.1f}), the "
+        f"picture of the text before unmarked for {statistics.median(marked):.2f} s",
         f"one more: the chosen head after {whole['figure']:.1f} s, all heads {whole['heads']:.1f} s, with the checks "
         f"{whole['checks']:.1f} s",
-        f"server {before / 2**20:.0f} MB before, at most {peak[0] / 2**20:.0f} MB; load of the machine {load:.1f} at first",
+        f"server {before / 2**20:.0f} MB before, at most {peak[0] / 2**20:.0f} MB; load of the machine {load:.1f}",
     ]
 
 

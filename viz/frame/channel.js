@@ -150,6 +150,7 @@ function openChannel() {
     if (channel.failures === LOST) channel.say(channel.words.lost);
     if (code === GONE && channel.gone !== token) channel.run(); // which brings another token
     if (code === GONE) channel.gone = token;
+    for (const view of bus.views.values()) if (view.late) markBehind(view, true); // the script draws it, some time
     channel.again = setTimeout(openChannel, Math.min(LAST_WAIT, FIRST_WAIT * 2 ** (channel.failures - 1)));
     lookByScript();
   };

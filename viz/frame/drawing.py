@@ -85,7 +85,7 @@ def frames(session: Session, stage: Stage, busy: bool = False) -> Iterator[tuple
     group = fields(session, model)
     if stage.page:
         group.append(lead(session, stage.page, model))
-    if session.is_long and not long_text.is_long(session):
+    if session.is_long and not long_text.is_very_long(session):
         group.append(token_bar.token_bar(session, token_bar.LONG))
     group += long_text.rest_bars(session)
     drawing = stage.views(model)

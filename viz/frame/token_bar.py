@@ -65,7 +65,7 @@ def token_bar(session: Session, later: str = "") -> View:
         BUSY: _("Others wait: its checks come after them."),
     }
     unknown = [{"text": _("checks follow"), "passed": None, "title": why.get(later, "")}]
-    rest = None if later or not long_text.is_long(session) else long_text.rest_of_text(session)
+    rest = None if later or not long_text.is_very_long(session) else long_text.rest_of_text(session)
     badges = unknown if later else badges_of(session) if rest is None else badges_of_rest(rest, why[LONG])
     compared = not later and (rest is None or rest.compared)
     words = {"source": _("Source tokens"), "target": _("Target tokens"), "guess": _("Click to put it into the text")}

@@ -338,6 +338,8 @@ class Session:
         """The trace with the what-if changes; plain: without them, None where it is the one of before."""
         trace = self.what_if.look(model, plain, source, target)
         self.shown = Shown(model, trace, source, target)
+        if self.rest is not None and self.rest.trace is not trace:
+            self.rest = None  # with all that it keeps of the text before
         return trace
 
     @property

@@ -5,7 +5,9 @@ The page shows at once what is asked for, and the rest as it comes; the next tex
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple, get_args
 
 from viz.components.progress import progress
@@ -35,10 +37,13 @@ class Checked(NamedTuple):
 
 
 class RestOfText(Filling):
-    """What one trace takes. cancelled: by the visitor, and not because nobody looked."""
+    """What one trace takes. cancelled: by the visitor, and not because nobody looked. chosen: the head that is shown
+    large, behind its key.
+    """
 
     patience = 20.0
     cancelled = False
+    chosen: tuple[Any, Any] = None, None
 
     def __init__(self, session: Session, trace: Trace, jobs: Sequence[Job], found: Mapping[Any, Any]) -> None:
         self.trace = trace
@@ -46,23 +51,29 @@ class RestOfText(Filling):
         self.largest = max(every, key=lambda maps: maps.queries * maps.keys)
         self.cells = sum(maps.cells for maps in every)
         self.heads = sum(key[0] == HEAD for key, _size, _compute in jobs)
-        checked: Job = (CHECKS,), sum(maps.layers * maps.heads for maps in every), self._checked
+        work = partial(checked, trace, self.largest, weakref.ref(self))  # weak: it would keep the trace in memory
+        checking: Job = (CHECKS,), sum(maps.layers * maps.heads for maps in every), work
         compared: list[Job] = []
         if (comparison := session.comparison) is not None:
             compared = [((CHANGES, comparison.pinned), self.heads or 1, lambda: comparison.changes is None)]
-        super().__init__([*jobs, checked, *compared], found)
-
-    def _checked(self) -> Checked:
-        from model.analysis.checks import checks
-        from model.analysis.finite import first_not_finite
-
-        self.largest.require_room()
-        return Checked(checks(self.trace, self.advance), first_not_finite(self.trace))
+        wanted = {key for key, _size, _compute in jobs}
+        kept = {key: value for key, value in found.items() if key[0] != COMBINED or key in wanted}  # which is large
+        super().__init__([*jobs, checking, *compared], kept)
 
     @property
     def keys(self) -> list[Any]:
         """What its jobs are."""
         return [key for key, _size, _compute in self._jobs]
+
+    @property
+    def drawn(self) -> int:
+        """How many heads are there."""
+        return sum(key in self.found for key in self.keys if key[0] == HEAD)
+
+    @property
+    def combined(self) -> bool:
+        """Whether several heads together are there, where they are wanted."""
+        return any(key in self.found for key in self.keys if key[0] == COMBINED)
 
     @property
     def compared(self) -> bool:
@@ -80,7 +91,7 @@ class RestOfText(Filling):
         return self
 
     def words(self, left: float | None) -> str:
-        drawn = sum(key[0] == HEAD for key in self.found)
+        drawn = self.drawn
         parts = [_("{done} of {all} heads").format(done=drawn, all=self.heads)] if drawn < self.heads else []
         parts = parts or [_("checks follow") if (CHECKS,) not in self.found else _("what changed follows")]
         if left is not None:
@@ -88,6 +99,23 @@ class RestOfText(Filling):
         taken = _("one map at a time takes {one}, all would be {every}")
         parts.append(taken.format(one=bytes_text(self.largest.memory), every=bytes_text(4 * self.cells)))
         return " · ".join(parts)
+
+
+def checked(trace: Trace, largest: Maps, rest: weakref.ref[RestOfText]) -> Checked:
+    """The checks of a trace. rest: which is told how far they are.
+
+    Raises:
+        ValueError: there is no room for its largest map.
+    """
+    from model.analysis.checks import checks
+    from model.analysis.finite import first_not_finite
+
+    def count(heads: int) -> None:
+        if (told := rest()) is not None:
+            told.advance(heads)
+
+    largest.require_room()
+    return Checked(checks(trace, count), first_not_finite(trace))
 
 
 def all_maps(trace: Trace) -> list[Maps]:
@@ -98,7 +126,7 @@ def all_maps(trace: Trace) -> list[Maps]:
     return [Maps(trace, kind) for kind in get_args(AttentionKind) if trace.attention_paths(kind)]
 
 
-def is_long(session: Session) -> bool:
+def is_very_long(session: Session) -> bool:
     """Whether the maps of the shown text are not waited for; while a model is trained, they are."""
     if session.shown is None or session.step is not None:
         return False
@@ -130,7 +158,7 @@ def rest_of_text(session: Session, jobs: Sequence[Job] | None = None, found: Map
 def rest_bar(session: Session) -> View:
     """How far it is, with a button to cancel it, or to go on; nothing where nothing is to be waited for."""
     rest: RestOfText | None = session.rest
-    if not is_long(session) or rest is None or rest.trace is not session.trace:
+    if not is_very_long(session) or rest is None or rest.trace is not session.trace:
         return progress(KEY, None, "")
     told = rest.continued().progress
     if told is not None and not rest.cancelled:
@@ -140,29 +168,29 @@ def rest_bar(session: Session) -> View:
         return progress(KEY, None, _("Not computed: {reason}").format(reason=reason))
     if not rest.cancelled:
         return progress(KEY, None, "")
-    drawn = sum(key[0] == HEAD for key in rest.found)
-    text = _("Cancelled before the checks were made")
+    drawn, text = rest.drawn, _("Cancelled before the checks were made")
     if drawn < rest.heads:
         text = _("Cancelled: {done} of {all} heads are drawn; a click on another one shows it")
     return progress(KEY, None, text.format(done=drawn, all=rest.heads), (_("Go on"), on_go_on))
 
 
 def rest_bars(session: Session) -> list[View]:
-    """The bar, where there ever was something to be waited for."""
-    return [] if session.rest is None else [rest_bar(session)]
+    """The bar, where something is to be waited for, or it is on the page."""
+    return [rest_bar(session)] if session.rest is not None or KEY in session.views else []
 
 
 @live
 def on_cancel(_pressed: bool) -> None:
-    current_session().rest.cancel()
+    if (rest := current_session().rest) is not None:
+        rest.cancel()
 
 
 @live
 def on_go_on(_pressed: bool) -> None:
-    rest = current_session().rest
-    rest.wait_for_end(5.0)
-    rest.cancelled = False
-    rest.go_on()
+    if (rest := current_session().rest) is not None:
+        rest.wait_for_end(5.0)
+        rest.cancelled = False
+        rest.go_on()
 
 
 def watch_rest(session: Session, view: Callable[[], View | None]) -> None:
@@ -172,7 +200,7 @@ def watch_rest(session: Session, view: Callable[[], View | None]) -> None:
         return
 
     def stands() -> tuple[bool, ...]:
-        now: RestOfText = session.rest
-        return now.finished, now.cancelled, any(key[0] == COMBINED for key in now.found)
+        now: RestOfText | None = session.rest
+        return (True,) if now is None else (now.finished, now.cancelled, now.combined)
 
     session.watched.append(Watched(stands, stands(), lambda: [shown for shown in [view()] if shown]))

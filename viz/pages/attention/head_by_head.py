@@ -14,6 +14,7 @@ import numpy as np
 from model.analysis.attention_maps import Heads
 from viz.components.view import View
 from viz.i18n.catalogue import _
+from viz.pages.attention.figure import large
 from viz.pages.attention.head_grid import Counted, Thumbnail, Thumbnails, arranged, pooled, pooled_positive, thumbnail
 from viz.pages.attention.text import combination_name
 from viz.pages.attention.view import HeadImage, HeadMaps
@@ -49,6 +50,19 @@ def known(session: Session, shown: HeadMaps) -> dict[Any, Any]:
     return dict(rest.found) if rest is not None and rest.trace is shown.trace else {}
 
 
+def chosen_image(session: Session, shown: HeadMaps, chosen: Selection) -> HeadImage:
+    """The chosen head; the last one is known, for the script draws again what the channel has drawn."""
+    rest: RestOfText | None = session.rest
+    if rest is not None and rest.trace is shown.trace and rest.chosen[0] == _image_key(shown, chosen):
+        image: HeadImage = rest.chosen[1]
+        return image
+    return large(shown, chosen, [])
+
+
+def _image_key(shown: HeadMaps, chosen: Selection) -> tuple[Any, ...]:
+    return combined_key(shown, [(chosen.layer, chosen.head)])
+
+
 def scale_of(shown: HeadMaps, chosen: Selection, image: HeadImage, made: Thumbnails) -> Thumbnails:
     """Those that are known, and the chosen head as the figure shows it: what the figure's scale needs."""
     if made.known[chosen.layer, chosen.head] or shown.wish.combination != "head":
@@ -66,10 +80,15 @@ def known_thumbnails(shown: HeadMaps, found: Mapping[Any, Any]) -> Thumbnails:
 
 
 def begin_rest(
-    session: Session, shown: HeadMaps, chosen: Selection, heads: Heads, found: Mapping[Any, Any]
+    session: Session,
+    shown: HeadMaps,
+    chosen: Selection,
+    heads: Heads,
+    found: Mapping[Any, Any],
+    image: HeadImage | None = None,
 ) -> RestOfText:
     """Begin with what is not known yet: these heads together, where they are to be shown so, then each head, the chosen
-    one first.
+    one first. image: of the chosen head.
     """
     counted = Counted(shown)
 
@@ -82,7 +101,10 @@ def begin_rest(
     jobs: list[Job] = [(head_key(shown, *place), 1, partial(compute, *place)) for place in places]
     if shown.wish.combination != "head" and heads:
         jobs.insert(0, (combined_key(shown, heads), len(heads), partial(shown.combined, heads)))
-    return rest_of_text(session, jobs, found)
+    rest = rest_of_text(session, jobs, found)
+    if image is not None and shown.wish.combination == "head":
+        rest.chosen = _image_key(shown, chosen), image
+    return rest
 
 
 def combination(shown: HeadMaps, heads: Heads, found: Mapping[Any, Any]) -> tuple[HeadImage | None, str]:
@@ -96,18 +118,17 @@ def grid_as_it_fills(
     session: Session, shown: Callable[[], HeadMaps], draw: Callable[[HeadMaps, Thumbnails], View]
 ) -> Callable[[], View | None]:
     """The grid again, each time that some more heads have come."""
-    drawn: list[tuple[object, int]] = [(None, 0)]
+    drawn: list[tuple[object, int]] = [(None, 0)]  # of which text, and how many heads
 
     def view() -> View | None:
-        rest: RestOfText = session.rest
+        rest: RestOfText | None = session.rest
         if rest is None or rest.trace is not session.trace:
             return None
-        count = sum(key[0] == long_text.HEAD for key in rest.found)
-        trace, before = drawn[0]
+        count, (trace, before) = rest.drawn, drawn[0]
         enough = count > before and (rest.finished or count - before >= rest.heads // STEPS)
-        if trace is rest.trace and not enough:
+        if trace == id(rest) and not enough:
             return None
-        drawn[0] = rest.trace, count
+        drawn[0] = id(rest), count
         now = shown()
         return draw(now, known_thumbnails(now, dict(rest.found)))
 

@@ -17,6 +17,7 @@ from torch import Tensor
 from model.analysis.attention_maps import Quantity
 from model.analysis.head_metrics import metric
 from model.capture.interventions import RemovedHead, removed_heads
+from model.runtime import superseded
 from viz.components.view import Answer, View
 from viz.i18n.catalogue import _
 from viz.i18n.format import side_name, significant
@@ -275,9 +276,11 @@ def thumbnail(shown: HeadMaps, layer: int, heads: slice, counted: Counted) -> Th
     """Some heads of a layer."""
     name, block = shown.wish.metric, block_size(*shown.shape, CELLS)
     weights = shown.maps.weights(layer, heads)
+    superseded.check()
     values = metric(name, shown.maps, layer, heads, weights, counted.own).double().cpu().numpy()
     if shown.differing:
         values = values - _pinned_metric(shown, layer, heads, counted)
+    superseded.check()
     drawn = shown.drawn(layer, heads, weights)
     smaller = pooled if shown.differing else pooled_positive
     strengths = pooled_positive(drawn.strength, block).cpu().numpy() if shown.wish.threshold else None

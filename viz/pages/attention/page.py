@@ -30,6 +30,7 @@ from viz.pages.attention.figure import (
 )
 from viz.pages.attention.head_by_head import (
     begin_rest,
+    chosen_image,
     combination,
     grid_as_it_fills,
     known,
@@ -44,7 +45,7 @@ from viz.pages.attention.vectors import vector_panels
 from viz.pages.attention.view import HeadMaps
 from viz.state.pieces import merged, of_trace
 from viz.state.session import Selection, Session, choose, current_session
-from viz.ui.long_text import is_long, watch_rest
+from viz.ui.long_text import is_very_long, watch_rest
 from viz.ui.parts import Drawing, Placed, Rest, Views, data_table, expander
 
 if TYPE_CHECKING:
@@ -104,7 +105,7 @@ def page(model: TextModel) -> Views:
         maps = shown.maps
         chosen = session.fit_selection(maps.layers, maps.heads, maps.queries)
         session.selection.side = shown.rows
-        long, problem, found = is_long(session), "", {}
+        long, problem, found = is_very_long(session), "", {}
         if long:
             try:
                 found = known(session, shown)
@@ -120,7 +121,7 @@ def page(model: TextModel) -> Views:
             if long and wish.combination != "head":
                 drawn, problem = combination(shown, listed, found)
             else:
-                drawn = large(shown, chosen, listed)
+                drawn = chosen_image(session, shown, chosen) if long else large(shown, chosen, listed)
         parts: list[Placed] = []
         if drawn is not None:
             key, on_row = (Part.LINES, on_line) if wish.drawing == "lines" else (Part.HEAD, on_cell)
@@ -143,7 +144,7 @@ def page(model: TextModel) -> Views:
             vectors, _lacking = unless_absent(lambda: vector_panels(shown, chosen, Part.VECTORS))
             parts += [] if vectors is None else [(steps, vectors)]
         if long:
-            begin_rest(session, shown, chosen, listed, found)
+            begin_rest(session, shown, chosen, listed, found, drawn)
             parts.append((heads, grid_of(session, shown, made)))
         yield parts
 
