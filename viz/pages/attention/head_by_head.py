@@ -125,7 +125,8 @@ def grid_as_it_fills(
         if rest is None or rest.trace is not session.trace:
             return None
         count, (trace, before) = rest.drawn, drawn[0]
-        enough = count > before and (rest.finished or count - before >= rest.heads // STEPS)
+        last = rest.finished or count == rest.heads
+        enough = count > before and (last or count - before >= rest.heads // STEPS)
         if trace == id(rest) and not enough:
             return None
         drawn[0] = id(rest), count

@@ -17,7 +17,15 @@ from tests.viz.components.test_registry import unpack
 from tests.viz.small import looking, small_model, write_small
 from viz.pages.attention import head_by_head
 from viz.pages.attention.figure import large
-from viz.pages.attention.head_by_head import begin_rest, combination, head_key, known, known_thumbnails, scale_of
+from viz.pages.attention.head_by_head import (
+    begin_rest,
+    combination,
+    grid_as_it_fills,
+    head_key,
+    known,
+    known_thumbnails,
+    scale_of,
+)
 from viz.pages.attention.head_grid import Counted, heads_grid, thumbnail, thumbnails, top_values
 from viz.pages.attention.view import HeadMaps, HeadView
 from viz.state.session import Selection, Session, serving
@@ -126,3 +134,17 @@ def test_where_not_one_map_fits_the_page_says_so(here, monkeypatch):
     app = opened(source=TEXT, attention="encoder")
     assert not app.exception
     assert any("are free: choose a shorter text" in info.value for info in app.info)
+
+
+def test_the_grid_is_drawn_again_when_the_last_head_has_come_and_not_for_nothing(session, monkeypatch):
+    monkeypatch.setattr(head_by_head, "STEPS", 1)
+    shown, drawn = maps_of(session), []
+    rest = begin_rest(session, shown, CHOSEN, [], {})
+    rest.wait_for_end(60)
+    keys = [key for key in rest.keys if key[0] == long_text.HEAD]
+    view = grid_as_it_fills(session, lambda: shown, lambda _shown, made: drawn.append(int(made.known.sum())))
+    monkeypatch.setattr(type(rest), "finished", False)
+    for count in (1, 2, 4, 4):
+        rest.found = dict.fromkeys(keys[:count], rest.found.get(keys[0]))
+        view()
+    assert drawn == [1, 4]
