@@ -17,7 +17,6 @@ from model.capture.trace import AttentionKind, Trace
 from model.fast.attention import fused
 from model.network.masks import Mask
 from model.network.norms import Norm
-from model.runtime import superseded
 from model.runtime.device import exact, with_float64
 
 # Largest errors that rounding alone explains, for quantities of size about 1.
@@ -127,7 +126,6 @@ class _Largest:
 
     def add(self, numbers: Tensor, names: list[str], cells: int | None = None) -> None:
         """Add the numbers of several tensors along the first dimension, each with its name."""
-        superseded.check()
         self.cells += numbers.numel() if cells is None else cells
         if not numbers.numel():
             return
