@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from enum import StrEnum
-from functools import cache, reduce
+from functools import reduce
 
 import torch
 from jaxtyping import Bool, Float
@@ -15,9 +15,12 @@ from model.capture.hooks import changed, no_recording
 from model.capture.trace import KEPT_MAP, AttentionKind, Trace
 from model.network.attention import for_each_head
 from model.network.positions import PositionBias
+from model.runtime import superseded
+from model.runtime.memory import require_room_for_map
 
 AT_ONCE = 1 << 20  # cells of a layer's maps computed together; one head's are, however many
 CELLS = 1 << 22  # cells of a layer's maps looked into at once; of longer texts every k-th query
+STEPS = 6  # numbers of a cell that are in memory at once: on the way to its weight, and from there to a metric
 
 
 class Quantity(StrEnum):
@@ -46,13 +49,18 @@ class Maps:
         else:
             self.heads, self.queries, _channels = trace[f"{first}.query"].shape
             self.keys = trace[f"{first}.key"].shape[1]
-        self.norms = cache(self._norms)
+        self._norms: dict[int, Tensor] = {}
 
     def groups(self) -> Iterator[tuple[int, slice]]:
-        """Layer and heads of each group of heads that may be computed at once."""
+        """Layer and heads of each group of heads that may be computed at once.
+
+        Raises:
+            SupersededError: what is being computed is no longer wanted.
+        """
         size = max(1, AT_ONCE // max(1, self.queries * self.keys))
         for layer in range(self.layers):
             for first in range(0, self.heads, size):
+                superseded.check()
                 yield layer, slice(first, min(first + size, self.heads))
 
     def weights(self, layer: int, heads: slice) -> Float[Tensor, "head query key"]:
@@ -64,6 +72,7 @@ class Maps:
         path = self.paths[layer]
         if self.small:
             return self.trace[f"{path}.weights"][heads]
+        superseded.check()
         _name, weights = deque(_steps(self.trace, path, heads, slice(None)), maxlen=1).pop()
         return weights
 
@@ -96,12 +105,36 @@ class Maps:
         return self.heads * self.queries * self.keys <= KEPT_MAP or self.recorded
 
     @property
+    def cells(self) -> int:
+        """Number of cells of all these maps together."""
+        return self.layers * self.heads * self.queries * self.keys
+
+    def require_room(self) -> None:
+        """Refuse maps of a text of which not even one fits into free memory.
+
+        Raises:
+            ValueError: it does not fit.
+        """
+        device = next(self.trace.network.parameters()).device
+        require_room_for_map(self.queries, self.keys, self.memory, device)
+
+    @property
+    def memory(self) -> int:
+        """Bytes that one group of heads takes while it is computed."""
+        return STEPS * 4 * max(AT_ONCE, self.queries * self.keys)
+
+    @property
     def every(self) -> int:
         """Least k with which every k-th query of a layer has at most `CELLS` cells."""
         return max(1, -(-self.heads * self.queries * self.keys // CELLS))
 
-    def _norms(self, layer: int) -> Float[Tensor, "head key"]:
+    def norms(self, layer: int) -> Float[Tensor, "head key"]:
         """Factor of each weight: w ≥ 0, so ‖w·v‖ = w·‖v‖."""
+        if layer not in self._norms:
+            self._norms[layer] = self._factor(layer)
+        return self._norms[layer]
+
+    def _factor(self, layer: int) -> Float[Tensor, "head key"]:
         values = self.trace.values(self.paths[layer]).float()
         if self.quantity == Quantity.VALUE:
             return values.norm(dim=-1)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import get_args
 
@@ -46,10 +46,11 @@ class Check:
 
 
 @torch.no_grad()
-def checks(trace: Trace) -> list[Check]:
+def checks(trace: Trace, count: Callable[[int], None] = lambda heads: None) -> list[Check]:
     """All checks of a trace, in the order in which they are shown.
 
-    Hidden is what the network's masks hide, whatever an intervention made of them.
+    Hidden is what the network's masks hide, whatever an intervention made of them. count: called with how many heads
+    were checked just now.
     """
     tolerance = TOLERANCES[trace.dtype()]
     rows, future, padding, covered, fused = _Largest(), _Largest(), _Largest(), _Largest(), _Largest()
@@ -84,6 +85,7 @@ def checks(trace: Trace) -> list[Check]:
                 for path, maps in zip(paths, weights, strict=True):  # one by one: layers may have heads of other widths
                     other = _without_removed(trace, path, heads, _other_path(trace, path, heads, maps))
                     fused.compare(other[None], trace[f"{path}.heads"][None, heads], [f"{path}.heads"])
+            count(weights.shape[0] * weights.shape[1])
     norm = _norm_errors(trace)
     attends = any(trace.attention_paths(kind) for kind in get_args(AttentionKind))
     has_norms = trace.network.config.norm != "none"

@@ -123,6 +123,19 @@ def require_room(parameters: int, dtype: torch.dtype, device: torch.device | Non
     )
 
 
+def require_room_for_map(queries: int, keys: int, size: int, device: torch.device) -> None:
+    """Refuse a text of which one head's map, with what it is computed from, does not fit into memory. size: its bytes.
+
+    Raises:
+        ValueError: it does not fit.
+    """
+    if size > (free := available(device)):
+        raise ValueError(
+            f"one head's map of {queries:,} × {keys:,} tokens takes {size / 1e9:.1f} GB while it is computed and "
+            f"{free / 1e9:.1f} GB are free: choose a shorter text"
+        )
+
+
 def _promised(size: int, device: torch.device | None) -> bool:
     """Whether what is being loaded has its memory promised; always so on other devices and outside `loading`."""
     made = _loading.get()

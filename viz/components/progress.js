@@ -1,20 +1,30 @@
-// How far something is, as a bar with words.
+// How far something is, as a bar with words, and a button to end it or to go on.
 
-export default function ({ data, parentElement }) {
-  const { share, text } = unpack(data);
+export default function ({ data, parentElement, setTriggerValue }) {
+  const { share, text, button } = unpack(data);
   let root = parentElement.querySelector(".vitrine");
   if (!root) {
     root = parentElement.appendChild(element("div", "vitrine progress"));
-    root.append(element("div", "text"), element("div", "track"));
-    root.lastElementChild.setAttribute("role", "progressbar");
+    const line = root.appendChild(element("div", "line"));
+    line.append(element("div", "text"), element("button", "act"));
+    line.lastElementChild.type = "button";
+    line.lastElementChild.addEventListener("click", () => root.press());
+    root.appendChild(element("div", "track")).setAttribute("role", "progressbar");
     root.lastElementChild.append(element("div", "done"));
     root.stop = () => {};
   }
-  const [words, track] = root.children;
+  const [line, track] = root.children;
+  const [words, act] = line.children;
+  root.press = () => setTriggerValue("press", true);
   write(words, text);
+  write(act, button);
+  act.hidden = !button;
   track.hidden = share === null;
   track.setAttribute("aria-valuenow", Math.round(100 * share));
   track.setAttribute("aria-label", text);
   track.firstElementChild.style.width = `${100 * share}%`;
+  // What has nothing to say takes no room, not even that between two others.
+  const host = root.getRootNode().host?.closest(".stElementContainer");
+  if (host) host.style.display = text ? "" : "none";
   return ending(root);
 }

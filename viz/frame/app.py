@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
@@ -20,6 +20,7 @@ from viz.frame import drawing, input_bar, stopping, token_bar, training_strip
 from viz.frame.command_line import unfollowed
 from viz.frame.drawing import Stage
 from viz.frame.guard import base_path
+from viz.frame.lead import KEY as LEAD
 from viz.frame.lead import lead
 from viz.i18n import catalogue
 from viz.i18n.catalogue import _
@@ -28,6 +29,7 @@ from viz.i18n.format import as_sentence, literal, page_name
 from viz.state import assumptions, checkpoints, position_override, shown_model, special_tokens, texts, training
 from viz.state.saved_page import Choices
 from viz.state.session import Key, Session, choose, current_session
+from viz.ui import long_text
 from viz.ui.parts import explain_plot, foreign_code, mount, no_views
 
 if TYPE_CHECKING:
@@ -207,7 +209,8 @@ def draw_views(session: Session, stage: Stage, model: TextModel, bar: DeltaGener
     rest = None
     with telling():
         rest = drawing.views(session, stage, model, mount)
-    mount([(bar, token_bar.token_bar(session))])
+    mount([(bar, view) for view in (token_bar.token_bar(session), *long_text.rest_bars(session))])
+    long_text.watch_rest(session, partial(long_text.rest_bar, session))
     with telling():
         if rest:
             rest()
@@ -242,7 +245,8 @@ def learnt(session: Session) -> View:
     and how soon to run the script again where there is no channel and something goes on.
     """
     looks = 500 if session.moving or session.watched else 3000 if session.stands is not None else None
-    said = {"turn": session.turn, "looks": looks, "at": time.monotonic(), "saving": session.saving}
+    said: dict[str, Any] = {"turn": session.turn, "looks": looks, "at": time.monotonic(), "saving": session.saving}
+    said["followed"] = sorted({*session.followed, Key.TOKENS, LEAD})
     choices = session.choices
     return PackedView(_learnt, "learnt", pack({**said, **choices.header()}, choices.arrays()))
 

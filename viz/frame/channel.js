@@ -4,6 +4,7 @@
 const FIRST_WAIT = 500; // milliseconds before it is opened again, twice as long each time
 const LAST_WAIT = 15_000;
 const REST = 400; // after a click, before the script learns of it
+const LATE = 350; // milliseconds without what was typed last, after which the picture of the text before is taken away
 const SILENT = 3000; // milliseconds without a message after which an open channel counts as dead
 const LOST = 3; // failures after which it is said
 const GONE = 4401; // the session is no more
@@ -45,13 +46,32 @@ function tryToDraw(view, frame) {
   }
 }
 
-// A view that still shows the text of before says so.
-function markBehind(view, behind) {
+// A view that still shows the text of before says so. awaited: the new one is on its way, and after a moment nothing is
+// shown in its place.
+function markBehind(view, behind, awaited = false) {
   const host = hostOf(view);
   host.toggleAttribute("data-behind", behind);
   if (behind) host.title = channel.words.behind;
   else host.removeAttribute("title");
+  if (behind && awaited) view.late ??= setTimeout(() => host.toggleAttribute("data-awaited", true), LATE);
+  else {
+    clearTimeout(view.late);
+    view.late = undefined;
+    host.removeAttribute("data-awaited");
+  }
 }
+
+// What is typed now is drawn soon, or all views wait for it.
+function awaitViews() {
+  clearTimeout(channel.awaiting);
+  channel.awaiting = setTimeout(() => {
+    if (!isUndrawn()) return;
+    for (const [key, view] of bus.views) if (bus.followed?.has(key)) markBehind(view, true, true);
+  }, LATE);
+}
+
+// Whether something that was typed has not been painted yet.
+const isUndrawn = () => channel.isOpen() && [...bus.fields.values()].some(({ key, edit }) => edit > (channel.drawn[key] ?? 0));
 
 // The server is told which views can be seen: of a training it sends no others.
 const seen = new Set();
@@ -93,7 +113,9 @@ function receive(bytes) {
   }
   if (gone) {
     const toCome = (key) => more && !channel.came.has(key) && !ASIDE.has(key);
-    for (const [key, view] of bus.views) markBehind(view, view.failed || gone.includes(key) || toCome(key));
+    const awaited = (key) => toCome(key) && bus.followed?.has(key);
+    for (const [key, view] of bus.views) markBehind(view, view.failed || gone.includes(key) || toCome(key), awaited(key));
+    if (isUndrawn()) awaitViews(); // something was typed meanwhile
   }
   // What the script draws is of an earlier step, until it runs.
   if (moved && [...channel.came].some((key) => !ASIDE.has(key))) document.documentElement.toggleAttribute("data-unlearnt", true);
@@ -117,7 +139,7 @@ function openChannel() {
     if (channel.socket !== socket) return; // of a session that is no more
     Object.assign(channel, { failures: 0, heard: performance.now() });
     if (data instanceof ArrayBuffer) return receive(new Uint8Array(data));
-    const { hello, script, waiting, typing } = JSON.parse(data);
+    const { hello, script, waiting, typing } = JSON.parse(data); // or {works}: a sign of life
     if (hello) channel.say("");
     if (script) channel.run();
     if (waiting) channel.say(channel.words.waiting.replace("{seconds}", waiting).replace("{typing}", typing));
@@ -128,6 +150,7 @@ function openChannel() {
     if (channel.failures === LOST) channel.say(channel.words.lost);
     if (code === GONE && channel.gone !== token) channel.run(); // which brings another token
     if (code === GONE) channel.gone = token;
+    for (const view of bus.views.values()) if (view.late) markBehind(view, true); // the script draws it, some time
     channel.again = setTimeout(openChannel, Math.min(LAST_WAIT, FIRST_WAIT * 2 ** (channel.failures - 1)));
     lookByScript();
   };
@@ -164,13 +187,14 @@ const channel = (bus.channel ??= {
   },
   // Whether something that was typed has not been painted yet, and will be: a channel that is silent is opened anew.
   isBehind() {
-    const behind = channel.isOpen() && [...bus.fields.values()].some(({ key, edit }) => edit > (channel.drawn[key] ?? 0));
+    const behind = isUndrawn();
     channel.since = behind ? (channel.since ?? performance.now()) : undefined;
     if (!behind || performance.now() - Math.max(channel.since, channel.heard ?? 0) < SILENT) return behind;
     openNow();
     return false;
   },
   lookByScript,
+  await: awaitViews,
   say: (text) => channel.root && write(channel.root, text),
 });
 

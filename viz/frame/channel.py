@@ -7,7 +7,7 @@ header {number, edits, frames: their lengths, more: others of this input follow,
 have, or null where the views are not of an input, moved: by a training and not by this window, took: milliseconds since
 the turn began}, and JSON texts: {hello};
 {script}, the script shall run; {waiting, typing}, seconds until it is this window's turn, and in how many
-windows somebody types.
+windows somebody types; {works}, the turn goes on.
 """
 
 from __future__ import annotations
@@ -54,6 +54,7 @@ WATCH_PACE, WATCH_SHARE, WATCH_SELDOM = 0.4, 0.1, 1.0  # the same of what else g
 BUSY = 0.02  # seconds after which a turn is tried again while the script draws
 UNSEEN = 2.0  # seconds after which a message counts as lost
 LATELY = 3.0  # seconds after its last letter for which a window counts as one in which somebody types
+ALIVE = 1.0  # seconds of a turn without a message, after which it says that it goes on
 TOLD = 0.5  # seconds of waiting from which on it is said
 BOUNDS = (0.01, 0.025, 0.05, 0.1, 0.2, 0.4, 0.8, 1.6, 3.2, 6.4)
 WAITED = Histogram(
@@ -244,6 +245,10 @@ class Window:
                 await asyncio.shield(begun)  # the thread says it, whether or not somebody waits
         finally:
             Window.queue.discard(self)
+        while not turn.done():  # a window takes a silent channel for a dead one
+            await asyncio.wait([turn], timeout=ALIVE)
+            if not turn.done():
+                self._messages.put_nowait(json.dumps({"works": True}))
         return await turn
 
     def _turn(self, begun: asyncio.Future[None], since: float) -> bool:

@@ -11,6 +11,7 @@ from viz.frame import text_field, token_bar
 from viz.frame.lead import lead
 from viz.state import texts, training
 from viz.state.session import Session
+from viz.ui import long_text
 from viz.ui.parts import Placed, Rest, Views
 
 if TYPE_CHECKING:
@@ -72,7 +73,8 @@ def frames(session: Session, stage: Stage, busy: bool = False) -> Iterator[tuple
     another one follows.
 
     A short text comes in one; of a long one first its tokens with what is nearest to the eyes, and the checks of its
-    trace last. busy: others wait, so that the checks are left to a later turn.
+    trace last. Of a very long one the tokens come last, for they are thousands, and what is not waited for later. busy:
+    others wait, so that the checks are left to a later turn.
 
     Raises:
         ValueError: a text that this model cannot read.
@@ -83,8 +85,9 @@ def frames(session: Session, stage: Stage, busy: bool = False) -> Iterator[tuple
     group = fields(session, model)
     if stage.page:
         group.append(lead(session, stage.page, model))
-    if session.is_long:
+    if session.is_long and not long_text.is_very_long(session):
         group.append(token_bar.token_bar(session, token_bar.LONG))
+    group += long_text.rest_bars(session)
     drawing = stage.views(model)
     try:
         for placed in drawing:
@@ -94,4 +97,5 @@ def frames(session: Session, stage: Stage, busy: bool = False) -> Iterator[tuple
                 group = []
     except MissingQuantityError:
         pass  # the script has said it in place of the rest
-    yield [*group, token_bar.token_bar(session, token_bar.BUSY if busy else "")], False
+    bar = token_bar.token_bar(session, token_bar.BUSY if busy else "")
+    yield [*group, bar, *long_text.rest_bars(session)], False

@@ -1,12 +1,14 @@
 // All that the script draws is of what it has learnt: what it drew is as new as the views, unless more is to be learnt.
-// looks: milliseconds after which it is to be run again where there is no channel, if at all. saving: the number of the
-// page file that this run was asked for, see page_file.js; choices: what a click shows in it.
+// followed: keys of the views that show the texts. looks: milliseconds after which it is to be run again where there is no
+// channel, if at all. saving: the number of the page file that this run was asked for, see page_file.js; choices: what a
+// click shows in it.
 
 export default function ({ data, parentElement }) {
   const root = parentElement.querySelector(".vitrine") ?? parentElement.appendChild(element("div", "vitrine"));
   root.stop = () => {};
-  const { turn, looks, saving, choices, left_out, arrays } = unpack(data);
+  const { turn, looks, followed, saving, choices, left_out, arrays } = unpack(data);
   bus.looks = looks;
+  bus.followed = new Set(followed);
   bus.channel?.lookByScript();
   if (saving && bus.preparing?.number === saving) {
     bus.preparing.done({ leftOut: left_out, choices: choices.map(([click, key], index) => ({ click, key, bytes: arrays[index] })) });

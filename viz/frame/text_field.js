@@ -98,6 +98,7 @@ function typed(root) {
   field.text = text;
   field.edit += 1;
   const sent = bus.channel?.send({ type: field.key, text: field.text, edit: field.edit });
+  if (sent) bus.channel.await();
   learnSoon(root, sent ? LEARN : SOON);
   tellAddress(root);
   showSeveral(root);

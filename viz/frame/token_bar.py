@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from viz.components.registry import component, pack
@@ -13,8 +14,10 @@ from viz.state.pieces import found, merged, run_of, turn
 from viz.state.session import Key, Session, current_session
 from viz.state.texts import model_and_text, write_source
 from viz.state.what_if import elsewhere, note
+from viz.ui import long_text
 
 if TYPE_CHECKING:
+    from model.analysis.checks import Check
     from model.analysis.comparison import Alignment, Comparison
     from model.analysis.finite import NotFinite
     from model.analysis.pieces import Pieces
@@ -62,11 +65,13 @@ def token_bar(session: Session, later: str = "") -> View:
         BUSY: _("Others wait: its checks come after them."),
     }
     unknown = [{"text": _("checks follow"), "passed": None, "title": why.get(later, "")}]
-    badges = unknown if later else badges_of(session)
+    rest = None if later or not long_text.is_very_long(session) else long_text.rest_of_text(session)
+    badges = unknown if later else badges_of(session) if rest is None else badges_of_rest(rest, why[LONG])
+    compared = not later and (rest is None or rest.compared)
     words = {"source": _("Source tokens"), "target": _("Target tokens"), "guess": _("Click to put it into the text")}
     words["fold"] = _("Fold or unfold this bar")
     guesses = [_guess(guess, session.model) for guess in session.model.guesses(session.trace)]
-    data |= {"notes": notes, "badges": badges, "words": words, "guesses": guesses, "pin": pinned(session, not later)}
+    data |= {"notes": notes, "badges": badges, "words": words, "guesses": guesses, "pin": pinned(session, compared)}
     data["pieces"] = {"found": bool(found(session)), "merged": bool(runs), "words": _pieces_words()}
     config = session.model.config
     not_made = (translate_error(session.what_if.refused), elsewhere(session.what_if, session.trace, config))
@@ -85,6 +90,22 @@ def badges_of(session: Session) -> list[dict[str, Any]]:
     from model.analysis.checks import checks
     from model.analysis.finite import first_not_finite
 
+    return badges_of_checks(checks(session.trace), first_not_finite(session.trace))
+
+
+def badges_of_rest(rest: long_text.RestOfText, why: str) -> list[dict[str, Any]]:
+    """The checks of a long text, or why they are not there. why: while they follow."""
+    if (checked := rest.found.get((long_text.CHECKS,))) is not None:
+        return badges_of_checks(*checked)
+    if (reason := rest.failed.get((long_text.CHECKS,))) is not None:
+        return [{"text": _("not checked"), "passed": None, "title": translate_error(reason)}]
+    if rest.cancelled:
+        return [{"text": _("not checked: cancelled"), "passed": None, "title": why}]
+    return [{"text": _("checks follow"), "passed": None, "title": why}]
+
+
+def badges_of_checks(checks: Sequence[Check], odd: NotFinite | None) -> list[dict[str, Any]]:
+    """The badge of each check; odd: what is not finite, which comes first."""
     badges = [
         {
             "text": " · ".join(
@@ -101,10 +122,9 @@ def badges_of(session: Session) -> list[dict[str, Any]]:
             + " "
             + check_explanation(check.name),
         }
-        for check in checks(session.trace)
+        for check in checks
         if check.cells or not check.possible
     ]
-    odd = first_not_finite(session.trace)
     return [*([] if odd is None else [not_finite(odd)]), *badges]
 
 

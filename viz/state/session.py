@@ -133,6 +133,7 @@ class Session:
     token: str = field(default_factory=lambda: secrets.token_urlsafe(24), kw_only=True, repr=False, compare=False)
     channels: set[Callable[[], None]] = field(default_factory=set, kw_only=True, repr=False)  # each wakes an open one
     watched: list[Any] = field(default_factory=list, kw_only=True)  # what goes on beside the page, see background.py
+    rest: Any = field(default=None, kw_only=True, repr=False)  # of a long text, see long_text.py; the next one stops it
     memory: dict[Any, Any] = field(default_factory=dict, kw_only=True, repr=False, compare=False)
     chosen: dict[str, str] = field(default_factory=dict, kw_only=True)  # by `choose`, for who has no widgets to ask
     selection: Selection = field(default_factory=Selection)
@@ -177,6 +178,11 @@ class Session:
         """Have the windows look at what there is to do now."""
         for wake in list(self.channels):
             wake()
+
+    def stop_rest(self) -> None:
+        """Nobody waits for the rest of a long text any more: another text is there."""
+        if self.rest is not None:
+            self.rest.stop()
 
     @property
     def current(self) -> Shown:
@@ -308,6 +314,7 @@ class Session:
         else:
             from model.inference.models import Translator
 
+            self.stop_rest()
             tokens, answer, generation = model.source_tokens(source), None, None
             if not isinstance(model, Translator):
                 plain = model.trace_tokens(tokens)
@@ -338,6 +345,8 @@ class Session:
         """The trace with the what-if changes; plain: without them, None where it is the one of before."""
         trace = self.what_if.look(model, plain, source, target)
         self.shown = Shown(model, trace, source, target)
+        if self.rest is not None and self.rest.trace is not trace:
+            self.rest = None  # with all that it keeps of the text before
         return trace
 
     @property

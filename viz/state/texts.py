@@ -27,6 +27,8 @@ def learn(session: Session, key: str, text: str, edit: int) -> bool:
     text = text[: longest_text()].encode("utf-16", "surrogatepass").decode("utf-16", "replace")  # half a letter is none
     before = session.texts.get(key)
     session.texts[key], session.edits[key] = text, edit
+    if text != before:
+        session.stop_rest()
     return text != before
 
 

@@ -6,7 +6,7 @@ import math
 import threading
 import time
 from collections import OrderedDict
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -23,7 +23,7 @@ from viz.state.session import current_session
 
 TOLD = 1.0  # seconds after which the time that is left can be told
 KEPT = 64  # numbers that were asked for one by one, the latest
-Job = tuple[str, int, Callable[[], Any]]  # a key, how much work it is, and what is to be computed
+Job = tuple[Any, int, Callable[[], Any]]  # a key, how much work it is, and what is to be computed
 
 
 class Filling:
@@ -34,11 +34,13 @@ class Filling:
 
     patience = math.inf
 
-    def __init__(self, jobs: Sequence[Job]) -> None:
-        self.found: dict[str, Any] = {}
-        self.failed: dict[str, str] = {}
+    def __init__(self, jobs: Sequence[Job], found: Mapping[Any, Any] = {}) -> None:
+        """found: what is known already."""
+        self.found: dict[Any, Any] = dict(found)
+        self.failed: dict[Any, str] = {}
         self._jobs = jobs
-        self._done, self._total = 0, sum(size for _key, size, _compute in jobs)
+        self._done = sum(size for key, size, _compute in jobs if key in found)
+        self._within, self._total = 0, sum(size for _key, size, _compute in jobs)
         self._finished, self._stopped = threading.Event(), threading.Event()
         self._memory: OrderedDict[Hashable, Any] = OrderedDict()
         self._start()
@@ -69,7 +71,12 @@ class Filling:
     def seconds(self) -> tuple[float, float]:
         """How long it has taken, and how much longer it will, by the work that is left."""
         taken = time.monotonic() - self._began
-        return taken, taken * (self._total - self._done) / max(1, self._done - self._before)
+        done = self._done + self._within
+        return taken, taken * (self._total - done) / max(1, done - self._before)
+
+    def advance(self, size: int) -> None:
+        """So much of the work that is being done is done; for a long one to call."""
+        self._within += size
 
     @property
     def is_long(self) -> bool:
@@ -84,8 +91,9 @@ class Filling:
         self._seen = time.monotonic()
         if self.finished:
             return None
-        known = taken >= TOLD and self._done > self._before
-        return {"share": self._done / max(1, self._total), "text": self.words(left if known else None)}
+        known = taken >= TOLD and self._done + self._within > self._before
+        share = (self._done + self._within) / max(1, self._total)
+        return {"share": share, "text": self.words(left if known else None)}
 
     def words(self, left: float | None) -> str:
         """How far it has come. left: seconds that it goes on; None where nobody knows yet."""
@@ -135,6 +143,7 @@ class Filling:
                 return
             if key in self.found or key in self.failed:
                 continue
+            self._within = 0
             try:
                 with superseded.watch(self._stopped):
                     self.found[key] = compute()
@@ -142,7 +151,7 @@ class Filling:
                 return
             except Exception as error:  # else what is there would look like all of it
                 self.failed[key] = describe(error)
-            self._done += size
+            self._done, self._within = self._done + size, 0
 
 
 # What is shown of it while it goes on.

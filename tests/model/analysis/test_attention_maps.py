@@ -1,5 +1,6 @@
 """Maps head by head against the model's own, what values make of them, and average, maximum and rollout of heads."""
 
+import threading
 from itertools import product
 
 import numpy as np
@@ -9,6 +10,7 @@ from torch.testing import assert_close
 
 from model.analysis import attention_maps as module
 from model.analysis.attention_maps import Maps, Quantity, average, maximum, rollout
+from model.runtime import memory, superseded
 from tests.model.examples import network, one_stack, traced
 
 MODELS = {
@@ -41,6 +43,53 @@ def test_head_by_head_is_what_the_model_computes(monkeypatch, make, kind):
     assert list(maps.row(1, 1, 2)) == trace.maps_of(maps.paths[1])
     for name, row in maps.row(1, 1, 2).items():
         assert_close(row, trace[f"{maps.paths[1]}.{name}"][1, 2])
+
+
+LONG_TEXT = torch.randint(5, 11, (1, 24), generator=torch.Generator().manual_seed(0))
+PADDED = torch.cat([LONG_TEXT[:, :15], torch.zeros(1, 9, dtype=torch.long)], dim=1)
+WHOLE = {
+    "causal": (lambda: one_stack("decoder-only"), (LONG_TEXT,), "decoder"),
+    "rotary, in a window": (lambda: one_stack("decoder-only", position="rotary", window=5), (LONG_TEXT,), "decoder"),
+    "ALiBi": (lambda: one_stack("decoder-only", position="alibi"), (LONG_TEXT,), "decoder"),
+    "padded": (network, (PADDED, LONG_TEXT, PADDED != 0), "encoder"),
+    "to padded keys": (network, (PADDED, LONG_TEXT, PADDED != 0), "cross"),
+}
+
+
+@pytest.mark.parametrize("name", WHOLE)
+def test_a_head_on_demand_is_its_map_of_the_whole_pass_in_float64(monkeypatch, name):
+    """Of a long text no pass keeps its maps: each is computed of what the fused pass recorded, when it is looked at."""
+    make, ids, kind = WHOLE[name]
+    model = make().double()
+    whole = traced(model, ids=ids, maps=True)
+    monkeypatch.setattr(module, "KEPT_MAP", 0)
+    maps = Maps(traced(model, ids=ids), kind)
+    assert not maps.recorded
+    assert not whole[f"{maps.paths[0]}.visible"].all()
+    for layer, head in product(range(maps.layers), range(maps.heads)):
+        found = maps.computed(layer, slice(head, head + 1))[0]
+        assert found.dtype == torch.float64
+        assert_close(found, whole[f"{maps.paths[layer]}.weights"][head], rtol=0, atol=1e-12)
+        assert_close(found.sum(dim=-1), torch.ones(maps.queries, dtype=torch.float64), rtol=0, atol=1e-12)
+        assert bool((found[~whole[f"{maps.paths[layer]}.visible"]] == 0).all())
+
+
+def test_one_head_that_does_not_fit_is_refused_with_the_numbers(monkeypatch):
+    maps = Maps(traced(one_stack("decoder-only"), ids=(LONG_TEXT,)), "decoder")
+    maps.require_room()
+    monkeypatch.setattr(memory, "available", lambda device: maps.memory - 1)
+    with pytest.raises(ValueError, match=r"24 × 24 tokens takes 0\.0 GB .* are free: choose a shorter text"):
+        maps.require_room()
+
+
+def test_what_nobody_waits_for_ends_at_the_next_head():
+    maps, stale = Maps(traced(network()), "encoder"), threading.Event()
+    with superseded.watch(stale):
+        groups = maps.groups()
+        next(groups)
+        stale.set()
+        with pytest.raises(superseded.SupersededError):
+            next(groups)
 
 
 def test_small_maps_are_those_that_the_trace_keeps():

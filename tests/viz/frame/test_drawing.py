@@ -15,6 +15,7 @@ from viz.components.view import PackedView
 from viz.frame import drawing, token_bar
 from viz.frame.drawing import Stage
 from viz.state.session import Session, serving
+from viz.ui import long_text
 from viz.ui.parts import Drawing, Views
 
 
@@ -53,6 +54,14 @@ def test_of_a_long_text_what_is_nearest_to_the_eyes_comes_first_and_its_checks_l
     first, *rest = groups(session, of_two_parts)
     assert first == ["source", "target", "tokens", "near", "beside"]  # no new head stands under old tokens
     assert rest == [["far"], ["tokens"]]
+
+
+def test_of_a_very_long_text_the_figure_comes_before_its_thousands_of_tokens(session, monkeypatch):
+    monkeypatch.setattr(viz.state.session, "LONG", 5)
+    monkeypatch.setattr(long_text, "SOON", 0)
+    first, *rest = groups(session, of_two_parts)
+    assert first == ["source", "target", "near", "beside"]
+    assert rest == [["far"], ["tokens", "long_text"]]
 
 
 def test_the_bar_of_a_long_text_says_that_its_checks_follow(session):

@@ -29,6 +29,7 @@ function mountView(module, parts, given) {
   Object.assign(view, { module, parts, given });
   const waiting = bus.frames.get(key);
   drawView(view, isLater(waiting, frame) ? waiting : frame);
+  if (!channel.isOpen()) markBehind(view, false); // no other frame of it comes
   const turn = (view.turn = {});
   return () => {
     if (view.turn !== turn) return; // a later call has gone on with it

@@ -112,6 +112,7 @@ function paintThumbnails(root) {
   const sizes = root.places.length ? root.places[0].slice(2).map((length) => Math.round(length * ratio)) : [];
   const hatched = sizes.length ? hatchedUnder(root, ...sizes) : null;
   root.places.forEach((place, index) => {
+    if (root.shown.waiting?.[index]) return; // it is not computed yet
     const [left, top, width, height] = place.map((length) => Math.round(length * ratio));
     context.imageSmoothingEnabled = rows > height || cells > width;
     if (hatched) context.drawImage(hatched, left, top, width, height);

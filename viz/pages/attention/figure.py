@@ -192,3 +192,11 @@ def metrics_table(shown: HeadMaps) -> pd.DataFrame:
             known[: len(values)] = values[: maps.layers]
             table[_("{name}, pinned").format(name=metric_name(name))] = known.flatten()
     return table
+
+
+def known_metrics(shown: HeadMaps, made: Thumbnails) -> pd.DataFrame:
+    """A row a head of a long text: the chosen number of those that are computed."""
+    layers, heads = np.indices(made.values.shape) + 1
+    numbers = {metric_name(shown.wish.metric): made.values.flatten()}
+    table = pd.DataFrame({_("layer"): layers.flatten(), _("head"): heads.flatten(), **numbers})
+    return table[made.known.flatten()]

@@ -44,7 +44,8 @@ function gridLines({ shown }) {
   const size = rows * cells;
   const step = (high - low) / LEVELS;
   const digits = Math.max(0, Math.ceil(-Math.log10(step)));
-  const held = Math.min(order.length, Math.floor(MOST_LINES / size));
+  const there = order.map((_, index) => index).filter((index) => !shown.waiting?.[index]);
+  const held = Math.min(there.length, Math.floor(MOST_LINES / size));
   const names = [...words.csv];
   names[4] += ` ± ${significant(step / 2)}`;
   const found = [names];
@@ -54,11 +55,12 @@ function gridLines({ shown }) {
     return level > LEVELS ? words.hidden : (low + level * step).toFixed(digits);
   };
   for (let at = 0; at < held * size; at++) {
-    const [layer, head] = order[Math.floor(at / size)];
+    const index = there[Math.floor(at / size)];
+    const [layer, head] = order[index];
     const [row, cell] = [Math.floor((at % size) / cells), at % cells];
     const state = states[at % size];
     const pair = [labels.rows[row * block[0]], labels.columns[cell * block[1]]];
-    found.push([String(layer + 1), String(head + 1), ...pair, value(levels[at], state), state ? "False" : "True"]);
+    found.push([String(layer + 1), String(head + 1), ...pair, value(levels[index * size + (at % size)], state), state ? "False" : "True"]);
   }
   if (block[0] * block[1] > 1) found.push([blockOf(shown)]);
   if (held < order.length) found.push([words.left_out.replace("{count}", order.length - held)]);
@@ -92,7 +94,7 @@ function point(root, index, map, event) {
   const state = states[row * cells + cell];
   const number = significant(low + (level / LEVELS) * (high - low));
   const said = { [LEVELS + 1]: words.missing, [LEVELS + 2]: words.hidden, [ODD_LEVEL]: words.odd };
-  const value = state === 0 ? words.masked : state === 2 ? words.missing : (said[level] ?? `${difference ? "Δ " : ""}${number}`);
+  const value = root.shown.waiting?.[index] ? words.waiting : state === 0 ? words.masked : state === 2 ? words.missing : (said[level] ?? `${difference ? "Δ " : ""}${number}`);
   const [first, second] = [row * block[0], cell * block[1]];
   const pooled = block[0] * block[1] > 1;
   const many = pooled ? ` (${blockOf(root.shown)})` : "";
@@ -130,6 +132,7 @@ function filmed(sent) {
 function showHeads(root) {
   const shown = filmed(root.sent);
   shown.order.forEach((place, index) => {
+    root.thumbnails[index].classList.toggle("waiting", Boolean(shown.waiting?.[index]));
     write(root.thumbnails[index].querySelector(".number"), shown.notes[index]);
     root.thumbnails[index].setAttribute("aria-label", `${headName(shown.words, place)}, ${shown.words.metric} ${shown.notes[index]}`);
   });

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from functools import cached_property
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -16,12 +17,13 @@ from torch import Tensor
 from model.analysis.attention_maps import Quantity
 from model.analysis.head_metrics import metric
 from model.capture.interventions import RemovedHead, removed_heads
+from model.runtime import superseded
 from viz.components.view import Answer, View
 from viz.i18n.catalogue import _
 from viz.i18n.format import side_name, significant
 from viz.pages.attention.components import head_grid
 from viz.pages.attention.text import about_grid, metric_caption, metric_number, metric_parts, quantity_name
-from viz.pages.attention.view import HeadMaps, marked, metrics
+from viz.pages.attention.view import HeadMaps, marked
 from viz.ui.parts import stamp
 from viz.ui.plots import heading
 
@@ -45,8 +47,9 @@ def heads_grid(
     cells, tops = made.cells[index], top_values(shown, made)[index]
     strengths = made.strengths[index] if wish.threshold else None
     hidden = np.zeros(cells.shape, bool) if strengths is None else strengths < wish.threshold
+    hidden[~made.known[index]] = True
     plain = wish.quantity == Quantity.WEIGHT and not shown.differing and tuple(made.block) == (1, 1)
-    said = words(shown, len(heads), cells)
+    said = words(shown, len(heads), cells[made.known[index]])
     seen, keys = states(shown, made), shown.column_labels
     if (sinks := sink_columns(shown, made, heads)) is not None:
         cells, hidden = np.concatenate([cells, sinks], axis=2), np.pad(hidden, ((0, 0), (0, 0), (0, 1)))
@@ -60,6 +63,7 @@ def heads_grid(
         "block": list(made.block),
         "difference": shown.differing,
         "notes": _notes(shown, made, heads),
+        "waiting": (~made.known[index]).tolist(),
         "words": said,
         "alt": f"{said['caption']}. {extremes(shown, made, heads)}",
         "file": f"heads-{wish.kind}",
@@ -84,7 +88,9 @@ def _notes(shown: HeadMaps, made: Thumbnails, heads: Heads) -> list[str]:
     wish, changes = shown.wish, shown.trace.changes
     gone = {(layer, head) for layer in range(shown.maps.layers) for head in removed_heads(changes, wish.kind, layer)}
     sign, _title = metric_parts(wish.metric)
-    return [GONE if place in gone else metric_number(sign, made.values[place], shown.differing) for place in heads]
+    known = [place for place in heads if made.known[place]]
+    numbers = {place: metric_number(sign, made.values[place], shown.differing) for place in known}
+    return [GONE if place in gone else numbers.get(place, "…") for place in heads]
 
 
 def extremes(shown: HeadMaps, made: Thumbnails, heads: Heads) -> str:
@@ -116,7 +122,7 @@ def states(shown: HeadMaps, made: Thumbnails) -> NDArray[np.uint8]:
     visible = shown.visible
     padded[: visible.shape[0], : visible.shape[1]] = visible
     found = np.asarray(padded.reshape(height, rows, width, columns).any(axis=(1, 3)), np.uint8)
-    missing = np.isnan(made.cells).all(axis=(0, 1)) if shown.differing else np.zeros_like(found, bool)
+    missing = np.isnan(made.cells[made.known]).all(axis=0) if shown.differing else np.zeros_like(found, bool)
     found[missing & (found > 0)] = 2
     return found
 
@@ -152,6 +158,7 @@ def words(shown: HeadMaps, count: int, cells: NDArray[np.float32]) -> dict[str, 
         "missing": _("not in the pinned trace"),
         "odd": _("not a number, or infinite"),
         "hidden": _("below {threshold}").format(threshold=wish.threshold),
+        "waiting": _("not computed yet: click to see it"),
         "quantity": quantity_name(wish.quantity),
         "film": _("film: step {step}"),
         "block": _("largest of {rows} × {columns} cells"),
@@ -177,12 +184,15 @@ class Thumbnails:
 
     cells: (layer, head, row, column), the largest of each block, NaN where nothing is comparable. strengths: the same
     of what decides whether a cell is below the threshold. values: (layer, head), the metric, or its difference.
+    known: (layer, head), whether it is computed: of a long text one comes after the other. What is not is 0, its value
+    NaN.
     """
 
     cells: NDArray[np.float32]
     strengths: NDArray[np.float32]
     values: NDArray[np.float64]
     block: tuple[int, int]
+    known: NDArray[np.bool_]
 
     def largest_from(self, column: int) -> NDArray[np.float32]:
         """(layer, head): the size of the number furthest from 0, from this column of cells on where there are more."""
@@ -214,34 +224,77 @@ def pooled_positive(maps: Tensor, block: tuple[int, int]) -> Tensor:
     return padded.unflatten(1, (-1, block[0])).amax(dim=2).unflatten(2, (-1, block[1])).amax(dim=3)
 
 
+class Thumbnail(NamedTuple):
+    """Some heads of a layer, made smaller: cells and strengths (head, row, column), the latter None where there is no
+    threshold, and values (head).
+    """
+
+    cells: NDArray[np.float32]
+    strengths: NDArray[np.float32] | None
+    values: NDArray[np.float64]
+
+
 def thumbnails(shown: HeadMaps) -> Thumbnails:
     """Group by group, so that the maps of all heads are never in memory together."""
-    maps, wish = shown.maps, shown.wish
+    counted = Counted(shown)
+    return arranged(
+        shown, {(layer, heads.start): thumbnail(shown, layer, heads, counted) for layer, heads in shown.maps.groups()}
+    )
+
+
+def arranged(shown: HeadMaps, parts: Mapping[tuple[int, int], Thumbnail]) -> Thumbnails:
+    """Those that there are, by their layer and first head."""
     block = block_size(*shown.shape, CELLS)
     rows, columns = (math.ceil(count / of) for count, of in zip(shown.shape, block, strict=True))
-    shape = (maps.layers, maps.heads, rows, columns)
-    cells = np.empty(shape, np.float32)
-    strengths = np.empty(shape if wish.threshold else (0,), np.float32)
-    values = np.empty(shape[:2])
-    counted = marked(maps, wish.metric)
-    smaller = pooled if shown.differing else pooled_positive
-    for layer, heads in maps.groups():
-        weights = maps.weights(layer, heads)
-        values[layer, heads] = metric(wish.metric, maps, layer, heads, weights, counted).cpu().numpy()
-        drawn = shown.drawn(layer, heads, weights)
-        cells[layer, heads] = smaller(drawn.cells, block).cpu().numpy()
-        if wish.threshold:
-            strengths[layer, heads] = pooled_positive(drawn.strength, block).cpu().numpy()
+    shape = (shown.maps.layers, shown.maps.heads, rows, columns)
+    cells = np.zeros(shape, np.float32)
+    strengths = np.zeros(shape if shown.wish.threshold else (0,), np.float32)
+    values, known = np.full(shape[:2], np.nan), np.zeros(shape[:2], bool)
+    for (layer, first), part in parts.items():
+        heads = slice(first, first + len(part.values))
+        cells[layer, heads], values[layer, heads], known[layer, heads] = part.cells, part.values, True
+        if part.strengths is not None:
+            strengths[layer, heads] = part.strengths
+    return Thumbnails(cells, strengths, values, block, known)
+
+
+class Counted:
+    """What the metric counts in the maps and in the pinned ones, see `marked`; made once."""
+
+    def __init__(self, shown: HeadMaps) -> None:
+        self._shown = shown
+
+    @cached_property
+    def own(self) -> Tensor:
+        return marked(self._shown.maps, self._shown.wish.metric)
+
+    @cached_property
+    def pinned(self) -> Tensor:
+        assert self._shown.pinned is not None
+        return marked(self._shown.pinned, self._shown.wish.metric)
+
+
+def thumbnail(shown: HeadMaps, layer: int, heads: slice, counted: Counted) -> Thumbnail:
+    """Some heads of a layer."""
+    name, block = shown.wish.metric, block_size(*shown.shape, CELLS)
+    weights = shown.maps.weights(layer, heads)
+    superseded.check()
+    values = metric(name, shown.maps, layer, heads, weights, counted.own).double().cpu().numpy()
     if shown.differing:
-        values = _difference(shown, values)
-    return Thumbnails(cells, strengths, values, block)
+        values = values - _pinned_metric(shown, layer, heads, counted)
+    superseded.check()
+    drawn = shown.drawn(layer, heads, weights)
+    smaller = pooled if shown.differing else pooled_positive
+    strengths = pooled_positive(drawn.strength, block).cpu().numpy() if shown.wish.threshold else None
+    return Thumbnail(smaller(drawn.cells, block).cpu().numpy(), strengths, values)
 
 
-def _difference(shown: HeadMaps, values: NDArray[np.float64]) -> NDArray[np.float64]:
-    """The metric minus that of the pinned trace, on its own tokens; NaN where that has no such head."""
-    found = np.full_like(values, np.nan)
-    if shown.pinned is not None:
-        other = metrics(shown.pinned, shown.wish.metric)[shown.wish.metric]
-        layers = min(len(other), len(values))
-        found[:layers] = values[:layers] - other[:layers]
+def _pinned_metric(shown: HeadMaps, layer: int, heads: slice, counted: Counted) -> NDArray[np.float64] | float:
+    """That of the pinned trace, on its own tokens; NaN where that has no such heads."""
+    if shown.pinned is None or layer >= shown.pinned.layers:
+        return math.nan
+    weights = shown.pinned.weights(layer, heads)
+    found: NDArray[np.float64] = (
+        metric(shown.wish.metric, shown.pinned, layer, heads, weights, counted.pinned).double().cpu().numpy()
+    )
     return found

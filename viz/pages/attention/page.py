@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from enum import StrEnum
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import streamlit as st
 
@@ -14,10 +15,28 @@ from model.inference.text_model import TextModel
 from viz.components.view import View, live
 from viz.i18n.catalogue import _
 from viz.i18n.errors import translate_error, unless_absent
+from viz.i18n.format import as_sentence
 from viz.pages.attention import bertviz, importance
 from viz.pages.attention.bertviz_scripts import VIEWS
 from viz.pages.attention.controls import Choice, show_below, show_controls, show_figure_controls, show_head_controls
-from viz.pages.attention.figure import file_name, head_figure, large, metrics_table, sink_column, weights_table
+from viz.pages.attention.figure import (
+    file_name,
+    head_figure,
+    known_metrics,
+    large,
+    metrics_table,
+    sink_column,
+    weights_table,
+)
+from viz.pages.attention.head_by_head import (
+    begin_rest,
+    chosen_image,
+    combination,
+    grid_as_it_fills,
+    known,
+    known_thumbnails,
+    scale_of,
+)
 from viz.pages.attention.head_grid import Heads, Thumbnails, heads_grid, thumbnails
 from viz.pages.attention.importance import Places
 from viz.pages.attention.steps import query_steps, steps_name, steps_table
@@ -25,8 +44,12 @@ from viz.pages.attention.text import bertviz_name, explain, missing, refusal, tr
 from viz.pages.attention.vectors import vector_panels
 from viz.pages.attention.view import HeadMaps
 from viz.state.pieces import merged, of_trace
-from viz.state.session import Selection, choose, current_session
+from viz.state.session import Selection, Session, choose, current_session
+from viz.ui.long_text import is_very_long, watch_rest
 from viz.ui.parts import Drawing, Placed, Rest, Views, data_table, expander
+
+if TYPE_CHECKING:
+    from pandas import DataFrame
 
 
 class Part(StrEnum):
@@ -66,21 +89,48 @@ def page(model: TextModel) -> Views:
             places = Places(above, maps, chosen_one, alike, pair, table)
     others = expander(Part.BERTVIZ, "BertViz")
 
+    def heads_of(session: Session) -> HeadMaps:
+        return HeadMaps(session.trace, wish, session.comparison, session.differing, merged(session))
+
+    def grid_of(session: Session, shown: HeadMaps, made: Thumbnails) -> View:
+        chosen = session.fit_selection(shown.maps.layers, shown.maps.heads, shown.maps.queries)
+        filmed = session.step is not None and not session.what_if.changes  # else the film shows another forward pass
+        filmed = filmed and not shown.runs.joined
+        listed, place = shown.shown_heads(made.values), (chosen.layer, chosen.head)
+        return heads_grid(shown, made, listed, place, Part.HEADS, on_head, filmed)
+
     def views(model: TextModel) -> Drawing:
         session = current_session()
-        trace = session.trace
-        shown = HeadMaps(trace, wish, session.comparison, session.differing, merged(session))
+        shown = heads_of(session)
         maps = shown.maps
         chosen = session.fit_selection(maps.layers, maps.heads, maps.queries)
         session.selection.side = shown.rows
-        made = thumbnails(shown)
+        long, problem, found = is_very_long(session), "", {}
+        if long:
+            try:
+                found = known(session, shown)
+            except ValueError as error:
+                problem = as_sentence(translate_error(str(error)))
+        made = known_thumbnails(shown, found) if long else thumbnails(shown)
         listed = shown.shown_heads(made.values)
-        filmed = session.step is not None and not session.what_if.changes  # else the film shows another forward pass
-        filmed = filmed and not shown.runs.joined
-        place = chosen.layer, chosen.head
-        parts: list[Placed] = [(heads, heads_grid(shown, made, listed, place, Part.HEADS, on_head, filmed))]
-        yield parts  # the browser paints the heads of a long text while the rest is computed
-        parts = []
+        problem = problem or refusal(shown, listed)
+        drawn, key = None, None
+        if not long:
+            yield [(heads, grid_of(session, shown, made))]  # which the browser paints while the rest is computed
+        if not problem:
+            if long and wish.combination != "head":
+                drawn, problem = combination(shown, listed, found)
+            else:
+                drawn = chosen_image(session, shown, chosen) if long else large(shown, chosen, listed)
+        parts: list[Placed] = []
+        if drawn is not None:
+            key, on_row = (Part.LINES, on_line) if wish.drawing == "lines" else (Part.HEAD, on_cell)
+            scale = scale_of(shown, chosen, drawn, made) if long else made
+            map_of = head_figure(shown, drawn, scale, chosen, listed, key, on_row)
+            parts.append((figure, map_of))
+        if long:
+            yield parts  # one head at once, and after it the others, one by one
+            parts = []
         staged, lacking, after, vectors = None, "", None, None
         if places is None:
             staged, lacking = unless_absent(lambda: query_steps(shown, chosen, Part.STAGES, on_query))
@@ -93,12 +143,9 @@ def page(model: TextModel) -> Views:
             parts.append((steps, staged))
             vectors, _lacking = unless_absent(lambda: vector_panels(shown, chosen, Part.VECTORS))
             parts += [] if vectors is None else [(steps, vectors)]
-        drawn, key = None, None
-        problem = refusal(shown, listed)
-        if not problem:
-            drawn = large(shown, chosen, listed)
-            key, on_row = (Part.LINES, on_line) if wish.drawing == "lines" else (Part.HEAD, on_cell)
-            parts.append((figure, head_figure(shown, drawn, made, chosen, listed, key, on_row)))
+        if long:
+            begin_rest(session, shown, chosen, listed, found, drawn)
+            parts.append((heads, grid_of(session, shown, made)))
         yield parts
 
         def rest() -> None:
@@ -107,14 +154,19 @@ def page(model: TextModel) -> Views:
             for place, sentence in ((steps, lacking), (figure, problem or missing(shown, chosen))):
                 with place:
                     say(sentence)
-            if session.saving and places is None:
+            if long:
+                watch_rest(session, grid_as_it_fills(session, partial(heads_of, session), partial(grid_of, session)))
+            if session.saving and places is None and not long:
                 offer_heads(shown, made, chosen, listed, None if drawn is None else key, staged is not None)
             sink = sink_column(shown, chosen, listed, (1, 1)) if drawn is not None else None
-            weights = None if drawn is None else partial(weights_table, shown, drawn, sink)
+            weights: Callable[[], DataFrame] | None = None
+            if drawn is not None:  # of a long text a line for each block of cells, as it is drawn: there are millions
+                weights = map_of.table if long else partial(weights_table, shown, drawn, sink)
             more: dict[str, Any] = {} if staged is None else {steps_name(chosen): partial(steps_table, shown, chosen)}
             more |= {} if vectors is None else {vectors.heading.name: vectors.table}
             data_table(Part.DATA, weights, file_name(shown, chosen), place=data, more=more)
-            data_table(Part.METRICS, lambda: metrics_table(shown), f"heads-{wish.kind}", place=numbers)
+            of_heads = partial(metrics_table, shown) if not long else partial(known_metrics, shown, made)
+            data_table(Part.METRICS, of_heads, f"heads-{wish.kind}", place=numbers)
             if others.open:
                 with others:
                     show_bertviz(shown, chosen)

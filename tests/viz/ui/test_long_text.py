@@ -1,0 +1,157 @@
+"""What a long text takes beside its pass: it comes by itself, can be cancelled and gone on with, and ends with it."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Iterator
+
+import pytest
+
+from model.analysis.checks import checks
+from model.runtime import superseded
+from tests.viz.components.test_registry import unpack
+from tests.viz.small import looking, small_model
+from viz.frame import token_bar
+from viz.state import texts
+from viz.state.session import Session, serving
+from viz.ui import long_text
+from viz.ui.background import Job
+from viz.ui.long_text import CHECKS, HEAD, RestOfText, rest_bar, rest_of_text, watch_rest
+
+
+@pytest.fixture
+def session(tmp_path, monkeypatch) -> Iterator[Session]:
+    monkeypatch.setattr(long_text, "SOON", 0)
+    made = looking(small_model(tmp_path / "small"), "The cat sees.")
+    with serving(made):
+        yield made
+
+
+class Held:
+    """Two heads, of which the second waits until it may come or is not wanted."""
+
+    def __init__(self) -> None:
+        self.begun, self.go = threading.Event(), threading.Event()
+        self.computed: list[int] = []
+
+    def jobs(self) -> list[Job]:
+        return [((HEAD, 0, head), 1, lambda head=head: self.compute(head)) for head in (0, 1)]
+
+    def compute(self, head: int) -> int:
+        if head:
+            self.begun.set()
+            while not self.go.wait(0.01):
+                superseded.check()
+        self.computed.append(head)
+        return head
+
+
+def bar(session: Session) -> dict[str, object]:
+    return unpack(rest_bar(session).data)[0]
+
+
+def ended(rest: RestOfText) -> None:
+    rest.wait_for_end(20)
+    assert rest.finished
+
+
+def test_heads_come_first_and_then_the_checks_of_this_trace(session):
+    held = Held()
+    rest = rest_of_text(session, held.jobs())
+    assert held.begun.wait(20)
+    shown = bar(session)
+    assert shown["button"] == "Cancel"
+    assert "1 of 2 heads" in str(shown["text"])
+    assert "all would be" in str(shown["text"])  # the forecast
+    badges = unpack(token_bar.token_bar(session).data)[0]["badges"]
+    assert [badge["text"] for badge in badges] == ["checks follow"]
+    held.go.set()
+    ended(rest)
+    assert rest.found[(CHECKS,)].checks == checks(session.trace)
+    assert bar(session)["text"] == ""
+    badges = unpack(token_bar.token_bar(session).data)[0]["badges"]
+    assert all(badge["passed"] for badge in badges)
+
+
+def test_cancelled_keeps_what_is_there_and_goes_on(session):
+    held = Held()
+    rest = rest_of_text(session, held.jobs())
+    assert held.begun.wait(20)
+    long_text.on_cancel(True)
+    ended(rest)
+    assert rest.found == {(HEAD, 0, 0): 0}
+    shown = bar(session)
+    assert (shown["text"], shown["button"]) == (
+        "Cancelled: 1 of 2 heads are drawn; a click on another one shows it",
+        "Go on",
+    )
+    badges = unpack(token_bar.token_bar(session).data)[0]["badges"]
+    assert [(badge["text"], badge["passed"]) for badge in badges] == [("not checked: cancelled", None)]
+    assert rest_of_text(session, held.jobs()) is rest
+    assert rest.finished  # looking at it does not begin it again
+    held.go.set()
+    long_text.on_go_on(True)
+    ended(rest)
+    assert held.computed == [0, 1]
+    assert (CHECKS,) in rest.found
+
+
+def test_a_keystroke_ends_it_at_once(session):
+    held = Held()
+    rest = rest_of_text(session, held.jobs())
+    assert held.begun.wait(20)
+    began = time.monotonic()
+    texts.learn(session, "source", "The dog sees.", 1)
+    ended(rest)
+    assert time.monotonic() - began < 5
+    assert not rest.cancelled
+    texts.look(session, session.model)
+    assert bar(session) == {"share": None, "text": "", "button": ""}  # nothing of the text before
+    assert rest_of_text(session).trace is session.trace
+
+
+def test_what_only_nobody_looked_at_goes_on_by_itself(session):
+    held = Held()
+    rest = rest_of_text(session, held.jobs())
+    assert held.begun.wait(20)
+    rest.stop()
+    ended(rest)
+    held.go.set()
+    assert rest_of_text(session) is rest
+    ended(rest)
+    assert held.computed == [0, 1]
+
+
+def test_another_view_keeps_what_is_known(session):
+    first, second = Held(), Held()
+    second.go.set()
+    rest = rest_of_text(session, first.jobs())
+    assert first.begun.wait(20)
+    other = rest_of_text(session, [((HEAD, 0, 2), 1, lambda: 2), *second.jobs()])
+    assert other is not rest
+    ended(rest)
+    ended(other)
+    assert second.computed == [1]  # the first head was there
+    assert other.found[(HEAD, 0, 0)] == 0
+
+
+def test_a_failure_is_said(session):
+    def fails() -> None:
+        raise ValueError("no room")
+
+    ended(rest_of_text(session, [((HEAD, 0, 0), 1, fails)]))
+    assert bar(session)["text"] == "Not computed: no room"
+
+
+def test_the_script_follows_it_until_it_is_there(session):
+    held = Held()
+    rest = rest_of_text(session, held.jobs())
+    watch_rest(session, lambda: None)
+    (watched,) = session.watched
+    assert not watched.is_old
+    held.go.set()
+    ended(rest)
+    assert watched.is_old
+    watch_rest(session, lambda: None)
+    assert session.watched == [watched]
