@@ -68,12 +68,16 @@ class Axis:
 
 @dataclass(frozen=True)
 class Scale:
-    """Colours of values from `low` to `high`, diverging where low is negative; of differences from the pin."""
+    """Colours of values from `low` to `high`, diverging where low is negative; of differences from the pin.
+
+    floor: where it goes by the logarithm, the least size that has a colour, on both sides of 0.
+    """
 
     low: float
     high: float
     title: str = ""
     difference: bool = False
+    floor: float | None = None
 
 
 def known(thing: Any, *arrays: str) -> dict[str, Any]:
