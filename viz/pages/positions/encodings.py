@@ -262,8 +262,7 @@ def compared(
             replace(curve, name=label(what), colour=colours[what]) for (of, what), curve in drawn.items() if of == code
         ]
         panels.append(Panel(" · ".join(row), column, curves))
-    varied = [settings.bases, settings.lengths if length else (), settings.widths]
-    columns = next(len(values) for values in reversed(varied) if len(values) > 1)
+    columns = sum(panel.row == panels[0].row for panel in panels)
     said = _("{count} panels, from {first} to {last}").format(
         count=len(panels), first=settings.name(codes[0], length=length), last=settings.name(codes[-1], length=length)
     )

@@ -68,6 +68,12 @@ def test_many_encodings_have_a_panel_each_with_one_legend_of_dimensions():
             assert np.allclose(trace.y, [code(place, dimension, width, base) for place in trace.x], atol=1e-12)
 
 
+def test_a_width_without_the_dimension_leaves_no_panel_and_the_others_in_their_rows():
+    _said, (picture, _table) = encodings.curves(Settings((9.0, 99.0), (10, 20), (8, 16, 32), (9, 10)))
+    titles = [note.text for note in picture.figure.layout.annotations]
+    assert titles[:6] == ["<b>base 9 · length 10</b>", "d 16", "d 32", "<b>base 9 · length 20</b>", "d 16", "d 32"]
+
+
 def test_panels_of_one_curve_each_have_no_legend():
     _said, (picture, _matrix) = encodings.shift(Settings((9.0, 99.0), (10, 20), (8, 16), k=1))
     assert picture.wide
