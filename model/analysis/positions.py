@@ -21,6 +21,17 @@ def wavelengths(d_model: int, base: float = 10000.0) -> Float[Tensor, dimension]
     return (2 * math.pi * base ** (pair / d_model)).repeat_interleave(2)
 
 
+def wave_at(places: Float[Tensor, place], dimension: int, wavelengths: Float[Tensor, d_model]) -> Float[Tensor, place]:
+    """One dimension of an encoding at any places, between positions too: a sine where it is even, else a cosine."""
+    angle = places * (2 * math.pi / wavelengths[dimension])
+    return angle.cos() if dimension % 2 else angle.sin()
+
+
+def likeness_at(distances: Float[Tensor, place], wavelengths: Float[Tensor, d_model]) -> Float[Tensor, place]:
+    """PE(p) · PE(p + distance) at any distances, between positions too: Σ cos(2π distance / λ_i) over the pairs."""
+    return (distances[:, None] * (2 * math.pi / wavelengths[::2])).cos().sum(dim=-1)
+
+
 def misread_wavelengths(d_model: int, base: float = 10000.0) -> Float[Tensor, dimension]:
     """Wavelengths 2π · base^(2c/d_model) of `misread`, in positions, for channel c, counted singly."""
     channel = torch.arange(d_model, dtype=torch.float64)

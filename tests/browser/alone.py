@@ -56,6 +56,7 @@ class Shown:
             "words": {"masked": "masked", "download": "Download", "csv": ["query", "key", "weight", "masked"]},
             "chosen": options.pop("chosen", 0),
         }
+        header["scale"]["floor"] = options.pop("floor", None)
         header |= dict.fromkeys(("name", "sentence", "note", "stamp"), "a") | {"alt": "what it shows", "file": "saved"}
         header["square"] = options.pop("square", False)
         header["columns"]["places"] = options.pop("places", None)

@@ -29,7 +29,7 @@ class Shown:
     def __init__(self, page: Page, series: list[dict[str, Any]], width: int = 600, **header: Any) -> None:
         self.page = page
         arrays = [np.asarray(each.pop(axis), np.float32) for each in series for axis in ("xs", "ys")]
-        words = {"download": "Download", "csv": ["series", "place", "value"]}
+        words = {"download": "Download", "csv": ["series", "place", "value"], "unnamed": "without room: {count}"}
         header = {"x": {"title": "layer"}, "y": {"title": "norm"}, "chosen": -1, "words": words, **header}
         header |= dict.fromkeys(("name", "sentence", "note", "stamp"), "a") | {"alt": "what it shows", "file": "saved"}
         script, style = sources("chart", "plot")
@@ -141,21 +141,57 @@ def test_dots_carry_their_own_labels_and_the_table_every_number(blank):
     assert np.float32(table[2][2]) == np.float32(1 / 3)
 
 
-def test_no_name_lies_over_a_dot_or_another_name(blank):
-    labels = ["alone", "between", "crowd", "other"]
-    dots = {"name": "tokens", "colour": GREEN, "mark": "dots", "labels": labels}
-    svg = Shown(blank, [dots | {"xs": [0, 0.5, 0.54, 1], "ys": [0, 1, 1.05, 2]}]).svg()
+def named(svg: ElementTree.Element, labels: list[str]) -> dict[str, tuple[float, float, float, float]]:
+    """Of each dot's name its left, right, top and bottom, and that none lies over a dot, another or the axis."""
     circles = [(float(node.attrib["cx"]), float(node.attrib["cy"])) for node in svg.iter(f"{SVG}circle")]
     boxes = {}
     for node in svg.iter(f"{SVG}text"):
         if node.text in labels:
             x, y = map(float, node.attrib["transform"].partition("(")[2].partition(")")[0].split())
             boxes[node.text] = (x, x + 7 * len(node.text), y - 6, y + 6)
-    assert len(boxes) == 4
+    axis = min(float(node.attrib["points"].split(",")[0]) for node in svg.iter(f"{SVG}polyline"))
     for left, right, top, bottom in boxes.values():
+        assert left > axis
         assert not [(x, y) for x, y in circles if left - 3 < x < right + 3 and top - 3 < y < bottom + 3]
         over = [left < box[1] and box[0] < right and top < box[3] and box[2] < bottom for box in boxes.values()]
         assert over.count(True) == 1
+    return boxes
+
+
+def test_no_name_lies_over_a_dot_or_another_name(blank):
+    labels = ["alone", "between", "crowd", "other"]
+    dots = {"name": "tokens", "colour": GREEN, "mark": "dots", "labels": labels}
+    chart = Shown(blank, [dots | {"xs": [0, 0.5, 0.54, 1], "ys": [0, 1, 1.05, 2]}])
+    assert len(named(chart.svg(), labels)) == 4
+    assert not any("without room" in text for text in chart.texts())
+
+
+@pytest.mark.parametrize("width", [330, 700])
+def test_names_without_room_are_left_out_and_counted(blank, width):
+    rng = np.random.default_rng(0)
+    labels = [f"token{number}" for number in range(50)]
+    places = rng.normal(size=(2, 50)) ** 3  # crowded in the middle
+    dots = {"name": "tokens", "colour": GREEN, "mark": "dots", "labels": labels, "xs": places[0], "ys": places[1]}
+    chart = Shown(blank, [dots], width=width)
+    boxes = named(chart.svg(), labels)
+    assert 5 < len(boxes) < 50
+    assert f"without room: {50 - len(boxes)}" in chart.texts()
+    assert named(chart.svg(), labels) == boxes
+
+
+def test_a_name_that_is_there_several_times_in_one_place_is_written_once(blank):
+    dots = {"name": "tokens", "colour": GREEN, "mark": "dots", "labels": ["the", "the", "the", "cat"]}
+    texts = Shown(blank, [dots | {"xs": [1, 1, 3, 0], "ys": [1, 1, 1, 0]}]).texts()
+    assert [texts.count(name) for name in ("the", "cat")] == [2, 1]
+    assert not any("without room" in text for text in texts)
+
+
+def test_of_many_dots_none_has_a_name_and_it_is_said(blank):
+    labels = [f"token{number}" for number in range(80)]
+    dots = {"name": "tokens", "colour": GREEN, "mark": "dots", "labels": labels}
+    texts = Shown(blank, [dots | {"xs": np.arange(80), "ys": np.arange(80)}]).texts()
+    assert "without room: 80" in texts
+    assert not set(labels) & set(texts)
 
 
 def test_a_dot_that_is_a_token_lights_up_with_it_and_lights_it(blank):

@@ -54,7 +54,7 @@ def lines(page: Page) -> list[list[str]]:
     return list(csv.reader(io.StringIO(saved(page, "CSV").decode("utf-8-sig"))))
 
 
-def grid(page: Page, heads: int, length: int, block: int = 1) -> np.ndarray:
+def grid(page: Page, heads: int, length: int, block: int = 1, floor: float | None = None) -> np.ndarray:
     """So many heads of one layer, causal."""
     weights = np.random.default_rng(0).dirichlet(np.ones(length), (heads, length)).astype(np.float32)
     visible = np.tril(np.ones((length, length), np.uint8))
@@ -62,7 +62,8 @@ def grid(page: Page, heads: int, length: int, block: int = 1) -> np.ndarray:
     header: dict[str, Any] = {
         "order": [[0, head] for head in range(heads)], "columns": 8, "notes": ["H 1"] * heads, "chosen": [0, 0],
         "labels": {"rows": labels, "columns": labels}, "sides": {"rows": "target", "columns": "source"},
-        "block": [block, block], "difference": False, "kind": "", "stamp": "a", "file": "saved", "alt": "what it shows",
+        "block": [block, block], "difference": False, "floor": floor, "kind": "",
+        "stamp": "a", "file": "saved", "alt": "what it shows",
     }  # fmt: skip
     header["words"] = dict.fromkeys(WORDS, "a") | {
         "block": "largest of {rows} × {columns} cells", "left_out": "{count} left out", "download": "Download",
@@ -92,6 +93,22 @@ def test_a_table_of_too_many_cells_says_how_many_heads_it_leaves_out(page):
     assert len(found) == 1 + 21 * 96 * 96 + 2  # 200,000 cells at most, whole heads
     assert found[96 * 96][:4] == ["1", "1", "t475", "t475"]
     assert found[-2:] == [["largest of 5 × 5 cells"], ["2 left out"]]
+
+
+OPACITIES = """(heads) => {
+  const { picture } = heads;
+  const { data } = picture.getContext("2d").getImageData(0, 0, picture.width, picture.height);
+  return Array.from({ length: picture.width * picture.height }, (_, at) => data[4 * at + 3]);
+}"""
+
+
+@pytest.mark.parametrize("floor", [None, 1e-2])
+def test_thumbnails_are_coloured_by_the_weight_or_from_a_floor_on_by_its_logarithm(page, floor):
+    weights = grid(page, 1, 9, floor=floor)[0]
+    painted = np.array(page.locator(".vitrine.heads").evaluate(OPACITIES)).reshape(9, -1)[:, :9] / 255
+    expected = weights if floor is None else np.clip(1 + np.log10(weights) / 2, 0, 1)
+    assert np.allclose(painted, np.tril(expected), atol=0.005)
+    assert not floor or (np.tril(weights)[np.tril(weights) > 0] < floor).any()
 
 
 def test_the_picture_has_every_head_and_what_is_masked(page):

@@ -37,6 +37,52 @@ def test_a_scale_below_zero_is_a_diverging_one(page):
     assert np.allclose([float(box["fill-opacity"]) for box in boxes], [0.85, 0.425, 0, 0.425, 0.85], atol=0.01)
 
 
+LOGARITHMIC = np.array([[0, 5e-5, 1e-4, 1e-3, 0.05, 1.0]])
+
+
+def by_logarithm(values):
+    """How strong the colour of a size is between 0.0001 and 1."""
+    return np.clip(1 + np.log10(np.maximum(np.abs(values), 1e-9)) / 4, 0, 1)
+
+
+def test_a_scale_with_a_floor_colours_by_the_logarithm_and_says_its_powers_of_ten(page):
+    svg = Shown(page, ["a"], list("uvwxyz"), values=LOGARITHMIC, floor=1e-4).svg()
+    drawn = [float(box["fill-opacity"]) for box in cells(svg, 6)]
+    assert np.allclose(drawn, by_logarithm(LOGARITHMIC[0]), atol=0.004)
+    assert [text for text in texts(svg) if text[0].isdigit()] == ["0.0001", "0.01", "1"]
+    page.evaluate("() => document.body.replaceChildren()")
+    many = Shown(page, list("abcdef"), list("uvwxyz"), values=LOGARITHMIC.repeat(6, axis=0), floor=1e-4).svg()
+    assert [text for text in texts(many) if text[0].isdigit()] == ["0.0001", "0.001", "0.01", "0.1", "1"]
+
+
+def test_differences_with_a_floor_are_coloured_by_the_logarithm_on_both_sides(page):
+    values = np.array([[-1, -0.01, 5e-5, 0.01, 1]])
+    svg = Shown(page, ["a"], list("vwxyz"), values=values, low=-1, floor=1e-4).svg()
+    boxes = cells(svg, 5)
+    assert [boxes[0]["fill"], boxes[-1]["fill"]] == ["rgb(213,94,0)", "rgb(0,114,178)"]
+    assert np.allclose([float(box["fill-opacity"]) for box in boxes], 0.85 * by_logarithm(values[0]), atol=0.01)
+    assert {"−1", "±0.0001", "1"} < set(texts(svg))
+
+
+@pytest.mark.parametrize("floor", [None, 1e-4])
+def test_many_small_cells_have_the_colours_of_large_ones(page, floor):
+    values = 10.0 ** np.random.default_rng(0).uniform(-5, 0, (90, 90))
+    names = [f"{index}" for index in range(90)]
+    Shown(page, names, names, values=values, floor=floor)
+    painted = page.evaluate(
+        """() => {
+          const { canvas, place } = document.querySelector(".vitrine");
+          const { data, width } = canvas.getContext("2d").getImageData(0, 0, canvas.width, canvas.height);
+          const middle = (of, at) => Math.floor((of(at) + of(at + 1)) / 2);
+          const each = Array.from({ length: 90 }, (_, at) => at);
+          const opacity = (x, y) => data[4 * (y * width + x) + 3];
+          return each.map((row) => each.map((column) => opacity(middle(place.x, column), middle(place.y, row))));
+        }"""
+    )
+    expected = values if floor is None else by_logarithm(values)
+    assert np.allclose(np.array(painted) / 255, expected, atol=0.01)
+
+
 def test_labels_are_shown_literally_in_their_places(page):
     keys = ["▁the", "▁the", "</s>", " "]
     shown = Shown(page, HOSTILE, keys)

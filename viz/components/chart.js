@@ -104,7 +104,8 @@ function placeMarks(marks, [low, high], scale, left, right, measure) {
   });
 }
 
-function arrangeChart({ x, y, series, marks: happened = [], tall = TALL }, width, ratio, measure) {
+function arrangeChart(header, width, ratio, measure) {
+  const { x, y, series, marks: happened = [], tall = TALL } = header;
   const values = (side) => series.flatMap((each) => [...each[side]]);
   const bars = series.some(({ mark }) => mark === "bars");
   const ranges = {
@@ -123,14 +124,16 @@ function arrangeChart({ x, y, series, marks: happened = [], tall = TALL }, width
   const wide = x.labels ? (right - left) / Math.max(1, names.length) : barWidth(series, ranges.x, right - left);
   const turn = widest + 6 <= wide ? 0 : -90;
   const below = (x.labels ? (turn ? widest + 18 : FONT + 10) : 20) + (x.title ? 16 : 0);
-  return {
+  const place = {
     legend, names, turn, wide, left, right, top, marks, ranges, width, measure, written,
     bottom: top + tall,
     every: Math.max(1, Math.ceil((FONT + 1) / Math.max(wide, 0.1))),
     x: across,
     y: scaleOf(ranges.y, y.log, top + tall, top),
-    height: Math.ceil(top + tall + below),
+    titled: Math.ceil(top + tall + below) - 7,
   };
+  const named = placeNames(header, place);
+  return { ...place, ...named, height: place.titled + 7 + (named.unnamed ? LEGEND.line : 0) };
 }
 
 function drawAxes(pen, place, { x, y, lit, pointed }) {
@@ -149,7 +152,7 @@ function drawAxes(pen, place, { x, y, lit, pointed }) {
     pen.text(text, place.x(value), bottom + 13, { align, turn: names.length ? turn : 0, marked, token: names.length > 0 });
     if (!names.length) pen.line([[place.x(value), bottom], [place.x(value), bottom + 4]], { width: 1 });
   });
-  pen.text(x.title, (left + right) / 2, place.height - 7, { align: "center" });
+  pen.text(x.title, (left + right) / 2, place.titled, { align: "center" });
 }
 
 // The pieces of a curve between its gaps, as points on the plane.
@@ -164,7 +167,7 @@ function pieces({ xs, ys }, place, { x, y }) {
 }
 
 function drawSeries(pen, place, header, series) {
-  const { colour, dash, mark = "line", labels } = series;
+  const { colour, dash, mark = "line" } = series;
   const style = { colour, dash: dash ? [5, 4] : [] };
   const bars = header.series.filter((each) => each.mark === "bars");
   const share = Math.max(1, (0.8 * place.wide) / bars.length);
@@ -179,13 +182,7 @@ function drawSeries(pen, place, header, series) {
       const left = x - 0.4 * place.wide + bars.indexOf(series) * share;
       pen.box(left, Math.min(y, base), Math.max(1, share - 1), Math.max(0.5, Math.abs(base - y)), series.colours?.[index] ?? colour);
     }
-    for (const [x, y, index] of mark === "dots" ? piece : []) {
-      pen.dot(x, y, 3.5, series.colours?.[index] ?? colour);
-      if (!labels || series.ys.length > SPELLED) continue;
-      const name = shortened(labels[index]);
-      const spot = freeSpot(place, x, y, place.measure(name));
-      if (spot) pen.text(name, ...spot, { token: true });
-    }
+    for (const [x, y, index] of mark === "dots" ? piece : []) pen.dot(x, y, 3.5, series.colours?.[index] ?? colour);
   }
 }
 
@@ -204,24 +201,40 @@ function drawLitDots(pen, place, header, lit) {
   }
 }
 
-function dotBoxes(series, place, header) {
-  return pieces(series, place, header).flat().map(([x, y]) => ({ left: x - 3.5, right: x + 3.5, top: y - 3.5, bottom: y + 3.5 }));
+// Names of dots where there is room for them, in the order of series and dots, and how many have none: the pointer has to
+// ask for these. Dots of one name in one place have it once.
+function placeNames(header, place) {
+  const dots = header.series.filter(({ mark }) => mark === "dots").map((series) => [series, pieces(series, place, header).flat()]);
+  const taken = dots.flatMap(([, points]) => points.map(([x, y]) => boxAround(x, y, 3.5, 3.5)));
+  const seen = [];
+  const spelled = [];
+  let unnamed = 0;
+  for (const [{ labels, ys }, points] of dots) {
+    for (const [x, y, index] of labels ? points : []) {
+      const name = shortened(labels[index]);
+      if (seen.some((other) => other.name === name && Math.hypot(other.x - x, other.y - y) < 4)) continue;
+      seen.push({ name, x, y });
+      const spot = ys.length > SPELLED ? null : freeSpot(place, taken, x, y, place.measure(name));
+      if (spot) spelled.push({ name, spot });
+      else unnamed += 1;
+    }
+  }
+  return { spelled, unnamed };
 }
 
-// Where a dot's name meets no other name, no edge and, if that can be had, no dot: right or left of it, a line higher or
-// lower; nowhere, and the pointer has to ask for it.
-function freeSpot(place, x, y, wide) {
-  const beside = 6;
-  for (const taken of [[...place.dots, ...place.named], place.named]) {
-    for (const down of [0, -FONT, FONT]) {
-      for (const from of [x + beside, x - beside - wide]) {
-        const box = { left: from, right: from + wide, top: y + down - FONT / 2 - 1, bottom: y + down + FONT / 2 + 1 };
-        const meets = (other) => box.left < other.right && other.left < box.right && box.top < other.bottom && other.top < box.bottom;
-        if (from < 0 || box.right > place.width || box.top < 0 || taken.some(meets)) continue;
-        place.named.push(box);
-        return [from, y + down];
-      }
-    }
+const boxAround = (x, y, wide, high) => ({ left: x - wide, right: x + wide, top: y - high, bottom: y + high });
+
+// Where a name so wide meets no other name, no dot and no edge of the plane: right or left of its dot, a line higher or
+// lower, above or below it.
+function freeSpot({ left, width, top, bottom }, taken, x, y, wide) {
+  const [right, before, over] = [x + 6, x - 6 - wide, x - wide / 2];
+  const places = [[right, 0], [before, 0], [right, -FONT], [before, -FONT], [right, FONT], [before, FONT], [over, -FONT], [over, FONT]];
+  for (const [from, down] of places) {
+    const box = boxAround(from + wide / 2, y + down, wide / 2, FONT / 2 + 1);
+    const meets = (other) => box.left < other.right && other.left < box.right && box.top < other.bottom && other.top < box.bottom;
+    if (from < left + 2 || box.right > width || box.top < top - 4 || box.bottom > bottom || taken.some(meets)) continue;
+    taken.push(box);
+    return [from, y + down];
   }
   return null;
 }
@@ -246,9 +259,12 @@ function drawChart(pen, place, { header, lit = {}, pointed = {}, chosen = -1 }) 
   if (place.names.length && lit[x.side] >= 0 && lit[x.side] < place.names.length) band(lit[x.side], "rgba(0,114,178,0.12)");
   drawAxes(pen, place, { ...header, lit, pointed });
   if (place.ranges.y[0] < 0 && place.ranges.y[1] > 0) pen.line([[left, place.y(0)], [right, place.y(0)]], { width: 1 });
-  place.dots = header.series.filter(({ mark }) => mark === "dots").flatMap((each) => dotBoxes(each, place, header));
-  place.named = []; // by names of dots
   series.forEach((each) => drawSeries(pen, place, header, each));
+  for (const { name, spot } of place.spelled) pen.text(name, ...spot, { token: true });
+  if (place.unnamed) {
+    const said = header.words.unnamed.replace("{count}", place.unnamed.toLocaleString("en"));
+    pen.text(fitted(said, place.width - left, place.measure), left, place.height - 8, { faint: true });
+  }
   drawLitDots(pen, place, header, lit);
   drawMarks(pen, place);
   const named = series.filter(({ quiet }) => !quiet);

@@ -35,8 +35,9 @@ function alone({ header, lit = {}, pointed = {} }) {
 }
 
 function lineColour({ scale, colour }, value, strength = 1) {
-  if (scale.difference) return signedColour(value, scale.high, strength, DIFFERENCE);
-  return `rgba(${colour.join(",")},${(strength * Math.min(1, value / scale.high)).toFixed(3)})`;
+  const strong = strengthOf(value, scale);
+  if (scale.difference) return signedColour(Math.sign(value) * strong, 1, strength, DIFFERENCE);
+  return `rgba(${colour.join(",")},${(strength * strong).toFixed(3)})`;
 }
 
 function drawLines(pen, place, view) {
@@ -49,7 +50,7 @@ function drawLines(pen, place, view) {
   pen.text(columns.title, place.width - start, 9, { align: "right" });
   const drawn = (row, column) => {
     const cell = row * names.columns.length + column;
-    if (visible[cell] !== 1 || !(Math.abs(values[cell]) >= FAINT * scale.high)) return;
+    if (visible[cell] !== 1 || !(strengthOf(values[cell], scale) >= FAINT)) return;
     pen.line([[left, y("rows", row)], [right, y("columns", column)]], { colour: lineColour(header, values[cell]), width: axis ? 2.5 : 2 });
     if (axis === "rows") beside("columns", column, values[cell]);
     if (axis === "columns") beside("rows", row, values[cell]);
@@ -58,7 +59,7 @@ function drawLines(pen, place, view) {
   const beside = (side, at, value) => {
     const [from, to, edge] = side === "columns" ? [right, place.width - start, place.width - start - 4] : [start, left, start + 4];
     pen.box(from, y(side, at) - high / 2, to - from, high - 1, lineColour(header, value, 0.45));
-    if (at % every || Math.abs(value) < LEAST * scale.high) return;
+    if (at % every || (!scale.floor && strengthOf(value, scale) < LEAST)) return;
     pen.text(significant(value), edge, y(side, at), { align: side === "columns" ? "right" : "left" });
   };
   for (let row = 0; row < names.rows.length; row++) {

@@ -41,6 +41,7 @@ def words(*columns: str, **more: str) -> dict[str, Any]:
         "missing": _("this token is not in the pinned text"),
         "odd": _("not a number, or infinite"),
         "odd_count": _("not a number, or infinite: {count}"),
+        "unnamed": _("names without room: {count}; point at their dots"),
         "download": _("Download"),
         "csv": list(columns),
         **more,
@@ -68,12 +69,16 @@ class Axis:
 
 @dataclass(frozen=True)
 class Scale:
-    """Colours of values from `low` to `high`, diverging where low is negative; of differences from the pin."""
+    """Colours of values from `low` to `high`, diverging where low is negative; of differences from the pin.
+
+    floor: where it goes by the logarithm, the least size that has a colour, on both sides of 0.
+    """
 
     low: float
     high: float
     title: str = ""
     difference: bool = False
+    floor: float | None = None
 
 
 def known(thing: Any, *arrays: str) -> dict[str, Any]:

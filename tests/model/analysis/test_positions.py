@@ -20,6 +20,26 @@ def test_wavelengths_by_hand():
     assert (positions.wavelengths(64).diff() >= 0).all()  # claim 7
 
 
+def test_a_wave_goes_through_the_table_and_is_a_sine_between():
+    table, waves = sinusoidal(20, 8, 50.0), positions.wavelengths(8, 50.0)
+    whole = torch.arange(20, dtype=torch.float64)
+    between = torch.tensor([0.5, 7.25], dtype=torch.float64)
+    for dimension in range(8):
+        assert_close(positions.wave_at(whole, dimension, waves), table[:, dimension])
+        rate = 50.0 ** (-(dimension // 2) / 4)
+        expected = [(math.cos if dimension % 2 else math.sin)(float(place) * rate) for place in between]
+        assert positions.wave_at(between, dimension, waves).tolist() == pytest.approx(expected)
+    wrong = positions.misread(20, 8, 50.0)
+    assert_close(positions.wave_at(whole, 5, positions.misread_wavelengths(8, 50.0)), wrong[:, 5])
+
+
+def test_likeness_at_any_distance_is_that_of_the_table_and_of_complex_numbers_between():
+    table, waves = sinusoidal(20, 8, 50.0), positions.wavelengths(8, 50.0)
+    assert_close(positions.likeness_at(torch.arange(20, dtype=torch.float64) - 6, waves), table @ table[6])
+    turned = torch.polar(torch.ones(4, dtype=torch.float64), 2.5 * 50.0 ** (-torch.arange(4, dtype=torch.float64) / 4))
+    assert_close(positions.likeness_at(torch.tensor([2.5], dtype=torch.float64), waves), turned.real.sum()[None])
+
+
 @pytest.mark.parametrize("k", [-7, 0, 1, 50])
 def test_the_rotation_is_a_product_of_complex_numbers(k):
     matrix, place = positions.rotation(k, 8, 300.0), torch.tensor(13.0, dtype=torch.float64)

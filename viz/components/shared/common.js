@@ -74,6 +74,13 @@ function signedColour(value, top, strength = 0.85, hues = SIGNED) {
   return `rgba(${r},${g},${b},${top ? strength * Math.min(1, Math.abs(value) / top) : 0})`;
 }
 
+// How strong a value's colour is, 0 to 1: as its size beside the scale's end; on a scale with a floor, as the logarithm of
+// that, from the floor on.
+function strengthOf(value, { high, floor }) {
+  const share = Math.min(1, Math.abs(value) / high);
+  return floor ? Math.max(0, 1 - Math.log(share) / Math.log(floor / high)) : share;
+}
+
 const HELD = "vitrine.held"; // in the storage of this window
 
 // What was lit by a click before the page was loaded again.

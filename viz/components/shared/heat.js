@@ -1,6 +1,6 @@
 // A labelled heatmap: rows look at columns; masked cells are hatched, cells below the threshold empty; beside it a colour
-// bar. A scale that begins below 0 is a diverging one. Cells may hold words, in `texts`, and below them their values, where
-// these are `valued`. Lengths are CSS pixels.
+// bar. A scale that begins below 0 is a diverging one; one with a floor is logarithmic, on both sides of 0. Cells may hold
+// words, in `texts`, and below them their values, where these are `valued`. Lengths are CSS pixels.
 
 // Which label of an axis is the token at this position of its side; -1, none.
 function labelAt({ places }, position, block) {
@@ -22,9 +22,29 @@ function palette({ low, high, difference }, strength) {
   });
 }
 
-// Which of them is that of a value.
-function shade(value, { low, high }) {
-  return Math.max(0, Math.min(255, Math.round((255 * (value - low)) / (high - low))));
+// Where a value is between the scale's ends, 0 to 1.
+function placeOn(scale, value) {
+  const { low, high, floor } = scale;
+  if (!floor) return Math.max(0, Math.min(1, (value - low) / (high - low)));
+  const strength = strengthOf(value, scale);
+  return low < 0 ? 0.5 + 0.5 * Math.sign(value) * strength : strength;
+}
+
+// Which of the colours is that of a value.
+const shade = (value, scale) => Math.round(255 * placeOn(scale, value));
+
+// What stands beside the colour bar: [value, text] of about so many; of a logarithmic scale powers of ten, and where it
+// has two sides the floor of both in the middle.
+function marksOf(scale, most) {
+  const { low, high, floor } = scale;
+  if (!floor) return ticks(low, high, most);
+  const decades = Math.round(Math.log10(high / floor));
+  const step = Math.ceil((low < 0 ? 2 * decades : decades) / most);
+  const powers = [];
+  for (let power = decades; power > 0; power -= step) powers.push(Number((high / 10 ** (decades - power)).toPrecision(3)));
+  const least = Number(floor.toPrecision(3));
+  if (low >= 0) return [least, ...powers.reverse()].map((value) => [value, String(value)]);
+  return [[0, `±${least}`], ...powers.flatMap((value) => [[-value, `−${value}`], [value, String(value)]])];
 }
 
 // Many small cells as one picture of a pixel each, made once: a box each costs the browser a tenth of a second.
@@ -50,10 +70,10 @@ function cellsPicture({ header, values, visible }, colours) {
 const pictures = new WeakMap(); // of values, with the scale that each was made for
 
 function pictureOfCells(view, colours) {
-  const { low, high } = view.header.scale;
+  const { low, high, floor } = view.header.scale;
   let made = pictures.get(view.values);
-  if (!made || made.low !== low || made.high !== high) {
-    made = { low, high, canvas: cellsPicture(view, colours) };
+  if (!made || made.low !== low || made.high !== high || made.floor !== floor) {
+    made = { low, high, floor, canvas: cellsPicture(view, colours) };
     pictures.set(view.values, made);
   }
   return made.canvas;
@@ -115,7 +135,7 @@ function arrange({ rows, columns, scale, texts, valued, highest, square, odd, wa
   const count = { rows: names.rows.length, columns: names.columns.length };
   const widths = names.columns.map(measure);
   const widest = Math.max(...widths);
-  const marks = ticks(scale.low, scale.high, count.rows < 4 ? 2 : 5);
+  const marks = marksOf(scale, count.rows < 4 ? 2 : 5);
   const markWidth = Math.max(...marks.map(([, text]) => measure(text)));
   const snap = (length) => Math.round(length * ratio) / ratio;
   const left = snap(30 + Math.max(...names.rows.map(measure)));
@@ -188,15 +208,13 @@ function draw(pen, place, { header, values, visible, chosen, column: chosenColum
   if (pointed.row >= 0) around(pointed.row, pointed.column, 1, {});
 
   const edge = right + BAR.gap;
-  const [low, high] = [scale.low, scale.high];
   const colours = palette(scale, header.texts ? UNDER_TEXT : 1);
   for (let slice = 0; slice < length; slice++) {
-    const colour = colours[shade(high - (slice / length) * (high - low), scale)];
-    pen.box(edge, top + slice, BAR.width, Math.min(1, length - slice), colour);
+    pen.box(edge, top + slice, BAR.width, Math.min(1, length - slice), colours[Math.round(255 * (1 - slice / length))]);
   }
   pen.frame(edge, top, BAR.width, length, { faint: true });
   for (const [value, text] of place.marks) {
-    const at = top + ((high - value) / (high - low)) * length;
+    const at = top + (1 - placeOn(scale, value)) * length;
     pen.text(text, edge + BAR.width + BAR.room, Math.max(top + 5, Math.min(top + length - 5, at)), {});
   }
   const beside = edge + BAR.width + BAR.room + place.markWidth + 12;

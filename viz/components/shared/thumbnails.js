@@ -6,14 +6,14 @@ const ODD_LEVEL = LEVELS + 3; // not a number, or infinite
 const LIT = "#e69f00"; // frames of a lit token's row and column, as that of the chosen head
 const NARROW = 74; // CSS pixels of a thumbnail whose number stands below its name
 
-// The pixel, 0xAABBGGRR, of every level from low to high; none for those above, which are not drawn.
-function levelColours(low, high, top, hues, most) {
+// The pixel, 0xAABBGGRR, of every level from low to high; none for those above, which are not drawn. scale: of strengthOf.
+function levelColours(low, high, scale, hues, most) {
   const [below, above] = hues.map(([r, g, b]) => (b << 16) | (g << 8) | r);
   const colours = new Uint32Array(most + 4);
   const step = (high - low) / most;
   for (let level = 0; level <= most; level++) {
     const value = low + level * step;
-    const strength = Math.min(255, Math.round((255 * Math.abs(value)) / top));
+    const strength = Math.round(255 * strengthOf(value, scale));
     colours[level] = (strength << 24) | (value < 0 ? below : above);
   }
   if (most === LEVELS) colours[ODD_LEVEL] = ODD_PIXEL;
@@ -21,15 +21,16 @@ function levelColours(low, high, top, hues, most) {
 }
 
 // One picture of a pixel per cell: as many thumbnails side by side as the grid has columns. most: the level of `high`.
-// tops: of each thumbnail the value with the full colour. states: 1, the cell is drawn.
-function cellPicture(canvas, { levels, states, count, columns, rows, cells, low, high, most = LEVELS, tops, difference }) {
+// tops: of each thumbnail the value with the full colour. floor: of a logarithmic
+// scale, the same for all. states: 1, the cell is drawn.
+function cellPicture(canvas, { levels, states, count, columns, rows, cells, low, high, most = LEVELS, tops, floor, difference }) {
   const context = cleared(canvas, columns * cells, Math.ceil(count / columns) * rows);
   const image = context.createImageData(canvas.width, canvas.height);
   const pixels = new Uint32Array(image.data.buffer);
   const hues = difference ? DIFFERENCE : [HUE, HUE];
   let colours;
   for (let index = 0; index < count; index++) {
-    if (tops[index] !== tops[index - 1]) colours = levelColours(low, high, tops[index], hues, most);
+    if (tops[index] !== tops[index - 1]) colours = levelColours(low, high, { high: tops[index], floor }, hues, most);
     const corner = Math.floor(index / columns) * rows * canvas.width + (index % columns) * cells;
     for (let row = 0; row < rows; row++) {
       let at = corner + row * canvas.width;

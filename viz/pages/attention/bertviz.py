@@ -23,7 +23,6 @@ from viz.pages.attention.text import bertviz_name
 from viz.state.pieces import Runs
 
 MOST = 64  # tokens: beyond that the browser stands still while it draws a line for each cell of each head
-LETTERS = {"head": 13, "model": 10, "neuron": 14}  # of a token; the views do not cut what is too long
 HEADS_ACROSS = 8  # of the model view, at least: with fewer its thumbnails would be very tall
 
 PAGE = """<!DOCTYPE html>
@@ -103,7 +102,7 @@ def parameters(
 ) -> dict[str, Any]:
     """What the view's script reads, under its own names."""
     runs, everything = drawn(maps, view, merged), slice(0, maps.heads)
-    rows, columns = (shortened(labels, view) for labels in runs.labels)
+    rows, columns = runs.labels
     attention: dict[str, Any] = {
         "name": None,
         "attn": [rounded(runs.of(maps.weights(each, everything))) for each in range(maps.layers)],
@@ -130,8 +129,3 @@ def parameters(
 def rounded(tensor: Tensor) -> Any:
     """Nested lists of numbers with four decimals: a quarter of the letters."""
     return [[[round(value, 4) for value in row] for row in each] for each in tensor.tolist()]
-
-
-def shortened(labels: list[str], view: str) -> list[str]:
-    most = LETTERS[view]
-    return [label if len(label) <= most else label[: most - 1] + "…" for label in labels]

@@ -31,7 +31,8 @@ def head_grid(
     hidden: cells that are not drawn. states: (row, column), 0 masked, 1 visible, 2 not comparable; a difference that is
     NaN is not drawn, what else is not finite has a mark of its own.
     tops: for each thumbnail the value that is drawn darkest. header: `order`, [layer, head] of each; `columns` of the
-    grid; `notes`, a number of each; `difference`: from the pin; `block`, how many rows and columns a cell stands for.
+    grid; `notes`, a number of each; `difference`: from the pin; `floor` of a logarithmic scale, or None; `block`, how
+    many rows and columns a cell stands for.
     """
     count, rows, columns = cells.shape
     finite = np.isfinite(cells)

@@ -44,7 +44,7 @@ class Choice(StrEnum):
     BELOW = "below"
 
 
-SCALES = ("one", "largest", "others")
+SCALES = ("one", "largest", "others", "log")
 ORDERS = ("layer", "highest", "lowest")
 COMBINED = ("head", "average", "maximum", "rollout")
 DRAWINGS = ("map", "lines")

@@ -19,8 +19,16 @@ from viz.components.plots import Axis, Heading, Heatmap, Lines, Scale, to_first
 from viz.components.view import Answer
 from viz.i18n.catalogue import _
 from viz.i18n.format import attention_sentence, significant
-from viz.pages.attention.head_grid import Thumbnails, block_size, pooled, pooled_positive, top_values
-from viz.pages.attention.text import about_map, combination_title, metric_name, pair, quantity_name
+from viz.pages.attention.head_grid import (
+    Thumbnails,
+    block_size,
+    floor_of,
+    pooled,
+    pooled_positive,
+    power_of_ten,
+    top_values,
+)
+from viz.pages.attention.text import about_map, combination_title, log_sentence, metric_name, pair, quantity_name
 from viz.pages.attention.view import HeadImage, HeadMaps, metrics
 from viz.state.session import Selection
 from viz.ui.plots import heading
@@ -61,7 +69,8 @@ def head_figure(
     columns = Axis(_("key (to)"), shown.column_labels[:: block[1]], shown.columns)
     top = _top(shown, made, chosen, cells)
     title = _("weight") if wish.combination == "rollout" else quantity_name(wish.quantity)
-    scale = Scale(-top, top, f"Δ {title}", True) if shown.differing else Scale(0, top, title)
+    floor = floor_of(shown, top)
+    scale = Scale(-top, top, f"Δ {title}", True, floor) if shown.differing else Scale(0, top, title, floor=floor)
     titles, words = (_("query"), _("key"), title), {"hidden": _("below {threshold}").format(threshold=wish.threshold)}
     colour = head_colour(chosen.head) if wish.combination == "head" else MERGED
     states = _states(shown, drawn, block)
@@ -73,7 +82,7 @@ def head_figure(
     draw: Callable[..., Heatmap] = partial(Lines, colour=colour) if wish.drawing == "lines" else Heatmap
     return draw(
         key,
-        _heading(shown, drawn, chosen, heads, block),
+        _heading(shown, drawn, chosen, heads, block, floor),
         cells,
         rows,
         columns,
@@ -124,13 +133,17 @@ def _top(shown: HeadMaps, made: Thumbnails, chosen: Selection, cells: NDArray[np
     """What is drawn darkest."""
     if shown.wish.combination == "head":
         return float(top_values(shown, made)[chosen.layer, chosen.head])
-    if shown.wish.scale == "one" and (shown.wish.quantity == "weight" or shown.wish.combination == "rollout"):
+    bounded = shown.wish.quantity == "weight" or shown.wish.combination == "rollout"
+    if shown.wish.scale in ("one", "log") and bounded:
         return 1.0
     others = cells[:, 1:] if shown.wish.scale == "others" and cells.shape[1] > 1 else cells
-    return max(float(np.nan_to_num(np.abs(others)).max()), 1e-9)
+    largest = max(float(np.nan_to_num(np.abs(others)).max()), 1e-9)
+    return power_of_ten(largest) if shown.wish.scale == "log" else largest
 
 
-def _heading(shown: HeadMaps, drawn: HeadImage, chosen: Selection, heads: Heads, block: tuple[int, int]) -> Heading:
+def _heading(
+    shown: HeadMaps, drawn: HeadImage, chosen: Selection, heads: Heads, block: tuple[int, int], floor: float | None
+) -> Heading:
     """The figure's name, who looks at whom, and what the chosen query looks most at, here and in the pinned trace."""
     wish, (rows, columns) = shown.wish, shown.shape
     if wish.combination == "head":
@@ -140,6 +153,8 @@ def _heading(shown: HeadMaps, drawn: HeadImage, chosen: Selection, heads: Heads,
     sentence = attention_sentence(shown.trace, wish.kind, chosen.layer)
     if max(block) > 1:
         sentence += " · " + _("each cell is the largest of {rows} × {columns}").format(rows=block[0], columns=block[1])
+    if floor is not None:
+        sentence += " · " + log_sentence(floor, shown.differing)
     at = shown.runs.row_of(chosen.query)
     row = drawn.own[at]
     strongest = int(row.argmax())

@@ -22,13 +22,21 @@ from viz.components.view import Answer, View
 from viz.i18n.catalogue import _
 from viz.i18n.format import side_name, significant
 from viz.pages.attention.components import head_grid
-from viz.pages.attention.text import about_grid, metric_caption, metric_number, metric_parts, quantity_name
+from viz.pages.attention.text import (
+    about_grid,
+    log_sentence,
+    metric_caption,
+    metric_number,
+    metric_parts,
+    quantity_name,
+)
 from viz.pages.attention.view import HeadMaps, marked
 from viz.ui.parts import stamp
 from viz.ui.plots import heading
 
 GONE = "✕"  # in the place of a removed head's number
 FAINT = 0.3  # of a query's largest weight, on the mean
+FLOOR = 1e-4  # of the end of a logarithmic scale: what is smaller has no colour
 Heads = Sequence[tuple[int, int]]
 
 
@@ -49,19 +57,26 @@ def heads_grid(
     hidden = np.zeros(cells.shape, bool) if strengths is None else strengths < wish.threshold
     hidden[~made.known[index]] = True
     plain = wish.quantity == Quantity.WEIGHT and not shown.differing and tuple(made.block) == (1, 1)
+    filmed = filmed and plain and not wish.threshold
     said = words(shown, len(heads), cells[made.known[index]])
+    floor = floor_of(shown, float(tops.max(initial=0.0)))
+    if floor is not None:
+        said["caption"] += " · " + log_sentence(floor, shown.differing)
+        if filmed:
+            said["caption"] += " · " + _("a film's weights, in steps of 1/255, are not drawn on it")
     seen, keys = states(shown, made), shown.column_labels
     if (sinks := sink_columns(shown, made, heads)) is not None:
         cells, hidden = np.concatenate([cells, sinks], axis=2), np.pad(hidden, ((0, 0), (0, 0), (0, 1)))
         seen, keys = np.pad(seen, ((0, 0), (0, 1)), constant_values=1), [*keys, _("sink")]
     header = {
-        "kind": wish.kind if filmed and plain and not wish.threshold else "",
+        "kind": wish.kind if filmed and floor is None else "",
         "stamp": stamp(shown.trace),
         "chosen": list(chosen),
         "order": [list(place) for place in heads],
         "columns": maps.heads,
         "block": list(made.block),
         "difference": shown.differing,
+        "floor": floor,
         "notes": _notes(shown, made, heads),
         "waiting": (~made.known[index]).tolist(),
         "words": said,
@@ -110,8 +125,19 @@ def top_values(shown: HeadMaps, made: Thumbnails) -> NDArray[np.float64]:
     largest = np.maximum(made.largest_from(0).astype(np.float64), 1e-9)
     if shown.wish.scale == "largest":
         return largest
-    weights = shown.wish.quantity == "weight"
-    return np.full_like(largest, 1.0 if weights else largest.max())
+    if shown.wish.quantity == "weight":
+        return np.ones_like(largest)
+    return np.full_like(largest, power_of_ten(largest.max()) if shown.wish.scale == "log" else largest.max())
+
+
+def power_of_ten(value: float) -> float:
+    """The first that is not below the value."""
+    return float(f"1e{math.ceil(math.log10(value))}")
+
+
+def floor_of(shown: HeadMaps, top: float) -> float | None:
+    """The least size with a colour on a logarithmic scale that ends at `top`; None on other scales, and of no heads."""
+    return FLOOR * top or None if shown.wish.scale == "log" else None
 
 
 def states(shown: HeadMaps, made: Thumbnails) -> NDArray[np.uint8]:

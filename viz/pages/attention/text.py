@@ -149,6 +149,13 @@ def missing(shown: HeadMaps, chosen: Selection) -> str:
     return ""
 
 
+def log_sentence(floor: float, differing: bool) -> str:
+    """What a logarithmic scale does with small values, and with the sign of differences."""
+    if differing:
+        return _("colours by the logarithm of a difference's size, none below {floor}").format(floor=f"{floor:g}")
+    return _("colours by the logarithm, none below {floor}").format(floor=f"{floor:g}")
+
+
 # What the page of attention calls its choices and numbers.
 
 

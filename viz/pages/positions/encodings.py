@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from itertools import product
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
+import torch
 from plotly.graph_objects import Figure
 from torch import Tensor
 
@@ -16,7 +17,7 @@ from model.analysis import positions as analysis
 from model.network.positions import alibi_slopes, sinusoidal
 from viz.i18n.catalogue import _
 from viz.i18n.format import significant
-from viz.pages.positions.figures import Curve, curve_figure, table_figure
+from viz.pages.positions.figures import Curve, Panel, curve_figure, panel_figure, table_figure
 from viz.state.position_override import position_name
 
 if TYPE_CHECKING:
@@ -24,7 +25,9 @@ if TYPE_CHECKING:
 
     from model.inference.text_model import TextModel
 
-CURVES = 12  # in one picture
+LEGEND = 6  # curves in one plane: where there are more, each encoding has a panel
+PANELS = 27  # in one picture: three bases, lengths and widths together
+FINE, POINTS = 8, 4096  # of a line from one position to the next, if it has not more altogether
 SPOKEN = 4  # of them are told in a sentence
 MATRIX = 32  # rows and columns of a rotation that are drawn: more would be too small to see
 TABLE = 256  # rows and columns of a table that is drawn
@@ -53,23 +56,31 @@ class Settings:
     def codes(self) -> list[Code]:
         return [Code(*each) for each in product(self.bases, self.lengths, self.widths)]
 
-    def name(self, code: Code, *, length: bool = True) -> str:
-        """What tells this encoding from the others asked for; its base, if there is but one."""
+    def parts(self, code: Code, *, length: bool = True) -> list[str]:
+        """What tells this encoding from the others asked for."""
         parts = [_("base {base}").format(base=f"{code.base:,.6g}")] if len(self.bases) > 1 else []
         parts += [_("length {length}").format(length=code.length)] if length and len(self.lengths) > 1 else []
-        parts += [f"d {code.d_model}"] if len(self.widths) > 1 else []
-        return " · ".join(parts) or _("base {base}").format(base=f"{code.base:,.6g}")
+        return parts + ([f"d {code.d_model}"] if len(self.widths) > 1 else [])
+
+    def name(self, code: Code, *, length: bool = True) -> str:
+        """The same in one line; its base, where it is the only one."""
+        return " · ".join(self.parts(code, length=length)) or _("base {base}").format(base=f"{code.base:,.6g}")
 
 
 @dataclass(frozen=True)
 class Picture:
-    """A figure with its title, its words for screen readers, and the names of its two axes."""
+    """A figure with its title, its words for screen readers, and the names of its two axes.
+
+    curves: what it draws, under their whole names. wide: it takes the whole width.
+    """
 
     title: str
     figure: Figure
     alt: str
     x: str
     y: str
+    curves: Sequence[Curve] = ()
+    wide: bool = False
 
 
 Shown = tuple[list[str], list[Picture]]
@@ -85,11 +96,7 @@ def curves(settings: Settings) -> Shown:
     """PE over the positions, and the whole of the first encoding."""
     every = product(settings.codes(), settings.dimensions)
     asked = [(code, dimension) for code, dimension in every if dimension < code.d_model]
-    drawn = [
-        column(dimension_name(settings.name(code), dimension), table(code), dimension, number)
-        for number, (code, dimension) in enumerate(asked[:CURVES])
-    ]
-    said = [*beyond(settings), *too_many(len(asked))]
+    said = [*beyond(settings), *too_many(settings.codes())]
     for code, dimension in asked[:SPOKEN]:
         waves = analysis.wavelengths(code.d_model, code.base)
         sentence = _("{code}: dimension {dimension} repeats after {waves} positions.")
@@ -101,18 +108,15 @@ def curves(settings: Settings) -> Shown:
     first = settings.codes()[0]
     title = _("PE(p, dimension) over p")
     whole = table_picture(_("The whole table"), table(first), settings, first)
-    return said, [picture(title, drawn, _("position p"), "PE"), whole]
+    over = compared(title, settings, asked, sinusoid, dimension_called, _("position p"), "PE")
+    return said, [over, whole]
 
 
 def wavelengths(settings: Settings) -> Shown:
     """How fast each dimension varies (claims 6 and 7)."""
     codes = list(dict.fromkeys(Code(code.base, settings.lengths[0], code.d_model) for code in settings.codes()))
     waves = [array(analysis.wavelengths(code.d_model, code.base)) for code in codes]
-    drawn = [
-        Curve(settings.name(code, length=False), np.arange(code.d_model), wave, number)
-        for number, (code, wave) in enumerate(zip(codes[:CURVES], waves, strict=False))
-    ]
-    said = too_many(len(codes))
+    said = too_many(codes)
     for code, wave in list(zip(codes, waves, strict=True))[:SPOKEN]:
         sentence = _("{code}: dimension 0 repeats after {first} positions, dimension {last} after {longest}.")
         first, longest = plain(wave[0]), plain(wave[-1])
@@ -125,13 +129,23 @@ def wavelengths(settings: Settings) -> Shown:
         sentence = _("With base {low} instead of {high}, {count} of {all} dimensions have a shorter wavelength.")
         said.append(sentence.format(low=f"{low:,.6g}", high=f"{high:,.6g}", count=int(shorter.sum()), all=len(shorter)))
     title = _("Wavelength of each dimension")
-    waves_of = picture(title, drawn, _("dimension"), _("wavelength, positions"), log_y=True)
+    waves_of = compared(
+        title,
+        settings,
+        list(zip(codes, [""] * len(codes), strict=True)),
+        lambda code, _none: Curve("", np.arange(code.d_model), waves[codes.index(code)], 0),
+        str,
+        _("dimension"),
+        _("wavelength, positions"),
+        length=False,
+        log_y=True,
+    )
     return said, [waves_of, _fast_and_slow(codes[0])]
 
 
 def _fast_and_slow(code: Code) -> Picture:
     drawn = [
-        column(_("dimension {number}").format(number=dimension), table(code), dimension, number)
+        replace(sinusoid(code, dimension), name=dimension_called(dimension), colour=number)
         for number, dimension in enumerate(dict.fromkeys((0, code.d_model // 4 * 2, code.d_model - 2)))
     ]
     title = _("Low dimensions vary fast, high ones slowly")
@@ -156,21 +170,21 @@ def shift(settings: Settings) -> Shown:
     places = [0, code.length // 2, code.length - 1]
     alone = len(settings.codes()) == 1
     asked = [(each, place) for each in settings.codes() for place in (places if alone else [each.length // 2])]
-    drawn = [
-        Curve(
-            f"{settings.name(each)}, p = {place}",
-            np.arange(each.length) - place,
-            array(analysis.likeness(table(each), place)),
-            number,
-        )
-        for number, (each, place) in enumerate(asked[:CURVES])
-    ]
     sentence = _("At equal distance, PE(p)·PE(q) differs by at most {error} for p = {places}.")
     error = analysis.likeness_error(table(code), places)
     said.append(sentence.format(error=significant(error), places=", ".join(map(str, places))))
     title = _("Similarity PE(p)·PE(q) over q − p")
     turning = table_picture(_("R_k for k = {k}").format(k=k), matrix, settings, code, _("dimension"), MATRIX)
-    return [*too_many(len(asked)), *said], [picture(title, drawn, "q − p", "PE(p)·PE(q)"), turning]
+    similar = compared(title, settings, asked, alike, "p = {}".format, "q − p", "PE(p)·PE(q)")
+    return [*too_many(settings.codes()), *said], [similar, turning]
+
+
+def alike(code: Code, place: int) -> Curve:
+    """The code of a place beside all of its table, over the distance."""
+    distances = np.arange(code.length) - place
+    fine = between(distances)
+    line = analysis.likeness_at(torch.from_numpy(fine), analysis.wavelengths(code.d_model, code.base))
+    return Curve("", distances, array(analysis.likeness(table(code), place)), 0, fine=(fine, array(line)))
 
 
 def table_picture(
@@ -191,7 +205,69 @@ def table_picture(
 
 
 def dimension_name(name: str, dimension: int) -> str:
-    return f"{name}, {_('dimension {number}').format(number=dimension)}"
+    return f"{name}, {dimension_called(dimension)}"
+
+
+def dimension_called(dimension: int) -> str:
+    return _("dimension {number}").format(number=dimension)
+
+
+def sinusoid(code: Code, dimension: int) -> Curve:
+    """One dimension of an encoding over its positions, and between them."""
+    waves = analysis.wavelengths(code.d_model, code.base)
+    return smooth(column("", table(code), dimension, 0), dimension, waves)
+
+
+def smooth(curve: Curve, dimension: int, waves: Tensor) -> Curve:
+    """The same curve, with the sine or cosine that it has its points from."""
+    fine = between(curve.xs)
+    return replace(curve, fine=(fine, array(analysis.wave_at(torch.from_numpy(fine), dimension, waves))))
+
+
+def between(places: NDArray[Any]) -> NDArray[np.float64]:
+    """From the first of these whole numbers to the last in small steps."""
+    steps = max(2, min(FINE, POINTS // len(places)))
+    return places[0] + np.arange((len(places) - 1) * steps + 1) / steps
+
+
+Drawn = TypeVar("Drawn")
+
+
+def compared(
+    title: str,
+    settings: Settings,
+    asked: Sequence[tuple[Code, Drawn]],
+    draw: Callable[[Code, Drawn], Curve],
+    label: Callable[[Drawn], str],
+    x_title: str,
+    y_title: str,
+    length: bool = True,
+    log_y: bool = False,
+) -> Picture:
+    """A curve for each encoding and what is drawn of it: in one plane, or, of many, in a panel an encoding."""
+    codes = list(dict.fromkeys(code for code, _what in asked))[:PANELS]
+    drawn = {(code, what): draw(code, what) for code, what in asked if code in codes}
+    named = [
+        replace(curve, name=", ".join(filter(None, (settings.name(code, length=length), label(what)))), colour=number)
+        for number, ((code, what), curve) in enumerate(drawn.items())
+    ]
+    if len(named) <= LEGEND:
+        return picture(title, named, x_title, y_title, log_y=log_y)
+    several = len(drawn) > len(codes)  # curves in a panel
+    colours = {what: several * number for number, what in enumerate(dict.fromkeys(what for _code, what in drawn))}
+    panels = []
+    for code in codes:
+        *row, column = settings.parts(code, length=length)
+        curves = [
+            replace(curve, name=label(what), colour=colours[what]) for (of, what), curve in drawn.items() if of == code
+        ]
+        panels.append(Panel(" · ".join(row), column, curves))
+    columns = sum(panel.row == panels[0].row for panel in panels)
+    said = _("{count} panels, from {first} to {last}").format(
+        count=len(panels), first=settings.name(codes[0], length=length), last=settings.name(codes[-1], length=length)
+    )
+    figure = panel_figure(panels, columns, x_title, y_title, log_y)
+    return Picture(title, figure, f"{title}. {said}", x_title, y_title, named, wide=True)
 
 
 def column(name: str, codes: Tensor, dimension: int, number: int, dash: bool = False) -> Curve:
@@ -206,9 +282,9 @@ def beyond(settings: Settings) -> Iterator[str]:
             yield sentence.format(width=width, dimension=dimension, last=width - 1)
 
 
-def too_many(count: int) -> list[str]:
-    sentence = _("{count} curves are asked for; the first {drawn} are drawn.")
-    return [sentence.format(count=count, drawn=CURVES)] if count > CURVES else []
+def too_many(codes: Sequence[Code]) -> list[str]:
+    sentence = _("{count} combinations are asked for; the first {drawn} are drawn.")
+    return [sentence.format(count=len(codes), drawn=PANELS)] if len(codes) > PANELS else []
 
 
 def picture(title: str, drawn: list[Curve], x_title: str, y_title: str, **options: Any) -> Picture:
@@ -216,7 +292,7 @@ def picture(title: str, drawn: list[Curve], x_title: str, y_title: str, **option
     full = [curve for curve in drawn if curve.ys.size]
     ranges = [f"{curve.name}: {significant(curve.ys.min())} … {significant(curve.ys.max())}" for curve in full]
     figure = curve_figure(drawn, x_title, y_title, **options)
-    return Picture(title, figure, f"{title}. {'; '.join(ranges)}", x_title, y_title)
+    return Picture(title, figure, f"{title}. {'; '.join(ranges)}", x_title, y_title, drawn)
 
 
 def plain(value: float) -> str:
@@ -255,7 +331,7 @@ def any_length(settings: Settings) -> Shown:
     ]
     titles = _("Position {place}, all dimensions").format(place=place), _("PE(p, dimension) over p")
     over = [
-        replace(column(names[n], table(code), dimension, n), width=thick[n])
+        replace(sinusoid(code, dimension), name=names[n], colour=n, width=thick[n])
         for n, code in enumerate(codes)
         for dimension in settings.dimensions[:1]
         if dimension < width
@@ -288,9 +364,9 @@ def misread(settings: Settings) -> Shown:
     waved = [Curve(names[number], channels, array(wave), number) for number, wave in enumerate(waves)]
     pair = [number // 2 * 2 for number in settings.dimensions[:1] if number < code.d_model]
     drawn = [
-        column(dimension_name(name, at), codes, at, number, at > even)
+        smooth(column(dimension_name(name, at), codes, at, number, at > even), at, periods)
         for even in pair
-        for number, (name, codes) in enumerate(zip(short, (right, wrong), strict=True))
+        for number, (name, codes, periods) in enumerate(zip(short, (right, wrong), waves, strict=True))
         for at in (even, even + 1)
     ]
     titles = _("Wavelength of each dimension"), _("Sine and cosine of one pair")
@@ -352,6 +428,9 @@ def learned(settings: Settings, model: TextModel, pinned: TextModel | None = Non
         for dimension in settings.dimensions[:1]
         if dimension < each.shape[1]
     ]
+    waves = analysis.wavelengths(d_model, settings.bases[0])
+    formula = dimension_name(_("sinusoidal"), settings.dimensions[0])  # between learned positions nothing is known
+    drawn = [smooth(each, settings.dimensions[0], waves) if each.name == formula else each for each in drawn]
     alike = [_likeness(name, each, number, id(each) in dashed) for number, (name, each) in enumerate(tables.items())]
     titles = _("PE(p, dimension) over p"), _("Cosine of PE(p) and PE(q) over q − p")
     return said, [
@@ -442,11 +521,13 @@ def _turns(settings: Settings, model: TextModel, distances: np.ndarray, pinned: 
 
 def _products(settings: Settings, model: TextModel, distances: np.ndarray, pinned: bool) -> list[Curve]:
     width = _turned(model)
-    return [
-        Curve(_named(_("base {base}").format(base=f"{base:,.6g}"), pinned), distances, scores, number, pinned)
-        for number, base in enumerate(settings.bases)
-        for scores in [array(analysis.rotary_scores(len(distances), width, base)) / width]
-    ]
+    fine, found = between(distances), []
+    for number, base in enumerate(settings.bases):
+        scores = array(analysis.rotary_scores(len(distances), width, base)) / width
+        line = 2 * array(analysis.likeness_at(torch.from_numpy(fine), analysis.wavelengths(width, base))) / width
+        name = _named(_("base {base}").format(base=f"{base:,.6g}"), pinned)
+        found.append(Curve(name, distances, scores, number, pinned, fine=(fine, line)))
+    return found
 
 
 def _biases(settings: Settings, model: TextModel, distances: np.ndarray, pinned: bool) -> list[Curve]:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import html
-from collections.abc import Mapping, Sequence
+import math
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -11,6 +12,7 @@ import numpy as np
 import plotly.graph_objects as go
 from jaxtyping import Float
 from numpy import ndarray
+from plotly.subplots import make_subplots
 
 from viz.components.registry import component, pack
 from viz.components.view import PackedView, View
@@ -19,12 +21,15 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 GRID = "rgba(128,128,128,0.22)"
+DOTS = 50  # positions along a plane, and along a panel: where there are more, dots would be a band
+DOTS_OF_PANEL = 32
+PANEL, ABOVE = 96, 42  # pixels of a panel's height, and of the room for its titles
 DIVERGING = [[0, "rgb(213,94,0)"], [0.5, "rgba(128,128,128,0)"], [1, "rgb(0,114,178)"]]
 
 
 @dataclass(frozen=True)
 class Curve:
-    """A line through the points (xs, ys); dots: only these."""
+    """A line through the points (xs, ys); dots: only these. fine: (xs, ys) of the line, where more is known."""
 
     name: str
     xs: Float[ndarray, points]
@@ -33,6 +38,16 @@ class Curve:
     dash: bool = False
     dots: bool = False
     width: float = 1.8
+    fine: tuple[Float[ndarray, between], Float[ndarray, between]] | None = None
+
+
+@dataclass(frozen=True)
+class Panel:
+    """A small plane among others. row: what it has in common with those beside it."""
+
+    row: str
+    title: str
+    curves: Sequence[Curve]
 
 
 def colour(number: int) -> str:
@@ -50,25 +65,81 @@ def curve_figure(
 ) -> go.Figure:
     """The curves with a legend above; mark: an x that is made out. until: the x up to which it shows them first."""
     figure = go.Figure()
-    for curve in curves:
-        line = {"color": colour(curve.colour), "width": curve.width, "dash": "dash" if curve.dash else "solid"}
-        figure.add_scatter(
-            x=curve.xs,
-            y=curve.ys,
-            name=html.escape(curve.name),
-            mode="markers" if curve.dots else "lines",
-            line=line,
-            marker={"color": colour(curve.colour), "size": 3 + curve.width},
-            hovertemplate="%{x:.6g}: %{y:.6g}<extra>%{fullData.name}</extra>",
-            showlegend=True,
-        )
+    for trace in _traces(curves, _longest(curves) <= DOTS):
+        figure.add_trace(trace)
     if mark is not None:
         figure.add_vline(mark, line={"color": "rgba(128,128,128,0.8)", "width": 1, "dash": "dot"})
     _lay_out(figure, x_title, y_title)
     if until is not None:
         figure.update_xaxes(range=[0, until])
-    figure.update_yaxes(type="log" if log_y else "linear", exponentformat="power" if log_y else "none")
+    _scale(figure, log_y)
     return figure
+
+
+def panel_figure(panels: Sequence[Panel], columns: int, x_title: str, y_title: str, log_y: bool = False) -> go.Figure:
+    """The panels, so many in a row, all with the same axes. A legend has each name once, if a panel has several."""
+    rows = math.ceil(len(panels) / columns)
+    height = rows * (PANEL + ABOVE) - ABOVE
+    gaps = {"horizontal_spacing": 0.03, "vertical_spacing": ABOVE / height if rows > 1 else 0}
+    figure = make_subplots(rows, columns, shared_xaxes="all", shared_yaxes="all", **gaps)
+    several = any(len(panel.curves) > 1 for panel in panels)
+    few = max(_longest(panel.curves) for panel in panels) <= DOTS_OF_PANEL
+    known: set[str] = set()
+    for number, panel in enumerate(panels):
+        row, column = divmod(number, columns)
+        for trace in _traces(panel.curves, few):
+            trace.update(showlegend=several and trace.mode == "lines" and trace.name not in known)
+            known.add(trace.name)
+            figure.add_trace(trace, row + 1, column + 1)
+        if column == 0 and panel.row:
+            _write(figure, f"<b>{html.escape(panel.row)}</b>", 0, 1 - row * (PANEL + ABOVE) / height, 17)
+        figure.update_xaxes(showticklabels=number + columns >= len(panels), row=row + 1, col=column + 1)
+        left = figure.get_subplot(row + 1, column + 1).xaxis.domain[0]
+        _write(figure, html.escape(panel.title), left, 1 - row * (PANEL + ABOVE) / height, 1)
+    _lay_out(figure, "", "")
+    figure.update_layout(
+        height=height + ABOVE + (78 if several else 54),
+        margin={"l": 8, "r": 8, "t": ABOVE + (30 if several else 6), "b": 48},
+        legend={"yref": "container", "y": 1, "yanchor": "top"},
+    )
+    middle = {"xref": "paper", "x": 0.5, "showarrow": False, "yref": "paper", "y": 0, "yshift": -44}
+    figure.add_annotation(text=html.escape(f"{y_title} · {x_title} →"), **middle)
+    _scale(figure, log_y)
+    return figure
+
+
+def _traces(curves: Sequence[Curve], few: bool) -> Iterator[go.Scatter]:
+    """The line of each curve, and, where few, its points as dots; of a curve of dots these alone."""
+    for curve in curves:
+        same = {
+            "name": html.escape(curve.name),
+            "legendgroup": html.escape(curve.name),
+            "hovertemplate": "%{x:.6g}: %{y:.6g}<extra>%{fullData.name}</extra>",
+        }
+        drawn = {"color": colour(curve.colour)}
+        line = {**drawn, "width": curve.width, "dash": "dash" if curve.dash else "solid"}
+        dots = go.Scatter(x=curve.xs, y=curve.ys, mode="markers", marker={**drawn, "size": 3 + curve.width}, **same)
+        if curve.dots:
+            yield dots.update(line=line, showlegend=True)
+            continue
+        xs, ys = curve.fine or (curve.xs, curve.ys)
+        yield go.Scatter(x=xs, y=ys, mode="lines", line=line, showlegend=True, **same)
+        if curve.fine and few:
+            yield dots.update(showlegend=False)
+
+
+def _longest(curves: Sequence[Curve]) -> int:
+    return max((len(curve.xs) for curve in curves), default=0)
+
+
+def _write(figure: go.Figure, text: str, x: float, y: float, up: int) -> None:
+    """Words that begin at this place of the paper, so many pixels above it."""
+    place = {"xref": "paper", "yref": "paper", "x": x, "y": y, "yshift": up, "xanchor": "left", "yanchor": "bottom"}
+    figure.add_annotation(text=text, showarrow=False, font={"size": 11}, borderpad=0, **place)
+
+
+def _scale(figure: go.Figure, log_y: bool) -> None:
+    figure.update_yaxes(type="log" if log_y else "linear", exponentformat="power" if log_y else "none")
 
 
 def table_figure(values: Float[ndarray, "row column"], x_title: str, y_title: str, top: float = 1.0) -> go.Figure:

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import html
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -55,9 +54,13 @@ def section(model: TextModel, row: DeltaGenerator) -> Views:
         def rest() -> None:
             verdicts, pictures = shown
             place.text("\n".join([*verdicts, *no_pin(name)]))
-            columns = place.columns(max(2, len(pictures)), gap="medium")
-            for number, (column, picture) in enumerate(zip(columns, pictures, strict=False)):
-                show(column, picture, name, number)
+            numbered = sorted(enumerate(pictures), key=lambda each: not each[1].wide)
+            beside = max(2, sum(not picture.wide for picture in pictures))
+            columns: Iterator[DeltaGenerator] | None = None
+            for number, picture in numbered:
+                if not picture.wide and columns is None:  # below those that take the whole width
+                    columns = iter(place.columns(beside, gap="medium"))
+                show(next(columns) if columns else place, picture, name, number)
             if pictures:
                 with right:
                     data_table("laboratory_data", lambda: curves_table(pictures), f"positions-{name}")
@@ -131,22 +134,22 @@ def files(picture: Picture, file: str, key: str) -> View:
         header = {"columns": drawn[0].z.shape[1]}
         arrays, titles = [drawn[0].z], (picture.y, picture.x, _("value"))
     else:
-        header = {"curves": [html.unescape(each.name) for each in drawn]}
-        arrays = [np.asarray(each[axis], np.float32) for each in drawn for axis in ("x", "y")]
+        header = {"curves": [curve.name for curve in picture.curves]}
+        arrays = [np.asarray(axis, np.float32) for curve in picture.curves for axis in (curve.xs, curve.ys)]
         titles = (_("curve"), picture.x, picture.y)
     return figure_files(arrays, {"name": picture.title, "file": file, "words": words(*titles), **header}, key)
 
 
 def curves_table(pictures: list[Picture]) -> pd.DataFrame:
-    """Every point of every curve; of a table that is drawn, each cell."""
+    """Every whole position of every curve; of a table that is drawn, each cell."""
     parts = []
     for picture in pictures:
         for trace in picture.figure.data:
             if trace.type == "heatmap":
                 frame = pd.DataFrame(trace.z).stack().reset_index()
                 parts.append(frame.set_axis(["x", "curve", "y"], axis=1).assign(picture=picture.title))
-            else:
-                parts.append(pd.DataFrame({"x": trace.x, "y": trace.y, "curve": trace.name, "picture": picture.title}))
+        for curve in picture.curves:
+            parts.append(pd.DataFrame({"x": curve.xs, "y": curve.ys, "curve": curve.name, "picture": picture.title}))
     table = pd.concat(parts, ignore_index=True)[["picture", "curve", "x", "y"]].astype({"curve": str})
     return table.set_axis([_("picture"), _("curve"), "x", "y"], axis=1)
 
@@ -180,13 +183,13 @@ class Experiment:
 
 CODE = ("bases", "lengths", "widths")
 EXPERIMENTS = {
-    "curves": Experiment(encodings.curves, (*CODE, "dimension"), [ENCODING], [sinusoidal]),
+    "curves": Experiment(encodings.curves, (*CODE, "dimension"), [ENCODING], [sinusoidal, analysis.wave_at]),
     "wavelengths": Experiment(encodings.wavelengths, CODE, [ENCODING, WAVES], [sinusoidal, analysis.wavelengths]),
     "shift": Experiment(
         encodings.shift,
         (*CODE, "k"),
         [ENCODING, MOVED],
-        [sinusoidal, analysis.rotation, analysis.shift_residual, analysis.likeness],
+        [sinusoidal, analysis.rotation, analysis.shift_residual, analysis.likeness, analysis.likeness_at],
     ),
     "any_length": Experiment(
         encodings.any_length,

@@ -1,4 +1,5 @@
-// What a beam search tried: a column for each step, in it the candidates, best first; lines from what they continue.
+// What a beam search tried: a column for each step, in it the candidates, best first; lines from what they continue. It
+// scrolls in a frame of its own, in which the first column stays.
 
 const ROW = 32;
 const HIGH = 26; // of a node
@@ -8,15 +9,28 @@ const WIDE = { characters: 74, words: 112 }; // nodes: of tokens of a few letter
 function build(parentElement) {
   const root = parentElement.appendChild(element("div", "vitrine tree"));
   root.legend = root.appendChild(element("div", "legend"));
-  const scroll = root.appendChild(element("div", "scroll"));
-  root.plane = scroll.appendChild(element("div", "plane"));
+  root.scroll = root.appendChild(element("div", "scroll"));
+  root.scroll.addEventListener("scroll", () => root.classList.toggle("scrolled", root.scroll.scrollLeft > 0), { passive: true });
+  root.plane = root.scroll.appendChild(element("div", "plane"));
   root.lines = root.plane.appendChild(document.createElementNS("http://www.w3.org/2000/svg", "svg"));
   root.lines.setAttribute("aria-hidden", "true");
-  root.nodes = root.plane.appendChild(element("div"));
+  root.first = root.plane.appendChild(element("div", "first"));
+  root.rest = root.plane.appendChild(element("div", "rest"));
+  root.nodes = [];
   root.told = root.appendChild(element("div", "told"));
   root.told.setAttribute("aria-live", "polite");
   root.list = root.appendChild(element("ol", "hypotheses"));
   addFiles(root, () => root, treeLines);
+  // Files have all of the tree.
+  const { arrange, draw } = root.kind;
+  root.kind.arrange = () => {
+    root.classList.add("whole");
+    return arrange();
+  };
+  root.kind.draw = (pen) => {
+    draw(pen);
+    root.classList.remove("whole");
+  };
   return root;
 }
 
@@ -24,7 +38,8 @@ const wideOf = (nodes) => (nodes.some(({ label }) => [...label].length > 4) ? WI
 const topOf = ({ row }) => row * ROW + 4;
 
 function newNode(root, index) {
-  const made = root.nodes.appendChild(element("button", "node"));
+  const made = element("button", "node");
+  root.nodes.push(made);
   made.type = "button";
   made.append(element("bdi"), element("small"));
   made.addEventListener("click", () => root.choose(index + 1));
@@ -44,7 +59,7 @@ function pathTo(nodes, index) {
 // Say what a node is, and mark how the search came to it.
 function tell(root, index) {
   const path = new Set(pathTo(root.data.nodes, index));
-  [...root.nodes.children].forEach((made, at) => made.classList.toggle("path", path.has(at + 1)));
+  root.nodes.forEach((made, at) => made.classList.toggle("path", path.has(at + 1)));
   [...root.lines.children].forEach((line, at) => line.classList.toggle("path", path.has(at + 1)));
   write(root.told, root.data.nodes[index]?.sentence ?? "");
 }
@@ -55,12 +70,14 @@ function showNodes(root) {
   const wide = wideOf(nodes);
   const column = wide + BETWEEN;
   const leftOf = ({ step }) => (step - 1) * column + 4;
-  while (root.nodes.children.length > count) root.nodes.lastElementChild.remove();
-  while (root.nodes.children.length < count) newNode(root, root.nodes.children.length);
+  while (root.nodes.length > count) root.nodes.pop().remove();
+  while (root.nodes.length < count) newNode(root, root.nodes.length);
   while (root.lines.children.length > count) root.lines.lastElementChild.remove();
   while (root.lines.children.length < count) root.lines.appendChild(document.createElementNS(root.lines.namespaceURI, "path"));
   nodes.slice(1).forEach((node, at) => {
-    const made = root.nodes.children[at];
+    const made = root.nodes[at];
+    const layer = node.step === 1 ? root.first : root.rest;
+    if (made.parentElement !== layer) layer.appendChild(made);
     made.className = `node ${node.fate}`;
     made.style.left = `${leftOf(node)}px`;
     made.style.width = `${wide}px`;
@@ -81,6 +98,7 @@ function showNodes(root) {
   const rows = Math.max(0, ...nodes.slice(1).map(({ row }) => row + 1));
   root.plane.style.width = `${steps * column}px`;
   root.plane.style.height = `${rows * ROW + 4}px`;
+  root.first.style.width = root.scroll.style.scrollPaddingLeft = `${wide + 8}px`;
 }
 
 function showHypotheses(root) {

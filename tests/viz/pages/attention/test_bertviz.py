@@ -76,11 +76,18 @@ def test_json_in_a_script_has_no_letter_that_html_reads():
     assert json.loads(text) == HOSTILE
 
 
-def test_long_tokens_are_cut_and_layers_counted_from_1(maps):
+def test_tokens_are_whole_and_layers_counted_from_1(maps):
     found = parameters(maps("decoder"), "head", 2, 1, dark=False)
     assert (found["include_layers"], found["layer"], found["heads"]) == ([1, 2, 3], 3, [1])
-    assert found["attention"][0]["left_text"][:2] == ["a", "▁the"]
-    assert found["attention"][0]["left_text"][2] == "x" * 12 + "…"
+    assert found["attention"][0]["left_text"] == ["a", "▁the", "x" * 40]
+
+
+@pytest.mark.parametrize("view", VIEWS)
+def test_the_width_of_columns_is_found_in_the_scripts(view):
+    for fixed, fitting in bertviz_scripts.WIDTHS[view].items():
+        assert bertviz_scripts._script(view).count(fixed) == 1
+        assert fixed not in script(view)
+        assert fitting in script(view)
 
 
 @pytest.mark.parametrize("view", VIEWS)

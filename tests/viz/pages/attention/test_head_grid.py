@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from model.analysis import attention_maps as module
-from model.analysis.attention_maps import Maps
+from model.analysis.attention_maps import Maps, Quantity
 from model.analysis.head_metrics import METRICS
 from model.capture.trace import record
 from tests.model.examples import one_stack
@@ -76,6 +76,23 @@ def test_without_the_first_key_the_scale_ends_at_the_largest_of_the_others(trace
     made = thumbnails(shown)
     assert smaller.top_values(shown, made) == pytest.approx(expected[..., 1:].max(axis=(2, 3)))
     assert (expected[..., 0].max(axis=2) > expected[..., 1:].max(axis=(2, 3))).any()
+
+
+def test_a_logarithmic_scale_ends_at_1_or_a_power_of_ten_and_begins_four_powers_below(trace):
+    shown = HeadMaps(trace, HeadView("decoder", scale="log"), None, False)
+    assert (smaller.top_values(shown, thumbnails(shown)) == 1).all()
+    assert smaller.floor_of(shown, 1.0) == 1e-4
+    of_values = HeadMaps(trace, HeadView("decoder", Quantity.VALUE, scale="log"), None, False)
+    made = thumbnails(of_values)
+    (top,) = set(smaller.top_values(of_values, made).ravel())
+    assert np.log10(top) == pytest.approx(round(np.log10(top)), abs=1e-12)
+    assert top / 10 < made.cells.max() <= top
+    assert smaller.floor_of(HeadMaps(trace, HeadView("decoder"), None, False), 1.0) is None
+
+
+@pytest.mark.parametrize(("value", "power"), [(1.0, 1.0), (0.1, 0.1), (0.11, 1.0), (7.0, 10.0), (1e-9, 1e-9)])
+def test_the_power_of_ten_that_ends_a_scale(value, power):
+    assert smaller.power_of_ten(value) == power
 
 
 def test_only_the_metrics_that_count_tokens_look_at_them(trace, monkeypatch):

@@ -120,6 +120,32 @@ def test_weights_below_the_threshold_are_not_drawn(small):
     assert np.array_equal(states == 0, ~causal)
 
 
+@pytest.mark.parametrize("combine", ["head", "average"])
+def test_a_logarithmic_scale_is_the_same_of_grid_and_figure_and_said_of_both(small, combine):
+    app = opened(source=TEXT, scale="log", combine=combine, layer="0", head="0")
+    figure, _ = component(app, "heatmap")
+    grid, _, _ = heads(app)
+    assert (figure["scale"]["floor"], figure["scale"]["high"]) == (grid["floor"], grid["tops"][0]) == (1e-4, 1)
+    for sentence in (figure["sentence"], grid["words"]["caption"]):
+        assert "colours by the logarithm, none below 0.0001" in sentence
+    assert "floor" not in component(opened(source=TEXT, layer="0", head="0"), "heatmap")[0]["scale"]
+
+
+def test_differences_on_a_logarithmic_scale_have_both_sides_of_0(small):
+    app = opened(source=TEXT, scale="log", layer="0", head="0")
+    session = app.session_state[viz.state.session.Key.SESSION]
+    session.keep()
+    type_in(app, "source", "The dog sees.")
+    session.differing = True
+    app.run()
+    figure, _ = component(app, "heatmap")
+    grid, _, _ = heads(app)
+    assert (figure["scale"]["low"], figure["scale"]["high"], figure["scale"]["floor"]) == (-1, 1, 1e-4)
+    assert (grid["difference"], grid["floor"]) == (True, 1e-4)
+    for sentence in (figure["sentence"], grid["words"]["caption"]):
+        assert "the logarithm of a difference's size, none below 0.0001" in sentence
+
+
 def test_lines_are_sent_the_same_numbers_in_the_heads_colour(small):
     header, (values, _) = component(opened(source=TEXT, draw="lines", layer="0", head="1"), "lines")
     assert np.allclose(values, small.trace(TEXT).attention("cross")[0, 1], atol=1e-6)
