@@ -9,7 +9,7 @@ from torch import Tensor
 
 from model.analysis.logit_attribution import Attribution, Part, block_attribution, head_attribution
 from model.capture.trace import Trace
-from viz.components.plots import Axis, Heatmap, Scale
+from viz.components.plots import About, Axis, Heatmap, Scale
 from viz.components.view import Answer
 from viz.i18n.catalogue import _
 from viz.i18n.errors import unless_absent
@@ -128,7 +128,7 @@ def tokens_map(
     note = _("sum of all parts: largest error {error}").format(error=significant(own.error))
     said = "" if lowered else subject.with_pin(subject.asked(subject.chosen))
     file = f"attribution-{of}-{'lowered' if lowered else 'raised'}"
-    above = heading(subject.trace, name, file, "" if lowered else note, said)
+    above = heading(subject.trace, name, file, "" if lowered else note, said, about=about(subject, lowered))
     labels = [part_label(subject, part) for part in own.parts]
     rows = Axis(_("part"), labels, "parts")
     columns = Axis(_("rank"), [str(rank + 1) for rank in range(values.shape[1])], "rank")
@@ -159,3 +159,15 @@ def chosen_row(session: Session, subject: Subject, own: Attribution) -> int:
         if part.layer == layer and part.head == head and part.name == "self_attention" and not part.is_bias
     ]
     return wanted[0] if wanted else -1
+
+
+def about(subject: Subject, lowered: bool) -> About:
+    raised = _("The tokens whose logits each part of the residual stream raises most, and by how much.")
+    sentence = _("The tokens whose logits each part of the residual stream lowers most, and by how much.")
+    frozen = {"rms": r" \qquad D\,v = \gamma \odot \frac{v}{\mathrm{rms}(x)}", "none": ""}
+    layer_norm = r" \qquad D\,v = \gamma \odot \frac{v - \bar v}{\sigma(x)}"
+    formulas = [
+        r"z = \sum_c W_U\,D_c\,y_c + b" + frozen.get(subject.trace.network.config.norm, layer_norm),
+        r"\Delta_c = W_U D_c\,y_c - \mathrm{mean}(W_U D_c\,y_c)",
+    ]
+    return About(sentence if lowered else raised, formulas, [block_attribution])

@@ -23,7 +23,7 @@ from model.analysis.gradients import (
 from model.analysis.predictions import UNKNOWN, actual_tokens, losses
 from model.analysis.residual import blocks, states
 from model.inference.copies import differentiable
-from viz.components.plots import Axis, Chart, Heatmap, Panel, Panels, Series
+from viz.components.plots import About, Axis, Chart, Heatmap, Panel, Panels, Series
 from viz.components.view import Answer
 from viz.i18n.catalogue import _
 from viz.i18n.errors import translate_error
@@ -53,6 +53,7 @@ if TYPE_CHECKING:
 
 QUANTITIES = ("gradient", "relative")
 STREAM_QUANTITIES = ("length", "growth")
+LOSS = r"L = -\frac{1}{n} \sum_t \ln p(y_t)"
 LIGHT = 5e10  # operations of a pass and its gradients that take about a second on one core
 SMALL = 5e8  # bytes that are taken without being asked for
 ASKED = "gradients_asked"  # in the session: the trace whose gradients were asked for
@@ -227,9 +228,9 @@ def stream_map(
     row, column = min(chosen[0], len(names) - 1), chosen[1]
     labels = state_labels(parts)
     note = cell_note(labels[row], session.trace.tokens_of(stack + ".")[column], own.stream[names[row]][column])
-    above = heading(
-        session.trace, _("Gradient in the stream"), f"gradients-{stack}-{quantity}", note, missing(session, other)
-    )
+    file = f"gradients-{stack}-{quantity}"
+    about = about_stream(quantity)
+    above = heading(session.trace, _("Gradient in the stream"), file, note, missing(session, other), about=about)
     rows, columns = step_axis(_("after block"), stack, labels), token_axis(session.trace, stack)
     words = {"masked": _("no token's loss depends on this state")}
     visible = ~independent.cpu().numpy()
@@ -258,7 +259,8 @@ def block_chart(session: Session, stack: str, found: Found, own: LossGradients, 
             colour = PINNED if pinned and mark == "dots" else COLOURS[block]
             series.append(Series(name, at, values[at], colour, mark, dash=pinned))
     lacking = missing(session, found.pinned)
-    above = heading(session.trace, _("Gradient of the weights"), f"gradients-{stack}-blocks-{quantity}", "", lacking)
+    file, about = f"gradients-{stack}-blocks-{quantity}", about_blocks(quantity)
+    above = heading(session.trace, _("Gradient of the weights"), file, "", lacking, about=about)
     y = Axis(quantity_name(quantity), log=True)
     return Chart(
         key, above, series, Axis(_("layer"), [place_name(session, stack, place) for place in places]), y, tall=190
@@ -304,6 +306,7 @@ def head_panels(
         _("Gradient of each head"),
         f"gradients-{stack}-heads-{quantity}",
         sentence=" · ".join(said),
+        about=about_heads(quantity),
     )
     titles = (_("layer"), _("head"), _("value"), _("masked"))
     return Panels(key, above, panels, slot=96, cell=20, cells=titles, on_cell=on_cell)
@@ -354,11 +357,40 @@ def place_name(session: Session, stack: str, layer: int) -> str:
     return _("embedding") if layer < 0 else _("end") if layer == layers else str(layer + 1)
 
 
+def about_stream(quantity: str) -> About:
+    sentence = _(
+        "How much the loss would change where a token's vector after a block does: rows blocks, columns tokens."
+    )
+    formula = r"\left\lVert \frac{\partial L}{\partial x_{l,t}} \right\rVert"
+    if quantity != "length":
+        last = r"\left\lVert \partial L / \partial x_{\mathrm{last},t} \right\rVert"
+        formula = rf"\log_{{10}} \frac{{\left\lVert \partial L / \partial x_{{l,t}} \right\rVert}}{{{last}}}"
+    return About(sentence, [LOSS, formula], [loss_gradients])
+
+
+def about_blocks(quantity: str) -> About:
+    sentence = _(
+        "The length of the loss's gradient over all weights of a block, by layer: how strongly a step moves it."
+    )
+    return About(sentence, [LOSS, _size(quantity, "W")], [loss_gradients])
+
+
+def about_heads(quantity: str) -> About:
+    sentence = _("The same of each head's own part of the four matrices: rows are layers, columns heads.")
+    return About(sentence, [LOSS, _size(quantity, "W_h")], [loss_gradients])
+
+
+def _size(quantity: str, weights: str) -> str:
+    """The formula of what is drawn of a gradient."""
+    length = rf"\left\lVert \frac{{\partial L}}{{\partial {weights}}} \right\rVert"
+    return length if quantity == "gradient" else rf"{length} \Big/ \lVert {weights} \rVert"
+
+
 def explain(key: str) -> None:
     explanation(
         key,
         [
-            r"L = -\frac{1}{n} \sum_t \ln p(y_t) \qquad "
+            LOSS + r" \qquad "
             r"g_W = \frac{\partial L}{\partial W} \qquad g_x = \frac{\partial L}{\partial x_{l,t}}"
         ],
         _(
