@@ -260,36 +260,36 @@ def over_lengths(side: Side, name: str) -> Chart:
     return drawn(series, side, name, "lengths", _("Right answers against length"), x, y, sentence, marks)
 
 
+RAN = {
+    "loss": summed_loss,
+    "gradients": Gradients.norms,
+    "accuracy": loss_and_hits,
+    "rates": learning_rate,
+    "lengths": answered_at,
+}
+
+
 def about(file: str) -> About:
     """Of a chart of trainings."""
-    sentence, formula, ran = {
-        "loss": (
-            _("How well each arm predicts what it is trained on, step by step; dashed: what frequencies alone give."),
-            r"L = -\frac1N \sum_t \sum_i q_{t,i} \ln p_{t,i}",
-            summed_loss,
+    sentence = {
+        "loss": _(
+            "How well each arm predicts what it is trained on, step by step; dashed: what frequencies alone give."
         ),
-        "gradients": (
-            _("How large the gradient of each layer's weights is, at the first step and, faint, at the newest."),
-            r"\left\lVert \frac{\partial L}{\partial \theta_\ell} \right\rVert",
-            Gradients.norms,
+        "gradients": _(
+            "How large the gradient of each layer's weights is, at the first step and, faint, at the newest."
         ),
-        "accuracy": (
-            _("How many tokens of pairs kept for validation each arm predicts rightly, as a share."),
-            r"\frac1N \sum_t \left[\arg\max_i\, p_{t,i} = y_t\right]",
-            loss_and_hits,
-        ),
-        "rates": (
-            _("By which rate each arm was trained, step by step."),
-            r"\theta_{t+1} = \theta_t - \eta_t\,u_t",
-            learning_rate,
-        ),
-        "lengths": (
-            _("The share of texts of each length that an arm answers to the character, and, faint, of tokens."),
-            r"\frac1M \sum_m \left[\hat y_m = y_m\right]",
-            answered_at,
-        ),
+        "accuracy": _("How many tokens of pairs kept for validation each arm predicts rightly, as a share."),
+        "rates": _("By which rate each arm was trained, step by step."),
+        "lengths": _("The share of texts of each length that an arm answers to the character, and, faint, of tokens."),
     }[file]
-    return About(sentence, [formula], [ran])
+    formula = {
+        "loss": r"L = -\frac1N \sum_t \sum_i q_{t,i} \ln p_{t,i}",
+        "gradients": r"\left\lVert \frac{\partial L}{\partial \theta_\ell} \right\rVert",
+        "accuracy": r"\frac1N \sum_t \left[\arg\max_i\, p_{t,i} = y_t\right]",
+        "rates": r"\theta_{t+1} = \theta_t - \eta_t\,u_t",
+        "lengths": r"\frac1M \sum_m \left[\hat y_m = y_m\right]",
+    }[file]
+    return About(sentence, [formula], [RAN[file]])
 
 
 BESIDE = {
