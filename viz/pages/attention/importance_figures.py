@@ -11,10 +11,10 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from model.analysis.head_importance import Effect, Place
-from model.analysis.head_metrics import Likeness
+from model.analysis.head_importance import Effect, Place, Removals
+from model.analysis.head_metrics import Likeness, likeness
 from model.capture.trace import AttentionKind, Trace
-from viz.components.plots import Axis, Chart, Heading, Panel, Panels, Scale, Series
+from viz.components.plots import About, Axis, Chart, Heading, Panel, Panels, Scale, Series
 from viz.components.view import Answer
 from viz.i18n.catalogue import _
 from viz.i18n.format import attention_name, significant, token_code
@@ -40,7 +40,8 @@ def effects_panels(
         panels.append(head_panel(attention_name(kind), table, scale, framed, note=note, changed=gone))
     sentence = f"{weighed.quantity} · {_('layer × head; click one to see it large')}"
     sentence = f"Δ {sentence}" if weighed.differing else sentence
-    above = heading(weighed.trace, _("Without each head"), "attention-importance", sentence=sentence)
+    name, about = _("Without each head"), about_effects(weighed, weighed.differing)
+    above = heading(weighed.trace, name, "attention-importance", sentence=sentence, about=about)
     return _head_panels(key, above, panels, on_cell)
 
 
@@ -55,7 +56,8 @@ def ranking_chart(weighed: Weighed, chosen: Place, key: str, on_place: Answer) -
     costs = [f"{name} {weighed.said(weighed.cost(place))}" for name, place in zip(names, ranked, strict=True)]
     name, sentence = _("In order"), _("from the head that matters most")
     alt = f"{name}: {', '.join(costs[:8])}"
-    above = heading(weighed.trace, name, "attention-importance-order", sentence=sentence, alt=alt)
+    file, about = "attention-importance-order", about_effects(weighed)
+    above = heading(weighed.trace, name, file, sentence=sentence, alt=alt, about=about)
     x_axis, y_axis = Axis(_("head"), names, ""), Axis(f"{weighed.quantity}, {weighed.unit}".rstrip(", "))
     framed = ranked.index(chosen) if chosen in ranked else -1
     return Chart(key, above, series, x_axis, y_axis, chosen=framed, tall=120, on_place=on_place)
@@ -75,7 +77,7 @@ def alike_panels(weighed: Weighed, alike: Likeness, chosen: Place, key: str, on_
     count = len(weighed.trace.tokens_of(weighed.trace.attention_paths(chosen[0])[0]))
     if alike.queries < count:
         sentence += " · " + _("at {some} of {all} queries").format(some=alike.queries, all=count)
-    above = heading(weighed.trace, name, "attention-alike", sentence=sentence)
+    above = heading(weighed.trace, name, "attention-alike", sentence=sentence, about=about_alike())
     return _head_panels(key, above, panels, on_cell)
 
 
@@ -117,6 +119,33 @@ def _table(
     for place in own:
         found[place[1:]] = value(place)
     return found
+
+
+def about_effects(weighed: Weighed, differing: bool = False) -> About:
+    """Of what removing each head does."""
+    if not weighed.predicts:
+        sentence = _("Each head is removed in turn: how far that moves the last states of this text, as a share.")
+        formula = r"I_h = \frac{\lVert x - x_{\xi_h = 0} \rVert}{\lVert x \rVert}"
+    elif weighed.by_divergence:
+        sentence = _("Each head is removed in turn: how far that moves the prediction of this text that it moves most.")
+        formula = r"I_h = \max_t\, \mathrm{KL}(p_t \,\Vert\, p_{t,\,\xi_h = 0})"
+    else:
+        sentence = _("Each head is removed in turn: by how much that raises the mean loss of this text.")
+        formula = r"I_h = \mathcal{L}(\xi_h = 0) - \mathcal{L}"
+    removed = r"\mathrm{MHA}(x) = \sum_h \xi_h\, o_h W^O_h"
+    return About(sentence, [removed, formula, *([r"\Delta I_h = I_h - I'_h"] if differing else [])], [Removals])
+
+
+def about_alike() -> About:
+    sentence = _(
+        "Every head beside the chosen one: whether both look at the same tokens, and whether they add the same."
+    )
+    formulas = [
+        r"1 - \tfrac1n \sum_i \sqrt{\mathrm{JS}(w_i, w'_i)}, \quad "
+        r"\mathrm{JS}(p, q) = H\!\left(\tfrac{p+q}{2}\right) - \tfrac{H(p) + H(q)}{2}",
+        r"\cos(o W^O_h,\, o' W^O_{h'})",
+    ]
+    return About(sentence, formulas, [likeness])
 
 
 # What each head is good for on this text, in sentences.

@@ -17,7 +17,7 @@ from model.analysis.weights import movement
 from model.analysis.weights.heads import CROSS, head_tensors, moved_heads, projection_of
 from model.checkpoints.catalog import catalog_entry
 from model.checkpoints.load_hints import LoadHints
-from viz.components.plots import Axis, Chart, Heading, Panels, Scale, Series
+from viz.components.plots import About, Axis, Chart, Heading, Panels, Scale, Series
 from viz.components.view import Answer
 from viz.i18n.catalogue import _
 from viz.i18n.errors import translate_error
@@ -324,7 +324,9 @@ def moved_head_panels(changes: np.ndarray, file: str, chosen: tuple[int, int], k
     scale = Scale(0, float(finite.max(initial=0.0)) or 1.0, RELATION)
     notes = [f"{significant(float(np.nanmin(each)))} – {significant(float(np.nanmax(each)))}" for each in changes]
     sentence = _("‖B−A‖/‖A‖ of each head's part, one scale for all; a click opens the head")
-    heading = Heading(_("Change by head"), f"moved-heads-{file}", file, sentence=sentence)
+    told = _("Each cell is a head: how far its part of this projection has moved from A to B.")
+    about = About(told, [r"\frac{\|B_h - A_h\|_F}{\|A_h\|_F}"], [moved_heads])
+    heading = Heading(_("Change by head"), f"moved-heads-{file}", file, sentence=sentence, about=about)
     shown = np.where(np.isfinite(changes), changes, np.nan)
     return weights_heads.head_panels(key, heading, shown, [scale] * 4, chosen, on_cell, notes=notes, cell=40)
 

@@ -15,7 +15,7 @@ from model.analysis.weights import heads as head_weights
 from model.analysis.weights.heads import attentions, head_norms, head_similarity
 from model.capture.trace import ATTENTION_PATHS
 from model.network.attention import MultiHeadAttention
-from viz.components.plots import Axis, Heading, Heatmap, Panel, Panels, Scale
+from viz.components.plots import About, Axis, Heading, Heatmap, Panel, Panels, Scale
 from viz.components.view import Answer
 from viz.i18n.catalogue import _
 from viz.i18n.errors import reason_words
@@ -170,7 +170,7 @@ def norm_panels(norms: Tensor, file: str, chosen: tuple[int, int], key: str, on_
     alt = _("{title} of {layers} layers with {heads} heads: {ranges}.").format(
         title=title, layers=values.shape[1], heads=values.shape[2], ranges="; ".join(ranges)
     )
-    heading = Heading(title, f"heads-{file}", f"{file} {title}", sentence=sentence, alt=alt)
+    heading = Heading(title, f"heads-{file}", f"{file} {title}", sentence=sentence, alt=alt, about=about_norms())
     return head_panels(key, heading, values, scales, chosen, on_cell, notes=("",) * 4, lines=(0, 0, 1, 1), cell=34)
 
 
@@ -198,6 +198,18 @@ def head_panels(
     return Panels(key, heading, panels, slot=150, cell=cell, cells=titles, words=not_finite(), on_cell=on_cell)
 
 
+def about_norms() -> About:
+    sentence = _("Each cell is a head of a layer: how large its part of this projection's weights is.")
+    return About(sentence, [r"\|W_h\|_F = \sqrt{\textstyle\sum_{ij} w_{ij}^2}"], [head_norms])
+
+
+def about_alike(circuit: str) -> About:
+    product = {"scores": "W_Q^\\top W_K", "output": "W_O W_V"}[circuit]
+    sentence = _("Each row and each column is a head: whether the products of their weights are alike.")
+    formula = rf"\cos(h, g) = \frac{{\langle M_h, M_g\rangle}}{{\|M_h\|\,\|M_g\|}},\quad M = {product}"
+    return About(sentence, [formula], [head_similarity])
+
+
 def head_labels(layers: int, heads: int) -> list[str]:
     return [f"{layer + 1}.{head + 1}" for layer in range(layers) for head in range(heads)]
 
@@ -219,7 +231,9 @@ def similarity_map(
         product=product, count=len(values), sentence=most
     )
     name, sentence = _("Heads that are alike"), f"{product} · {most}"
-    heading = Heading(name, f"similar-{circuit}-{file}", f"{file} {circuit}", sentence=sentence, alt=alt)
+    heading = Heading(
+        name, f"similar-{circuit}-{file}", f"{file} {circuit}", sentence=sentence, alt=alt, about=about_alike(circuit)
+    )
     rows, columns = (Axis(title, labels, "weight heads") for title in (_("head"), _("other head")))
     scale = Scale(-top, top, _("cosine"))
     return Heatmap(key, heading, values, rows, columns, scale, square=True, on_cell=on_cell)

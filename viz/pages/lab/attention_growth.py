@@ -30,7 +30,7 @@ from model.fast.attention import fused
 from model.inference.text_model import TextModel
 from model.network.attention import Scores, Weights
 from model.network.costs import attention_flops
-from viz.components.plots import Axis, Chart, Heading, Series
+from viz.components.plots import About, Axis, Chart, Heading, Series
 from viz.i18n.catalogue import _
 from viz.i18n.format import bytes_text, significant
 from viz.pages.lab.experiment import (
@@ -251,9 +251,29 @@ def with_exponent(step: str, line: Fit | None) -> str:
 
 
 def over_lengths(series: Sequence[Series], title: str, unit: str, file: str, key: str) -> Chart:
-    above = Heading(title, file, f"{file} {max(len(each.xs) for each in series)}")
+    above = Heading(title, file, f"{file} {max(len(each.xs) for each in series)}", about=about_growth(file))
     length, values = Axis(_("length n"), log=True), Axis(unit, log=True)
     return Chart(key, above, series, length, values, tall=260, of=_("step"))
+
+
+def about_growth(file: str) -> About:
+    fitted = r"\log y = \log c + e \log n"
+    if file == "lab-counted":
+        sentence = _("How many operations each step of attention needs for a text of n tokens, both axes logarithmic.")
+        formulas = [
+            r"8\,n\,d^2 \text{ (projections)}, \quad 2\,n^2 d \text{ (each product)}, \quad "
+            r"h\,n\,(5n - 2) \text{ (softmax)}, \quad d = h\,d_k",
+        ]
+        return About(sentence, formulas, [operations])
+    sentence = {
+        "lab-times": _(
+            "How long each step of attention took on n tokens; dashed: the power law through the longer ones."
+        ),
+        "lab-memory": _(
+            "How much memory each step of attention takes on n tokens; dashed: the power law through these."
+        ),
+    }[file]
+    return About(sentence, [fitted], [steps, upper_fit])
 
 
 def summary(sizes: Sizes, longest: int, found: Growth | None) -> pd.DataFrame:

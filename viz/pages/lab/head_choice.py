@@ -13,7 +13,7 @@ from streamlit.delta_generator import DeltaGenerator
 
 from model.capture.trace import AttentionKind
 from model.inference.text_model import TextModel
-from viz.components.plots import Axis, Panel, Panels, Scale
+from viz.components.plots import About, Axis, Panel, Panels, Scale
 from viz.i18n.catalogue import _
 from viz.i18n.format import attention_name, significant
 from viz.state.session import Key, attention_kinds, choose, current_session
@@ -33,6 +33,7 @@ def head_panels(
     high: float,
     chosen: tuple[int, int],
     key: str,
+    about: About,
 ) -> Panels:
     """Maps (layer, head) side by side on one scale from 0, or −high, to `high`; a click chooses a head."""
     shown = []
@@ -46,7 +47,7 @@ def head_panels(
         rows, columns = Axis(_("layer"), labels(layers)), Axis(_("head"), labels(heads))
         numbers = np.nan_to_num(each)
         shown.append(Panel(name, rows, columns, known, numbers, note=note, scale=scale, framed=chosen, choose=True))
-    above = heading(trace, title, key, sentence=_("of every head; a click chooses one"))
+    above = heading(trace, title, key, sentence=_("of every head; a click chooses one"), about=about)
     cells = (_("layer"), _("head"), quantity, _("masked"))
     missing = {"missing": _("masked")}
     on_cell = partial(choose_head, key)

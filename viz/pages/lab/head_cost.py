@@ -28,7 +28,7 @@ from model.experiments.timing import ROUNDS, SECONDS
 from model.inference.text_model import TextModel
 from model.network.attention import MultiHeadAttention
 from model.network.costs import attention_flops
-from viz.components.plots import Axis, Chart, Heading, Series
+from viz.components.plots import About, Axis, Chart, Heading, Series
 from viz.i18n.catalogue import _
 from viz.i18n.format import significant
 from viz.pages.lab.experiment import (
@@ -215,7 +215,19 @@ def time_chart(found: Timed) -> Chart:
 
 def over_heads(series: list[Series], title: str, unit: str, name: str, file: str) -> Chart:
     heads, values = Axis(_("heads h"), log=True), Axis(unit, log=True)
-    return Chart(f"cost_heads_{name}", Heading(title, file, file), series, heads, values, tall=260)
+    return Chart(
+        f"cost_heads_{name}", Heading(title, file, file, about=about_heads(name)), series, heads, values, tall=260
+    )
+
+
+def about_heads(name: str) -> About:
+    """Of a chart over the number of heads."""
+    if name == "times":
+        sentence = _("How long the same attention takes, cut into h heads: all of it, and its parts.")
+        return About(sentence, [r"d_k = d/h, \qquad t = \mathrm{median}(t_1, \ldots, t_r)"], [by_heads])
+    sentence = _("How many operations the same attention needs, cut into h heads: its products, and its softmax.")
+    formulas = [r"8\,n\,d^2 + h \cdot 4\,n^2\,\tfrac{d}{h}", r"h\,n\,(5n - 2) \text{ for the softmax}"]
+    return About(sentence, formulas, [counted, operations])
 
 
 def heads_table(several: Mapping[int, Sizes], length: int, found: Timed | None) -> pd.DataFrame:
@@ -349,9 +361,15 @@ def ways_chart(both: Mapping[str, Sizes], length: int, found: Timed | None) -> C
     ]
     note = "; ".join(f"{label}: {significant(ratio)}" for label, ratio in zip(labels, ratios, strict=True))
     title = _("Wide heads beside narrow ones")
-    above = Heading(title, "lab-ways", f"ways {len(labels)}", alt=f"{title}: {note}")
+    above = Heading(title, "lab-ways", f"ways {len(labels)}", alt=f"{title}: {note}", about=about_ways())
     values = Axis(_("times narrow"), zero=True)
     return Chart("cost_ways_bars", above, series, Axis("", labels), values, tall=220, place=_("quantity"))
+
+
+def about_ways() -> About:
+    sentence = _("What h heads of d channels cost, as multiples of what h heads of d/h channels do.")
+    formula = r"\frac{4\,h\,d^2}{4\,d^2} = h \text{ for the weights}"
+    return About(sentence, [formula], [narrow_and_wide, counted])
 
 
 def ways_table(both: Mapping[str, Sizes], length: int, found: Timed | None) -> pd.DataFrame:

@@ -22,7 +22,7 @@ from model.experiments.scaling import Against, BothWays, against_width, both_way
 from model.inference.text_model import TextModel
 from model.network.attention import Scaled, Scores, Weights
 from model.runtime.errors import require
-from viz.components.plots import Axis, Chart, Heading, Panels, Series
+from viz.components.plots import About, Axis, Chart, Heading, Panels, Series
 from viz.i18n.catalogue import _
 from viz.i18n.errors import unless_absent
 from viz.i18n.format import significant
@@ -83,6 +83,37 @@ def experiment(model: TextModel) -> Experiment:
     )
 
 
+# What stands behind the "?" of each figure.
+
+WEIGHTS = r"w = \mathrm{softmax}(f\,K q), \quad f = 1 \text{ or } 1/\sqrt{d_k}"
+QUANTITIES = {
+    "entropy": r"H = -\sum_j w_j \ln w_j",
+    "derivative": r"\left\lVert \frac{\partial w}{\partial s} \right\rVert_F, \quad "
+    r"\frac{\partial w}{\partial s} = \mathrm{diag}(w) - ww^\top",
+    "gradient": r"\left\lVert \frac{\partial L}{\partial q} \right\rVert, \quad "
+    r"L = \frac{\lVert wV - y \rVert^2}{2\,d_k}",
+}
+
+
+def about_widths(quantity: str) -> About:
+    """Of a chart over d_k."""
+    sentence = {
+        "entropy": _("How evenly random queries divide their weights over the keys, the larger d_k is."),
+        "derivative": _("How much the softmax of random queries can still move, the larger d_k is; 0 is saturated."),
+        "gradient": _("How much of a loss's gradient arrives at a random query, the larger d_k is."),
+    }[quantity]
+    return About(sentence, [WEIGHTS, QUANTITIES[quantity]], [scaling.attend])
+
+
+def about_heads(quantity: str) -> About:
+    """Of the maps of the loaded model's heads."""
+    sentence = {
+        "entropy": _("Each cell is a head of this model: how evenly it divides its weights, with 1/√d_k and without."),
+        "derivative": _("Each cell is a head of this model: how much its softmax can move, with 1/√d_k and without."),
+    }[quantity]
+    return About(sentence, [QUANTITIES[quantity]], [both_ways])
+
+
 # Random vectors.
 
 
@@ -137,7 +168,7 @@ def norm_chart(found: Against, values: Tensor, name: str, title: str, file: str)
 
 
 def over_widths(found: Against, series: list[Series], name: str, y: Axis, file: str) -> Chart:
-    above = Heading(name, f"d-k-{file}", f"{file} {found.keys} {len(found.widths)}")
+    above = Heading(name, f"d-k-{file}", f"{file} {found.keys} {len(found.widths)}", about=about_widths(file))
     return Chart(f"scaling_{file}", above, series, Axis("d_k", log=True), y, tall=210)
 
 
@@ -213,7 +244,8 @@ def of_model(session: Session, kind: AttentionKind) -> Findings:
     def both(values: Tensor, title: str, quantity: str, key: str) -> Panels:
         named = {_("without 1/√d_k"): values[0], _("with 1/√d_k"): values[1]}
         top = float(torch.nan_to_num(values).max()) or 1.0
-        return head_panels(trace, named, title, quantity, top, (chosen.layer, chosen.head), key)
+        place, about = (chosen.layer, chosen.head), about_heads("entropy" if key == Part.HEADS else "derivative")
+        return head_panels(trace, named, title, quantity, top, place, key, about)
 
     rows = [
         [both(found.entropy, _("Mean entropy of the weights, nats"), _("entropy (nats)"), Part.HEADS)],

@@ -13,10 +13,13 @@ import streamlit as st
 from model.analysis.downsample import outline, smoothed
 from model.data.tasks import TASKS
 from model.experiments.side_by_side import Course, Setup, Side, rounds, step_seconds
-from model.experiments.training_claims import COMPARISONS, begin, lengths_of, setup_of
+from model.experiments.training_claims import COMPARISONS, answered_at, begin, lengths_of, setup_of
 from model.experiments.weight_tying import tied
 from model.inference.text_model import TextModel
-from viz.components.plots import Axis, Chart, Heading, Series
+from model.training.gradients import Gradients
+from model.training.losses import loss_and_hits, summed_loss
+from model.training.schedule import learning_rate
+from viz.components.plots import About, Axis, Chart, Heading, Series
 from viz.i18n.catalogue import _
 from viz.i18n.errors import translate_error
 from viz.i18n.format import as_sentence, literal, significant, stopped
@@ -257,6 +260,38 @@ def over_lengths(side: Side, name: str) -> Chart:
     return drawn(series, side, name, "lengths", _("Right answers against length"), x, y, sentence, marks)
 
 
+RAN = {
+    "loss": summed_loss,
+    "gradients": Gradients.norms,
+    "accuracy": loss_and_hits,
+    "rates": learning_rate,
+    "lengths": answered_at,
+}
+
+
+def about(file: str) -> About:
+    """Of a chart of trainings."""
+    sentence = {
+        "loss": _(
+            "How well each arm predicts what it is trained on, step by step; dashed: what frequencies alone give."
+        ),
+        "gradients": _(
+            "How large the gradient of each layer's weights is, at the first step and, faint, at the newest."
+        ),
+        "accuracy": _("How many tokens of pairs kept for validation each arm predicts rightly, as a share."),
+        "rates": _("By which rate each arm was trained, step by step."),
+        "lengths": _("The share of texts of each length that an arm answers to the character, and, faint, of tokens."),
+    }[file]
+    formula = {
+        "loss": r"L = -\frac1N \sum_t \sum_i q_{t,i} \ln p_{t,i}",
+        "gradients": r"\left\lVert \frac{\partial L}{\partial \theta_\ell} \right\rVert",
+        "accuracy": r"\frac1N \sum_t \left[\arg\max_i\, p_{t,i} = y_t\right]",
+        "rates": r"\theta_{t+1} = \theta_t - \eta_t\,u_t",
+        "lengths": r"\frac1M \sum_m \left[\hat y_m = y_m\right]",
+    }[file]
+    return About(sentence, [formula], [RAN[file]])
+
+
 BESIDE = {
     "norms": gradients,
     "depth": gradients,
@@ -298,5 +333,5 @@ def drawn(
     marks: Sequence[dict[str, object]] = (),
 ) -> Chart:
     stamp = f"{name} {side.step} {len(side.tests)}"
-    above = Heading(title, f"trained-{name}-{file}", stamp, sentence=sentence)
+    above = Heading(title, f"trained-{name}-{file}", stamp, sentence=sentence, about=about(file))
     return Chart(f"lab_{name}_{file}", above, series, x, y, tall=230, marks=marks, of=_("arm"))

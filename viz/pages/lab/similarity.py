@@ -27,7 +27,7 @@ from model.experiments.similarity import (
     spearman,
 )
 from model.inference.text_model import TextModel
-from viz.components.plots import Axis, Chart, Heading, Plot, Series
+from viz.components.plots import About, Axis, Chart, Heading, Plot, Series
 from viz.components.view import live
 from viz.i18n.catalogue import _
 from viz.i18n.errors import unless_absent
@@ -81,6 +81,35 @@ def experiment(model: TextModel) -> Experiment:
         ),
         code=(plane, dots, cosines, ranks, spearman, agreement),
     )
+
+
+# What stands behind the "?" of each figure.
+
+PRODUCT = r"q \cdot k = \|q\|\,\|k\|\cos(q, k)"
+SPEARMAN = r"\rho = \mathrm{corr}(\mathrm{rank}(q \cdot k_j),\ \mathrm{rank}(\cos(q, k_j)))"
+
+
+def about_plane() -> About:
+    sentence = _("A query and two keys: a key's dot product is its shadow on the query times the query's length.")
+    return About(sentence, [PRODUCT], [plane])
+
+
+def about_agreement() -> About:
+    sentence = _(
+        "Each cell is a head: how often both prefer the same key, and how alike they rank all keys, on average."
+    )
+    best = r"\arg\max_j\, q \cdot k_j = \arg\max_j\, \cos(q, k_j)"
+    return About(sentence, [best, SPEARMAN], [agreement, spearman])
+
+
+def about_queries() -> About:
+    sentence = _("Each dot is a query of this head: whether dot product and cosine rank its keys alike; 1 is wholly.")
+    return About(sentence, [SPEARMAN], [spearman])
+
+
+def about_keys() -> About:
+    sentence = _("Each dot is a key of this query: its cosine across, its dot product up; alike ranked, they rise.")
+    return About(sentence, [PRODUCT], [rank_keys])
 
 
 # In the plane.
@@ -137,7 +166,7 @@ def restore() -> None:
 def drawn_vectors(places: Places) -> Vectors:
     """The query and two keys in the plane."""
     sentence = _("q is the query, a and b are keys; dotted: each key's shadow on q")
-    above = Heading(_("Drag a tip"), "vectors", str(places), sentence=sentence)
+    above = Heading(_("Drag a tip"), "vectors", str(places), sentence=sentence, about=about_plane())
     named, drag = dict(zip(NAMES, places, strict=True)), {"drag": _("drag, or move with the arrow keys")}
     return Vectors(Part.PLANE, above, named, COLOURS, on_move, tall=340, words=drag)
 
@@ -214,8 +243,9 @@ def model_findings(kind: AttentionKind) -> Findings:
         _("rank correlation"): found.correlation.nanmean(dim=-1),
     }
     title, place = _("How far dot product and cosine agree"), (chosen.layer, chosen.head)
+    about = about_agreement()
     rows: list[list[Plot]] = [
-        [head_panels(trace, values, title, _("share"), 1.0, place, Part.HEADS)],
+        [head_panels(trace, values, title, _("share"), 1.0, place, Part.HEADS, about)],
         [query_chart(trace, found, other, side, chosen)],
         [scatter(trace, ranked, pinned, query)],
     ]
@@ -270,7 +300,8 @@ def scatter(trace: Trace, ranked: Ranked, pinned: Ranked | None, query: str) -> 
         series.append(dots_of(_("pinned"), pinned, PINNED))
     rho = ranked.keys.correlation
     note = "" if np.isnan(rho) else _("rank correlation {rho}").format(rho=significant(rho))
-    above = heading(trace, _("Keys of {token}").format(token=token_sign(query)), "dot-product-cosine", note)
+    name = _("Keys of {token}").format(token=token_sign(query))
+    above = heading(trace, name, "dot-product-cosine", note, about=about_keys())
     return Chart(Part.SCATTER, above, series, Axis(_("cosine of query and key")), Axis("q · k"), tall=230, of=_("key"))
 
 
@@ -285,7 +316,8 @@ def query_chart(trace: Trace, found: Agreement, other: Agreement | None, side: s
     if other is not None and other.correlation.shape == found.correlation.shape:
         series.append(Series(_("pinned"), places, array(other.correlation[head]), PINNED, "dots"))
     name = _("Each query of head {layer}.{head}").format(layer=chosen.layer + 1, head=chosen.head + 1)
-    above = heading(trace, name, "rank-correlation", sentence=_("a click chooses one"))
+    sentence, about = _("a click chooses one"), about_queries()
+    above = heading(trace, name, "rank-correlation", sentence=sentence, about=about)
     x, y = Axis(_("query"), tokens(trace, side), side), Axis(_("rank correlation"), high=1.04)
     return Chart(Part.QUERIES, above, series, x, y, tall=150, chosen=chosen.query, on_place=on_query)
 

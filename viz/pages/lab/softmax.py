@@ -22,7 +22,7 @@ from model.inference.text_model import TextModel
 from model.network.attention import Weights
 from model.runtime.device import exact
 from model.runtime.errors import require
-from viz.components.plots import Axis, Chart, Heading, Series
+from viz.components.plots import About, Axis, Chart, Heading, Series
 from viz.i18n.catalogue import _
 from viz.i18n.format import literal, sides, significant, token_sign, tokens
 from viz.pages.lab import worked_example
@@ -202,9 +202,27 @@ def bars(subject: Subject, temperature: float) -> Chart:
         before = array(subject.scores.softmax(dim=-1))[shown]
         series.insert(0, Series(_("at T = 1"), places, before, EXPECTED, "bars"))
     title, stamp = _("Weights of {query}").format(query=subject.name), f"{subject.name} {temperature:g}"
-    above = Heading(title, "softmax-weights", stamp, left_out(len(weights) - len(shown)), "softmax(s/T)")
+    above = Heading(
+        title, "softmax-weights", stamp, left_out(len(weights) - len(shown)), "softmax(s/T)", about=about_bars()
+    )
     keys = Axis(_("key"), [subject.labels[place] for place in shown], subject.side)
     return Chart(Part.BARS, above, series, keys, Axis(_("weight"), low=0.0, high=1.0), tall=210, summed=True)
+
+
+AT_TEMPERATURE = r"w_i = \frac{e^{s_i/T}}{\sum_j e^{s_j/T}}"
+
+
+def about_bars() -> About:
+    sentence = _("Each bar is a key: the weight that the softmax makes of its score at this temperature, beside T = 1.")
+    return About(sentence, [AT_TEMPERATURE], [Weights])
+
+
+def about_curves() -> About:
+    sentence = _("The same softmax at every temperature: the colder, the surer it is, and the less it can still move.")
+    numbers = (
+        r"\max_i w_i, \qquad -\frac{1}{\ln n}\sum_i w_i \ln w_i, \qquad \lVert \mathrm{diag}(w) - ww^\top \rVert_F"
+    )
+    return About(sentence, [AT_TEMPERATURE, numbers], [saturation, derivative_norm])
 
 
 def left_out(count: int) -> str:
@@ -225,7 +243,8 @@ def curves(subject: Subject, temperature: float) -> Chart:
         series.append(Series(_("largest weight, pinned"), xs, array(other.largest), PINNED, dash=True))
     places = {"T": temperature, "√d_k": subject.d_k**0.5}
     marks = [{"x": place, "text": f"{name} = {significant(place)}"} for name, place in places.items()]
-    above = Heading(_("Over the temperature"), "softmax-temperature", f"{subject.name} {temperature:g}")
+    stamp, about = f"{subject.name} {temperature:g}", about_curves()
+    above = Heading(_("Over the temperature"), "softmax-temperature", stamp, about=about)
     x, y = Axis(_("temperature T"), log=True), Axis(_("value"), low=0.0, high=1.0)
     return Chart(Part.CURVES, above, series, x, y, tall=210, marks=marks)
 

@@ -13,7 +13,7 @@ from model.experiments.weight_tying import Tied, every_kind, saved, tied
 from model.inference.text_model import TextModel
 from model.network.config import TransformerConfig
 from model.network.costs import parameters
-from viz.components.plots import Axis, Chart, Heading, Series
+from viz.components.plots import About, Axis, Chart, Heading, Series
 from viz.i18n.catalogue import _
 from viz.i18n.errors import translate_error
 from viz.i18n.format import not_ours
@@ -123,9 +123,17 @@ def chart(name: str, kinds: Sequence[Tied], key: str) -> Chart:
     places = np.arange(len(labels))
     series = [Series(part, places, np.array(counts) / 1e6, colour, "bars") for part, colour, counts in parts]
     totals = "; ".join(f"{each.kind}: {each.total:,}" for each in shown)
-    above = Heading(name, "lab-tying", totals, alt=f"{name}: {totals}")
+    above = Heading(name, "lab-tying", totals, alt=f"{name}: {totals}", about=about())
     weights = Axis(_("millions of weights"), zero=True)
     return Chart(key, above, series, Axis("tied_embeddings", labels), weights, tall=240, place=_("kind"))
+
+
+def about() -> About:
+    sentence = _(
+        "Each group of bars is a kind of sharing: how many weights the embeddings, the output and all else have."
+    )
+    formula = r"V_s\,d + V_t\,d + V_t\,d \;\to\; V_s\,d + V_t\,d \;\to\; V\,d"
+    return About(sentence, [formula], [tied])
 
 
 def table(models: Models) -> pd.DataFrame:

@@ -23,7 +23,7 @@ from model.experiments.worked_example import (
 )
 from model.inference.text_model import TextModel
 from model.network.attention import Scaled, Scores, Weights
-from viz.components.plots import Heading
+from viz.components.plots import About, Heading
 from viz.components.view import live
 from viz.i18n.catalogue import _
 from viz.i18n.format import significant
@@ -139,10 +139,25 @@ def matrices(steps: Steps, texts: Sequence[str], step: float, bad: CellError | N
         ],
     }
     stamp = f"{' '.join(texts)} {step} {steps.factor}"
-    above = Heading(_("Attention by hand"), "worked-example", stamp, sentence=_("three inputs, one head, d_k = 3"))
+    above = Heading(
+        _("Attention by hand"),
+        "worked-example",
+        stamp,
+        sentence=_("three inputs, one head, d_k = 3"),
+        about=about(steps.factor),
+    )
     wrong = (place_of(bad), bad_words(bad)) if bad else ()
     names = {"row": _("row"), "column": _("column")}
     return Matrices(Part.MATRICES, above, lines, texts, on_edit, *wrong, words=names)
+
+
+def about(factor: float) -> About:
+    scores = r"\frac{QK^\top}{\sqrt{d_k}}" if factor != 1 else r"QK^\top"
+    sentence = _(
+        "One head of attention on paper, from the inputs X and the three weights to the outputs; type any number."
+    )
+    formulas = [r"Q = X W_Q, \quad K = X W_K, \quad V = X W_V", rf"\mathrm{{softmax}}\left({scores}\right) V"]
+    return About(sentence, formulas, [take_steps, Steps])
 
 
 def typed_matrices() -> list[Matrix]:

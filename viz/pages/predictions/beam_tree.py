@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from math import exp
+from typing import Any
 
 import pandas as pd
 
@@ -12,11 +13,12 @@ from model.inference.beam_search import SearchTree
 from model.inference.decoding import Generation
 from model.inference.text_model import TextModel
 from model.text.tokenizer import Tokens
-from viz.components.plots import words
+from viz.components.plots import Heading, words
 from viz.components.view import Answer, View
 from viz.i18n.catalogue import _
 from viz.i18n.format import significant
 from viz.pages.predictions.components import tree
+from viz.pages.predictions.text import about_tree, view_name
 
 
 def tree_of(model: TextModel, found: SearchTree, stamp: str, key: str, on_node: Answer) -> View:
@@ -48,7 +50,7 @@ def tree_of(model: TextModel, found: SearchTree, stamp: str, key: str, on_node: 
     ranked = found.ranked()
     best = text(tokens_to(found, ranked[0]))
     alt = _("Beam search: {count} candidates, {finished} finished, the best “{text}”")
-    header = {
+    header: dict[str, Any] = {
         "nodes": nodes,
         "hypotheses": [
             {"node": index, "text": text(tokens_to(found, index)), "score": found.score(index)} for index in ranked
@@ -63,7 +65,8 @@ def tree_of(model: TextModel, found: SearchTree, stamp: str, key: str, on_node: 
             **words(_("candidate"), _("step"), _("continues row"), _("token"), _("probability"), _("fate")),
         },
     }
-    return tree(header, key, on_node)
+    above = Heading(view_name("search"), header["file"], stamp, about=about_tree(found.length_penalty))
+    return tree(header, key, on_node, above)
 
 
 def tokens_to(found: SearchTree, index: int) -> list[int]:

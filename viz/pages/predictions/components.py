@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from viz.components.plots import Plot, Table, known
+from viz.components.plots import Heading, Plot, Table, known
 from viz.components.registry import component, pack
 from viz.components.view import Answer, PackedView, View
 from viz.i18n.catalogue import _
@@ -72,6 +72,7 @@ def film(
     header: Mapping[str, Any],
     key: str,
     on_choice: Answer,
+    heading: Heading,
 ) -> View:
     """Frames with the weights (map, frame, source) and the values (frame, row, column) of their tokens; a click on one
     puts {position, token} into the state as `choice`. Playing asks nothing of the server.
@@ -81,13 +82,14 @@ def film(
     source; `side`, its tokens'; `maps`, names; `columns`, each a column's header; `depth`, rows of a frame;
     `difference`, `top`, `stamp`, `file`, `words`, their `csv` without the columns.
     """
-    return PackedView(_film, key, pack(header, [weights, values]), {"choice": on_choice})
+    data = pack({**header, **heading.told}, [weights, values])
+    return PackedView(_film, key, data, {"choice": on_choice, **heading.asked})
 
 
-def tree(header: Mapping[str, Any], key: str, on_node: Answer) -> View:
+def tree(header: Mapping[str, Any], key: str, on_node: Answer, heading: Heading) -> View:
     """A beam search's nodes in columns; a click on one puts its number into the state as `node`.
 
     header: `nodes`, each {parent, step, row, label, fate, probability, sentence, open}, the root first; `hypotheses`,
     each {node, text, score}, best first; `legend`, each {fate, name}; `alt`, `stamp`, `file`, `words`.
     """
-    return PackedView(_tree, key, pack(header), {"node": on_node})
+    return PackedView(_tree, key, pack({**header, **heading.told}), {"node": on_node, **heading.asked})

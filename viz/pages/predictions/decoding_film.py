@@ -19,9 +19,11 @@ from viz.i18n.catalogue import _
 from viz.i18n.format import significant
 from viz.pages.predictions.components import film
 from viz.pages.predictions.positions import measures
+from viz.pages.predictions.text import about_film, view_name
 from viz.state.pieces import merged
 from viz.state.session import current_session
 from viz.ui.parts import stamp
+from viz.ui.plots import heading
 from viz.ui.prediction import Subject, choice_words, visible
 
 if TYPE_CHECKING:
@@ -50,7 +52,7 @@ def film_of(subject: Subject, key: str, on_choice: Answer) -> View:
     source = subject.trace.source_tokens if read is None else read.labels
     special = subject.trace.special_labels
     frames = [frame(subject, kind, position, row, runs) for position, row in zip(positions, rows, strict=True)]
-    header = {
+    header: dict[str, Any] = {
         "frames": frames,
         "source": {"labels": source, "special": [token in special for token in source], "side": "source"},
         "kept": {"labels": written, "special": [token in special for token in written]},
@@ -64,7 +66,8 @@ def film_of(subject: Subject, key: str, on_choice: Answer) -> View:
         "stamp": stamp(subject.trace),
         "words": film_words(kind, len(frames)),
     }
-    return film(weights, values, header, key, on_choice)
+    above = heading(subject.trace, view_name("film"), header["file"], about=about_film(subject.model))
+    return film(weights, values, header, key, on_choice, above)
 
 
 def frame(

@@ -15,6 +15,7 @@ from model.analysis.logit_lens import LayerReading, last_stack, read_layers, str
 from viz.components.plots import Axis, Chart, Heatmap, Scale, Series
 from viz.components.view import Answer
 from viz.i18n.catalogue import _
+from viz.pages.predictions.text import about_layers, about_lens
 from viz.ui.plots import PINNED, array, heading
 from viz.ui.prediction import GOOD, LOSS, Subject, difference_scale, visible
 
@@ -82,7 +83,8 @@ def lens_map(subject: Subject, readings: Readings, shade: str, key: str, on_row:
         for layer, token in enumerate(row)
     ]
     sentence = _("✓ is the final token already")
-    above = heading(subject.trace, _("Logit lens"), "logit-lens", settled(readings.own), sentence)
+    about = about_lens(subject.model, shade)
+    above = heading(subject.trace, _("Logit lens"), "logit-lens", settled(readings.own), sentence, about=about)
     rows, columns = subject.axis(_("position")), layer_axis(layers)
     chosen, title = subject.chosen, _("token")
     return Heatmap(
@@ -168,7 +170,8 @@ def _followed(subject: Subject, readings: Readings, part: Callable[[LayerReading
 
 
 def _by_layer(subject: Subject, series: list[Series], y: Axis, name: str, file: str, key: str) -> Chart:
-    above = heading(subject.trace, name, file, sentence=subject.asked(subject.chosen))
+    about = about_layers(subject.model, file.removesuffix("-by-layer"))
+    above = heading(subject.trace, name, file, sentence=subject.asked(subject.chosen), about=about)
     return Chart(key, above, series, layer_axis(len(series[0].xs)), y, tall=120)
 
 

@@ -15,6 +15,7 @@ from viz.components.view import Answer
 from viz.i18n.catalogue import _
 from viz.i18n.format import significant
 from viz.pages.predictions.components import Column, Ranking
+from viz.pages.predictions.text import about_losses, about_position, about_top
 from viz.ui.plots import PINNED, array, heading
 from viz.ui.prediction import BITS, GOOD, LOSS, Subject, difference_scale, gathered, visible
 
@@ -26,7 +27,8 @@ def losses_chart(subject: Subject, key: str, on_place: Answer) -> Chart:
     """−ln p of every actual token; differing: how much more probable it is than it was in the pinned trace."""
     places = np.arange(len(subject.places), dtype=np.float32)
     own, other = subject.losses, subject.pinned_losses
-    if subject.differing and other is not None:
+    differing = subject.differing and other is not None
+    if differing and other is not None:
         name, quantity = _("Difference from the pinned log-probability"), _("ln p − ln p′ (nats)")
         values = subject.at_places(other - own)
         colours = ["rgb(150,60,190)" if value < 0 else "rgb(0,140,110)" for value in values]
@@ -36,7 +38,8 @@ def losses_chart(subject: Subject, key: str, on_place: Answer) -> Chart:
         series = [Series(_("loss"), places, subject.at_places(own), LOSS, "bars")]
         if other is not None:
             series.append(Series(_("pinned"), places, subject.at_places(other), PINNED, dash=True))
-    above = heading(subject.trace, name, "loss-per-token", loss_note(subject))
+    about = about_losses(subject.model, differing)
+    above = heading(subject.trace, name, "loss-per-token", loss_note(subject), about=about)
     x, chosen = Axis(_("actual token"), subject.places, subject.side), subject.chosen + subject.shift
     return Chart(key, above, series, x, Axis(quantity), chosen=chosen, tall=150, on_place=on_place)
 
@@ -78,7 +81,9 @@ def top_map(subject: Subject, key: str, on_row: Answer) -> Heatmap:
     ]
     ranks = subject.ranks[subject.actual != UNKNOWN]
     note = _("actual token on rank 1: {first} of {count}").format(first=int((ranks == 1).sum()), count=len(ranks))
-    above = heading(subject.trace, _("Most probable tokens"), "top-tokens", note, _("✓ is the actual token"))
+    name, sentence = _("Most probable tokens"), _("✓ is the actual token")
+    about = about_top(subject.model, subject.differing and other is not None)
+    above = heading(subject.trace, name, "top-tokens", note, sentence, about=about)
     rows = subject.axis(_("position → actual token") if subject.shift else _("position"))
     columns = Axis(_("rank"), [str(rank + 1) for rank in range(tokens.shape[1])], "rank")
     chosen, title = subject.chosen, _("token")
@@ -95,7 +100,8 @@ def position_ranking(subject: Subject, key: str, on_choice: Answer) -> Ranking:
     columns.insert(2, Column(_("logit"), gathered(subject.logits[position], tokens), "z"))
     rows = [subject.row(position, token, subject.rank_of(position, token)) for token in tokens]
     name, sentence = subject.asked(position), position_sentence(subject)
-    above = heading(subject.trace, name, f"tokens-at-{position}", sentence=sentence)
+    file, about = f"tokens-at-{position}", about_position(subject.model)
+    above = heading(subject.trace, name, file, sentence=sentence, about=about)
     return Ranking(key, above, rows, columns, position, facts(subject), on_choice=on_choice)
 
 

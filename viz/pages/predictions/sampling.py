@@ -18,6 +18,7 @@ from viz.components.view import Answer
 from viz.i18n.catalogue import _
 from viz.i18n.format import significant
 from viz.pages.predictions.components import Column, Ranking
+from viz.pages.predictions.text import about_drawn, about_rank, about_saturation
 from viz.ui.parts import stamp
 from viz.ui.plots import PINNED, array, heading
 from viz.ui.prediction import GOOD, LOSS, Subject
@@ -68,7 +69,7 @@ def drawn_ranking(subject: Subject, sampling: Sampling, drawn: Sampled, key: str
         columns.append(Column(_("pinned, after"), values(pinned), "softmax(z′/T)", "bar", PINNED))
     sentence = subject.with_pin(_("before and after, no new forward pass"))
     name, file = subject.asked(position), f"probabilities-at-{position}"
-    above = Heading(name, file, f"{stamp(subject.trace)} {sampling}", sentence=sentence)
+    above = Heading(name, file, f"{stamp(subject.trace)} {sampling}", sentence=sentence, about=about_drawn())
     return Ranking(key, above, rows, columns, position, facts(drawn), on_choice=on_choice)
 
 
@@ -95,7 +96,7 @@ def rank_chart(subject: Subject, drawn: Sampled, key: str) -> Chart:
         sorted_ones = array(other.softmax(dim=-1).sort(descending=True).values)
         series.append(Series(_("pinned"), ranks[picked], sorted_ones[picked], PINNED, dash=True))
     note = _("{left} of {size} tokens left").format(left=f"{drawn.left:,}", size=f"{len(ranks):,}")
-    above = heading(subject.trace, _("Probability by rank"), "probability-by-rank", note)
+    above = heading(subject.trace, _("Probability by rank"), "probability-by-rank", note, about=about_rank())
     x, y = Axis(_("rank"), log=True), Axis(_("probability"), log=True, low=1e-8, high=1.0)
     return Chart(key, above, series, x, y, tall=150)
 
@@ -119,7 +120,8 @@ def saturation_chart(subject: Subject, temperature: float, key: str) -> Chart:
         largest=significant(float(here.largest)),
         derivative=significant(float(here.derivative)),
     )
-    above = heading(subject.trace, _("Saturation of the softmax"), "softmax-saturation", note)
+    name, about = _("Saturation of the softmax"), about_saturation()
+    above = heading(subject.trace, name, "softmax-saturation", note, about=about)
     x, y = Axis(_("temperature T"), log=True), Axis(_("value"), low=0.0, high=1.0)
     return Chart(key, above, series, x, y, tall=150)
 

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from model.analysis.logit_attribution import FrozenNorm, block_attribution, head_attribution
 from model.analysis.logit_lens import lens_logits, read_layers
-from model.analysis.predictions import entropies, losses, ranks, saturation
+from model.analysis.predictions import derivative_norm, entropies, losses, ranks, sampled, saturation
 from model.inference.beam_search import SearchTree, beam_search
 from model.inference.decoding import Sampling, greedy
 from model.inference.text_model import TextModel
+from viz.components.plots import About
 from viz.i18n.catalogue import _
 from viz.i18n.format import no_predictions
 from viz.ui.parts import classes, explanation
@@ -65,12 +66,10 @@ def sampling(key: str) -> None:
 
 
 def layers(key: str, model: TextModel) -> None:
-    normed = model.config.ends_in_norm and model.config.norm != "none"
-    read = r"\mathrm{Norm}(x_\ell)" if normed else r"x_\ell"
     explanation(
         key,
         [
-            rf"\mathrm{{model}}_\ell = \mathrm{{softmax}}\left(W_U\,{read}\right)",
+            rf"\mathrm{{model}}_\ell = {lens_formula(model)}",
             r"z = \sum_c W_U\,D_c\,y_c + b \qquad D\,v = \gamma \odot \frac{v - \bar v}{\sigma(x)} \qquad "
             r"y_{\mathrm{attention}} = \sum_h o_h W^O_h + b^O",
         ],
@@ -86,6 +85,13 @@ def layers(key: str, model: TextModel) -> None:
         ),
         *(*classes(model.network.output), lens_logits, read_layers, FrozenNorm, block_attribution, head_attribution),
     )
+
+
+def lens_formula(model: TextModel) -> str:
+    """What the model would predict if it ended after layer ℓ."""
+    normed = model.config.ends_in_norm and model.config.norm != "none"
+    read = r"\mathrm{Norm}(x_\ell)" if normed else r"x_\ell"
+    return rf"\mathrm{{softmax}}\left(W_U\,{read}\right)"
 
 
 def film(key: str) -> None:
@@ -112,3 +118,96 @@ def search(key: str) -> None:
         ),
         *(beam_search, SearchTree),
     )
+
+
+# What stands behind the "?" of each figure.
+
+SOFTMAX = r"p_i = \mathrm{softmax}(z)_i = \frac{e^{z_i}}{\sum_j e^{z_j}}"
+
+
+def about_losses(model: TextModel, differing: bool) -> About:
+    asked = "z_t" if model.kind == "encoder-only" else "z_{t-1}"
+    formula = rf"\ln p(y_t) = \ln\,\mathrm{{softmax}}({asked})_{{y_t}}"
+    if differing:
+        sentence = _("Each bar is a token: how much more probable it is than in the pinned trace; below 0, less.")
+        return About(sentence, [formula, r"\ln p(y_t) - \ln p'(y_t)"], [losses])
+    sentence = _("Each bar is a token of the text: the higher, the less the model had expected it there.")
+    return About(sentence, [formula, r"\ell_t = -\ln p(y_t)"], [losses])
+
+
+def about_top(model: TextModel, differing: bool) -> About:
+    ran = classes(model.network.output)
+    if differing:
+        sentence = _("Each row is a position with its most probable tokens; the colour is the change from the pin.")
+        return About(sentence, [SOFTMAX, r"\ln p_i - \ln p'_i"], ran)
+    sentence = _("Each row is a position: the tokens that the model thinks most probable there, the first at the left.")
+    return About(sentence, [SOFTMAX], ran)
+
+
+def about_position(model: TextModel) -> About:
+    sentence = _("The most probable tokens at this position: their probabilities, the logarithms of these, the logits.")
+    return About(sentence, [SOFTMAX], classes(model.network.output))
+
+
+SAMPLED = r"p'_i = \frac{e^{z_i/T}}{\sum_{j \in S} e^{z_j/T}} \text{ for } i \in S, \text{ else } 0"
+
+
+def about_drawn() -> About:
+    sentence = _(
+        "The most probable tokens, before and after temperature, top-k and top-p; S is the set of those that are left."
+    )
+    return About(sentence, [SOFTMAX, SAMPLED], [sampled, Sampling])
+
+
+def about_rank() -> About:
+    sentence = _("Every token of the vocabulary, the most probable first: its probability before and after the choice.")
+    return About(sentence, [SOFTMAX, SAMPLED], [sampled, Sampling])
+
+
+def about_saturation() -> About:
+    sentence = _("What the temperature does to a softmax: the colder, the surer it is, and the less it can still move.")
+    formulas = [
+        r"p = \mathrm{softmax}(z/T)",
+        r"\max_i p_i, \qquad -\frac{1}{\ln n}\sum_i p_i \ln p_i, \qquad \lVert \mathrm{diag}(p) - pp^\top \rVert_F",
+    ]
+    return About(sentence, formulas, [saturation, derivative_norm])
+
+
+OF_LENS = {
+    "top": r"\max_i\, p_{\ell,i}",
+    "final": r"p_{\ell,y}, \quad y = \arg\max_i\, p_{L,i}",
+    "probability": r"p_{\ell,y}",
+    "rank": r"1 + \left|\{i : p_{\ell,i} > p_{\ell,y}\}\right|",
+    "entropy": r"-\sum_i p_{\ell,i} \ln p_{\ell,i}",
+}
+
+
+def about_lens(model: TextModel, shade: str) -> About:
+    """Of the map. shade: what its colours are."""
+    sentence = _("Each row is a position, each column a layer: what the model would predict if it ended there.")
+    return About(sentence, [rf"p_\ell = {lens_formula(model)}", OF_LENS[shade]], [lens_logits, read_layers])
+
+
+def about_layers(model: TextModel, quantity: str) -> About:
+    """Of a chart of the chosen position over the layers."""
+    sentence = {
+        "probability": _("How probable a token would be here if the model ended after each layer."),
+        "rank": _("How many tokens would stand before this one if the model ended after each layer; 1 is the best."),
+        "entropy": _("How unsure the model would be here if it ended after each layer: 0 is sure of one token."),
+    }[quantity]
+    return About(sentence, [rf"p_\ell = {lens_formula(model)}", OF_LENS[quantity]], [lens_logits, read_layers])
+
+
+def about_film(model: TextModel) -> About:
+    sentence = _("Each frame is a token: what else it could have been, and where the model looked as it predicted it.")
+    formulas = [
+        r"p(y \mid y_{<t}, x) = \mathrm{softmax}(z_{t-1})",
+        r"\bar w_{t-1,j} = \frac{1}{LH} \sum_{\ell, h} w^{(\ell, h)}_{t-1,j}",
+    ]
+    return About(sentence, formulas, [*classes(model.network.output), greedy])
+
+
+def about_tree(penalty: float) -> About:
+    sentence = _("Each column is a step: the best continuations of all texts in the beam; those cut go no further.")
+    formula = rf"\mathrm{{score}}(y) = \frac{{\ln p(y \mid x)}}{{((5 + |y|)/6)^{{{penalty:g}}}}}"
+    return About(sentence, [formula], [beam_search, SearchTree])

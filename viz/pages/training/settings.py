@@ -14,7 +14,7 @@ import streamlit as st
 from model.network.config import CHOICES, TransformerConfig
 from model.training.schedule import learning_rate
 from model.training.settings import CHANGEABLE, RATES, SETTING_CHOICES, TrainingSettings, settings_of_run
-from viz.components.plots import Axis, Chart, Heading, Series
+from viz.components.plots import About, Axis, Chart, Heading, Series
 from viz.i18n.catalogue import _
 from viz.i18n.errors import translate_error
 from viz.i18n.format import slow_precision
@@ -162,11 +162,7 @@ def page(session: Session) -> Views:
     with right:
         explanation(
             Part.EXPLANATION,
-            [
-                r"\eta_t = \eta\,\frac{t}{w}\ (t \le w), \qquad "
-                r"\eta_t = \frac{\eta}{2}\Big(1 + \cos\pi\,\tfrac{t - w}{T - w}\Big)"
-                r"\ \text{or}\ \eta\sqrt{\tfrac{w}{t}}\ \text{or}\ \eta"
-            ],
+            [RATE],
             _(
                 "After w steps of warm-up the rate η falls as a cosine (Loshchilov and Hutter, 2017, equation 5), as "
                 "in Vaswani et al., 2017, section 5.3, or not at all. This code says the rate of each step:"
@@ -190,6 +186,13 @@ def page(session: Session) -> Views:
     return views
 
 
+RATE = (
+    r"\eta_t = \eta\,\frac{t}{w}\ (t \le w), \qquad "
+    r"\eta_t = \frac{\eta}{2}\Big(1 + \cos\pi\,\tfrac{t - w}{T - w}\Big)"
+    r"\ \text{or}\ \eta\sqrt{\tfrac{w}{t}}\ \text{or}\ \eta"
+)
+
+
 def schedule_chart(settings: TrainingSettings, total: int, live: LiveTraining | None) -> Chart:
     places = np.unique(np.rint(np.linspace(1, total, POINTS)).astype(int))
     if settings.warmup <= total:
@@ -199,5 +202,8 @@ def schedule_chart(settings: TrainingSettings, total: int, live: LiveTraining | 
     if live and 1 <= (step := live.snapshot.step) <= total:
         rate = learning_rate(step, total, settings)
         series.append(Series(_("now"), np.array([step]), np.array([rate]), "#D55E00", "dots"))
-    heading = Heading(_("Learning rate over the steps"), "schedule", f"{settings.schedule} {total}")
+    about = About(
+        _("The learning rate of each step: up during warm-up, then as the schedule says."), [RATE], [learning_rate]
+    )
+    heading = Heading(_("Learning rate over the steps"), "schedule", f"{settings.schedule} {total}", about=about)
     return Chart(Part.SCHEDULE, heading, series, Axis(_("step")), Axis(_("rate"), zero=True), tall=240)
