@@ -200,28 +200,25 @@ def norm_formula(session: Session, path: str) -> str:
 
 def about_norms(quantity: str) -> About:
     """Of the map of all norms, for the quantity that it shows."""
-    sentence, formula, ran = {
+    sentence, formula = {
         "mean": (
             _("A row is a norm, a column a token: the mean of the channels that the norm reads."),
             r"\mu = \frac1d \sum_c x_c",
-            Norm.mean,
         ),
         "std": (
             _("A row is a norm, a column a token: how far the channels that the norm reads lie from their mean."),
             r"\sigma = \sqrt{\textstyle\frac1d \sum_c (x_c - \mu)^2}",
-            Norm.std,
         ),
         "before": (
             _("A row is a norm, a column a token: how long the vector is that the norm reads."),
             r"\lVert x \rVert = \sqrt{\textstyle\sum_c x_c^2}",
-            norm_levels,
         ),
         "after": (
             _("A row is a norm, a column a token: how long the vector is that the norm gives."),
             r"\lVert y \rVert = \sqrt{\textstyle\sum_c y_c^2}",
-            norm_levels,
         ),
     }[quantity]
+    ran = {"mean": Norm.mean, "std": Norm.std}.get(quantity, norm_levels)
     return About(sentence, [formula], [ran])
 
 
