@@ -13,7 +13,7 @@ import torch
 
 from model.analysis.experts import Loads, load, loads_of, mixed_layers
 from model.analysis.feed_forward import path_of
-from viz.components.plots import Axis, Chart, Heatmap, Series
+from viz.components.plots import About, Axis, Chart, Heatmap, Series
 from viz.i18n.catalogue import _
 from viz.i18n.format import literal
 from viz.pages.feed_forward.units import Chosen, expert_name
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 
 ROUTED = ("gates", "router")  # what is shown of the router: the weights, or what they are made of
 NAMED = 3  # of them in a note
+LOAD = r"\frac1n \sum_p \mathbb{1}[g_e(x_p) \ne 0]"
 
 
 def routed_name(quantity: str) -> str:
@@ -58,7 +59,18 @@ def router_map(session: Session, chosen: Chosen, quantity: str, key: str, on_cel
     )
     expert = int(chosen.expert) if chosen.expert.isdecimal() else -1
     note = _most_loaded(load(session.trace[f"{chosen.mixture}.gates"]))
-    above = heading(session.trace, title, f"router-{name}", note, missing(session, other))
+    sentence, formula = {
+        "gates": (
+            _("The weight that the router gives each expert, a column, for each token, a row; hatched: not chosen."),
+            r"g(x) = \text{router}(x W_g)",
+        ),
+        "router": (
+            _("The logit of each expert, a column, for each token, a row: the router chooses by them."),
+            "x W_g",
+        ),
+    }[quantity]
+    about = About(sentence, [formula], [type(session.trace.module(chosen.mixture))])
+    above = heading(session.trace, title, f"router-{name}", note, missing(session, other), about=about)
     rows = token_axis(session.trace, chosen.stack)
     visible = array(taken.float()) > 0 if quantity == "gates" else None
     return Heatmap(
@@ -96,6 +108,11 @@ def load_map(session: Session, chosen: Chosen, key: str, on_cell: Answer) -> Hea
         _("Load of every expert over this text"),
         f"experts-load-{chosen.stack}",
         sentence=missing(session, other) or sentence,
+        about=About(
+            _("A row is a layer, a column an expert: the share of this text's tokens that go through it."),
+            [LOAD],
+            [load],
+        ),
     )
     column = int(chosen.expert) if chosen.expert.isdecimal() else -1
     words, drawn = {"masked": _("no such expert in this layer")}, ~np.isnan(array(values))
@@ -140,7 +157,8 @@ def load_chart(session: Session, chosen: Chosen, key: str, on_place: Answer) -> 
     even = int((gates != 0).sum()) / gates.numel()
     title = _("Layer {layer}: load of each expert").format(layer=chosen.layer + 1)
     note = _("even: {share:.0%}").format(share=even)
-    above = heading(session.trace, title, f"experts-{chosen.mixture}", note)
+    about = About(_("The share of the tokens that go through each expert of this layer."), [LOAD], [load])
+    above = heading(session.trace, title, f"experts-{chosen.mixture}", note, about=about)
     framed = int(chosen.expert) if chosen.expert.isdecimal() else -1
     x_axis, y_axis = Axis(_("expert"), labels, "experts"), Axis(_("share of tokens"), zero=True)
     return Chart(key, above, series, x_axis, y_axis, chosen=framed, tall=150, on_place=on_place)

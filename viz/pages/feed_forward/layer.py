@@ -23,12 +23,11 @@ from model.analysis.feed_forward import (
     write_scores,
     writes,
 )
-from model.network.layers import FeedForward, GatedFeedForward
-from viz.components.plots import Axis, Chart, Series, span
+from viz.components.plots import About, Axis, Chart, Series, span
 from viz.i18n.catalogue import _
 from viz.i18n.errors import beside_pin, unless_absent
 from viz.i18n.format import no_predictions, significant
-from viz.pages.feed_forward.text import unit_quantity
+from viz.pages.feed_forward.text import is_gated, layer_class, unit_formula, unit_quantity
 from viz.pages.feed_forward.units import (
     BINS,
     SHARED,
@@ -73,7 +72,17 @@ def histogram(session: Session, chosen: Chosen, key: str) -> Chart:
     note = f"{low} … {high}"
     if odd := whole.size - own.size:
         note += " · " + _("not a number, or infinite: {count}").format(count=f"{odd:,}")
-    above = heading(session.trace, name, f"histogram-{chosen.name}", note, missing(session, other))
+    config = session.model.config
+    units = config.units_of(chosen.stack, chosen.layer)
+    about = About(
+        _("How many of the layer's numbers, one for each unit at each token, are of which size."),
+        [
+            rf"a = {unit_formula(config, units, chosen.quantity)}",
+            r"n_k = \left|\{(p, u) : e_k \le a_{p,u} < e_{k+1}\}\right|",
+        ],
+        [layer_class(units)],
+    )
+    above = heading(session.trace, name, f"histogram-{chosen.name}", note, missing(session, other), about=about)
     x_axis, y_axis = Axis(unit_quantity(chosen.quantity)), Axis(_("count"), log=True, zero=False, low=0.5)
     return Chart(key, above, series, x_axis, y_axis, tall=190)
 
@@ -121,8 +130,18 @@ def _direction_chart(
     if before is not None:
         series.append(Series(_("{name}, pinned").format(name=axis), places, before, PINNED, "dots"))
         alt += f". {_('pinned')}: {', '.join(significant(float(value)) for value in before)}"
-    above = heading(session.trace, name, file, alt=alt)
+    above = heading(session.trace, name, file, alt=alt, about=about_direction(file))
     return Chart(key, above, series, Axis("", labels, "vocabulary"), Axis(axis), tall=80, place=_("token"))
+
+
+def about_direction(file: str) -> About:
+    """Of the tokens that a unit writes, or reads."""
+    if file == "unit-writes":
+        sentence = _("The tokens whose logits this unit raises most where it is on, and those that it lowers most.")
+        return About(sentence, [r"W_U\, w_{2,u}"], [write_scores])
+    sentence = _("The tokens whose embeddings point most along what this unit reads, and those most against it.")
+    formula = r"\cos(E_t, w_{1,u}) = \frac{E_t \cdot w_{1,u}}{\lVert E_t \rVert\, \lVert w_{1,u} \rVert}"
+    return About(sentence, [formula], [read_scores])
 
 
 def layer_sentence(session: Session, chosen: Chosen, seen: Seen) -> str:
@@ -226,23 +245,10 @@ def unit_table(session: Session, chosen: Chosen, seen: Seen) -> pd.DataFrame:
     return table
 
 
-GATED = ("swiglu", "geglu", "geglu-tanh")
-FUNCTIONS = {
-    "relu": r"\mathrm{ReLU}",
-    "gelu": r"\mathrm{GELU}",
-    "silu": r"\mathrm{SiLU}",
-    "swiglu": r"\mathrm{Swish}",
-    "geglu": r"\mathrm{GELU}",
-}
-
-
 def explain(key: str, config: TransformerConfig, units: Units) -> None:
     """units: of the layer that is looked at."""
-    function = FUNCTIONS.get(units.activation.partition("-")[0], "a")
-    gated = units.activation in GATED or not units.activation
-    biased = config.bias and not gated
-    first, last = (" + b_1", " + b_2") if biased else ("", "")
-    inner = rf"{function}(xW) \otimes xV" if gated else rf"{function}(xW_1{first})"
+    last = " + b_2" if config.bias and not is_gated(units) else ""
+    inner = unit_formula(config, units, "gated")
     formulas = [rf"\mathrm{{FFN}}(x) = \left({inner}\right) W_2" + last]
     if units.experts:
         formulas.append(
@@ -264,6 +270,6 @@ def explain(key: str, config: TransformerConfig, units: Units) -> None:
         + (mixed if units.experts else "")
         + " "
         + _("This is the code that has just run:"),
-        GatedFeedForward if gated else FeedForward,
+        layer_class(units),
         positions_apart,
     )

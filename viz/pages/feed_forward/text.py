@@ -2,7 +2,13 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
+from model.network.layers import FeedForward, GatedFeedForward
 from viz.i18n.catalogue import _
+
+if TYPE_CHECKING:
+    from model.network.config import TransformerConfig, Units
 
 UNIT_VIEWS = ("unit", "token", "layer", "apart", "load")  # the last of a mixture of experts only
 ORDERS = ("strength", "number")
@@ -30,3 +36,33 @@ def unit_quantity(quantity: str) -> str:
         "linear": _("linear"),
         "hidden": _("before activation"),
     }[quantity]
+
+
+# What a unit computes.
+
+GATED = ("swiglu", "geglu", "geglu-tanh")
+FUNCTIONS = {
+    "relu": r"\mathrm{ReLU}",
+    "gelu": r"\mathrm{GELU}",
+    "silu": r"\mathrm{SiLU}",
+    "swiglu": r"\mathrm{Swish}",
+    "geglu": r"\mathrm{GELU}",
+}
+
+
+def is_gated(units: Units) -> bool:
+    return units.activation in GATED or not units.activation
+
+
+def unit_formula(config: TransformerConfig, units: Units, quantity: str) -> str:
+    """A quantity of the units of a layer."""
+    function = FUNCTIONS.get(units.activation.partition("-")[0], "a")
+    if is_gated(units):
+        parts = {"hidden": "xW", "linear": "xV", "activation": rf"{function}(xW)"}
+        return parts.get(quantity, rf"{function}(xW) \otimes xV")
+    hidden = "xW_1" + (" + b_1" if config.bias else "")
+    return hidden if quantity == "hidden" else rf"{function}({hidden})"
+
+
+def layer_class(units: Units) -> type[FeedForward]:
+    return GatedFeedForward if is_gated(units) else FeedForward

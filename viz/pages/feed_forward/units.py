@@ -26,12 +26,12 @@ from model.analysis.feed_forward import (
 from model.capture.trace import EXPERT
 from model.network.transformer import Network
 from model.runtime.errors import require
-from viz.components.plots import Axis, Chart, Heatmap, Series
+from viz.components.plots import About, Axis, Chart, Heatmap, Series
 from viz.components.view import Answer
 from viz.i18n.catalogue import _
 from viz.i18n.errors import beside_pin, translate_error
 from viz.i18n.format import significant
-from viz.pages.feed_forward.text import unit_quantity
+from viz.pages.feed_forward.text import layer_class, unit_formula, unit_quantity
 from viz.state.pin import cached_for_pin
 from viz.ui.plots import FIRST, PINNED, SECOND, array, chosen_token, heading, levels, missing, now, pinned, token_axis
 
@@ -210,7 +210,14 @@ def layer_map(session: Session, config: TransformerConfig, chosen: Chosen, key: 
     network, layers = session.trace.network, range(len(values))
     known = [bool(quantities(network, path_of(chosen.stack, layer))) for layer in layers]
     hatched = "" if all(known) else _("hatched: experts in place of one network")
-    above = heading(session.trace, _("Every layer"), f"units-off-{chosen.stack}", note, lacking or hatched)
+    limit = threshold(chosen.activation)
+    off_where = "a_{p,u} = 0" if limit == 0 else rf"|a_{{p,u}}| \le {limit:g}"
+    about = About(
+        _("A row is a layer, a column a token: the share of the layer's units that are off at it."),
+        [rf"\frac{{1}}{{d_{{\mathrm{{ff}}}}}} \sum_u \mathbb{{1}}[{off_where}]"],
+        [off, shares_off],
+    )
+    above = heading(session.trace, _("Every layer"), f"units-off-{chosen.stack}", note, lacking or hatched, about=about)
     drawn = np.repeat(np.array(known)[:, None], values.shape[1], axis=1)
     words = {"masked": _("experts in place of one network")}
     return Heatmap(
@@ -231,7 +238,9 @@ def unit_map(session: Session, chosen: Chosen, key: str, on_cell: Answer) -> Hea
         place=chosen.place, first=first, last=first + len(units) - 1, count=own.shape[1]
     )
     file = f"units-{chosen.name}-{chosen.order}-{chosen.page + 1}"
-    above = heading(session.trace, title, file, sentence=missing(session, other))
+    said = _("A row is a token, a column a unit of the layer: its {quantity}.")
+    about = _about(session, chosen, said.format(quantity=unit_quantity(chosen.quantity)))
+    above = heading(session.trace, title, file, sentence=missing(session, other), about=about)
     row, column = chosen.token, units.index(chosen.unit) if chosen.unit in units else -1
     rows = token_axis(session.trace, chosen.stack)
     through = np.repeat(goes_through(session, chosen)[:, None], shown.shape[1], axis=1)
@@ -266,7 +275,13 @@ def all_units(session: Session, chosen: Chosen, key: str, on_place: Answer) -> C
     first = chosen.page * PAGE + 1
     series.append(Series(_("shown above"), np.array([first, min(first + PAGE - 1, len(units))]), np.zeros(2), FIRST))
     title = _("All {count} units").format(count=len(units))
-    above = heading(session.trace, title, f"units-all-{chosen.name}", sentence=missing(session, other))
+    about = About(
+        _("Every unit of the layer: how strong it is at the token where it is strongest."),
+        [r"\max_p |a_{p,u}|"],
+        [strengths],
+    )
+    lacking = missing(session, other)
+    above = heading(session.trace, title, f"units-all-{chosen.name}", sentence=lacking, about=about)
     x_axis, y_axis = Axis(_("place in this order")), Axis(name, zero=True)
     return Chart(key, above, series, x_axis, y_axis, tall=80, on_place=on_place)
 
@@ -285,7 +300,8 @@ def unit_chart(session: Session, chosen: Chosen, key: str, on_place: Answer) -> 
     note = f"{trace.tokens_of(chosen.name)[strongest]} {significant(float(column[strongest]))}"
     if not finite[goes_through(session, chosen)].all():
         note = _("not a number")
-    above = heading(trace, title, f"unit-{chosen.name}-{chosen.unit}", note, missing(session, other))
+    about = _about(session, chosen, _("One unit at every token of the text: its {quantity}.").format(quantity=quantity))
+    above = heading(trace, title, f"unit-{chosen.name}-{chosen.unit}", note, missing(session, other), about=about)
     x_axis, y_axis = token_axis(trace, chosen.stack), Axis(quantity)
     return Chart(key, above, series, x_axis, y_axis, chosen=chosen.token, tall=110, on_place=on_place)
 
@@ -302,10 +318,19 @@ def token_chart(session: Session, chosen: Chosen, key: str, on_place: Answer) ->
     token = trace.tokens_of(chosen.name)[chosen.token]
     title = _("{place}: strongest units at {token}").format(place=chosen.place, token=token)
     alt, file = f"{title}: {', '.join(names[:8])}", f"token-{chosen.name}-{chosen.token}"
-    above = heading(trace, title, file, sentence=missing(session, other), alt=alt)
+    said = _("The units that are strongest at this token, by the size of their {quantity}.")
+    about = _about(session, chosen, said.format(quantity=quantity))
+    above = heading(trace, title, file, sentence=missing(session, other), alt=alt, about=about)
     framed = units.index(chosen.unit) if chosen.unit in units else -1
     x_axis, y_axis = Axis(_("unit"), names, "top units"), Axis(quantity)
     return Chart(key, above, series, x_axis, y_axis, chosen=framed, tall=190, on_place=on_place)
+
+
+def _about(session: Session, chosen: Chosen, sentence: str) -> About:
+    """Of a figure of the chosen quantity."""
+    config = session.model.config
+    units = config.units_of(chosen.stack, chosen.layer)
+    return About(sentence, [unit_formula(config, units, chosen.quantity)], [layer_class(units)])
 
 
 def has_dense(session: Session, stack: str) -> bool:

@@ -10,8 +10,10 @@ import pandas as pd
 import streamlit as st
 
 from model.analysis.blocks import Block, blocks, elsewhere, total_flops
+from model.analysis.downsample import mean_norm
 from model.inference.text_model import TextModel
 from model.network.layers import BLOCKS, Residual
+from viz.components.plots import About
 from viz.components.view import live
 from viz.i18n.catalogue import _
 from viz.pages.map import blocks as of_blocks
@@ -89,11 +91,22 @@ def model_map(session: Session, model: TextModel, found: list[Block], pictures: 
         "top": pictures.top if session.differing else 1.0,
     }
     alt, words = of_blocks.alternative(model, found, guess, note), of_blocks.words(session.differing)
-    above = heading(trace, _("The whole model"), f"map-{model.name}", note, sentence, alt)
+    above = heading(trace, _("The whole model"), f"map-{model.name}", note, sentence, alt, about(model))
     shown = [pictures.of(block) for block in found]
     return ModelMap(
         Part.MAP, above, described, shown, words=words, on_open=on_open, on_token=on_token, on_scale=on_scale
     )
+
+
+def about(model: TextModel) -> About:
+    """The map in a sentence: what a block does to the stream, and how thick a line is."""
+    sentence = _("Each block reads the stream at its left and adds to it; a line is as thick as its vectors are long.")
+    config, added = model.config, r"x + \mathrm{Sublayer}(x)"
+    if not config.residual:
+        sentence = _("Each block writes what the next one reads; a line is as thick as its vectors are long.")
+        added = r"\mathrm{Sublayer}(x)"
+    formulas = [rf"x \leftarrow {added}", r"\mathrm{thickness} \sim \tfrac1n \sum_p \lVert x_p \rVert"]
+    return About(sentence, formulas, [BLOCKS[config.norm_placement], mean_norm])
 
 
 def show_explanation(model: TextModel) -> None:

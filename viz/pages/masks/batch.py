@@ -23,6 +23,7 @@ from viz.i18n.catalogue import _
 from viz.i18n.format import attention_sentence, side_name, sides
 from viz.pages.masks.figures import DRAWN, numbers, of_head, words
 from viz.pages.masks.pinned import text_of, unlike
+from viz.pages.masks.text import about_batch
 from viz.state.pin import cached_for_pin
 from viz.state.sentences import Pair, others, read
 from viz.ui.plots import heading
@@ -128,7 +129,8 @@ def batch_panels(
         note += f" · {_('framed: unlike the pinned, place by place')}"
         table = _beside(table, _batch_table(before.batch, before.rows, before.moves))
     sentence = attention_sentence(session.trace, kind, chosen.layer)
-    above = heading(session.trace, _("Masks of a padded batch"), f"masks-batch-{kind}", note, sentence)
+    name = _("Masks of a padded batch")
+    above = heading(session.trace, name, f"masks-batch-{kind}", note, sentence, about=about_batch())
     return Panels(key, above, panels, cell=22, words=words()), table, lacking
 
 

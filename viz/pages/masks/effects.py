@@ -15,6 +15,7 @@ from viz.components.view import Answer
 from viz.i18n.catalogue import _
 from viz.i18n.format import attention_name, side_name, significant, token_sign
 from viz.pages.masks.figures import largest, words
+from viz.pages.masks.text import about_predictions, about_tops, about_where
 from viz.state.session import Selection
 from viz.ui.plots import PINNED, array, head_panel, heading
 
@@ -50,7 +51,8 @@ def where_panels(
         framed = [chosen.layer, chosen.head] if each == kind else None
         panel = head_panel(attention_name(each), change, scale, framed, note=note, pinned=comparison is not None)
         panels.append(panel)
-    above = heading(trace, _("Where weights moved"), "masks-heads", sentence=sentence)
+    about = about_where(comparison is not None)
+    above = heading(trace, _("Where weights moved"), "masks-heads", sentence=sentence, about=about)
     cells = (_("layer"), _("head"), _("value"), _("masked"))
     return Panels(key, above, panels, slot=110, cell=24, cells=cells, words=words(), on_cell=on_cell)
 
@@ -83,7 +85,7 @@ def predictions_chart(
     most = int(now.argmax())
     token = token_sign(predicted_tokens(trace)[most])
     note = _("largest: {value} nats at {token}").format(value=significant(float(now[most])), token=token)
-    above = heading(trace, _("Predictions moved"), "masks-predictions", note)
+    above = heading(trace, _("Predictions moved"), "masks-predictions", note, about=about_predictions())
     return Chart(key, above, series, x_axis, Axis(_("KL, nats"), low=0), chosen=place, tall=130, on_place=on_place)
 
 
@@ -105,6 +107,7 @@ def tops_chart(
     name = _("Predicted at {token}").format(token=token_sign(predicted_tokens(trace)[place]))
     names = [token_sign(tokenizer.label(token)) for token in best]
     leader = f"{names[int(first[best].argmax())]} → {names[int(now[best].argmax())]}"
-    above = heading(trace, name, "masks-tokens", sentence=leader, alt=f"{name}: {leader}")
+    alt = f"{name}: {leader}"
+    above = heading(trace, name, "masks-tokens", sentence=leader, alt=alt, about=about_tops(trace))
     x_axis, y_axis = Axis(_("token"), names, ""), Axis(_("probability"), low=0, high=1)
     return Chart(key, above, series, x_axis, y_axis, tall=112)

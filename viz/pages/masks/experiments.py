@@ -25,6 +25,7 @@ from viz.i18n.format import significant, token_code
 from viz.pages.masks.effects import BEFORE, NOW, predicted_axis
 from viz.pages.masks.figures import axes, cut_note, largest, numbers, words
 from viz.pages.masks.pinned import head_tensors, other_token, pinned_future, pinned_tensors
+from viz.pages.masks.text import about_future, about_order
 from viz.ui.plots import heading
 
 if TYPE_CHECKING:
@@ -62,7 +63,7 @@ def future_chart(model: TextModel, session: Session, place: int, key: str, on_pl
     )
     told = " ".join(filter(None, [told, compared]))
     name, sentence = _("A changed future"), _("click a token to change another one")
-    above = heading(session.trace, name, "masks-future", sentence=sentence, alt=told)
+    above = heading(session.trace, name, "masks-future", sentence=sentence, alt=told, about=about_future())
     x_axis, y_axis = predicted_axis(session.trace), Axis(_("largest |Δlogit|"), low=0)
     return Chart(key, above, series, x_axis, y_axis, chosen=place, tall=190, on_place=on_place), told
 
@@ -196,7 +197,7 @@ def order_panels(
             shown += [own, _order_panel(before[index], trace, kind, numbers(other), seen, pinned=True)]
     shown.sort(key=lambda panel: panel.line)
     name = _("Weights of this head, by the order of mask and softmax")
-    above = heading(trace, name, f"masks-order-{kind}", cut_note(trace, kind))
+    above = heading(trace, name, f"masks-order-{kind}", cut_note(trace, kind), about=about_order())
     said = f"{order_sentence(found, seen_here)} {lacking}".strip()
     return Panels(key, above, shown, cell=22, words=words()), said, _order_table(found, before)
 

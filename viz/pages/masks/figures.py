@@ -17,6 +17,7 @@ from viz.components.plots import Axis, Panel, Panels, Scale
 from viz.components.view import Answer
 from viz.i18n.catalogue import _
 from viz.i18n.format import attention_sentence, sides, significant, token_code, tokens
+from viz.pages.masks.text import about_flow, about_mask
 from viz.state.session import Selection
 from viz.ui.plots import heading, scored_name
 
@@ -82,7 +83,7 @@ def mask_panels(
     alt = _("{name}, {sentence}: {hidden} of {all} cells are hidden, {changed} of them or others were changed.").format(
         name=name, sentence=sentence, hidden=int((~visible).sum()), all=visible.numel(), changed=int(changed.sum())
     )
-    above = heading(trace, name, f"mask-{kind}", cut_note(trace, kind), sentence, alt)
+    above = heading(trace, name, f"mask-{kind}", cut_note(trace, kind), sentence, alt, about_mask(trace, path))
     return Panels(key, above, [panel], cell=28, words=words(), on_cell=on_cell)
 
 
@@ -117,7 +118,7 @@ def flow_panels(
     name = _("Layer {layer}, head {head}").format(layer=chosen.layer + 1, head=chosen.head + 1)
     file = f"masked-{kind}-layer{chosen.layer + 1}-head{chosen.head + 1}"
     note = effect_note(trace, before, kind, chosen) if trace is not before else ""
-    above = heading(trace, name, file, note, _("score → mask → softmax → output"))
+    above = heading(trace, name, file, note, _("score → mask → softmax → output"), about=about_flow(trace, path))
     return Panels(key, above, panels, words=words())
 
 

@@ -1,14 +1,16 @@
-"""The line "What am I looking at?" of the page of masks."""
+"""The page of masks in words: the line "What am I looking at?", and what is behind the "?" of each figure."""
 
 from __future__ import annotations
 
 from typing import Any
 
+from model.analysis.comparison import Comparison, divergence, weight_changes
 from model.analysis.masking import Batch, fills, future_change, orders
 from model.capture.interventions import ChangedMask
-from model.capture.trace import ATTENTION_PATHS, AttentionKind
+from model.capture.trace import ATTENTION_PATHS, AttentionKind, Trace
 from model.network.masks import Mask
 from model.network.transformer import Network
+from viz.components.plots import About
 from viz.i18n.catalogue import _
 from viz.ui.parts import classes, explanation
 from viz.ui.plots import scores_formula
@@ -34,6 +36,73 @@ def explain(key: str, network: Network, kind: AttentionKind, experiment: str, ch
         ),
         *(Mask, *([ChangedMask] if changed else []), *classes(attention), MEASURING[experiment]),
     )
+
+
+# What stands behind the "?" of each figure.
+
+
+def about_mask(trace: Trace, path: str) -> About:
+    sentence = _("Filled: this query, a row, may look at this key, a column; hatched: it may not. A frame is a change.")
+    mask = trace.mask(path)
+    own = mask.original if isinstance(mask, ChangedMask) else mask
+    formulas = [r"M_{ij} = 0 \text{ (filled)}, \quad M_{ij} = -\infty \text{ (hatched)}"]
+    formulas += [r"\text{causal: } j \le i"] if own.causal else []
+    formulas += [rf"\text{{window: }} |i - j| < {own.window}"] if own.window is not None else []
+    return About(sentence, formulas, [type(own), *([ChangedMask] if mask is not own else [])])
+
+
+def about_flow(trace: Trace, path: str) -> About:
+    attention = trace.attention_at(path)
+    sentence = _(
+        "One head from its scores to its output: the mask is added, softmax makes weights, they sum the values."
+    )
+    formulas = [rf"W = \mathrm{{softmax}}\left({scores_formula(attention)} + M\right)", "O = WV"]
+    return About(sentence, formulas, [type(attention)])
+
+
+def about_where(against_pin: bool) -> About:
+    """Of the heads whose weights moved, by the change or from the pinned ones."""
+    sentence = _("A row is a layer, a column a head: how much of its weights moved to other keys, 0 none, 1 all.")
+    if against_pin:
+        return About(sentence, [MOVED + r", \quad w' \text{ pinned}"], [Comparison])
+    return About(sentence, [MOVED + r", \quad w' \text{ before}"], [weight_changes])
+
+
+def about_predictions() -> About:
+    sentence = _("How far the prediction at each token, p, is from the one before the change, p′.")
+    return About(sentence, [r"\mathrm{KL}(p' \,\|\, p) = \sum_v p'_v \ln \frac{p'_v}{p_v}"], [divergence])
+
+
+def about_tops(trace: Trace) -> About:
+    sentence = _("The tokens that are most probable at this position, before the change and now.")
+    return About(sentence, [r"p_v = \frac{e^{z_v}}{\sum_u e^{z_u}}"], [type(trace.module("output"))])
+
+
+def about_order() -> About:
+    sentence = _("This head's weights with the mask before softmax, as it belongs, and with two masks after it.")
+    formulas = [
+        r"\mathrm{softmax}(s + M)_{ij}",
+        r"\mathrm{softmax}(s)_{ij} + M_{ij}",
+        r"\mathrm{softmax}(s)_{ij}\, \mathbb{1}[M_{ij} = 0]",
+    ]
+    return About(sentence, formulas, [orders])
+
+
+def about_batch() -> About:
+    sentence = _("Where each text of the batch may look: padding, with which it is as long as the longest, is hidden.")
+    formula = (
+        r"M_{b,i,j} = 0 \text{ if the rules let } i \text{ see } j \text{ and } j \text{ of text } b "
+        r"\text{ is no padding, else } -\infty"
+    )
+    return About(sentence, [formula], [Mask])
+
+
+def about_future() -> About:
+    sentence = _("How far each position's logits move when one token becomes another: causal, none before it moves.")
+    return About(sentence, [r"\max_v \left| z_{t,v}(x) - z_{t,v}(x') \right|"], [future_change])
+
+
+MOVED = r"\frac{1}{n} \sum_i \tfrac12 \sum_j |w_{ij} - w'_{ij}|"
 
 
 # What the page of masks calls its choices.

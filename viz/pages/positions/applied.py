@@ -21,7 +21,7 @@ from model.inference.models import MaskedLanguageModel, Translator
 from model.inference.text_model import TextModel
 from model.network.config import CHOICES
 from model.text.tokenizer import Tokens
-from viz.components.plots import Axis, Chart, Heatmap, Scale, Series
+from viz.components.plots import About, Axis, Chart, Heatmap, Scale, Series
 from viz.components.view import View
 from viz.i18n.catalogue import _
 from viz.i18n.format import attention_name, no_predictions, not_ours, significant
@@ -282,10 +282,20 @@ def losses_chart(session: Session, both: BeforeAfter) -> Chart:
         series.append(Series(_("pinned"), both.places, array(pinned), PINNED, dash=True))
     lacking = _("no pinned predictions to compare with") if session.pin and pinned is None else ""
     sentence = " · ".join(filter(None, [measured(both.now.model), lacking]))
-    above = heading(both.now.trace, _("Loss per token"), "loss", sentence=sentence)
+    above = heading(both.now.trace, _("Loss per token"), "loss", sentence=sentence, about=about_losses(both.now.model))
     tokens = Axis(_("token"), both.labels, "target" if both.target is not None else "source")
     y = Axis(_("loss, nats"), zero=True)
     return Chart("applied_losses", above, series, tokens, y, tall=230, of=_("quantity"))
+
+
+def about_losses(model: TextModel) -> About:
+    sentence = _("How little the model expects each token of the text: 0 where it is sure of it; dashed, as trained.")
+    given = {
+        "encoder-decoder": r"y_t \mid y_{<t},\, x",
+        "decoder-only": r"x_t \mid x_{<t}",
+        "encoder-only": r"x_t \mid x_{\setminus t}",
+    }[model.kind]
+    return About(sentence, [rf"\mathrm{{loss}}_t = -\ln p({given})"], [text_losses, token_losses])
 
 
 def pinned_losses(session: Session, both: BeforeAfter) -> Tensor | None:
@@ -324,7 +334,13 @@ def changes_map(session: Session, both: BeforeAfter) -> Heatmap:
     meaning = _("weights that moved to other tokens, 0 to 1, mean over the queries")
     not_the_pin = _("against the model as trained, not the pin") if session.pin else ""
     sentence = " · ".join(filter(None, [meaning, not_the_pin]))
-    above = heading(both.now.trace, _("Change of the attention"), "attention-change", most, sentence)
+    about = About(
+        _("A row is a layer, a column a head: how much of its weights other positions moved to other keys."),
+        [r"\frac{1}{n} \sum_i \tfrac12 \sum_j |w_{ij} - w'_{ij}|, \quad w' \text{ as trained}"],
+        [Comparison],
+    )
+    name = _("Change of the attention")
+    above = heading(both.now.trace, name, "attention-change", most, sentence, about=about)
     heads = Axis(_("head"), [str(number + 1) for number in range(values.shape[1])], "")
     scale = Scale(0, max(float(values.max()), 1e-9), "½ Σ |w − w′|")
     return Heatmap("applied_changes", above, values, Axis(_("layer"), layers, ""), heads, scale)

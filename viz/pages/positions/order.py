@@ -17,7 +17,7 @@ from model.inference.text_model import TextModel
 from model.network.masks import Mask
 from model.network.positions import NoPositions
 from model.text.tokenizer import Tokens
-from viz.components.plots import Axis, Chart, Heatmap, Series
+from viz.components.plots import About, Axis, Chart, Heatmap, Series
 from viz.i18n.catalogue import _
 from viz.i18n.format import not_ours, significant
 from viz.state.pin import cached_for_pin
@@ -140,7 +140,16 @@ def cosine_map(
     values, scale = levels(found.cosines, other, session, _("cosine"), signed=True, high=1.0)
     rows = Axis(_("token, forwards"), given.labels, "source")
     columns = Axis(_("token, reversed"), [given.labels[place] for place in order], "source", order)
-    return Heatmap(key, heading(session.trace, name, key, sentence=sentence), values, rows, columns, scale)
+    about = About(
+        _("How alike each token's last state, a row, is to those of the text read backwards, the columns."),
+        [
+            r"\cos\left(f(x)_i,\, f(x_\pi)_j\right) = \frac{f(x)_i \cdot f(x_\pi)_j}"
+            r"{\lVert f(x)_i \rVert\, \lVert f(x_\pi)_j \rVert}, \quad x_\pi = (x_{\pi(1)}, \ldots, x_{\pi(n)})"
+        ],
+        [states_beside],
+    )
+    above = heading(session.trace, name, key, sentence=sentence, about=about)
+    return Heatmap(key, above, values, rows, columns, scale)
 
 
 def differences_chart(
@@ -155,7 +164,13 @@ def differences_chart(
         Series(name, np.array(order)[sequence], array(each.differences)[sequence], colour, mark, colour == PINNED)
         for name, each, colour, mark in runs
     ]
-    above = heading(session.trace, _("Largest difference of a token's two states"), "order-differences")
+    about = About(
+        _("How far each token's last state moves when the text is read backwards: 0 where the model sees a set."),
+        [r"\max_c \left| f(x)_{\pi(i),\,c} - f(x_\pi)_{i,\,c} \right|"],
+        [order_difference],
+    )
+    name = _("Largest difference of a token's two states")
+    above = heading(session.trace, name, "order-differences", about=about)
     x, y = Axis(_("token"), given.labels, "source"), Axis(_("difference"), log=True)
     return Chart("order_differences", above, series, x, y, tall=170, of=_("quantity"))
 

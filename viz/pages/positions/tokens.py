@@ -12,12 +12,12 @@ import torch
 from streamlit.delta_generator import DeltaGenerator
 from torch import Tensor
 
-from model.analysis.embeddings import in_groups, nearest, principal_plane
+from model.analysis.embeddings import Plane, in_groups, nearest, principal_plane
 from model.capture.trace import Trace
 from model.inference.text_model import TextModel
 from model.network.layers import TokenEmbedding
 from model.text.tokenizer import Tokenizer, Tokens
-from viz.components.plots import Axis, Chart, Heatmap, Series
+from viz.components.plots import About, Axis, Chart, Heatmap, Series
 from viz.components.view import live
 from viz.i18n.catalogue import _
 from viz.i18n.format import significant
@@ -95,7 +95,7 @@ def table_map(session: Session, chosen: Chosen, given: Tokens, query: int) -> He
     name, file = quantity_name(chosen.quantity), f"embedding-{chosen.side}-{chosen.quantity}"
     rows = Axis(_("token"), ids_and_labels(given), chosen.side)
     columns = Axis(_("channel"), [str(size * place) for place in range(shown.shape[1])], "")
-    above = heading(chosen.trace, name, file, note, sentence)
+    above = heading(chosen.trace, name, file, note, sentence, about=about_table(chosen))
     return Heatmap(TABLE, above, shown, rows, columns, scale, chosen=query, on_row=on_row)
 
 
@@ -151,7 +151,9 @@ def norms_chart(session: Session, chosen: Chosen, given: Tokens, query: int) -> 
             position=position_name(chosen.model.config.position)
         )
     sentence = f"{sentence} {missing(session, before)}".strip()
-    above = heading(chosen.trace, _("Vector norms"), f"norms-{chosen.side}", sentence=sentence)
+    above = heading(
+        chosen.trace, _("Vector norms"), f"norms-{chosen.side}", sentence=sentence, about=about_norms(chosen)
+    )
     x, y = Axis(_("token"), given.labels, chosen.side), Axis(_("vector norm"), log=True)
     return Chart(NORMS, above, series, x, y, chosen=query, tall=170, of=_("quantity"), on_place=on_norm)
 
@@ -213,7 +215,12 @@ def nearest_chart(session: Session, chosen: Chosen, given: Tokens, query: int) -
     sentence = _("of {count} in the embedding, by cosine").format(count=f"{len(chosen.matrix):,}")
     sentence = " · ".join(filter(None, [sentence, lacking]))
     alt = _("Nearest to {label}: {listed}.").format(label=label, listed=listed)
-    above = heading(chosen.trace, _("Nearest tokens"), f"nearest-{token}", f"{label} · {token}", sentence, alt)
+    about = About(
+        _("The other tokens of the vocabulary whose embeddings point most nearly the same way as the chosen token's."),
+        [r"\cos(E_t, E_v) = \frac{E_t \cdot E_v}{\lVert E_t \rVert\, \lVert E_v \rVert}"],
+        [nearest],
+    )
+    above = heading(chosen.trace, _("Nearest tokens"), f"nearest-{token}", f"{label} · {token}", sentence, alt, about)
     x, y = Axis(_("token of the vocabulary"), labels), Axis(_("cosine"), zero=True)
     return Chart("nearest", above, series, x, y, tall=130, of=_("quantity"))
 
@@ -251,7 +258,12 @@ def plane_chart(session: Session, chosen: Chosen, given: Tokens, query: int) -> 
         explained = _("one point: these vectors do not differ")
     sentence = " · ".join(filter(None, [quantity_name(chosen.quantity), explained, missing(session, other)]))
     file = f"plane-{chosen.side}-{chosen.quantity}"
-    above = heading(chosen.trace, _("Principal components"), file, sentence=sentence)
+    about = About(
+        _("The plane in which these vectors differ most, a point for each: what lies together is alike in it."),
+        [r"x_p - \bar{x} = \sum_k s_k\, u_{pk}\, v_k", r"\mathrm{PC}_k(p) = (x_p - \bar{x}) \cdot v_k, \quad k = 1, 2"],
+        [Plane, principal_plane],
+    )
+    above = heading(chosen.trace, _("Principal components"), file, sentence=sentence, about=about)
     x, y = Axis(f"PC 1 · {first} %"), Axis(f"PC 2 · {second} %")
     return Chart(PLANE, above, series, x, y, tall=200, of=_("quantity"), place=_("token"), on_place=on_dot)
 
@@ -318,14 +330,67 @@ def section(model: TextModel, row: DeltaGenerator) -> Views:
     return views
 
 
+def token_formula(model: TextModel) -> str:
+    """What a token adds to the sum."""
+    return (r"\sqrt{d_{\mathrm{model}}}\," if model.config.scale_embedding else "") + r"E_{\mathrm{token}(p)}"
+
+
+def sum_formula(model: TextModel) -> str:
+    """What enters the stack."""
+    added = "" if model.config.position in ADDS_NONE else " + PE_p"
+    types = "" if model.config.separator is None else r" + S_{\mathrm{text}(p)}"
+    total = token_formula(model) + added + types
+    return rf"x_p = \mathrm{{Norm}}\left({total}\right)" if model.config.embedding_norm else f"x_p = {total}"
+
+
+def position_formulas(model: TextModel) -> list[str]:
+    """What a position adds to the sum; of what a model does in a way of its own, no more than its name."""
+    if model.config.position == "learned":
+        return [r"PE_p = P_p, \quad P \in \mathbb{R}^{\mathrm{positions} \times d_{\mathrm{model}}}"]
+    angle = rf"\frac{{p}}{{{model.config.position_base:g}^{{2i/d_{{\mathrm{{model}}}}}}}}"
+    places = {
+        "sinusoidal": ("2i", "2i+1"),
+        "sinusoidal-halves": ("i", r"i + d_{\mathrm{model}}/2"),
+    }.get(model.config.position)
+    if places is None:
+        return ["PE_p"]
+    return [rf"PE_{{p,\,{at}}} = \{wave}{angle}" for at, wave in zip(places, ("sin", "cos"), strict=True)]
+
+
+def about_table(chosen: Chosen) -> About:
+    """Of the heatmap, for the part of the sum that it shows."""
+    sentence, formulas = {
+        "tokens": (
+            _("A row is a token, a column a channel of its embedding, as it is added up."),
+            [token_formula(chosen.model)],
+        ),
+        "positions": (
+            _("A row is a token, a column a channel of what its position adds."),
+            position_formulas(chosen.model),
+        ),
+        "types": (
+            _("A row is a token, a column a channel of the vector that says to which of two texts it belongs."),
+            [r"S_{\mathrm{text}(p)}"],
+        ),
+        "output": (
+            _("A row is a token, a column a channel of the sum that enters the first layer."),
+            [sum_formula(chosen.model)],
+        ),
+    }[chosen.quantity]
+    return About(sentence, formulas, classes(chosen.trace.module(chosen.name)))
+
+
+def about_norms(chosen: Chosen) -> About:
+    sentence = _("How long each token's vectors are: solid what this model adds up, dashed what other readings give.")
+    formulas = [sum_formula(chosen.model), r"\lVert v \rVert = \sqrt{\textstyle\sum_c v_c^2}"]
+    return About(sentence, formulas, [type(chosen.trace.module(f"{chosen.stack}.embedding"))])
+
+
 def explain(model: TextModel, side: str) -> None:
-    config = model.config
-    scaled = r"\sqrt{d_{\mathrm{model}}}\," if config.scale_embedding else ""
-    added = "" if config.position in ADDS_NONE else " + PE_p"
     embedding = model.network.get_submodule(f"{stack_of(model, side)}.embedding")
     explanation(
         "tokens_explanation",
-        [rf"x_p = {scaled}E_{{\mathrm{{token}}(p)}}{added}"],
+        [sum_formula(model)],
         _(
             "Vaswani et al., *Attention Is All You Need*, sections 3.4 and 3.5: the embedding's output is multiplied "
             "by √d_model, its weights are not divided by it. Solid norms are what this model adds up, dashed ones what "

@@ -10,7 +10,7 @@ import pandas as pd
 
 from model.analysis.norms import Batch, BatchStatistics, batch_of, batch_statistics
 from model.network.norms import Norm
-from viz.components.plots import Axis, Chart, Heatmap, Scale, Series
+from viz.components.plots import About, Axis, Chart, Heatmap, Scale, Series
 from viz.i18n.catalogue import _
 from viz.i18n.format import significant
 from viz.pages.residual.norms import norm_label
@@ -69,7 +69,7 @@ def layer_map(session: Session, made: Batch, found: BatchStatistics, path: str, 
     sentence = _("one for each position, over its channels")
     return Heatmap(
         key,
-        heading(trace, "LayerNorm", f"batch-layer-norm-{moment}", sentence=sentence),
+        heading(trace, "LayerNorm", f"batch-layer-norm-{moment}", sentence=sentence, about=about_layer(moment)),
         values,
         Axis(_("text"), row_names(rows, bool(others(session, 1))), ""),
         Axis(_("position"), [str(place + 1) for place in range(columns)], ""),
@@ -91,7 +91,7 @@ def batch_chart(session: Session, found: BatchStatistics, path: str, moment: str
     change = float((padded - real).abs().mean() / real.abs().mean())
     note = _("padding changes it by {share:.1%}").format(share=change)
     sentence = _("one for each channel, over all positions of all texts")
-    above = heading(session.trace, "BatchNorm", f"batch-batch-norm-{moment}", note, sentence)
+    above = heading(session.trace, "BatchNorm", f"batch-batch-norm-{moment}", note, sentence, about=about_batch(moment))
     return Chart(key, above, series, Axis(_("channel")), Axis(moment_name(moment)), tall=210)
 
 
@@ -123,6 +123,29 @@ def batch_table(found: BatchStatistics) -> pd.DataFrame:
     table = pd.DataFrame({name: array(values) for name, values in columns.items()})
     table.insert(0, _("channel"), np.arange(len(table)))
     return table
+
+
+def about_layer(moment: str) -> About:
+    """Of LayerNorm's map."""
+    sentence = _(
+        "What LayerNorm takes of each position, a column, of each text, a row: the {quantity} of its channels."
+    )
+    formula, ran = {
+        "mean": (r"\mu_{b,p} = \frac{1}{d}\sum_c x_{b,p,c}", Norm.mean),
+        "std": (r"\sigma_{b,p} = \sqrt{\textstyle\frac{1}{d}\sum_c (x_{b,p,c} - \mu_{b,p})^2}", Norm.std),
+    }[moment]
+    return About(sentence.format(quantity=moment_name(moment)), [formula], [ran])
+
+
+def about_batch(moment: str) -> About:
+    """Of BatchNorm's curves."""
+    sentence = _("What BatchNorm takes of each channel: its {quantity} over all texts, with their padding and without.")
+    formula = {
+        "mean": r"\mu_c = \frac{1}{|N|}\sum_{(b,p) \in N} x_{b,p,c}",
+        "std": r"\sigma_c = \sqrt{\textstyle\frac{1}{|N|}\sum_{(b,p) \in N} (x_{b,p,c} - \mu_c)^2}",
+    }[moment]
+    positions = r"N: \text{ all positions, or those of real tokens}"
+    return About(sentence.format(quantity=moment_name(moment)), [formula, positions], [batch_statistics])
 
 
 def explain(key: str) -> None:

@@ -11,7 +11,7 @@ from torch import Tensor
 from model.analysis.dropout import MaskStatistics, expected_error, over_masks
 from model.network.dropout import dropout
 from model.runtime.device import exact
-from viz.components.plots import Axis, Chart, Series
+from viz.components.plots import About, Axis, Chart, Series
 from viz.i18n.catalogue import _
 from viz.i18n.format import significant
 from viz.state.pin import cached_for_pin
@@ -85,7 +85,15 @@ def dropout_chart(
         series.append(Series(label, known[order], array(before[1].mean)[order], PINNED, dash=True))
     token, count = trace.tokens_of(name)[position], f"{found.counts[-1]:,}"
     title = _("{token}, {count} masks of rate {rate}").format(token=token, count=count, rate=f"{rate:g}")
-    above = heading(trace, title, "dropout-mean", sentence=_missing(session, name, before))
+    about = About(
+        _("Each point is an entry of the vector: its mean and its deviation over many dropout masks."),
+        [
+            r"y_i = \frac{m_i\,x_i}{1 - p}, \quad m_i \sim \mathrm{Bernoulli}(1 - p)",
+            r"\mathbb{E}[y_i] = x_i, \qquad \sqrt{\mathrm{Var}[y_i]} = \sqrt{\frac{p}{1 - p}}\,|x_i|",
+        ],
+        [dropout, over_masks],
+    )
+    above = heading(trace, title, "dropout-mean", sentence=_missing(session, name, before), about=about)
     return Chart(key, above, series, Axis(_("entry x")), Axis(_("over the masks")), tall=230)
 
 
@@ -110,7 +118,15 @@ def error_chart(
         label = _("{name}, pinned").format(name=_("measured"))
         series.append(Series(label, counts, np.array(before[1].errors), PINNED, dash=True))
     note, lacking = significant(found.errors[-1]), _missing(session, name, before)
-    above = heading(session.trace, _("The mean comes to be x"), "dropout-error", note, lacking)
+    about = About(
+        _("How far the mean over N dropout masks is from the vector: points measured, the line expected."),
+        [
+            r"\frac{\lVert \frac1N \sum_k y^{(k)} - x \rVert}{\lVert x \rVert}",
+            r"\text{expected: } \sqrt{\frac{p}{(1 - p)\,N}}",
+        ],
+        [over_masks, expected_error],
+    )
+    above = heading(session.trace, _("The mean comes to be x"), "dropout-error", note, lacking, about=about)
     x_axis, y_axis = (Axis(title, log=True) for title in (_("masks N"), _("‖mean − x‖ / ‖x‖")))
     return Chart(key, above, series, x_axis, y_axis, tall=210)
 

@@ -9,7 +9,7 @@ import pandas as pd
 
 from model.analysis.norms import expected_gap, form_gap, forms
 from model.runtime.device import exact
-from viz.components.plots import Axis, Chart, Series
+from viz.components.plots import About, Axis, Chart, Series
 from viz.i18n.catalogue import _
 from viz.i18n.format import significant
 from viz.pages.residual.norms import norm_label
@@ -86,7 +86,15 @@ def form_differences(session: Session, path: str, position: int, eps: float, key
         series += beside(form_name(form), own, before, colour)
     name = _("{norm} at {token}").format(norm=norm_label(path), token=trace.tokens_of(path)[position])
     lacking = missing(session, other, None if other is None else other[position])
-    above = heading(trace, name, f"norm-forms-{path}", sentence=lacking)
+    about = About(
+        _("How far the textbook's two forms of LayerNorm are from torch's at this token, channel by channel."),
+        [
+            r"\frac{x - \mu}{\sigma + \varepsilon} - \frac{x - \mu}{\sqrt{\sigma^2 + \varepsilon}}, \qquad "
+            r"\frac{x - \mu}{s + \varepsilon} - \frac{x - \mu}{\sqrt{\sigma^2 + \varepsilon}}"
+        ],
+        [forms],
+    )
+    above = heading(trace, name, f"norm-forms-{path}", sentence=lacking, about=about)
     return Chart(key, above, series, Axis(_("channel")), Axis(_("form − torch")), tall=210)
 
 
@@ -113,7 +121,15 @@ def form_widths(session: Session, path: str, eps: float, key: str) -> Chart:
                 Series(_("{name}, pinned").format(name=form_name(form)), np.array(widths), gaps, colour, dash=True)
             )
     note = f"d {own}: {significant(form_gap(x, eps, 'textbook-sample'))}"
-    above = heading(trace, _("By d_model"), "norm-forms-by-width", note)
+    about = About(
+        _("How far the textbook's forms are from torch's on the first n channels: points measured, the line expected."),
+        [
+            r"\frac{\lVert y - y_{\mathrm{torch}} \rVert}{\lVert y_{\mathrm{torch}} \rVert}",
+            r"1 - \sqrt{\frac{n - 1}{n}}",
+        ],
+        [form_gap, expected_gap],
+    )
+    above = heading(trace, _("By d_model"), "norm-forms-by-width", note, about=about)
     x_axis, y_axis = (Axis(title, log=True) for title in (_("channels n"), _("relative difference")))
     return Chart(key, above, series, x_axis, y_axis, tall=210)
 

@@ -9,7 +9,7 @@ import pandas as pd
 from model.analysis.norms import norm_levels, norm_table, stack_norms
 from model.network.norms import Norm
 from model.runtime.errors import require
-from viz.components.plots import Axis, Chart, Heatmap, Series
+from viz.components.plots import About, Axis, Chart, Heatmap, Series
 from viz.components.view import Answer
 from viz.i18n.catalogue import _
 from viz.i18n.format import significant
@@ -96,7 +96,8 @@ def norm_map(
     shown, scale = levels(values, other, session, quantity_name(quantity), signed=quantity == "mean")
     rows, (row, column) = Axis(_("norm"), [norm_label(path) for path in paths], f"{stack} norm"), chosen
     note = cell_note(norm_label(paths[row]), trace.tokens_of(stack + ".")[column], values[row, column])
-    above = heading(trace, _("Every norm, every token"), f"norms-{stack}-{quantity}", note, missing(session, other))
+    name, lacking, about = _("Every norm, every token"), missing(session, other), about_norms(quantity)
+    above = heading(trace, name, f"norms-{stack}-{quantity}", note, lacking, about=about)
     return Heatmap(key, above, shown, rows, token_axis(trace, stack), scale, chosen=row, column=column, on_cell=on_cell)
 
 
@@ -113,7 +114,13 @@ def norm_channels(session: Session, path: str, position: int, key: str) -> Chart
     x = trace[f"{path}.input"][position].float()
     name = _("{norm} at {token}").format(norm=norm_label(path), token=trace.tokens_of(path)[position])
     note = f"μ {significant(float(Norm.mean(x)))}  σ {significant(float(Norm.std(x)))}"
-    above = heading(trace, name, f"norm-{path}-{position}", note, missing(session, other, other))
+    lacking = missing(session, other, other)
+    about = About(
+        _("The chosen token, channel by channel: what goes into the chosen norm, and what comes out of it."),
+        [norm_formula(session, path)],
+        classes(trace.module(path)),
+    )
+    above = heading(trace, name, f"norm-{path}-{position}", note, lacking, about=about)
     return Chart(key, above, series, Axis(_("channel")), Axis(_("value")), tall=180)
 
 
@@ -134,7 +141,11 @@ def norm_weights(session: Session, path: str, key: str) -> Chart:
     name = "γ" if norm.bias is None else _("γ and β")
     note = f"γ {significant(low)} … {significant(high)}" + (f" · {_('no β')}" if norm.bias is None else "")
     sentence = _("the pinned ones are the same") if equal else missing(session, same)
-    above = heading(trace, name, f"norm-weights-{path}", note, sentence)
+    said = _("What the norm multiplies each normalised channel by, γ, and what it adds to it, β.")
+    if norm.bias is None:
+        said = _("What the norm multiplies each normalised channel by, γ; it adds nothing.")
+    about = About(said, [norm_formula(session, path)], classes(norm))
+    above = heading(trace, name, f"norm-weights-{path}", note, sentence, about=about)
     return Chart(key, above, series, Axis(_("channel")), Axis(_("value")), tall=120)
 
 
@@ -179,6 +190,36 @@ FORMULAS = {
     "textbook-sample": r"y = \frac{x - \mu}{s + \varepsilon} \odot \gamma",
     "rms": r"y = \frac{x}{\sqrt{\overline{x^2} + \varepsilon}} \odot \gamma",
 }
+
+
+def norm_formula(session: Session, path: str) -> str:
+    """What the norm at `path` computes."""
+    shift = getattr(session.trace.module(path), "bias", None)
+    return FORMULAS[session.model.config.norm] + ("" if shift is None else r" + \beta")
+
+
+def about_norms(quantity: str) -> About:
+    """Of the map of all norms, for the quantity that it shows."""
+    sentence, formula = {
+        "mean": (
+            _("A row is a norm, a column a token: the mean of the channels that the norm reads."),
+            r"\mu = \frac1d \sum_c x_c",
+        ),
+        "std": (
+            _("A row is a norm, a column a token: how far the channels that the norm reads lie from their mean."),
+            r"\sigma = \sqrt{\textstyle\frac1d \sum_c (x_c - \mu)^2}",
+        ),
+        "before": (
+            _("A row is a norm, a column a token: how long the vector is that the norm reads."),
+            r"\lVert x \rVert = \sqrt{\textstyle\sum_c x_c^2}",
+        ),
+        "after": (
+            _("A row is a norm, a column a token: how long the vector is that the norm gives."),
+            r"\lVert y \rVert = \sqrt{\textstyle\sum_c y_c^2}",
+        ),
+    }[quantity]
+    ran = {"mean": Norm.mean, "std": Norm.std}.get(quantity, norm_levels)
+    return About(sentence, [formula], [ran])
 
 
 def explain(key: str, network: Network) -> None:

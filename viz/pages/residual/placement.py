@@ -9,7 +9,7 @@ import pandas as pd
 
 from model.analysis.residual import Block, placements, relative
 from model.network.layers import BLOCKS, in_parallel
-from viz.components.plots import Axis, Chart
+from viz.components.plots import About, Axis, Chart
 from viz.i18n.catalogue import _
 from viz.pages.residual.components import Wiring
 from viz.ui.parts import explanation
@@ -22,6 +22,14 @@ if TYPE_CHECKING:
     from model.network.config import TransformerConfig
     from viz.state.session import Session
 
+PLACED = {
+    "post": r"\text{post: } \mathrm{Norm}(x + F(x))",
+    "pre": r"\text{pre: } x + F(\mathrm{Norm}(x))",
+    "sandwich": r"\text{sandwich: } x + \mathrm{Norm}(F(\mathrm{Norm}(x)))",
+    "none": r"\text{none: } x + F(x)",
+    "parallel": r"\text{parallel: } x + \mathrm{Attention}(x) + F(x)",
+    "wrong": r"\text{wrong: } \mathrm{Norm}(x) + F(x)",
+}
 COLOURS = {"post": SECOND, "pre": THIRD, "wrong": FIRST, "parallel": FOURTH}
 
 
@@ -56,7 +64,12 @@ def wires(session: Session, config: TransformerConfig, key: str) -> Wiring:
         sentence += " · " + _("without residual: nothing passes by its blocks")
     if session.pin is not None:
         sentence += " · " + _("{name}, pinned").format(name=placement_name(own_placement(session.pin.model.config)))
-    above = heading(session.trace, _("One block of the stream"), "placement", sentence=sentence)
+    about = About(
+        _("Where norm, sublayer and sum stand in a block: the line is the stream, and this model's own is framed."),
+        [PLACED[name] for name in names],
+        [BLOCKS[config.norm_placement], *([in_parallel] if config.parallel else [])],
+    )
+    above = heading(session.trace, _("One block of the stream"), "placement", sentence=sentence, about=about)
     return Wiring(key, above, rows)
 
 
@@ -70,7 +83,13 @@ def placement_chart(session: Session, parts: Sequence[Block], key: str) -> Chart
         series += beside(placement_name(name), values, other, COLOURS[name])
     note = " · ".join(f"{placement_name(name)} {values.mean():.0%}" for name, values in own.items())
     lacking = missing(session, before)
-    above = heading(session.trace, _("If the norm stood elsewhere"), "placement-difference", note, lacking)
+    about = About(
+        _("How far what each feed-forward block gives would be from this model's own, if its norm stood elsewhere."),
+        [r"\frac{\lVert y - y' \rVert}{\lVert y' \rVert}", *(PLACED[name] for name in own)],
+        [placements, relative],
+    )
+    name = _("If the norm stood elsewhere")
+    above = heading(session.trace, name, "placement-difference", note, lacking, about=about)
     layers = Axis(_("layer"), [str(part.layer + 1) for part in last], "layers")
     return Chart(key, above, series, layers, Axis(_("relative difference"), zero=True), tall=200)
 

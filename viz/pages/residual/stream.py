@@ -9,7 +9,7 @@ import pandas as pd
 
 from model.analysis.residual import contributions, cosines, states, stream, sum_error
 from model.network.layers import BLOCKS, NoResidual, Residual
-from viz.components.plots import Axis, Chart, Heatmap, Series
+from viz.components.plots import About, Axis, Chart, Heatmap, Series
 from viz.components.view import Answer
 from viz.i18n.catalogue import _
 from viz.i18n.format import significant
@@ -95,7 +95,8 @@ def stream_map(
     row, column = min(chosen[0], len(names) - 1), chosen[1]
     rows, columns = step_axis(_("after block"), stack, names), token_axis(trace, stack)
     note = cell_note(names[row], trace.tokens_of(stack + ".")[column], values[row, column])
-    above = heading(trace, _("Step by step"), f"stream-{stack}-{quantity}", note, missing(session, other))
+    lacking, about = missing(session, other), about_stream(session.model.config, quantity)
+    above = heading(trace, _("Step by step"), f"stream-{stack}-{quantity}", note, lacking, about=about)
     return Heatmap(key, above, shown, rows, columns, scale, chosen=row, column=column, on_cell=on_cell)
 
 
@@ -124,7 +125,8 @@ def stream_chart(session: Session, stack: str, parts: Sequence[Block], quantity:
     names = state_labels(parts) if quantity == "length" else block_labels(parts)
     name, x = quantity_name(quantity), step_axis(_("after block"), stack, names)
     note = f"{significant(float(own[0].mean()))} … {significant(float(own[-1].mean()))}"
-    above = heading(trace, name, f"stream-{stack}-{quantity}-curves", note, missing(session, other))
+    lacking, about = missing(session, other), about_curves(session.model.config, quantity)
+    above = heading(trace, name, f"stream-{stack}-{quantity}-curves", note, lacking, about=about)
     return Chart(key, above, series, x, Axis(name, zero=True), tall=190)
 
 
@@ -138,7 +140,13 @@ def cosine_map(session: Session, stack: str, parts: Sequence[Block], key: str) -
     shown, scale = levels(values, other, session, _("cosine"), signed=True, high=1.0)
     names = state_labels(parts)
     note = cell_note(names[0], names[-1], values[0, -1])
-    above = heading(trace, _("Cosine between layers"), f"stream-{stack}-cosines", note, missing(session, other))
+    about = About(
+        _("How alike the stream is after any two blocks, a row and a column: its cosine, mean over the tokens."),
+        [r"\frac1n \sum_p \frac{x_{l,p} \cdot x_{m,p}}{\lVert x_{l,p} \rVert\, \lVert x_{m,p} \rVert}"],
+        [cosines],
+    )
+    name, lacking = _("Cosine between layers"), missing(session, other)
+    above = heading(trace, name, f"stream-{stack}-cosines", note, lacking, about=about)
     rows, columns = (step_axis(title, stack, names) for title in (_("state after"), _("and after")))
     return Heatmap(key, above, shown, rows, columns, scale)
 
@@ -187,6 +195,42 @@ def stream_formula(config: TransformerConfig) -> str:
     added = (r"x_l + " if config.residual else "") + r"\mathrm{Block}_l(x_l)"
     post = config.norm_placement == "post" and config.norm != "none"
     return r"x_{l+1} = " + (rf"\mathrm{{Norm}}({added})" if post else added)
+
+
+STREAM = {
+    "length": r"\lVert x_{l,p} \rVert",
+    "share": r"\frac{\lVert y_{l,p} \rVert}{\lVert x_{l,p} \rVert}, \quad y_l = \mathrm{Block}_l(x_l)",
+    "cosine": r"\frac{y_{l,p} \cdot x_{l,p}}{\lVert y_{l,p} \rVert\, \lVert x_{l,p} \rVert}, "
+    r"\quad y_l = \mathrm{Block}_l(x_l)",
+}
+
+
+def about_stream(config: TransformerConfig, quantity: str) -> About:
+    """Of the map, for the quantity that it shows."""
+    sentence = {
+        "length": _("A row is a block, a column a token: how long the residual stream is after the block."),
+        "share": _("A row is a block, a column a token: how long what it writes is, as a part of what it has read."),
+        "cosine": _("A row is a block, a column a token: whether it writes along the stream, 1, or against it, −1."),
+    }[quantity]
+    return _about(config, quantity, sentence)
+
+
+def about_curves(config: TransformerConfig, quantity: str) -> About:
+    """Of the same over the steps."""
+    sentence = {
+        "length": _("How long the residual stream is after each block: of the chosen token, and the mean of all."),
+        "share": _("How long what each block writes is, beside what it has read: of the chosen token, and the mean."),
+        "cosine": _(
+            "Whether each block writes along the stream, 1, or against it, −1: the chosen token, and the mean."
+        ),
+    }[quantity]
+    return _about(config, quantity, sentence)
+
+
+def _about(config: TransformerConfig, quantity: str, sentence: str) -> About:
+    if quantity == "length":
+        return About(sentence, [STREAM[quantity], stream_formula(config)], [BLOCKS[config.norm_placement]])
+    return About(sentence, [STREAM[quantity]], [contributions])
 
 
 def explain(key: str, config: TransformerConfig) -> None:
