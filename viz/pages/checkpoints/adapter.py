@@ -12,7 +12,7 @@ from streamlit.delta_generator import DeltaGenerator
 from model.analysis.weights import adapter_changes
 from model.checkpoints.adapters import AdapterBaseError
 from model.checkpoints.tensors import TensorInfo
-from viz.components.plots import Axis, Chart, Heading, Series
+from viz.components.plots import About, Axis, Chart, Heading, Series
 from viz.i18n.catalogue import _
 from viz.i18n.errors import translate_error
 from viz.i18n.format import as_sentence, literal, shape_text, significant
@@ -161,9 +161,11 @@ def values_chart(file: str, name: str, change: adapter_changes.AdapterChange, se
     numbers = np.arange(1, len(change.values) + 1)
     few = len(numbers) <= 64
     series = Series("σ", numbers, change.values.numpy(), COLOURS[0], mark="dots" if few else "line")
-    heading = Heading(
-        _("Singular values of ΔW"), f"adapter-values-{file}", f"{file} {name}", sentence=sentence, alt=sentence
-    )
+    told = _("How strongly the adapter's change acts along each of its directions, the largest first.")
+    formulas = [r"\Delta W = \tfrac{\alpha}{r} B A = \sum_i \sigma_i\, u_i v_i^\top"]
+    about = About(told, formulas, [adapter_changes.factored_values])
+    title, stamp = _("Singular values of ΔW"), f"{file} {name}"
+    heading = Heading(title, f"adapter-values-{file}", stamp, sentence=sentence, alt=sentence, about=about)
     return Chart(VALUES, heading, [series], Axis(_("number, largest first")), Axis("σ", zero=True), tall=150)
 
 

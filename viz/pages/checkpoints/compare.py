@@ -313,7 +313,16 @@ def layer_chart(found: TensorTable, stack: str, file: str, key: str, relation: s
     alt = _("{sentence}; most moved: {name}, {change}.").format(
         sentence=sentence, name=most[1][:120], change=significant(most[0])
     )
-    heading = Heading(_("Change by layer"), f"moved-layers-{file}", f"{file} {stack}", sentence=sentence, alt=alt)
+    told = _("How far each matrix has moved, measured by its own length, layer by layer.")
+    formula = r"\frac{\lVert \Delta W \rVert_F}{\lVert W \rVert_F}, \qquad \Delta W = B - A"
+    heading = Heading(
+        _("Change by layer"),
+        f"moved-layers-{file}",
+        f"{file} {stack}",
+        sentence=sentence,
+        alt=alt,
+        about=About(told, [formula], [movement.moved]),
+    )
     x = Axis(_("layer"), [str(layer + 1) for layer in range(count)], "")
     return Chart(key, heading, series, x, Axis(_("relative change"), zero=True), tall=240, of=_("kind"))
 

@@ -18,8 +18,8 @@ from streamlit.delta_generator import DeltaGenerator
 
 from model.capture.trace import ATTENTION_PATHS
 from model.runtime.errors import CheckpointError
-from model.training.course_files import Course
-from viz.components.plots import Axis, Chart, Heading, Panel, Panels, Scale, Series
+from model.training.course_files import Course, course_of
+from viz.components.plots import About, Axis, Chart, Heading, Panel, Panels, Scale, Series
 from viz.components.view import Answer, View
 from viz.i18n.catalogue import _
 from viz.i18n.errors import translate_error
@@ -130,7 +130,10 @@ def losses_chart(told: Sequence[tuple[str, Course]], chosen: Sequence[tuple[str,
     sentence = "; ".join(progress_words(name if len(told) > 1 else "", course) for name, course in told)
     marks = [{"x": step, "text": name[-24:]} for name, step in chosen if step is not None]
     stamp = " ".join(f"{name} {course.latest}" for name, course in told)
-    heading = Heading(_("Losses"), "course-losses", stamp, sentence=sentence, alt=f"{_('Losses')}: {'; '.join(ends)}.")
+    shows = _("The losses as the files beside the checkpoints tell them, over the steps of their training.")
+    alt = f"{_('Losses')}: {'; '.join(ends)}."
+    about = About(shows, [r"L = -\tfrac1n \sum_t \ln p(y_t)"], [course_of])
+    heading = Heading(_("Losses"), "course-losses", stamp, sentence=sentence, alt=alt, about=about)
     drawn = marks if len(told) == 1 and len(marks) <= 6 else ()
     return Chart(key, heading, series, Axis(_("step")), Axis(_("nats per token")), tall=220, marks=drawn)
 
@@ -346,9 +349,10 @@ def film_panels(
     sentences += [_("the first {count} tokens").format(count=LONGEST)] if cut else []
     sentences += [told["text"]] if told else []
     stamp = f"{len(panels)} {head} {merge}"
-    heading = Heading(
-        _("The head at each checkpoint"), f"course-head-{head + 1}", stamp, sentence=" · ".join(sentences)
-    )
+    shows = _("One head's map on the present text, as each checkpoint computes it.")
+    about = About(shows, [r"W = \mathrm{softmax}\left(\frac{QK^\top}{\sqrt{d_k}} + M\right)"])
+    name, said = _("The head at each checkpoint"), " · ".join(sentences)
+    heading = Heading(name, f"course-head-{head + 1}", stamp, sentence=said, about=about)
     return Panels(key, heading, panels, slot=150, cell=24, on_cell=on_panel)
 
 

@@ -12,7 +12,7 @@ import numpy as np
 from model.analysis.downsample import as_matrix, exact_histogram, in_blocks
 from model.analysis.embeddings import nearest
 from model.analysis.weights.spectra import Leading, effective_rank, has_spectrum, leading, singular_values, stable_rank
-from viz.components.plots import Axis, Chart, Heading, Heatmap, Scale, Series
+from viz.components.plots import About, Axis, Chart, Heading, Heatmap, Scale, Series
 from viz.components.view import Answer
 from viz.i18n.catalogue import _
 from viz.i18n.format import significant
@@ -101,9 +101,11 @@ def summary(statistics: Statistics) -> str:
     return line
 
 
-def above(weight: Weight, name: str, file: str, sentence: str = "", note: str = "", alt: str = "") -> Heading:
+def above(
+    weight: Weight, name: str, file: str, about: About, sentence: str = "", note: str = "", alt: str = ""
+) -> Heading:
     """The heading of a plot of this tensor."""
-    return Heading(name, file, weight.stamp, note, sentence, alt)
+    return Heading(name, file, weight.stamp, note, sentence, alt, about)
 
 
 def not_finite() -> dict[str, str]:
@@ -142,7 +144,9 @@ def histogram(weights: Sequence[Weight], log: bool, key: str) -> Chart:
         counts = weight.histogram(bins, low, high)
         series.append(Series(name, middles, np.where(counts == 0, np.nan, counts) if log else counts, colour, mark))
     sentence = _("all {count} finite values, in {bins} bins").format(count=f"{first.finite:,}", bins=bins)
-    heading = above(first, _("Histogram"), f"histogram-{first.title}", sentence, alt=measures(weights))
+    told = _("How many of the tensor's values lie in each interval: all of them are counted.")
+    about = About(told, [r"c_b = \#\{\,i : e_b \le w_i < e_{b+1}\,\}"], [exact_histogram])
+    heading = above(first, _("Histogram"), f"histogram-{first.title}", about, sentence, alt=measures(weights))
     x, y = Axis(_("value"), low=low, high=high), Axis(_("count"), log=log, zero=not log)
     return Chart(key, heading, series, x, y, tall=130, of=_("checkpoint"))
 
@@ -205,8 +209,18 @@ def value_map(
     rows = Axis(_("row"), [f"{row:,}" for row in range(top, bottom, high)], "weight rows")
     columns = Axis(_("column"), [f"{column:,}" for column in range(left, right, wide)], "weight columns")
     scale = Scale(0 if largest else -biggest, biggest, kind, difference)
-    heading = above(weight, name, f"{file}-{weight.title}", sentence)
+    heading = above(weight, name, f"{file}-{weight.title}", about_values(largest, difference), sentence)
     return Heatmap(key, heading, shown, rows, columns, scale, highest=TALL, words=not_finite(), on_cell=on_cell)
+
+
+def about_values(largest: bool, difference: bool) -> About:
+    """Of a map of a tensor's values."""
+    sentence = _("The numbers of the tensor where they stand: a cell is one, or a block of neighbours.")
+    if difference:
+        sentence = _("What the second checkpoint's tensor has more than the first one's, where it stands.")
+    value = "b_{ij} - a_{ij}" if difference else "w_{ij}"
+    block = r"\max_{ij \in B} |%s|" if largest else r"\frac{1}{|B|} \sum_{ij \in B} %s"
+    return About(sentence, [block % f"({value})" if difference else block % value], [in_blocks])
 
 
 def feature_chart(weights: Sequence[Weight], key: str) -> Chart:
@@ -221,7 +235,8 @@ def feature_chart(weights: Sequence[Weight], key: str) -> Chart:
         edge = np.array([0, max(1, first.info.elements - 1)])
         series.append(Series(_("mean"), edge, np.full(2, first.statistics.mean), EXPECTED, dash=True))
     sentence = _("{count} features").format(count=f"{first.info.elements:,}")
-    heading = above(first, _("Values"), f"values-{first.title}", sentence, alt=measures(weights))
+    about = About(_("Each number of the vector over the feature that it belongs to; dashed: their mean."))
+    heading = above(first, _("Values"), f"values-{first.title}", about, sentence, alt=measures(weights))
     features = Axis(_("feature"), low=-0.5, high=first.info.elements - 0.5)
     return Chart(key, heading, series, features, Axis(_("value")), tall=190, of=_("checkpoint"))
 
@@ -305,7 +320,9 @@ def neighbour_chart(weight: Weight, row: int, tokenizer: Tokenizer | None, key: 
     name = _("Nearest tokens") if tokenizer else _("Nearest rows")
     sentence = _("of {count} in the embedding, by cosine").format(count=f"{rows:,}")
     alt = _("Nearest to {label}: {listed}.").format(label=own, listed=listed)
-    heading = above(weight, name, f"nearest-{row}", sentence, f"{own} · #{row}", alt)
+    told = _("The rows of the table that point most nearly the same way as the chosen one.")
+    about = About(told, [r"\cos(w_a, w_b) = \frac{w_a \cdot w_b}{\lVert w_a \rVert\, \lVert w_b \rVert}"], [nearest])
+    heading = above(weight, name, f"nearest-{row}", about, sentence, f"{own} · #{row}", alt)
     series = Series(_("cosine"), np.arange(len(labels)), cosines.numpy(), COLOURS[0], "bars")
     x = Axis(_("token of the vocabulary") if tokenizer else _("row"), labels)
     return Chart(key, heading, [series], x, Axis(_("cosine"), zero=True), tall=130, of=_("quantity"))
@@ -326,7 +343,9 @@ def position_map(weight: Weight, key: str) -> Heatmap:
     sentence = _("p·q of the vectors of {count} positions").format(count=f"{rows:,}")
     if size > 1:
         sentence += _(" · each cell is a block of {high}\xa0×\xa0{wide}").format(high=size, wide=size)
-    heading = above(weight, _("Similarity of positions"), f"positions-{weight.title}", sentence)
+    told = _("The dot product of each position's vector with each other's: how alike places are.")
+    about = About(told, [r"p_i \cdot p_j"], [in_blocks])
+    heading = above(weight, _("Similarity of positions"), f"positions-{weight.title}", about, sentence)
     p, q = Axis(_("position p"), labels, "position rows"), Axis(_("position q"), labels, "position columns")
     scale = Scale(-top if shown.min() < 0 else 0, top, "p·q")
     return Heatmap(key, heading, shown, p, q, scale, square=True, words=not_finite())
@@ -336,6 +355,7 @@ def position_map(weight: Weight, key: str) -> Heatmap:
 
 TOPS = (1, 10, 100)  # of how many directions the share of the energy is said
 VECTORS = 3
+SVD = r"W = \sum_i \sigma_i\, u_i v_i^\top"
 HUES = ("#0072b2", "#d55e00", "#009e73")
 SMALL = 2048  # rows and columns of a matrix whose singular vectors are drawn
 PER_SECOND = 3e10  # floating-point operations, on two slow cores: to say how long it will take
@@ -408,7 +428,9 @@ def spectrum_chart(weights: Sequence[Weight], key: str) -> Chart:
         sentences.append((f"{weight.file}: " if len(weights) > 1 else "") + spectrum_sentence(values))
     first = weights[0]
     name, sentence = _("Singular values"), "\n".join(sentences)
-    heading = above(first, name, f"spectrum-{first.title}", sentence, alt="; ".join(sentences))
+    told = _("How much the matrix stretches each of its directions, the largest first.")
+    about = About(told, [SVD, r"\lVert W \rVert_2 = \sigma_1"], [singular_values, effective_rank, stable_rank])
+    heading = above(first, name, f"spectrum-{first.title}", about, sentence, alt="; ".join(sentences))
     x, y = Axis(_("number, largest first")), Axis("σ", log=True)
     return Chart(key, heading, series, x, y, tall=130, of=_("checkpoint"), place=_("number"))
 
@@ -426,5 +448,10 @@ def vector_charts(weight: Weight, keys: tuple[str, str]) -> Iterator[Chart]:
             Series(name, np.arange(len(vector)), vector.numpy(), hue)
             for name, vector, hue in zip(names, vectors, HUES, strict=False)
         ]
-        heading = above(weight, title, f"{file}-{weight.title}")
+        about = About(
+            _("The directions that the matrix stretches most: inputs on the right, outputs on the left."),
+            [SVD],
+            [leading],
+        )
+        heading = above(weight, title, f"{file}-{weight.title}", about)
         yield Chart(key, heading, series, Axis(place), Axis(_("component")), tall=95, of=_("singular value"))

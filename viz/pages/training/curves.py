@@ -13,7 +13,7 @@ import streamlit as st
 from numpy.typing import NDArray
 
 from model.analysis.downsample import outline, smoothed
-from viz.components.plots import Axis, Chart, Heading, Series
+from viz.components.plots import About, Axis, Chart, Heading, Series
 from viz.i18n.catalogue import _
 from viz.i18n.format import attention_name
 from viz.pages.training.start import nothing_begun
@@ -186,6 +186,51 @@ def heads_of(kind: AttentionKind, run: Run, parent: Run | None) -> dict[str, lis
     return charts
 
 
+def about(quantity: str) -> About:
+    """Of a curve of this quantity."""
+    from model.analysis.head_metrics import entropy
+    from model.training.gradients import Gains, Gradients
+    from model.training.losses import loss_and_hits, summed_loss
+    from model.training.schedule import learning_rate
+
+    length = r"\left\lVert \frac{\partial L}{\partial W} \right\rVert"
+    sentence, formula, ran = {
+        "loss": (
+            _("How much each right token surprises the model: of the batch, and of texts it never trains on."),
+            r"L = -\tfrac1n \sum_t \ln p(y_t)",
+            summed_loss,
+        ),
+        "accuracy": (
+            _("The share of tokens whose most probable prediction is right; exact match: of texts in which all are."),
+            r"\tfrac1n\, \#\{\,t : \arg\max_y p(y) = y_t\,\}",
+            loss_and_hits,
+        ),
+        "rate": (_("How long a step is: it grows in the warm-up and then follows the schedule."), "", learning_rate),
+        "gradient norm": (_("How steep the loss is in the weights, before it is clipped."), length, Gradients.norms),
+        "update ratio": (
+            _("How far a step moves the weights, against their own length: about 0.001 is usual."),
+            r"\lVert \Delta W \rVert / \lVert W \rVert",
+            Gradients.update_ratios,
+        ),
+        "γ drift": (
+            _("How far the gains of each norm have gone from where they began."),
+            r"\sqrt{\tfrac1d \sum_c (\gamma_c - \gamma_{0,c})^2}",
+            Gains.drifts,
+        ),
+        "dead units": (
+            _("The share of feed-forward units that answer to no token of the probe."),
+            r"\tfrac{1}{d_{ff}}\, \#\{\,u : \max_t h_{t,u} \le 0\,\}",
+            None,
+        ),
+        "entropy": (
+            _("How widely each head spreads its attention on the probe: 0 for one token, ln n for n alike."),
+            r"H = -\tfrac1n \sum_i \sum_j w_{ij} \ln w_{ij}",
+            entropy,
+        ),
+    }[quantity]
+    return About(sentence, [formula] if formula else [], [] if ran is None else [ran])
+
+
 def curve_chart(title: str, lines: Sequence[Line], table: Table, look: Look, run: Run) -> Chart:
     from model.training.live.runs import SPARSE
 
@@ -220,7 +265,8 @@ def curve_chart(title: str, lines: Sequence[Line], table: Table, look: Look, run
         name=name, count=len(lines), last=last
     )
     stamp = f"{run.number} {int(series[0].xs[-1]) if len(series[0].xs) else 0}"
-    heading = Heading(name, f"curves-{title.replace(' ', '-')}", stamp, sentence=" · ".join(sentences), alt=alt)
+    file, said = f"curves-{title.replace(' ', '-')}", " · ".join(sentences)
+    heading = Heading(name, file, stamp, sentence=said, alt=alt, about=about(quantity))
     first, end = (None, None) if look.log_x else (0, table.last)  # 0 has no logarithm
     low, high = (0, 1) if quantity in SHARES else (None, None)
     x = Axis(_("step"), log=look.log_x, low=first, high=end)

@@ -373,7 +373,7 @@ function showLarge(root, weights, top, sentence, step) {
   const header = {
     rows: { title: titles.rows, labels: labels.rows, side: sides.rows },
     columns: { title: titles.columns, labels: labels.columns, side: sides.columns },
-    scale, name, sentence, words,
+    scale, name, sentence, words, about: root.header.about,
     alt: `${name}, ${sentence}`, file: `film-${kind}-layer${layer + 1}-head${head + 1}-step${step}`, stamp: String(step),
   };
   showPlot(root.large, { header, values: Float32Array.from(weights, (weight) => weight / 255), visible, chosen: root.position });
@@ -441,6 +441,7 @@ export default function ({ data, parentElement, setStateValue, setTriggerValue }
   root.header = { ...header, visible: header.arrays[0] };
   root.trigger = (name, value) => setTriggerValue(name, value);
   root.again = () => setStateValue("again", performance.now());
+  root.large.explain = () => setTriggerValue("about", performance.now());
   root.chosen = header.chosen;
   showWords(root);
   root.lined = true;

@@ -9,7 +9,7 @@ import streamlit as st
 
 from model.training.live.camera import LOSS
 from model.training.live.film import Film
-from viz.components.plots import words
+from viz.components.plots import About, Heading, words
 from viz.components.view import View, live
 from viz.i18n.catalogue import _
 from viz.i18n.errors import translate_error
@@ -86,7 +86,12 @@ def film_view(session: Session, live: LiveTraining, run: Run, kind: AttentionKin
         "words": film_words(),
         "run": run.number,
     }
-    return training_film(visible_of(session, film, kind, runs), header, FILM, on_head, on_rewind, on_branch, on_again)
+    told = _("Each head's map of one text at every step of the training: rows look, columns are looked at.")
+    formula = r"W^{(s)} = \mathrm{softmax}\left(\frac{QK^\top}{\sqrt{d_k}} + M\right)"
+    above = Heading(_("Film of the training"), FILM, "", about=About(told, [formula], [Film]))
+    return training_film(
+        visible_of(session, film, kind, runs), header, FILM, on_head, on_rewind, on_branch, on_again, above
+    )
 
 
 def described(film: Film, kind: AttentionKind, merged: Mapping[str, Pieces]) -> dict[str, Any]:
