@@ -14,11 +14,13 @@ from playwright.sync_api import Page, expect
 
 from tests.browser.alone import MOUNT
 from tests.browser.looking import PIXELS, eventually
+from viz.components.plots import Heading
 from viz.components.registry import sources
 from viz.components.view import View
 from viz.pages.attention import components
 
 pytestmark = pytest.mark.browser
+ABOVE = Heading("name", "file", "stamp")
 GRID = ("head_grid", "plot", "picture", "film_store", "thumbnails")
 STAGES = ("steps", "plot", "picture")
 WORDS = ("layer", "head", "metric", "masked", "caption", "missing", "hidden", "film")
@@ -70,7 +72,7 @@ def grid(page: Page, heads: int, length: int, block: int = 1, floor: float | Non
         "csv": ["layer", "head", "query", "key", "weight", "masked"],
     }  # fmt: skip
     hidden = np.zeros(weights.shape, bool)
-    show(page, components.head_grid(weights, hidden, visible, [1.0] * heads, header, "grid", lambda: None), GRID)
+    show(page, components.head_grid(weights, hidden, visible, [1.0] * heads, header, "grid", lambda: None, ABOVE), GRID)
     return weights
 
 
@@ -154,7 +156,7 @@ def stages(page: Page, note: str = "") -> list[np.ndarray]:
             "columns": [{"name": name, "formula": "f"} for name in names],
         },
     }  # fmt: skip
-    show(page, components.stages(arrays, header, "stages", lambda: None), STAGES)
+    show(page, components.stages(arrays, header, "stages", lambda: None, ABOVE), STAGES)
     return arrays
 
 

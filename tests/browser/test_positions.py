@@ -50,7 +50,7 @@ def test_tokens_follow_the_typing_and_stay_text(visit, model):
 def test_the_laboratory_draws_what_its_fields_say(visit):
     page = visit().open()
     go(page, "Tokens and positions")
-    page.get_by_role("radio", name="Laboratory").click()
+    page.get_by_role("radio", name="Compare encodings").click()
     page.get_by_role("radio", name="Wavelengths").click()
     expect(page.locator(".js-plotly-plot").first).to_be_visible()
     field = page.get_by_label("base", exact=True).first
@@ -67,7 +67,7 @@ def test_the_laboratory_draws_what_its_fields_say(visit):
 def test_a_figure_of_the_laboratory_is_saved_as_it_is_seen(visit):
     page = visit().open()
     go(page, "Tokens and positions")
-    page.get_by_role("radio", name="Laboratory").click()
+    page.get_by_role("radio", name="Compare encodings").click()
     files = page.locator(".vitrine.figure")
     expect(page.locator(".js-plotly-plot")).to_have_count(2)
     expect(page.locator(".js-plotly-plot").first.locator(".scatterlayer .trace")).not_to_have_count(0)

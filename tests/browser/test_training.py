@@ -137,7 +137,7 @@ def test_the_batches_that_steps_take_are_chosen_beside_the_buttons_and_every_ste
     strip = page.locator(".vitrine.strip")
     size = strip.get_by_role("combobox")
     expect(size).to_have_value("256")
-    expect(strip.locator(".batches")).to_contain_text("for watching; ▶ 1,500")
+    expect(strip.locator(".batches")).to_contain_text("quick to watch; ▶ takes 1,500")
     size.select_option("64")
     stands_still(page)
     expect(size).to_have_value("64")

@@ -70,7 +70,7 @@ def batch_data(sizes: BatchSizes | None) -> dict[str, Any]:
     if sizes is None:
         return {"sentence": "", "chosen": 0, "sizes": []}
     if sizes.watched < sizes.full:
-        said = _("Batches of {size} tokens, for watching; ▶ {full}")
+        said = _("Batches of {size} tokens, quick to watch; ▶ takes {full}")
     else:
         said = _("Batches of {size} tokens, as ▶")
     choices = {size for size in SIZES if size < sizes.full} | {sizes.watched, sizes.full}

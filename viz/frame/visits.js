@@ -1,13 +1,22 @@
 // Pages and models are the steps of the browser's history: Back shows the one before. What else the address says is not.
 const named = (first) => new URL(location.href).searchParams.get("model") ?? first;
 
+// On a phone the menu lies over the page that was chosen in it.
+function foldMenu() {
+  if (!window.matchMedia("(max-width: 640px)").matches) return;
+  document.querySelector('[data-testid="stSidebarCollapseButton"] button')?.click();
+}
+
 // Streamlit would make a step of every choice, and Back would lead through all of them.
 function stepsOfPages() {
   const push = history.pushState.bind(history);
   history.pushState = (state, title, address) => {
     const same = new URL(address ?? location.href, location.href).pathname === location.pathname;
     if (same) history.replaceState(state, title, address);
-    else push(state, title, address);
+    else {
+      push(state, title, address);
+      foldMenu();
+    }
   };
   return push;
 }

@@ -268,9 +268,9 @@ def plan_sentence(model: TextModel) -> str:
     if plan.own:
         said = _("Trains on its run's own data: {data}.").format(data=data_name(plan.name))
     elif known:
-        said = _("Trains on {data}: its run's data, {own}, are not here, and its validation is not comparable.").format(
-            data=data_name(plan.name), own=data_name(known)
-        )
+        said = _(
+            "Trains on {data}: the data of its run, {own}, are not here, so losses cannot be compared with its own."
+        ).format(data=data_name(plan.name), own=data_name(known))
     else:
         said = _("Trains on {data}: what it has learnt from is unknown.").format(data=data_name(plan.name))
     rate, smoothing = significant(plan.settings.rate), significant(plan.settings.label_smoothing)

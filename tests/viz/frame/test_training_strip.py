@@ -192,7 +192,7 @@ def test_beside_the_buttons_stands_how_large_the_batches_are_and_another_size_ca
     full = SETTINGS.batch_tokens
     assert training_strip.batch_data(None)["sizes"] == []
     assert training_strip.batch_data(BatchSizes(256, 1500)) == {
-        "sentence": "Batches of {size} tokens, for watching; ▶ 1,500",
+        "sentence": "Batches of {size} tokens, quick to watch; ▶ takes 1,500",
         "chosen": 256,
         "sizes": [[64, "64"], [256, "256"], [1024, "1,024"], [1500, "1,500"]],
     }

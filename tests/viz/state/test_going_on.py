@@ -26,9 +26,9 @@ def strip_of(app):
 @pytest.mark.parametrize(
     ("name", "sentence"),
     [
-        ("eng-cmn", "Trains on sentences made by rule: its run's data, tatoeba-eng-cmn.tsv, are not here"),
+        ("eng-cmn", "Trains on sentences made by rule: the data of its run, tatoeba-eng-cmn.tsv, are not here"),
         ("reverse", "Trains on its run's own data: the task reverse, 20,000 pairs."),
-        ("shakespeare", "Trains on sentences made by rule: its run's data, tinyshakespeare.txt, are not here"),
+        ("shakespeare", "Trains on sentences made by rule: the data of its run, tinyshakespeare.txt, are not here"),
     ],
 )
 def test_the_strip_says_what_the_first_click_trains_on_and_with_what(name, sentence):
@@ -38,7 +38,7 @@ def test_the_strip_says_what_the_first_click_trains_on_and_with_what(name, sente
     plan = training.usual_plan(app.session_state[Key.SESSION].model)
     assert "Rate 0.0003" in strip["sentence"]
     full = plan.settings.batch_tokens
-    assert strip["batches"]["sentence"] == f"Batches of {{size}} tokens, for watching; ▶ {full:,}"
+    assert strip["batches"]["sentence"] == f"Batches of {{size}} tokens, quick to watch; ▶ takes {full:,}"
     assert strip["batches"]["chosen"] == 256
     assert strip["batches"]["sizes"][-1] == [full, f"{full:,}"]
 

@@ -41,7 +41,7 @@ def show(session: Session) -> None:
     precision, known = shown_model.precision(), shown_model.state()
     space = room(precision)
     right.caption(
-        _("{device}, {free} free, models in").format(device=literal(space.device), free=gigabytes(space.free))
+        _("{device}, {free} free, load models in").format(device=literal(space.device), free=gigabytes(space.free))
     )
     choose(_("Precision"), shown_model.PRECISIONS, precision, shown_model.Part.PRECISION, lambda name: name, right)
     if precision != known.precision:  # the model that is shown is opened again, outside this fragment

@@ -28,7 +28,7 @@ def page(model: TextModel) -> Views:
 def section_name(name: str) -> str:
     return {
         "tokens": _("Tokens"),
-        "laboratory": _("Laboratory"),
+        "laboratory": _("Compare encodings"),
         "applied": _("In this model"),
         "order": _("Without positions"),
     }[name]

@@ -85,9 +85,10 @@ def progress_words(live: LiveTraining) -> str:
     """Whether the goal is reached, and how good it is now."""
     snapshot = live.snapshot
     if live.current is None or snapshot.exact_match is None:
-        return _("step {step}: not measured yet, that comes every {every} steps").format(
-            step=f"{snapshot.step:,}", every=live.choices.settings.validate_every
-        )
+        every = live.choices.settings.validate_every
+        seldom = _("step {step}: not measured yet, that comes every {every} steps")
+        words = seldom if every else _("step {step}: this training does not measure it")
+        return words.format(step=f"{snapshot.step:,}", every=every)
     steps, shares = live.current.curves.get("exact match")
     reached = steps[shares >= GOAL]
     now = f"{100 * snapshot.exact_match:.1f}"
