@@ -13,7 +13,7 @@ import pandas as pd
 from numpy.typing import NDArray
 from torch import Tensor
 
-from model.analysis.attention_maps import Heads
+from model.analysis.attention_maps import Heads, Quantity
 from model.analysis.head_metrics import METRICS
 from viz.components.plots import Axis, Heading, Heatmap, Lines, Scale, to_first
 from viz.components.view import Answer
@@ -141,6 +141,17 @@ def _top(shown: HeadMaps, made: Thumbnails, chosen: Selection, cells: NDArray[np
     return power_of_ten(largest) if shown.wish.scale == "log" else largest
 
 
+def _head_of(shown: HeadMaps, heads: Heads, row: int, column: int) -> str:
+    """Which of these heads has most weight in a cell, counted from 1."""
+
+    def weight(place: tuple[int, int]) -> float:
+        layer, head = place
+        return float(shown.runs.of(shown.maps.weights(layer, slice(head, head + 1)))[0, row, column])
+
+    layer, head = max(heads, key=weight)
+    return f"{layer + 1}.{head + 1}"
+
+
 def _heading(
     shown: HeadMaps, drawn: HeadImage, chosen: Selection, heads: Heads, block: tuple[int, int], floor: float | None
 ) -> Heading:
@@ -159,6 +170,8 @@ def _heading(
     row = drawn.own[at]
     strongest = int(row.argmax())
     note = pair(shown.row_labels[at], shown.column_labels[strongest], float(row[strongest]))
+    if wish.combination == "maximum" and wish.quantity == Quantity.WEIGHT and shown.maps.small and heads:
+        note += " · " + _("head {head}").format(head=_head_of(shown, heads, at, strongest))
     if bool(row.isnan().all()):
         note = f"{shown.row_labels[at]}: {_('not a number')}"
     if shown.comparison is not None:

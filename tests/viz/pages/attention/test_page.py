@@ -77,6 +77,10 @@ def test_the_figure_combines_the_heads_that_are_shown(small, combination, join):
     weights = small.trace(TEXT).attention("cross").numpy()[1:].reshape(4, *values.shape)
     assert np.allclose(values, join(weights, axis=0), atol=1e-6)
     assert header["name"] == f"{combination.capitalize()} of 4 heads"
+    if combination == "maximum":  # whose it is stands beside it
+        query = header["chosen"]
+        best = weights[:, query, values[query].argmax()].argmax()
+        assert header["note"].endswith(f"head {best // 2 + 2}.{best % 2 + 1}")
 
 
 def test_rollout_is_drawn_for_one_text_and_refused_for_two(small):
