@@ -37,7 +37,6 @@ UNDERSTOOD = {
     ("viz/pages/masks/page.py", "_('The layers differ in their window: {widths}').format(widths=widths)"): "numbers",
     ("viz/pages/masks/page.py", "told"): "words of our own beside a chart",
     ("viz/pages/positions/applied.py", "possible"): "names of our options, through position_name",
-    ("viz/pages/predictions/page.py", "found.sentence"): "of unless_absent, or a number in words of our own",
     ("viz/pages/residual/page.py", "batch_norm.sentence(made, found, path)"): "numbers, and paths of our own network",
     ("viz/pages/training/settings.py", "slow"): "precisions have names of our own",
     (

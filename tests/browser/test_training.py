@@ -112,6 +112,7 @@ def test_the_story_of_a_training(visit):
     expect(page.get_by_text("No training has begun")).to_be_visible()
 
 
+@pytest.mark.slow
 def test_a_second_tab_of_a_training_that_rests_follows_it(visit):
     visited = visit()
     page = visited.open(model="reverse")

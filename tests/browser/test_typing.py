@@ -125,6 +125,7 @@ def test_an_input_method_is_not_disturbed(visit, model):
     expect_tokens(page, "target", ["<s>", "我", "是"])
 
 
+@pytest.mark.slow
 def test_tabs_do_not_mix(visit, model):
     first, second = visit().open(), visit().open()
     texts = {first: "I am a", second: "The dogs are"}

@@ -138,6 +138,7 @@ def test_each_example_of_a_padded_batch_is_its_own_trace(maps):
 
 
 @pytest.mark.unchecked
+@pytest.mark.slow
 def test_threads_that_share_a_model_get_their_own_tensors():
     model = network(n_encoder_layers=1, n_decoder_layers=1)
     references = [traced(network(n_encoder_layers=1, n_decoder_layers=1), ids=ids) for ids in INPUTS]

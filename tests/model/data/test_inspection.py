@@ -118,6 +118,7 @@ def test_a_row_of_very_many_columns_leaves_those_that_one_can_choose():
     assert (len(found.records[0].cells), found.width) == (100_001, MOST_COLUMNS)
 
 
+@pytest.mark.slow
 def test_every_one_of_a_hundred_thousand_rows_is_counted():
     rows = [f"{number},{number // 2}" for number in range(80_000)] + ["7,3"] * 9_000 + [""] * 1_000 + ["x"] * 10_000
     found = inspect("\n".join(rows).encode())

@@ -123,6 +123,7 @@ require_room(BIG, 32)
 
 @pytest.mark.skipif(sys.platform != "linux", reason="reads what Linux says of a process")
 @pytest.mark.parametrize("then", [ENDED, BEGINS], ids=["one ended", "the next begins"])
+@pytest.mark.slow
 def test_what_was_freed_counts_as_free(then) -> None:
     script = [sys.executable, "-c", FREED.format(then=then)]
     kept, given_back = map(int, subprocess.run(script, capture_output=True, text=True, check=True).stdout.split())

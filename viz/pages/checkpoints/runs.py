@@ -13,6 +13,7 @@ import pandas as pd
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
+from model.analysis.weights.statistics import statistics as measure
 from model.runtime.errors import CheckpointError
 from model.training.course_files import Course, course_of
 from viz.components.plots import About, Axis, Chart, Heading, Series
@@ -27,7 +28,7 @@ from viz.ui.background import follow
 from viz.ui.parts import data_table
 
 if TYPE_CHECKING:
-    from model.analysis.weights.statistics import Statistics, statistics
+    from model.analysis.weights.statistics import Statistics
 
 CHOSEN, STATISTIC, PATTERN, CHART = "compare_several", "compare_statistic", "compare_pattern", "steps_chart"
 ALIKE = "compare_alike"  # in the session: the checkpoints of one run, as they were when it was last drawn
@@ -189,7 +190,7 @@ def steps_chart(runs: Sequence[Run], tensors: Sequence[str], statistic: str, kno
     marks = [{"x": run.place, "text": name} for run, name in zip(runs, names, strict=True)]
     x = Axis(_("step")) if known else Axis(_("checkpoint"), names, "")
     stamp, alt = f"{statistic} {len(shown)} {len(runs)}", f"{title}, {sentence}: {ends}."
-    about = About(_("One number of each tensor over the checkpoints, read from their files."), ran=[statistics])
+    about = About(_("One number of each tensor over the checkpoints, read from their files."), ran=[measure])
     heading = Heading(title, f"steps-{statistic}", stamp, sentence=sentence, alt=alt, about=about)
     drawn = marks if known and len(runs) <= 6 else ()
     return Chart(key, heading, series, x, Axis(title), tall=300, marks=drawn, of=_("tensor"))

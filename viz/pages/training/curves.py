@@ -194,41 +194,43 @@ def about(quantity: str) -> About:
     from model.training.schedule import learning_rate
 
     length = r"\left\lVert \frac{\partial L}{\partial W} \right\rVert"
-    sentence, formula, ran = {
-        "loss": (
+    return {
+        "loss": About(
             _("How much each right token surprises the model: of the batch, and of texts it never trains on."),
-            r"L = -\tfrac1n \sum_t \ln p(y_t)",
-            summed_loss,
+            [r"L = -\tfrac1n \sum_t \ln p(y_t)"],
+            [summed_loss],
         ),
-        "accuracy": (
+        "accuracy": About(
             _("The share of tokens whose most probable prediction is right; exact match: of texts in which all are."),
-            r"\tfrac1n\, \#\{\,t : \arg\max_y p(y) = y_t\,\}",
-            loss_and_hits,
+            [r"\tfrac1n\, \#\{\,t : \arg\max_y p(y) = y_t\,\}"],
+            [loss_and_hits],
         ),
-        "rate": (_("How long a step is: it grows in the warm-up and then follows the schedule."), "", learning_rate),
-        "gradient norm": (_("How steep the loss is in the weights, before it is clipped."), length, Gradients.norms),
-        "update ratio": (
+        "rate": About(
+            _("How long a step is: it grows in the warm-up and then follows the schedule."), (), [learning_rate]
+        ),
+        "gradient norm": About(
+            _("How steep the loss is in the weights, before it is clipped."), [length], [Gradients.norms]
+        ),
+        "update ratio": About(
             _("How far a step moves the weights, against their own length: about 0.001 is usual."),
-            r"\lVert \Delta W \rVert / \lVert W \rVert",
-            Gradients.update_ratios,
+            [r"\lVert \Delta W \rVert / \lVert W \rVert"],
+            [Gradients.update_ratios],
         ),
-        "γ drift": (
+        "γ drift": About(
             _("How far the gains of each norm have gone from where they began."),
-            r"\sqrt{\tfrac1d \sum_c (\gamma_c - \gamma_{0,c})^2}",
-            Gains.drifts,
+            [r"\sqrt{\tfrac1d \sum_c (\gamma_c - \gamma_{0,c})^2}"],
+            [Gains.drifts],
         ),
-        "dead units": (
+        "dead units": About(
             _("The share of feed-forward units that answer to no token of the probe."),
-            r"\tfrac{1}{d_{ff}}\, \#\{\,u : \max_t h_{t,u} \le 0\,\}",
-            None,
+            [r"\tfrac{1}{d_{ff}}\, \#\{\,u : \max_t h_{t,u} \le 0\,\}"],
         ),
-        "entropy": (
+        "entropy": About(
             _("How widely each head spreads its attention on the probe: 0 for one token, ln n for n alike."),
-            r"H = -\tfrac1n \sum_i \sum_j w_{ij} \ln w_{ij}",
-            entropy,
+            [r"H = -\tfrac1n \sum_i \sum_j w_{ij} \ln w_{ij}"],
+            [entropy],
         ),
     }[quantity]
-    return About(sentence, [formula] if formula else [], [] if ran is None else [ran])
 
 
 def curve_chart(title: str, lines: Sequence[Line], table: Table, look: Look, run: Run) -> Chart:

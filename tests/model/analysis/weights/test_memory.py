@@ -49,7 +49,7 @@ def files(tmp_path_factory):
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="only Linux lets the high-water mark start anew")
-@pytest.mark.parametrize("ending", ["safetensors", "pt"])
+@pytest.mark.parametrize("ending", ["safetensors", pytest.param("pt", marks=pytest.mark.slow)])
 def test_at_most_the_file_and_its_largest_tensor_are_held(files, ending):
     path = files / f"large.{ending}"
     allowed = path.stat().st_size + 4 * LARGEST[0] * LARGEST[1]
