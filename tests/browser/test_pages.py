@@ -53,8 +53,8 @@ def test_every_page_fits_and_can_be_read(visit, look, tmp_path):
         page.get_by_role("link", name=words[look == "dark-zh"], exact=True).click()
         path = "/" if name == "map" else f"/{name}"
         page.wait_for_url(lambda url, path=path: urlsplit(url).path == path)
-        if look == "phone":
-            page.locator('[data-testid="stSidebarCollapseButton"] button').click()
+        if look == "phone":  # the menu folds by itself
+            expect(page.locator('[data-testid="stExpandSidebarButton"]')).to_be_visible()
         settle(page)
         page.screenshot(path=folder / f"{name}-{look}.png")
         assert page.locator('[data-testid="stException"]').count() == 0, name
