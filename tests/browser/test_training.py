@@ -132,6 +132,7 @@ def test_a_second_tab_of_a_training_that_rests_follows_it(visit):
     other.close()
 
 
+@pytest.mark.slow
 def test_the_batches_that_steps_take_are_chosen_beside_the_buttons_and_every_step_is_seen(visit):
     visited = visit()
     page = visited.open(model="eng-cmn", source="She bought a red car.")
