@@ -350,7 +350,7 @@ def film_panels(
     sentences += [told["text"]] if told else []
     stamp = f"{len(panels)} {head} {merge}"
     shows = _("One head's map on the present text, as each checkpoint computes it.")
-    about = About(shows, [r"W = \mathrm{softmax}\left(\frac{QK^\top}{\sqrt{d_k}} + M\right)"])
+    about = About(shows, [r"W^{(s)} = \mathrm{softmax}(S^{(s)} + M)"])
     name, said = _("The head at each checkpoint"), " · ".join(sentences)
     heading = Heading(name, f"course-head-{head + 1}", stamp, sentence=said, about=about)
     return Panels(key, heading, panels, slot=150, cell=24, on_cell=on_panel)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, cast
 import numpy as np
 import streamlit as st
 
+from model.capture.trace import ATTENTION_PATHS
 from model.training.live.camera import LOSS
 from model.training.live.film import Film
 from viz.components.plots import About, Heading, words
@@ -23,6 +24,7 @@ from viz.state.session import Key, Session, choose, current_session
 from viz.state.training import steered, training, watched_only
 from viz.ui.curve_names import OTHER_QUANTITIES, part_name
 from viz.ui.parts import Drawing, Views, no_views
+from viz.ui.plots import scores_formula
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -87,7 +89,8 @@ def film_view(session: Session, live: LiveTraining, run: Run, kind: AttentionKin
         "run": run.number,
     }
     told = _("Each head's map of one text at every step of the training: rows look, columns are looked at.")
-    formula = r"W^{(s)} = \mathrm{softmax}\left(\frac{QK^\top}{\sqrt{d_k}} + M\right)"
+    attention = film.model.network.get_submodule(ATTENTION_PATHS[kind].format(0))
+    formula = rf"W^{{(s)}} = \mathrm{{softmax}}\left({scores_formula(attention)} + M\right)"
     above = Heading(_("Film of the training"), FILM, "", about=About(told, [formula], [Film]))
     return training_film(
         visible_of(session, film, kind, runs), header, FILM, on_head, on_rewind, on_branch, on_again, above
