@@ -16,6 +16,7 @@ from model.checkpoints.hub import REASONS
 from model.cli.options import HELP
 from model.data.tasks import TASKS
 from model.experiments import runner
+from model.experiments.experiment import Group, Verdict
 from model.network.config import Kind
 from model.runtime import errors, files
 from model.runtime.errors import (
@@ -38,6 +39,20 @@ DYNAMIC = {
     "HELP[name]": set(HELP.values()),
     "task.description": {task.description for task in TASKS.values()},
 }
+
+
+def said_by_experiments() -> set[str]:
+    """Every text that an experiment says, by `say("…")`, and the names of verdicts and groups."""
+    found = {str(each) for each in (*Verdict, *Group)}
+    for path in sorted((ROOT / "model" / "experiments").rglob("*.py")):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.Call) and ast.unparse(node.func) == "say":
+                assert isinstance(node.args[0], ast.Constant), f"{path.name}:{node.lineno}: not a literal"
+                found.add(str(node.args[0].value))
+    return found
+
+
+DYNAMIC |= {"sentence.text": said_by_experiments()}
 
 
 # The files of model/ whose errors a page shows.

@@ -1,0 +1,236 @@
+"""An experiment of the Lab: a statement of tutorials, what is measured of it here and now, and the verdict on it.
+
+The same object is a card of the page and a line of `python -m model experiment`. It speaks English; the application
+translates its sentences by their text.
+"""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import TYPE_CHECKING, Any
+
+from model.experiments.runner import Report
+
+if TYPE_CHECKING:
+    from model.inference.text_model import TextModel
+
+
+class Verdict(StrEnum):
+    """Verdict on a statement, computed from what was measured. OPEN: the numbers do not decide it."""
+
+    HOLDS = "holds"
+    ONLY_IF = "holds only if"
+    WRONG = "wrong"
+    OPEN = "open"
+
+
+class Group(StrEnum):
+    """Group of statements in the index."""
+
+    SIMILARITY = "similarity and softmax"
+    POSITIONS = "positions"
+    ATTENTION = "attention"
+    MASKS = "masks"
+    NORMS = "norms and residuals"
+    TRAINING = "training"
+    COST = "cost"
+    ARCHITECTURES = "other architectures"
+
+
+@dataclass(frozen=True)
+class Sentence:
+    """English sentence or label with {names} in the places of its values, which may be sentences too."""
+
+    text: str
+    values: Mapping[str, int | float | str | Sentence] = field(default_factory=dict)
+
+    def __str__(self) -> str:
+        return self.text.format(**{name: written(value) for name, value in self.values.items()})
+
+
+def say(text: str, **values: int | float | str | Sentence) -> Sentence:
+    """Sentence of a literal text, which is how the application finds what it has to translate."""
+    return Sentence(text, values)
+
+
+def written(value: int | float | str | Sentence) -> str:
+    """Value in a sentence: three significant digits, whole numbers in groups of three."""
+    if isinstance(value, float):
+        return f"{value:.3g}"
+    return f"{value:,}" if isinstance(value, int) else str(value)
+
+
+Words = Sentence | str  # a string is a name that needs no translation: d_k, GRU, Q Kᵀ
+
+
+@dataclass(frozen=True)
+class Quantity:
+    """Measured number: one value for each seed, or one alone where chance plays no part. unit: s, bytes, nats, %."""
+
+    name: Words
+    values: tuple[float, ...]
+    unit: str = ""
+
+    @property
+    def mean(self) -> float:
+        """Mean over the seeds."""
+        return statistics.fmean(self.values)
+
+    @property
+    def spread(self) -> float | None:
+        """Standard deviation over the seeds; None for fewer than two."""
+        return statistics.stdev(self.values) if len(self.values) > 1 else None
+
+
+@dataclass(frozen=True)
+class Curve:
+    """Values `ys` over `xs`; low, high: their range over the seeds. style: "line", "dots" or "bars"."""
+
+    name: Words
+    xs: Sequence[float]
+    ys: Sequence[float]
+    low: Sequence[float] | None = None
+    high: Sequence[float] | None = None
+    style: str = "line"
+    dash: bool = False
+
+
+@dataclass(frozen=True)
+class Curves:
+    """Figure of curves. x, y: names of the axes with their units. ticks: names of the places 0, 1, … of the x-axis."""
+
+    title: Words
+    x: Words
+    y: Words
+    curves: Sequence[Curve]
+    log_x: bool = False
+    log_y: bool = False
+    ticks: Sequence[str] | None = None
+
+
+@dataclass(frozen=True)
+class Grid:
+    """Figure of a matrix; values: (row, column)."""
+
+    title: Words
+    values: Sequence[Sequence[float]]
+    rows: Sequence[str]
+    columns: Sequence[str]
+    row: Words
+    column: Words
+
+
+@dataclass(frozen=True)
+class Table:
+    """Table of a figure's size: what stands side by side."""
+
+    title: Words
+    columns: Sequence[Words]
+    rows: Sequence[Sequence[Words | float | int]]
+
+
+Figure = Curves | Grid | Table
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What has been found so far: the verdict, the sentence with the numbers that it rests on, and the figures."""
+
+    verdict: Verdict
+    reason: Sentence
+    quantities: Sequence[Quantity] = ()
+    figures: Sequence[Figure] = ()
+
+
+@dataclass(frozen=True)
+class Parameter:
+    """Number, or one of some words, that can be changed before the experiment is run again.
+
+    default: decides the type, int, float or str. low, high: of a number. choices: of a word.
+    """
+
+    name: str
+    label: Words
+    default: int | float | str
+    low: float = 0
+    high: float = 0
+    choices: Sequence[str] = ()
+
+    def read(self, text: str) -> int | float | str:
+        """Value of a text as it is typed.
+
+        Raises:
+            ValueError: it is no such number or word, or outside of the limits.
+        """
+        if isinstance(self.default, str):
+            if text not in self.choices:
+                raise ValueError(f"{self.name} is {text!r}; it can be {', '.join(self.choices)}")
+            return text
+        try:
+            value = type(self.default)(text)
+        except ValueError:
+            raise ValueError(f"{self.name} is {text!r}; it must be a number, as {self.default}") from None
+        if not self.low <= value <= self.high:
+            raise ValueError(f"{self.name} is {text}; it must be from {self.low:g} to {self.high:g}")
+        return value
+
+
+@dataclass(frozen=True)
+class Request:
+    """What an experiment is run on. model, text: what is loaded and typed. values: of its parameters, by their names.
+
+    Experiments that need no model read neither of the first two. seeds: of weights, batches and random numbers.
+    """
+
+    model: TextModel
+    text: str
+    values: Mapping[str, Any] = field(default_factory=dict)
+    seeds: Sequence[int] = (1,)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Experiment:
+    """Statement of the tutorials with the run that judges it.
+
+    name: in the address and on the command line. row: its number among the fifty. truth: what holds whatever is
+    measured. run: yields outcomes with the share that is done; the last one stands. seconds: about, on two cores.
+    formulas: LaTeX. code: what computes it, for the reader. source: paper, section.
+    """
+
+    name: str
+    row: int
+    group: Group
+    statement: Sentence
+    truth: Sentence
+    run: Callable[[Request], Iterator[Report[Outcome]]]
+    parameters: Sequence[Parameter] = ()
+    seeded: bool = False
+    seconds: float = 1.0
+    formulas: Sequence[str] = ()
+    code: Sequence[Any] = ()
+    source: str = ""
+
+    def request(self, model: TextModel, text: str, values: Mapping[str, Any], seeds: Sequence[int] = (1,)) -> Request:
+        """Request with the defaults of the parameters beneath `values`.
+
+        Raises:
+            ValueError: a value is of a parameter that the experiment does not have.
+        """
+        defaults = {parameter.name: parameter.default for parameter in self.parameters}
+        if unknown := sorted(values.keys() - defaults.keys()):
+            raise ValueError(
+                f"{self.name} has no parameter {', '.join(unknown)}; it has {', '.join(defaults) or 'none'}"
+            )
+        return Request(model, text, defaults | dict(values), seeds if self.seeded else seeds[:1])
+
+
+def at_once(find: Callable[[Request], Outcome]) -> Callable[[Request], Iterator[Report[Outcome]]]:
+    """Run of an experiment that takes no time worth a progress bar."""
+
+    def run(request: Request) -> Iterator[Report[Outcome]]:
+        yield Report(1.0, find(request))
+
+    return run

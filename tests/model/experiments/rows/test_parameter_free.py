@@ -1,0 +1,35 @@
+"""softmax(X Xᵀ) X against torch's own attention, and the verdict where it must flip."""
+
+from __future__ import annotations
+
+from copy import deepcopy
+from pathlib import Path
+
+import pytest
+import torch
+
+from model.checkpoints.load import open_checkpoint
+from model.experiments.experiment import Verdict
+from model.experiments.index import experiments
+from model.experiments.rows.parameter_free import parameter_free
+
+BUNDLED = Path(__file__).resolve().parents[4] / "checkpoints" / "eng-cmn"
+
+
+def test_it_is_attention_whose_queries_keys_and_values_are_the_inputs() -> None:
+    x = torch.randn(5, 7, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+    weights, outputs = parameter_free(x)
+    expected = torch.nn.functional.scaled_dot_product_attention(x[None], x[None], x[None], scale=1.0)[0]
+    torch.testing.assert_close(outputs, expected)
+    torch.testing.assert_close(weights.sum(dim=-1), torch.ones(5, dtype=torch.float64))
+
+
+@pytest.mark.parametrize(("factor", "expected"), [(1.0, Verdict.ONLY_IF), (1e-3, Verdict.HOLDS), (1e3, Verdict.WRONG)])
+def test_the_verdict_follows_the_size_of_the_rows(factor: float, expected: Verdict) -> None:
+    model = open_checkpoint(BUNDLED)
+    model.network = deepcopy(model.network)
+    with torch.no_grad():
+        model.network.embeddings()[0].weight.mul_(factor)
+    experiment = experiments()["parameter-free"]
+    (report,) = experiment.run(experiment.request(model, "She bought a red car", {}))
+    assert report.result.verdict is expected
