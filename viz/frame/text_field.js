@@ -81,7 +81,7 @@ function showSeveral(root) {
   };
   const held = [...several.children].indexOf(root.getRootNode().activeElement);
   const steps = [button("‹", words.back, "step", -1), element("span", "count", `${place + 1} / ${count}`), button("›", words.on, "step", 1)];
-  const shown = [...(count > 1 ? steps : []), button("+", words.add, "add")];
+  const shown = [...(count > 1 ? steps : []), button(count > 1 ? "+" : `+ ${words.another}`, words.add, "add")];
   if (count > 1) shown.push(button("−", words.remove, "remove"), button(words.join, words.joining, "join"));
   else if (lines > 1) shown.push(button(words.part.replace("{count}", lines), words.parting, "part"));
   several.replaceChildren(...shown);

@@ -36,6 +36,7 @@ def several(session: Session) -> dict[str, Any]:
     """How many sentences there are to step through, which one is shown, and what the buttons say."""
     words = {
         "add": _("Add a sentence: the arrows lead from one to the next, on every page"),
+        "another": _("sentence"),
         "back": _("the sentence before"),
         "on": _("the next sentence"),
         "remove": _("Remove this sentence"),

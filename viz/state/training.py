@@ -275,7 +275,8 @@ def plan_sentence(model: TextModel) -> str:
         said = _("Trains on {data}: what it has learnt from is unknown.").format(data=data_name(plan.name))
     rate, smoothing = significant(plan.settings.rate), significant(plan.settings.label_smoothing)
     how = _("Rate {rate}, smoothing {smoothing}.").format(rate=rate, smoothing=smoothing)
-    return f"{said} {how}"
+    goes_on = _("Goes on from {name} as it is now; an untrained model begins on the page Training.")
+    return f"{said} {how} {goes_on.format(name=model.name)}"
 
 
 def data_name(name: str) -> str:

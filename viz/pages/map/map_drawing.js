@@ -221,7 +221,18 @@ const thumbsOf = ({ x, y, beside, title, thumbs: { each, size, step } }, heads) 
     size,
   ]);
 
-function drawItem(pen, item, { header, pictures }) {
+// The rows and columns of a head's map whose token is pointed at, as bands; see `sidesOf`.
+function drawLit(pen, { header, lit }, number, [x, y, size], [, rows, columns]) {
+  const [asking, answering] = sidesOf(header, number);
+  const cellOf = ({ side, labels }, cells) => ((lit?.[side] ?? -1) < 0 ? -1 : Math.floor(lit[side] / Math.ceil(labels.length / cells)));
+  const [row, column] = [cellOf(asking, rows), cellOf(answering, columns)];
+  const [high, wide] = [size / rows, size / columns];
+  if (row >= 0 && row < rows) pen.frame(x, y + row * high, size, Math.max(2, high), { colour: MARK });
+  if (column >= 0 && column < columns && answering !== asking) pen.frame(x + column * wide, y, Math.max(2, wide), size, { colour: MARK });
+}
+
+function drawItem(pen, item, view) {
+  const { header, pictures } = view;
   const { x, y, width, height, block, beside, title, number } = item;
   if (block.kind === "residual") return drawSum(pen, x + 8, y + height / 2, header);
   pen.frame(x, y, width, height, { faint: true, radius: 6, fill: pen.background });
@@ -237,6 +248,7 @@ function drawItem(pen, item, { header, pictures }) {
       pen.frame(tx, ty, size + 1, size + 1, { faint: true });
       if (picture.hatched) pen.picture(picture.hatched, [0, 0, picture.hatched.width, picture.hatched.height], tx, ty, size, size);
       if (picture.canvas) pen.picture(picture.canvas, [head * columns, 0, columns, rows], tx, ty, size, size);
+      drawLit(pen, view, number, [tx, ty, size], picture.shape);
     });
   } else if (block.kind === "feed-forward" && picture.canvas) {
     const [, rows, columns] = picture.shape; // of experts a row each

@@ -95,9 +95,20 @@ def stream_map(
     row, column = min(chosen[0], len(names) - 1), chosen[1]
     rows, columns = step_axis(_("after block"), stack, names), token_axis(trace, stack)
     note = cell_note(names[row], trace.tokens_of(stack + ".")[column], values[row, column])
-    lacking, about = missing(session, other), about_stream(session.model.config, quantity)
-    above = heading(trace, _("Step by step"), f"stream-{stack}-{quantity}", note, lacking, about=about)
+    told, about = missing(session, other) or most_added(session, parts), about_stream(session.model.config, quantity)
+    above = heading(trace, _("Step by step"), f"stream-{stack}-{quantity}", note, told, about=about)
     return Heatmap(key, above, shown, rows, columns, scale, chosen=row, column=column, on_cell=on_cell)
+
+
+def most_added(session: Session, parts: Sequence[Block]) -> str:
+    """Which block adds most to the stream, as a share of its length; nothing where that is not recorded."""
+    added = contributions(now(session), parts)
+    if added is None:
+        return ""
+    shares = added[0].mean(dim=-1)
+    most = int(shares.argmax())
+    sentence = _("{block} changes the stream most: what it adds is {share} times as long, on average over the tokens.")
+    return sentence.format(block=block_labels(parts)[most], share=significant(float(shares[most])))
 
 
 def step_axis(title: str, stack: str, names: Sequence[str]) -> Axis:
