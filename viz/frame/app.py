@@ -166,6 +166,8 @@ def arrange(session: Session, model: TextModel, page: str, trained: bool) -> Non
     note, bar, controls = st.container(key="variation"), st.container(key="input_bar"), st.container()
     with controls:
         first_line, controls = st.container(), st.container()
+    if page != "attention":  # whose first line is of the trace
+        mount([(first_line, lead(session, page, model))])
     if not trained:
         with note:
             model = position_override.overridden(session, special_tokens.as_chosen(model))
@@ -194,7 +196,8 @@ def arrange(session: Session, model: TextModel, page: str, trained: bool) -> Non
             mount(zip(places, drawing.fields(session, model), strict=False))
             bar.error(as_sentence(translate_error(told)))
         else:
-            mount([*zip(places, drawing.fields(session, shown), strict=True), (first_line, lead(session, page, shown))])
+            first = [(first_line, lead(session, page, shown))] if page == "attention" else []
+            mount([*zip(places, drawing.fields(session, shown), strict=True), *first])
             draw_views(session, stage, shown, bar)
     mount([(st.container(), learnt(session))])
     explain_plot(session)

@@ -48,7 +48,7 @@ def trace(session: Session, stage: Stage) -> TextModel:
 def fields(session: Session, model: TextModel) -> list[View]:
     """The fields of the texts: of the source and, where the model has one, of the target."""
     found = [text_field.source_field(session, model)]
-    return [*found, text_field.target_field(session)] if model.kind == "encoder-decoder" else found
+    return [*found, text_field.target_field(session, model)] if model.kind == "encoder-decoder" else found
 
 
 def views(session: Session, stage: Stage, model: TextModel, mount: Callable[[Sequence[Placed]], None]) -> Rest | None:

@@ -12,7 +12,7 @@ from viz.frame import conversation
 from viz.i18n.catalogue import _
 from viz.i18n.errors import translate_error
 from viz.i18n.format import literal, no_predictions
-from viz.state import special_tokens
+from viz.state import special_tokens, training
 from viz.state.assumptions import assumptions
 from viz.state.session import Key, current_session
 from viz.state.texts import CONTINUED, first_source, model_and_text, typed, write, write_source
@@ -46,7 +46,7 @@ def action(model: TextModel) -> tuple[Callable[[], None], str, str]:
     return {
         "encoder-decoder": (
             write_target,
-            _("Let it write") if model.training.get("task") else _("Translate"),
+            _("Let it write") if training.is_task(current_session(), model) else _("Translate"),
             _("Let the model write the target, and follow what you type"),
         ),
         "decoder-only": (

@@ -13,6 +13,7 @@ export default function ({ data, parentElement }) {
   if (saving && bus.preparing?.number === saving) {
     bus.preparing.done({ leftOut: left_out, choices: choices.map(([click, key], index) => ({ click, key, bytes: arrays[index] })) });
   }
+  document.documentElement.toggleAttribute("data-turned", false);
   if (!bus.due && turn >= (bus.turn ?? 0)) document.documentElement.toggleAttribute("data-unlearnt", false);
   return ending(root);
 }

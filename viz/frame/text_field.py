@@ -13,6 +13,7 @@ from viz.state.permissions import longest_text
 from viz.state.sentences import ACTS, place, sentences, step
 from viz.state.session import Key, Session, current_session
 from viz.state.texts import first_source, learn
+from viz.state.training import is_task
 
 if TYPE_CHECKING:
     from model.inference.text_model import TextModel
@@ -26,9 +27,11 @@ def source_field(session: Session, model: TextModel) -> View:
     return text_field(session, label, Key.SOURCE, first_source(model), "", several(session))
 
 
-def target_field(session: Session) -> View:
+def target_field(session: Session, model: TextModel) -> View:
     """The target's field, with what the model wrote in grey where the user wrote nothing."""
-    label = _("Target, from the data") if session.origin == "data" else _("Target")
+    label = _("Output") if is_task(session, model) else _("Target")
+    if session.origin == "data":
+        label = _("Target, from the data")
     return text_field(session, label, Key.TARGET, "", session.written)
 
 
@@ -40,9 +43,9 @@ def several(session: Session) -> dict[str, Any]:
         "back": _("the sentence before"),
         "on": _("the next sentence"),
         "remove": _("Remove this sentence"),
-        "part": _("{count} sentences"),
+        "part": _("split into {count}"),
         "parting": _("Make each line a sentence of its own, to step through"),
-        "join": _("one text"),
+        "join": _("join into one text"),
         "joining": _("Make them the lines of one text"),
     }
     return {"count": max(len(sentences(session)), 1), "place": place(session), "words": words}

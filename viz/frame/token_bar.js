@@ -127,7 +127,10 @@ function showChanges(parent, { kept, changes, words }, act) {
     made.type = "button";
     made.title = `${unit}: ${exact}`;
     made.append(...(title ? [element("span", "muted", title)] : []), element("bdi", "label", shown(label)), element("span", "muted", value));
-    made.addEventListener("click", () => act(place));
+    made.addEventListener("click", () => {
+      bus.sought = performance.now(); // the plot that shows it comes into view
+      act(place);
+    });
     if (token) {
       made.addEventListener("pointerenter", () => hover(token.side, token.position));
       made.addEventListener("pointerleave", () => hover(token.side, -1));

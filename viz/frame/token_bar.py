@@ -57,7 +57,9 @@ def token_bar(session: Session, later: str = "") -> View:
     if session.origin and session.target:
         told = {
             "data": _("from the data, not written by the model"),
-            "trained": _("written by the model as trained; the button beside the text has this one write it anew"),
+            "trained": _(
+                "written by the model as it was; press the button beside the text, and the model as it is now writes it"
+            ),
         }
         notes["target"] = " · ".join(filter(None, [told[session.origin], notes["target"]]))
     why = {

@@ -7,6 +7,21 @@ function foldMenu() {
   document.querySelector('[data-testid="stSidebarCollapseButton"] button')?.click();
 }
 
+// What is left of the page before is hidden until the chosen one is there, see learnt.js, or for a while. Streamlit says of
+// elements that they are left, not of what folds: that is known by its key, as it may be made into the new page's own.
+function turned() {
+  const page = document.documentElement;
+  const folds = document.querySelectorAll('.stMain [class*="st-key-"]:has(> .stExpander)');
+  const keys = [...folds].map(({ classList }) => [...classList].find((name) => name.startsWith("st-key-")));
+  bus.left ??= document.head.appendChild(element("style"));
+  const row = (key) => `[data-testid="stLayoutWrapper"]:has(.${key}):not(:has(.stElementContainer:not([data-stale="true"])))`;
+  const rules = keys.map((key) => CSS.escape(key)).map((key) => `html[data-turned] :is(.${key}, ${row(key)}) { display: none; }`);
+  bus.left.textContent = rules.join("\n");
+  page.toggleAttribute("data-turned", true);
+  clearTimeout(bus.turning);
+  bus.turning = setTimeout(() => page.toggleAttribute("data-turned", false), 15_000);
+}
+
 // Streamlit would make a step of every choice, and Back would lead through all of them.
 function stepsOfPages() {
   const push = history.pushState.bind(history);
@@ -16,6 +31,7 @@ function stepsOfPages() {
     else {
       push(state, title, address);
       foldMenu();
+      turned();
     }
   };
   return push;

@@ -135,7 +135,7 @@ def scale_name(name: str, weights: bool = True) -> str:
     return {
         "one": one,
         "largest": _("scale 0 to largest") if weights else _("a scale for each head"),
-        "others": _("no first key"),
+        "others": _("without the first key"),
         "log": _("log scale"),
     }[name]
 

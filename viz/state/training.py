@@ -279,6 +279,14 @@ def plan_sentence(model: TextModel) -> str:
     return f"{said} {how} {goes_on.format(name=model.name)}"
 
 
+def is_task(session: Session, model: TextModel) -> bool:
+    """Whether what a model writes answers a built-in task, and is no translation; one in training by its data."""
+    live = trainings().get(session.run) if session.run else None
+    if live is not None and live.start.name == model.name:
+        return live.source.data.startswith("task:")
+    return bool(model.training.get("task"))
+
+
 def data_name(name: str) -> str:
     """What training data are called on the screen."""
     from model.data.sources import PHRASES

@@ -73,7 +73,8 @@ function inColumns(text) {
     if (Math.abs(options.turn ?? 0) !== 90 || !UPRIGHT.test(words)) return text(words, x, y, options);
     const { align = "left", size = FONT } = options;
     const pieces = words.split(new RegExp(`(${UPRIGHT.source})`)).filter((piece) => piece.trim());
-    const lengths = pieces.map((piece) => (UPRIGHT.test(piece) ? size : 0.58 * piece.trim().length * size + 3));
+    const wide = (piece) => UPRIGHT.test(piece) || /^[（）]+$/.test(piece.trim());
+    const lengths = pieces.map((piece) => (wide(piece) ? piece.trim().length * size : 0.58 * piece.trim().length * size + 3));
     const whole = lengths.reduce((a, b) => a + b, 0);
     let from = y - whole * { left: options.turn < 0 ? 1 : 0, center: 0.5, right: options.turn < 0 ? 0 : 1 }[align];
     pieces.forEach((piece, index) => {
@@ -380,9 +381,21 @@ function buildPlot(parentElement, name, kind) {
   return root;
 }
 
+const SOUGHT = 4000; // milliseconds in which a plot answers a click elsewhere
+
+// A plot that shows another thing after a click far from it, on a screen where it is out of sight.
+function bringIntoView(root, { name, chosen }) {
+  const before = root.shown.header;
+  if (!bus.sought || performance.now() - bus.sought > SOUGHT || (name === before.name && chosen === before.chosen)) return;
+  const { top, bottom } = root.getBoundingClientRect();
+  bus.sought = 0;
+  if (top > innerHeight - 120 || bottom < 120) root.scrollIntoView({ block: "nearest", behavior: "smooth" });
+}
+
 // Show `shown`, {header, …}: heading and alternative text come from the header {name, sentence, note, alt, stamp, words}.
 function showPlot(root, shown) {
   const { header } = shown;
+  if (root.shown) bringIntoView(root, header);
   root.shown = shown;
   const [name, , sentence, note] = root.heading.children;
   write(name, header.name);

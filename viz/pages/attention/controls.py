@@ -84,7 +84,9 @@ def show_head_controls(wish: HeadView, model: TextModel) -> HeadView:
     with filters:
         layers = several(_("Layers"), model.config.depth(wish.kind), Choice.LAYERS)
         heads = several(_("Heads"), count, Choice.HEADS)
-        st.caption(_("Only heads whose number lies between these; the figure combines those that are shown."))
+        st.caption(
+            _("Only heads whose number, as the entropy, lies between these; the figure combines those that are shown.")
+        )
         low, high = st.columns(2)
         least = number(low, _("at least"), Choice.LEAST, None)
         most = number(high, _("at most"), Choice.MOST, None)

@@ -166,6 +166,8 @@ def _heading(
         sentence += " · " + _("each cell is the largest of {rows} × {columns}").format(rows=block[0], columns=block[1])
     if floor is not None:
         sentence += " · " + log_sentence(floor, shown.differing)
+    if shown.differing and bool(drawn.cells.isnan().any()):
+        sentence += " · " + _("hatched: a token that the pinned text does not have")
     at = shown.runs.row_of(chosen.query)
     row = drawn.own[at]
     strongest = int(row.argmax())

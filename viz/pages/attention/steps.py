@@ -168,7 +168,7 @@ def _less(own: Tensor, before: Tensor) -> Tensor:
 def _changed(shown: HeadMaps, own: Steps, before: Steps) -> str:
     """The weight that differs most from the pinned one; and what of the pinned weight is on tokens that are gone."""
     now, then = own.to_weights["weights"], before.to_weights["weights"]
-    gone = _("of the pinned weight {value} is on tokens that are gone: its Σ lacks that")
+    gone = _("{value} of the pinned weight went to tokens that are gone, so its sum is below 1")
     said = gone.format(value=significant(before.elsewhere)) if before.elsewhere > LEAST else ""
     moved = (now - then).nan_to_num(nan=0.0)
     key = int(moved.abs().argmax())

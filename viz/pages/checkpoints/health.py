@@ -222,7 +222,7 @@ def words_of(kind: str) -> tuple[str, str]:
             _("Tokens that stand out"),
             _("rows far longer or shorter than the others: never seen, or special"),
         ),
-        "same_tokens": (_("Tokens alike"), _("tokens whose row another one has too")),
+        "same_tokens": (_("Tokens alike"), _("tokens that share their row with another")),
     }[kind]
 
 

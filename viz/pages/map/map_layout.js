@@ -4,7 +4,7 @@
 const SPACE = { layer: 18, rail: 24, between: 58, gap: 12, items: 14, title: 18, pad: 5, norm: 58, end: 48, strip: 14, experts: 42, chip: 20, guess: 16, edge: 14 };
 const THUMB = { most: 60, titled: 30, scrolled: 28, least: 18, gap: 4, spread: 22 };
 const NARROW = 640; // below it stacks stand under each other
-const DENSE = { two: 44, one: 118 }; // for titles beside the pictures, where there is no room above them: of two stacks short ones
+const DENSE = { two: 44, one: 118 }; // at least, for titles beside the pictures, where there is no room above them: of two stacks short ones
 const LINE = 15; // of a title
 const TOKEN_LINES = 2; // there is always room for so many: typing moves nothing
 const FIXED = ["norm", "residual"]; // whose width does not depend on the room
@@ -50,8 +50,8 @@ function titleOf({ block, note, guess }, width, { beside, title }, { two, measur
 // Height of a block and what is inside of it, at a width.
 function measureItem(part, width, settings) {
   const { block, heads, guesses } = part;
-  const { thumb, dense, two } = settings;
-  const beside = dense && (isAttention(block.kind) || block.kind === "feed-forward") ? (two ? DENSE.two : DENSE.one) : 0;
+  const { thumb, dense, two, titles } = settings;
+  const beside = dense && (isAttention(block.kind) || block.kind === "feed-forward") ? (two ? titles : DENSE.one) : 0;
   const title = beside || (dense && block.kind === "norm") ? 4 : SPACE.title;
   const text = titleOf(part, width, { beside, title }, settings);
   const inner = width - 16 - beside;
@@ -143,7 +143,8 @@ function arrangeMap(header, width, ratio, measure) {
   const edge = narrow ? SPACE.edge : 0; // where the keys and values go up
   const wide = narrow || !two ? width - edge : (width - SPACE.between) / 2;
   const post = header.stacks.some(({ rows }) => rows.some((row) => header.blocks[row.at(-1)].kind === "norm" && row.length > 1));
-  const settings = { measure, two, thumb: THUMB.most, dense: false, gap: SPACE.gap + (post ? 6 : 0) };
+  const titles = Math.max(DENSE.two, ...header.blocks.map(({ short }) => Math.ceil(measure(short ?? "")) + 6));
+  const settings = { measure, two, titles, thumb: THUMB.most, dense: false, gap: SPACE.gap + (post ? 6 : 0) };
   const all = () => header.stacks.map((stack, index) => measureStack(stack, header, narrow ? 0 : index * (wide + SPACE.between), wide, measure, settings));
   // How high the map may be before its thumbnails shrink: what the window shows of it.
   const budget = Math.max(520, window.innerHeight - header.covered - 60);

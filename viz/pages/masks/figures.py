@@ -174,13 +174,15 @@ def alarms(trace: Trace, kind: AttentionKind, chosen: Selection) -> list[str]:
     leaks = visible & ~own & torch.ones_like(visible).triu(1)
     if kind == "decoder" and bool(leaks.any()):
         query, key = divmod(int(weights.where(leaks, -1).argmax()), len(keys))
-        text = _("A leak from the future: {query} gives {weight} to {key}, which comes later ({tensor}, head {head}).")
+        text = _(
+            "A leak from the future: {query} gives {weight} to {key}, which comes later (layer {layer}, head {head})."
+        )
         found.append(
             text.format(
                 query=token_code(queries[query]),
                 key=token_code(keys[key]),
                 weight=significant(float(weights[query, key])),
-                tensor=f"`{path}.weights`",
+                layer=chosen.layer + 1,
                 head=chosen.head + 1,
             )
         )

@@ -236,7 +236,10 @@ def verdicts(both: BeforeAfter) -> list[str]:
         return [sentence.format(**figures)]
     if before is now:
         return [_("As trained: loss {loss} nats per token, perplexity {perplexity}.").format(**figures)]
-    sentence = _("Loss {before} → {loss} nats per token, perplexity {perplexity_before} → {perplexity}.")
+    sentence = _(
+        "On these tokens, as trained: loss {before} nats per token, perplexity {perplexity_before}; "
+        "with these positions: {loss}, {perplexity}."
+    )
     said = [
         sentence.format(
             before=significant(float(before.losses.nanmean())),

@@ -96,7 +96,7 @@ def stream_map(
     rows, columns = step_axis(_("after block"), stack, names), token_axis(trace, stack)
     note = cell_note(names[row], trace.tokens_of(stack + ".")[column], values[row, column])
     told, about = missing(session, other) or most_added(session, parts), about_stream(session.model.config, quantity)
-    above = heading(trace, _("Step by step"), f"stream-{stack}-{quantity}", note, told, about=about)
+    above = heading(trace, _("After each block"), f"stream-{stack}-{quantity}", note, told, about=about)
     return Heatmap(key, above, shown, rows, columns, scale, chosen=row, column=column, on_cell=on_cell)
 
 

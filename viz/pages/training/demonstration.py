@@ -91,11 +91,18 @@ def progress_words(live: LiveTraining) -> str:
         return words.format(step=f"{snapshot.step:,}", every=every)
     steps, shares = live.current.curves.get("exact match")
     reached = steps[shares >= GOAL]
-    now = f"{100 * snapshot.exact_match:.1f}"
+    now = f"{100 * float(shares[-1]):.1f}"
     if len(reached):
-        sentence = _("step {step}: {now} % exactly right; the goal of {goal} % was reached after step {reached}")
-        return sentence.format(
-            step=f"{snapshot.step:,}", now=now, goal=round(100 * GOAL), reached=f"{int(reached[0]):,}"
+        sentence = _(
+            "step {step}: {now} % exactly right, measured after step {measured}; "
+            "the goal of {goal} % was reached after step {reached}"
         )
-    sentence = _("step {step}: {now} % exactly right, the goal is {goal} %")
-    return sentence.format(step=f"{snapshot.step:,}", now=now, goal=round(100 * GOAL))
+        return sentence.format(
+            step=f"{snapshot.step:,}",
+            now=now,
+            measured=f"{int(steps[-1]):,}",
+            goal=round(100 * GOAL),
+            reached=f"{int(reached[0]):,}",
+        )
+    sentence = _("step {step}: {now} % exactly right, measured after step {measured}; the goal is {goal} %")
+    return sentence.format(step=f"{snapshot.step:,}", now=now, measured=f"{int(steps[-1]):,}", goal=round(100 * GOAL))

@@ -200,7 +200,7 @@ def film_words() -> dict[str, Any]:
         "loss": _("probe's loss {loss}"),
         "between": _("step {b} minus step {a}"),
         "head": _("Layer {layer}, head {head}"),
-        "guesses": _("What it holds for most probable after"),
+        "guesses": _("Most probable next token after"),
         "every": _("every step"),
         "everyFew": _("every {most} steps"),
         "everySome": _("every {least} to {most} steps"),
