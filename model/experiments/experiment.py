@@ -155,8 +155,8 @@ class Parameter:
     name: str
     label: Words
     default: int | float | str
-    low: float = 0
-    high: float = 0
+    low: int | float = 0
+    high: int | float = 0
     choices: Sequence[str] = ()
 
     def read(self, text: str) -> int | float | str:
@@ -196,7 +196,8 @@ class Experiment:
     """Statement of the tutorials with the run that judges it.
 
     name: in the address and on the command line. row: its number among the fifty. truth: what holds whatever is
-    measured. run: yields outcomes with the share that is done; the last one stands. seconds: about, on two cores.
+    measured. run: yields outcomes with the share that is done; the last one stands. of_model: it looks at the loaded
+    model and the text. seeded: chance plays a part. seconds: about, with one seed on two cores.
     formulas: LaTeX. code: what computes it, for the reader. source: paper, section.
     """
 
@@ -207,6 +208,7 @@ class Experiment:
     truth: Sentence
     run: Callable[[Request], Iterator[Report[Outcome]]]
     parameters: Sequence[Parameter] = ()
+    of_model: bool = False
     seeded: bool = False
     seconds: float = 1.0
     formulas: Sequence[str] = ()

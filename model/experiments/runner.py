@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Generic, Literal, TypeVar
 
 from model.runtime.device import compute_alone, give_back_memory
-from model.runtime.errors import first_line, is_out_of_memory
+from model.runtime.errors import MissingQuantityError, first_line, is_out_of_memory
 
 Result = TypeVar("Result")
 Status = Literal["waiting", "running", "finished", "stopped", "failed"]
@@ -57,6 +57,7 @@ class Running(Generic[Result]):
         self._newest: Report[Result] | None = None
         self.status: Status = "waiting"
         self.message = ""
+        self.missing: MissingQuantityError | None = None  # what the model lacks, where that ended the experiment
         self._seen = clock()
         self._worked = 0.0  # seconds of computing
         self._changed = threading.Condition()
@@ -70,6 +71,11 @@ class Running(Generic[Result]):
             self._seen = self._clock()
             self._changed.notify_all()
             return self._newest
+
+    @property
+    def newest(self) -> Report[Result] | None:
+        """Newest report, without the look that keeps the experiment going."""
+        return self._newest
 
     @property
     def ended(self) -> bool:
@@ -98,6 +104,8 @@ class Running(Generic[Result]):
             compute_alone()
         try:
             status = self._go_through()
+        except MissingQuantityError as absent:
+            self.missing, self.message, status = absent, str(absent.reason), "failed"
         except Exception as error:  # else the page would wait for ever
             self.message = explained(error)
             status = "failed"

@@ -61,6 +61,7 @@ EXPERIMENTS = (
             "itself. Learnt W_Q, W_K and W_V let it look at others."
         ),
         run=at_once(find),
+        of_model=True,
         formulas=(r"Y = \mathrm{softmax}(X X^\top)\, X",),
         code=(parameter_free,),
     ),

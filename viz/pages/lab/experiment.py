@@ -22,7 +22,7 @@ from viz.components.plots import Plot
 from viz.components.progress import progress
 from viz.components.view import View
 from viz.i18n.catalogue import _
-from viz.i18n.errors import translate_error, unless_absent
+from viz.i18n.errors import absent_words, translate_error, unless_absent
 from viz.i18n.format import as_sentence, bytes_text, significant
 from viz.state.session import by_channel
 from viz.ui.background import Watched, watch
@@ -238,7 +238,8 @@ class Measurement(Generic[Result]):
         if now is None or now.settings != self.settings:
             st.caption(self.forecast, width="content")
         elif now.running.status == "failed":
-            st.error(as_sentence(translate_error(now.running.message)))
+            absent = now.running.missing
+            st.error(as_sentence(translate_error(now.running.message)) if absent is None else absent_words(absent))
         elif now.running.status == "stopped":
             st.caption(_("Stopped: what is shown was found until then."), width="content")
 

@@ -1,10 +1,35 @@
-"""What an experiment says, in the language in use."""
+"""What an experiment says and shows, in the language in use: its sentences, its numbers, its figures."""
 
 from __future__ import annotations
 
-from model.experiments.experiment import Sentence, Words
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
+
+import numpy as np
+import pandas as pd
+import streamlit as st
+
+from model.experiments.experiment import Curve, Curves, Figure, Grid, Outcome, Quantity, Sentence, Table, Verdict, Words
+from viz.components.plots import About, Axis, Chart, Heading, Heatmap, Plot, Scale, Series
 from viz.i18n.catalogue import _
-from viz.i18n.format import significant
+from viz.i18n.format import literal, significant, stopped
+from viz.pages.lab.experiment import Findings
+from viz.ui.parts import Placed
+from viz.ui.plots import FIRST, FOURTH, SECOND, THIRD
+
+if TYPE_CHECKING:
+    from model.experiments.experiment import Experiment
+
+COLOURS = (FIRST, SECOND, THIRD, FOURTH, "#009e73", "#cc79a7", "#56b4e9", "#8c6d31")  # of curves, in their order
+Chip = Literal["green", "orange", "red", "gray"]
+FAINT = "59"  # opacity of a range over the seeds
+CHIPS: dict[Verdict, Chip] = {
+    Verdict.HOLDS: "green",
+    Verdict.ONLY_IF: "orange",
+    Verdict.WRONG: "red",
+    Verdict.OPEN: "gray",
+}
 
 
 def words(sentence: Words) -> str:
@@ -15,7 +40,135 @@ def words(sentence: Words) -> str:
 
 
 def value_words(value: int | float | str | Sentence) -> str:
-    """A value in a sentence, or a sentence in it."""
+    """A value in a sentence or a table, or a sentence in it."""
     if isinstance(value, float):
         return significant(value)
     return f"{value:,}" if isinstance(value, int) else words(value)
+
+
+def verdict_words(verdict: Verdict) -> str:
+    """A verdict as its chip says it."""
+    return literal(words(Sentence(str(verdict))))
+
+
+@dataclass(frozen=True)
+class Judged(Findings):
+    """Findings with the verdict above them, whether the reader has guessed it, and what is true anyhow."""
+
+    verdict: Verdict = Verdict.OPEN
+    guess: str = ""
+    reason: str = ""
+    truth: str = ""
+
+    def placed(self) -> list[Placed]:
+        with st.container(horizontal=True, vertical_alignment="center"):
+            st.badge(verdict_words(self.verdict), color=CHIPS[self.verdict])
+            st.text(self.reason, width="content")
+            if said := self.guess_words():
+                st.caption(said, width="content")
+        st.markdown(f"**{_('More exactly:')}** {literal(self.truth)}")
+        return super().placed()
+
+    def guess_words(self) -> str:
+        """What became of the guess; nothing where there was none, or nothing is decided."""
+        if not self.guess or self.verdict is Verdict.OPEN:
+            return ""
+        if self.guess == self.verdict:
+            return _("as you guessed")
+        return _("you guessed: {guess}").format(guess=verdict_words(Verdict(self.guess)))
+
+
+def judged(experiment: Experiment, guess: str, outcome: Outcome) -> Judged:
+    """Findings of an outcome: its reason, its numbers, figures two in a row, a table in a row of its own."""
+    about = About(statement_words(experiment), experiment.formulas, experiment.code)
+    rows: list[list[Plot | pd.DataFrame]] = []
+    for number, figure in enumerate(outcome.figures):
+        drawn = draw(figure, f"statement_{experiment.name}_{number}", about)
+        paired = rows and len(rows[-1]) == 1 and isinstance(drawn, Plot) and isinstance(rows[-1][0], Plot)
+        if paired:
+            rows[-1].append(drawn)
+        else:
+            rows.append([drawn])
+    lines = [quantity_line(each) for each in outcome.quantities]
+    numbers = (lambda: numbers_of(outcome)) if outcome.quantities or outcome.figures else None
+    said = {"reason": stopped(words(outcome.reason)), "truth": words(experiment.truth)}
+    return Judged(lines, rows, numbers, f"statement-{experiment.name}", verdict=outcome.verdict, guess=guess, **said)
+
+
+def quantity_line(quantity: Quantity) -> str:
+    """A measured number with its spread over the seeds."""
+    value = significant(quantity.mean)
+    if quantity.spread is not None:
+        sentence = _("{value} ± {spread} over {count} seeds")
+        value = sentence.format(value=value, spread=significant(quantity.spread), count=len(quantity.values))
+    return f"{words(quantity.name)}: {value} {quantity.unit}".rstrip()
+
+
+def draw(figure: Figure, key: str, about: About) -> Plot | pd.DataFrame:
+    """A figure as a plot, or as the table that it is."""
+    if isinstance(figure, Table):
+        return frame(figure)
+    file, title = key.replace("_", "-"), words(figure.title)
+    if isinstance(figure, Grid):
+        values = np.asarray(figure.values, np.float32)
+        low = min(0.0, float(np.nanmin(values, initial=0.0)))
+        high = float(np.nanmax(values, initial=0.0)) or 1.0
+        if low < 0:
+            low, high = -max(-low, high), max(-low, high)
+        above = Heading(title, file, f"{file} {values.sum():.9g} {values.shape}", about=about)
+        rows, columns = Axis(words(figure.row), figure.rows), Axis(words(figure.column), figure.columns)
+        return Heatmap(
+            key, above, values, rows, columns, Scale(low, high), cell_titles=(rows.title, columns.title, title)
+        )
+    above = Heading(title, file, f"{file} {sum(len(curve.xs) for curve in figure.curves)}", about=about)
+    series = [each for number, curve in enumerate(figure.curves) for each in drawn_curve(curve, number)]
+    x = Axis(words(figure.x), figure.ticks, log=figure.log_x or None)
+    return Chart(key, above, series, x, Axis(words(figure.y), log=figure.log_y or None), tall=240)
+
+
+def drawn_curve(curve: Curve, number: int) -> Sequence[Series]:
+    """A curve, and faint, the ends of its range over the seeds."""
+    name, colour = words(curve.name), COLOURS[number % len(COLOURS)]
+    xs = np.asarray(curve.xs, float)
+    found = [Series(name, xs, np.asarray(curve.ys, float), colour, curve.style, dash=curve.dash)]
+    for end in (curve.low, curve.high):
+        if end is not None:
+            found.append(Series(name, xs, np.asarray(end, float), colour + FAINT, quiet=True))
+    return found
+
+
+def frame(table: Table) -> pd.DataFrame:
+    """A table with its numbers as they are written."""
+    rows = [[value_words(cell) for cell in row] for row in table.rows]
+    return pd.DataFrame(rows, columns=[words(column) for column in table.columns])
+
+
+def numbers_of(outcome: Outcome) -> pd.DataFrame:
+    """Every number of an outcome: the quantities by seed, then the points of its figures."""
+    lines: list[tuple[str, str, str, float | str]] = []
+    for quantity in outcome.quantities:
+        name = words(quantity.name)
+        lines += [(name, str(number), quantity.unit, value) for number, value in enumerate(quantity.values, start=1)]
+    for figure in outcome.figures:
+        title = words(figure.title)
+        if isinstance(figure, Grid):
+            for row, values in zip(figure.rows, figure.values, strict=True):
+                lines += [(title, row, column, value) for column, value in zip(figure.columns, values, strict=True)]
+        elif isinstance(figure, Curves):
+            for curve in figure.curves:
+                places = [figure.ticks[int(x)] if figure.ticks else significant(x) for x in curve.xs]
+                lines += [(title, words(curve.name), place, y) for place, y in zip(places, curve.ys, strict=True)]
+        else:
+            columns = [words(column) for column in figure.columns]
+            for line in figure.rows:
+                cells = [value_words(cell) for cell in line]
+                lines += [(title, cells[0], column, cell) for column, cell in zip(columns[1:], cells[1:], strict=True)]
+    columns = [_("quantity"), _("seed, row or curve"), _("unit, column or place"), _("value")]
+    found = pd.DataFrame(lines, columns=columns)
+    found[columns[3]] = found[columns[3]].astype(str)
+    return found
+
+
+def statement_words(experiment: Experiment) -> str:
+    """What tutorials say, safe in Markdown."""
+    return literal(words(experiment.statement))

@@ -14,6 +14,7 @@ from viz.pages.lab import (
     side_by_side,
     similarity,
     softmax,
+    statements,
     weight_tying,
     worked_example,
 )
@@ -84,6 +85,7 @@ def trainings_section(model: TextModel, row: DeltaGenerator) -> Views:
 
 
 SECTIONS = {
+    "statements": statements.section,
     "arithmetic": arithmetic_section,
     "costs": costs_section,
     "trainings": trainings_section,
@@ -94,12 +96,13 @@ def page(model: TextModel) -> Views:
     """One of its sections, each in the parts of a page; what is not shown is not computed."""
     foreign_code.set(())  # here our own code computes, whatever model is loaded
     row = st.container(horizontal=True, vertical_alignment="center")
-    name = choose(_("Part"), list(SECTIONS), "arithmetic", "lab_part", section_name, row)
+    name = choose(_("Part"), list(SECTIONS), "statements", "lab_part", section_name, row)
     return SECTIONS[name](model, row)
 
 
 def section_name(name: str) -> str:
     return {
+        "statements": _("Fifty statements"),
         "arithmetic": _("By hand"),
         "costs": _("What it costs"),
         "trainings": _("Trained side by side"),

@@ -1,0 +1,127 @@
+"""The statements of tutorials on the page: the list, a card, the guess, the verdict, and what a model lacks."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import viz.state.checkpoints
+from model.experiments import index
+from model.experiments.experiment import (
+    Curve,
+    Curves,
+    Experiment,
+    Grid,
+    Group,
+    Outcome,
+    Parameter,
+    Quantity,
+    Request,
+    Table,
+    Verdict,
+    say,
+)
+from model.experiments.runner import Report
+from model.runtime.errors import MissingQuantityError
+from tests.app_reading import experimented, opened, sent, sound
+from tests.viz.small import write_small
+from viz.frame.app import PAGES
+from viz.pages.lab.live_views import live_views
+from viz.pages.lab.outcome import numbers_of
+
+
+def measure(request: Request) -> Iterator[Report[Outcome]]:
+    """Verdict that follows the parameter; a number for each seed."""
+    if request.values["size"] > 90:
+        raise MissingQuantityError("decoder.layers.0.self_attention.scores", "attention is computed outside")
+    holds = request.values["size"] > 5
+    figures = (
+        Curves("curves", "x", "y", (Curve("a", (1.0, 2.0), (3.0, 4.0), low=(2.0, 3.0), high=(4.0, 5.0)),), log_x=True),
+        Grid("grid", ((1.0, -2.0), (0.0, 0.5)), ("r", "s"), ("c", "d"), "row", "column"),
+        Table("table", ("name", "value"), (("one", 0.123456), ("two", 7))),
+    )
+    numbers = tuple(float(seed) for seed in request.seeds)
+    verdict = Verdict.HOLDS if holds else Verdict.WRONG
+    yield Report(1.0, Outcome(verdict, say("holds"), (Quantity("seeds", numbers, "s"),), figures))
+
+
+PLANTED = Experiment(
+    name="planted",
+    row=3,
+    group=Group.COST,
+    statement=say("attention"),
+    truth=say("masks"),
+    run=measure,
+    parameters=(Parameter("size", "size", 8, 1, 100), Parameter("way", "way", "up", choices=("up", "down"))),
+    seeded=True,
+)
+
+
+@pytest.fixture(autouse=True)
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(viz.state.checkpoints, "CHECKPOINTS", tmp_path / "bundled")
+    monkeypatch.setattr("viz.pages.lab.statements.experiments", lambda: {"planted": PLANTED})
+    write_small(tmp_path / "bundled" / "small")
+
+
+def test_the_list_has_every_statement_and_its_verdict_once_it_is_known() -> None:
+    app = sound(opened("lab"))
+    header, _arrays = sent(app, "statement_list")
+    (group,) = header["groups"]
+    assert group["rows"] == [
+        {"name": "planted", "row": "3", "said": "attention", "verdict": "", "kind": "none"},
+    ]
+    app = sound(opened("lab", statement="planted"))
+    app = experimented(app, "statement_planted_run")
+    app.button(key="statement_all").click()
+    header, _arrays = sent(sound(app.run()), "statement_list")
+    assert header["groups"][0]["rows"][0]["verdict"] == "holds"
+
+
+@pytest.mark.parametrize(("size", "verdict"), [("8", "holds"), ("2", "wrong")])
+def test_the_verdict_is_that_of_the_measurement(size: str, verdict: str) -> None:
+    app = sound(opened("lab", statement="planted"))
+    app.text_input(key="statement_planted_size").set_value(size)
+    app.text_input(key="statement_planted_seeds").set_value("3")
+    app = experimented(sound(app.run()), "statement_planted_run")
+    written = " ".join(each.value for kind in (app.markdown, app.caption, app.text) for each in kind)
+    assert f"-badge[{verdict}]" in written
+    assert "seeds: 2 ± 1 over 3 seeds s" in written
+    assert "**More exactly:** masks" in written
+    _header, arrays = sent(app, "statement_planted_0")
+    assert np.allclose(arrays[1], [3, 4])
+    _header, arrays = sent(app, "statement_planted_1")
+    assert np.allclose(arrays[0], [[1, -2], [0, 0.5]])
+    assert app.dataframe[0].value["value"].tolist() == ["0.123", "7"]
+
+
+def test_what_a_model_lacks_is_a_sentence() -> None:
+    app = sound(opened("lab", statement="planted"))
+    app.text_input(key="statement_planted_size").set_value("95")
+    app = sound(app.run())
+    app.button(key="statement_planted_run_begin").click().run()
+    running = app.session_state["statement_planted_run"].running
+    assert running.wait(20)
+    assert running.missing is not None
+
+
+def test_numbers_are_all_in_the_table() -> None:
+    (report,) = measure(Request(None, "", {"size": 8}, (1, 2)))  # type: ignore[arg-type]  # no model is looked at
+    found = numbers_of(report.result)
+    assert len(found) == 2 + 2 + 4 + 2
+
+
+def test_live_views_are_pages_that_exist_of_statements_that_do() -> None:
+    for row, (page, _query, label) in live_views().items():
+        assert page in PAGES.values()
+        assert 1 <= row <= 50
+        assert label
+
+
+def test_each_row_of_the_fifty_is_within_range_and_named_once() -> None:
+    known = index.experiments()
+    assert {each.row for each in known.values()} <= set(range(1, 51))
+    assert sum(len(module.EXPERIMENTS) for module in index.MODULES) == len(known)

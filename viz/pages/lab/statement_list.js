@@ -1,0 +1,36 @@
+// The fifty statements in groups, a line each: its number, what is said, and the verdict, where there is one by now.
+
+function statementLine(row, words) {
+  const made = element("button", "statement");
+  made.type = "button";
+  made.dataset.name = row.name;
+  const verdict = element("span", `verdict ${row.kind}`, row.verdict || words.open);
+  made.append(element("span", "row", row.row), element("span", "said", row.said), verdict);
+  return made;
+}
+
+function drawStatements(root, { groups, words }) {
+  root.replaceChildren(
+    ...groups.map(({ title, rows }) => {
+      const group = element("section", "group");
+      group.append(element("h4", "", title), ...rows.map((row) => statementLine(row, words)));
+      return group;
+    }),
+  );
+}
+
+export default function ({ data: bytes, parentElement, setTriggerValue }) {
+  const data = unpack(bytes);
+  let root = parentElement.querySelector(".vitrine");
+  if (!root) {
+    root = parentElement.appendChild(element("div", "vitrine statements"));
+    root.addEventListener("click", ({ target }) => {
+      const { name } = target.closest("button")?.dataset ?? {};
+      if (name) root.choose(name);
+    });
+  }
+  root.choose = (name) => setTriggerValue("choose", name);
+  const drawn = JSON.stringify(data);
+  if (root.drawn !== drawn) drawStatements(root, data);
+  root.drawn = drawn;
+}

@@ -1,0 +1,183 @@
+"""The statements of tutorials: a list of them with their verdicts, and the card of the chosen one."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterator, Sequence
+from functools import partial
+from typing import Any
+
+import streamlit as st
+from streamlit.delta_generator import DeltaGenerator
+
+from model.experiments.experiment import Experiment, Group, Outcome, Parameter, Sentence, Verdict
+from model.experiments.index import experiments
+from model.experiments.runner import Report
+from model.inference.text_model import TextModel
+from viz.components.registry import component, pack
+from viz.components.view import PackedView
+from viz.i18n.catalogue import _
+from viz.i18n.format import literal
+from viz.pages.lab.experiment import Measurement, kept
+from viz.pages.lab.live_views import live_views
+from viz.pages.lab.outcome import judged, statement_words, verdict_words, words
+from viz.state.session import Key, current_session
+from viz.state.texts import first_source, typed
+from viz.ui.fields import NARROW, Field, number_field, written
+from viz.ui.parts import Views, explanation, no_views
+
+STATEMENT = "statement"  # in the address: the chosen experiment
+SEEDS = 9  # at most
+GUESSES = (Verdict.HOLDS, Verdict.ONLY_IF, Verdict.WRONG)
+KINDS = {Verdict.HOLDS: "holds", Verdict.ONLY_IF: "only", Verdict.WRONG: "wrong"}
+
+_list = component("statement_list")
+
+
+def section(model: TextModel, row: DeltaGenerator) -> Views:
+    """The card of the chosen statement, or the list of all."""
+    known = experiments()
+    name = current_session().parameter(STATEMENT)
+    if name in known:
+        return card(model, known[name], row)
+    row.caption(_("{count} statements: guess, then let it be measured.").format(count=len(known)), width="content")
+    PackedView(_list, "statement_list", pack(index(known)), {"choose": choose_statement})()
+    return no_views
+
+
+def index(known: dict[str, Experiment]) -> dict[str, Any]:
+    """The list's groups, with the verdicts of this session."""
+    groups = []
+    for group in Group:
+        rows = [line(each) for each in known.values() if each.group is group]
+        if rows:
+            groups.append({"title": words(Sentence(str(group))), "rows": rows})
+    return {"groups": groups, "words": {"open": _("not tried")}}
+
+
+def line(experiment: Experiment) -> dict[str, str]:
+    """A statement in the list."""
+    outcome = outcome_of(experiment)
+    said = {"name": experiment.name, "row": str(experiment.row), "said": words(experiment.statement)}
+    if outcome is None:
+        return {**said, "verdict": "", "kind": "none"}
+    return {**said, "verdict": verdict_words(outcome.verdict), "kind": KINDS.get(outcome.verdict, "none")}
+
+
+def key_of(experiment: Experiment) -> str:
+    return f"statement_{experiment.name}"
+
+
+def outcome_of(experiment: Experiment) -> Outcome | None:
+    """What an experiment has found in this session, once it has ended."""
+    now = kept(f"{key_of(experiment)}_run")
+    if now is None or now.running.status != "finished":
+        return None
+    newest: Report[Outcome] | None = now.running.newest
+    return newest.result if newest else None
+
+
+def choose_statement(name: str) -> None:
+    """Show a statement's card; "" the list."""
+    current_session().say(STATEMENT, name or None)
+
+
+def card(model: TextModel, experiment: Experiment, row: DeltaGenerator) -> Views:
+    """A statement: the reader's guess, the button, and what was found; then what is true, and the live view of it."""
+    names = list(experiments())
+    place = names.index(experiment.name)
+    row.button("‹ " + _("All statements"), key="statement_all", on_click=choose_statement, args=("",))
+    for sign, title, step in (("↑", _("the statement before"), -1), ("↓", _("the next statement"), 1)):
+        other = names[(place + step) % len(names)]
+        row.button(sign, key=f"statement_{step}", help=title, on_click=choose_statement, args=(other,))
+    said, own = st.columns([11, 9], gap="large")
+    said.caption(f"{experiment.row:d} · {literal(words(Sentence(str(experiment.group))))}")
+    said.markdown(f"**{_('Tutorials say:')}** {statement_words(experiment)}")
+    key = key_of(experiment)
+    with own:
+        guess = st.segmented_control(
+            _("Your guess"), GUESSES, format_func=verdict_words, key=f"{key}_guess", persist_state="session"
+        )
+    values = fields(experiment)
+    if values is None:
+        return no_views
+    numbers, seeds = values
+    if guess is None and outcome_of(experiment) is None:
+        st.caption(_("Guess first: does it hold?"))
+    measurement: Measurement[Outcome] = Measurement(
+        measure=partial(run, experiment, model, text_of(model)),
+        settings=(numbers, seeds, *seen(experiment, model)),
+        findings=partial(judged, experiment, guess or ""),
+        forecast=_("about {seconds} s").format(seconds=f"{max(1.0, experiment.seconds * len(seeds)):.0f}"),
+        begin=_("Measure it"),
+    )
+    views = measurement.show(key, None)
+    live = live_views().get(experiment.row)
+    if live is not None:
+        page, query, label = live
+        st.page_link(page, label=_("See it live: {page}").format(page=label), query_params=query, icon="↗")
+    explanation(f"{key}_explanation", experiment.formulas, experiment.source, *experiment.code)
+    return views
+
+
+def seen(experiment: Experiment, model: TextModel) -> tuple[Hashable, ...]:
+    """What it is measured on besides its numbers: the model and the text, where it looks at them."""
+    return (model.name, model, text_of(model)) if experiment.of_model else ()
+
+
+def text_of(model: TextModel) -> str:
+    """The text in the field."""
+    return typed(Key.SOURCE, first_source(model))
+
+
+def run(
+    experiment: Experiment,
+    model: TextModel,
+    text: str,
+    values: tuple[tuple[str, Any], ...],
+    seeds: Sequence[int],
+    *_seen: Any,
+) -> Iterator[Report[Outcome]]:
+    """The experiment on this model and text."""
+    yield from experiment.run(experiment.request(model, text, dict(values), seeds))
+
+
+def fields(experiment: Experiment) -> tuple[tuple[tuple[str, Any], ...], tuple[int, ...]] | None:
+    """What its fields hold, and the seeds; None while one holds nothing that can be."""
+    parameters = [*experiment.parameters]
+    if experiment.seeded:
+        parameters.append(Parameter("seeds", _("seeds"), 1, 1, SEEDS))
+    if not parameters:
+        return (), (1,)
+    st.html(NARROW)
+    key = key_of(experiment)
+    places = st.container(key=f"fields_{key}").columns(max(4, len(parameters)), gap="small")
+    given = {each.name: field(place, key, each) for each, place in zip(parameters, places, strict=False)}
+    if any(value is None for value in given.values()):
+        return None
+    seeds = tuple(range(1, int(given.pop("seeds", 1)) + 1))
+    return tuple(given.items()), seeds
+
+
+def field(place: DeltaGenerator, key: str, parameter: Parameter) -> Any:
+    """The value of a parameter's field; None where it holds none."""
+    name, label = f"{key}_{parameter.name}", literal(words(parameter.label))
+    if isinstance(parameter.default, str) and parameter.choices:
+        return place.selectbox(
+            label, parameter.choices, parameter.choices.index(parameter.default), key=name, persist_state="session"
+        )
+    if isinstance(parameter.default, str):
+        return place.text_input(label, parameter.default, key=name, persist_state="session")
+    whole = isinstance(parameter.default, int)
+    log = parameter.low > 0 and parameter.high / parameter.low > 100
+    limits = Field(
+        name,
+        label,
+        written(parameter.default),
+        parameter.low,
+        parameter.high,
+        whole=whole,
+        log=log or not whole,
+        bound=False,
+    )
+    values = number_field(place, limits)
+    return type(parameter.default)(values[0]) if values else None
