@@ -71,7 +71,7 @@ def source(page: Page) -> Locator:
 
 
 def target(page: Page) -> Locator:
-    return page.locator('input[aria-label="Target"]')
+    return page.locator('input:is([aria-label="Target"], [aria-label="Output"])')
 
 
 def chips(page: Page, side: str) -> Locator:

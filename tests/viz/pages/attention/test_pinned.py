@@ -72,7 +72,7 @@ def test_pinned_weight_on_tokens_that_are_gone_is_told_where_the_sum_lacks_it(pi
     places = session.comparison.source.deleted
     assert gone == pytest.approx(float(session.pin.trace[f"{PATH}.weights"][0, 1, places].sum()), abs=1e-6)
     assert gone > 0.01
-    assert f"of the pinned weight {significant(gone)} is on tokens that are gone" in header["note"]
+    assert f"{significant(gone)} of the pinned weight went to tokens that are gone" in header["note"]
     type_in(app, "source", TEXT)
     assert component(app, "steps")[0]["note"] == "nothing differs from the pin"
 

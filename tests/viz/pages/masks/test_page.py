@@ -113,7 +113,7 @@ def test_a_leak_is_an_alarm_and_a_red_badge_that_says_where(small):
     assert sent(app, "mask")[0]["sentence"] == "target looks at all of the target"
     (alarm,) = [warning.value for warning in app.warning]
     assert f"gives {float(weights.max()):.3g} to" in alarm
-    assert "`decoder.layers.0.self_attention.weights`, head 2" in alarm
+    assert "(layer 1, head 2)" in alarm
     (badge,) = [badge for badge in component(app, "token_bar")["badges"] if not badge["passed"]]
     largest = trace.attention("decoder").triu(1)
     layer = int(largest.amax(dim=(1, 2, 3)).argmax())
