@@ -45,17 +45,19 @@ function figureLines({ header: { words, curves, columns, arrays } }) {
   return [words.csv, ...curves.flatMap(points)];
 }
 
-export default function ({ data, parentElement }) {
+export default function ({ data, parentElement, setTriggerValue }) {
   let root = parentElement.querySelector(".vitrine");
   if (!root) {
     root = parentElement.appendChild(element("div", "vitrine plot figure"));
     root.kind = { lines: figureLines };
     root.heading = root.appendChild(element("div", "heading"));
-    root.heading.append(element("b"), buildMenu(root));
+    root.heading.append(element("b"), buildAbout(root), buildMenu(root));
   }
   const header = unpack(data);
   root.shown = { header };
+  root.explain = () => setTriggerValue("about", performance.now());
   write(root.heading.firstChild, header.name);
+  showAbout(root, header);
   const opener = root.querySelector(".opener");
   opener.title = header.words.download;
   opener.setAttribute("aria-label", header.words.download);

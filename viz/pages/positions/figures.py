@@ -14,6 +14,7 @@ from jaxtyping import Float
 from numpy import ndarray
 from plotly.subplots import make_subplots
 
+from viz.components.plots import Heading
 from viz.components.registry import component, pack
 from viz.components.view import PackedView, View
 
@@ -175,10 +176,11 @@ def _lay_out(figure: go.Figure, x_title: str, y_title: str) -> None:
 _figure_files = component("figure_files", "plot")
 
 
-def figure_files(arrays: Sequence[NDArray[np.float32]], header: Mapping[str, Any], key: str) -> View:
+def figure_files(arrays: Sequence[NDArray[np.float32]], header: Mapping[str, Any], key: str, above: Heading) -> View:
     """The title of the plotly figure in the same container, and the menu of its files.
 
-    arrays: x and y of each of the header's `curves`, or one table with so many `columns`. header: `name`, the title;
-    `file`, the name of what is saved; `words`, {download, csv: the names of the three columns}.
+    arrays: x and y of each of the header's `curves`, or one table with so many `columns`. header:
+    `words`, {download, csv: the names of the three columns}. above: its name and its file, and what its "?" says.
     """
-    return PackedView(_figure_files, key, pack(header, arrays))
+    named = {"name": above.name, "file": above.file, **above.told}
+    return PackedView(_figure_files, key, pack({**header, **named}, arrays), above.asked)

@@ -15,7 +15,7 @@ from model.analysis import positions as analysis
 from model.inference.copies import LONGEST
 from model.inference.text_model import TextModel
 from model.network.positions import alibi_slopes, sinusoidal
-from viz.components.plots import words
+from viz.components.plots import About, Heading, words
 from viz.components.view import View
 from viz.i18n.catalogue import _, language
 from viz.pages.positions import encodings
@@ -123,11 +123,11 @@ def show(place: DeltaGenerator, picture: Picture, name: str, number: int) -> Non
     """A figure under its title and the menu of its files."""
     config = {"displaylogo": False, "modeBarButtonsToRemove": ["toImage"]}  # the menu has it, and CSV too
     with place.container(key=f"lab_{number}", gap="xsmall"):
-        files(picture, f"positions-{name}-{number + 1}", f"lab_files_{number}")()
+        files(picture, name, f"positions-{name}-{number + 1}", f"lab_files_{number}")()
         st.plotly_chart(picture.figure, theme="streamlit", alt=picture.alt, config=config, key=f"lab_{picture.title}")
 
 
-def files(picture: Picture, file: str, key: str) -> View:
+def files(picture: Picture, name: str, file: str, key: str) -> View:
     """The title of a figure, and the menu of its files."""
     drawn = picture.figure.data
     if drawn and drawn[0].type == "heatmap":
@@ -137,7 +137,33 @@ def files(picture: Picture, file: str, key: str) -> View:
         header = {"curves": [curve.name for curve in picture.curves]}
         arrays = [np.asarray(axis, np.float32) for curve in picture.curves for axis in (curve.xs, curve.ys)]
         titles = (_("curve"), picture.x, picture.y)
-    return figure_files(arrays, {"name": picture.title, "file": file, "words": words(*titles), **header}, key)
+    experiment = EXPERIMENTS[name]
+    about = About(shown_sentence(name), experiment.formulas, experiment.ran)
+    return figure_files(arrays, {"words": words(*titles), **header}, key, Heading(picture.title, file, "", about=about))
+
+
+def shown_sentence(name: str) -> str:
+    """What an experiment's figures show."""
+    return {
+        "curves": _(
+            "One channel of the codes over the positions, a sine or a cosine, for each base, length and width."
+        ),
+        "wavelengths": _(
+            "After how many positions each pair of channels repeats: from 2π up to nearly 2π times the base."
+        ),
+        "shift": _(
+            "The code k positions on is the code turned by one fixed matrix: what the turn misses, and how alike two "
+            "codes are by their distance."
+        ),
+        "any_length": _("The code of one position in tables of several lengths: the same in all of them."),
+        "misread": _(
+            "The paper's code beside that of a formula which counts the 2 twice: its wavelengths and pairs are others."
+        ),
+        "learned": _(
+            "Learned positions of the model: how alike they are, and how well one fixed matrix moves them on."
+        ),
+        "relative": _("What the distance of a query and a key does to their score, by rotary positions and by ALiBi."),
+    }[name]
 
 
 def curves_table(pictures: list[Picture]) -> pd.DataFrame:

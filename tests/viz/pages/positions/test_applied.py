@@ -54,7 +54,8 @@ def test_loss_and_attention_are_compared_with_the_trained_model_and_it_can_be_pi
     assert np.allclose(arrays[1], expected[0], atol=1e-5)
     assert np.allclose(arrays[3], expected[1], atol=1e-5)
     first, second = (f"{float(each.mean()):.3g}" for each in expected[::-1])
-    assert f"Loss {first} → {second} nats per token" in said(app)
+    assert f"as trained: loss {first} nats per token" in said(app)
+    assert f"with these positions: {second}, " in said(app)
     header, (changes, _visible) = views(app)["attention-change"]
     weights = [model.trace_tokens(source, target).attention("cross")[1] for model in (now, before)]
     distance = (weights[0] - weights[1]).abs().sum(-1).mean(-1) / 2
@@ -86,7 +87,7 @@ def test_a_text_without_a_loss_is_told_and_no_nan_is_shown(here):
     app = page("applied", model="goes-on", source="cat " * 99, max_length="33")  # the token beyond predicts nothing
     assert "nan" not in said(app)
     app = page("applied", model="hides", source="The cat. " * 99, max_length="99")  # hidden are the first 64 alone
-    assert "Loss" in said(app)
+    assert "loss" in said(app)
     assert "nan" not in said(app)
 
 
@@ -122,7 +123,7 @@ def test_the_bar_and_the_losses_are_of_one_target_that_the_trained_model_wrote(s
     written = small.trace_generated(small.source_tokens(TEXT))[1]
     assert [token["label"] for token in sent(app, "tokens")[0]["target"]] == written.labels
     assert sent(app, "applied_losses")[0]["x"]["labels"][: len(written.labels)] == written.labels
-    assert "as trained" in sent(app, "tokens")[0]["notes"]["target"]
+    assert "as it was" in sent(app, "tokens")[0]["notes"]["target"]
     translate = next(each for each in app.button if each.label == "Translate")
     translate.click().run()  # the changed model writes, as if it were typed
     session = sound(app).session_state["session"]
