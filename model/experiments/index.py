@@ -5,10 +5,11 @@ from __future__ import annotations
 from functools import cache
 
 from model.experiments.experiment import Experiment
-from model.experiments.rows import parameter_free, positions, similarity
+from model.experiments.rows import attention, parameter_free, positions, similarity
 
 # Modules with a tuple EXPERIMENTS, one a line.
 MODULES = (
+    attention,
     parameter_free,
     positions,
     similarity,
