@@ -5,11 +5,13 @@ from __future__ import annotations
 from functools import cache
 
 from model.experiments.experiment import Experiment
-from model.experiments.rows import attention, parameter_free, positions, similarity
+from model.experiments.rows import attention, masks, norms, parameter_free, positions, similarity
 
 # Modules with a tuple EXPERIMENTS, one a line.
 MODULES = (
     attention,
+    masks,
+    norms,
     parameter_free,
     positions,
     similarity,

@@ -45,7 +45,17 @@ from model.experiments.experiment import (
     at_once,
     say,
 )
-from model.experiments.rows.reading import MOST, another, ids_of, read, tolerance, too_short, unanswered
+from model.experiments.rows.reading import (
+    MOST,
+    another,
+    ids_of,
+    kind_name,
+    kinds_of,
+    read,
+    tolerance,
+    too_short,
+    unanswered,
+)
 from model.experiments.runner import Report
 from model.experiments.worked_example import DOCUMENT, Rows, one_head, take_steps
 from model.network.attention import MultiHeadAttention, for_each_head, side_by_side
@@ -61,11 +71,6 @@ LAYER = Parameter("layer", say("layer that is drawn"), 1, 1, 200)
 HEAD = Parameter("head", say("head that is drawn"), 1, 1, 200)
 Row = tuple[Words | float, ...]  # of a table
 PLAIN = ("scores", "scaled", "masked", "weights")  # maps of an attention that does nothing else
-
-
-def kinds_of(trace: Trace) -> list[AttentionKind]:
-    """Kinds of attention that the model has."""
-    return [kind for kind in get_args(AttentionKind) if trace.attention_paths(kind)]
 
 
 def absent(maps: Maps, request: Request) -> Outcome | None:
@@ -388,15 +393,6 @@ def by_head(title: Sentence, values: Sequence[Sequence[float]]) -> Grid:
     """Number of each head of each layer."""
     rows, columns = ([str(number + 1) for number in range(size)] for size in (len(values), len(values[0])))
     return Grid(title, values, rows, columns, say("layer"), say("head"))
-
-
-def kind_name(kind: AttentionKind) -> Sentence:
-    """Kind of attention in words."""
-    return {
-        "encoder": say("self-attention of the encoder"),
-        "decoder": say("self-attention of the decoder"),
-        "cross": say("cross-attention"),
-    }[kind]
 
 
 # The feed-forward network (row 31).

@@ -55,6 +55,7 @@ from model.inference.text_model import TextModel
 from model.network.config import TransformerConfig
 from model.network.layers import TokenEmbedding
 from model.network.positions import sinusoidal
+from model.runtime.random import seeded
 
 ROUNDING = 1e-9  # of codes in float64
 SHOWN = 16  # channels and positions of a matrix that is drawn
@@ -343,10 +344,9 @@ SPREADS: dict[str, Callable[[int], float]] = {"1/√d_model": lambda d_model: d_
 def drawn_embedding(d_model: int, spread: float, seed: int) -> TokenEmbedding:
     """New embedding of 1,000 tokens of the network's own class, its numbers from N(0, spread²)."""
     config = TransformerConfig.one_stack("encoder-only", VOCABULARY, 1, d_model=d_model, n_heads=1)
-    embedding = TokenEmbedding(VOCABULARY, config)
-    drawn = torch.randn(VOCABULARY, d_model, generator=torch.Generator().manual_seed(seed))
-    with torch.no_grad():
-        embedding.weight.copy_(spread * drawn)
+    with seeded(seed, torch.device("cpu")), torch.no_grad():
+        embedding = TokenEmbedding(VOCABULARY, config)
+        embedding.weight.normal_(std=spread)
     return embedding
 
 

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from typing import get_args
+
 import torch
 from torch import Tensor
 
-from model.capture.trace import Trace
+from model.capture.trace import AttentionKind, Trace
 from model.experiments.experiment import Outcome, Sentence, Verdict, say
 from model.inference.models import Translator
 from model.inference.text_model import TextModel
@@ -21,6 +23,20 @@ def read(model: TextModel, text: str) -> tuple[Trace, list[Tokens]]:
         trace, target, _generation = model.trace_generated(source)
         return trace, [source, target]
     return model.trace_tokens(source), [source]
+
+
+def kinds_of(trace: Trace) -> list[AttentionKind]:
+    """Kinds of attention that the model has."""
+    return [kind for kind in get_args(AttentionKind) if trace.attention_paths(kind)]
+
+
+def kind_name(kind: AttentionKind) -> Sentence:
+    """Kind of attention in words."""
+    return {
+        "encoder": say("self-attention of the encoder"),
+        "decoder": say("self-attention of the decoder"),
+        "cross": say("cross-attention"),
+    }[kind]
 
 
 def ids_of(model: TextModel, texts: list[Tokens]) -> list[Tensor]:
