@@ -275,7 +275,7 @@ def find_cross(request: Request, kind: AttentionKind = "cross") -> Outcome:
             say("Weights of layer {layer}, head {head}", layer=layer + 1, head=head + 1),
             maps.weights(layer, slice(head, head + 1))[0],
             trace.target_tokens,
-            trace.source_tokens,
+            trace.source_tokens if kind == "cross" else trace.target_tokens,
         ),
     ]
     return Outcome(verdict, reason, numbers, figures)

@@ -31,7 +31,7 @@ from model.experiments.experiment import (
 from model.experiments.runner import Report
 from model.experiments.scaling import Against, against_width, first_below, last_alike
 from model.experiments.similarity import cosines, dots
-from model.experiments.timing import Fit, Task, Times, fit, rounds
+from model.experiments.timing import Fit, Numbers, Task, Times, fit, rounds
 
 # Dot product and cosine (row 1).
 
@@ -118,7 +118,7 @@ def percents(shares: Sequence[float]) -> tuple[float, ...]:
     return tuple(100 * share for share in shares)
 
 
-def over_seeds(name: Words, xs: Sequence[float], values: Sequence[Sequence[float]]) -> Curve:
+def over_seeds(name: Words, xs: Numbers, values: Sequence[Sequence[float]]) -> Curve:
     """Curve of the means over the seeds, with their range."""
     means = [sum(each) / len(each) for each in values]
     return Curve(name, xs, means, [min(each) for each in values], [max(each) for each in values])
