@@ -81,7 +81,7 @@ def find_layer_norm(request: Request, form: Form = tutorial_norm) -> Outcome:
     ]
     ways: list[tuple[Words, Form]] = [
         (say("(x − μ) / (s + ε), the tutorial"), form),
-        (say("(x − μ) / (σ + ε)"), lambda x, e: forms(x, e)["textbook"]),
+        ("(x − μ) / (σ + ε)", lambda x, e: forms(x, e)["textbook"]),
     ]
     over_width = [
         Curve(name, WIDTHS, [form_error(way, each, 1.0, eps, seeds[0]) for each in WIDTHS]) for name, way in ways
