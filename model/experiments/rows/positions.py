@@ -50,6 +50,7 @@ from model.experiments.experiment import (
     at_once,
     say,
 )
+from model.experiments.rows.reading import tolerance, unanswered
 from model.inference.copies import vary
 from model.inference.text_model import TextModel
 from model.network.config import TransformerConfig
@@ -251,9 +252,7 @@ def find_rotation(request: Request, code: CodeTable = sinusoidal) -> Outcome:
     table, k = table_of(request, code), int(request.values["k"])
     length, d_model = table.shape
     if k >= length:
-        return Outcome(
-            Verdict.OPEN, say("k ({k}) must be below the number of positions ({length})", k=k, length=length)
-        )
+        return unanswered(say("k ({k}) must be below the number of positions ({length})", k=k, length=length))
     turn = rotation(k, d_model, float(request.values["base"]))
     by_rotation, by_best = (float(shift_residual(table, matrix, k).max()) for matrix in (turn, best_shift(table, k)))
     places = sorted({0, length // 4, length // 2})
@@ -452,10 +451,12 @@ def without_positions(model: TextModel) -> TextModel:
 def find_order(request: Request, remove: Callable[[TextModel], TextModel] = without_positions) -> Outcome:
     """Difference of the states of a text and of the same text backwards, with positions and without them."""
     model = request.model
+    if model.config.position == "none":
+        return unanswered(say("this model has no positions: choose one that has"))
     tokens = model.source_tokens(request.text)
     order = reversed_order([label in model.special_labels for label in tokens.labels])
     if [tokens.ids[place] for place in order] == tokens.ids:
-        return Outcome(Verdict.OPEN, say("the text is the same backwards: type one of two different words at least"))
+        return unanswered(say("the text is the same backwards: type one of two different words at least"))
     bare = remove(model)
     free = order_masks(bare)
     cases: list[tuple[Sentence, TextModel, list[Intervention]]]
@@ -468,7 +469,7 @@ def find_order(request: Request, remove: Callable[[TextModel], TextModel] = with
             size = token_states(each.network, tokens.ids).float().abs().max()
             differences.append(order_difference(each.network, tokens.ids, order) / size)
     largest = [float(each.max()) for each in differences]
-    same = [each < torch.finfo(model.dtype).eps ** 0.5 for each in largest]
+    same = [each < tolerance(model) for each in largest]
     wrong = same[0] or not any(same)
     verdict = Verdict.WRONG if wrong else Verdict.HOLDS if same[1] else Verdict.ONLY_IF
     reason = say(

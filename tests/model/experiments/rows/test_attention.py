@@ -153,7 +153,7 @@ def test_a_decoder_without_its_mask_is_none() -> None:
     assert planted(attention.find_kinds, "kinds-of-models", changes=unmasked) is WRONG
 
 
-@pytest.mark.parametrize("name", ["cross-attention", "feed-forward", "kinds-of-models"])
+@pytest.mark.parametrize("name", ["cross-attention", "several-heads", "feed-forward", "kinds-of-models"])
 def test_an_empty_text_is_left_open(name: str) -> None:
     model = tiny("encoder-only") if name == "kinds-of-models" else tiny("encoder-decoder")
     assert judged(name, model, text="").verdict is OPEN
