@@ -761,7 +761,6 @@ EXPERIMENTS = (
             "before it. A decoder alone has no cross-attention: its layers are those of an encoder with a causal mask."
         ),
         run=at_once(find_kinds),
-        seeded=True,
         formulas=(r"\text{decoder: } M_{ij} = -\infty \text{ for } j > i, \qquad \text{encoder: } M = 0",),
         code=(EncoderOnly, DecoderOnly, Mask, future_change, without_causal_mask),
         source="Devlin et al., 2019, section 3; Radford et al., 2018, section 3.1",

@@ -440,11 +440,7 @@ def find_embedding_division(request: Request, embed: Embed = times_root) -> Outc
 
 
 def without_positions(model: TextModel) -> TextModel:
-    """The model with its weights and no positions.
-
-    Raises:
-        ValueError: the network is run by transformers' own code.
-    """
+    """The model with its weights and no positions."""
     return vary(model, position="none")
 
 
@@ -453,6 +449,13 @@ def find_order(request: Request, remove: Callable[[TextModel], TextModel] = with
     model = request.model
     if model.config.position == "none":
         return unanswered(say("this model has no positions: choose one that has"))
+    if not model.network.ours:
+        return unanswered(
+            say(
+                "transformers runs this model by code of its own, whose positions cannot be taken away: choose a model "
+                "of ours, or of a family that is rebuilt as ours"
+            )
+        )
     tokens = model.source_tokens(request.text)
     order = reversed_order([label in model.special_labels for label in tokens.labels])
     if [tokens.ids[place] for place in order] == tokens.ids:

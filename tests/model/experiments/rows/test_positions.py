@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from typing import Any
 
 import numpy as np
@@ -97,6 +98,13 @@ def test_order_is_lost_without_positions_and_masks(kind: Any, options: dict[str,
 
 def test_order_stays_where_positions_do() -> None:
     assert planted(positions.find_order, "order", remove=lambda model: model) is WRONG
+
+
+def test_a_model_run_by_code_of_others_is_left_open() -> None:
+    model = copy.copy(tiny("encoder-only"))
+    model.network = copy.deepcopy(model.network)
+    model.network.ours = False
+    assert judged("order", model).verdict is Verdict.OPEN
 
 
 def test_a_text_that_reads_the_same_backwards_is_left_open() -> None:
