@@ -469,7 +469,7 @@ def encoder_states(network: Network, ids: Tensor) -> Float[Tensor, "position d_m
 
 def is_distribution(rows: Float[Tensor, "position outcome"]) -> bool:
     """Whether every row is a probability distribution."""
-    return float(rows.min()) >= 0 and float((rows.double().sum(dim=-1) - 1).abs().max()) < 1e-2
+    return float(rows.min()) >= 0 and float((exact(rows).sum(dim=-1) - 1).abs().max()) < 1e-2
 
 
 def find_encoder_end(request: Request, encode: Encode = encoder_states) -> Outcome:
@@ -508,7 +508,7 @@ def find_encoder_end(request: Request, encode: Encode = encoder_states) -> Outco
 
 def row_of(name: Sentence, rows: Float[Tensor, "position outcome"]) -> tuple[Sentence, int, float, float, float]:
     """Width, least number and sums of what leaves a stack."""
-    sums = rows.double().sum(dim=-1)
+    sums = exact(rows).sum(dim=-1)
     return name, rows.shape[-1], float(rows.min()), float(sums.min()), float(sums.max())
 
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from typing import Any
 
-import pandas
 import torch
 from jaxtyping import Bool, Int
 from torch import Tensor
@@ -137,7 +137,7 @@ QUERY, KEY = say("query"), say("key")
 
 # A number in the place of −∞ (row 17).
 
-Fills = Callable[[Tensor, Tensor, float], pandas.DataFrame]
+Fills = Callable[[Tensor, Tensor, float], Any]  # a table, as `fills`
 
 
 def find_fill(request: Request, fill: Fills = fills) -> Outcome:
