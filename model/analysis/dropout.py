@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import torch
@@ -41,8 +42,10 @@ def sites(config: TransformerConfig) -> dict[str, float]:
 
 
 @torch.no_grad()
-def over_masks(x: Float[Tensor, " entry"], rate: float, masks: int, seed: str) -> MaskStatistics:
-    """Statistics of the model's own dropout on x under `masks` masks, drawn from `seed`.
+def over_masks(
+    x: Float[Tensor, " entry"], rate: float, masks: int, seed: str, drop: Callable[..., Tensor] = dropout
+) -> MaskStatistics:
+    """Statistics of the model's own dropout, or of `drop`, on x under `masks` masks, drawn from `seed`.
 
     An entry's mean is x and its variance x² p / (1 − p), for rate p (Srivastava et al., 2014).
 
@@ -63,7 +66,7 @@ def over_masks(x: Float[Tensor, " entry"], rate: float, masks: int, seed: str) -
         for count in counts:
             while done < count:
                 rows = min(count - done, max(1, TOGETHER // max(1, x.numel())))
-                dropped = exact(dropout(x.expand(rows, -1).contiguous(), rate, training=True))
+                dropped = exact(drop(x.expand(rows, -1).contiguous(), rate, training=True))
                 total, squares = total + dropped.sum(dim=0), squares + dropped.square().sum(dim=0)
                 kept += int((dropped != 0).sum())
                 done += rows

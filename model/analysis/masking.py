@@ -131,10 +131,12 @@ def orders(
     return [Order(name, rows, rows @ value) for name, rows in weights.items()]
 
 
-def fills(scores: Float[Tensor, "query key"], visible: Bool[Tensor, "query key"]) -> pandas.DataFrame:
+def fills(
+    scores: Float[Tensor, "query key"], visible: Bool[Tensor, "query key"], number: float = -1e9
+) -> pandas.DataFrame:
     """Numbers that stand for −∞ before softmax, in three precisions; a row each.
 
-    dtype: the precision. fill: "-inf", "-1e9" or "min", the lowest number of the type. stored: its value in that type.
+    dtype: the precision. fill: "-inf", `number` as "-1e9", or "min", the lowest of the type. stored: its value there.
     accepted: whether torch's masked_fill takes it. hidden: largest weight on a hidden cell of a row with visible ones.
     rows: largest |sum − 1| of these rows. empty_low, empty_high: weights of the last query, were all of it hidden.
     """
@@ -142,10 +144,11 @@ def fills(scores: Float[Tensor, "query key"], visible: Bool[Tensor, "query key"]
 
     table = []
     sees = visible.any(dim=-1)
+    short = f"{number:g}".replace("e+0", "e").replace("e+", "e")
     for dtype in DTYPES:
         cast = scores.to(dtype)
-        for fill, number in (("-inf", -torch.inf), ("-1e9", -1e9), ("min", torch.finfo(dtype).min)):
-            stored = torch.tensor(number, dtype=torch.float64).to(dtype)
+        for fill, value in (("-inf", -torch.inf), (short, number), ("min", torch.finfo(dtype).min)):
+            stored = torch.tensor(value, dtype=torch.float64).to(dtype)
             weights = cast.where(visible, stored).softmax(dim=-1).double()
             hidden = weights[~visible & sees[:, None]]
             empty = stored.expand(cast.shape[-1]).softmax(dim=-1).double()
@@ -155,7 +158,7 @@ def fills(scores: Float[Tensor, "query key"], visible: Bool[Tensor, "query key"]
                     "dtype": str(dtype).removeprefix("torch."),
                     "fill": fill,
                     "stored": float(stored),
-                    "accepted": _accepted(cast, number),
+                    "accepted": _accepted(cast, value),
                     "hidden": float(hidden.max()) if hidden.numel() else 0.0,
                     "rows": float(errors.max()) if errors.numel() else 0.0,
                     "empty_low": float(empty.min()),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import torch
 import torch.nn.functional as F
@@ -13,6 +13,8 @@ from torch import Tensor
 from model.capture.hooks import no_recording
 from model.network.positions import sinusoidal
 from model.network.transformer import Network, Transformer
+
+Table = Callable[[int, int, float], Tensor]  # from length, d_model and base to codes (length, d_model)
 
 
 def wavelengths(d_model: int, base: float = 10000.0) -> Float[Tensor, dimension]:
@@ -109,9 +111,11 @@ def likeness_error(table: Float[Tensor, "length d_model"], places: Sequence[int]
     return largest
 
 
-def length_difference(place: int, lengths: Sequence[int], d_model: int, base: float = 10000.0) -> float:
+def length_difference(
+    place: int, lengths: Sequence[int], d_model: int, base: float = 10000.0, table: Table = sinusoidal
+) -> float:
     """Largest difference of the code of one position between tables of these lengths."""
-    codes = torch.stack([sinusoidal(length, d_model, base)[place] for length in lengths])
+    codes = torch.stack([table(length, d_model, base)[place] for length in lengths])
     return float((codes - codes[0]).abs().max())
 
 

@@ -90,8 +90,8 @@ class Curve:
     """Values `ys` over `xs`; low, high: their range over the seeds. style: "line", "dots" or "bars"."""
 
     name: Words
-    xs: Sequence[float]
-    ys: Sequence[float]
+    xs: Sequence[int] | Sequence[float]
+    ys: Sequence[int] | Sequence[float]
     low: Sequence[float] | None = None
     high: Sequence[float] | None = None
     style: str = "line"

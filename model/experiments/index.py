@@ -5,10 +5,17 @@ from __future__ import annotations
 from functools import cache
 
 from model.experiments.experiment import Experiment
-from model.experiments.rows import parameter_free
+from model.experiments.rows import attention, masks, norms, parameter_free, positions, similarity
 
 # Modules with a tuple EXPERIMENTS, one a line.
-MODULES = (parameter_free,)
+MODULES = (
+    attention,
+    masks,
+    norms,
+    parameter_free,
+    positions,
+    similarity,
+)
 
 
 @cache
