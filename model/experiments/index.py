@@ -5,10 +5,16 @@ from __future__ import annotations
 from functools import cache
 
 from model.experiments.experiment import Experiment
-from model.experiments.rows import parameter_free
+from model.experiments.rows import costs, data_lesson, paper_sizes, parameter_free, speed_ups
 
 # Modules with a tuple EXPERIMENTS, one a line.
-MODULES = (parameter_free,)
+MODULES = (
+    parameter_free,
+    costs,
+    data_lesson,
+    paper_sizes,
+    speed_ups,
+)
 
 
 @cache
