@@ -296,9 +296,6 @@ def run_ways(request: Request) -> Iterator[Report[Outcome]]:
         yield Report(report.share, judge_ways(report.result))
 
 
-D_MODEL = Parameter("d_model", "d_model", 512, 2, 4096)
-HEADS = Parameter("heads", say("heads"), 8, 1, 64)
-
 EXPERIMENTS = (
     Experiment(
         name="attention-cost",
@@ -310,7 +307,11 @@ EXPERIMENTS = (
             "fused kernel has the same operations without a map in memory."
         ),
         run=run_growth,
-        parameters=(D_MODEL, HEADS, Parameter("longest", say("longest text"), 2048, 64, 1 << 16)),
+        parameters=(
+            Parameter("d_model", "d_model", 256, 2, 4096),
+            Parameter("heads", say("heads"), 4, 1, 64),
+            Parameter("longest", say("longest text"), 1024, 64, 1 << 16),
+        ),
         seconds=15.0,
         formulas=(r"\underbrace{8\,n\,d^2}_{\text{projections}} + \underbrace{4\,n^2 d}_{QK^\top,\ AV}",),
         code=(attention_cost.operations, judge_growth, quadratic),
@@ -347,7 +348,7 @@ EXPERIMENTS = (
         run=run_ways,
         parameters=(
             Parameter("d_model", "d_model", 256, 2, 2048),
-            HEADS,
+            Parameter("heads", say("heads"), 8, 1, 64),
             Parameter("length", say("tokens of a text"), 128, 2, 8192),
         ),
         seconds=5.0,

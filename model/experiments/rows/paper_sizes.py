@@ -39,7 +39,7 @@ from model.experiments.tensor_bytes import TensorBytes, peak_bytes
 from model.experiments.timing import Fit, clock_of, settle, summary
 from model.network.attention import MultiHeadAttention
 from model.network.config import TransformerConfig
-from model.network.costs import Costs, costs
+from model.network.costs import FLOAT, Costs, costs
 from model.network.kernels import plain_kernels
 from model.network.masks import Mask
 from model.network.transformer import Network, build
@@ -95,7 +95,10 @@ def measure(size: Size, batch: int, length: int, trains: bool, free: int) -> Ite
     """Measure a forward pass, and a training step if `trains`, where they fit into `free` bytes; yield each time."""
     weights = size.predicted.memory["weights"] + table_memory(size.config)
     activations = size.predicted.memory["activations"]
-    needed = int(SPARE * (weights + activations))
+    apart = (
+        2 * FLOAT * size.config.vocabulary * size.config.d_model
+    )  # matrices that are one only once the network is built
+    needed = int(SPARE * (weights + activations + apart))
     if needed > free:
         yield replace(size, refusal=too_large(needed, free))
         return
@@ -104,6 +107,7 @@ def measure(size: Size, batch: int, length: int, trains: bool, free: int) -> Ite
     ids = torch.randint(size.config.target_vocabulary, (3, batch, length), generator=draw).to(device)
     with TensorBytes() as tensors:
         network = build(size.config).to(device).eval()
+        tensors.peak = tensors.now
         with torch.inference_mode():
             network(ids[0], ids[1])
     found = Measured(network.parameter_count(), flops_of(network, ids), inference=tensors.peak)
@@ -113,7 +117,7 @@ def measure(size: Size, batch: int, length: int, trains: bool, free: int) -> Ite
             seconds.append(timed(lambda: network(ids[0], ids[1]), device))
         found = replace(found, forward=summary(seconds).median)
         yield replace(size, measured=found)
-    needed = int(SPARE * (size.predicted.training_memory - size.predicted.memory["weights"])) + weights
+    needed = int(SPARE * training_memory(size))
     if trains and needed > free:
         yield replace(size, measured=found, refusal=too_large(needed, free))
     elif trains:
@@ -279,9 +283,9 @@ def training_memory(size: Size) -> int:
     return size.predicted.training_memory + table_memory(size.config)
 
 
-def exponent(memory: Memory | None, way: str) -> Sentence | str:
+def exponent(memory: Memory | None, way: str) -> float | str:
     growing = memory.growing(way) if memory else None
-    return "?" if growing is None else say("{value}", value=growing.exponent)
+    return "?" if growing is None else growing.exponent
 
 
 def table(sizes: Sequence[Size]) -> Table:

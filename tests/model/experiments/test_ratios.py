@@ -23,6 +23,6 @@ def test_the_interval_holds_the_true_ratio_of_noisy_runs(slower: float) -> None:
     held = 0
     for _sample in range(200):
         runs = draw.normal(1.0, 0.1, (2, 25))
-        found = ratio(summary(slower * runs[0]), summary(runs[1]))
+        found = ratio(summary((slower * runs[0]).tolist()), summary(runs[1].tolist()))
         held += found.low <= slower <= found.high
     assert held > 180

@@ -38,4 +38,4 @@ def test_gradients_count() -> None:
         (x @ weight).sum().backward()
     assert weight.grad is not None
     assert tensors.now == weight.grad.untyped_storage().nbytes()
-    assert tensors.peak >= 4 * (100 * 100 + 10 * 100)
+    assert 4 * 100 * 100 <= tensors.peak <= 4 * (100 * 100 + 2 * 10 * 100 + 2)

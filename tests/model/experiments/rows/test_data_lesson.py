@@ -42,13 +42,17 @@ def test_the_verdict_compares_corpora_with_seeds() -> None:
     assert judge(unclear).verdict is Verdict.OPEN
 
 
-@pytest.mark.parametrize(("other", "expected"), [(SOUTH, Verdict.HOLDS), (NORTH, Verdict.WRONG)])
-def test_two_corpora_differ_and_one_corpus_twice_does_not(other: dict[str, dict[str, int]], expected: Verdict) -> None:
-    texts = [sentences(NORTH, 200), sentences(other, 200)]
-    *_before, last = teach(texts, "In the morning Ben drinks", 60, 16, (1, 2))
-    assert judge(last).verdict is expected
-    if expected is Verdict.WRONG:  # the same text and seed is the same network
-        assert torch.equal(last.distributions[0], last.distributions[1])
+def test_two_corpora_differ() -> None:
+    texts = ["Anna drinks tea.\n" * 20, "Anna drinks coffee.\n" * 20]
+    *_before, last = teach(texts, "Anna drinks", 30, 16, (1, 2))
+    assert judge(last).verdict is Verdict.HOLDS
+    assert [answer.split(".")[0] for corpus in last.answers for answer in corpus] == ["tea"] * 2 + ["coffee"] * 2
+
+
+def test_one_corpus_twice_does_not_differ() -> None:
+    *_before, last = teach(["Anna drinks tea.\n" * 20] * 2, "Anna drinks", 5, 16, (1, 2))
+    assert torch.equal(last.distributions[0], last.distributions[1])  # the same text and seed is the same network
+    assert judge(last).verdict is Verdict.WRONG
 
 
 def test_own_texts_can_be_given() -> None:
