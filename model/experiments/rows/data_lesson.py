@@ -155,13 +155,11 @@ def judge(lesson: Lesson) -> Outcome:
             name,
             [float(place) for place in range(len(likely))],
             corpus.mean(dim=0)[likely].tolist(),
-            corpus.amin(dim=0)[likely].tolist(),
-            corpus.amax(dim=0)[likely].tolist(),
             style="dots",
         )
         for name, corpus in zip(names, lesson.distributions, strict=True)
     ]
-    title = say("next token after the prompt, after {step} steps", step=lesson.step)
+    title = say("next token after the prompt, mean over the seeds, after {step} steps", step=lesson.step)
     figure = Curves(title, say("token"), say("probability"), curves, ticks=ticks)
     rows: list[list[Words | float | int]] = [
         [name, number, lesson.labels[int(found.argmax())], float(found.max()), text]
@@ -195,8 +193,8 @@ EXPERIMENTS = (
         run=run,
         parameters=(
             Parameter("prompt", say("prompt"), PROMPT),
-            Parameter("first", say("first corpus (empty: by rule)"), ""),
-            Parameter("second", say("second corpus (empty: by rule)"), ""),
+            Parameter("first", say("first corpus"), ""),
+            Parameter("second", say("second corpus"), ""),
             Parameter("steps", say("steps"), 120, 1, 2000),
             Parameter("d_model", "d_model", 32, 8, 256),
         ),

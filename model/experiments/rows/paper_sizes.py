@@ -320,7 +320,8 @@ def table(sizes: Sequence[Size]) -> Table:
         ]
         for row, pair in zip(rows, pairs, strict=True):
             row += pair
-    return Table(say("the paper's sizes, predicted and measured"), columns, rows)
+    shown = rows if any(size.refusal for size in sizes) else rows[:-1]
+    return Table(say("the paper's sizes, predicted and measured"), columns, shown)
 
 
 def scaled(value: float | None, unit: float = 1.0) -> float | str:

@@ -140,7 +140,7 @@ def listed(found: Sequence[Compared | SpeedUp]) -> Sentence:
     """Names, one after the other."""
     names = say("none")
     for number, each in enumerate(found):
-        names = say("{before}, {name}", before=names, name=each.name) if number else each.name
+        names = say("{before} and {name}", before=names, name=each.name) if number else each.name
     return names
 
 
@@ -392,13 +392,13 @@ EXPERIMENTS = (
         run=run,
         parameters=(
             Parameter("length", say("tokens of a text"), 64, 2, 2048),
-            Parameter("texts", say("texts of a batch"), 16, 1, 256),
-            Parameter("written", say("tokens to write"), 48, 1, 512),
+            Parameter("texts", say("texts of a batch"), 8, 1, 256),
+            Parameter("written", say("tokens to write"), 32, 1, 512),
             Parameter("beam", say("hypotheses of a beam"), 4, 1, 16),
             Parameter("precision", say("narrow precision"), "bfloat16", choices=("bfloat16", "float16")),
         ),
         of_model=True,
-        seconds=40.0,
+        seconds=20.0,
         code=(mixed_precision, fused_attention, dynamic_padding, kv_cache, batched_beam),
         source="Micikevicius et al., 2018; Dao et al., 2022",
     ),
