@@ -149,7 +149,7 @@ class Outcome:
 class Parameter:
     """Number, or one of some words, that can be changed before the experiment is run again.
 
-    default: decides the type, int, float or str. low, high: of a number. choices: of a word.
+    default: decides the type, int, float or str. low, high: of a number. choices: of a word; none: any text.
     """
 
     name: str
@@ -166,7 +166,7 @@ class Parameter:
             ValueError: it is no such number or word, or outside of the limits.
         """
         if isinstance(self.default, str):
-            if text not in self.choices:
+            if self.choices and text not in self.choices:
                 raise ValueError(f"{self.name} is {text!r}; it can be {', '.join(self.choices)}")
             return text
         try:

@@ -5,16 +5,31 @@ from __future__ import annotations
 from functools import cache
 
 from model.experiments.experiment import Experiment
-from model.experiments.rows import attention, masks, norms, parameter_free, positions, similarity
+from model.experiments.rows import (
+    attention,
+    costs,
+    data_lesson,
+    masks,
+    norms,
+    paper_sizes,
+    parameter_free,
+    positions,
+    similarity,
+    speed_ups,
+)
 
 # Modules with a tuple EXPERIMENTS, one a line.
 MODULES = (
     attention,
+    costs,
+    data_lesson,
     masks,
     norms,
+    paper_sizes,
     parameter_free,
     positions,
     similarity,
+    speed_ups,
 )
 
 

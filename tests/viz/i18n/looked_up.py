@@ -66,6 +66,9 @@ SPEAKING = (
         "analysis/weights/heads",
         "analysis/weights/adapter_changes",
         "experiments/attention_cost",
+        "experiments/rows/costs",
+        "experiments/rows/data_lesson",
+        "experiments/rows/speed_ups",
         "experiments/training_claims",
     ),
 )
