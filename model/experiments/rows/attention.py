@@ -657,6 +657,7 @@ EXPERIMENTS = (
             "distance, another factor, a cap on the scores, a sink."
         ),
         run=at_once(find_attention),
+        of_model=True,
         parameters=(LAYER, HEAD),
         formulas=(r"\mathrm{Attention}(Q, K, V) = \mathrm{softmax}\left(\frac{QK^\top}{\sqrt{d_k}} + M\right) V",),
         code=(attention, MultiHeadAttention.attend),
@@ -676,6 +677,7 @@ EXPERIMENTS = (
             "written to them. The map is target × source."
         ),
         run=at_once(find_cross),
+        of_model=True,
         parameters=(LAYER, HEAD),
         formulas=(
             r"Q = X_{dec} W^Q, \quad K = X_{enc} W^K, \quad V = X_{enc} W^V",
@@ -696,6 +698,7 @@ EXPERIMENTS = (
             "any effect: how many depends on model and text."
         ),
         run=run_heads,
+        of_model=True,
         parameters=(Parameter("least", say("least change of a prediction that counts, nats"), 0.01, 0, 10),),
         seconds=3.0,
         formulas=(
@@ -715,6 +718,7 @@ EXPERIMENTS = (
             "off at any one token where the activation is ReLU."
         ),
         run=at_once(find_feed_forward),
+        of_model=True,
         formulas=(r"\mathrm{FFN}(x_i) = \max(0,\, x_i W_1 + b_1) W_2 + b_2 \quad \text{for each position } i",),
         code=(positions_apart, FeedForward),
         source="Vaswani et al., 2017, section 3.3",
@@ -729,6 +733,7 @@ EXPERIMENTS = (
             "stand behind the decoder alone. A model without a decoder, as BERT, has them behind its encoder."
         ),
         run=at_once(find_encoder_end),
+        of_model=True,
         formulas=(r"p = \mathrm{softmax}(X_{dec} W), \qquad K, V = X_{enc} W^K,\ X_{enc} W^V",),
         code=(encoder_states, Transformer.states),
         source="Vaswani et al., 2017, figure 1",
@@ -761,6 +766,7 @@ EXPERIMENTS = (
             "before it. A decoder alone has no cross-attention: its layers are those of an encoder with a causal mask."
         ),
         run=at_once(find_kinds),
+        of_model=True,
         formulas=(r"\text{decoder: } M_{ij} = -\infty \text{ for } j > i, \qquad \text{encoder: } M = 0",),
         code=(EncoderOnly, DecoderOnly, Mask, future_change, without_causal_mask),
         source="Devlin et al., 2019, section 3; Radford et al., 2018, section 3.1",

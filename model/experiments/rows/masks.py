@@ -438,6 +438,7 @@ EXPERIMENTS = (
             "decoder and encoder only the padding of the source is hidden."
         ),
         run=at_once(find_places),
+        of_model=True,
         seconds=0.5,
         formulas=(
             r"M^{enc}_{ij} = M^{cross}_{ij} = -\infty \text{ if source } j \text{ is padding}, \qquad "
@@ -456,6 +457,7 @@ EXPERIMENTS = (
             "encoder alone sees the future on purpose; here it is given a causal mask too."
         ),
         run=at_once(find_future),
+        of_model=True,
         seconds=0.5,
         formulas=(
             r"M_{ij} = -\infty \text{ for } j > i \;\Rightarrow\; "
@@ -474,6 +476,7 @@ EXPERIMENTS = (
             "padding behind its text, which the causal mask hides already."
         ),
         run=at_once(find_padding),
+        of_model=True,
         seconds=0.5,
         formulas=(r"M_{b,i,j} = -\infty \text{ if } j \text{ of text } b \text{ is padding}",),
         code=(Batch, padded),

@@ -341,6 +341,7 @@ EXPERIMENTS = (
             "leaves it out: what stands beside a text changes it. LayerNorm knows a single position."
         ),
         run=at_once(find_batch_norm),
+        of_model=True,
         seconds=0.5,
         formulas=(
             r"\text{LayerNorm: } \mu_t = \frac{1}{d} \sum_i x_{t,i}, \qquad "

@@ -670,6 +670,7 @@ EXPERIMENTS = (
             "each token sees other neighbours: a decoder without positions still knows it in part."
         ),
         run=at_once(find_order),
+        of_model=True,
         seconds=0.5,
         formulas=(r"f(x)_{\pi(i)} = f(x_\pi)_i \text{ for all } i",),
         code=(order_difference, reversed_order, without_positions),
