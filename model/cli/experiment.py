@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from model.experiments.experiment import Curves, Experiment, Grid, Outcome, Quantity, Table, written
 from model.experiments.runner import explained
+from model.runtime.device import compute_alone
 
 if TYPE_CHECKING:
     from model.inference.text_model import TextModel
@@ -61,6 +62,7 @@ def run(options: argparse.Namespace) -> None:
         raise ValueError(f"there is no experiment {options.name!r}; without a name, all are listed")
     chosen = list(known.values()) if options.all else [known[options.name]]
     values = [parameters(each, options.set) for each in chosen]
+    compute_alone()  # as on the page: times are those of one core, without other programs
     model = opened(options.checkpoint)
     text = model.example if options.text is None else options.text
     seeds = range(1, options.seeds + 1)

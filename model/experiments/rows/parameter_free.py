@@ -21,8 +21,10 @@ def parameter_free(
 
 def find(request: Request) -> Outcome:
     """Mean weight of a token on itself, for the rows of the embedding as they are and as the network reads them."""
-    tokens = request.model.source_tokens(request.text)
-    rows = exact(request.model.network.embeddings()[0].weight[tokens.ids]).detach().cpu()
+    tokens, embeddings = request.model.source_tokens(request.text), request.model.network.embeddings()
+    if not embeddings:
+        raise ValueError("the rows of this model's embedding are not known: choose another model")
+    rows = exact(embeddings[0].weight[tokens.ids]).detach().cpu()
     labels, root = list(tokens.labels), rows.shape[-1] ** 0.5
     figures, quantities, kept = [], [], []
     for name, x in ((say("rows as they are"), rows), (say("rows times √d_model"), rows * root)):

@@ -66,6 +66,7 @@ SPEAKING = (
         "analysis/weights/heads",
         "analysis/weights/adapter_changes",
         "experiments/attention_cost",
+        "experiments/rows/parameter_free",
         "experiments/rows/costs",
         "experiments/rows/data_lesson",
         "experiments/rows/speed_ups",
