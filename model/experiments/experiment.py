@@ -90,8 +90,8 @@ class Curve:
     """Values `ys` over `xs`; low, high: their range over the seeds. style: "line", "dots" or "bars"."""
 
     name: Words
-    xs: Sequence[float]
-    ys: Sequence[float]
+    xs: Sequence[int] | Sequence[float]
+    ys: Sequence[int] | Sequence[float]
     low: Sequence[float] | None = None
     high: Sequence[float] | None = None
     style: str = "line"
@@ -147,16 +147,17 @@ class Outcome:
 
 @dataclass(frozen=True)
 class Parameter:
-    """Number, or one of some words, that can be changed before the experiment is run again.
+    """Number, one of some words, or a text, that can be changed before the experiment is run again.
 
-    default: decides the type, int, float or str. low, high: of a number. choices: of a word.
+    default: decides the type, int, float or str. low, high: of a number. choices: of a word; none: a free text, which
+    the run reads.
     """
 
     name: str
     label: Words
     default: int | float | str
-    low: float = 0
-    high: float = 0
+    low: int | float = 0
+    high: int | float = 0
     choices: Sequence[str] = ()
 
     def read(self, text: str) -> int | float | str:
@@ -166,7 +167,7 @@ class Parameter:
             ValueError: it is no such number or word, or outside of the limits.
         """
         if isinstance(self.default, str):
-            if text not in self.choices:
+            if self.choices and text not in self.choices:
                 raise ValueError(f"{self.name} is {text!r}; it can be {', '.join(self.choices)}")
             return text
         try:

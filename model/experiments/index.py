@@ -4,11 +4,17 @@ from __future__ import annotations
 
 from functools import cache
 
+from model.experiments import additive_attention, layers_compared, recommendation
 from model.experiments.experiment import Experiment
 from model.experiments.rows import parameter_free
 
 # Modules with a tuple EXPERIMENTS, one a line.
-MODULES = (parameter_free,)
+MODULES = (
+    parameter_free,
+    layers_compared,
+    additive_attention,
+    recommendation,
+)
 
 
 @cache

@@ -65,7 +65,9 @@ SPEAKING = (
         "analysis/gradients",
         "analysis/weights/heads",
         "analysis/weights/adapter_changes",
+        "experiments/additive_attention",
         "experiments/attention_cost",
+        "experiments/recommendation",
         "experiments/training_claims",
     ),
 )
