@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import cache
 
-from model.experiments import additive_attention, layers_compared, recommendation
+from model.experiments import additive_attention, data_needed, layers_compared, recommendation
 from model.experiments.experiment import Experiment
 from model.experiments.rows import parameter_free
 
@@ -14,6 +14,7 @@ MODULES = (
     layers_compared,
     additive_attention,
     recommendation,
+    data_needed,
 )
 
 
