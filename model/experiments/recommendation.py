@@ -311,12 +311,12 @@ def judge(found: Learnt) -> tuple[Verdict, Sentence]:
         "{average} for the average",
         **means,
     )
-    ahead: dict[str, bool | None] = {}
+    leading: dict[str, bool | None] = {}
     for way in ("attention", "bare product"):
         leads = [mine - other for mine, other in zip(found.last(way), found.last("average"), strict=True)]
         clear = [lead > CLEAR for lead in leads]
-        ahead[way] = None if any(clear) != all(clear) else all(clear)
-    match ahead["attention"], ahead["bare product"]:
+        leading[way] = None if any(clear) != all(clear) else all(clear)
+    match leading["attention"], leading["bare product"]:
         case (None, _) | (_, None):
             return Verdict.OPEN, say("{numbers}: the seeds do not agree", numbers=numbers)
         case True, True:
