@@ -73,7 +73,7 @@ def read_item(text: str) -> Item:
     """Item of a text such as "novel: 1, 0.2, 0".
 
     Raises:
-        ValueError: it has no name, no numbers, too many or too large ones, or only zeros.
+        ValueError: it has no name, no numbers, too few, too many or too large ones, or only zeros.
     """
     name, colon, numbers = (part.strip() for part in text.partition(":"))
     if not colon or not name:
@@ -82,8 +82,8 @@ def read_item(text: str) -> Item:
         features = tuple(float(number) for number in numbers.split(","))
     except ValueError:
         raise ValueError(f"the features of {name!r} are {numbers!r}; they must be numbers, as 1, 0.2, 0") from None
-    if len(features) > MOST_FEATURES or not all(abs(feature) <= LARGEST for feature in features):
-        raise ValueError(f"{name!r} must have at most {MOST_FEATURES} features, each from -{LARGEST:g} to {LARGEST:g}")
+    if not 2 <= len(features) <= MOST_FEATURES or not all(abs(feature) <= LARGEST for feature in features):
+        raise ValueError(f"{name!r} must have 2 to {MOST_FEATURES} features, each from -{LARGEST:g} to {LARGEST:g}")
     if not any(features):
         raise ValueError(f"the features of {name!r} are all 0; one at least must be another number")
     return Item(name, features)

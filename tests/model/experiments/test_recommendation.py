@@ -49,10 +49,11 @@ def test_items_are_read_as_they_are_typed() -> None:
         (": 1, 2", "item ': 1, 2' must be a name"),
         ("novel: 1, two", "the features of 'novel' are '1, two'; they must be numbers"),
         ("novel: ", "the features of 'novel' are ''"),
-        ("novel: nan", "each from -1000 to 1000"),
-        ("novel: 1e9", "each from -1000 to 1000"),
+        ("novel: 1", "'novel' must have 2 to 8 features"),
+        ("novel: nan, 1", "each from -1000 to 1000"),
+        ("novel: 1e9, 1", "each from -1000 to 1000"),
         ("novel: 0, 0", "the features of 'novel' are all 0"),
-        ("novel: 1, 2; lamp: 1", "'lamp' has 1 features and 'novel' 2"),
+        ("novel: 1, 2, 3; lamp: 1, 2", "'lamp' has 2 features and 'novel' 3"),
     ],
 )
 def test_other_texts_are_refused(text: str, message: str) -> None:
