@@ -61,6 +61,13 @@ def test_other_texts_are_refused(text: str, message: str) -> None:
         read_items(text)
 
 
+def test_items_are_free_texts_and_rules_are_not() -> None:
+    parameters = {parameter.name: parameter for parameter in EXPERIMENT.parameters}
+    assert parameters["history"].read("hat: 1, 0") == "hat: 1, 0"
+    with pytest.raises(ValueError, match="rule is 'luck'; it can be nearest, average"):
+        parameters["rule"].read("luck")
+
+
 def test_a_candidate_of_other_features_is_refused() -> None:
     with pytest.raises(ValueError, match="'hat' has 2 features and 'cake' 3"):
         next(learn(request(candidate="hat: 1, 0")))
