@@ -147,7 +147,7 @@ class Outcome:
 
 @dataclass(frozen=True)
 class Parameter:
-    """Number, or one of some words, that can be changed before the experiment is run again.
+    """Number, one of some words, or a text, that can be changed before the experiment is run again.
 
     default: decides the type, int, float or str. low, high: of a number. choices: of a word; none: any text.
     """

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from functools import cache
 
+from model.experiments import additive_attention, data_needed, layers_compared, recommendation
 from model.experiments.experiment import Experiment
 from model.experiments.rows import (
     attention,
@@ -20,14 +21,18 @@ from model.experiments.rows import (
 
 # Modules with a tuple EXPERIMENTS, one a line.
 MODULES = (
+    additive_attention,
     attention,
     costs,
     data_lesson,
+    data_needed,
+    layers_compared,
     masks,
     norms,
     paper_sizes,
     parameter_free,
     positions,
+    recommendation,
     similarity,
     speed_ups,
 )

@@ -65,11 +65,13 @@ SPEAKING = (
         "analysis/gradients",
         "analysis/weights/heads",
         "analysis/weights/adapter_changes",
+        "experiments/additive_attention",
         "experiments/attention_cost",
         "experiments/rows/parameter_free",
         "experiments/rows/costs",
         "experiments/rows/data_lesson",
         "experiments/rows/speed_ups",
+        "experiments/recommendation",
         "experiments/training_claims",
     ),
 )
