@@ -5,10 +5,16 @@ from __future__ import annotations
 from functools import cache
 
 from model.experiments.experiment import Experiment
-from model.experiments.rows import parameter_free
+from model.experiments.rows import attention_variants, kv_cache, parameter_free, variants_cost, variants_trained
 
 # Modules with a tuple EXPERIMENTS, one a line.
-MODULES = (parameter_free,)
+MODULES = (
+    parameter_free,
+    attention_variants,
+    kv_cache,
+    variants_cost,
+    variants_trained,
+)
 
 
 @cache

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Generic, Literal, TypeVar
 
 from model.runtime.device import compute_alone, give_back_memory
-from model.runtime.errors import first_line, is_out_of_memory
+from model.runtime.errors import MissingQuantityError, first_line, is_out_of_memory
 
 Result = TypeVar("Result")
 Status = Literal["waiting", "running", "finished", "stopped", "failed"]
@@ -32,6 +32,8 @@ class Report(Generic[Result]):
 
 def explained(error: Exception) -> str:
     """Sentence about the error that ended an experiment; an unexpected one is logged too."""
+    if isinstance(error, MissingQuantityError):
+        return error.reason
     if isinstance(error, ValueError | FloatingPointError):
         return str(error)
     if is_out_of_memory(error):

@@ -66,6 +66,7 @@ SPEAKING = (
         "analysis/weights/heads",
         "analysis/weights/adapter_changes",
         "experiments/attention_cost",
+        "experiments/rows/attention_variants",
         "experiments/training_claims",
     ),
 )
