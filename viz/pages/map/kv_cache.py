@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -11,7 +12,7 @@ from model.analysis.kv_cache import CacheSize, formula, measure, numbers_per_tok
 from viz.components.plots import About, Axis, Chart, Heading, Series
 from viz.i18n.catalogue import _
 from viz.i18n.errors import translate_error
-from viz.i18n.format import as_sentence, bytes_text
+from viz.i18n.format import as_sentence, bytes_text, literal
 from viz.ui.parts import expander, stamp
 from viz.ui.plots import EXPECTED, FIRST
 
@@ -46,13 +47,12 @@ def sizes(session: Session, model: TextModel) -> list[CacheSize]:
     return session.cached(KEY, (session.trace, model), measured)
 
 
-def panel(session: Session, model: TextModel) -> tuple[str, str, Chart | None]:
-    """Formula in LaTeX, what there is to say, and the chart; "" and None where there is nothing of these."""
+def chart_of(session: Session, model: TextModel) -> Chart | None:
+    """The chart; None of a model that goes on without a cache."""
     try:
-        found = sizes(session, model)
-    except ValueError as error:
-        return "", as_sentence(translate_error(str(error))), None
-    return latex(model), sentence(found[-1]), chart(session, model, found)
+        return chart(session, model, sizes(session, model))
+    except ValueError:
+        return None
 
 
 def latex(model: TextModel) -> str:
@@ -66,14 +66,20 @@ def latex(model: TextModel) -> str:
         names = r"2 \cdot L \cdot h_{kv} \cdot d_k \cdot b"
         numbers = rf"2 \cdot {layers} \cdot {shape.kv_heads} \cdot {shape.d_head} \cdot {size}"
     else:  # layers that differ, or a latent
-        parts = [str(model.config.cached_of(layer)) for layer in range(layers)]
+        counts = Counter(model.config.cached_of(layer) for layer in range(layers))
+        parts = [rf"{count} \cdot {kept}" for kept, count in counts.items()]
         names, numbers = r"b \sum_{l=1}^{L} m_l", rf"{size} \cdot ({' + '.join(parts)})"
-    return rf"{names} = {numbers} = {made}\ \text{{B}}"
+    return rf"\begin{{aligned}}{names} &= {numbers} \\ &= {made}\ \text{{B}}\end{{aligned}}"
 
 
-def sentence(last: CacheSize) -> str:
-    """What is kept after the whole text."""
-    said = _("After the {tokens} tokens of this text it keeps {own}, {each} for each.").format(
+def sentence(model: TextModel, last: CacheSize) -> str:
+    """What the formula's letters are, and what is kept after the whole text."""
+    if r"h_{kv}" in latex(model):
+        said = _("For each token, of L layers, h_kv heads of keys and d_k channels, in numbers of b bytes.") + " "
+    else:
+        said = _("For each token, of the numbers m that each layer keeps, of b bytes each.") + " "
+    said = said if last.formula is not None else ""
+    said += _("After the {tokens} tokens of this text it keeps {own}, {each} for each.").format(
         tokens=f"{last.tokens:,}", own=bytes_text(last.own), each=bytes_text(round(last.own / last.tokens))
     )
     if last.source:
@@ -109,9 +115,14 @@ def chart(session: Session, model: TextModel, found: list[CacheSize]) -> Chart:
     return Chart("map_kv_cache_chart", above, series, Axis(_("tokens")), Axis("kB", zero=True), tall=150)
 
 
-def tell(where: DeltaGenerator, formula: str, said: str) -> None:
+def tell(where: DeltaGenerator, session: Session, model: TextModel) -> None:
     """The formula and what there is to say, in the panel."""
     with where:
-        if formula:
-            st.latex(formula)
-        st.caption(said)
+        try:
+            found = sizes(session, model)
+        except ValueError as error:
+            st.caption(as_sentence(translate_error(str(error))))
+            return
+        if written := latex(model):
+            st.latex(written)
+        st.caption(literal(sentence(model, found[-1])))

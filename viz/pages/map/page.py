@@ -48,7 +48,9 @@ def page(model: TextModel) -> Views:
         st.switch_page(f"viz/pages/{opened}/page.py", query_params=kept)
     place = st.container()
     cache = kv_cache.place(model)
-    words, plot = (cache.container(), cache.container()) if cache is not None and cache.open else (None, None)
+    words, plot = None, None
+    if cache is not None and (cache.open or current_session().saving):
+        words, plot = cache.container(), cache.container()
     data = under_figures(partial(show_explanation, model), Part.DATA)
 
     def views(model: TextModel) -> Drawing:
@@ -57,14 +59,14 @@ def page(model: TextModel) -> Views:
         pictures = Pictures(session.trace, session.comparison, session.differing, merged(session))
         picture = model_map(session, model, found, pictures)
         mounts: list[Placed] = [(place, picture)]
-        formula, said, chart = kv_cache.panel(session, model) if plot is not None else ("", "", None)
+        chart = kv_cache.chart_of(session, model) if plot is not None else None
         if plot is not None and chart is not None:
             mounts.append((plot, chart))
         yield mounts
 
         def rest() -> None:
             if words is not None:
-                kv_cache.tell(words, formula, said)
+                kv_cache.tell(words, session, model)
             data_table(Part.DATA, lambda: table(model, found, pictures), "map", place=data)
 
         return rest
