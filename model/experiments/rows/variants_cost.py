@@ -50,7 +50,7 @@ def lengths_of(variant: Variant, longest: int) -> list[int]:
 
 def on_cpu(tasks: Mapping[str, Task]) -> Iterator[dict[str, Times]]:
     """Times of the tasks in turn, on the CPU."""
-    return rounds(tasks, torch.device("cpu"), least=5, seconds=1.0)
+    return rounds(tasks, torch.device("cpu"), least=9, seconds=1.0)
 
 
 def measure(
@@ -86,10 +86,12 @@ def task(variant: Variant, shape: Shape) -> Task:
 
 
 def saves(growth: Fit | None, full: Fit | None) -> bool | None:
-    """Whether time grows more slowly than that of full attention by their 95 % intervals; None: they do not tell."""
+    """Whether time grows more slowly than that of full attention, by the 95 % interval of the difference of exponents;
+    None: it does not tell.
+    """
     if growth is None or full is None or math.isnan(growth.error + full.error):
         return None
-    gap, margin = full.exponent - growth.exponent, full.error + growth.error
+    gap, margin = full.exponent - growth.exponent, math.hypot(full.error, growth.error)
     if gap - margin > 0:
         return True
     return False if gap + margin < MEANT else None
@@ -197,7 +199,7 @@ EXPERIMENTS = (
             Parameter("rank", say("rows of Linformer, channels of the latent"), 32, 1.0, 512.0),
             Parameter("features", say("random features"), 32, 2.0, 1024.0),
         ),
-        seconds=60.0,
+        seconds=45.0,
         formulas=(r"t(n) = c\, n^{p}",),
         code=(measure, saves),
         source="; ".join(dict.fromkeys(each.source for each in variants(Sizes()))),

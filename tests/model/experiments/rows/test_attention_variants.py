@@ -85,3 +85,11 @@ def test_a_model_that_hides_its_queries_says_so() -> None:
         loaded(traced(bridged("deberta-v2")), "encoder", 1, 64)
     assert explained(raised.value) == raised.value.reason
     assert raised.value.reason.startswith("this model")
+
+
+@pytest.mark.parametrize("name", ["gpt2", "llama", "bert"])
+def test_full_attention_is_that_of_a_bridged_model(name: str) -> None:
+    found = loaded(traced(bridged(name)), "encoder", 2, 64)
+    heads = F.scaled_dot_product_attention(found.query, found.key, found.value, attn_mask=found.visible)
+    assert found.own is not None
+    torch.testing.assert_close(heads, found.own, rtol=1e-4, atol=1e-5)
