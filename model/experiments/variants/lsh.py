@@ -11,6 +11,7 @@ from torch import Tensor
 
 from model.experiments.experiment import say
 from model.experiments.variants.full import full
+from model.experiments.variants.module import VariantAttention
 from model.experiments.variants.variant import (
     Attended,
     Sizes,
@@ -83,8 +84,6 @@ def quick(query: Tensor, _key: Tensor, value: Tensor, buckets: int = BUCKETS, ch
 
 def variant(sizes: Sizes) -> Variant:
     """Hashes into `sizes.buckets` buckets, `sizes.rounds` of them."""
-    from model.experiments.variants.module import VariantAttention
-
     buckets, rounds = sizes.buckets, sizes.rounds
 
     def module(config: TransformerConfig, causal: bool) -> VariantAttention:
