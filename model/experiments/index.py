@@ -8,8 +8,10 @@ from model.experiments import additive_attention, data_needed, layers_compared, 
 from model.experiments.experiment import Experiment
 from model.experiments.rows import (
     attention,
+    attention_variants,
     costs,
     data_lesson,
+    kv_cache,
     masks,
     norms,
     paper_sizes,
@@ -17,15 +19,19 @@ from model.experiments.rows import (
     positions,
     similarity,
     speed_ups,
+    variants_cost,
+    variants_trained,
 )
 
 # Modules with a tuple EXPERIMENTS, one a line.
 MODULES = (
     additive_attention,
     attention,
+    attention_variants,
     costs,
     data_lesson,
     data_needed,
+    kv_cache,
     layers_compared,
     masks,
     norms,
@@ -35,6 +41,8 @@ MODULES = (
     recommendation,
     similarity,
     speed_ups,
+    variants_cost,
+    variants_trained,
 )
 
 

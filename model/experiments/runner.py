@@ -32,6 +32,8 @@ class Report(Generic[Result]):
 
 def explained(error: Exception) -> str:
     """Sentence about the error that ended an experiment; an unexpected one is logged too."""
+    if isinstance(error, MissingQuantityError):
+        return error.reason
     if isinstance(error, ValueError | FloatingPointError):
         return str(error)
     if is_out_of_memory(error):

@@ -205,6 +205,13 @@ class BridgedDecodingState(DecodingState):
         self._length += tokens.shape[1]
         return states
 
+    def kept(self) -> tuple[list[Tensor], list[Tensor]]:
+        caches: tuple[Any, ...] = (self._kept,)
+        if self._memory is not None:
+            caches = self._kept.self_attention_cache, self._kept.cross_attention_cache
+        own, *cross = ([each for layer in cache.layers for each in (layer.keys, layer.values)] for cache in caches)
+        return own, cross[0] if cross else []
+
     def cut(self, written: int) -> None:
         length = self.first.shape[1] - 1 + written
         if length < self._length:
@@ -238,6 +245,16 @@ class UncachedDecodingState(BridgedDecodingState):
     def _states(self, tokens: Tensor) -> Tensor:
         self._read = tokens if self._read is None else torch.cat([self._read, tokens], dim=1)
         return self._runner.decode(self._read, None, self._memory, self._real)
+
+    def kept(self) -> tuple[list[Tensor], list[Tensor]]:
+        """
+        Raises:
+            ValueError: always; there is no cache.
+        """
+        raise ValueError(
+            "this model goes on without a cache, for it keeps none that transformers' usual ones are: each step reads "
+            "all tokens again"
+        )
 
     def cut(self, written: int) -> None:
         assert self._read is not None

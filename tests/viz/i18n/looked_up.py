@@ -72,6 +72,7 @@ SPEAKING = (
         "experiments/rows/data_lesson",
         "experiments/rows/speed_ups",
         "experiments/recommendation",
+        "experiments/rows/attention_variants",
         "experiments/training_claims",
     ),
 )

@@ -17,12 +17,13 @@ from viz.components.plots import About
 from viz.components.view import live
 from viz.i18n.catalogue import _
 from viz.pages.map import blocks as of_blocks
+from viz.pages.map import kv_cache
 from viz.pages.map.components import ModelMap
 from viz.pages.map.pictures import Pictures
 from viz.pages.map.text import block_name, flops_text, place_name, shape_text
 from viz.state.pieces import merged, run_of
 from viz.state.session import Key, Parameter, Session, choice, current_session
-from viz.ui.parts import Drawing, Views, data_table, explanation, under_figures
+from viz.ui.parts import Drawing, Placed, Views, data_table, explanation, under_figures
 from viz.ui.plots import heading
 
 
@@ -46,6 +47,10 @@ def page(model: TextModel) -> Views:
         kept = {name: value for name, value in st.query_params.to_dict().items() if name != Key.MODEL}
         st.switch_page(f"viz/pages/{opened}/page.py", query_params=kept)
     place = st.container()
+    cache = kv_cache.place(model)
+    words, plot = None, None
+    if cache is not None and (cache.open or current_session().saving):
+        words, plot = cache.container(), cache.container()
     data = under_figures(partial(show_explanation, model), Part.DATA)
 
     def views(model: TextModel) -> Drawing:
@@ -53,9 +58,15 @@ def page(model: TextModel) -> Views:
         found = blocks(session.trace)
         pictures = Pictures(session.trace, session.comparison, session.differing, merged(session))
         picture = model_map(session, model, found, pictures)
-        yield [(place, picture)]
+        mounts: list[Placed] = [(place, picture)]
+        chart = kv_cache.chart_of(session, model) if plot is not None else None
+        if plot is not None and chart is not None:
+            mounts.append((plot, chart))
+        yield mounts
 
         def rest() -> None:
+            if words is not None:
+                kv_cache.tell(words, session, model)
             data_table(Part.DATA, lambda: table(model, found, pictures), "map", place=data)
 
         return rest

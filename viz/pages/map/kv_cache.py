@@ -1,0 +1,128 @@
+"""The panel of the KV cache: the formula with the model's numbers, the bytes kept for this text, and their growth."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING
+
+import numpy as np
+import streamlit as st
+
+from model.analysis.kv_cache import CacheSize, formula, measure, numbers_per_token
+from viz.components.plots import About, Axis, Chart, Heading, Series
+from viz.i18n.catalogue import _
+from viz.i18n.errors import translate_error
+from viz.i18n.format import as_sentence, bytes_text, literal
+from viz.ui.parts import expander, stamp
+from viz.ui.plots import EXPECTED, FIRST
+
+if TYPE_CHECKING:
+    from streamlit.delta_generator import DeltaGenerator
+    from streamlit.elements.lib.mutable_expander_container import ExpanderContainer
+
+    from model.inference.text_model import TextModel
+    from viz.state.session import Session
+
+KEY = "map_kv_cache"
+
+
+def place(model: TextModel) -> ExpanderContainer | None:
+    """Where the panel stands; None for a model that does not write, and keeps nothing."""
+    return None if model.kind == "encoder-only" else expander(KEY, _("KV cache: what writing keeps of each token"))
+
+
+def sizes(session: Session, model: TextModel) -> list[CacheSize]:
+    """Sizes of the cache over the tokens of the session's text, measured once for each trace.
+
+    Raises:
+        ValueError: the model goes on without a cache.
+    """
+
+    def measured() -> list[CacheSize]:
+        text = (session.target or session.source).ids
+        source = session.source.ids if session.target else []
+        lengths = {len(text), *(2**power for power in range(len(text).bit_length()) if 2**power < len(text))}
+        return measure(model, source, text, sorted(lengths))
+
+    return session.cached(KEY, (session.trace, model), measured)
+
+
+def chart_of(session: Session, model: TextModel) -> Chart | None:
+    """The chart; None of a model that goes on without a cache."""
+    try:
+        return chart(session, model, sizes(session, model))
+    except ValueError:
+        return None
+
+
+def latex(model: TextModel) -> str:
+    """The bytes of a token, with the model's numbers."""
+    each, size = numbers_per_token(model), model.dtype.itemsize
+    if each is None:
+        return ""
+    layers, shape = model.config.n_decoder_layers, model.config.shape_of("decoder")
+    made = rf"{each * size:,}".replace(",", "{,}")
+    if each == 2 * layers * shape.kv_heads * shape.d_head:
+        names = r"2 \cdot L \cdot h_{kv} \cdot d_k \cdot b"
+        numbers = rf"2 \cdot {layers} \cdot {shape.kv_heads} \cdot {shape.d_head} \cdot {size}"
+    else:  # layers that differ, or a latent
+        counts = Counter(model.config.cached_of(layer) for layer in range(layers))
+        parts = [rf"{count} \cdot {kept}" for kept, count in counts.items()]
+        names, numbers = r"b \sum_{l=1}^{L} m_l", rf"{size} \cdot ({' + '.join(parts)})"
+    return rf"\begin{{aligned}}{names} &= {numbers} \\ &= {made}\ \text{{B}}\end{{aligned}}"
+
+
+def sentence(model: TextModel, last: CacheSize) -> str:
+    """What the formula's letters are, and what is kept after the whole text."""
+    if r"h_{kv}" in latex(model):
+        said = _("For each token, of L layers, h_kv heads of keys and d_k channels, in numbers of b bytes.") + " "
+    else:
+        said = _("For each token, of the numbers m that each layer keeps, of b bytes each.") + " "
+    said = said if last.formula is not None else ""
+    said += _("After the {tokens} tokens of this text it keeps {own}, {each} for each.").format(
+        tokens=f"{last.tokens:,}", own=bytes_text(last.own), each=bytes_text(round(last.own / last.tokens))
+    )
+    if last.source:
+        said += " " + _("Cross-attention keeps {cross} of the source's {source} tokens, once.").format(
+            cross=bytes_text(last.cross), source=f"{last.source:,}"
+        )
+    if last.deviation is None:
+        said += " " + _("What its layers keep is unknown, so that there is no formula.")
+    elif last.deviation == 0:
+        said += " " + _("The formula gives exactly these bytes.")
+    else:
+        share = f"{last.deviation:.1%}"
+        said += " " + _("The formula is off by {share}.").format(share=share)
+    return said
+
+
+def chart(session: Session, model: TextModel, found: list[CacheSize]) -> Chart:
+    """Measured bytes over the tokens of this text, and the formula on to the longest text that the model takes."""
+    tokens = np.array([size.tokens for size in found])
+    series = [Series(_("measured"), tokens, np.array([size.measured for size in found]) / 1e3, FIRST, "dots")]
+    ends = [1, max(found[-1].tokens, min(model.config.max_length, 4 * found[-1].tokens))]
+    line = [formula(model, end, found[0].source) for end in ends]
+    if None not in line:
+        ys = np.array([float(each or 0) for each in line]) / 1e3
+        series.insert(0, Series(_("formula"), np.array(ends), ys, EXPECTED, dash=True))
+    about = About(
+        _("A model that writes keeps the keys and values of all tokens until now, so that each is computed once."),
+        [r"2 \cdot L \cdot h_{kv} \cdot d_k \cdot n \cdot b"],
+        [measure],
+    )
+    note = _("{bytes} now").format(bytes=bytes_text(found[-1].measured))
+    above = Heading(_("Size of the KV cache"), f"kv-cache-{model.name}", stamp(session.trace), note, about=about)
+    return Chart("map_kv_cache_chart", above, series, Axis(_("tokens")), Axis("kB", zero=True), tall=150)
+
+
+def tell(where: DeltaGenerator, session: Session, model: TextModel) -> None:
+    """The formula and what there is to say, in the panel."""
+    with where:
+        try:
+            found = sizes(session, model)
+        except ValueError as error:
+            st.caption(as_sentence(translate_error(str(error))))
+            return
+        if written := latex(model):
+            st.latex(written)
+        st.caption(literal(sentence(model, found[-1])))
