@@ -173,6 +173,7 @@ EXPERIMENTS = (
             "and do not count."
         ),
         run=at_once(find),
+        of_model=True,
         parameters=(
             Parameter("stack", say("stack, where a model has both"), "encoder", choices=("encoder", "decoder")),
             Parameter("layer", say("layer, from 1"), 1, 1.0, 1000.0),

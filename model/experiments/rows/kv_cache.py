@@ -168,6 +168,7 @@ EXPERIMENTS = (
             "window keeps all tokens here: it could forget the far ones."
         ),
         run=run,
+        of_model=True,
         parameters=(
             Parameter("length", say("tokens, at most"), 256, 1.0, 4096.0),
             Parameter("width", say("tokens of a window or block"), 32, 1.0, 1024.0),
