@@ -83,8 +83,8 @@ def judge_growth(growth: Growth) -> Outcome:
         end = say("they take longer than the projections, O(n d²), from {length} tokens on", length=taken)
         verdict = Verdict.ONLY_IF
     reason = say(
-        "Q Kᵀ grows with n^{scores}, softmax with n^{softmax}, the weighting of V with n^{values}; {end}; counted, the "
-        "projections have more operations below {crossing} tokens",
+        "exponents of n: Q Kᵀ {scores}; softmax {softmax}; weighting of V {values}; {end}; counted, the projections "
+        "have more operations below {crossing} tokens",
         scores=exponent(fits["scores"]),
         softmax=exponent(fits["softmax"]),
         values=exponent(fits["values"]),
@@ -113,8 +113,8 @@ def exponent(growing: Fit | None) -> Sentence | str:
     if growing is None:
         return "?"
     if math.isnan(growing.error):
-        return say("{value} (± ?)", value=growing.exponent)
-    return say("{value} (± {error})", value=growing.exponent, error=growing.error)
+        return say("{value}, with an unknown error", value=growing.exponent)
+    return say("{value}, give or take {error}", value=growing.exponent, error=growing.error)
 
 
 def growth_table(growth: Growth, fits: dict[str, Fit | None]) -> Table:
@@ -195,8 +195,8 @@ def judge_heads(timed: Timed) -> Outcome:
             PIECE_NAMES[piece],
             [float(count) for count in heads],
             [relative[piece, count].value for count in heads],
-            [relative[piece, count].low for count in heads],
-            [relative[piece, count].high for count in heads],
+            [relative[piece, count].low for count in heads] if piece in WHOLE else None,
+            [relative[piece, count].high for count in heads] if piece in WHOLE else None,
         )
         for piece in PIECE_NAMES
     ]

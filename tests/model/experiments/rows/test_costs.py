@@ -9,6 +9,7 @@ from model.experiments.attention_cost import STEPS, Growth, Point, Sizes, crossi
 from model.experiments.experiment import Request, Verdict
 from model.experiments.head_cost import PASSES, PIECES, Timed, head_counts, narrow_and_wide, with_heads
 from model.experiments.index import experiments
+from model.experiments.rows import costs
 from model.experiments.rows.costs import judge_growth, judge_heads, judge_ways
 from model.experiments.timing import Machine, Times
 
@@ -103,7 +104,8 @@ def test_the_verdict_on_wide_heads_follows_their_times(wide: float, spread: floa
         ("wide-heads-cost", {"d_model": 16, "heads": 2, "length": 16}),
     ],
 )
-def test_each_runs_to_its_end(name: str, values: dict[str, int]) -> None:
+def test_each_runs_to_its_end(name: str, values: dict[str, int], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(costs, "SECONDS", 0.0)
     experiment = experiments()[name]
     reports = list(experiment.run(experiment.request(None, "", values)))  # type: ignore[arg-type]
     assert reports[-1].share > 0.9

@@ -57,6 +57,7 @@ def test_one_corpus_twice_does_not_differ() -> None:
 
 def test_own_texts_can_be_given() -> None:
     experiment = experiments()["data-lesson"]
+    assert experiment.parameters[1].read("any text") == "any text"  # as the command line gives it
     values = {"first": "one two one two " * 20, "second": "one three " * 20, "prompt": "one", "steps": 5, "d_model": 8}
     reports = list(experiment.run(experiment.request(None, "", values)))  # type: ignore[arg-type]
     assert reports[-1].share == 1
