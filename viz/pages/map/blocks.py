@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from model.analysis.blocks import Block, elsewhere, rows, total_flops
 from model.analysis.experts import load
 from model.capture.trace import ATTENTION_PATHS
+from model.network.config import TWO_STACKS
 from viz.i18n.catalogue import _
 from viz.i18n.format import attention_name, no_predictions, page_name, scale_name, significant, tokens
 from viz.pages.map.pictures import Pictures
@@ -211,7 +212,7 @@ def summary(trace: Trace, model: TextModel, found: list[Block]) -> Said:
         said.append((_("blocks"), _("parallel: all blocks of a layer read what enters it")))
     if not config.residual:
         said.append((_("residual"), _("no short cut: each block's output replaces the stream")))
-    if model.kind == "encoder-decoder":
+    if model.kind in TWO_STACKS:
         said.append((_("output"), _("only the decoder ends in a softmax; the encoder gives keys and values")))
     said.append((_("arrows"), _("as thick as the mean norm of what flows")))
     return said
