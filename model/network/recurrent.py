@@ -267,6 +267,8 @@ class RecurrentDecoder(nn.Module):
 
 _LAYERS = ("encoder.layers.0", "decoder.layers.0")
 MISSING: dict[str, str] = {
+    "positions": Absence.ORDER,
+    "stream": Absence.STATE,
     **{
         f"decoder.layers.0.cross_attention.{name}": Absence.ADDITIVE
         for name in ("scores", "scaled", "masked", "value", "heads", "output")

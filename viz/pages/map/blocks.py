@@ -29,6 +29,8 @@ PAGES = {
     "cross-attention": "attention",
     "feed-forward": "feed_forward",
     "residual": "residual",
+    "recurrence": "attention",
+    "readout": "predictions",
     "output": "predictions",
 }
 PARTS = {"embedding": {"part": "tokens"}, "norm": {"residual_view": "norms"}, "residual": {"residual_view": "stream"}}
@@ -210,9 +212,11 @@ def summary(trace: Trace, model: TextModel, found: list[Block]) -> Said:
         said.append((_("output"), no_predictions()))
     if config.parallel:
         said.append((_("blocks"), _("parallel: all blocks of a layer read what enters it")))
-    if not config.residual:
+    if not config.residual and config.kind != "recurrent":
         said.append((_("residual"), _("no short cut: each block's output replaces the stream")))
-    if model.kind in TWO_STACKS:
+    if model.kind == "recurrent":
+        said.append((_("output"), _("only the decoder ends in a softmax; the encoder gives annotations")))
+    elif model.kind in TWO_STACKS:
         said.append((_("output"), _("only the decoder ends in a softmax; the encoder gives keys and values")))
     said.append((_("arrows"), _("as thick as the mean norm of what flows")))
     return said
