@@ -143,9 +143,8 @@ class TransformerConfig:
     scale_output: bool = False  # states times 1/√d_model before the output
 
     def __post_init__(self) -> None:
-        for name, options in CHOICES.items():
-            if getattr(self, name) not in options:
-                raise ValueError(f"{name} ({getattr(self, name)!r}) must be one of {', '.join(options)}")
+        for name in CHOICES:
+            _require_choice(name, getattr(self, name))
         require_valid(self)
 
     @property
@@ -329,12 +328,8 @@ class RecurrentConfig(TransformerConfig):
             _require_count(name, getattr(self, name), 1)
         if self.d_model % 2:
             raise ValueError(f"d_model ({self.d_model}) must be even: each direction of the encoder has half of it")
-        if not 0 <= _require_number("dropout", self.dropout) < 1:
-            raise ValueError(f"dropout ({self.dropout}) must be at least 0 and below 1")
-        if self.tied_embeddings not in get_args(TiedEmbeddings):
-            raise ValueError(
-                f"tied_embeddings ({self.tied_embeddings!r}) must be one of {', '.join(get_args(TiedEmbeddings))}"
-            )
+        _require_rate("dropout", self.dropout)
+        _require_choice("tied_embeddings", self.tied_embeddings)
         _require_embeddings(self)
 
     @classmethod
@@ -403,9 +398,7 @@ def require_valid(config: TransformerConfig) -> None:
         _require_count(name, getattr(config, name), 0)
     _require_stacks(config)
     for name in RATES:
-        rate = _require_number(name, getattr(config, name))
-        if not 0 <= rate < 1:
-            raise ValueError(f"{name} ({rate}) must be at least 0 and below 1")
+        _require_rate(name, getattr(config, name))
     for name in SWITCHES:
         if not isinstance(getattr(config, name), bool):
             raise ValueError(f"{name} ({getattr(config, name)!r}) must be true or false")
@@ -486,6 +479,17 @@ def _require_embeddings(config: TransformerConfig) -> None:
         raise ValueError(f"{option} must not be set where output_head is 'none': there are no logits")
     if config.scale_output and config.output_head != "linear":
         raise ValueError(f"scale_output needs output_head 'linear', and it is {config.output_head!r}")
+
+
+def _require_choice(name: str, value: object) -> None:
+    if value not in CHOICES[name]:
+        raise ValueError(f"{name} ({value!r}) must be one of {', '.join(CHOICES[name])}")
+
+
+def _require_rate(name: str, value: object) -> None:
+    rate = _require_number(name, value)
+    if not 0 <= rate < 1:
+        raise ValueError(f"{name} ({rate}) must be at least 0 and below 1")
 
 
 def _require_count(name: str, value: object, least: int) -> None:

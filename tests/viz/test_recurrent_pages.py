@@ -44,6 +44,7 @@ def here(tmp_path, monkeypatch):
     return tmp_path / "small"
 
 
+@pytest.mark.slow
 def test_every_page_shows_what_exists_and_says_what_does_not(here):
     app = None
     for (page, view), sentence in SAID.items():

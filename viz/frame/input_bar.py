@@ -50,7 +50,8 @@ def action(model: TextModel) -> tuple[Callable[[], None], str, str]:
         _("Let the model write the target, and follow what you type"),
     )
     return {
-        **dict.fromkeys(TWO_STACKS, write_it),
+        "encoder-decoder": write_it,
+        "recurrent": write_it,
         "decoder-only": (
             go_on,
             _("Continue"),

@@ -87,7 +87,7 @@ class Hidden:
     target: list[str]
 
     @property
-    def most(self) -> list[int]:
+    def looked_at(self) -> list[int]:
         """Source token with the largest weight, of each written one."""
         return [int(row.argmax()) for row in self.map]
 
@@ -97,7 +97,7 @@ class Hidden:
         others without which it changes.
         """
         found = []
-        for row, place in zip(self.changed.float(), self.most, strict=True):
+        for row, place in zip(self.changed.float(), self.looked_at, strict=True):
             others = (float(row.sum()) - float(row[place])) / max(1, len(row) - 1)
             found.append(float(row[place]) - others)
         return found
@@ -218,7 +218,7 @@ def outcome(found: Sequence[Hidden], beside: Sequence[Hidden], table: Table, off
 def changed_share(found: Sequence[Hidden]) -> float:
     """Share of the written tokens that change without the source token that they look at most."""
     return statistics.fmean(
-        float(row[place]) for hidden in found for row, place in zip(hidden.changed, hidden.most, strict=True)
+        float(row[place]) for hidden in found for row, place in zip(hidden.changed, hidden.looked_at, strict=True)
     )
 
 
@@ -229,7 +229,7 @@ def agreement(found: Sequence[Hidden], others: Sequence[Hidden]) -> float:
         for hidden in found
         for beside in others
         if (hidden.source, hidden.target) == (beside.source, beside.target)
-        for own, other in zip(hidden.most, beside.most, strict=True)
+        for own, other in zip(hidden.looked_at, beside.looked_at, strict=True)
     ]
     return statistics.fmean(float(own == other) for own, other in pairs) if pairs else math.nan
 
@@ -239,7 +239,7 @@ def in_order(found: Sequence[Hidden]) -> float:
     places = [
         (row / max(1, len(hidden.target) - 1), place / max(1, len(hidden.source) - 1))
         for hidden in found
-        for row, place in enumerate(hidden.most)
+        for row, place in enumerate(hidden.looked_at)
     ]
     written, seen = zip(*places, strict=True)
     return statistics.correlation(written, seen) if len({*written}) > 1 and len({*seen}) > 1 else math.nan
