@@ -13,7 +13,17 @@ from model.capture.trace import Trace
 from model.network.costs import attention_flops, feed_forward_flops, output_flops
 from model.network.transformer import Network
 
-BlockKind = Literal["embedding", "norm", "self-attention", "cross-attention", "feed-forward", "residual", "output"]
+BlockKind = Literal[
+    "embedding",
+    "norm",
+    "self-attention",
+    "cross-attention",
+    "feed-forward",
+    "residual",
+    "recurrence",
+    "readout",
+    "output",
+]
 KINDS: dict[str, BlockKind] = {
     "embedding": "embedding",
     "norm": "norm",
@@ -22,8 +32,13 @@ KINDS: dict[str, BlockKind] = {
     "cross_attention": "cross-attention",
     "feed_forward": "feed-forward",
     "residual": "residual",
+    "forwards": "recurrence",
+    "backwards": "recurrence",
+    "unit": "recurrence",
+    "readout": "readout",
     "output": "output",
 }
+RECURRENT = ("recurrence", "readout")  # kinds of a recurrent network alone
 BLOCKS_WITHIN: dict[BlockKind, str] = {"embedding": "output.norm.", "output": "norm."}
 Shape = tuple[int, ...]
 
@@ -34,7 +49,7 @@ class Block:
 
     path: of its module. stack: "encoder" or "decoder"; the output belongs to the stack that it stands on.
     layer: counted from 0, None outside the layers. sublayer: "self_attention", "cross_attention"
-    or "feed_forward", the part of the layer that a norm or a residual belongs to, too.
+    or "feed_forward", the part of the layer that a norm or a residual belongs to, too; of a recurrent network its part.
     inputs: shapes by name: "ids", "stream", or "queries" and "memory" (of an attention), or "stream" and "written" (of
     a residual). output: name of the quantity that it gives. shape: of that.
     weights: shapes by name in the module. parameters: count of its own. tied: count of those of a block before it.
@@ -80,7 +95,7 @@ def total_flops(trace: Trace, blocks: Sequence[Block]) -> int | None:
 def _flops_beside(trace: Trace, blocks: Sequence[Block]) -> int | None:
     """Operations of blocks of a bridged model that were not recognised; None: unknown."""
     total = 0
-    for block in blocks:
+    for block in () if trace.network.ours else blocks:
         if block.kind != "embedding":
             continue
         for layer in trace.module(f"{block.stack}.layers").children():
@@ -103,21 +118,25 @@ def rows(blocks: list[Block]) -> list[list[int]]:
 def _paths(trace: Trace) -> list[str]:
     """Paths of the blocks whose output is recorded. The model's output comes last: its norm computes within it."""
     names = trace.names()
-    paths = dict.fromkeys(name if name.endswith(".residual") else name.rpartition(".")[0] for name in names)
+    alone = (".residual", ".readout")  # modules that give but one quantity
+    paths = dict.fromkeys(name if name.endswith(alone) else name.rpartition(".")[0] for name in names)
     named = (path for path in paths if path.rpartition(".")[2] in KINDS)
-    return sorted((path for path in named if _output(path) in names), key=lambda path: path == "output")
+    return sorted((path for path in named if _output(trace, path) in names), key=lambda path: path == "output")
 
 
-def _output(path: str) -> str:
+def _output(trace: Trace, path: str) -> str:
     """Name of the quantity that a block gives."""
-    return {"residual": path, "output": f"{path}.logits"}.get(KINDS[path.rpartition(".")[2]], f"{path}.output")
+    if f"{path}.context" in trace:  # of additive attention
+        return f"{path}.context"
+    found = {"residual": path, "readout": path, "output": f"{path}.logits", "recurrence": f"{path}.states"}
+    return found.get(KINDS[path.rpartition(".")[2]], f"{path}.output")
 
 
 def _block(trace: Trace, path: str, counted: set[tuple[int, ...]]) -> Block:
     parts = path.split(".")
     kind = KINDS[parts[-1]]
     in_layer = len(parts) > 1 and parts[1] == "layers"
-    output = _output(path)
+    output = _output(trace, path)
     shape = tuple(trace[output].shape)
     stack = last_stack(trace.network) if parts[0] == "output" else parts[0]
     stream = (shape[0], trace.network.config.shape_of(stack).width)
@@ -135,7 +154,7 @@ def _block(trace: Trace, path: str, counted: set[tuple[int, ...]]) -> Block:
         kind=kind,
         stack=stack,
         layer=int(parts[2]) if in_layer else None,
-        sublayer=parts[3].removesuffix("_block") if in_layer else None,
+        sublayer=parts[3].removesuffix("_block") if in_layer else parts[1] if kind in RECURRENT else None,
         inputs=_inputs(trace, path, kind, stream),
         output=output,
         shape=shape,
@@ -174,8 +193,23 @@ def _flops(trace: Trace, path: str, kind: BlockKind, tokens: int) -> int | None:
             return 0
         products: Any = module.products
         return None if products is None else int(products.flops(tokens, keys))
+    if config.kind == "recurrent" and kind != "output":
+        return _recurrent_flops(trace, path, kind, tokens)
     if kind in ("self-attention", "cross-attention"):
         return sum(attention_flops(config, tokens, _keys(trace, path)).values())
     if kind == "feed-forward":
         return feed_forward_flops(config, tokens)
     return output_flops(config, tokens) if kind == "output" else 0
+
+
+def _recurrent_flops(trace: Trace, path: str, kind: BlockKind, tokens: int) -> int:
+    """Operations of a block of a recurrent network: each matrix for each token, but for what is done once a source."""
+    if kind == "embedding":
+        return 0
+    sizes = {name: weight.numel() for name, weight in trace.module(path).named_parameters() if weight.dim() > 1}
+    if kind != "cross-attention":
+        once = sizes.pop("from_source.weight", 0)
+        return 2 * (tokens * sum(sizes.values()) + once)
+    keys = _keys(trace, path)
+    pairs = 2 * 2 * tokens * keys * trace.network.config.d_model  # vᵀ tanh(…), and the sum of annotations
+    return 2 * (tokens * sizes["from_state.weight"] + keys * sizes["from_annotation.weight"]) + pairs

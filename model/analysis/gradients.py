@@ -17,7 +17,7 @@ from model.analysis.weights.heads import PROJECTIONS
 from model.capture.interventions import intervening
 from model.capture.trace import ATTENTION_PATHS, AttentionKind, Trace, record
 from model.inference.copies import differentiable
-from model.network.config import TransformerConfig
+from model.network.config import TWO_STACKS, TransformerConfig
 from model.network.costs import Costs, costs
 from model.network.transformer import Network
 from model.runtime.device import exact
@@ -135,7 +135,7 @@ def _attentions(config: TransformerConfig) -> Iterator[tuple[AttentionKind, list
     """Paths of the attentions of each kind, first layer first."""
     kinds: list[AttentionKind] = ["encoder"] if config.n_encoder_layers else []
     kinds += ["decoder"] if config.n_decoder_layers else []
-    kinds += ["cross"] if config.kind == "encoder-decoder" else []
+    kinds += ["cross"] if config.kind in TWO_STACKS else []
     for kind in kinds:
         layers = config.n_encoder_layers if kind == "encoder" else config.n_decoder_layers
         yield kind, [ATTENTION_PATHS[kind].format(layer) for layer in range(layers)]
@@ -157,7 +157,7 @@ def _of_heads(config: TransformerConfig, of: Tensors, path: str) -> Float[Tensor
 
 def pass_costs(config: TransformerConfig, lengths: Sequence[int]) -> Costs:
     """Costs of a pass over one text of these lengths: of source and target, or of the one that the model reads."""
-    both = lengths if config.kind == "encoder-decoder" else (0, *lengths) if config.n_decoder_layers else (*lengths, 0)
+    both = lengths if config.kind in TWO_STACKS else (0, *lengths) if config.n_decoder_layers else (*lengths, 0)
     return costs(config, 1, *both)
 
 

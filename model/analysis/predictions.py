@@ -15,7 +15,7 @@ from model.capture.trace import Trace
 from model.inference.decoding import Sampling
 from model.inference.models import MaskedLanguageModel
 from model.inference.text_model import TextModel
-from model.network.config import Kind
+from model.network.config import TWO_STACKS, Kind
 from model.runtime.device import exact, float64_place
 from model.text.tokenizer import Tokens
 
@@ -30,7 +30,7 @@ def actual_tokens(kind: Kind, ids: Sequence[int], end: int | None, hidden: int |
     """
     if kind == "encoder-only":
         return [UNKNOWN if token == hidden else token for token in ids]
-    last = end if end is not None and kind == "encoder-decoder" else UNKNOWN
+    last = end if end is not None and kind in TWO_STACKS else UNKNOWN
     return [*ids[1:], last]
 
 

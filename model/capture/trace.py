@@ -15,6 +15,7 @@ from torch import Tensor, nn
 
 from model.capture.hooks import changed, changes_to, no_recording, observe, recording
 from model.network.attention import MAPS, MultiHeadAttention, for_each_head
+from model.network.config import TWO_STACKS
 from model.network.kernels import are_plain, plain_kernels
 from model.network.masks import Mask
 from model.network.norms import Norm
@@ -102,7 +103,7 @@ class Trace:
     def attention(self, kind: AttentionKind) -> Float[Tensor, "layer head query key"]:
         """Attention weights of all layers and heads of one kind, by either name in a model of one stack."""
         paths = self.attention_paths(kind)
-        if not paths and kind != "cross" and self.network.kind != "encoder-decoder":
+        if not paths and kind != "cross" and self.network.kind not in TWO_STACKS:
             paths = self.attention_paths("decoder" if kind == "encoder" else "encoder")
         return torch.stack([self[f"{path}.weights"] for path in paths])
 
@@ -288,4 +289,5 @@ OBSERVED = frozenset(
     {"query", "key", "value", "heads", "output", "bias", *MAPS}
     | {"hidden", "activation", "residual", "tokens", "positions", "types", "logits"}
     | {"linear", "gated", "transform", "sink", "router", "routed", "gates"}
+    | {"reset", "update", "candidate", "states", "annotations", "energies", "context", "readout"}
 )

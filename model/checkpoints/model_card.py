@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from model.network.config import TransformerConfig
+from model.network.config import TWO_STACKS, TransformerConfig
 
 WORDS = {"encoder-decoder": "Encoder-decoder", "decoder-only": "Decoder-only", "encoder-only": "Encoder-only"}
 SPLIT = (
@@ -22,9 +22,7 @@ def card(name: str, config: TransformerConfig, parameters: int, record: Mapping[
     lines = [
         f"# {name}",
         "",
-        f"{WORDS[config.kind]} Transformer, {parameters:,} parameters: {_layers(config)}, d_model {config.d_model}, "
-        f"{config.n_heads} heads, d_ff {config.d_ff}, {config.norm_placement}-norm, {config.position} positions, "
-        f"dropout {config.dropout}. {_vocabularies(config)}",
+        f"{_network(config, parameters)}, dropout {config.dropout}. {_vocabularies(config)}",
         "",
         "## Data",
         "",
@@ -66,6 +64,18 @@ def _chosen(settings: Mapping[str, Any]) -> dict[str, Any]:
     return {key: value for key, value in chosen.items() if value != off.get(key)}
 
 
+def _network(config: TransformerConfig, parameters: int) -> str:
+    if config.kind == "recurrent":
+        return (
+            f"Recurrent encoder-decoder with additive attention (Bahdanau et al., 2015), {parameters:,} parameters: "
+            f"bidirectional GRU, {config.d_model // 2} channels each way, and a GRU of {config.d_model} that writes"
+        )
+    return (
+        f"{WORDS[config.kind]} Transformer, {parameters:,} parameters: {_layers(config)}, d_model {config.d_model}, "
+        f"{config.n_heads} heads, d_ff {config.d_ff}, {config.norm_placement}-norm, {config.position} positions"
+    )
+
+
 def _layers(config: TransformerConfig) -> str:
     counts = [count for count in (config.n_encoder_layers, config.n_decoder_layers) if count]
     return f"{' + '.join(map(str, counts))} layers"
@@ -73,7 +83,7 @@ def _layers(config: TransformerConfig) -> str:
 
 def _vocabularies(config: TransformerConfig) -> str:
     reads = f"At most {config.max_length} tokens"
-    if config.kind != "encoder-decoder":
+    if config.kind not in TWO_STACKS:
         return f"Vocabulary: {config.vocabulary:,} tokens. {reads}."
     return (
         f"Vocabulary: {config.source_vocabulary:,} source, {config.target_vocabulary:,} target tokens. {reads} a side."

@@ -16,7 +16,7 @@ from model.checkpoints.tensors import tensor_table
 from model.checkpoints.wrapped_names import unwrapped, wrapping
 from model.inference.models import MODEL_CLASSES
 from model.inference.text_model import TextModel
-from model.network.config import TransformerConfig
+from model.network.config import TWO_STACKS, TransformerConfig
 from model.network.costs import parameters
 from model.network.transformer import Network, build
 from model.runtime.errors import CheckpointError, first_line
@@ -108,7 +108,7 @@ def open_ours(folder: Path, device: torch.device, dtype: torch.dtype) -> TextMod
 
 
 def _tokenizer_files(config: TransformerConfig) -> tuple[str, str]:
-    return (SOURCE_TOKENIZER, TARGET_TOKENIZER) if config.kind == "encoder-decoder" else (TOKENIZER, TOKENIZER)
+    return (SOURCE_TOKENIZER, TARGET_TOKENIZER) if config.kind in TWO_STACKS else (TOKENIZER, TOKENIZER)
 
 
 def _read_tokenizers(folder: Path, config: TransformerConfig) -> tuple[Tokenizer, Tokenizer]:

@@ -38,7 +38,7 @@ from model.data.readers import SPEC_HELP, name_of
 from model.data.sources import Source, TrainingData, Units, prepare, without_stack
 from model.fast.matmul import ONEDNN, OWN, Products, choose_products
 from model.inference.text_model import TextModel
-from model.network.config import PRESETS, Kind, TransformerConfig
+from model.network.config import PRESETS, Kind, TransformerConfig, config_class
 from model.network.transformer import build
 from model.runtime.device import give_back_memory, keep_freed_memory, slower
 from model.training.cost import forecast, require_memory, table_memory
@@ -58,7 +58,8 @@ def add_parser(commands: Any) -> None:
         "train",
         help="train a model",
         description="Train a Transformer: encoder-decoder on pairs of texts, decoder-only on running text (.txt) or on "
-        "pairs, encoder-only on single sentences, of which it learns to fill in hidden tokens. "
+        "pairs, encoder-only on single sentences, of which it learns to fill in hidden tokens; or, on pairs, the "
+        "recurrent network with attention that came before it. "
         "Stop it with Ctrl-C and run the same command again: it goes on where it was.",
         formatter_class=argparse.ArgumentDefaultsHelpFormatter,
     )
@@ -72,7 +73,10 @@ def add_parser(commands: Any) -> None:
     )
     absent = argparse.SUPPRESS  # so that it is known what was given
     parser.add_argument(
-        "--kind", default=absent, choices=get_args(Kind), help=f"which stacks the model has (default: {KIND})"
+        "--kind",
+        default=absent,
+        choices=get_args(Kind),
+        help=f"which stacks the model has; recurrent: a GRU encoder-decoder with attention (default: {KIND})",
     )
     parser.add_argument(
         "--preset", default=absent, choices=list(PRESETS), help=f"size of the model (default: {PRESET})"
@@ -249,7 +253,8 @@ def _config(options: argparse.Namespace, material: TrainingData, start: TextMode
         return replace(start.config, **network_options(options))
     source, target = (len(tokenizer) for tokenizer in material.tokenizers)
     sizes = {"source_vocabulary": source, "target_vocabulary": target}
-    return TransformerConfig.preset(options.preset, **(sizes | network_options(options) | without_stack(options.kind)))
+    chosen = sizes | network_options(options) | without_stack(options.kind)
+    return config_class(options.kind).preset(options.preset, **chosen)
 
 
 def _record(options: argparse.Namespace, trainer: Trainer, material: TrainingData, kept: str) -> dict[str, Any]:

@@ -14,7 +14,7 @@ from model.cli.options import network_options
 from model.data.sources import TrainingData, Units
 from model.inference.copies import require_ours
 from model.inference.text_model import TextModel
-from model.network.config import PRESETS
+from model.network.config import PRESETS, TWO_STACKS
 from model.runtime.files import finish_replacing
 from model.training.settings import RATES, TrainingSettings
 from model.training.trainer import Trainer
@@ -35,7 +35,7 @@ def require_meaning(options: argparse.Namespace) -> None:
         layers = network.get(f"n_{stack}_layers")
         if options.kind == other and layers:
             raise ValueError(f"n_{stack}_layers ({layers}) must be 0 or left out: {_a(other)} model has no {stack}")
-        if options.kind == "encoder-decoder" and layers == 0:
+        if options.kind in TWO_STACKS and layers == 0:
             raise ValueError(
                 f"n_{stack}_layers (0) must be at least 1: give --kind {other} for a model without {stack}"
             )
@@ -76,7 +76,7 @@ def start_of(options: argparse.Namespace) -> TextModel | None:
 def units_of(options: argparse.Namespace) -> Units | None:
     """Units that were asked for; else joint ones where both stacks share an embedding, else None: the data decides."""
     chosen: Units | None = options.units
-    if chosen is None and options.kind == "encoder-decoder" and _tied(options) in ("inputs", "all"):
+    if chosen is None and options.kind in TWO_STACKS and _tied(options) in ("inputs", "all"):
         return "joint"
     return chosen
 
@@ -88,7 +88,7 @@ def require_one_vocabulary(options: argparse.Namespace, material: TrainingData) 
         ValueError: they do not.
     """
     source, target = material.tokenizers
-    if options.kind != "encoder-decoder" or _tied(options) not in ("inputs", "all") or source is target:
+    if options.kind not in TWO_STACKS or _tied(options) not in ("inputs", "all") or source is target:
         return
     if source.to_json() != target.to_json():  # of the same size as well: equal ids would be different tokens
         raise ValueError(
@@ -105,10 +105,10 @@ def with_useful_merges(
     Raises:
         ValueError: undone merges were asked for there.
     """
-    if options.kind == "encoder-decoder" and material.tokenizers[0].parents():
+    if options.kind in TWO_STACKS and material.tokenizers[0].parents():
         return settings
     if getattr(options, "undo_merges", 0):
-        two = options.kind == "encoder-decoder"
+        two = options.kind in TWO_STACKS
         why = "the source's tokenizer has no merges" if two else f"{_a(options.kind)} model is trained without that"
         raise ValueError(f"undo_merges ({options.undo_merges}) must be 0 or left out: {why}")
     return dataclasses.replace(settings, undo_merges=0.0)

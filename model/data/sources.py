@@ -11,7 +11,7 @@ from model.data.datasets import AnswerDataset, Dataset, MaskedDataset, PairDatas
 from model.data.pairs import VALIDATION_PERCENT, Pair, Split, parts_of, phrases
 from model.data.readers import TASK_PAIRS, is_text, lines_of, read_pairs_from, read_text
 from model.data.tasks import MADE, TASKS
-from model.network.config import ONE_STACK, Kind, TransformerConfig
+from model.network.config import ONE_STACK, TWO_STACKS, Kind, TransformerConfig, config_class
 from model.text.tokenizer import MASK, Tokenizer
 from model.text.tokenizer_training import (
     train_bpe,
@@ -133,7 +133,7 @@ class _Pairs:
 
 
 class Translations(_Pairs):
-    """Pairs for an encoder-decoder model."""
+    """Pairs for a model that reads a source and writes a target."""
 
     def _new_tokenizers(self, units: Units, vocabulary: int) -> Tokenizers:
         sources, targets = ([pair[side] for pair in self.pairs["train"]] for side in (0, 1))
@@ -288,7 +288,7 @@ PHRASES, BY_RULE = "sentences made by rule", "made by code, model/data/pairs.py"
 VOCABULARY = 1000  # of a BPE, by default
 LAYERS = {layers for _vocabulary, layers in ONE_STACK.values()}
 KIND_UNITS: dict[Kind, tuple[Units, ...]] = {
-    "encoder-decoder": ("mixed", "bpe", "words", "characters", "joint"),
+    **dict.fromkeys(TWO_STACKS, ("mixed", "bpe", "words", "characters", "joint")),
     "decoder-only": ("bpe", "words", "characters"),
     "encoder-only": ("bpe", "words", "characters"),
 }
@@ -324,7 +324,7 @@ def task_data(task: str, count: int = TASK_PAIRS) -> Data:
 def phrase_data(kind: Kind) -> Data:
     """Sentences composed by rule: pairs, or, for a model with one stack, the English ones as a text."""
     pairs = tuple(phrases())
-    if kind == "encoder-decoder":
+    if kind in TWO_STACKS:
         return Data(PHRASES, pairs, licence=BY_RULE)
     return Data(PHRASES, text="\n".join(pair.source for pair in pairs), licence=BY_RULE)
 
@@ -379,7 +379,7 @@ def _material(
     kind: Kind, data: Data, units: Units, vocabulary: int, tokenizers: Tokenizers | None
 ) -> Translations | Answers | RunningText | Sentences:
     percent = usual_percent(data)
-    if kind == "encoder-decoder":
+    if kind in TWO_STACKS:
         if not data.pairs:
             raise ValueError("an encoder-decoder model needs pairs, and this is a text: choose two columns")
         return Translations(data.pairs, data.task, units, vocabulary, tokenizers, percent)
@@ -403,19 +403,24 @@ def usual_units(kind: Kind, task: str, tied: bool = False) -> Units:
     """
     if task:
         return "characters"
-    return "bpe" if kind != "encoder-decoder" else "joint" if tied else "mixed"
+    return "bpe" if kind not in TWO_STACKS else "joint" if tied else "mixed"
 
 
 def without_stack(kind: Kind) -> dict[str, int]:
-    """Options of the stack that a kind lacks, all 0."""
-    missing = [names for other, names in ONE_STACK.items() if kind not in ("encoder-decoder", other)]
+    """Options of the stack that a kind lacks, all 0; a recurrent model lacks none, see `options_without`."""
+    missing = [names for other, names in ONE_STACK.items() if kind not in (*TWO_STACKS, other)]
     return {name: 0 for names in missing for name in names}
+
+
+def options_without(kind: Kind) -> set[str]:
+    """Names of the options of a Transformer that a kind does not have."""
+    return {*TransformerConfig.option_names()} - {*config_class(kind).option_names()} | without_stack(kind).keys()
 
 
 def preset_options(kind: Kind, preset: str) -> dict[str, Any]:
     """All options of a preset for this kind of model, without its vocabularies."""
     sizes = {"source_vocabulary": 1, "target_vocabulary": 1}
-    config = TransformerConfig.preset(preset, **(sizes | without_stack(kind)))
+    config = config_class(kind).preset(preset, **(sizes | without_stack(kind)))
     return {name: value for name, value in vars(config).items() if not name.endswith("_vocabulary")}
 
 
@@ -426,6 +431,8 @@ def new_config(kind: Kind, options: Mapping[str, Any], tokenizers: Tokenizers) -
         ValueError: an option is out of its range, does not go with another, or leaves nothing to train.
     """
     sizes = {"source_vocabulary": len(tokenizers[0]), "target_vocabulary": len(tokenizers[1])}
+    if kind == "recurrent":
+        return config_class(kind).from_dict(sizes | dict(options))
     for name in LAYERS - without_stack(kind).keys():
         if options.get(name) == 0:
             raise ValueError(f"{name} (0) must be at least 1: a model without these layers is of another kind")

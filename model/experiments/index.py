@@ -9,6 +9,7 @@ from model.experiments.experiment import Experiment
 from model.experiments.rows import (
     attention,
     attention_variants,
+    bahdanau,
     costs,
     data_lesson,
     kv_cache,
@@ -28,6 +29,7 @@ MODULES = (
     additive_attention,
     attention,
     attention_variants,
+    bahdanau,
     costs,
     data_lesson,
     data_needed,

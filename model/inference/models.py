@@ -16,7 +16,8 @@ from model.inference.decoding import Alternative, Generation, Guess, Sampling, S
 from model.inference.text_model import TextModel
 from model.network.config import TransformerConfig
 from model.network.decoding_state import DecodingState
-from model.network.transformer import Network, Transformer
+from model.network.network import TwoStacks
+from model.network.transformer import Network
 from model.text.tokenizer import SPACE, Tokenizer, Tokens, clean
 
 CONTINUATION = 50  # tokens that a language model writes by default
@@ -132,9 +133,9 @@ class Writer(TextModel):
 
 
 class Translator(Writer):
-    """Encoder-decoder model: it reads a source and writes a target."""
+    """Model with an encoder and a decoder: it reads a source and writes a target."""
 
-    network: Transformer
+    network: TwoStacks
 
     def source_tokens(self, text: str) -> Tokens:
         """Tokens of a source, with `</s>` at the end, cut at max_length."""
@@ -334,6 +335,7 @@ def _between_words(before: str, label: str, after: str, continues: str) -> str:
 
 MODEL_CLASSES: dict[str, type[TextModel]] = {
     "encoder-decoder": Translator,
+    "recurrent": Translator,
     "decoder-only": LanguageModel,
     "encoder-only": MaskedLanguageModel,
 }

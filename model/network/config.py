@@ -8,7 +8,8 @@ import math
 from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple, get_args
 
-Kind = Literal["encoder-decoder", "decoder-only", "encoder-only"]
+Kind = Literal["encoder-decoder", "decoder-only", "encoder-only", "recurrent"]
+TWO_STACKS: tuple[Kind, ...] = ("encoder-decoder", "recurrent")  # kinds that read a source and write a target
 Position = Literal["sinusoidal", "sinusoidal-halves", "learned", "rotary", "alibi", "relative", "none"]
 Heads = Literal["split", "full"]
 Norm = Literal["layer", "textbook", "textbook-sample", "rms", "none"]
@@ -142,9 +143,8 @@ class TransformerConfig:
     scale_output: bool = False  # states times 1/√d_model before the output
 
     def __post_init__(self) -> None:
-        for name, options in CHOICES.items():
-            if getattr(self, name) not in options:
-                raise ValueError(f"{name} ({getattr(self, name)!r}) must be one of {', '.join(options)}")
+        for name in CHOICES:
+            _require_choice(name, getattr(self, name))
         require_valid(self)
 
     @property
@@ -228,6 +228,11 @@ class TransformerConfig:
         return self.attention_bias != "none", self.attention_bias == "all"
 
     @classmethod
+    def option_names(cls) -> list[str]:
+        """Names of the options."""
+        return [field.name for field in dataclasses.fields(cls)]
+
+    @classmethod
     def preset(cls, name: str, **options: Any) -> TransformerConfig:
         """Configuration of a named size, with `options` (at least the vocabulary sizes) in the place of the preset's.
 
@@ -236,7 +241,8 @@ class TransformerConfig:
         """
         if name not in PRESETS:
             raise ValueError(f"preset {name!r} is not known: choose one of {', '.join(PRESETS)}")
-        return cls.from_dict(PRESETS[name] | options)
+        known = cls.option_names()
+        return cls.from_dict({option: value for option, value in PRESETS[name].items() if option in known} | options)
 
     @classmethod
     def one_stack(cls, kind: Kind, vocabulary: int, n_layers: int, **options: Any) -> TransformerConfig:
@@ -253,12 +259,14 @@ class TransformerConfig:
 
     @classmethod
     def from_dict(cls, options: dict[str, Any]) -> TransformerConfig:
-        """Configuration with these options.
+        """Configuration with these options; `kind` "recurrent" makes a `RecurrentConfig`.
 
         Raises:
             ValueError: an unknown or missing option, or one out of its range.
         """
-        fields = {field.name: field for field in dataclasses.fields(cls)}
+        if options.get("kind") == "recurrent":
+            return RecurrentConfig.from_dict({name: value for name, value in options.items() if name != "kind"})
+        fields = {field.name: field for field in dataclasses.fields(cls) if field.name in cls.option_names()}
         if unknown := sorted(set(options) - set(fields)):
             raise ValueError(f"{', '.join(unknown)} is not an option: the options are {', '.join(fields)}")
         required = [name for name, field in fields.items() if field.default is dataclasses.MISSING]
@@ -284,6 +292,68 @@ class TransformerConfig:
     def to_json(self) -> str:
         """JSON object of all options."""
         return json.dumps(dataclasses.asdict(self), indent=2) + "\n"
+
+
+@dataclass(frozen=True, kw_only=True)
+class RecurrentConfig(TransformerConfig):
+    """Configuration of a recurrent encoder-decoder with additive attention (Bahdanau et al., 2015).
+
+    d_model: width of embeddings, annotations and decoder states; each direction of the encoder has half of it. Of the
+    options of a Transformer it has those of `option_names`; the others say what it lacks, and cannot be changed.
+
+    Raises:
+        ValueError: an option is out of its range, or is one that this network does not have.
+    """
+
+    d_model: int = 256
+    n_heads: int = 1
+    n_encoder_layers: int = 1
+    n_decoder_layers: int = 1
+    d_ff: int = 0
+    position: Position | Literal["other"] = "none"
+    norm: Norm = "none"
+    residual: bool = False
+    scale_attention: bool = False
+    activation: Activation | Literal["unknown"] = "unknown"
+    tied_embeddings: TiedEmbeddings = "output"
+
+    def __post_init__(self) -> None:
+        for field in dataclasses.fields(self):
+            if field.name not in self.option_names() and getattr(self, field.name) != field.default:
+                raise ValueError(
+                    f"{field.name} ({getattr(self, field.name)!r}) is no option of a recurrent network: its options "
+                    f"are {', '.join(self.option_names())}"
+                )
+        for name in ("source_vocabulary", "target_vocabulary", "d_model", "max_length"):
+            _require_count(name, getattr(self, name), 1)
+        if self.d_model % 2:
+            raise ValueError(f"d_model ({self.d_model}) must be even: each direction of the encoder has half of it")
+        _require_rate("dropout", self.dropout)
+        _require_choice("tied_embeddings", self.tied_embeddings)
+        _require_embeddings(self)
+
+    @classmethod
+    def option_names(cls) -> list[str]:
+        return ["source_vocabulary", "target_vocabulary", "d_model", "dropout", "max_length", "tied_embeddings"]
+
+    @property
+    def kind(self) -> Kind:
+        return "recurrent"
+
+    def units_of(self, stack: str, layer: int) -> Units:
+        return Units(None, "")
+
+    def cached_of(self, layer: int) -> int | None:
+        return 0
+
+    def to_json(self) -> str:
+        options = {name: getattr(self, name) for name in self.option_names()}
+        return json.dumps({"kind": self.kind} | options, indent=2) + "\n"
+
+
+def config_class(kind: Kind) -> type[TransformerConfig]:
+    """Class of the configurations of a kind."""
+    return RecurrentConfig if kind == "recurrent" else TransformerConfig
 
 
 ONE_STACK = {
@@ -328,9 +398,7 @@ def require_valid(config: TransformerConfig) -> None:
         _require_count(name, getattr(config, name), 0)
     _require_stacks(config)
     for name in RATES:
-        rate = _require_number(name, getattr(config, name))
-        if not 0 <= rate < 1:
-            raise ValueError(f"{name} ({rate}) must be at least 0 and below 1")
+        _require_rate(name, getattr(config, name))
     for name in SWITCHES:
         if not isinstance(getattr(config, name), bool):
             raise ValueError(f"{name} ({getattr(config, name)!r}) must be true or false")
@@ -400,7 +468,7 @@ def _require_positions(config: TransformerConfig) -> None:
 
 
 def _require_embeddings(config: TransformerConfig) -> None:
-    one_matrix = config.tied_embeddings in ("inputs", "all") and config.kind == "encoder-decoder"
+    one_matrix = config.tied_embeddings in ("inputs", "all") and config.kind in TWO_STACKS
     if one_matrix and config.source_vocabulary != config.target_vocabulary:
         raise ValueError(
             f"tied_embeddings {config.tied_embeddings!r} needs one vocabulary: "
@@ -411,6 +479,17 @@ def _require_embeddings(config: TransformerConfig) -> None:
         raise ValueError(f"{option} must not be set where output_head is 'none': there are no logits")
     if config.scale_output and config.output_head != "linear":
         raise ValueError(f"scale_output needs output_head 'linear', and it is {config.output_head!r}")
+
+
+def _require_choice(name: str, value: object) -> None:
+    if value not in CHOICES[name]:
+        raise ValueError(f"{name} ({value!r}) must be one of {', '.join(CHOICES[name])}")
+
+
+def _require_rate(name: str, value: object) -> None:
+    rate = _require_number(name, value)
+    if not 0 <= rate < 1:
+        raise ValueError(f"{name} ({rate}) must be at least 0 and below 1")
 
 
 def _require_count(name: str, value: object, least: int) -> None:

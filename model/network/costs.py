@@ -69,6 +69,8 @@ def costs(config: TransformerConfig, batch: int, source: int, target: int, predi
         ValueError: a size is out of its range.
     """
     _require_sizes(config, batch, source, target)
+    if config.kind == "recurrent":
+        return _recurrent_costs(config, batch, source, target, batch * target if predicted is None else predicted)
     stacks = _stacks(config, source, target)
     outputs = batch * stacks[-1].length if predicted is None else predicted
     by_part = parameters(config)
@@ -88,6 +90,8 @@ def costs(config: TransformerConfig, batch: int, source: int, target: int, predi
 
 def parameters(config: TransformerConfig) -> dict[str, int]:
     """Number of weights of each part."""
+    if config.kind == "recurrent":
+        return _recurrent_parameters(config)
     width, bias, stacks = config.d_model, int(config.bias), _stacks(config, 0, 0)
     heads, shared = config.n_heads * config.d_head, config.kv_heads * config.d_head
     inputs_bias, output_bias = config.attention_biases
@@ -109,6 +113,47 @@ def parameters(config: TransformerConfig) -> dict[str, int]:
         "norms": (norms + (config.output_head == "transform")) * norm + attentions * 2 * config.d_head * config.qk_norm,
         "output": _output_parameters(config),
     }
+
+
+# A recurrent network with additive attention (`network.recurrent`), whose products are counted one by one.
+
+
+def _recurrent_parameters(config: TransformerConfig) -> dict[str, int]:
+    width, half = config.d_model, config.d_model // 2
+    encoder = 2 * (3 * half * (width + half) + 2 * 3 * half)
+    decoder = 3 * width * (width + width + width) + 2 * 3 * width + width * (half + 1)
+    matrices = (config.source_vocabulary, config.target_vocabulary)
+    one_table = config.tied_embeddings in ("inputs", "all")
+    return {
+        "embeddings": (matrices[-1] if one_table else sum(matrices)) * width,
+        "attention": 2 * width * width + 2 * width,
+        "recurrence": encoder + decoder,
+        "output": 3 * 2 * width * width + 2 * width + _output_parameters(config),
+    }
+
+
+def _recurrent_costs(config: TransformerConfig, batch: int, source: int, target: int, outputs: int) -> Costs:
+    """Costs of a batch. "scores" are the energies and the sums of annotations, of every pair of tokens."""
+    width, half, by_part = config.d_model, config.d_model // 2, _recurrent_parameters(config)
+    weights = FLOAT * sum(by_part.values())
+    encoder, decoder = 2 * 3 * half * (width + half), 3 * width * (width + width + width)
+    flops = {
+        "attention": 2 * batch * (source + target) * width * width,
+        "scores": 2 * 2 * batch * source * target * width,
+        "recurrence": 2 * batch * (source * encoder + target * decoder + half * width),
+        "output": 2 * batch * target * 3 * 2 * width * width + output_flops(config, outputs),
+    }
+    # Kept for the backward pass: tanh(W s + U h) of every pair of tokens, and a dozen vectors of a token.
+    pairs, vectors = batch * source * target * (width + 3), batch * (source * 8 + target * 16) * width
+    memory = {
+        "weights": weights,
+        "gradients": weights,
+        "moments": 2 * weights,
+        "average": weights,
+        "activations": FLOAT * (pairs + vectors + outputs * _output_saved(config)),
+        "cache": FLOAT * batch * (target + source) * width,
+    }
+    return Costs(by_part, flops, memory)
 
 
 def _output_parameters(config: TransformerConfig) -> int:

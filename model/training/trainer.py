@@ -315,7 +315,7 @@ class Trainer:
                 "it began with"
             )
         self.begun = metadata.get("begun", "")
-        config, shapes = asdict(self.network.config), self.network.named_parameters()
+        config, shapes = json.loads(self.network.config.to_json()), self.network.named_parameters()
         changes = state.changed_settings(path, metadata, asdict(self.settings), config, self.total_steps)
         state.require_same_size(path, tensors, {f"model.{name}": parameter.shape for name, parameter in shapes})
         if metadata["data"] != self.data_digest:

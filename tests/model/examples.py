@@ -10,7 +10,8 @@ from model.capture.interventions import Intervention, intervening
 from model.capture.trace import Trace, record
 from model.data.datasets import PairDataset
 from model.data.pairs import Pair
-from model.network.config import Kind, TransformerConfig
+from model.network.config import TWO_STACKS, Kind, RecurrentConfig, TransformerConfig
+from model.network.recurrent import Recurrent
 from model.network.transformer import Network, Transformer, build
 from model.text.tokenizer import Tokenizer
 from model.text.tokenizer_training import train_bpe, train_characters
@@ -56,9 +57,18 @@ def one_stack(kind: Kind, seed: int = 0, **options: Any) -> Network:
     return model
 
 
+def recurrent(seed: int = 0, **options: Any) -> Recurrent:
+    """The same of a recurrent network."""
+    torch.manual_seed(seed)
+    sizes = {"source_vocabulary": 11, "target_vocabulary": 13, "d_model": 16, "dropout": 0.0, "max_length": 32}
+    model = Recurrent(RecurrentConfig(**(sizes | options))).eval()
+    disturb(model)
+    return model
+
+
 def traced(model: Network, *changes: Intervention, ids: tuple[Any, ...] = (), maps: bool = False) -> Trace:
     """A trace of `ids`, or of SOURCE and TARGET, of SOURCE alone where the model has one stack."""
-    inputs = ids or ((SOURCE, TARGET) if model.kind == "encoder-decoder" else (SOURCE,))
+    inputs = ids or ((SOURCE, TARGET) if model.kind in TWO_STACKS else (SOURCE,))
     with torch.inference_mode(), intervening(model, changes), record(model, maps=maps) as trace:
         model(*inputs)
     return trace

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from model.network.config import TWO_STACKS
 from viz.components.view import View
 from viz.frame import text_field, token_bar
 from viz.frame.lead import lead
@@ -48,7 +49,7 @@ def trace(session: Session, stage: Stage) -> TextModel:
 def fields(session: Session, model: TextModel) -> list[View]:
     """The fields of the texts: of the source and, where the model has one, of the target."""
     found = [text_field.source_field(session, model)]
-    return [*found, text_field.target_field(session, model)] if model.kind == "encoder-decoder" else found
+    return [*found, text_field.target_field(session, model)] if model.kind in TWO_STACKS else found
 
 
 def views(session: Session, stage: Stage, model: TextModel, mount: Callable[[Sequence[Placed]], None]) -> Rest | None:

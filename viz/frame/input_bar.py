@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
+from model.network.config import TWO_STACKS
 from viz.frame import conversation
 from viz.i18n.catalogue import _
 from viz.i18n.errors import translate_error
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
 
 def show_controls(model: TextModel) -> list[DeltaGenerator]:
     """The button; gives the places of the source's field and, where the model has a target, of the target's."""
-    two = model.kind == "encoder-decoder"
+    two = model.kind in TWO_STACKS
     source, *target, button = st.columns([10, 10, 3] if two else [20, 3], vertical_alignment="bottom")
     act, name, explanation = action(model)
     if current_session().what_if.changes:
@@ -43,12 +44,14 @@ def show_controls(model: TextModel) -> list[DeltaGenerator]:
 
 def action(model: TextModel) -> tuple[Callable[[], None], str, str]:
     """What the button beside the text does, its name and an explanation."""
+    write_it = (
+        write_target,
+        _("Let it write") if training.is_task(current_session(), model) else _("Translate"),
+        _("Let the model write the target, and follow what you type"),
+    )
     return {
-        "encoder-decoder": (
-            write_target,
-            _("Let it write") if training.is_task(current_session(), model) else _("Translate"),
-            _("Let the model write the target, and follow what you type"),
-        ),
+        "encoder-decoder": write_it,
+        "recurrent": write_it,
         "decoder-only": (
             go_on,
             _("Continue"),

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from model.network.config import TWO_STACKS
 from viz.components.registry import component, pack
 from viz.components.view import PackedView, View, live
 from viz.i18n.catalogue import _
@@ -23,7 +24,7 @@ _text_field = component("text_field")
 
 def source_field(session: Session, model: TextModel) -> View:
     """The source's field, or that of the one text that the model has."""
-    label = _("Source") if model.kind == "encoder-decoder" else _("Text")
+    label = _("Source") if model.kind in TWO_STACKS else _("Text")
     return text_field(session, label, Key.SOURCE, first_source(model), "", several(session))
 
 

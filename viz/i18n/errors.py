@@ -13,6 +13,7 @@ from functools import cache
 from typing import TypeVar
 
 from model.checkpoints.bridge.missing import Reason
+from model.network.recurrent import Absence
 from model.runtime.errors import MissingQuantityError, require
 from viz.i18n.catalogue import LOCALE, _, language
 from viz.i18n.format import token_code
@@ -79,7 +80,7 @@ def lacks(network: object, *names: str) -> bool:
 
 def reason_words(reason: str) -> str:
     """Why a quantity does not exist, in the user's language."""
-    return {
+    words: dict[str, str] = {
         Reason.OUTSIDE: _(
             "This model computes its attention by code of its own: only its weights can be seen, not the steps to them."
         ),
@@ -114,7 +115,21 @@ def reason_words(reason: str) -> str:
             "This model makes its queries, keys or values in several steps: no one matrix makes them from the stream."
         ),
         Reason.WRITTEN: _("The matrix by which this model writes its heads to the stream was not found."),
-    }[Reason(reason)]
+        Absence.ADDITIVE: _(
+            "This network scores by vᵀ tanh(W s + U h): it has no products of queries and keys, no values and no heads "
+            "to be told apart. The Lab shows its three steps."
+        ),
+        Absence.STATE: _(
+            "This network is recurrent: it has no residual stream and no norms; gates pass on its state from token to "
+            "token."
+        ),
+        Absence.UNITS: _("This network is recurrent: it has no feed-forward layers."),
+        Absence.ORDER: _(
+            "This network is recurrent: it reads one token after the other, so that it needs no positions and no mask "
+            "of the future."
+        ),
+    }
+    return words[reason]
 
 
 def absent_words(absent: MissingQuantityError) -> str:

@@ -176,7 +176,7 @@ def assumed(model: TextModel) -> list[str]:
 def missing(model: TextModel) -> dict[str, list[str]]:
     """Names of the quantities that it does not have, those of all layers as one, by the sentence why."""
     found: dict[str, list[str]] = {}
-    for name, reason in getattr(model.network, "missing", {}).items():
+    for name, reason in ({} if model.network.ours else model.network.missing).items():
         named = re.sub(r"\.\d+\.", ".*.", name)
         names = found.setdefault(reason_words(reason), [])
         if named not in names:

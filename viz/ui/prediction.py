@@ -14,6 +14,7 @@ from model.analysis.comparison import Comparison
 from model.analysis.predictions import UNKNOWN, actual_tokens, losses, ranks
 from model.capture.trace import Trace
 from model.inference.text_model import TextModel
+from model.network.config import TWO_STACKS
 from model.text.tokenizer import Tokens
 from viz.components.plots import Axis, Scale
 from viz.i18n.catalogue import _
@@ -118,7 +119,7 @@ class Subject:
         tokenizer = self.model.target_tokenizer
         if self.model.kind == "encoder-only":
             return self.tokens[position] == tokenizer.mask_label and token not in tokenizer.special
-        ends = self.model.kind == "encoder-decoder" and token in tokenizer.stops and position > 0
+        ends = self.model.kind in TWO_STACKS and token in tokenizer.stops and position > 0
         return ends or token not in tokenizer.special
 
     def rank_of(self, position: int, token: int) -> int:

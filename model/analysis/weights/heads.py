@@ -25,6 +25,7 @@ from model.checkpoints.native import CONFIG, is_ours, read_config
 from model.checkpoints.tensors import read_tensors
 from model.network.attention import MultiHeadAttention, for_each_head
 from model.network.config import Kind, TransformerConfig
+from model.network.recurrent import Absence, AdditiveAttention
 from model.network.transformer import Network
 from model.runtime.errors import CheckpointError
 from model.runtime.untrusted_json import read_record
@@ -220,14 +221,17 @@ MOST = 1 << 24  # numbers of all heads' products that are there at once
 
 def attentions(network: Network) -> dict[str, MultiHeadAttention]:
     """Attentions of a model by module path, in the order of computation; of a bridged model only those whose matrices
-    could be cut into heads.
+    could be cut into heads, and none that is additive.
     """
     modules = {name: module for name, module in network.named_modules() if isinstance(module, MultiHeadAttention)}
+    modules = {name: module for name, module in modules.items() if not isinstance(module, AdditiveAttention)}
     return {name: module for name, module in modules.items() if not isinstance(module, MirrorAttention) or module.parts}
 
 
-def unclear(network: Network) -> Reason | None:
-    """Reason why the heads of a bridged model are not cut out of its matrices; None where they are."""
+def unclear(network: Network) -> Reason | Absence | None:
+    """Reason why the heads of a model are not cut out of its matrices; None where they are."""
+    if network.kind == "recurrent":
+        return Absence.ADDITIVE
     bridged = (module for module in network.modules() if isinstance(module, MirrorAttention))
     return next((module.unclear for module in bridged if not module.parts), None)
 

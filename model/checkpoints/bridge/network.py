@@ -25,7 +25,7 @@ from model.network.config import Kind
 from model.network.masks import real_tokens
 from model.network.transformer import Network
 from model.runtime.device import exact
-from model.runtime.errors import CheckpointError, MissingQuantityError
+from model.runtime.errors import CheckpointError
 
 
 class MirrorLogits(nn.Module):
@@ -80,7 +80,7 @@ class BridgedNetwork(Network):
         logits = None if runner.bare else MirrorLogits(runner.logits, weight if wide else None)
         self.output = MirrorOutput(logits)  # type: ignore[assignment]
         self.output.products = of_output  # type: ignore[assignment]
-        self.missing: dict[str, Reason] = {name: why for stack in stacks for name, why in stack.missing.items()}
+        self.missing = {name: why for stack in stacks for name, why in stack.missing.items()}
         if runner.bare:
             self.missing["output.logits"] = Reason.OUTPUT
         elif not wide:
@@ -145,20 +145,6 @@ class BridgedNetwork(Network):
         memory = self.encode(ids, real) if memory is None else memory
         first = torch.full((len(ids), 1), start, device=ids.device)
         return state(first, self.runner, self.output, memory, real)
-
-    def get_submodule(self, target: str) -> nn.Module:
-        """Module of ours at a path.
-
-        Raises:
-            MissingQuantityError: the model has no such part, or none that was recognised.
-        """
-        try:
-            return super().get_submodule(target)
-        except AttributeError:
-            for name, reason in self.missing.items():
-                if f"{name}.".startswith(f"{target}."):
-                    raise MissingQuantityError(target, reason) from None
-            raise
 
     def embeddings(self) -> list[nn.Embedding]:
         embeddings = [

@@ -411,6 +411,11 @@ def counterpart(config: TransformerConfig) -> Family:
         CheckpointError: there is none; the sentence names the options that the nearest one has not.
     """
     families = [family for family in FAMILIES if family.kind == config.kind]
+    if not families:
+        raise CheckpointError(
+            f"no family of Hugging Face is a {config.kind} network like this one: keep it as a .zip of Vitrine's own "
+            "folder instead"
+        )
     nearest = min(families, key=lambda family: len(family.missing(config)))
     options = nearest.missing(config)
     if options:

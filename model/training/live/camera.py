@@ -225,6 +225,8 @@ def _weights(looks: Sequence[_Look], kind: AttentionKind) -> Float[Tensor, "fram
     """Attention weights as in `trace.attention(kind)`, in float32, of all frames and layers at once."""
     layout = looks[0].layout
     paths, visible, attention = layout.attention[kind], layout.visible[kind], layout.modules[kind]
+    if looks[0].trace.has_weights(paths[0]):
+        return _stacked(looks, [f"{path}.weights" for path in paths]).float()
     query, key = (_stacked(looks, [f"{path}.{side}" for path in paths]) for side in ("query", "key"))
     biases = [look.biases[kind].expand(look.times, -1, -1, -1) for look in looks if kind in look.biases]
     with no_recording():

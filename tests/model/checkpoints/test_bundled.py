@@ -27,6 +27,17 @@ NEW = {
 }
 
 
+def test_the_recurrent_one_reads_and_writes_the_tokens_of_the_other_translator():
+    recurrent, other = (open_checkpoint(Path("checkpoints", name)) for name in ("eng-cmn-recurrent", "eng-cmn"))
+    assert recurrent.kind == "recurrent"
+    assert recurrent.source_tokenizer.to_json() == other.source_tokenizer.to_json()
+    assert recurrent.target_tokenizer.to_json() == other.target_tokenizer.to_json()
+    assert recurrent.training["data"] == other.training["data"]
+    size = sum(file.stat().st_size for file in Path("checkpoints", "eng-cmn-recurrent").iterdir())
+    assert size < 6 << 20
+    assert recurrent.generate("I am a teacher.").text.endswith("。")
+
+
 @pytest.mark.parametrize("name", ["eng-cmn", "shakespeare", "fill-mask", "sort", "reverse"])
 def test_it_opens_as_it_was_and_has_a_counterpart_at_hugging_face(name):
     folder = Path("checkpoints", name)

@@ -16,6 +16,7 @@ from model.analysis.attention_maps import Quantity
 from model.analysis.head_metrics import METRICS
 from model.capture.trace import ATTENTION_PATHS, AttentionKind
 from model.inference.text_model import TextModel
+from model.network.config import Kind
 from viz.i18n.catalogue import _
 from viz.i18n.errors import lacks
 from viz.i18n.format import attention_name, scale_name
@@ -101,12 +102,13 @@ def show_figure_controls(wish: HeadView) -> HeadView:
     return replace(wish, combination=combination, drawing=drawing)
 
 
-def show_below() -> str:
+def show_below(kind: Kind) -> str:
     """What stands under the heads: the steps of one query, or what each head is good for."""
     row = st.container(horizontal=True, vertical_alignment="center")
     chosen = choose(_("Under the heads"), BELOW, BELOW[0], Choice.BELOW, below_name, row)
     formula = {"steps": "softmax(QKᵀ/√d_k + M) V, §3.2.1", "importance": "I_h = L(ξ_h = 0) − L, Michel et al., 2019"}
-    row.caption(formula[chosen], width="content")
+    if kind != "recurrent":  # of which neither is there, as is said below
+        row.caption(formula[chosen], width="content")
     return chosen
 
 

@@ -73,7 +73,7 @@ def page(model: TextModel) -> Views:
     with grid:
         wish = show_head_controls(wish, model)
         heads = st.container()
-        below = show_below()
+        below = show_below(model.kind)
         steps = st.container()
     with figures:
         wish = show_figure_controls(wish)

@@ -6,6 +6,8 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
+from torch import nn
+
 from model.analysis import head_metrics as numbers
 from model.analysis.attention_maps import COMBINATIONS, Maps, Quantity
 from model.analysis.head_importance import Removals
@@ -27,6 +29,8 @@ def explain(key: str, network: Network, wish: HeadView, below: str) -> None:
     if below == "importance":
         return explain_importance(key)
     attention = network.get_submodule(ATTENTION_PATHS[wish.kind].format(0))
+    if network.kind == "recurrent":
+        return explain_alignment(key, attention)
     scores = scores_formula(attention)
     formulas = [rf"\mathrm{{Attention}}(Q, K, V) = \mathrm{{softmax}}\left({scores} + M\right)V"]
     ran: list[Any] = [*classes(attention), getattr(numbers, wish.metric)]
@@ -47,6 +51,20 @@ def explain(key: str, network: Network, wish: HeadView, below: str) -> None:
         "This is the code that has just run:"
     )
     explanation(key, formulas, text, *ran)
+
+
+def explain_alignment(key: str, attention: nn.Module) -> None:
+    """The same of the one map of a recurrent network."""
+    formulas = [
+        r"e_{ij} = v^\top \tanh(W s_{i-1} + U h_j)",
+        r"\alpha_{ij} = \frac{\exp e_{ij}}{\sum_k \exp e_{ik}}, \qquad c_i = \sum_j \alpha_{ij} h_j",
+    ]
+    text = _(
+        "Bahdanau et al., *Neural Machine Translation by Jointly Learning to Align and Translate*, section 3.1. "
+        "There is one attention with one head. A row is a target token: how the decoder's state before it divides its "
+        "attention over the source; the row adds up to 1. This is the code that has just run:"
+    )
+    explanation(key, formulas, text, *classes(attention))
 
 
 def explain_importance(key: str) -> None:

@@ -16,6 +16,7 @@ from streamlit.delta_generator import DeltaGenerator
 
 from model.data.inspection import LIMIT, Usable, inspect, read_content, usable
 from model.data.pairs import Pair, in_split
+from model.network.config import TWO_STACKS
 from model.text.tokenizer import clean
 from viz.components.view import View
 from viz.i18n.catalogue import _
@@ -148,7 +149,7 @@ def translator(session: Session) -> Subject | None:
             st.error(as_sentence(translate_error(error)))
             return None
         found = Subject(model, name, (str(place.path), place.changed, str(model.dtype)))
-    if found.model.kind != "encoder-decoder":
+    if found.model.kind not in TWO_STACKS:
         st.info(
             _(
                 "{name} is no translator: BLEU and chrF compare what an encoder-decoder writes with references. Other "

@@ -11,7 +11,7 @@ import pandas as pd
 
 from model.experiments.weight_tying import Tied, every_kind, saved, tied
 from model.inference.text_model import TextModel
-from model.network.config import TransformerConfig
+from model.network.config import TWO_STACKS, TransformerConfig
 from model.network.costs import parameters
 from viz.components.plots import About, Axis, Chart, Heading, Series
 from viz.i18n.catalogue import _
@@ -65,7 +65,7 @@ def loaded(model: TextModel) -> dict[str, Sequence[Tied]]:
     """The loaded model, and with one vocabulary: all three matrices can be one only with the larger, at least."""
     config = model.config
     models: dict[str, Sequence[Tied]] = {model.name: every_kind(config)}
-    if config.kind == "encoder-decoder" and config.source_vocabulary != config.target_vocabulary:
+    if config.kind in TWO_STACKS and config.source_vocabulary != config.target_vocabulary:
         size = max(config.source_vocabulary, config.target_vocabulary)
         shared = replace(config, source_vocabulary=size, target_vocabulary=size)
         models[_("{name}, one vocabulary of {size}").format(name=model.name, size=f"{size:,}")] = every_kind(shared)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from model.analysis.blocks import Block, elsewhere, rows, total_flops
 from model.analysis.experts import load
 from model.capture.trace import ATTENTION_PATHS
+from model.network.config import TWO_STACKS
 from viz.i18n.catalogue import _
 from viz.i18n.format import attention_name, no_predictions, page_name, scale_name, significant, tokens
 from viz.pages.map.pictures import Pictures
@@ -28,6 +29,8 @@ PAGES = {
     "cross-attention": "attention",
     "feed-forward": "feed_forward",
     "residual": "residual",
+    "recurrence": "attention",
+    "readout": "predictions",
     "output": "predictions",
 }
 PARTS = {"embedding": {"part": "tokens"}, "norm": {"residual_view": "norms"}, "residual": {"residual_view": "stream"}}
@@ -209,9 +212,11 @@ def summary(trace: Trace, model: TextModel, found: list[Block]) -> Said:
         said.append((_("output"), no_predictions()))
     if config.parallel:
         said.append((_("blocks"), _("parallel: all blocks of a layer read what enters it")))
-    if not config.residual:
+    if not config.residual and config.kind != "recurrent":
         said.append((_("residual"), _("no short cut: each block's output replaces the stream")))
-    if model.kind == "encoder-decoder":
+    if model.kind == "recurrent":
+        said.append((_("output"), _("only the decoder ends in a softmax; the encoder gives annotations")))
+    elif model.kind in TWO_STACKS:
         said.append((_("output"), _("only the decoder ends in a softmax; the encoder gives keys and values")))
     said.append((_("arrows"), _("as thick as the mean norm of what flows")))
     return said

@@ -1,6 +1,6 @@
 // How the map is drawn: the picture of each block, the residual stream through them, keys and values, tokens.
 
-const ACCENTS = { "self-attention": "#0072b2", "cross-attention": "#d55e00", "feed-forward": "#009e73", output: "#cc79a7" };
+const ACCENTS = { "self-attention": "#0072b2", "cross-attention": "#d55e00", "feed-forward": "#009e73", recurrence: "#009e73", output: "#cc79a7" };
 const STREAM = "rgba(128,130,150,0.62)";
 const CHANGED = "rgba(0,140,110,0.7)"; // of the stream, where differences from the pin are shown
 const [KEYS, VALUES, ACTIVE] = ["#d55e00", "#009e73", [0, 158, 115]];
@@ -77,8 +77,9 @@ function paintPictures(header, before) {
     const { shape, values } = header.pictures[number];
     if (shape.length !== 3 || !values.length) return { values, shape };
     const attention = isAttention(kind);
-    const signed = differing || kind === "embedding";
-    const colours = differing ? RAMPS.difference : attention ? RAMPS.weight : kind === "embedding" ? RAMPS.signed : RAMPS.active;
+    const vectors = kind === "embedding" || kind === "recurrence";
+    const signed = differing || vectors;
+    const colours = differing ? RAMPS.difference : attention ? RAMPS.weight : vectors ? RAMPS.signed : RAMPS.active;
     const tops = attention && scale === "largest" && !signed ? largestLevels(values, shape) : Array(shape[0]).fill(LEVELS - 1);
     const canvas = mapsPicture(before?.[number]?.canvas ?? element("canvas"), values, shape, colours, tops);
     return { canvas, shape, values, hatched: hatchPicture(values, shape[1], shape[2], masks) };
@@ -258,7 +259,7 @@ function drawItem(pen, item, view) {
     const odd = picture.values.length > 0 && !picture.values.some((value) => Number.isFinite(value));
     if (odd) pen.box(left - 3, y + title + 1, room + 6, low - 2, ODD_COLOUR);
     else drawLines(pen, picture, left - 3, y + title + 1, room + 6, low - 2);
-  } else if (block.kind === "embedding" && picture.canvas) {
+  } else if ((block.kind === "embedding" || block.kind === "recurrence") && picture.canvas) {
     const [parts, rows, columns] = picture.shape;
     const each = (room - (parts - 1) * 22) / parts;
     for (let part = 0; part < parts; part++) {

@@ -59,7 +59,7 @@ function measureItem(part, width, settings) {
     const thumbs = fitThumbs(heads, inner, thumb);
     return { beside, title, text, thumbs, height: title + thumbs.lines * (thumbs.size + THUMB.gap) + 2 };
   }
-  const content = { embedding: 28, output: guesses * SPACE.guess + 2, norm: 12 }[block.kind] ?? stripHeight(part.rows);
+  const content = { embedding: 28, recurrence: 28, readout: 0, output: guesses * SPACE.guess + 2, norm: 12 }[block.kind] ?? stripHeight(part.rows);
   return { beside, title, text, height: title + content + SPACE.pad };
 }
 

@@ -13,6 +13,7 @@ from model.analysis.blocks import Block, blocks, elsewhere, total_flops
 from model.analysis.downsample import mean_norm
 from model.inference.text_model import TextModel
 from model.network.layers import BLOCKS, Residual
+from model.network.recurrent import GRU, AdditiveAttention, AttendingGRU, Readout, RecurrentEncoder
 from viz.components.plots import About
 from viz.components.view import live
 from viz.i18n.catalogue import _
@@ -116,12 +117,37 @@ def about(model: TextModel) -> About:
     if not config.residual:
         sentence = _("Each block writes what the next one reads; a line is as thick as its vectors are long.")
         added = r"\mathrm{Sublayer}(x)"
+    if config.kind == "recurrent":
+        return About(sentence, list(RECURRENT_FORMULAS), [GRU, mean_norm])
     formulas = [rf"x \leftarrow {added}", r"\mathrm{thickness} \sim \tfrac1n \sum_p \lVert x_p \rVert"]
     return About(sentence, formulas, [BLOCKS[config.norm_placement], mean_norm])
 
 
+RECURRENT_FORMULAS = (
+    r"h_j = [\overrightarrow{h}_j;\ \overleftarrow{h}_j]",
+    r"c_i = \sum_j \alpha_{ij} h_j, \qquad \alpha_i = \mathrm{softmax}_j\left(v^\top \tanh(W s_{i-1} + U h_j)\right)",
+    r"s_i = \mathrm{GRU}(y_{i-1}, c_i;\ s_{i-1})",
+)
+
+
+def show_recurrent(model: TextModel) -> None:
+    """The same of the recurrent network."""
+    text = _(
+        "Bahdanau et al., *Neural Machine Translation by Jointly Learning to Align and Translate*, section 3, with the "
+        "numbers of this input. Tokens enter at the bottom. One gated unit reads the source from the left and one from "
+        "the right; their states side by side are the annotations. Before each target token the attention weighs the "
+        "annotations by how well they fit the decoder's state, and the decoder's unit reads their weighted sum beside "
+        "the token. Of a unit its states are shown, a token a row. This is the code that has just run:"
+    )
+    explanation(
+        Part.EXPLANATION, RECURRENT_FORMULAS, text, GRU, RecurrentEncoder, AdditiveAttention, AttendingGRU, Readout
+    )
+
+
 def show_explanation(model: TextModel) -> None:
     network = model.network
+    if model.kind == "recurrent":
+        return show_recurrent(model)
     stacks = [stack for stack in (getattr(network, "encoder", None), getattr(network, "decoder", None)) if stack]
     parts = [type(network), *(type(part) for stack in stacks for part in (stack, stack.layers[0]))]
     explanation(

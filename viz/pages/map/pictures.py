@@ -53,7 +53,8 @@ class Pictures:
 
     def of(self, block: Block) -> NDArray[np.uint16] | NDArray[np.float32]:
         """Of an attention a map a head; of a norm its lines; of a feed-forward network a strip, of a mixture of experts
-        what each token gives to each; of an embedding tokens and positions; of the others nothing.
+        what each token gives to each; of an embedding tokens and positions; of a recurrent unit its
+        states; of the others nothing.
         """
         if "attention" in block.kind:
             return self._levels(self._maps[block.path], self.top if self.differing else 1.0, self.differing)
@@ -65,6 +66,9 @@ class Pictures:
         if block.kind == "feed-forward":
             units = binned(self.activity(block), MOST_BINS)[None, None]
             return self._levels(units, _largest(units), self.differing)
+        if block.kind == "recurrence":
+            states = thinned(self._read(block.output), *EMBEDDING)[None]
+            return self._levels(states, _largest(states), True)
         if block.kind == "embedding":
             assert isinstance(self.trace.network, Network)
             added = self.trace.network.config.position in POSITIONS_ADDED

@@ -33,6 +33,8 @@ def _block_names(_language: str) -> dict[str, str]:
         "cross-attention": _("cross-attention"),
         "feed-forward": _("feed-forward"),
         "residual": _("residual"),
+        "recurrence": _("recurrent unit (GRU)"),
+        "readout": _("readout (maxout)"),
         "output": _("output"),
     }
 
@@ -67,6 +69,11 @@ def title(block: Block, trace: Trace, config: TransformerConfig) -> str:
         tied = f" · {_('tied')}" if block.tied else ""
         return f"{_('linear')} {sizes}{tied}"
     name = block_name(block.kind)
+    if block.kind == "recurrence":
+        side = {"forwards": _("from the left"), "backwards": _("from the right")}.get(block.sublayer or "")
+        return " · ".join([name, *([side] if side else []), _("{count} channels").format(count=block.shape[-1])])
+    if config.kind == "recurrent" and block.kind == "cross-attention":
+        return f"{name} · vᵀ tanh(W s + U h)"
     if block.kind == "feed-forward":
         return f"{name} · {units_text(config.units_of(block.stack, block.layer or 0))}"
     if block.kind not in ("self-attention", "cross-attention"):
@@ -106,6 +113,7 @@ def position_name(config: TransformerConfig) -> str:
 def lines(block: Block, config: TransformerConfig) -> list[tuple[str, str]]:
     """Shapes, weights and costs of a block."""
     memory = _("keys, values from the encoder") if block.kind == "cross-attention" else _("keys, values from")
+    memory = _("annotations from the encoder") if config.kind == "recurrent" else memory
     names = {
         "ids": _("token ids"),
         "stream": _("input"),

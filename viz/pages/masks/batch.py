@@ -16,6 +16,7 @@ from model.analysis.comparison import align
 from model.analysis.masking import Batch, without_causal_mask, without_padding_masks
 from model.capture.trace import AttentionKind, Trace
 from model.inference.text_model import TextModel
+from model.network.config import TWO_STACKS
 from model.network.masks import Mask
 from model.text.tokenizer import Tokens
 from viz.components.plots import Axis, Panel, Panels
@@ -62,7 +63,7 @@ def batch_sentence(model: TextModel, session: Session) -> str:
     """Where the texts of the batch come from."""
     if count := len(others(session, EXAMPLES - 1)):
         return _("The text and {count} of your other sentences as one batch.").format(count=count)
-    if model.kind == "encoder-decoder":
+    if model.kind in TWO_STACKS:
         return _("The source and its sentences (or halves) as one batch; the model writes the targets of the parts.")
     return _("The text and its sentences (or halves) as one batch.")
 

@@ -24,6 +24,7 @@ from model.text.tokenizer import Tokens
 from viz.components.plots import About, Axis, Chart, Heatmap, Scale, Series
 from viz.components.view import View
 from viz.i18n.catalogue import _
+from viz.i18n.errors import reason_words
 from viz.i18n.format import attention_name, no_predictions, not_ours, significant
 from viz.state.pin import Pin
 from viz.state.position_override import WITH_BASE, PositionSetting, as_trained, override, position_name
@@ -40,6 +41,9 @@ def section(model: TextModel, row: DeltaGenerator) -> Views:
     """The override first; then the text in the model with and without it."""
     if not model.network.ours:
         st.info(not_ours())
+        return no_views
+    if why := model.network.missing.get("positions"):
+        st.info(reason_words(why))
         return no_views
     choose_type(model, as_trained(model), row)
     pin = row.container()

@@ -19,6 +19,7 @@ from model.network.positions import NoPositions
 from model.text.tokenizer import Tokens
 from viz.components.plots import About, Axis, Chart, Heatmap, Series
 from viz.i18n.catalogue import _
+from viz.i18n.errors import reason_words
 from viz.i18n.format import not_ours, significant
 from viz.state.pin import cached_for_pin
 from viz.state.position_override import as_trained
@@ -47,6 +48,9 @@ Reversals = tuple[Reversal, Reversal]
 def section(model: TextModel, row: DeltaGenerator) -> Views:
     if not model.network.ours:
         st.info(not_ours())
+        return no_views
+    if why := model.network.missing.get("positions"):
+        st.info(reason_words(why))
         return no_views
     said = st.container()
     left, right = st.columns(2, gap="medium")

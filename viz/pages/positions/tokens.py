@@ -15,6 +15,7 @@ from torch import Tensor
 from model.analysis.embeddings import Plane, in_groups, nearest, principal_plane
 from model.capture.trace import Trace
 from model.inference.text_model import TextModel
+from model.network.config import TWO_STACKS
 from model.network.layers import TokenEmbedding
 from model.text.tokenizer import Tokenizer, Tokens
 from viz.components.plots import About, Axis, Chart, Heatmap, Series
@@ -289,7 +290,7 @@ ADDS_NONE = ("rotary", "alibi", "relative", "none")  # positions that the sum do
 def section(model: TextModel, row: DeltaGenerator) -> Views:
     """Controls; then all that the trace holds of the tokens is packed; then mounted."""
     side = "source"
-    if model.kind == "encoder-decoder":
+    if model.kind in TWO_STACKS:
         side = choose(_("Side"), ("source", "target"), side, "side", side_choice, row)
     added = [name for name in QUANTITIES if name != "positions" or model.config.position not in ADDS_NONE]
     added = [name for name in added if name != "types" or model.config.separator is not None]

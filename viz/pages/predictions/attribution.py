@@ -9,6 +9,7 @@ from torch import Tensor
 
 from model.analysis.logit_attribution import Attribution, Part, block_attribution, head_attribution
 from model.capture.trace import Trace
+from model.network.config import TWO_STACKS
 from viz.components.plots import About, Axis, Heatmap, Scale
 from viz.components.view import Answer
 from viz.i18n.catalogue import _
@@ -96,7 +97,7 @@ def part_label(subject: Subject, part: Part) -> str:
     if part.head is None and not part.is_bias:
         return block_label(part.layer, part.name)
     number = _("bias") if part.is_bias else f"{part.layer + 1}.{part.head + 1}" if part.head is not None else ""
-    two = subject.model.kind == "encoder-decoder"
+    two = subject.model.kind in TWO_STACKS
     return f"{attention_name(KINDS[part.name])} {number}" if two else number
 
 

@@ -15,6 +15,7 @@ from streamlit.delta_generator import DeltaGenerator
 from model.analysis.logit_attribution import Part as LogitPart
 from model.inference.beam_search import SearchTree
 from model.inference.text_model import TextModel
+from model.network.config import TWO_STACKS
 from viz.components.view import live
 from viz.i18n.catalogue import _
 from viz.pages.predictions import attribution, beam_tree, decoding_film, logit_lens, positions, sampling
@@ -320,7 +321,7 @@ def on_node(clicked: int) -> None:
 
 def write(model: TextModel, text: str) -> None:
     """Put what was chosen where it can be typed on: into the target, or the text of a model without one."""
-    if model.kind == "encoder-decoder":
+    if model.kind in TWO_STACKS:
         write_text(Key.TARGET, text)
     else:
         write_source(text)

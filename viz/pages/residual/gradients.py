@@ -23,6 +23,7 @@ from model.analysis.gradients import (
 from model.analysis.predictions import UNKNOWN, actual_tokens, losses
 from model.analysis.residual import blocks, states
 from model.inference.copies import differentiable
+from model.network.config import TWO_STACKS
 from viz.components.plots import About, Axis, Chart, Heatmap, Panel, Panels, Series
 from viz.components.view import Answer
 from viz.i18n.catalogue import _
@@ -271,7 +272,7 @@ def kinds_of(session: Session, stack: str) -> list[AttentionKind]:
     """Kinds of attention of a stack."""
     if stack == "encoder":
         return ["encoder"]
-    return ["decoder", "cross"] if session.model.kind == "encoder-decoder" else ["decoder"]
+    return ["decoder", "cross"] if session.model.kind in TWO_STACKS else ["decoder"]
 
 
 def of_heads(found: LossGradients | None, kinds: Sequence[AttentionKind], quantity: str) -> Tensor | None:
@@ -321,7 +322,7 @@ def loss_sentence(found: Found, own: LossGradients) -> str:
             "L is the mean loss of {count} tokens, {loss} nats; the model could see them. That of the trace differs by "
             "{error}."
         )
-    elif found.subject.model.kind == "encoder-decoder":
+    elif found.subject.model.kind in TWO_STACKS:
         sentence = _(
             "L is the mean loss of the target's {count} next tokens, {loss} nats. That of the trace differs by {error}."
         )

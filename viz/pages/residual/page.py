@@ -15,6 +15,7 @@ from model.analysis.residual import blocks, stacks
 from model.inference.text_model import TextModel
 from viz.components.view import View, live
 from viz.i18n.catalogue import _
+from viz.i18n.errors import reason_words
 from viz.i18n.format import as_sentence, attention_name
 from viz.pages.residual import batch_norm, dropout, gradients, norm_forms, norms, placement, stream
 from viz.pages.residual.text import RESIDUAL_VIEWS, residual_view
@@ -49,6 +50,9 @@ def page(model: TextModel) -> Views:
     view = choose(_("View"), RESIDUAL_VIEWS, RESIDUAL_VIEWS[0], Part.VIEW, residual_view, row)
     names = stacks(model.config)
     stack = choose(_("Stack"), names, names[-1], Part.STACK, attention_name, row) if len(names) > 1 else names[0]
+    if why := model.network.missing.get("stream"):
+        st.info(reason_words(why))
+        return no_views
     if model.config.norm == "none" and view in ("norms", "forms", "batch"):
         st.info(_("This model has no norms: its config says “none”, and its residual stream is never normalised."))
         return no_views

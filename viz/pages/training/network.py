@@ -9,7 +9,7 @@ from typing import Any, get_args
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
-from model.data.sources import KIND_UNITS, VOCABULARY, Data, Units, preset_options, usual_units, without_stack
+from model.data.sources import KIND_UNITS, VOCABULARY, Data, Units, options_without, preset_options, usual_units
 from model.network.config import CHOICES, PRESETS, Kind, TransformerConfig
 from viz.i18n.catalogue import _
 from viz.state.session import choice, choose
@@ -69,12 +69,12 @@ def chosen_kind() -> Kind:
 
 def read(kind: Kind) -> tuple[dict[str, Any], dict[str, str]]:
     """The options in the fields, and what is wrong with them, by name."""
-    return FORM.read([name for name in DESCRIBED if name not in without_stack(kind)])
+    return FORM.read([name for name in DESCRIBED if name not in options_without(kind)])
 
 
 def fields(place: DeltaGenerator, kind: Kind, wrong: dict[str, str]) -> None:
     """Every option that this kind has: those one thinks of first, the others when opened."""
-    left_out = without_stack(kind)
+    left_out = options_without(kind)
     FORM.draw(place, [name for name in USUAL if name not in left_out], wrong)
     hidden = sorted(wrong.keys() & set(RARE))
     if hidden and hidden != st.session_state.get(Part.TOLD):
@@ -82,8 +82,9 @@ def fields(place: DeltaGenerator, kind: Kind, wrong: dict[str, str]) -> None:
     st.session_state[Part.TOLD] = hidden
     rare = place.expander(_("All options"), key=Part.RARE, on_change="rerun")
     if rare.open:
-        switches = [name for name in RARE if DESCRIBED[name].kind == "bool"]
-        FORM.draw(rare, [name for name in RARE if name not in switches], wrong)
+        known = [name for name in RARE if name not in left_out]
+        switches = [name for name in known if DESCRIBED[name].kind == "bool"]
+        FORM.draw(rare, [name for name in known if name not in switches], wrong)
         FORM.draw(rare, switches, wrong, columns=2)
 
 
@@ -120,6 +121,7 @@ def kind_name(kind: str) -> str:
         "encoder-decoder": _("encoder-decoder"),
         "decoder-only": _("decoder-only"),
         "encoder-only": _("encoder-only"),
+        "recurrent": _("recurrent with attention"),
     }[kind]
 
 

@@ -11,7 +11,7 @@ from streamlit.delta_generator import DeltaGenerator
 
 from model.data.inspection import LIMIT, Usable, decode, inspect, usable
 from model.data.sources import Data
-from model.network.config import Kind
+from model.network.config import TWO_STACKS, Kind
 from model.text.tokenizer import clean
 from viz.i18n.catalogue import _
 from viz.i18n.errors import translate_error
@@ -63,7 +63,7 @@ def show(place: DeltaGenerator, kind: Kind, share: Callable[[], int]) -> Data | 
     except ValueError as error:
         place.error(as_sentence(translate_error(error)))
         return None
-    if not found.delimiter and kind != "encoder-decoder":
+    if not found.delimiter and kind not in TWO_STACKS:
         text = current_session().cached(Part.USABLE, (content,), lambda: decode(content.data)[0])
         if kind == "encoder-only":
             report(place, found, usable(found, (0,), titled=False), learnt_sentence())

@@ -17,7 +17,7 @@ from model.data.sources import Answers, Sentences, TrainingData, Translations
 from model.data.tasks import task_pairs
 from model.inference.models import MODEL_CLASSES
 from model.inference.text_model import TextModel
-from model.network.config import Kind, TransformerConfig
+from model.network.config import TWO_STACKS, Kind, RecurrentConfig, TransformerConfig
 from model.network.transformer import build
 from model.training.live.camera import Probe, probe_of
 from model.training.live.live_training import LiveTraining
@@ -35,7 +35,7 @@ SETTINGS = TrainingSettings(
 def material(kind: Kind = "encoder-decoder") -> TrainingData:
     if kind == "encoder-only":
         return Sentences([f"{pair.source}{pair.target}" for pair in PAIRS], "characters", 0)
-    made = Translations if kind == "encoder-decoder" else Answers
+    made = Translations if kind in TWO_STACKS else Answers
     return made(PAIRS, "reverse", "characters", 0)
 
 
@@ -46,6 +46,10 @@ def start(learned: TrainingData, kind: Kind = "encoder-decoder", **options: Any)
     if kind == "encoder-decoder":
         layers = {"n_encoder_layers": 1, "n_decoder_layers": 2}
         config = TransformerConfig(source_vocabulary=sizes[0], target_vocabulary=sizes[1], **(SMALL | layers | options))
+    elif kind == "recurrent":
+        config = RecurrentConfig(
+            source_vocabulary=sizes[0], target_vocabulary=sizes[1], d_model=8, dropout=0.2, max_length=16, **options
+        )
     else:
         config = TransformerConfig.one_stack(kind, sizes[0], 2, **(SMALL | options))
     return MODEL_CLASSES[kind]("new", build(config).eval(), learned.tokenizers, {})

@@ -54,7 +54,11 @@ def assert_alike(given: RecordedTrainer, other: RecordedTrainer) -> None:
         assert_allclose(values, expected, rtol=1e-4, atol=1e-6, err_msg=name)
 
 
-@pytest.mark.parametrize("options", [{}, {"position": "relative"}, {"norm": "none"}, {"kind": "decoder-only"}], ids=str)
+@pytest.mark.parametrize(
+    "options",
+    [{}, {"position": "relative"}, {"norm": "none"}, {"kind": "decoder-only"}, {"kind": "recurrent"}],
+    ids=str,
+)
 def test_steps_that_are_filmed_together_are_those_filmed_one_by_one(options):
     one_by_one, together = watched(**options, steps=2 * pending_steps.MANY + 3), watched(**options)
     step(together, 2 * pending_steps.MANY)
