@@ -52,6 +52,7 @@ from model.experiments.rows.reading import (
     kind_name,
     kinds_of,
     read,
+    recurrent,
     tolerance,
     too_short,
     unanswered,
@@ -219,6 +220,8 @@ def signed(number: float) -> float | str:
 def find_cross(request: Request, kind: AttentionKind = "cross") -> Outcome:
     """What queries, keys and values of the model follow: the target's text or the source's; and their numbers."""
     model = request.model
+    if model.kind == "recurrent":
+        return recurrent()
     if model.kind != "encoder-decoder":
         return unanswered(
             say("this model has one stack and no cross-attention: choose one with an encoder and a decoder")
@@ -475,6 +478,8 @@ def is_distribution(rows: Float[Tensor, "position outcome"]) -> bool:
 def find_encoder_end(request: Request, encode: Encode = encoder_states) -> Outcome:
     """What leaves the encoder beside the same after a linear map and a softmax."""
     model = request.model
+    if model.kind == "recurrent":
+        return recurrent()
     if model.kind == "decoder-only":
         return unanswered(say("this model has no encoder: choose one that has"))
     trace, texts = read(model, request.text)
@@ -591,13 +596,15 @@ def unchanged(network: Network) -> Sequence[Intervention]:
 def find_kinds(request: Request, changes: Changes = unchanged) -> Outcome:
     """Stacks of new models of the three kinds and of the loaded one, and what a changed token moves."""
     model = request.model
+    if model.kind == "recurrent":
+        return recurrent()
     _trace, texts = read(model, request.text)
     if len(texts[-1]) < 3:
         return too_short(3)
     place = len(texts[-1]) // 2
     token = another(model, texts[-1].ids[place])
     named: list[tuple[Sentence | str, Kind, Network, list[float]]] = []
-    for kind in get_args(Kind):
+    for kind in (each for each in get_args(Kind) if each != "recurrent"):
         network = new_network(kind, request.seeds[0])
         generator = torch.Generator().manual_seed(request.seeds[0])
         ids = [torch.randint(3, VOCABULARY, (1, LENGTH), generator=generator) for _stack in network.config.stacks]

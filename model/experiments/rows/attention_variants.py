@@ -24,6 +24,7 @@ from model.experiments.experiment import (
     at_once,
     say,
 )
+from model.experiments.rows.reading import recurrent
 from model.experiments.variants.index import variants
 from model.experiments.variants.variant import Attended, Shape, Sizes, Variant
 from model.network.attention import for_each_head
@@ -150,6 +151,8 @@ def judge(cheaper: Sequence[Variant], errors: dict[str, float]) -> tuple[Verdict
 def find(request: Request) -> Outcome:
     """Errors of all variants on the loaded model and the text."""
     values = request.values
+    if request.model.kind == "recurrent":
+        return recurrent()
     sizes = Sizes(width=values["width"], rank=values["rank"], sinks=values["sinks"], features=values["features"])
     given = loaded(request.model.trace(request.text), values["stack"], values["layer"], values["tokens"])
     return compare(given, values["head"], variants(sizes))

@@ -21,6 +21,7 @@ from model.experiments.experiment import (
     Verdict,
     say,
 )
+from model.experiments.rows.reading import recurrent
 from model.experiments.runner import Report
 from model.experiments.variants.index import variants
 from model.experiments.variants.variant import Shape, Sizes, Variant
@@ -65,6 +66,9 @@ def run(
     """Measure the loaded model's cache, and what each variant keeps."""
     model, values = request.model, request.values
     config, length = model.config, values["length"]
+    if config.kind == "recurrent":
+        yield Report(1.0, recurrent())
+        return
     sizes: list[CacheSize] = []
     if config.kind != "encoder-only":
         most = min(length, config.max_length)

@@ -41,7 +41,17 @@ from model.experiments.experiment import (
     at_once,
     say,
 )
-from model.experiments.rows.reading import MOST, another, ids_of, kind_name, kinds_of, read, tolerance, too_short
+from model.experiments.rows.reading import (
+    MOST,
+    another,
+    ids_of,
+    kind_name,
+    kinds_of,
+    read,
+    recurrent,
+    tolerance,
+    too_short,
+)
 from model.inference.text_model import TextModel
 from model.network.attention import Masked, Weights
 from model.network.masks import Mask
@@ -250,6 +260,8 @@ Rule = Callable[[AttentionKind, bool], Intervention]
 def find_future(request: Request, rule: Rule = Causal) -> Outcome:
     """Change of the outputs before a token that becomes another, with the causal mask and without it."""
     model = request.model
+    if model.kind == "recurrent":
+        return recurrent()
     _trace, texts = read(model, request.text)
     if len(texts[-1]) < 2:
         return too_short(2)

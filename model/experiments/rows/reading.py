@@ -55,6 +55,11 @@ def too_short(least: int) -> Outcome:
     return unanswered(say("this needs a text of {least} tokens at least: type a longer one", least=least))
 
 
+def recurrent() -> Outcome:
+    """Outcome of a recurrent network, of which a statement on Transformers says nothing."""
+    return unanswered(say("this model is recurrent, and the statement is about Transformers: choose one of those"))
+
+
 def unanswered(reason: Sentence) -> Outcome:
     """Outcome of a model or a text that cannot answer."""
     return Outcome(Verdict.OPEN, reason)
