@@ -5,10 +5,13 @@ from __future__ import annotations
 from functools import cache
 
 from model.experiments.experiment import Experiment
-from model.experiments.rows import parameter_free
+from model.experiments.rows import parameter_free, trainings
 
 # Modules with a tuple EXPERIMENTS, one a line.
-MODULES = (parameter_free,)
+MODULES = (
+    parameter_free,
+    trainings,
+)
 
 
 @cache

@@ -160,13 +160,21 @@ def clearly_below(these: Sequence[float], those: Sequence[float]) -> bool:
 
 
 def growth(side: Side, arm: str, gradients: str = "first") -> float:
-    """Ratio of the gradient norm at the input end of the last stack to that at its output end, mean over the seeds."""
+    """Mean of `growths`; NaN where there are none."""
+    ratios = growths(side, arm, gradients)
+    return fmean(ratios) if ratios else math.nan
+
+
+def growths(side: Side, arm: str, gradients: str = "first") -> list[float]:
+    """Ratio of the gradient norm at the input end of the last stack to that at its output end, for each seed that has
+    both.
+    """
     ratios = []
     for course in side.of(arm):
         norms = last_stack(getattr(course, gradients))
         if len(norms) > 1 and norms[-1] > 0:
             ratios.append(norms[0] / norms[-1])
-    return fmean(ratios) if ratios else math.nan
+    return ratios
 
 
 def last_stack(norms: Mapping[str, float]) -> list[float]:
@@ -187,18 +195,29 @@ def share_of_fall(side: Side, arm: str, other: str) -> float:
 
 
 def perplexity(side: Side, arm: str) -> float:
-    """Perplexity of the newest validation, without smoothing, mean over the seeds; NaN without a validation."""
-    return math.exp(min(_newest_validation(side, arm, 1), 700))
+    """Mean of `perplexities`; NaN without a validation."""
+    values = perplexities(side, arm)
+    return fmean(values) if values else math.nan
+
+
+def perplexities(side: Side, arm: str) -> list[float]:
+    """Perplexity of the newest validation, without smoothing, for each seed."""
+    return [math.exp(min(loss, 700)) for loss in _newest_validations(side, arm, 1)]
 
 
 def rightly(side: Side, arm: str) -> float:
-    """Share of right tokens in the newest validation, mean over the seeds; NaN without a validation."""
-    return _newest_validation(side, arm, 2)
-
-
-def _newest_validation(side: Side, arm: str, column: int) -> float:
-    values = [course.validations[-1][column] for course in side.of(arm) if course.validations]
+    """Mean of `shares_of_right`; NaN without a validation."""
+    values = shares_of_right(side, arm)
     return fmean(values) if values else math.nan
+
+
+def shares_of_right(side: Side, arm: str) -> list[float]:
+    """Share of right tokens in the newest validation, for each seed."""
+    return _newest_validations(side, arm, 2)
+
+
+def _newest_validations(side: Side, arm: str, column: int) -> list[float]:
+    return [course.validations[-1][column] for course in side.of(arm) if course.validations]
 
 
 # Arms, their common setup, and their courses.
