@@ -5,12 +5,14 @@ from __future__ import annotations
 from functools import cache
 
 from model.experiments.experiment import Experiment
-from model.experiments.rows import parameter_free, trainings
+from model.experiments.rows import bleu, maps, parameter_free, trainings
 
 # Modules with a tuple EXPERIMENTS, one a line.
 MODULES = (
     parameter_free,
     trainings,
+    maps,
+    bleu,
 )
 
 
