@@ -12,14 +12,15 @@ from typing import Any
 import torch
 
 from model.data.datasets import IGNORED, Batch, Dataset
-from model.data.sources import Data, TrainingData, material_of, new_config
-from model.data.tasks import find_task, task_pairs
+from model.data.sources import Data, Source, TrainingData, material_of, new_config
+from model.data.tasks import MADE, find_task, task_pairs
 from model.experiments.runner import Report
 from model.inference.text_model import TextModel
 from model.network.config import Kind
 from model.network.transformer import Network
 from model.runtime.random import seeded
 from model.training.demonstration import fresh
+from model.training.live.saving import training_record
 from model.training.settings import TrainingSettings
 from model.training.trainer import Trainer
 
@@ -33,7 +34,7 @@ class Learner:
     def __init__(
         self, arm: Arm, setup: Setup, material: TrainingData, corpora: tuple[Dataset, Dataset], seed: int
     ) -> None:
-        self.arm = arm
+        self.arm, self._material, self._lengths = arm, material, setup.lengths
         config = new_config(setup.kind, setup.options(arm), material.tokenizers)
         self.model: TextModel = fresh(arm.name, config, material, seed)
         if arm.change:
@@ -50,6 +51,17 @@ class Learner:
     def last(self) -> float:
         """Seconds of the newest step."""
         return self._seconds[-1] if self._seconds else math.nan
+
+    def finished(self) -> TextModel | None:
+        """Model with the record of its training; None where it diverged, or no checkpoint could say what it is."""
+        if self.course.diverged or not self.arm.ordinary:
+            return None
+        data = f"{self._material.data.task}, lengths {min(self._lengths)} to {max(self._lengths)}"  # type: ignore[union-attr]  # see `material`
+        example = self._material.example
+        record = training_record(self.trainer, self._material, Source(data, MADE), example, "last")
+        self.model.training = {**record, "note": f"Arm {self.arm.name!r} of trainings side by side in the Lab."}
+        self.model.network.eval()
+        return self.model
 
     def step(self) -> None:
         """Train one more step, unless the course is at its end; a step that is not finite is the end."""
@@ -132,7 +144,9 @@ def rounds(learners: Sequence[Learner], setup: Setup, chance: float) -> Iterator
         for learner in learners:
             learner.step()
         courses = tuple(learner.course for learner in learners)
-        yield Report(step / setup.steps, Side(courses, setup.steps, chance, trained=longest))
+        models = [learner.finished() for learner in learners] if step == setup.steps else []
+        kept = tuple(model for model in models if model is not None)
+        yield Report(step / setup.steps, Side(courses, setup.steps, chance, trained=longest, models=kept))
 
 
 def frequencies_alone(corpus: Dataset) -> float:
@@ -230,7 +244,8 @@ END = 0.1  # share of the steps whose mean loss is the final one
 class Arm:
     """One of the compared trainings: its differences in options of the network and settings.
 
-    change: applied to the new network, where no option does it. optimizer: in AdamW's place.
+    change: applied to the new network, where no option does it. optimizer: in AdamW's place. ordinary: whether its
+    config says all of its network, so that a checkpoint can hold it.
     """
 
     name: str
@@ -238,6 +253,7 @@ class Arm:
     settings: Mapping[str, Any] = field(default_factory=dict)
     change: Callable[[Network], None] | None = None
     optimizer: Callable[[Network], torch.optim.Optimizer] | None = None
+    ordinary: bool = True
 
 
 @dataclass(frozen=True)
@@ -331,7 +347,7 @@ class Side:
     """Courses of all arms. chance: loss of a model that knows the frequency of each token, and nothing else.
 
     tests: on longer texts, once the trainings have ended; due: their number in the end. trained: longest length that is
-    trained on.
+    trained on. models: of the arms with each seed, after the last step, named as their arms.
     """
 
     courses: tuple[Course, ...]
@@ -340,6 +356,7 @@ class Side:
     tests: tuple[Answered, ...] = ()
     due: int = 0
     trained: int = 0
+    models: tuple[TextModel, ...] = ()
 
     @property
     def done(self) -> bool:

@@ -298,7 +298,7 @@ def figures(found: Sequence[Observed], by_head: Sequence[Sequence[Agreement]]) -
     )
     title = say("Weight and effect of each token of “{sentence}”", sentence=first.text[:SHOWN])
     tokens = Curves(title, say("token"), say("share of the largest"), shares, ticks=list(first.labels))
-    rows = []
+    rows: list[list[str | float | int]] = []
     for _distance, each, place in disagreements(found)[:DISAGREEING]:
         by_weight, by_effect = places_of(each, place)
         mean, effect = float(each.weights.mean((0, 1))[place]), float(each.effects[place])

@@ -24,6 +24,7 @@ from model.experiments.experiment import (
     Request,
     Sentence,
     Table,
+    TrainedModel,
     Verdict,
     Words,
     say,
@@ -496,7 +497,22 @@ def outcome(side: Side, judge: Callable[[Side], Found], draw: Sequence[Callable[
         if all(map(math.isfinite, values := ends(side.of(arm))))
     ]
     quantities += [each for arm in arms_of(side) for each in validation_quantities(side, arm) if side.done]
-    return Outcome(verdict, reason, quantities, [figure(side) for figure in (*draw, table)])
+    return Outcome(verdict, reason, quantities, [figure(side) for figure in (*draw, table)], models_of(side))
+
+
+def models_of(side: Side) -> list[TrainedModel]:
+    """Models of the arms, once the trainings and tests have ended; with their seeds where there are several."""
+    several = len({course.seed for course in side.courses}) > 1
+    return [
+        TrainedModel(
+            say("{arm}, seed {seed}", arm=arm_name(model.name), seed=model.training["seed"])
+            if several
+            else arm_name(model.name),
+            model,
+        )
+        for model in side.models
+        if side.done
+    ]
 
 
 def validation_quantities(side: Side, arm: str) -> list[Quantity]:
