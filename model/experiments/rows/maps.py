@@ -221,22 +221,23 @@ def judged(found: Sequence[Observed], seed: int) -> Outcome:
     ]
     verdict = verdict_of(low, high, bool(agreeing))
     best = max(((each.r, layer, head) for layer, row in enumerate(by_head) for head, each in enumerate(row)))
-    said = [
-        say(
-            "the rank correlation of the mean weight of a token and the effect of hiding it is {r} (95 % interval "
-            "{low} to {high}; {tokens} tokens of {texts} texts)",
-            r=whole.r,
-            low=low,
-            high=high,
-            tokens=tokens,
-            texts=len(found),
-        ),
-        say("{agreeing} of {count} heads are surely above {limit}", agreeing=len(agreeing), count=count, limit=AGREES),
-        say("the best is head {layer}.{head} with {r}", layer=best[1] + 1, head=best[2] + 1, r=best[0]),
-        counterexample(found),
-    ]
-    first, second, third, fourth = said
-    reason = say("{first}; {second}; {third}; {fourth}", first=first, second=second, third=third, fourth=fourth)
+    reason = say(
+        "the rank correlation of the mean weight of a token and the effect of hiding it is {r} (95 % interval {low} "
+        "to {high}; {tokens} tokens of {texts} texts); {agreeing} of {count} heads are surely above {limit}, the best "
+        "is head {layer}.{head} with {best}; {example}",
+        r=whole.r,
+        low=low,
+        high=high,
+        tokens=tokens,
+        texts=len(found),
+        agreeing=len(agreeing),
+        count=count,
+        limit=AGREES,
+        layer=best[1] + 1,
+        head=best[2] + 1,
+        best=best[0],
+        example=counterexample(found),
+    )
     quantities = [
         Quantity(say("rank correlation, mean over the heads"), (whole.r,)),
         Quantity(say("lower end of its 95 % interval"), (low,)),

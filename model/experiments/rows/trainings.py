@@ -37,6 +37,7 @@ from model.experiments.side_by_side import (
     Side,
     ends,
     growth,
+    growths,
     learnt,
     perplexities,
     perplexity,
@@ -324,7 +325,7 @@ def judge_recipe(side: Side) -> Found:
         return Verdict.OPEN, say("all together, no more is learnt than how frequent each token is: train longer")
     arms = [arm for arm in dict.fromkeys(course.arm for course in side.courses) if arm != "whole"]
     needed = [arm for arm in arms if losses_of(side, arm, "whole") == "higher"]
-    losses = joined([say("{arm}: {loss}", arm=arm_name(arm), loss=loss_words(side, arm)) for arm in ("whole", *arms)])
+    losses = joined([say("{arm} at {loss}", arm=arm_name(arm), loss=loss_words(side, arm)) for arm in ("whole", *arms)])
     if not needed:
         return Verdict.WRONG, say("none of them, left out, makes the loss clearly higher ({losses})", losses=losses)
     return Verdict.HOLDS if needed == arms else Verdict.ONLY_IF, say(
@@ -362,7 +363,7 @@ def loss_words(side: Side, arm: str) -> float | Sentence:
 def joined(parts: Sequence[Words]) -> Words:
     """Parts of a sentence, one after another."""
     first, *rest = parts
-    return say("{first}; {rest}", first=first, rest=joined(rest)) if rest else first
+    return say("{first}, and {rest}", first=first, rest=joined(rest)) if rest else first
 
 
 # Figures: mean over the seeds, with their range.
@@ -485,19 +486,58 @@ def over_seeds(arm: str, series: Sequence[tuple[Sequence[int], Sequence[float] |
 # Experiments.
 
 
-def outcome(side: Side, judge: Callable[[Side], Found], draw: Sequence[Callable[[Side], Figure]]) -> Outcome:
+def outcome(
+    side: Side,
+    judge: Callable[[Side], Found],
+    draw: Sequence[Callable[[Side], Figure]],
+    numbers: Callable[[Side], list[Quantity]],
+) -> Outcome:
     """What the trainings have found: no verdict before their end."""
-    if side.done:
-        verdict, reason = judge(side)
-    else:
-        verdict, reason = Verdict.OPEN, say("so far, at step {step} of {steps}", step=side.step, steps=side.steps)
-    quantities = [
+    if not side.done:
+        reason = say("so far, at step {step} of {steps}", step=side.step, steps=side.steps)
+        return Outcome(Verdict.OPEN, reason, final_losses(side), [figure(side) for figure in (*draw, table)])
+    verdict, reason = judge(side)
+    return Outcome(verdict, reason, numbers(side), [figure(side) for figure in (*draw, table)], models_of(side))
+
+
+def final_losses(side: Side) -> list[Quantity]:
+    """Loss at the end of each arm whose seeds all have one."""
+    return [
         Quantity(say("loss at the end, {arm}", arm=arm_name(arm)), tuple(values), "nats")
         for arm in arms_of(side)
         if all(map(math.isfinite, values := ends(side.of(arm))))
     ]
-    quantities += [each for arm in arms_of(side) for each in validation_quantities(side, arm) if side.done]
-    return Outcome(verdict, reason, quantities, [figure(side) for figure in (*draw, table)], models_of(side))
+
+
+def slopes(side: Side) -> list[Quantity]:
+    """Gradient of the first layer over that of the last one, of each arm."""
+    return [
+        Quantity(say("gradient of the first layer over that of the last, {arm}", arm=arm_name(arm)), tuple(found))
+        for arm in arms_of(side)
+        if (found := growths(side, arm))
+    ]
+
+
+def validation_numbers(side: Side) -> list[Quantity]:
+    """Perplexity and share of right tokens of each arm."""
+    found = []
+    for arm in arms_of(side):
+        if values := perplexities(side, arm):
+            right = tuple(100 * share for share in shares_of_right(side, arm))
+            found.append(Quantity(say("perplexity, {arm}", arm=arm_name(arm)), tuple(values)))
+            found.append(Quantity(say("tokens right, {arm}", arm=arm_name(arm)), right, "%"))
+    return found
+
+
+def answers(side: Side) -> list[Quantity]:
+    """Share of right answers of each arm, at the lengths trained on and beyond them."""
+    found = []
+    for arm in arms_of(side):
+        if pairs := answered(side, arm):
+            within, beyond = (tuple(100 * share for share in shares) for shares in zip(*pairs, strict=True))
+            found.append(Quantity(say("right up to the longest trained on, {arm}", arm=arm_name(arm)), within, "%"))
+            found.append(Quantity(say("right beyond it, {arm}", arm=arm_name(arm)), beyond, "%"))
+    return found
 
 
 def models_of(side: Side) -> list[TrainedModel]:
@@ -527,9 +567,13 @@ def validation_quantities(side: Side, arm: str) -> list[Quantity]:
 
 
 def run_of(
-    comparison: str, judge: Callable[[Side], Found], *draw: Callable[[Side], Figure], arms: Arms | None = None
+    comparison: str,
+    judge: Callable[[Side], Found],
+    *draw: Callable[[Side], Figure],
+    arms: Arms | None = None,
+    numbers: Callable[[Side], list[Quantity]] = final_losses,
 ) -> Callable[[Request], Iterator[Report[Outcome]]]:
-    """Run of a comparison. arms: in place of its own."""
+    """Run of a comparison. arms: in place of its own. numbers: that stand above the figures."""
     made = arms or COMPARISONS[comparison].arms
 
     def run(request: Request) -> Iterator[Report[Outcome]]:
@@ -543,7 +587,7 @@ def run_of(
         found, drawn = None, -math.inf
         for report in reports:
             if found is None or report.result.done or report.share - drawn > DRAWN:
-                found, drawn = outcome(report.result, judge, draw), report.share
+                found, drawn = outcome(report.result, judge, draw, numbers), report.share
             yield Report(report.share, found)
 
     return run
@@ -583,7 +627,7 @@ EXPERIMENTS = (
             "The code of any position can be computed, but the network has never learnt to read it; a learned table "
             "has rows up to max_length, and those beyond the trained lengths are still as they were drawn."
         ),
-        run=run_of("positions", judge_positions, lengths, losses, arms=said_positions),
+        run=run_of("positions", judge_positions, lengths, losses, arms=said_positions, numbers=answers),
         parameters=parameters("positions", steps=500),
         seeded=True,
         seconds=60.0,
@@ -659,7 +703,7 @@ EXPERIMENTS = (
             "x + Sublayer(x) has the derivative 1 + Sublayer′(x): the 1 reaches every layer. Without it the "
             "gradient is a product of all the layers in between."
         ),
-        run=run_of("residual", judge_gradient, gradients, losses),
+        run=run_of("residual", judge_gradient, gradients, losses, numbers=slopes),
         parameters=parameters("residual", steps=20, depth=6),
         seeded=True,
         seconds=5.0,
@@ -713,7 +757,7 @@ EXPERIMENTS = (
             "That is what the paper says (section 5.4) of translation, where several words can be right. In a task "
             "with one right answer, smoothing may change accuracy little."
         ),
-        run=run_of("smoothing", judge_smoothing, perplexity_curves, accuracy, losses),
+        run=run_of("smoothing", judge_smoothing, perplexity_curves, accuracy, numbers=validation_numbers),
         parameters=parameters("smoothing"),
         seeded=True,
         seconds=15.0,

@@ -18,6 +18,7 @@ from viz.state.session import current_session
 if TYPE_CHECKING:
     from model.inference.text_model import TextModel
 
+WIDE = 320  # pixels
 REFUSED = "statement_model_refused"  # in the session state: why the last one could not be put there
 
 
@@ -29,7 +30,11 @@ def offer_models(experiment: Experiment, outcome: Outcome | None) -> None:
     with st.container(horizontal=True, vertical_alignment="bottom"):
         numbers = range(len(outcome.models))
         chosen = st.selectbox(
-            _("Trained model"), numbers, format_func=lambda number: literal(words(outcome.models[number].name)), key=key
+            _("Trained model"),
+            numbers,
+            format_func=lambda number: literal(words(outcome.models[number].name)),
+            key=key,
+            width=WIDE,
         )
         trained = outcome.models[chosen]
         st.button(_("Show it on every page"), key=f"{key}_show", on_click=show_model, args=(experiment, trained))

@@ -161,7 +161,9 @@ def test_the_recipe_may_need_each_of_its_parts_or_none(losses: tuple[float, ...]
 def test_an_arm_that_diverged_is_said_to() -> None:
     lost = Course("no Adam", 1, 1000, (9.0,), (1e-3,), diverged=2)
     whole = replace(side(course("whole", 1.0), lost), steps=STEPS)
-    found = trainings.outcome(whole, trainings.judge_recipe, (trainings.losses, trainings.rates))
+    found = trainings.outcome(
+        whole, trainings.judge_recipe, (trainings.losses, trainings.rates), trainings.final_losses
+    )
     assert found.verdict is Verdict.HOLDS
     assert "no Adam: none, it diverged" in str(found.reason)
     assert [str(each.name) for each in found.quantities] == ["loss at the end, all of it"]
