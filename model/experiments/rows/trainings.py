@@ -230,7 +230,7 @@ def judge_depth(side: Side) -> Found:
     deepest = depths[-1]
     return verdict, say(
         "{end}; with {layers} layers post-norm ends at a loss of {post}, without warm-up at {cold}; pre-norm at {pre} "
-        "and {bare}; gradient of the first layer over that of the last: post-norm {slope}, pre-norm {other}",
+        "and {bare}; gradient of the decoder's first layer over that of its last: post-norm {slope}, pre-norm {other}",
         end=end,
         layers=deepest,
         post=loss_words(side, f"post@{deepest}"),
@@ -249,7 +249,7 @@ def judge_gradient(side: Side) -> Found:
         return Verdict.OPEN, say("the gradients of the first and the last layer cannot be compared: add layers")
     verdict = {"lower": Verdict.HOLDS, "higher": Verdict.WRONG, "same": Verdict.OPEN}[found]
     return verdict, say(
-        "gradient of the first layer over that of the last, at the first step: {on} with residuals, {off} without",
+        "gradient of the decoder's first layer over that of its last, at the first step: {on} with residuals, {off} without",
         on=growth(side, "on"),
         off=growth(side, "off"),
     )
@@ -512,7 +512,9 @@ def final_losses(side: Side) -> list[Quantity]:
 def slopes(side: Side) -> list[Quantity]:
     """Gradient of the first layer over that of the last one, of each arm."""
     return [
-        Quantity(say("gradient of the first layer over that of the last, {arm}", arm=arm_name(arm)), tuple(found))
+        Quantity(
+            say("gradient of the decoder's first layer over that of its last, {arm}", arm=arm_name(arm)), tuple(found)
+        )
         for arm in arms_of(side)
         if (found := growths(side, arm))
     ]
