@@ -249,7 +249,8 @@ def judge_gradient(side: Side) -> Found:
         return Verdict.OPEN, say("the gradients of the first and the last layer cannot be compared: add layers")
     verdict = {"lower": Verdict.HOLDS, "higher": Verdict.WRONG, "same": Verdict.OPEN}[found]
     return verdict, say(
-        "gradient of the decoder's first layer over that of its last, at the first step: {on} with residuals, {off} without",
+        "gradient of the decoder's first layer over that of its last, at the first step: {on} with residuals, {off} "
+        "without",
         on=growth(side, "on"),
         off=growth(side, "off"),
     )
