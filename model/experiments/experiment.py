@@ -136,13 +136,25 @@ Figure = Curves | Grid | Table
 
 
 @dataclass(frozen=True)
+class TrainedModel:
+    """Model that an experiment has trained, which every page can show."""
+
+    name: Words
+    model: TextModel
+
+
+@dataclass(frozen=True)
 class Outcome:
-    """What has been found so far: the verdict, the sentence with the numbers that it rests on, and the figures."""
+    """What has been found so far: the verdict, the sentence with the numbers that it rests on, and the figures.
+
+    models: those that were trained for it, once they are.
+    """
 
     verdict: Verdict
     reason: Sentence
     quantities: Sequence[Quantity] = ()
     figures: Sequence[Figure] = ()
+    models: Sequence[TrainedModel] = ()
 
 
 @dataclass(frozen=True)

@@ -12,14 +12,15 @@ from typing import Any
 import torch
 
 from model.data.datasets import IGNORED, Batch, Dataset
-from model.data.sources import Data, TrainingData, material_of, new_config
-from model.data.tasks import find_task, task_pairs
+from model.data.sources import Data, Source, TrainingData, material_of, new_config
+from model.data.tasks import MADE, find_task, task_pairs
 from model.experiments.runner import Report
 from model.inference.text_model import TextModel
 from model.network.config import Kind
 from model.network.transformer import Network
 from model.runtime.random import seeded
 from model.training.demonstration import fresh
+from model.training.live.saving import training_record
 from model.training.settings import TrainingSettings
 from model.training.trainer import Trainer
 
@@ -33,7 +34,7 @@ class Learner:
     def __init__(
         self, arm: Arm, setup: Setup, material: TrainingData, corpora: tuple[Dataset, Dataset], seed: int
     ) -> None:
-        self.arm = arm
+        self.arm, self._material, self._lengths = arm, material, setup.lengths
         config = new_config(setup.kind, setup.options(arm), material.tokenizers)
         self.model: TextModel = fresh(arm.name, config, material, seed)
         if arm.change:
@@ -50,6 +51,17 @@ class Learner:
     def last(self) -> float:
         """Seconds of the newest step."""
         return self._seconds[-1] if self._seconds else math.nan
+
+    def finished(self) -> TextModel | None:
+        """Model with the record of its training; None where it diverged, or no checkpoint could say what it is."""
+        if self.course.diverged or not self.arm.ordinary:
+            return None
+        data = f"{self._material.data.task}, lengths {min(self._lengths)} to {max(self._lengths)}"  # type: ignore[union-attr]  # see `material`
+        example = self._material.example
+        record = training_record(self.trainer, self._material, Source(data, MADE), example, "last")
+        self.model.training = {**record, "note": f"Arm {self.arm.name!r} of trainings side by side in the Lab."}
+        self.model.network.eval()
+        return self.model
 
     def step(self) -> None:
         """Train one more step, unless the course is at its end; a step that is not finite is the end."""
@@ -132,7 +144,9 @@ def rounds(learners: Sequence[Learner], setup: Setup, chance: float) -> Iterator
         for learner in learners:
             learner.step()
         courses = tuple(learner.course for learner in learners)
-        yield Report(step / setup.steps, Side(courses, setup.steps, chance, trained=longest))
+        models = [learner.finished() for learner in learners] if step == setup.steps else []
+        kept = tuple(model for model in models if model is not None)
+        yield Report(step / setup.steps, Side(courses, setup.steps, chance, trained=longest, models=kept))
 
 
 def frequencies_alone(corpus: Dataset) -> float:
@@ -160,13 +174,21 @@ def clearly_below(these: Sequence[float], those: Sequence[float]) -> bool:
 
 
 def growth(side: Side, arm: str, gradients: str = "first") -> float:
-    """Ratio of the gradient norm at the input end of the last stack to that at its output end, mean over the seeds."""
+    """Mean of `growths`; NaN where there are none."""
+    ratios = growths(side, arm, gradients)
+    return fmean(ratios) if ratios else math.nan
+
+
+def growths(side: Side, arm: str, gradients: str = "first") -> list[float]:
+    """Ratio of the gradient norm at the input end of the last stack to that at its output end, for each seed that has
+    both.
+    """
     ratios = []
     for course in side.of(arm):
         norms = last_stack(getattr(course, gradients))
         if len(norms) > 1 and norms[-1] > 0:
             ratios.append(norms[0] / norms[-1])
-    return fmean(ratios) if ratios else math.nan
+    return ratios
 
 
 def last_stack(norms: Mapping[str, float]) -> list[float]:
@@ -187,18 +209,29 @@ def share_of_fall(side: Side, arm: str, other: str) -> float:
 
 
 def perplexity(side: Side, arm: str) -> float:
-    """Perplexity of the newest validation, without smoothing, mean over the seeds; NaN without a validation."""
-    return math.exp(min(_newest_validation(side, arm, 1), 700))
+    """Mean of `perplexities`; NaN without a validation."""
+    values = perplexities(side, arm)
+    return fmean(values) if values else math.nan
+
+
+def perplexities(side: Side, arm: str) -> list[float]:
+    """Perplexity of the newest validation, without smoothing, for each seed."""
+    return [math.exp(min(loss, 700)) for loss in _newest_validations(side, arm, 1)]
 
 
 def rightly(side: Side, arm: str) -> float:
-    """Share of right tokens in the newest validation, mean over the seeds; NaN without a validation."""
-    return _newest_validation(side, arm, 2)
-
-
-def _newest_validation(side: Side, arm: str, column: int) -> float:
-    values = [course.validations[-1][column] for course in side.of(arm) if course.validations]
+    """Mean of `shares_of_right`; NaN without a validation."""
+    values = shares_of_right(side, arm)
     return fmean(values) if values else math.nan
+
+
+def shares_of_right(side: Side, arm: str) -> list[float]:
+    """Share of right tokens in the newest validation, for each seed."""
+    return _newest_validations(side, arm, 2)
+
+
+def _newest_validations(side: Side, arm: str, column: int) -> list[float]:
+    return [course.validations[-1][column] for course in side.of(arm) if course.validations]
 
 
 # Arms, their common setup, and their courses.
@@ -211,7 +244,8 @@ END = 0.1  # share of the steps whose mean loss is the final one
 class Arm:
     """One of the compared trainings: its differences in options of the network and settings.
 
-    change: applied to the new network, where no option does it. optimizer: in AdamW's place.
+    change: applied to the new network, where no option does it. optimizer: in AdamW's place. ordinary: whether its
+    config says all of its network, so that a checkpoint can hold it.
     """
 
     name: str
@@ -219,6 +253,7 @@ class Arm:
     settings: Mapping[str, Any] = field(default_factory=dict)
     change: Callable[[Network], None] | None = None
     optimizer: Callable[[Network], torch.optim.Optimizer] | None = None
+    ordinary: bool = True
 
 
 @dataclass(frozen=True)
@@ -312,7 +347,7 @@ class Side:
     """Courses of all arms. chance: loss of a model that knows the frequency of each token, and nothing else.
 
     tests: on longer texts, once the trainings have ended; due: their number in the end. trained: longest length that is
-    trained on.
+    trained on. models: of the arms with each seed, after the last step, named as their arms.
     """
 
     courses: tuple[Course, ...]
@@ -321,6 +356,7 @@ class Side:
     tests: tuple[Answered, ...] = ()
     due: int = 0
     trained: int = 0
+    models: tuple[TextModel, ...] = ()
 
     @property
     def done(self) -> bool:

@@ -57,7 +57,7 @@ def _norms(setup: Setup) -> Sequence[Arm]:
     return (
         Arm("post", {"norm_placement": "post"}),
         Arm("pre"),
-        Arm("wrong", change=put_norm_on_the_short_cut),
+        Arm("wrong", change=put_norm_on_the_short_cut, ordinary=False),
     )
 
 

@@ -11,16 +11,24 @@ from typing import Any
 from model.experiments.side_by_side import (
     Course,
     Side,
-    clearly_below,
     ends,
     frequencies_alone,
     growth,
-    learnt,
     perplexity,
     rightly,
     share_of_fall,
 )
 from model.experiments.training_claims import NormOnTheShortCut, answered_at, as_torch_begins, plain_descent
+from model.experiments.training_verdicts import (
+    answered,
+    carries_over,
+    helped,
+    losses_of,
+    slopes_of,
+    smoothed_accuracy,
+    smoothed_perplexity,
+    without_residuals,
+)
 from model.network.attention import MultiHeadAttention
 from model.network.layers import NoResidual, PostNorm, PreNorm, Residual
 from model.network.positions import LearnedPositions, SinusoidalPositions
@@ -212,11 +220,6 @@ def colours(courses: Iterable[Course]) -> dict[str, str]:
 # What has been found.
 
 EARLY = 10  # steps before which nothing is said
-HOLDS = 0.5  # of the answers at the lengths trained on: with fewer right of longer texts, codes do not carry over
-FACTOR = 2.0  # between gradients: less is about the same
-ALMOST_NOTHING = 0.25  # of the fall of the loss that residuals give
-AS_MUCH = 0.9  # of it, and more
-SHARE = 0.01  # of tokens predicted rightly, or of a perplexity: less is no difference
 LOSSLESS = ("positions", "smoothing")  # whose verdict is not on the loss of the training
 
 
@@ -245,12 +248,11 @@ def mean(values: Sequence[float]) -> str:
 def compared(side: Side, one: str, other: str) -> str:
     """Two losses, and whether the first is the lower one."""
     first, second = ends(side.of(one)), ends(side.of(other))
-    if clearly_below(first, second):
-        verdict = _("the first is clearly lower")
-    elif clearly_below(second, first):
-        verdict = _("the first is clearly higher")
-    else:
-        verdict = _("no clear difference")
+    verdict = {
+        "lower": _("the first is clearly lower"),
+        "higher": _("the first is clearly higher"),
+        "same": _("no clear difference"),
+    }[losses_of(side, one, other)]
     return _("Loss of {one}: {first}; of {other}: {second}; {verdict}.").format(
         one=arm_name(one), first=mean(first), other=arm_name(other), second=mean(second), verdict=verdict
     )
@@ -259,12 +261,13 @@ def compared(side: Side, one: str, other: str) -> str:
 def gradients(side: Side, one: str, other: str) -> str:
     """How the gradients of the first step are spread over the layers."""
     first, second = growth(side, one), growth(side, other)
-    if math.isnan(first) or math.isnan(second):
+    found = slopes_of(side, one, other)
+    if found is None:
         return _("The gradients of the first and the last layer cannot be compared: there is one layer, or one is 0.")
-    if max(first, second) <= FACTOR * min(first, second):
+    if found == "same":
         verdict = _("no clear difference at this depth")
     else:
-        verdict = _("nearer to the output: {arm}").format(arm=arm_name(one if first < second else other))
+        verdict = _("nearer to the output: {arm}").format(arm=arm_name(one if found == "lower" else other))
     sentence = _(
         "Gradient at the first step, first layer over last layer of the last stack: {one} {first}, {other} {second}; "
         "{verdict}."
@@ -275,23 +278,19 @@ def gradients(side: Side, one: str, other: str) -> str:
 
 def norms(side: Side) -> list[str]:
     """The wrong formula is given as pre-norm, and so it is judged by pre-norm; post-norm's loss is told beside."""
-    wrong, pre = ends(side.of("wrong")), ends(side.of("pre"))
-    if clearly_below(pre, wrong):
-        verdict = _("Here the wrong formula learns worse than pre-norm.")
-    elif clearly_below(wrong, pre):
-        verdict = _("Here the wrong formula learns better than pre-norm; it is still another network.")
-    else:
-        verdict = _(
+    verdict = {
+        "higher": _("Here the wrong formula learns worse than pre-norm."),
+        "lower": _("Here the wrong formula learns better than pre-norm; it is still another network."),
+        "same": _(
             "On this task and depth, the wrong formula is not clearly worse than pre-norm: more layers may tell them "
             "apart."
-        )
+        ),
+    }[losses_of(side, "wrong", "pre")]
     return [verdict, compared(side, "wrong", "pre"), compared(side, "wrong", "post")]
 
 
 def depth(side: Side) -> list[str]:
-    needs = {
-        arm: clearly_below(ends(side.of(arm)), ends(side.of(f"{arm} cold"))) for arm in ("post", "pre")
-    }  # a loss that warm-up makes clearly lower
+    needs = {arm: helped(side, arm) for arm in ("post", "pre")}
     if needs["post"] and not needs["pre"]:
         said = _("As said, warm-up helps post-norm clearly and pre-norm not.")
     elif needs["post"] and needs["pre"]:
@@ -305,26 +304,21 @@ def depth(side: Side) -> list[str]:
 
 
 def residual(side: Side) -> list[str]:
-    losses = compared(side, "on", "off")
-    if not learnt(side, "on"):
+    losses, found = compared(side, "on", "off"), without_residuals(side)
+    if found == "unlearnt":
         verdict = _("With residuals too, no more is learnt yet than how frequent each token is: train longer.")
     else:
-        share = share_of_fall(side, "off", "on")
-        on, off = ends(side.of("on")), ends(side.of("off"))
-        if share < ALMOST_NOTHING:
-            said = _("almost nothing is learnt, as said")
-        elif clearly_below(on, off):
-            said = _("clearly less is learnt, but not nothing: more layers may make it so")
-        elif clearly_below(off, on):
-            said = _("clearly more is learnt, against what is said")
-        elif share < AS_MUCH:
-            said = _("less is learnt, but not clearly: longer training or more layers may tell them apart")
-        else:
-            said = _("as much is learnt, against what is said: more layers may tell them apart")
+        said = {
+            "almost nothing": _("almost nothing is learnt, as said"),
+            "clearly less": _("clearly less is learnt, but not nothing: more layers may make it so"),
+            "clearly more": _("clearly more is learnt, against what is said"),
+            "less": _("less is learnt, but not clearly: longer training or more layers may tell them apart"),
+            "as much": _("as much is learnt, against what is said: more layers may tell them apart"),
+        }[found]
         sentence = _(
             "Without residuals the loss falls {share} % as far below that of token frequencies as with them: {said}."
         )
-        verdict = sentence.format(share=significant(100 * share), said=said)
+        verdict = sentence.format(share=significant(100 * share_of_fall(side, "off", "on")), said=said)
     return [verdict, losses, gradients(side, "on", "off")]
 
 
@@ -353,19 +347,22 @@ def heads(side: Side) -> list[str]:
 
 
 def smoothing(side: Side) -> list[str]:
-    sharp, smooth = perplexity(side, "sharp"), perplexity(side, "smooth")
-    if math.isnan(sharp) or math.isnan(smooth):
+    perplexities, tokens_right = smoothed_perplexity(side), smoothed_accuracy(side)
+    if perplexities is None or tokens_right is None:
         return [_("Nothing has been validated yet.")]
+    sharp, smooth = perplexity(side, "sharp"), perplexity(side, "smooth")
     before, after = rightly(side, "sharp"), rightly(side, "smooth")
-    if abs(after - before) <= SHARE:
-        verdict = _("no clear difference")
-    else:
-        verdict = _("better, as said") if after > before else _("worse, against what is said")
+    verdict = {
+        "higher": _("better, as said"),
+        "lower": _("worse, against what is said"),
+        "same": _("no clear difference"),
+    }[tokens_right]
+    worse = {
+        "higher": _("worse, as said"),
+        "lower": _("better, against what is said"),
+        "same": _("no clear difference"),
+    }[perplexities]
     sentence = _("With smoothing the perplexity is {smooth} (without {sharp}): {verdict}.")
-    if abs(smooth / sharp - 1) <= SHARE:
-        worse = _("no clear difference")
-    else:
-        worse = _("worse, as said") if smooth > sharp else _("better, against what is said")
     tokens = _("Tokens predicted rightly: with smoothing {smooth} %, without {sharp} %; {verdict}.")
     return [
         sentence.format(smooth=significant(smooth), sharp=significant(sharp), verdict=worse),
@@ -383,15 +380,15 @@ def positions(side: Side) -> list[str]:
         return [_("The longer texts are tested once the trainings have ended.")]
     said = []
     for arm in dict.fromkeys(each.arm for each in side.tests):
-        inside = [each.exact for each in side.tests if each.arm == arm and each.length <= side.trained]
-        beyond = [each.exact for each in side.tests if each.arm == arm and each.length > side.trained]
-        if not inside or not beyond or any(map(math.isnan, (*inside, *beyond))):
+        pairs = answered(side, arm)
+        if len(pairs) < len(side.of(arm)):  # a seed diverged, or has not been tested on longer texts yet
             continue
-        within, longer = fmean(inside), fmean(beyond)
-        if within < HOLDS:
-            verdict = _("it has not learnt the task")
-        else:
-            verdict = _("it carries over") if longer >= HOLDS * within else _("it does not carry over")
+        within, longer = (fmean(shares) for shares in zip(*pairs, strict=True))
+        verdict = {
+            None: _("it has not learnt the task"),
+            True: _("it carries over"),
+            False: _("it does not carry over"),
+        }[carries_over(within, longer)]
         numbers = {"within": significant(100 * within), "longer": significant(100 * longer), "verdict": verdict}
         sentence = _("{arm}, right to the character: up to length {trained} {within} %, beyond {longer} %; {verdict}.")
         said.append(sentence.format(arm=arm_name(arm), trained=side.trained, **numbers))

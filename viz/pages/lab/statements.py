@@ -20,6 +20,7 @@ from viz.i18n.format import literal
 from viz.pages.lab.experiment import Measurement, kept
 from viz.pages.lab.live_views import live_views
 from viz.pages.lab.outcome import judged, statement_words, verdict_words, words
+from viz.pages.lab.trained_models import offer_models
 from viz.state.session import Key, current_session
 from viz.state.texts import first_source, typed
 from viz.ui.fields import NARROW, Field, number_field, written
@@ -111,6 +112,7 @@ def card(model: TextModel, experiment: Experiment, row: DeltaGenerator) -> Views
         begin=_("Measure it"),
     )
     views = measurement.show(key, None)
+    offer_models(experiment, outcome_of(experiment))
     live = live_views().get(experiment.row)
     if live is not None:
         page, query, label = live

@@ -1,0 +1,792 @@
+"""Statements that only a training can judge: arms that differ in one thing learn from the same batches (rows 9, 24, 27,
+28, 29, 30, 32, 34, 35)."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from statistics import fmean
+
+import numpy as np
+
+from model.analysis.downsample import smoothed
+from model.data.tasks import TASKS
+from model.experiments.experiment import (
+    Curve,
+    Curves,
+    Experiment,
+    Figure,
+    Group,
+    Outcome,
+    Parameter,
+    Quantity,
+    Request,
+    Sentence,
+    Table,
+    TrainedModel,
+    Verdict,
+    Words,
+    say,
+)
+from model.experiments.runner import Report
+from model.experiments.side_by_side import (
+    Arm,
+    Course,
+    Setup,
+    Side,
+    ends,
+    growth,
+    growths,
+    learnt,
+    perplexities,
+    perplexity,
+    rightly,
+    share_of_fall,
+    shares_of_right,
+    train,
+)
+from model.experiments.training_claims import (
+    COMPARISONS,
+    NormOnTheShortCut,
+    answered_at,
+    as_torch_begins,
+    lengths_of,
+    plain_descent,
+    setup_of,
+    train_short_test_long,
+)
+from model.experiments.training_verdicts import (
+    answered,
+    carries_over,
+    helped,
+    losses_of,
+    slopes_of,
+    smoothed_accuracy,
+    smoothed_perplexity,
+    without_residuals,
+)
+from model.network.attention import MultiHeadAttention
+from model.network.layers import NoResidual, PostNorm, PreNorm, Residual
+from model.network.positions import LearnedPositions, SinusoidalPositions
+from model.network.transformer import Network
+from model.training.gradients import Gradients
+from model.training.losses import summed_loss
+from model.training.schedule import learning_rate
+
+KEEP = 0.9  # weight of the past in a smoothed curve
+POINTS = 200  # of a curve
+SHALLOW = 2  # layers of each stack beside which a deeper one stands
+DRAWN = 0.02  # share of the work between two new figures
+
+Arms = Callable[[Setup], Sequence[Arm]]
+Found = tuple[Verdict, Sentence]
+
+ARMS: dict[str, Words] = {
+    "post": say("post-norm"),
+    "post cold": say("post-norm, no warm-up"),
+    "pre": say("pre-norm"),
+    "pre cold": say("pre-norm, no warm-up"),
+    "wrong": say("wrong pre-norm"),
+    "on": say("with residuals"),
+    "off": say("without residuals"),
+    "untied": say("not tied"),
+    "output": say("output tied to the decoder's embedding"),
+    "all": say("all three tied"),
+    "split": say("narrow heads"),
+    "as many": say("narrow heads, as many parameters"),
+    "full": say("wide heads"),
+    "sinusoidal": say("sinusoidal"),
+    "learned": say("learned"),
+    "rotary": say("rotary"),
+    "alibi": "ALiBi",
+    "none": say("no positions"),
+    "sharp": say("no smoothing"),
+    "smooth": say("label smoothing 0.1"),
+    "whole": say("all of it"),
+    "no warm-up": say("no warm-up"),
+    "no Xavier": say("no Xavier"),
+    "no clipping": say("no clipping"),
+    "no Adam": say("no Adam"),
+}
+
+
+def arm_name(arm: str) -> Words:
+    """Name of an arm, with its layers where the arms differ in them."""
+    bare, _at, depth = arm.partition("@")
+    if not depth:
+        return ARMS[bare]
+    layers, _space, cold = depth.partition(" ")
+    return say("{arm}, {layers} layers", arm=ARMS[f"{bare} {cold}".strip()], layers=int(layers))
+
+
+# Arms that the comparisons do not have.
+
+
+def at_depths(setup: Setup) -> Sequence[Arm]:
+    """Post-norm and pre-norm, with and without warm-up, each with few layers and with those of the setup."""
+    depths = dict.fromkeys((min(SHALLOW, setup.depth), setup.depth))
+    return [
+        replace(
+            arm,
+            name=f"{bare}@{depth}{space}{cold}",
+            options={**arm.options, "n_encoder_layers": depth, "n_decoder_layers": depth},
+        )
+        for depth in depths
+        for arm in COMPARISONS["depth"].arms(setup)
+        for bare, space, cold in [arm.name.partition(" ")]
+    ]
+
+
+def said_positions(setup: Setup) -> Sequence[Arm]:
+    """Sinusoidal and learned positions alone, so that both have time to learn."""
+    return [arm for arm in COMPARISONS["positions"].arms(setup) if arm.name in ("sinusoidal", "learned")]
+
+
+def with_as_many(setup: Setup) -> Sequence[Arm]:
+    """Narrow heads, wide heads, and narrow ones whose feed-forward net has the parameters that wide heads add: four
+    matrices (h - 1) d_model² larger in an encoder's layer and eight in a decoder's, against two of it.
+    """
+    more = 3 * (setup.n_heads - 1) * setup.d_model
+    narrow, wide = COMPARISONS["heads"].arms(setup)
+    return narrow, wide, Arm("as many", {"d_ff": 4 * setup.d_model + more})
+
+
+# Verdicts, each with the sentence that has its numbers.
+
+
+def judge_positions(side: Side) -> Found:
+    """Row 9: longer texts, with sinusoidal and with learned positions."""
+    found = {arm: answered(side, arm) for arm in dict.fromkeys(each.arm for each in side.tests)}
+    carried = {arm: {carries_over(*pair) for pair in pairs} for arm, pairs in found.items()}
+    sines, table = carried.get("sinusoidal", set()), carried.get("learned", set())
+    known = len(sines) == len(table) == 1 and None not in sines | table
+    if not known:
+        verdict, end = Verdict.OPEN, say("an arm has not learnt the task with every seed, or the seeds disagree")
+    elif sines == {False}:
+        verdict, end = Verdict.WRONG, say("the sinusoidal codes do not carry over")
+    elif table == {False}:
+        verdict, end = Verdict.HOLDS, say("only the sinusoidal codes carry over")
+    else:
+        verdict, end = Verdict.ONLY_IF, say("at these lengths both carry over")
+    share = {arm: [100 * fmean(each) for each in zip(*pairs, strict=True)] for arm, pairs in found.items()}
+    none = [math.nan, math.nan]
+    within, beyond = zip(share.get("sinusoidal") or none, share.get("learned") or none, strict=True)
+    return verdict, say(
+        "right to the character up to length {trained} and beyond it: sinusoidal {sines} % and {longer} %, learned "
+        "{table} % and {further} %; {end}",
+        trained=side.trained,
+        sines=within[0],
+        longer=beyond[0],
+        table=within[1],
+        further=beyond[1],
+        end=end,
+    )
+
+
+def judge_heads(side: Side) -> Found:
+    """Row 24: narrow and wide heads, and narrow ones with as many parameters."""
+    wide, equal = losses_of(side, "full", "split"), losses_of(side, "full", "as many")
+    if wide == "same":
+        verdict = Verdict.OPEN
+    elif wide == "higher":
+        verdict = Verdict.WRONG
+    else:
+        verdict = Verdict.HOLDS if equal == "lower" else Verdict.ONLY_IF
+    narrow, full = side.of("split"), side.of("full")
+    return verdict, say(
+        "with {more} times the parameters and {times} times the time of a step, {first}; beside as many parameters, "
+        "{second}",
+        more=full[0].parameters / narrow[0].parameters,
+        times=fmean(each.seconds for each in full) / fmean(each.seconds for each in narrow),
+        first=compared(side, "full", "split"),
+        second=compared(side, "full", "as many"),
+    )
+
+
+def judge_norms(side: Side) -> Found:
+    """Row 27: the formula as it is said, beside pre-norm."""
+    verdicts = {"lower": Verdict.HOLDS, "higher": Verdict.WRONG, "same": Verdict.OPEN}
+    return verdicts[losses_of(side, "wrong", "pre")], compared(side, "wrong", "pre")
+
+
+def judge_depth(side: Side) -> Found:
+    """Row 28: who needs warm-up, with few layers and with many."""
+    depths = list(dict.fromkeys(int(course.arm.split("@")[1].split()[0]) for course in side.courses))
+    post, pre = ([depth for depth in depths if helped(side, f"{arm}@{depth}")] for arm in ("post", "pre"))
+    if pre:
+        verdict, end = Verdict.WRONG, say("warm-up helps pre-norm clearly too")
+        if not post:
+            end = say("against what is said, warm-up helps pre-norm clearly and post-norm not")
+    elif not post:
+        verdict, end = Verdict.OPEN, say("warm-up helps neither clearly: a higher rate or more layers may")
+    elif len(post) == len(depths) and len(depths) > 1:
+        verdict, end = Verdict.HOLDS, say("warm-up helps post-norm clearly at both depths, and pre-norm at none")
+    else:
+        verdict, end = (
+            Verdict.ONLY_IF,
+            say("warm-up helps post-norm clearly with {layers} layers only", layers=post[0]),
+        )
+    deepest = depths[-1]
+    return verdict, say(
+        "{end}; with {layers} layers post-norm ends at a loss of {post}, without warm-up at {cold}; pre-norm at {pre} "
+        "and {bare}; gradient of the decoder's first layer over that of its last: post-norm {slope}, pre-norm {other}",
+        end=end,
+        layers=deepest,
+        post=loss_words(side, f"post@{deepest}"),
+        cold=loss_words(side, f"post@{deepest} cold"),
+        pre=loss_words(side, f"pre@{deepest}"),
+        bare=loss_words(side, f"pre@{deepest} cold"),
+        slope=growth(side, f"post@{deepest}"),
+        other=growth(side, f"pre@{deepest}"),
+    )
+
+
+def judge_gradient(side: Side) -> Found:
+    """Row 29: gradient of the first layer over that of the last one."""
+    found = slopes_of(side, "off", "on")
+    if found is None:
+        return Verdict.OPEN, say("the gradients of the first and the last layer cannot be compared: add layers")
+    verdict = {"lower": Verdict.HOLDS, "higher": Verdict.WRONG, "same": Verdict.OPEN}[found]
+    return verdict, say(
+        "gradient of the decoder's first layer over that of its last, at the first step: {on} with residuals, {off} "
+        "without",
+        on=growth(side, "on"),
+        off=growth(side, "off"),
+    )
+
+
+def judge_residual(side: Side) -> Found:
+    """Row 30: how far the loss falls without residuals."""
+    found = without_residuals(side)
+    verdict = {
+        "unlearnt": Verdict.OPEN,
+        "almost nothing": Verdict.HOLDS,
+        "clearly less": Verdict.ONLY_IF,
+        "less": Verdict.OPEN,
+        "as much": Verdict.WRONG,
+        "clearly more": Verdict.WRONG,
+    }[found]
+    if found == "unlearnt":
+        return verdict, say("with residuals too, no more is learnt than how frequent each token is: train longer")
+    return verdict, say(
+        "without residuals the loss falls {share} % as far below that of token frequencies as with them: {losses}",
+        share=100 * share_of_fall(side, "off", "on"),
+        losses=compared(side, "off", "on"),
+    )
+
+
+def judge_tying(side: Side) -> Found:
+    """Row 32: parameters that tying saves, and the loss with it."""
+    arms = [arm for arm in ("output", "all") if side.of(arm)]
+    full = side.of("untied")[0].parameters
+    saved = [full - side.of(arm)[0].parameters for arm in arms]
+    higher = [losses_of(side, arm, "untied") == "higher" for arm in arms]
+    verdict = Verdict.ONLY_IF if any(higher) else Verdict.HOLDS
+    if min(saved) <= 0 or all(higher):
+        verdict = Verdict.WRONG
+    return verdict, say(
+        "of {full} parameters tying saves up to {saved}, {share} %; {losses}",
+        full=full,
+        saved=max(saved),
+        share=100 * max(saved) / full,
+        losses=joined([compared(side, arm, "untied") for arm in arms]),
+    )
+
+
+def judge_smoothing(side: Side) -> Found:
+    """Row 34: perplexity and accuracy on validation pairs."""
+    worse, better = smoothed_perplexity(side), smoothed_accuracy(side)
+    if worse is None or better is None:
+        return Verdict.OPEN, say("nothing has been validated")
+    true = (worse == "higher") + (better == "higher")
+    return (Verdict.WRONG, Verdict.ONLY_IF, Verdict.HOLDS)[true], say(
+        "with smoothing the perplexity is {smooth}, without {sharp}: {worse}; tokens right: {after} % and {before} %: "
+        "{better}",
+        smooth=perplexity(side, "smooth"),
+        sharp=perplexity(side, "sharp"),
+        worse={
+            "higher": say("worse, as said"),
+            "lower": say("better, against what is said"),
+            "same": say("no clear difference"),
+        }[worse],
+        after=100 * rightly(side, "smooth"),
+        before=100 * rightly(side, "sharp"),
+        better={
+            "higher": say("better, as said"),
+            "lower": say("worse, against what is said"),
+            "same": say("no clear difference"),
+        }[better],
+    )
+
+
+def judge_recipe(side: Side) -> Found:
+    """Row 35: which ingredient, left out, makes the loss clearly higher."""
+    if not learnt(side, "whole"):
+        return Verdict.OPEN, say("all together, no more is learnt than how frequent each token is: train longer")
+    arms = [arm for arm in dict.fromkeys(course.arm for course in side.courses) if arm != "whole"]
+    needed = [arm for arm in arms if losses_of(side, arm, "whole") == "higher"]
+    losses = joined([say("{arm} at {loss}", arm=arm_name(arm), loss=loss_words(side, arm)) for arm in ("whole", *arms)])
+    if not needed:
+        return Verdict.WRONG, say("none of them, left out, makes the loss clearly higher ({losses})", losses=losses)
+    return Verdict.HOLDS if needed == arms else Verdict.ONLY_IF, say(
+        "{count} of {all} make the loss clearly higher where they are left out: {needed} ({losses})",
+        count=len(needed),
+        all=len(arms),
+        needed=joined([arm_name(arm) for arm in needed]),
+        losses=losses,
+    )
+
+
+def compared(side: Side, one: str, other: str) -> Sentence:
+    """Final losses of two arms, and whether the first is the lower one."""
+    found = {
+        "lower": say("clearly lower"),
+        "higher": say("clearly higher"),
+        "same": say("no clear difference"),
+    }[losses_of(side, one, other)]
+    return say(
+        "{one} ends at a loss of {first}, {other} at {second}: {found}",
+        one=arm_name(one),
+        first=loss_words(side, one),
+        other=arm_name(other),
+        second=loss_words(side, other),
+        found=found,
+    )
+
+
+def loss_words(side: Side, arm: str) -> float | Sentence:
+    """Mean final loss of an arm over the seeds, or that it has none."""
+    mean = fmean(ends(side.of(arm)))
+    return mean if math.isfinite(mean) else say("none, it diverged")
+
+
+def joined(parts: Sequence[Words]) -> Words:
+    """Parts of a sentence, one after another."""
+    first, *rest = parts
+    return say("{first}, and {rest}", first=first, rest=joined(rest)) if rest else first
+
+
+# Figures: mean over the seeds, with their range.
+
+
+def losses(side: Side) -> Curves:
+    """Smoothed training loss of each arm over the steps, and the loss of frequencies alone."""
+    curves = []
+    for arm in arms_of(side):
+        smooth = [smoothed(np.array(course.losses), KEEP) for course in side.of(arm) if course.losses]
+        curves += over_seeds(arm, [(range(1, len(ys) + 1), ys) for ys in smooth])
+    ends = (1.0, float(side.steps))
+    chance = Curve(say("frequency of tokens alone"), ends, (side.chance, side.chance), dash=True)
+    return Curves(say("Training loss"), say("step"), say("nats per token"), [*curves, chance])
+
+
+def gradients(side: Side) -> Curves:
+    """Gradient norm of each layer at the first step."""
+    layers = list(dict.fromkeys(part for course in side.courses for part in course.first if ".layers." in part))
+    curves = []
+    for arm in arms_of(side):
+        norms = [
+            ([place for place, layer in enumerate(layers) if layer in course.first], course.first)
+            for course in side.of(arm)
+        ]
+        curves += over_seeds(arm, [(places, [first[layers[place]] for place in places]) for places, first in norms])
+    ticks = [f"{stack} {int(number) + 1}" for stack, _layers, number in (layer.split(".") for layer in layers)]
+    title = say("Gradient norm by layer, at the first step")
+    return Curves(title, say("layer"), "‖g‖", curves, log_y=True, ticks=ticks)
+
+
+def accuracy(side: Side) -> Curves:
+    """Share of right tokens of validation pairs, over the steps."""
+    return Curves(say("Tokens predicted rightly"), say("step"), say("share"), validated(side, lambda each: each[2]))
+
+
+def perplexity_curves(side: Side) -> Curves:
+    """Perplexity of validation pairs, without smoothing, over the steps."""
+    curves = validated(side, lambda each: math.exp(min(each[1], 700)))
+    return Curves(say("Perplexity on validation pairs"), say("step"), say("perplexity"), curves, log_y=True)
+
+
+def rates(side: Side) -> Curves:
+    """Learning rate of each arm over the steps."""
+    curves = [
+        curve
+        for arm in arms_of(side)
+        for curve in over_seeds(arm, [(range(1, len(each.rates) + 1), each.rates) for each in side.of(arm)[:1]])
+    ]
+    return Curves(say("Learning rate"), say("step"), say("rate"), curves, log_y=True)
+
+
+def lengths(side: Side) -> Curves:
+    """Share of answers that are right to the character, over the length."""
+    curves = []
+    for arm in arms_of(side):
+        tests = [
+            [each for each in side.tests if (each.arm, each.seed) == (arm, course.seed) and math.isfinite(each.exact)]
+            for course in side.of(arm)
+        ]
+        curves += over_seeds(arm, [([each.length for each in of], [each.exact for each in of]) for of in tests])
+    edge = float(side.trained)
+    curves.append(Curve(say("longest trained on"), (edge, edge), (0.0, 1.0), dash=True))
+    return Curves(say("Right answers against length"), say("length of the source"), say("share"), curves)
+
+
+def table(side: Side) -> Table:
+    """An arm a row, of several seeds the mean."""
+    rows: list[list[Words | float | int]] = []
+    for arm in arms_of(side):
+        courses = side.of(arm)
+        validation = (perplexity(side, arm), 100 * rightly(side, arm)) if perplexities(side, arm) else ("–", "–")
+        rows.append([arm_name(arm), courses[0].parameters, end_words(courses), *validation])
+    columns = (say("arm"), say("parameters"), say("loss at the end"), say("perplexity"), say("tokens right, %"))
+    return Table(say("The arms"), columns, rows)
+
+
+def end_words(courses: Sequence[Course]) -> Words | float:
+    """Mean final loss, or the step at which the first seed diverged."""
+    for course in courses:
+        if course.diverged:
+            return say("diverged at step {step}", step=course.diverged)
+    finals = [course.final for course in courses]
+    return fmean(finals) if all(map(math.isfinite, finals)) else "–"
+
+
+def arms_of(side: Side) -> list[str]:
+    """Arms in the order in which they are trained."""
+    return list(dict.fromkeys(course.arm for course in side.courses))
+
+
+def validated(side: Side, read: Callable[[tuple[int, float, float]], float]) -> list[Curve]:
+    """Curves of a number of each validation."""
+    return [
+        curve
+        for arm in arms_of(side)
+        for curve in over_seeds(
+            arm,
+            [([each[0] for each in of.validations], [read(each) for each in of.validations]) for of in side.of(arm)],
+        )
+    ]
+
+
+def over_seeds(arm: str, series: Sequence[tuple[Sequence[int], Sequence[float] | np.ndarray]]) -> list[Curve]:
+    """Mean curve of an arm with the range of its seeds, at each place of those that come so far; none without any."""
+    at: dict[int, list[float]] = {}
+    for xs, ys in series:
+        for x, y in zip(xs, ys, strict=True):
+            at.setdefault(x, []).append(float(y))
+    if not at:
+        return []
+    places = np.array(sorted(at), dtype=float)
+    kept = np.linspace(0, len(places) - 1, min(POINTS, len(places))).round().astype(int)
+    xs = places[kept]
+    mean, low, high = ([rule(at[int(x)]) for x in xs] for rule in (fmean, min, max))
+    several = len(series) > 1
+    return [Curve(arm_name(arm), xs.tolist(), mean, low if several else None, high if several else None)]
+
+
+# Experiments.
+
+
+def outcome(
+    side: Side,
+    judge: Callable[[Side], Found],
+    draw: Sequence[Callable[[Side], Figure]],
+    numbers: Callable[[Side], list[Quantity]],
+) -> Outcome:
+    """What the trainings have found: no verdict before their end."""
+    if not side.done:
+        reason = say("so far, at step {step} of {steps}", step=side.step, steps=side.steps)
+        return Outcome(Verdict.OPEN, reason, final_losses(side), [figure(side) for figure in (*draw, table)])
+    verdict, reason = judge(side)
+    return Outcome(verdict, reason, numbers(side), [figure(side) for figure in (*draw, table)], models_of(side))
+
+
+def final_losses(side: Side) -> list[Quantity]:
+    """Loss at the end of each arm whose seeds all have one."""
+    return [
+        Quantity(say("loss at the end, {arm}", arm=arm_name(arm)), tuple(values), "nats")
+        for arm in arms_of(side)
+        if all(map(math.isfinite, values := ends(side.of(arm))))
+    ]
+
+
+def slopes(side: Side) -> list[Quantity]:
+    """Gradient of the first layer over that of the last one, of each arm."""
+    return [
+        Quantity(
+            say("gradient of the decoder's first layer over that of its last, {arm}", arm=arm_name(arm)), tuple(found)
+        )
+        for arm in arms_of(side)
+        if (found := growths(side, arm))
+    ]
+
+
+def validation_numbers(side: Side) -> list[Quantity]:
+    """Perplexity and share of right tokens of each arm."""
+    found = []
+    for arm in arms_of(side):
+        if values := perplexities(side, arm):
+            right = tuple(100 * share for share in shares_of_right(side, arm))
+            found.append(Quantity(say("perplexity, {arm}", arm=arm_name(arm)), tuple(values)))
+            found.append(Quantity(say("tokens right, {arm}", arm=arm_name(arm)), right, "%"))
+    return found
+
+
+def answers(side: Side) -> list[Quantity]:
+    """Share of right answers of each arm, at the lengths trained on and beyond them."""
+    found = []
+    for arm in arms_of(side):
+        if pairs := answered(side, arm):
+            within, beyond = (tuple(100 * share for share in shares) for shares in zip(*pairs, strict=True))
+            found.append(Quantity(say("right up to the longest trained on, {arm}", arm=arm_name(arm)), within, "%"))
+            found.append(Quantity(say("right beyond it, {arm}", arm=arm_name(arm)), beyond, "%"))
+    return found
+
+
+def models_of(side: Side) -> list[TrainedModel]:
+    """Models of the arms, once the trainings and tests have ended; with their seeds where there are several."""
+    several = len({course.seed for course in side.courses}) > 1
+    return [
+        TrainedModel(
+            say("{arm}, seed {seed}", arm=arm_name(model.name), seed=model.training["seed"])
+            if several
+            else arm_name(model.name),
+            model,
+        )
+        for model in side.models
+        if side.done
+    ]
+
+
+def validation_quantities(side: Side, arm: str) -> list[Quantity]:
+    """Perplexity and accuracy of an arm at the end, where both were measured."""
+    if not (found := perplexities(side, arm)):
+        return []
+    right = tuple(100 * share for share in shares_of_right(side, arm))
+    return [
+        Quantity(say("perplexity, {arm}", arm=arm_name(arm)), tuple(found)),
+        Quantity(say("tokens right, {arm}", arm=arm_name(arm)), right, "%"),
+    ]
+
+
+def run_of(
+    comparison: str,
+    judge: Callable[[Side], Found],
+    *draw: Callable[[Side], Figure],
+    arms: Arms | None = None,
+    numbers: Callable[[Side], list[Quantity]] = final_losses,
+) -> Callable[[Request], Iterator[Report[Outcome]]]:
+    """Run of a comparison. arms: in place of its own. numbers: that stand above the figures."""
+    made = arms or COMPARISONS[comparison].arms
+
+    def run(request: Request) -> Iterator[Report[Outcome]]:
+        chosen = dict(request.values)
+        longest, trained = chosen.pop("longest", 0), chosen.pop("trained", 0)
+        if trained:
+            chosen["lengths"] = lengths_of(chosen["task"], trained)
+        setup = setup_of(comparison, "encoder-decoder", seeds=tuple(request.seeds), **chosen)
+        chosen_arms = made(setup)
+        reports = train_short_test_long(chosen_arms, setup, longest) if longest else train(chosen_arms, setup)
+        found, drawn = None, -math.inf
+        for report in reports:
+            if found is None or report.result.done or report.share - drawn > DRAWN:
+                found, drawn = outcome(report.result, judge, draw, numbers), report.share
+            yield Report(report.share, found)
+
+    return run
+
+
+def parameters(comparison: str, **changed: int) -> tuple[Parameter, ...]:
+    """Parameters of a comparison with its defaults. changed: other defaults."""
+    usual = COMPARISONS[comparison]
+    numbers = {
+        name: changed.get(name, getattr(usual, name)) for name in ("steps", "d_model", "depth", "rate", "warmup")
+    }
+    tasks = tuple(name for name, task in TASKS.items() if task.any_length or not usual.longest)
+    found = (
+        Parameter("task", say("task"), usual.task, choices=tasks),
+        Parameter("steps", say("steps"), numbers["steps"], 1, 5000),
+        Parameter("d_model", "d_model", numbers["d_model"], 8, 256),
+        Parameter("depth", say("layers of each stack"), numbers["depth"], 1, 12),
+        Parameter("rate", say("rate"), numbers["rate"], 1e-5, 10.0),
+        Parameter("warmup", say("warm-up, steps"), numbers["warmup"], 0, 1000),
+    )
+    if not usual.longest:
+        return found
+    lengths = (
+        Parameter("trained", say("trained up to length"), 8, 4, 16),
+        Parameter("longest", say("tested up to length"), usual.longest, 5, 64),
+    )
+    return (*found, *lengths)
+
+
+EXPERIMENTS = (
+    Experiment(
+        name="longer-texts",
+        row=9,
+        group=Group.POSITIONS,
+        statement=say("Sinusoidal codes extend to lengths never trained on; learned positions do not."),
+        truth=say(
+            "The code of any position can be computed, but the network has never learnt to read it; a learned table "
+            "has rows up to max_length, and those beyond the trained lengths are still as they were drawn."
+        ),
+        run=run_of("positions", judge_positions, lengths, losses, arms=said_positions, numbers=answers),
+        parameters=parameters("positions", steps=500),
+        seeded=True,
+        seconds=60.0,
+        formulas=(r"x_p = E_{t_p}\sqrt{d_\text{model}} + \mathrm{PE}_p",),
+        code=(SinusoidalPositions, LearnedPositions, answered_at, judge_positions),
+        source="Vaswani et al., 2017, 3.5; Press et al., 2022",
+    ),
+    Experiment(
+        name="wide-heads",
+        row=24,
+        group=Group.ATTENTION,
+        statement=say(
+            "Wide heads, each as wide as the model, learn more than narrow ones of d_model / h, for more parameters."
+        ),
+        truth=say(
+            "In the paper each of h heads is d_model / h wide, which makes them together as dear as one wide head. "
+            "Heads of full width have h times the attention parameters; only beside a narrow network with as many "
+            "parameters does it show whether the width itself is what helps."
+        ),
+        run=run_of("heads", judge_heads, losses, accuracy, arms=with_as_many),
+        parameters=parameters("heads"),
+        seeded=True,
+        seconds=25.0,
+        formulas=(r"W^Q_i, W^K_i, W^V_i \in \mathbb{R}^{d_\text{model} \times d_k}, \quad d_k = d_\text{model}/h",),
+        code=(MultiHeadAttention, with_as_many, judge_heads),
+        source="Vaswani et al., 2017, 3.2.2",
+    ),
+    Experiment(
+        name="wrong-pre-norm",
+        row=27,
+        group=Group.NORMS,
+        statement=say("Pre-norm is Sublayer(x) + LayerNorm(x)."),
+        truth=say(
+            "Pre-norm is x + Sublayer(LayerNorm(x)): the stream passes bare, and the sublayer reads it normalised. "
+            "The formula that is said does both the other way round. The paper has LayerNorm(x + Sublayer(x)), "
+            "post-norm."
+        ),
+        run=run_of("norms", judge_norms, losses, gradients),
+        parameters=parameters("norms"),
+        seeded=True,
+        seconds=30.0,
+        formulas=(
+            r"\text{post: } \mathrm{LN}(x + S(x)) \qquad \text{pre: } x + S(\mathrm{LN}(x)) \qquad "
+            r"\text{wrong: } S(x) + \mathrm{LN}(x)",
+        ),
+        code=(PostNorm, PreNorm, NormOnTheShortCut, judge_norms),
+        source="Vaswani et al., 2017, 3.1; Xiong et al., 2020",
+    ),
+    Experiment(
+        name="post-norm-depth",
+        row=28,
+        group=Group.NORMS,
+        statement=say("Post-norm needs warm-up and gets harder to train with depth; pre-norm does not."),
+        truth=say(
+            "With post-norm each block's norm stands on the stream, and gradients of the first step differ "
+            "strongly from layer to layer; pre-norm, with a final norm, leaves a bare path. How much it matters "
+            "depends on depth, rate and warm-up: choose them."
+        ),
+        run=run_of("depth", judge_depth, losses, gradients, arms=at_depths),
+        parameters=parameters("depth"),
+        seeded=True,
+        seconds=60.0,
+        formulas=(r"\left\lVert \frac{\partial L}{\partial \theta_\ell} \right\rVert \ \text{of each layer}\ \ell",),
+        code=(PostNorm, PreNorm, Gradients.norms, learning_rate, judge_depth),
+        source="Xiong et al., 2020, 3.3, 4",
+    ),
+    Experiment(
+        name="residual-gradient",
+        row=29,
+        group=Group.NORMS,
+        statement=say("The residual path gives the gradient a short cut."),
+        truth=say(
+            "x + Sublayer(x) has the derivative 1 + Sublayer′(x): the 1 reaches every layer. Without it the "
+            "gradient is a product of all the layers in between."
+        ),
+        run=run_of("residual", judge_gradient, gradients, losses, numbers=slopes),
+        parameters=parameters("residual", steps=20, depth=6),
+        seeded=True,
+        seconds=5.0,
+        formulas=(
+            r"\frac{\partial x_L}{\partial x_\ell} = \prod_{i=\ell}^{L-1}\left(1 + \frac{\partial S_i}{\partial x_i}"
+            r"\right) \qquad \text{without: } \prod_{i=\ell}^{L-1}\frac{\partial S_i}{\partial x_i}",
+        ),
+        code=(Residual, NoResidual, Gradients.norms, judge_gradient),
+        source="He et al., 2016, 5; Vaswani et al., 2017, 3.1",
+    ),
+    Experiment(
+        name="without-residuals",
+        row=30,
+        group=Group.NORMS,
+        statement=say("Without residuals almost nothing trains."),
+        truth=say(
+            "With few layers something may: how little is learnt without residuals depends on depth, norms and "
+            "initial weights. Here the norms stay where they are and the residual alone is left out."
+        ),
+        run=run_of("residual", judge_residual, losses, gradients),
+        parameters=parameters("residual"),
+        seeded=True,
+        seconds=25.0,
+        formulas=(r"x \mapsto x + S(\mathrm{LN}(x)) \qquad \text{without: } x \mapsto S(\mathrm{LN}(x))",),
+        code=(Residual, NoResidual, judge_residual, without_residuals),
+        source="He et al., 2016",
+    ),
+    Experiment(
+        name="tied-matrices",
+        row=32,
+        group=Group.TRAINING,
+        statement=say("One matrix for embeddings and output saves parameters, at no cost."),
+        truth=say(
+            "It saves vocabulary × d_model weights for each matrix that is shared. Whether the loss is as low is "
+            "to be measured; here the vocabulary is small, and so is what is saved."
+        ),
+        run=run_of("tying", judge_tying, losses, accuracy),
+        parameters=parameters("tying"),
+        seeded=True,
+        seconds=25.0,
+        formulas=(r"\text{logits} = x W^\top, \quad W = E",),
+        code=(Network.tie, judge_tying),
+        source="Press & Wolf, 2017; Vaswani et al., 2017, 3.4",
+    ),
+    Experiment(
+        name="label-smoothing",
+        row=34,
+        group=Group.TRAINING,
+        statement=say("Label smoothing 0.1 makes perplexity worse and accuracy better."),
+        truth=say(
+            "That is what the paper says (section 5.4) of translation, where several words can be right. In a task "
+            "with one right answer, smoothing may change accuracy little."
+        ),
+        run=run_of("smoothing", judge_smoothing, perplexity_curves, accuracy, numbers=validation_numbers),
+        parameters=parameters("smoothing"),
+        seeded=True,
+        seconds=15.0,
+        formulas=(r"q_k = (1 - \varepsilon)\,[k = y] + \varepsilon / V",),
+        code=(summed_loss, judge_smoothing),
+        source="Vaswani et al., 2017, 5.4; Szegedy et al., 2016, 7",
+    ),
+    Experiment(
+        name="recipe",
+        row=35,
+        group=Group.TRAINING,
+        statement=say("A Transformer needs warm-up, Xavier initialisation, gradient clipping and Adam."),
+        truth=say(
+            "Each is said to matter; each is switched off here alone. In their places: the full rate from the "
+            "first step, torch's own initial weights, gradients as they are, descent with momentum 0.9 at 25 times "
+            "the rate."
+        ),
+        run=run_of("recipe", judge_recipe, losses, rates),
+        parameters=parameters("recipe"),
+        seeded=True,
+        seconds=35.0,
+        formulas=(
+            r"\eta_t = \eta\,\tfrac{t}{w} \qquad W \sim U\!\left(\pm\sqrt{6 / (n_\text{in}+n_\text{out})}\right)"
+            r"\qquad g \leftarrow g \min(1, c / \lVert g \rVert)",
+        ),
+        code=(learning_rate, Network.initialise, as_torch_begins, Gradients.clip, plain_descent, judge_recipe),
+        source="Vaswani et al., 2017, 5.3; Glorot & Bengio, 2010; Pascanu et al., 2013",
+    ),
+)

@@ -1,0 +1,240 @@
+"""Verdicts of trainings: as the statement says, and the opposite where the opposite is planted."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import replace
+
+import pytest
+
+from model.experiments.experiment import Curves, Outcome, Request, Table, Verdict
+from model.experiments.index import experiments
+from model.experiments.rows import trainings
+from model.experiments.runner import Report
+from model.experiments.side_by_side import Answered, Arm, Course, Side, learners
+from model.experiments.training_claims import put_norm_on_the_short_cut, setup_of
+
+STEPS = 20
+SMALL = {"steps": 2, "d_model": 8, "depth": 1, "warmup": 1}
+
+
+@pytest.fixture(autouse=True)
+def _few_pairs(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("model.experiments.side_by_side.PAIRS", 300)
+    monkeypatch.setattr("model.experiments.training_claims.SOURCES", 2)
+
+
+def course(arm: str, loss: float, seed: int = 1, parameters: int = 1000, slope: float = 1.0, **more) -> Course:
+    norms = {"encoder.layers.0": 9.0, "decoder.layers.0": slope, "decoder.layers.1": 1.0}
+    return Course(arm, seed, parameters, (loss,) * STEPS, (1e-3,) * STEPS, first=norms, seconds=0.01, **more)
+
+
+def side(*courses: Course, **more) -> Side:
+    return Side(courses, STEPS, 3.0, **more)
+
+
+def last(reports: Iterator[Report[Outcome]]) -> Outcome:
+    *_before, newest = reports
+    return newest.result
+
+
+@pytest.mark.parametrize(
+    ("wrong", "expected"), [((2.0, 2.1), Verdict.WRONG), ((0.5, 0.6), Verdict.HOLDS), ((2.0, 0.5), Verdict.OPEN)]
+)
+def test_the_wrong_norm_is_judged_by_all_seeds(wrong: tuple[float, ...], expected: Verdict) -> None:
+    made = [course(arm, 1.0, seed) for arm in ("post", "pre") for seed in (1, 2)]
+    made += [course("wrong", loss, seed) for seed, loss in enumerate(wrong, start=1)]
+    verdict, _reason = trainings.judge_norms(side(*made))
+    assert verdict is expected
+
+
+@pytest.mark.parametrize(
+    ("losses", "expected"),
+    [
+        ({"post@2 cold": 2.0, "post@6 cold": 2.0}, Verdict.HOLDS),
+        ({"post@6 cold": 2.0}, Verdict.ONLY_IF),
+        ({"post@6 cold": 2.0, "pre@6 cold": 2.0}, Verdict.WRONG),
+        ({"pre@6 cold": 2.0}, Verdict.WRONG),
+        ({}, Verdict.OPEN),
+    ],
+)
+def test_warm_up_may_help_at_each_depth(losses: dict[str, float], expected: Verdict) -> None:
+    arms = [f"{arm}@{depth}{cold}" for depth in (2, 6) for arm in ("post", "pre") for cold in ("", " cold")]
+    verdict, reason = trainings.judge_depth(side(*(course(arm, losses.get(arm, 1.0)) for arm in arms)))
+    assert verdict is expected
+    assert "with 6 layers post-norm ends at a loss of 1" in str(reason)
+
+
+@pytest.mark.parametrize(
+    ("on", "off", "expected"), [(1.0, 0.1, Verdict.HOLDS), (1.0, 9.0, Verdict.WRONG), (1.0, 1.5, Verdict.OPEN)]
+)
+def test_the_gradient_may_grow_or_vanish(on: float, off: float, expected: Verdict) -> None:
+    verdict, reason = trainings.judge_gradient(side(course("on", 1.0, slope=on), course("off", 1.0, slope=off)))
+    assert verdict is expected
+    assert f"{off:.3g} without" in str(reason)
+
+
+@pytest.mark.parametrize(
+    ("on", "off", "expected"),
+    [
+        (1.0, 2.9, Verdict.HOLDS),
+        (1.0, 2.0, Verdict.ONLY_IF),
+        (1.0, 1.0, Verdict.WRONG),
+        (1.0, 0.5, Verdict.WRONG),
+        (2.9, 3.0, Verdict.OPEN),
+    ],
+)
+def test_residuals_may_matter_or_not(on: float, off: float, expected: Verdict) -> None:
+    verdict, _reason = trainings.judge_residual(side(course("on", on), course("off", off)))
+    assert verdict is expected
+
+
+@pytest.mark.parametrize(
+    ("output", "every", "saved", "expected"),
+    [
+        (1.0, 1.0, 100, Verdict.HOLDS),
+        (1.5, 1.0, 100, Verdict.ONLY_IF),
+        (1.5, 1.5, 100, Verdict.WRONG),
+        (1.0, 1.0, 0, Verdict.WRONG),
+    ],
+)
+def test_tying_may_cost_or_save_nothing(output: float, every: float, saved: int, expected: Verdict) -> None:
+    tied = [course("output", output, parameters=1000 - saved), course("all", every, parameters=1000 - 2 * saved)]
+    verdict, reason = trainings.judge_tying(side(course("untied", 1.0), *tied))
+    assert verdict is expected
+    assert f"of 1,000 parameters tying saves up to {2 * saved}, {saved / 5:g} %" in str(reason)
+
+
+@pytest.mark.parametrize(
+    ("full", "equal", "expected"),
+    [
+        (0.5, 1.0, Verdict.HOLDS),
+        (0.5, 0.5, Verdict.ONLY_IF),
+        (2.0, 1.0, Verdict.WRONG),
+        (1.0, 1.0, Verdict.OPEN),
+    ],
+)
+def test_wide_heads_are_judged_beside_as_many_parameters(full: float, equal: float, expected: Verdict) -> None:
+    arms = [course("split", 1.0), course("full", full, parameters=2000), course("as many", equal, parameters=2000)]
+    verdict, reason = trainings.judge_heads(side(*arms))
+    assert verdict is expected
+    assert "with 2 times the parameters and 1 times the time" in str(reason)
+
+
+@pytest.mark.parametrize(
+    ("loss", "right", "expected"),
+    [(1.0, 0.9, Verdict.HOLDS), (1.0, 0.7, Verdict.ONLY_IF), (0.1, 0.9, Verdict.ONLY_IF), (0.1, 0.5, Verdict.WRONG)],
+)
+def test_smoothing_may_help_or_not(loss: float, right: float, expected: Verdict) -> None:
+    sharp = course("sharp", 1.0, validations=((STEPS, 0.5, 0.7),))
+    verdict, reason = trainings.judge_smoothing(side(sharp, course("smooth", 1.0, validations=((STEPS, loss, right),))))
+    assert verdict is expected
+    assert f"perplexity is {math.exp(loss):.3g}, without {math.exp(0.5):.3g}" in str(reason)
+
+
+def test_seeds_that_disagree_on_smoothing_show_no_difference() -> None:
+    made = [course("sharp", 1.0, seed, validations=((STEPS, 0.5, 0.7),)) for seed in (1, 2)]
+    made += [course("smooth", 1.0, seed, validations=((STEPS, 1.0, right),)) for seed, right in ((1, 0.9), (2, 0.6))]
+    verdict, reason = trainings.judge_smoothing(side(*made))
+    assert verdict is Verdict.ONLY_IF
+    assert str(reason).endswith("75 % and 70 %: no clear difference")
+
+
+@pytest.mark.parametrize(
+    ("losses", "expected"),
+    [
+        ((2.0, 2.0, 2.0, 2.0), Verdict.HOLDS),
+        ((1.0, 2.0, 1.0, 1.0), Verdict.ONLY_IF),
+        ((1.0, 1.0, 1.0, 0.5), Verdict.WRONG),
+    ],
+)
+def test_the_recipe_may_need_each_of_its_parts_or_none(losses: tuple[float, ...], expected: Verdict) -> None:
+    names = ("no warm-up", "no Xavier", "no clipping", "no Adam")
+    arms = [course(arm, loss) for arm, loss in zip(names, losses, strict=True)]
+    verdict, reason = trainings.judge_recipe(side(course("whole", 1.0), *arms))
+    assert verdict is expected
+    assert ("no Xavier" in str(reason).split("(")[0]) == (losses[1] > 1)
+    assert trainings.judge_recipe(side(course("whole", 2.9), *arms))[0] is Verdict.OPEN
+
+
+def test_an_arm_that_diverged_is_said_to() -> None:
+    lost = Course("no Adam", 1, 1000, (9.0,), (1e-3,), diverged=2)
+    whole = replace(side(course("whole", 1.0), lost), steps=STEPS)
+    found = trainings.outcome(
+        whole, trainings.judge_recipe, (trainings.losses, trainings.rates), trainings.final_losses
+    )
+    assert found.verdict is Verdict.HOLDS
+    assert "no Adam: none, it diverged" in str(found.reason)
+    assert [str(each.name) for each in found.quantities] == ["loss at the end, all of it"]
+    assert str(found.figures[-1].rows[1][2]) == "diverged at step 2"  # type: ignore[union-attr]
+
+
+@pytest.mark.parametrize(
+    ("sines", "table", "expected"),
+    [
+        ((1.0, 0.9), (1.0, 0.1), Verdict.HOLDS),
+        ((1.0, 0.1), (1.0, 0.1), Verdict.WRONG),
+        ((1.0, 0.9), (1.0, 0.9), Verdict.ONLY_IF),
+        ((0.2, 0.1), (1.0, 0.1), Verdict.OPEN),
+    ],
+)
+def test_longer_texts_may_be_answered_or_not(sines, table, expected: Verdict) -> None:
+    tests = tuple(
+        Answered(arm, 1, length, exact, exact)
+        for arm, pair in (("sinusoidal", sines), ("learned", table))
+        for length, exact in zip((8, 16), pair, strict=True)
+    )
+    tested = side(course("sinusoidal", 1.0), course("learned", 1.0), tests=tests, due=4, trained=8)
+    verdict, reason = trainings.judge_positions(tested)
+    assert verdict is expected
+    assert f"sinusoidal {100 * sines[0]:.3g} % and {100 * sines[1]:.3g} %" in str(reason)
+    other = replace(tested, tests=(*tests, *(replace(each, seed=2, exact=1.0) for each in tests)), due=8)
+    if expected is Verdict.HOLDS:  # with seed 2 the learned positions carry over
+        assert trainings.judge_positions(other)[0] is Verdict.OPEN
+
+
+@pytest.mark.parametrize("name", [each.name for each in trainings.EXPERIMENTS])
+def test_every_one_runs_with_curves_over_the_seeds(name: str) -> None:
+    experiment = experiments()[name]
+    small = dict(SMALL, longest=5, trained=4) if name == "longer-texts" else SMALL
+    reports = list(experiment.run(experiment.request(None, "", small, (1, 2))))  # type: ignore[arg-type]
+    assert str(reports[0].result.reason) == "so far, at step 1 of 2"
+    assert reports[-1].share == pytest.approx(1.0)
+    found = reports[-1].result
+    assert all(len(each.values) == 2 for each in found.quantities)
+    curves = [each for figure in found.figures if isinstance(figure, Curves) for each in figure.curves]
+    ranged = [each for each in curves if each.low is not None and each.high is not None]
+    assert len(ranged) >= 2
+    assert all(low <= y <= high for each in ranged for low, y, high in zip(each.low, each.ys, each.high, strict=True))
+    assert isinstance(found.figures[-1], Table)
+
+
+def test_wide_heads_stand_beside_a_narrow_network_of_their_size() -> None:
+    setup = setup_of("heads", "encoder-decoder", d_model=32)
+    made, _chance = learners(trainings.with_as_many(setup), setup, 300)
+    counts = {each.arm.name: each.course.parameters for each in made}
+    assert counts["as many"] == pytest.approx(counts["full"], rel=0.02)
+    assert counts["split"] < 0.7 * counts["full"]
+
+
+def test_depths_are_those_of_the_networks() -> None:
+    setup = setup_of("depth", "encoder-decoder", depth=3, d_model=8)
+    made, _chance = learners(trainings.at_depths(setup), setup, 300)
+    found = {each.arm.name: (each.model.config.n_encoder_layers, each.trainer.settings.warmup) for each in made}
+    assert found["post@2"] == (2, 40)
+    assert found["pre@3 cold"] == (3, 0)
+    assert len(found) == 8
+    assert str(trainings.arm_name("pre@3 cold")) == "pre-norm, no warm-up, 3 layers"
+
+
+@pytest.mark.slow
+def test_the_verdict_flips_where_the_formulas_are_exchanged() -> None:
+    def exchanged(_setup) -> tuple[Arm, ...]:
+        return Arm("post", {"norm_placement": "post"}), Arm("pre", change=put_norm_on_the_short_cut), Arm("wrong")
+
+    values = {"task": "copy", "steps": 120, "d_model": 16, "depth": 3, "rate": 4e-3, "warmup": 20}
+    request = Request(None, "", values, (1,))  # type: ignore[arg-type]  # no model is looked at
+    true = last(trainings.run_of("norms", trainings.judge_norms)(request))
+    planted = last(trainings.run_of("norms", trainings.judge_norms, arms=exchanged)(request))
+    assert (true.verdict, planted.verdict) == (Verdict.WRONG, Verdict.HOLDS)
