@@ -40,7 +40,10 @@ def section(model: TextModel, row: DeltaGenerator) -> Views:
     name = current_session().parameter(STATEMENT)
     if name in known:
         return card(model, known[name], row)
-    row.caption(_("{count} statements: guess, then let it be measured.").format(count=len(known)), width="content")
+    row.caption(
+        _("{count} cards on fifty statements: guess, then let each be measured.").format(count=len(known)),
+        width="content",
+    )
     PackedView(_list, "statement_list", pack(index(known)), {"choose": choose_statement})()
     return no_views
 
