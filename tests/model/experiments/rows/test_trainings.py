@@ -165,7 +165,7 @@ def test_an_arm_that_diverged_is_said_to() -> None:
         whole, trainings.judge_recipe, (trainings.losses, trainings.rates), trainings.final_losses
     )
     assert found.verdict is Verdict.HOLDS
-    assert "no Adam: none, it diverged" in str(found.reason)
+    assert "no Adam at none, it diverged" in str(found.reason)
     assert [str(each.name) for each in found.quantities] == ["loss at the end, all of it"]
     assert str(found.figures[-1].rows[1][2]) == "diverged at step 2"  # type: ignore[union-attr]
 
