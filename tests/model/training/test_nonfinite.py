@@ -1,6 +1,7 @@
 """Which tensor of a training step that failed is named."""
 
 import random
+import re
 from typing import get_args
 
 import pytest
@@ -18,10 +19,14 @@ def test_the_first_quantity_of_the_forward_pass_is_named_and_of_a_healthy_step_n
     given = watched(kind=kind).trainer
     examples = given.epochs.after(0)[2]
     assert find_first_nonfinite(given, [given.train.batch(each, random.Random(1)) for each in examples], "seed") == ""
-    name = "decoder.layers.0.feed_forward" if kind != "encoder-only" else "encoder.layers.0.feed_forward"
+    name = {
+        "encoder-only": "encoder.layers.0.feed_forward.hidden",
+        "recurrent": "decoder.readout.from_state",
+    }.get(kind, "decoder.layers.0.feed_forward.hidden")
+    said = "decoder.readout" if kind == "recurrent" else name  # whose parts are no quantities of their own
     with torch.no_grad():
-        given.network.get_parameter(f"{name}.hidden.weight").fill_(3e38)
-    with pytest.raises(FloatingPointError, match=rf"^step 1: loss nan, .*, not finite first in {name}\.hidden; "):
+        given.network.get_parameter(f"{name}.weight").fill_(3e38)
+    with pytest.raises(FloatingPointError, match=rf"^step 1: loss nan, .*, not finite first in {re.escape(said)}; "):
         next(given.steps())
 
 

@@ -16,7 +16,9 @@ def english_again():
 
 
 def model(training, **network):
-    return SimpleNamespace(name="theirs", training=training, network=SimpleNamespace(**network))
+    return SimpleNamespace(
+        name="theirs", training=training, network=SimpleNamespace(**{"ours": False, "missing": {}, **network})
+    )
 
 
 def test_what_was_assumed_is_said_in_both_languages():

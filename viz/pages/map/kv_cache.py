@@ -111,7 +111,9 @@ def chart(session: Session, model: TextModel, found: list[CacheSize]) -> Chart:
         [measure],
     )
     note = _("{bytes} now").format(bytes=bytes_text(found[-1].measured))
-    above = Heading(_("Size of the KV cache"), f"kv-cache-{model.name}", stamp(session.trace), note, about=about)
+    above = Heading(
+        _("Size of the KV cache"), f"kv-cache-{model.name}", f"cache {stamp(session.trace)}", note, about=about
+    )
     return Chart("map_kv_cache_chart", above, series, Axis(_("tokens")), Axis("kB", zero=True), tall=150)
 
 

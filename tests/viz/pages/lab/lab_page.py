@@ -8,7 +8,7 @@ TEXT = "The cat sees the dog."
 
 
 def page(claim: str, **address: str):
-    return sound(opened("lab", **({"source": TEXT, "arithmetic": claim} | address)))
+    return sound(opened("lab", **({"source": TEXT, "lab_part": "arithmetic", "arithmetic": claim} | address)))
 
 
 def said(app) -> str:
