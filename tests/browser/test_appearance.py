@@ -105,6 +105,7 @@ def test_the_language_can_be_switched_and_is_kept(visit, model):
     expect(page.locator('input[aria-label="源文"]')).to_have_value("I am a teacher.")
 
 
+@pytest.mark.slow
 def test_a_phone_scrolls_down_but_not_sideways(visit, model):
     page = visit(viewport={"width": 390, "height": 844}, is_mobile=True, has_touch=True).open()
     expect_painted(page, model, FIRST_SOURCE)

@@ -31,6 +31,7 @@ def expect_stamp(page: Page, component: str, labels: list[str]) -> None:
     expect(page.locator(component)).to_have_attribute("data-painted", " ".join(labels))
 
 
+@pytest.mark.slow
 def test_typing_changes_the_losses_and_the_chosen_position(visit, model):
     page = predictions(visit().open(), "Positions")
     text = "I am a teacher."

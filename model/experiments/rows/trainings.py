@@ -662,7 +662,7 @@ EXPERIMENTS = (
         name="wrong-pre-norm",
         row=27,
         group=Group.NORMS,
-        statement=say("Pre-norm is Sublayer(x) + LayerNorm(x)."),
+        statement=say("A network whose blocks are Sublayer(x) + LayerNorm(x) learns as one with pre-norm does."),
         truth=say(
             "Pre-norm is x + Sublayer(LayerNorm(x)): the stream passes bare, and the sublayer reads it normalised. "
             "The formula that is said does both the other way round. The paper has LayerNorm(x + Sublayer(x)), "

@@ -55,7 +55,7 @@ def test_an_encoder_keeps_nothing() -> None:
         ("gpt2", 2 * 2 * 4 * 8, 0),
         ("llama", 2 * 2 * 2 * 8, 0),  # two heads of keys for four of queries
         ("gemma2", 2 * 2 * 2 * 16, 0),  # its window is 4, and all tokens are kept here
-        ("gemma4", 2 * 2 * 16 + 2 * 2 * 24, 0),  # its layers differ
+        pytest.param("gemma4", 2 * 2 * 16 + 2 * 2 * 24, 0, marks=pytest.mark.slow),  # its layers differ
         ("deepseek_v3", None, 0),
         ("t5", 2 * 2 * 4 * 8, 2 * 2 * 4 * 8),
     ],
