@@ -29,8 +29,8 @@ def expect(found, cases):
         assert each.get("opened", 0) > 0 or kind in UNREAD, kind
 
 
-def test_hundreds_of_damaged_files_open_or_are_refused(tmp_path):
-    expect(fuzzed(tmp_path, 300), 300)
+def test_a_thousand_damaged_files_open_or_are_refused(tmp_path):
+    expect(fuzzed(tmp_path, 1000), 1000)
 
 
 @pytest.mark.fuzz
