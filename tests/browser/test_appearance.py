@@ -130,6 +130,7 @@ def test_a_phone_scrolls_down_but_not_sideways(visit, model):
     expect(page.get_by_text("Layer 2, head 3")).to_be_visible()
 
 
+@pytest.mark.slow
 def test_on_a_phone_no_bar_lies_over_a_text_and_no_button_is_cut_open(visit):
     page = visit(viewport={"width": 390, "height": 844}, is_mobile=True, has_touch=True).open(model="reverse")
     page.locator('a[href$="training"]').dispatch_event("click")  # the sidebar is closed

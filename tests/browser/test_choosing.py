@@ -61,6 +61,7 @@ def chosen_query(page: Page, label: str):
     return expect(page.locator(f"{STAGES} .picker .chip.chosen")).to_have_text(label)
 
 
+@pytest.mark.slow
 def test_a_click_on_a_thumbnail_opens_that_head_and_reload_restores_it(visit, model):
     page = visit().open()
     trace = model.trace(FIRST_SOURCE)

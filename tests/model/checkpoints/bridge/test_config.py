@@ -14,7 +14,12 @@ from model.network.config import Latent, Units
 from tests.model.checkpoints.bridge.models import EXPERTS, FAMILIES, PACKED, bridged, inputs, theirs, traced
 
 
-@pytest.mark.parametrize("name", sorted(FAMILIES | PACKED | EXPERTS))
+LONG = {"gemma4": pytest.mark.slow}  # families that take seconds
+
+
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=LONG.get(name, ())) for name in sorted(FAMILIES | PACKED | EXPERTS)]
+)
 def test_operations_are_those_that_torch_counts(name):
     network, model = bridged(name), theirs(name)[0]
     if model._can_set_experts_implementation():
