@@ -13,7 +13,6 @@ from model.checkpoints.rotary_length import longest_text
 from model.network.config import Latent, Units
 from tests.model.checkpoints.bridge.models import EXPERTS, FAMILIES, PACKED, bridged, inputs, theirs, traced
 
-
 LONG = {"gemma4": pytest.mark.slow}  # families that take seconds
 
 
