@@ -27,8 +27,12 @@ KEY = "map_kv_cache"
 
 
 def place(model: TextModel) -> ExpanderContainer | None:
-    """Where the panel stands; None for a model that does not write, and keeps nothing."""
-    return None if model.kind == "encoder-only" else expander(KEY, _("KV cache: what writing keeps of each token"))
+    """Where the panel stands; None for a model that does not write, or that keeps a state and no keys and values."""
+    return (
+        None
+        if model.kind in ("encoder-only", "recurrent")
+        else expander(KEY, _("KV cache: what writing keeps of each token"))
+    )
 
 
 def sizes(session: Session, model: TextModel) -> list[CacheSize]:
