@@ -152,7 +152,14 @@ def test_pointing_tells_shapes_parameters_and_operations_and_a_click_opens(mount
 
 
 def test_a_token_lit_elsewhere_is_lit_on_the_map(mounted):
-    pixels = "() => document.querySelector('.model_map canvas').toDataURL()"
+    pixels = """() => {
+        const map = document.querySelector(".model_map");
+        const [canvas, head] = [map.querySelector("canvas"), map.querySelector(".areas .head")];
+        const [whole, box] = [canvas.getBoundingClientRect(), head.getBoundingClientRect()];
+        const place = [box.left - whole.left, box.top - whole.top, box.width, box.height];
+        const ratio = canvas.width / whole.width;
+        return [...canvas.getContext("2d").getImageData(...place.map((each) => Math.round(each * ratio))).data].join();
+    }"""  # of a head's map, not of the tokens alone
     mounted.mouse.move(0, 0)
     mounted.evaluate("() => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))")
     plain = mounted.evaluate(pixels)

@@ -30,6 +30,11 @@ def typed(session: Session, key: Key, text: str, edit: int, turn: int) -> None:
         look(session, session.model)
 
 
+def test_what_answers_a_task_is_no_translation(session, monkeypatch):
+    monkeypatch.setattr(session.model, "training", {**session.model.training, "task": "sort"})
+    assert headers(session)[1]["label"] == "Output"
+
+
 def test_the_target_shows_in_grey_what_the_model_wrote_where_nothing_is_typed(session):
     source, target = headers(session)
     assert (source["label"], source["text"], source["placeholder"]) == ("Source", FIRST_SOURCE, "")

@@ -79,6 +79,11 @@ def test_the_stream_its_blocks_and_their_likeness(small):
     expected = F.cosine_similarity(states[:, None], states[None], dim=-1).mean(dim=-1)
     assert np.allclose(sent(app, "residual_cosines")[1][0], expected, atol=1e-5)
     assert any("largest error" in caption.value for caption in app.caption)
+    blocks = [name.replace("_block.residual", ".output") for name in names[1:]]
+    shares = [trace[block].norm(dim=-1).div(states[place].norm(dim=-1)).mean() for place, block in enumerate(blocks)]
+    most = int(torch.stack(shares).argmax())
+    label = f"{most // 2 + 1} {('self-att.', 'FFN')[most % 2]}"
+    assert sent(app, "residual_map")[0]["sentence"].startswith(f"{label} changes the stream most")
     turned(app, stream="share")
     added = trace["encoder.layers.1.feed_forward.output"]
     assert np.allclose(sent(app, "residual_map")[1][0][3], added.norm(dim=-1) / states[3].norm(dim=-1), rtol=1e-5)
