@@ -50,3 +50,16 @@ def test_another_model_is_a_step_of_back_and_texts_come_back_with_theirs(visit):
     shows("eng-cmn", "I am a teacher.")
     page.go_forward()
     shows("sort", "9610273840")
+
+
+@pytest.mark.slow
+def test_what_is_left_of_the_page_before_does_not_push_what_comes(visit):
+    """A button stands where it stays from its first sight on."""
+    page = visit().open()
+    expect(page.get_by_text("What am I looking at?").first).to_be_visible()
+    page.get_by_role("link", name="Training", exact=True).click()
+    button = page.get_by_role("button", name="Begin and run")
+    button.wait_for()
+    first = button.bounding_box()
+    expect(page.locator("html[data-turned]")).to_have_count(0, timeout=15_000)
+    assert button.bounding_box() == first
