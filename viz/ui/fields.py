@@ -21,6 +21,7 @@ from viz.i18n.errors import translate_error
 from viz.ui.option_names import option_name
 
 DECADE = (1, 2, 5)
+PARTS = 100  # of a slider that goes by equal steps of no whole numbers
 MOST_LETTERS = 1000  # of a field
 
 
@@ -28,8 +29,8 @@ MOST_LETTERS = 1000  # of a field
 class Field:
     """A field of numbers from `low` to `high`.
 
-    most: how many numbers it takes. even: they must be. log: the slider goes by 1, 2, 5, 10. changed: called after a
-    change. bound: to the address bar, and kept over pages.
+    most: how many numbers it takes. even: they must be. log: the slider goes by 1, 2, 5, 10, where all numbers have one
+    sign. changed: called after a change. bound: to the address bar, and kept over pages.
     """
 
     key: str
@@ -112,14 +113,22 @@ def _slider(place: DeltaGenerator, field: Field, value: float) -> None:
 
 
 def _steps(field: Field) -> list[float]:
-    if field.log:
-        lowest, highest = math.floor(math.log10(field.low)), math.ceil(math.log10(field.high))
-        every = (part * 10.0**power for power in range(lowest, highest + 1) for part in DECADE)
-        return [step for step in every if field.low <= step <= field.high]
+    if field.log and field.low > 0:
+        return _decades(field.low, field.high)
+    if field.log and field.high < 0:
+        return [-step for step in reversed(_decades(-field.high, -field.low))]
+    if not field.whole:
+        return [field.low + (field.high - field.low) * part / PARTS for part in range(PARTS + 1)]
     size = 2 if field.even else 1
     count = int((field.high - field.low) // size) + 1
     stride = max(1, count // 512) * size
     return [float(step) for step in range(int(field.low), int(field.high) + 1, stride)]
+
+
+def _decades(low: float, high: float) -> list[float]:
+    lowest, highest = math.floor(math.log10(low)), math.ceil(math.log10(high))
+    every = (part * 10.0**power for power in range(lowest, highest + 1) for part in DECADE)
+    return [step for step in every if low <= step <= high]
 
 
 def _slid(field: Field) -> None:

@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from viz.ui.fields import Field, parse, written
+from viz.ui.fields import Field, _steps, parse, written
 
 FIELD = Field("bases", "base", "", 1, 1e6, whole=False, most=3)
 WHOLE = Field("widths", "d_model", "", 2, 64, even=True)
@@ -46,3 +46,19 @@ def test_what_cannot_be_is_a_sentence(field, text, sentence):
 
 def test_numbers_are_written_as_they_are_typed():
     assert [written(value) for value in (10_000.0, 0.001, 1e12, 2.5)] == ["10000", "0.001", "1000000000000", "2.5"]
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "count", "some"),
+    [
+        (1e-2, 10, 10, {0.05, 1.0}),
+        (-1e3, -1, 10, {-200.0, -5.0}),
+        (0.0, 10.0, 101, {0.0, 2.5}),
+        (-1.0, 1.0, 101, {0.5}),
+    ],
+)
+def test_a_slider_goes_through_its_range_whatever_the_signs(low, high, count, some):
+    steps = _steps(Field("x", "x", "", low, high, whole=False, log=True))
+    assert steps == sorted(steps)
+    assert (steps[0], steps[-1], len(steps)) == (low, high, count)
+    assert some <= set(steps)

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from streamlit.testing.v1 import AppTest
 
 import viz.state.checkpoints
 from model.experiments import index
@@ -96,6 +97,22 @@ def test_the_verdict_is_that_of_the_measurement(size: str, verdict: str) -> None
     _header, arrays = sent(app, "statement_planted_1")
     assert np.allclose(arrays[0], [[1, -2], [0, 0.5]])
     assert app.dataframe[0].value["value"].tolist() == ["0.123", "7"]
+
+
+def all_fields() -> None:
+    """A script with the fields of every card."""
+    from model.experiments.index import experiments
+    from viz.pages.lab.statements import fields
+
+    for each in experiments().values():
+        found = fields(each)
+        assert found is not None, each.name
+        numbers, _seeds = found
+        assert dict(numbers) == {parameter.name: parameter.default for parameter in each.parameters}
+
+
+def test_the_fields_of_every_card_are_drawn_and_hold_what_it_begins_with() -> None:
+    sound(AppTest.from_function(all_fields, default_timeout=60).run())
 
 
 def test_what_a_model_lacks_is_a_sentence() -> None:
