@@ -13,7 +13,6 @@ from torch import Tensor, nn
 from model.data.datasets import AnswerDataset
 from model.data.sources import SEPARATOR
 from model.data.tasks import find_task, task_pairs
-from model.experiments.baselines.gru import GRU
 from model.experiments.experiment import (
     Curve,
     Curves,
@@ -34,6 +33,7 @@ from model.experiments.runner import Report
 from model.experiments.training_claims import lengths_of
 from model.network.config import Kind, TransformerConfig
 from model.network.lm_head import output
+from model.network.recurrent import GRU
 from model.network.transformer import Network, build
 from model.runtime.device import choose_device
 from model.runtime.random import seeded

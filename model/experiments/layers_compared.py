@@ -19,8 +19,7 @@ from model.experiments.attention_cost import (
     step_by_step,
     upper_fit,
 )
-from model.experiments.baselines.convolution import ConvolutionStack, layers_needed
-from model.experiments.baselines.gru import GRU
+from model.experiments.convolution import ConvolutionStack, layers_needed
 from model.experiments.experiment import (
     Curve,
     Curves,
@@ -39,6 +38,7 @@ from model.experiments.experiment import (
 from model.experiments.runner import Report
 from model.experiments.timing import SECONDS, Fit, Task, Times, first_of_tail, peak_memory, rounds
 from model.network.masks import Mask
+from model.network.recurrent import GRU
 from model.runtime.device import choose_device, give_back_memory
 from model.runtime.random import seeded
 
@@ -90,7 +90,7 @@ def layers(sizes: Sizes, kernel: int, length: int) -> dict[str, Layer]:
     of_attention = counted["projections"] + counted["scores"] + counted["values"]
 
     def recurrence(x: Tensor) -> Iterator[tuple[int, Tensor]]:
-        return enumerate(gru.steps(x), start=1)
+        return ((number, gates.state[:, 0]) for number, gates in enumerate(gru.steps(x), start=1))
 
     def convolutions(x: Tensor) -> Iterator[tuple[int, Tensor]]:
         for number, layer in enumerate(stack.layers):
@@ -112,8 +112,8 @@ def layers(sizes: Sizes, kernel: int, length: int) -> dict[str, Layer]:
 def one_by_one(gru: GRU, x: Float[Tensor, "batch length width"]) -> Float[Tensor, "batch length width"]:
     """Outputs of the recurrent layer, each written to its place, so that only one state is kept beside them."""
     outputs = torch.empty_like(x)
-    for position, state in enumerate(gru.steps(x)):
-        outputs[:, position] = state
+    for position, gates in enumerate(gru.steps(x)):
+        outputs[:, position] = gates.state[:, 0]
     return outputs
 
 

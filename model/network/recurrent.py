@@ -6,7 +6,7 @@ torch.nn.GRU, the prediction from s_i.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from enum import StrEnum
 from typing import NamedTuple
 
@@ -62,15 +62,24 @@ class GRU(nn.Module):
     def forward(
         self,
         x: Float[Tensor, "batch length inputs"],
-        real: Bool[Tensor, "batch length"] | None,
+        real: Bool[Tensor, "batch length"] | None = None,
         backwards: bool = False,
     ) -> Float[Tensor, "batch length width"]:
         """States after each token, read from the left, or `backwards` from the right; padding leaves them as they are.
 
         real: False on padding; None: no padding.
         """
+        steps = list(self.steps(x, real, backwards))
+        return self.together(steps[::-1] if backwards else steps)
+
+    def steps(
+        self,
+        x: Float[Tensor, "batch length inputs"],
+        real: Bool[Tensor, "batch length"] | None = None,
+        backwards: bool = False,
+    ) -> Iterator[Gates]:
+        """Gates and state after each token in the order of reading; each waits for the one before."""
         projected, state = self.from_input(x), x.new_zeros(len(x), 1, self.width)
-        steps: list[Gates] = []
         order = range(x.shape[1])
         for position in reversed(order) if backwards else order:
             here = slice(position, position + 1)
@@ -78,8 +87,7 @@ class GRU(nn.Module):
             if real is not None:
                 gates = gates._replace(state=torch.where(real[:, here, None], gates.state, state))
             state = gates.state
-            steps.append(gates)
-        return self.together(steps[::-1] if backwards else steps)
+            yield gates
 
     def step(self, projected: Float[Tensor, "batch 1 gates"], before: Float[Tensor, "batch 1 width"]) -> Gates:
         """Gates and state after one token. projected: W x of the three gates; before: state before it."""

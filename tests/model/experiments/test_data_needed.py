@@ -37,7 +37,7 @@ def test_the_recurrent_network_is_an_embedding_a_gru_and_logits() -> None:
     assert network.parameter_count() == weights(20, network.config.d_model)
     theirs = torch.nn.GRU(network.config.d_model, network.config.d_model, batch_first=True)
     with torch.no_grad():
-        for name, linear in (("ih", network.recurrent.cell.input), ("hh", network.recurrent.cell.state)):
+        for name, linear in (("ih", network.recurrent.from_input), ("hh", network.recurrent.from_state)):
             getattr(theirs, f"weight_{name}_l0").copy_(linear.weight)
             getattr(theirs, f"bias_{name}_l0").copy_(linear.bias)
     ids = torch.randint(20, (3, 7))

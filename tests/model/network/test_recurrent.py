@@ -41,6 +41,20 @@ def test_the_encoder_is_a_bidirectional_gru_of_torch_that_skips_padding() -> Non
         assert_close(network.encode(SOURCES, REAL)[REAL], annotations[REAL])
 
 
+def test_a_unit_goes_token_by_token_and_its_gradients_are_those_of_torch() -> None:
+    unit, expected = GRU(3, 5).double(), nn.GRU(3, 5, batch_first=True).double()
+    as_torch(unit, expected, "_l0")
+    x = torch.randn(2, 7, 3, dtype=torch.float64)
+    steps = unit.steps(x)
+    assert_close(next(steps).state, expected(x[:, :1])[0])
+    assert len(list(steps)) == 6
+    (mine,), (theirs,) = (
+        torch.autograd.grad(states.square().sum(), [weight])
+        for states, weight in ((unit(x), unit.from_state.weight), (expected(x)[0], expected.weight_hh_l0))
+    )
+    assert_close(mine, theirs)
+
+
 def written_out(network: nn.Module, source: Tensor, target: Tensor) -> tuple[Tensor, Tensor]:
     """Logits (target, vocabulary) and alignment (target, source) of one pair, by torch's GRU and loops, in float64."""
     network = network.double()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from model.experiments.baselines.convolution import CausalConvolution, ConvolutionStack, layers_needed
+from model.experiments.convolution import CausalConvolution, ConvolutionStack, layers_needed
 
 
 @pytest.mark.parametrize(("kernel", "dilation"), [(3, 1), (3, 9), (2, 4), (1, 1)])
