@@ -118,7 +118,7 @@ def _steps(field: Field) -> list[float]:
     if field.log and field.high < 0:
         return [-step for step in reversed(_decades(-field.high, -field.low))]
     if not field.whole:
-        return [field.low + (field.high - field.low) * part / PARTS for part in range(PARTS + 1)]
+        return [float(field.low + (field.high - field.low) * part / PARTS) for part in range(PARTS + 1)]
     size = 2 if field.even else 1
     count = int((field.high - field.low) // size) + 1
     stride = max(1, count // 512) * size
