@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from model.experiments.experiment import Curves, Experiment, Grid, Outcome, Quantity, Table, written
+from model.experiments.experiment import Calculation, Experiment, Figure, Grid, Outcome, Quantity, Table, written
 from model.experiments.runner import explained
 from model.runtime.device import compute_alone
 
@@ -135,8 +135,14 @@ def quantity_line(quantity: Quantity) -> str:
     return f"{quantity.name}: {written(quantity.mean)}{spread} {quantity.unit}".rstrip()
 
 
-def figure_lines(figure: Curves | Grid | Table) -> Iterator[str]:
+def figure_lines(figure: Figure) -> Iterator[str]:
     """Numbers of a figure, as lines of CSV."""
+    if isinstance(figure, Calculation):
+        for sentence, grids in figure.steps:
+            for grid in grids:
+                yield f"{sentence}: {grid.title}"
+                yield from figure_lines(grid)
+        return
     if isinstance(figure, Table):
         header, rows = [str(each) for each in figure.columns], [[cell(each) for each in row] for row in figure.rows]
     elif isinstance(figure, Grid):

@@ -132,7 +132,20 @@ class Table:
     rows: Sequence[Sequence[Words | float | int]]
 
 
-Figure = Curves | Grid | Table
+@dataclass(frozen=True)
+class Calculation:
+    """Figure of a calculation: steps in their order, each a sentence and matrices of few cells, drawn with numbers."""
+
+    title: Words
+    steps: Sequence[tuple[Words, Sequence[Grid]]]
+
+    @property
+    def grids(self) -> list[Grid]:
+        """Matrices of all steps."""
+        return [grid for _sentence, grids in self.steps for grid in grids]
+
+
+Figure = Curves | Grid | Table | Calculation
 
 
 @dataclass(frozen=True)
@@ -161,7 +174,9 @@ class Outcome:
 class Parameter:
     """Number, one of some words, or a text, that can be changed before the experiment is run again.
 
-    default: decides the type, int, float or str. low, high: of a number. choices: of a word; none: any text.
+    default: decides the type, int, float or str. low, high: of a number. choices: of a word; none: any text. long: the
+    text may have many lines; hint: what stands in its place while there is none. columns: of a text that is a table,
+    "name: number, number; …", its first column the names.
     """
 
     name: str
@@ -170,6 +185,9 @@ class Parameter:
     low: int | float = 0
     high: int | float = 0
     choices: Sequence[str] = ()
+    long: bool = False
+    hint: str = ""
+    columns: Sequence[Words] = ()
 
     def read(self, text: str) -> int | float | str:
         """Value of a text as it is typed.

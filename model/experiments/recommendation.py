@@ -367,6 +367,8 @@ def run(request: Request) -> Iterator[Report[Outcome]]:
         yield Report(report.share, outcome(report.result))
 
 
+FEATURES = (say("item"), say("sweet"), say("warm"), say("loud"))  # columns of the items that can be changed
+
 EXPERIMENTS = (
     Experiment(
         name="recommendation",
@@ -385,11 +387,12 @@ EXPERIMENTS = (
         parameters=(
             Parameter(
                 "history",
-                say("purchases with their features (sweet, warm, loud)"),
+                say("purchases with their features"),
                 "cake: 1, 0.3, 0; honey: 0.9, 0.1, 0; scarf: 0, 1, 0; stove: 0.1, 0.9, 0.2; drum: 0, 0, 1; "
                 "radio: 0, 0.2, 0.9",
+                columns=FEATURES,
             ),
-            Parameter("candidate", say("candidate with its features"), "gloves: 0, 0.9, 0.1"),
+            Parameter("candidate", say("candidate with its features"), "gloves: 0, 0.9, 0.1", columns=FEATURES),
             Parameter("rule", say("rule by which customers buy"), "nearest", choices=tuple(RULES)),
             Parameter("steps", say("training steps"), 400, 20, 5000),
         ),

@@ -45,6 +45,7 @@ SENTENCES = 600
 VOCABULARY = 300  # of a BPE of both corpora
 SHOWN = 8  # tokens of the figure
 WRITTEN = 4  # tokens of an answer
+HINT = 400  # letters of a corpus that stand in the field in its place
 EVERY = 5  # steps between two reports
 
 
@@ -193,8 +194,8 @@ EXPERIMENTS = (
         run=run,
         parameters=(
             Parameter("prompt", say("prompt"), PROMPT),
-            Parameter("first", say("first corpus"), ""),
-            Parameter("second", say("second corpus"), ""),
+            Parameter("first", say("first corpus"), "", long=True, hint=sentences(NORTH)[:HINT]),
+            Parameter("second", say("second corpus"), "", long=True, hint=sentences(SOUTH)[:HINT]),
             Parameter("steps", say("steps"), 120, 1, 2000),
             Parameter("d_model", "d_model", 32, 8, 256),
         ),

@@ -5,34 +5,53 @@ from __future__ import annotations
 from jaxtyping import Float
 from torch import Tensor
 
-from model.experiments.experiment import Experiment, Grid, Group, Outcome, Quantity, Request, Verdict, at_once, say
+from model.experiments.experiment import (
+    Calculation,
+    Experiment,
+    Grid,
+    Group,
+    Outcome,
+    Parameter,
+    Quantity,
+    Request,
+    Verdict,
+    Words,
+    at_once,
+    say,
+)
 from model.runtime.device import exact
 
 OWN = 0.5  # of a token's weight: above it, the token mostly copies itself
+SHOWN = 6  # channels of a token that are drawn
 
 
 def parameter_free(
     x: Float[Tensor, "token channel"],
-) -> tuple[Float[Tensor, "token token"], Float[Tensor, "token channel"]]:
-    """Weights softmax(X Xᵀ) and outputs softmax(X Xᵀ) X: queries, keys and values are the inputs themselves."""
-    weights = (x @ x.mT).softmax(dim=-1)
-    return weights, weights @ x
+) -> tuple[Float[Tensor, "token token"], Float[Tensor, "token token"], Float[Tensor, "token channel"]]:
+    """Scores X Xᵀ, weights softmax(X Xᵀ), outputs softmax(X Xᵀ) X: the inputs are queries, keys and values at once."""
+    scores = x @ x.mT
+    weights = scores.softmax(dim=-1)
+    return scores, weights, weights @ x
 
 
 def find(request: Request) -> Outcome:
-    """Mean weight of a token on itself, for the rows of the embedding as they are and as the network reads them."""
+    """Mean weight of a token on itself, for the rows of the embedding as they are and as the network reads them.
+
+    Raises:
+        ValueError: the rows of the embedding are not known.
+    """
     tokens, embeddings = request.model.source_tokens(request.text), request.model.network.embeddings()
     if not embeddings:
         raise ValueError("the rows of this model's embedding are not known: choose another model")
-    rows = exact(embeddings[0].weight[tokens.ids]).detach().cpu()
-    labels, root = list(tokens.labels), rows.shape[-1] ** 0.5
+    count = request.values["tokens"]
+    rows = exact(embeddings[0].weight[tokens.ids[:count]]).detach().cpu()
+    labels, root = list(tokens.labels[:count]), rows.shape[-1] ** 0.5
     figures, quantities, kept = [], [], []
     for name, x in ((say("rows as they are"), rows), (say("rows times √d_model"), rows * root)):
-        weights, outputs = parameter_free(x)
+        _scores, weights, outputs = parameter_free(x)
         kept.append(float(weights.diagonal().mean()))
         moved = float((outputs - x).norm() / x.norm())
-        title = say("weights softmax(X Xᵀ), {name}", name=name)
-        figures.append(Grid(title, weights.tolist(), labels, labels, say("token that looks"), say("token seen")))
+        figures.append(calculation(say("softmax(X Xᵀ) X step by step, {name}", name=name), x, labels))
         quantities.append(Quantity(say("weight of a token on itself, {name}", name=name), (kept[-1],)))
         quantities.append(Quantity(say("change ‖Y − X‖ / ‖X‖, {name}", name=name), (moved,)))
     bare, scaled = kept
@@ -52,6 +71,30 @@ def find(request: Request) -> Outcome:
     return Outcome(verdict, reason, quantities, figures)
 
 
+def calculation(title: Words, x: Float[Tensor, "token channel"], labels: list[str]) -> Calculation:
+    """Figure of every step: inputs, scores, weights, outputs; of inputs and outputs the first channels."""
+    scores, weights, outputs = parameter_free(x)
+    channels = [str(channel) for channel in range(min(SHOWN, x.shape[-1]))]
+    token, seen, channel = say("token that looks"), say("token seen"), say("channel")
+
+    def of_channels(name: str, values: Tensor) -> Grid:
+        return Grid(name, values[:, :SHOWN].tolist(), labels, channels, token, channel)
+
+    def of_pairs(name: str, values: Tensor) -> Grid:
+        return Grid(name, values.tolist(), labels, labels, token, seen)
+
+    steps = (
+        (
+            say("1. The vector of each token, {shown} of its {all} channels", shown=len(channels), all=x.shape[-1]),
+            (of_channels("X", x),),
+        ),
+        (say("2. Scores: dot products of all pairs, over all channels"), (of_pairs("X Xᵀ", scores),)),
+        (say("3. Weights: softmax of each row"), (of_pairs("softmax(X Xᵀ)", weights),)),
+        (say("4. Outputs: for each token, all vectors times its weights"), (of_channels("Y", outputs),)),
+    )
+    return Calculation(title, steps)
+
+
 EXPERIMENTS = (
     Experiment(
         name="parameter-free",
@@ -63,6 +106,7 @@ EXPERIMENTS = (
             "itself. Learnt W_Q, W_K and W_V let it look at others."
         ),
         run=at_once(find),
+        parameters=(Parameter("tokens", say("first tokens of the text, at most"), 8, 2, 32),),
         of_model=True,
         formulas=(r"Y = \mathrm{softmax}(X X^\top)\, X",),
         code=(parameter_free,),

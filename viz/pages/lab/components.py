@@ -14,6 +14,9 @@ from viz.components.registry import component
 from viz.components.view import Answer
 from viz.i18n.catalogue import _
 
+BLUE, VERMILION, GREEN, PURPLE = (0, 114, 178), (213, 94, 0), (0, 158, 115), (204, 121, 167)
+WEIGHT, PLAIN, ERROR = (92, 124, 250), (128, 128, 128), (230, 159, 0)
+
 
 @dataclass(frozen=True)
 class Matrix:
@@ -36,16 +39,16 @@ class Matrix:
 class Matrices(Plot):
     """Lines of matrices, each line under its title; what is typed puts {texts: of all cells} into the state as `edit`.
 
-    texts: of all typed cells. wrong: the place of one that is no number, or -1; sentence_wrong: of it. The table has
-    what is computed.
+    texts: of all typed cells; none: nothing is typed. wrong: the place of one that is no number, or -1; sentence_wrong:
+    of it. The table has what is computed.
     """
 
     COMPONENT = staticmethod(component("matrices", "plot", "picture"))
     ANSWERS: ClassVar[Sequence[str]] = ("edit",)
 
     matrices: Mapping[str, Sequence[Matrix]]
-    texts: Sequence[str]
-    on_edit: Answer
+    texts: Sequence[str] = ()
+    on_edit: Answer | None = None
     wrong: int = -1
     sentence_wrong: str = ""
 

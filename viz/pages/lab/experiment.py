@@ -23,7 +23,7 @@ from viz.components.progress import progress
 from viz.components.view import View
 from viz.i18n.catalogue import _
 from viz.i18n.errors import absent_words, translate_error, unless_absent
-from viz.i18n.format import as_sentence, bytes_text, significant
+from viz.i18n.format import as_sentence, bytes_text, literal, significant
 from viz.state.session import by_channel
 from viz.ui.background import Watched, watch
 from viz.ui.fields import Field, number_field
@@ -94,6 +94,14 @@ class Finding(Protocol):
 
 
 @dataclass(frozen=True)
+class Titled:
+    """A table under its title."""
+
+    title: str
+    table: pd.DataFrame
+
+
+@dataclass(frozen=True)
 class Findings:
     """What is known: sentences, rows of plots and tables under them, and every number behind these as a table.
 
@@ -101,7 +109,7 @@ class Findings:
     """
 
     verdicts: Sequence[str] = ()
-    rows: Sequence[Sequence[Plot | pd.DataFrame]] = ()
+    rows: Sequence[Sequence[Plot | Titled | pd.DataFrame]] = ()
     numbers: Callable[[], pd.DataFrame] | None = None
     file: str = ""
     info: str = ""
@@ -121,9 +129,11 @@ class Findings:
             for place, shown in zip(places, row, strict=True):
                 if isinstance(shown, Plot):
                     found.append((place, shown))
-                else:
-                    with place:
-                        show_table(shown)
+                    continue
+                with place:
+                    if isinstance(shown, Titled):
+                        st.markdown(f"**{literal(shown.title)}**")
+                    show_table(shown.table if isinstance(shown, Titled) else shown)
         return found
 
     def draw_numbers(self, key: str, place: ExpanderContainer | None = None) -> None:

@@ -4,17 +4,31 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import cycle
 from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 import pandas as pd
 import streamlit as st
 
-from model.experiments.experiment import Curve, Curves, Figure, Grid, Outcome, Quantity, Sentence, Table, Verdict, Words
+from model.experiments.experiment import (
+    Calculation,
+    Curve,
+    Curves,
+    Figure,
+    Grid,
+    Outcome,
+    Quantity,
+    Sentence,
+    Table,
+    Verdict,
+    Words,
+)
 from viz.components.plots import About, Axis, Chart, Heading, Heatmap, Plot, Scale, Series
 from viz.i18n.catalogue import _
 from viz.i18n.format import literal, significant, stopped
-from viz.pages.lab.experiment import Findings
+from viz.pages.lab.components import BLUE, GREEN, PLAIN, PURPLE, VERMILION, WEIGHT, Matrices, Matrix
+from viz.pages.lab.experiment import Findings, Titled
 from viz.ui.parts import Placed
 from viz.ui.plots import FIRST, FOURTH, SECOND, THIRD
 
@@ -24,6 +38,7 @@ if TYPE_CHECKING:
 COLOURS = (FIRST, SECOND, THIRD, FOURTH, "#009e73", "#cc79a7", "#56b4e9", "#8c6d31")  # of curves, in their order
 Chip = Literal["green", "orange", "red", "gray"]
 FAINT = "59"  # opacity of a range over the seeds
+MATRICES = (PLAIN, BLUE, WEIGHT, GREEN, VERMILION, PURPLE)  # colours of a calculation's matrices, in their order
 CHIPS: dict[Verdict, Chip] = {
     Verdict.HOLDS: "green",
     Verdict.ONLY_IF: "orange",
@@ -61,11 +76,8 @@ class Judged(Findings):
     truth: str = ""
 
     def placed(self) -> list[Placed]:
-        with st.container(horizontal=True, vertical_alignment="center"):
-            st.badge(verdict_words(self.verdict), color=CHIPS[self.verdict])
-            st.text(self.reason, width="content")
-            if said := self.guess_words():
-                st.caption(said, width="content")
+        said = f" :gray[· {guessed}]" if (guessed := self.guess_words()) else ""
+        st.markdown(f":{CHIPS[self.verdict]}-badge[{verdict_words(self.verdict)}] {literal(self.reason)}{said}")
         st.markdown(f"**{_('More exactly:')}** {literal(self.truth)}")
         return super().placed()
 
@@ -81,7 +93,7 @@ class Judged(Findings):
 def judged(experiment: Experiment, guess: str, outcome: Outcome) -> Judged:
     """Findings of an outcome: its reason, its numbers, figures two in a row, a table in a row of its own."""
     about = About(statement_words(experiment), experiment.formulas, experiment.code)
-    rows: list[list[Plot | pd.DataFrame]] = []
+    rows: list[list[Plot | Titled | pd.DataFrame]] = []
     for number, figure in enumerate(outcome.figures):
         drawn = draw(figure, f"statement_{experiment.name}_{number}", about)
         paired = rows and len(rows[-1]) == 1 and isinstance(drawn, Plot) and isinstance(rows[-1][0], Plot)
@@ -104,11 +116,13 @@ def quantity_line(quantity: Quantity) -> str:
     return f"{words(quantity.name)}: {value} {quantity.unit}".rstrip()
 
 
-def draw(figure: Figure, key: str, about: About) -> Plot | pd.DataFrame:
+def draw(figure: Figure, key: str, about: About) -> Plot | Titled:
     """A figure as a plot, or as the table that it is."""
     if isinstance(figure, Table):
-        return frame(figure)
+        return Titled(words(figure.title), frame(figure))
     file, title = key.replace("_", "-"), words(figure.title)
+    if isinstance(figure, Calculation):
+        return calculation(figure, key, Heading(title, file, f"{file} {figure.grids}", about=about))
     if isinstance(figure, Grid):
         values = np.asarray(figure.values, np.float32)
         low = min(0.0, float(np.nanmin(values, initial=0.0)))
@@ -124,6 +138,21 @@ def draw(figure: Figure, key: str, about: About) -> Plot | pd.DataFrame:
     series = [each for number, curve in enumerate(figure.curves) for each in drawn_curve(curve, number)]
     x = Axis(words(figure.x), figure.ticks, log=figure.log_x or None)
     return Chart(key, above, series, x, Axis(words(figure.y), log=figure.log_y or None), tall=240)
+
+
+def calculation(figure: Calculation, key: str, above: Heading) -> Matrices:
+    """Matrices of a calculation, each step in a line of its own, the first digits of their numbers in the cells."""
+    colours = dict(zip(map(id, figure.grids), cycle(MATRICES), strict=False))
+    lines = {
+        words(sentence): [
+            Matrix(
+                words(grid.title), "", colours[id(grid)], np.asarray(grid.values), rows=grid.rows, columns=grid.columns
+            )
+            for grid in grids
+        ]
+        for sentence, grids in figure.steps
+    }
+    return Matrices(key, above, lines)
 
 
 def drawn_curve(curve: Curve, number: int) -> Sequence[Series]:
@@ -152,8 +181,9 @@ def numbers_of(outcome: Outcome) -> pd.DataFrame:
     for figure in outcome.figures:
         title = words(figure.title)
         if isinstance(figure, Grid):
-            for row, values in zip(figure.rows, figure.values, strict=True):
-                lines += [(title, row, column, value) for column, value in zip(figure.columns, values, strict=True)]
+            lines += cells_of(figure)
+        elif isinstance(figure, Calculation):
+            lines += [line for grid in figure.grids for line in cells_of(grid)]
         elif isinstance(figure, Curves):
             for curve in figure.curves:
                 places = [figure.ticks[int(x)] if figure.ticks else significant(x) for x in curve.xs]
@@ -167,6 +197,15 @@ def numbers_of(outcome: Outcome) -> pd.DataFrame:
     found = pd.DataFrame(lines, columns=columns)
     found[columns[3]] = found[columns[3]].astype(str)
     return found
+
+
+def cells_of(grid: Grid) -> list[tuple[str, str, str, float | str]]:
+    """Lines of a table with every cell of a matrix."""
+    return [
+        (words(grid.title), row, column, value)
+        for row, values in zip(grid.rows, grid.values, strict=True)
+        for column, value in zip(grid.columns, values, strict=True)
+    ]
 
 
 def statement_words(experiment: Experiment) -> str:

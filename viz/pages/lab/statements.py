@@ -9,7 +9,7 @@ from typing import Any
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
-from model.experiments.experiment import Experiment, Group, Outcome, Parameter, Sentence, Verdict
+from model.experiments.experiment import Experiment, Group, Outcome, Sentence, Verdict
 from model.experiments.index import experiments
 from model.experiments.runner import Report
 from model.inference.text_model import TextModel
@@ -20,14 +20,13 @@ from viz.i18n.format import literal
 from viz.pages.lab.experiment import Measurement, kept
 from viz.pages.lab.live_views import live_views
 from viz.pages.lab.outcome import judged, statement_words, verdict_words, words
+from viz.pages.lab.parameters import fields
 from viz.pages.lab.trained_models import offer_models
 from viz.state.session import Key, current_session
 from viz.state.texts import first_source, typed
-from viz.ui.fields import NARROW, Field, number_field, written
 from viz.ui.parts import Views, explanation, no_views
 
 STATEMENT = "statement"  # in the address: the chosen experiment
-SEEDS = 9  # at most
 GUESSES = (Verdict.HOLDS, Verdict.ONLY_IF, Verdict.WRONG)
 KINDS = {Verdict.HOLDS: "holds", Verdict.ONLY_IF: "only", Verdict.WRONG: "wrong"}
 
@@ -101,7 +100,7 @@ def card(model: TextModel, experiment: Experiment, row: DeltaGenerator) -> Views
         guess = st.segmented_control(
             _("Your guess"), GUESSES, format_func=verdict_words, key=f"{key}_guess", persist_state="session"
         )
-    values = fields(experiment)
+    values = fields(key, experiment)
     if values is None:
         return no_views
     numbers, seeds = values
@@ -144,45 +143,3 @@ def run(
 ) -> Iterator[Report[Outcome]]:
     """The experiment on this model and text."""
     yield from experiment.run(experiment.request(model, text, dict(values), seeds))
-
-
-def fields(experiment: Experiment) -> tuple[tuple[tuple[str, Any], ...], tuple[int, ...]] | None:
-    """What its fields hold, and the seeds; None while one holds nothing that can be."""
-    parameters = [*experiment.parameters]
-    if experiment.seeded:
-        parameters.append(Parameter("seeds", _("seeds"), 1, 1, SEEDS))
-    if not parameters:
-        return (), (1,)
-    st.html(NARROW)
-    key = key_of(experiment)
-    places = st.container(key=f"fields_{key}").columns(max(4, len(parameters)), gap="small")
-    given = {each.name: field(place, key, each) for each, place in zip(parameters, places, strict=False)}
-    if any(value is None for value in given.values()):
-        return None
-    seeds = tuple(range(1, int(given.pop("seeds", 1)) + 1))
-    return tuple(given.items()), seeds
-
-
-def field(place: DeltaGenerator, key: str, parameter: Parameter) -> Any:
-    """The value of a parameter's field; None where it holds none."""
-    name, label = f"{key}_{parameter.name}", literal(words(parameter.label))
-    if isinstance(parameter.default, str) and parameter.choices:
-        return place.selectbox(
-            label, parameter.choices, parameter.choices.index(parameter.default), key=name, persist_state="session"
-        )
-    if isinstance(parameter.default, str):
-        return place.text_input(label, parameter.default, key=name, persist_state="session")
-    whole = isinstance(parameter.default, int)
-    log = parameter.low > 0 and parameter.high / parameter.low > 100
-    limits = Field(
-        name,
-        label,
-        written(parameter.default),
-        parameter.low,
-        parameter.high,
-        whole=whole,
-        log=log or not whole,
-        bound=False,
-    )
-    values = number_field(place, limits)
-    return type(parameter.default)(values[0]) if values else None

@@ -27,15 +27,13 @@ from viz.components.plots import About, Heading
 from viz.components.view import live
 from viz.i18n.catalogue import _
 from viz.i18n.format import significant
-from viz.pages.lab.components import Matrices, Matrix
+from viz.pages.lab.components import BLUE, ERROR, GREEN, PLAIN, PURPLE, VERMILION, WEIGHT, Matrices, Matrix
 from viz.pages.lab.experiment import Experiment, Findings, Live
 from viz.state.session import choose, current_session
 
 if TYPE_CHECKING:
     from torch import Tensor
 
-BLUE, VERMILION, GREEN, PURPLE = (0, 114, 178), (213, 94, 0), (0, 158, 115), (204, 121, 167)
-WEIGHT, PLAIN, ERROR = (92, 124, 250), (128, 128, 128), (230, 159, 0)
 COLOURS = {"X": PLAIN, "W_Q": BLUE, "W_K": VERMILION, "W_V": GREEN}
 # The weights are rounded to multiples of this.
 STEPS = {"half": 0.5, "tenth": 0.1, "hundredth": 0.01}

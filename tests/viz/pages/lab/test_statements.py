@@ -102,10 +102,10 @@ def test_the_verdict_is_that_of_the_measurement(size: str, verdict: str) -> None
 def all_fields() -> None:
     """A script with the fields of every card."""
     from model.experiments.index import experiments
-    from viz.pages.lab.statements import fields
+    from viz.pages.lab.parameters import fields
 
     for each in experiments().values():
-        found = fields(each)
+        found = fields(each.name, each)
         assert found is not None, each.name
         numbers, _seeds = found
         assert dict(numbers) == {parameter.name: parameter.default for parameter in each.parameters}

@@ -1,0 +1,31 @@
+"""Fields of parameters that are tables."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from model.experiments.index import experiments
+from model.experiments.recommendation import read_items
+from viz.pages.lab.parameters import table_of, text_of_table
+
+
+@pytest.mark.parametrize("text", ["", "cake: 1, 0.3, 0; honey: 0.9, 0.1, -2"])
+def test_a_table_is_read_and_written_as_the_same_text(text: str) -> None:
+    table = table_of(text, 4)
+    assert list(table.columns) == ["0", "1", "2", "3"]
+    assert text_of_table(table) == text
+
+
+def test_rows_without_a_name_are_nothing_and_missing_numbers_0() -> None:
+    table = pd.DataFrame([["cake", 1.0, np.nan], [None, 2.0, 3.0]], columns=["0", "1", "2"])
+    assert text_of_table(table) == "cake: 1, 0"
+
+
+def test_what_the_recommendation_begins_with_is_the_table_that_it_reads() -> None:
+    history, candidate, *_others = experiments()["recommendation"].parameters
+    for each in (history, candidate):
+        items = read_items(str(each.default))
+        table = table_of(str(each.default), len(each.columns))
+        assert [(item.name, *item.features) for item in items] == list(table.itertuples(index=False, name=None))
