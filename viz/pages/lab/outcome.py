@@ -91,20 +91,30 @@ class Judged(Findings):
 
 
 def judged(experiment: Experiment, guess: str, outcome: Outcome) -> Judged:
-    """Findings of an outcome: its reason, its numbers, figures two in a row, a table in a row of its own."""
+    """Findings of an outcome: its reason, its numbers, its figures."""
     about = About(statement_words(experiment), experiment.formulas, experiment.code)
-    rows: list[list[Plot | Titled | pd.DataFrame]] = []
-    for number, figure in enumerate(outcome.figures):
-        drawn = draw(figure, f"statement_{experiment.name}_{number}", about)
-        paired = rows and len(rows[-1]) == 1 and isinstance(drawn, Plot) and isinstance(rows[-1][0], Plot)
-        if paired:
-            rows[-1].append(drawn)
-        else:
-            rows.append([drawn])
+    names = (f"statement_{experiment.name}_{number}" for number in range(len(outcome.figures)))
+    drawn = [draw(figure, name, about) for figure, name in zip(outcome.figures, names, strict=True)]
+    rows = in_rows(drawn)
     lines = [quantity_line(each) for each in outcome.quantities]
     numbers = (lambda: numbers_of(outcome)) if outcome.quantities or outcome.figures else None
     said = {"reason": stopped(words(outcome.reason)), "truth": words(experiment.truth)}
     return Judged(lines, rows, numbers, f"statement-{experiment.name}", verdict=outcome.verdict, guess=guess, **said)
+
+
+def in_rows(drawn: Sequence[Plot | Titled]) -> list[Sequence[Plot | Titled]]:
+    """Figures two in a row, a table in a row of its own; one that has none of its kind beside it but whose neighbour
+    has, stands alone.
+    """
+    rows: list[Sequence[Plot | Titled]] = []
+    left = list(drawn)
+    while left:
+        kinds = [type(each) for each in left[:3]]
+        alone = Titled in kinds[:2] or (len(kinds) == 3 and kinds[0] != kinds[1] == kinds[2])
+        taken = 1 if alone else 2
+        rows.append(left[:taken])
+        left = left[taken:]
+    return rows
 
 
 def quantity_line(quantity: Quantity) -> str:

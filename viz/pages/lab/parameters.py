@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from streamlit.delta_generator import DeltaGenerator
 
 SEEDS = 9  # at most
+IN_A_ROW = 5  # fields
 LONGEST = 200_000  # letters of a text with many lines
 NAME = "^[^:;]+$"  # of a row of a table
 
@@ -35,9 +36,10 @@ def fields(key: str, experiment: Experiment) -> tuple[tuple[tuple[str, Any], ...
     for first in range(0, len(wide), 2):
         for each, place in zip(wide[first : first + 2], st.columns(2, gap="medium"), strict=False):
             given[each.name] = wide_field(place, key, each)
-    if narrow:
-        places = st.container(key=f"fields_{key}").columns(max(4, len(narrow)), gap="small")
-        given |= {each.name: field(place, key, each) for each, place in zip(narrow, places, strict=False)}
+    for first in range(0, len(narrow), IN_A_ROW):
+        places = st.container(key=f"fields_{key}_{first}").columns(IN_A_ROW, gap="small")
+        for each, place in zip(narrow[first : first + IN_A_ROW], places, strict=False):
+            given[each.name] = field(place, key, each)
     if any(value is None for value in given.values()):
         return None
     seeds = tuple(range(1, int(given.pop("seeds", 1)) + 1))

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pytest
 from streamlit.testing.v1 import AppTest
 
@@ -29,9 +30,11 @@ from model.experiments.runner import Report
 from model.runtime.errors import MissingQuantityError
 from tests.app_reading import experimented, opened, sent, sound
 from tests.viz.small import write_small
+from viz.components.plots import Plot
 from viz.frame.app import PAGES
+from viz.pages.lab.experiment import Titled
 from viz.pages.lab.live_views import live_views
-from viz.pages.lab.outcome import numbers_of
+from viz.pages.lab.outcome import in_rows, numbers_of
 
 
 def measure(request: Request) -> Iterator[Report[Outcome]]:
@@ -123,6 +126,37 @@ def test_what_a_model_lacks_is_a_sentence() -> None:
     running = app.session_state["statement_planted_run"].running
     assert running.wait(20)
     assert running.missing is not None
+
+
+class Chart(Plot):
+    """A plot of one kind, with nothing to draw."""
+
+    def __init__(self) -> None: ...
+
+    __post_init__ = header = titles = lines = lambda self: None
+
+
+class Map(Chart):
+    """A plot of another kind."""
+
+
+@pytest.mark.parametrize(
+    ("kinds", "rows"),
+    [
+        ("ccc", ["cc", "c"]),
+        ("cmm", ["c", "mm"]),
+        ("mm", ["mm"]),
+        ("cm", ["cm"]),
+        ("tct", ["t", "c", "t"]),
+        ("cmtm", ["cm", "t", "m"]),
+        ("", []),
+    ],
+)
+def test_figures_of_one_kind_stand_side_by_side_and_tables_alone(kinds: str, rows: list[str]) -> None:
+    made = {"c": Chart, "m": Map, "t": lambda: Titled("table", pd.DataFrame())}
+    drawn = [made[kind]() for kind in kinds]
+    letters = {Chart: "c", Map: "m", Titled: "t"}
+    assert ["".join(letters[type(each)] for each in row) for row in in_rows(drawn)] == rows
 
 
 def test_numbers_are_all_in_the_table() -> None:
