@@ -291,9 +291,9 @@ EXPERIMENTS = (
         run=run,
         parameters=(
             Parameter("longest", say("longest text in tokens"), 512, 64, 4096),
-            Parameter("width", say("width d, while the length changes"), 64, 8, 1024),
+            Parameter("width", say("d, while the length changes"), 64, 8, 1024),
             Parameter("widest", say("largest width d"), 512, 32, 4096),
-            Parameter("length", say("length in tokens, while the width changes"), 128, 16, 1024),
+            Parameter("length", say("length, while d changes"), 128, 16, 1024),
         ),
         seconds=12.0,
         formulas=(

@@ -387,7 +387,7 @@ EXPERIMENTS = (
             Parameter("width", say("width d of every layer"), 64, 8, 512),
             Parameter("kernel", say("kernel k of the convolutions"), 3, 2, 9),
             Parameter("longest", say("longest text in tokens"), 8192, 64, 16384),
-            Parameter("distance", say("largest distance of the gradient in tokens"), 128, 8, 1024),
+            Parameter("distance", say("gradient up to distance"), 128, 8, 1024),
         ),
         seeded=True,
         seconds=50.0,

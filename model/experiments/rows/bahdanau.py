@@ -284,7 +284,7 @@ EXPERIMENTS = (
             Parameter(
                 "sentences", say("sentences that are tried"), default=len(SENTENCES), low=2.0, high=len(SENTENCES) + 1.0
             ),
-            Parameter("step", say("written token whose steps are shown"), default=3, low=1.0, high=100.0),
+            Parameter("step", say("steps of written token"), default=3, low=1.0, high=100.0),
         ),
         seconds=5.0,
         formulas=(

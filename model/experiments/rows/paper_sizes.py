@@ -51,11 +51,10 @@ from model.training.losses import summed_loss
 from model.training.optimizer import FlatAdamW, RunningAverage
 
 VOCABULARY = 37_000  # tokens, shared by source and target (section 5.1)
-PUBLISHED = {"paper-base": 65e6, "paper-big": 213e6}  # parameters (table 3)
+PUBLISHED = {"paper-base": 65e6, "paper-big": 213e6}  # presets, and their parameters (table 3)
 RUNS = 3  # of a timed pass
+SHARES = (0.1, 0.3, 1.0)  # of the time, that pass before base, before big, and in all
 BETWEEN = 1.5  # exponent half-way between linear and quadratic
-# Presets that are measured, and whether their training step is too.
-MEASURED = {"paper-base": True, "paper-big": False}
 
 
 @dataclass(frozen=True)
@@ -91,8 +90,8 @@ def size_of(name: str, batch: int, length: int, vocabulary: int = VOCABULARY) ->
     return Size(name, config, costs(config, batch, length, length))
 
 
-def measure(size: Size, batch: int, length: int, trains: bool, free: int) -> Iterator[Size]:
-    """Measure a forward pass, and a training step if `trains`, where they fit into `free` bytes; yield each time."""
+def measure(size: Size, batch: int, length: int, free: int) -> Iterator[Size]:
+    """Measure a forward pass and a training step, where they fit into `free` bytes; yield each time."""
     weights = size.predicted.memory["weights"] + table_memory(size.config)
     activations = size.predicted.memory["activations"]
     apart = (
@@ -118,9 +117,9 @@ def measure(size: Size, batch: int, length: int, trains: bool, free: int) -> Ite
         found = replace(found, forward=summary(seconds).median)
         yield replace(size, measured=found)
     needed = int(SPARE * training_memory(size))
-    if trains and needed > free:
+    if needed > free:
         yield replace(size, measured=found, refusal=too_large(needed, free))
-    elif trains:
+    else:
         yield from measure_training(replace(size, measured=found), network, ids, tensors)
     del network
     give_back_memory()
@@ -332,7 +331,7 @@ def scaled(value: float | None, unit: float = 1.0) -> float | str:
 def run(request: Request) -> Iterator[Report[Outcome]]:
     """Memory over lengths first, then each size, as far as it fits."""
     batch, length, longest = (request.values[name] for name in ("batch", "length", "longest"))
-    sizes = {name: size_of(name, batch, length) for name in MEASURED}
+    sizes = {name: size_of(name, batch, length) for name in PUBLISHED}
     memory: Memory | None = None
     yield Report(0.01, outcome(list(sizes.values()), memory))
     base = sizes["paper-base"].config
@@ -340,11 +339,11 @@ def run(request: Request) -> Iterator[Report[Outcome]]:
     due = len(lengths_up_to(longest))
     for memory in grown(one, longest, WAYS):
         yield Report(0.02 + 0.08 * len(memory.lengths) / due, outcome(list(sizes.values()), memory))
-    for number, (name, trains) in enumerate(MEASURED.items()):
+    for number, name in enumerate(PUBLISHED):
         give_back_memory()
-        for count, size in enumerate(measure(sizes[name], batch, length, trains, available(one.device)), start=1):
+        for count, size in enumerate(measure(sizes[name], batch, length, available(one.device)), start=1):
             sizes[name] = size
-            share = 0.1 + 0.9 * (number + min(1.0, count / (RUNS * (1 + trains)))) / len(MEASURED)
+            share = SHARES[number] + (SHARES[number + 1] - SHARES[number]) * min(1.0, count / (2 * RUNS))
             yield Report(min(1.0, share), outcome(list(sizes.values()), memory))
     yield Report(1.0, outcome(list(sizes.values()), memory))
 

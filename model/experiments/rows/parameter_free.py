@@ -106,7 +106,7 @@ EXPERIMENTS = (
             "itself. Learnt W_Q, W_K and W_V let it look at others."
         ),
         run=at_once(find),
-        parameters=(Parameter("tokens", say("first tokens of the text, at most"), 8, 2, 32),),
+        parameters=(Parameter("tokens", say("first tokens, at most"), 8, 2, 32),),
         of_model=True,
         formulas=(r"Y = \mathrm{softmax}(X X^\top)\, X",),
         code=(parameter_free,),

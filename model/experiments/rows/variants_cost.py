@@ -192,11 +192,11 @@ EXPERIMENTS = (
         ),
         run=run,
         parameters=(
-            Parameter("longest", say("tokens of full attention, at most"), 1024, 16.0, 4096.0),
+            Parameter("longest", say("longest full attention"), 1024, 16.0, 4096.0),
             Parameter("heads", say("heads"), 4, 2.0, 16.0),
             Parameter("channels", say("channels of a head"), 16, 2.0, 128.0),
             Parameter("width", say("tokens of a window or block"), 32, 1.0, 512.0),
-            Parameter("rank", say("rows of Linformer, channels of the latent"), 32, 1.0, 512.0),
+            Parameter("rank", say("rank (Linformer, latent)"), 32, 1.0, 512.0),
             Parameter("features", say("random features"), 32, 2.0, 1024.0),
         ),
         seconds=45.0,

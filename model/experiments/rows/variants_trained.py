@@ -162,7 +162,7 @@ EXPERIMENTS = (
             Parameter("steps", say("steps of each training"), 150, 5.0, 2000.0),
             Parameter("d_model", "d_model", 32, 8.0, 256.0),
             Parameter("width", say("tokens of a window or block"), 4, 1.0, 64.0),
-            Parameter("rank", say("rows of Linformer, channels of the latent"), 8, 1.0, 128.0),
+            Parameter("rank", say("rank (Linformer, latent)"), 8, 1.0, 128.0),
             Parameter("features", say("random features"), 32, 2.0, 512.0),
         ),
         seeded=True,

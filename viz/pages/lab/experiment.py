@@ -33,6 +33,8 @@ if TYPE_CHECKING:
     from streamlit.elements.lib.mutable_expander_container import ExpanderContainer
 
 Result = TypeVar("Result")
+MANY = 5  # sentences, above which they stand in two columns
+WHOLE = 20  # rows of a table that needs no scrolling
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -121,7 +123,11 @@ class Findings:
         """Plots in their places, among what the script has drawn here."""
         if self.info:
             st.info(self.info)
-        if self.verdicts:
+        if len(self.verdicts) > MANY:
+            half = -(-len(self.verdicts) // 2)
+            for place, lines in zip(st.columns(2), (self.verdicts[:half], self.verdicts[half:]), strict=True):
+                place.text("\n".join(lines))
+        elif self.verdicts:
             st.text("\n".join(self.verdicts))
         found: list[Placed] = []
         for row in self.rows:
@@ -155,7 +161,7 @@ def show_table(table: pd.DataFrame) -> None:
     """Numbers that are not written out already have three digits."""
     three = st.column_config.NumberColumn(format="%.3g")
     floats = {str(name): three for name in table.select_dtypes("float")}
-    st.dataframe(table, hide_index=True, column_config=floats)
+    st.dataframe(table, hide_index=True, column_config=floats, height="content" if len(table) <= WHOLE else "auto")
 
 
 @dataclass(frozen=True)

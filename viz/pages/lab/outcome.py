@@ -35,8 +35,10 @@ from viz.ui.plots import FIRST, FOURTH, SECOND, THIRD
 if TYPE_CHECKING:
     from model.experiments.experiment import Experiment
 
-COLOURS = (FIRST, SECOND, THIRD, FOURTH, "#009e73", "#cc79a7", "#56b4e9", "#8c6d31")  # of curves, in their order
+# Of curves, in their order; with more of them the same again, dashed.
+COLOURS = (FIRST, SECOND, THIRD, FOURTH, "#009e73", "#0072b2", "#8c6d31", "#8a8a8a")
 Chip = Literal["green", "orange", "red", "gray"]
+HEIGHT, IN_KEY = 220, 8  # pixels of a plot, and of each of its curves for the key above it
 FAINT = "59"  # opacity of a range over the seeds
 MATRICES = (PLAIN, BLUE, WEIGHT, GREEN, VERMILION, PURPLE)  # colours of a calculation's matrices, in their order
 CHIPS: dict[Verdict, Chip] = {
@@ -68,38 +70,52 @@ def verdict_words(verdict: Verdict) -> str:
 
 @dataclass(frozen=True)
 class Judged(Findings):
-    """Findings with the verdict above them, whether the reader has guessed it, and what is true anyhow."""
+    """Findings with the verdict above them, whether the reader has guessed it, and what is true anyhow.
+
+    going: more is being measured, which may turn the verdict.
+    """
 
     verdict: Verdict = Verdict.OPEN
     guess: str = ""
     reason: str = ""
     truth: str = ""
+    going: bool = False
 
     def placed(self) -> list[Placed]:
         said = f" :gray[· {guessed}]" if (guessed := self.guess_words()) else ""
-        st.markdown(f":{CHIPS[self.verdict]}-badge[{verdict_words(self.verdict)}] {literal(self.reason)}{said}")
+        verdict = verdict_words(self.verdict)
+        chip = f":gray-badge[{_('so far:')} {verdict}]" if self.going else f":{CHIPS[self.verdict]}-badge[{verdict}]"
+        st.markdown(f"{chip} {literal(self.reason)}{said}")
         st.markdown(f"**{_('More exactly:')}** {literal(self.truth)}")
         return super().placed()
 
     def guess_words(self) -> str:
         """What became of the guess; nothing where there was none, or nothing is decided."""
-        if not self.guess or self.verdict is Verdict.OPEN:
+        if not self.guess or self.going or self.verdict is Verdict.OPEN:
             return ""
         if self.guess == self.verdict:
             return _("as you guessed")
         return _("you guessed: {guess}").format(guess=verdict_words(Verdict(self.guess)))
 
 
-def judged(experiment: Experiment, guess: str, outcome: Outcome) -> Judged:
-    """Findings of an outcome: its reason, its numbers, its figures."""
+def judged(experiment: Experiment, guess: str, going: bool, outcome: Outcome) -> Judged:
+    """Findings of an outcome: its reason, its numbers, its figures. going: it is not the last one."""
     about = About(statement_words(experiment), experiment.formulas, experiment.code)
     names = (f"statement_{experiment.name}_{number}" for number in range(len(outcome.figures)))
     drawn = [draw(figure, name, about) for figure, name in zip(outcome.figures, names, strict=True)]
-    rows = in_rows(drawn)
     lines = [quantity_line(each) for each in outcome.quantities]
     numbers = (lambda: numbers_of(outcome)) if outcome.quantities or outcome.figures else None
-    said = {"reason": stopped(words(outcome.reason)), "truth": words(experiment.truth)}
-    return Judged(lines, rows, numbers, f"statement-{experiment.name}", verdict=outcome.verdict, guess=guess, **said)
+    return Judged(
+        lines,
+        in_rows(drawn),
+        numbers,
+        f"statement-{experiment.name}",
+        verdict=outcome.verdict,
+        guess=guess,
+        reason=stopped(words(outcome.reason)),
+        truth=words(experiment.truth),
+        going=going,
+    )
 
 
 def in_rows(drawn: Sequence[Plot | Titled]) -> list[Sequence[Plot | Titled]]:
@@ -147,7 +163,14 @@ def draw(figure: Figure, key: str, about: About) -> Plot | Titled:
     above = Heading(title, file, f"{file} {sum(len(curve.xs) for curve in figure.curves)}", about=about)
     series = [each for number, curve in enumerate(figure.curves) for each in drawn_curve(curve, number)]
     x = Axis(words(figure.x), figure.ticks, log=figure.log_x or None)
-    return Chart(key, above, series, x, Axis(words(figure.y), log=figure.log_y or None), tall=240)
+    return Chart(
+        key,
+        above,
+        series,
+        x,
+        Axis(words(figure.y), log=figure.log_y or None),
+        tall=HEIGHT + IN_KEY * len(figure.curves),
+    )
 
 
 def calculation(figure: Calculation, key: str, above: Heading) -> Matrices:
@@ -167,9 +190,9 @@ def calculation(figure: Calculation, key: str, above: Heading) -> Matrices:
 
 def drawn_curve(curve: Curve, number: int) -> Sequence[Series]:
     """A curve, and faint, the ends of its range over the seeds."""
-    name, colour = words(curve.name), COLOURS[number % len(COLOURS)]
+    name, colour, dash = words(curve.name), COLOURS[number % len(COLOURS)], curve.dash or number >= len(COLOURS)
     xs = np.asarray(curve.xs, float)
-    found = [Series(name, xs, np.asarray(curve.ys, float), colour, curve.style, dash=curve.dash)]
+    found = [Series(name, xs, np.asarray(curve.ys, float), colour, curve.style, dash=dash)]
     for end in (curve.low, curve.high):
         if end is not None:
             found.append(Series(name, xs, np.asarray(end, float), colour + FAINT, quiet=True))

@@ -17,7 +17,7 @@ from viz.components.registry import component, pack
 from viz.components.view import PackedView
 from viz.i18n.catalogue import _
 from viz.i18n.format import literal
-from viz.pages.lab.experiment import Measurement, kept
+from viz.pages.lab.experiment import Measurement, is_going, kept
 from viz.pages.lab.live_views import live_views
 from viz.pages.lab.outcome import judged, statement_words, verdict_words, words
 from viz.pages.lab.parameters import fields
@@ -109,7 +109,7 @@ def card(model: TextModel, experiment: Experiment, row: DeltaGenerator) -> Views
     measurement: Measurement[Outcome] = Measurement(
         measure=partial(run, experiment, model, text_of(model)),
         settings=(numbers, seeds, *seen(experiment, model)),
-        findings=partial(judged, experiment, guess or ""),
+        findings=partial(judged, experiment, guess or "", is_going(kept(f"{key}_run"))),
         forecast=_("about {seconds} s").format(seconds=f"{max(1.0, experiment.seconds * len(seeds)):.0f}"),
         begin=_("Measure it"),
     )

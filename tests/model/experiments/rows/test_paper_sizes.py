@@ -34,7 +34,7 @@ def test_parameters_are_those_of_the_network_and_about_the_papers(name: str) -> 
 
 
 def test_what_is_measured_is_what_was_predicted() -> None:
-    *_before, last = measure(tiny(), 2, 5, True, PLENTY)
+    *_before, last = measure(tiny(), 2, 5, PLENTY)
     found, predicted = last.measured, last.predicted
     assert last.refusal is None
     assert found.parameters == predicted.parameter_count
@@ -52,7 +52,7 @@ def test_what_does_not_fit_is_not_built_and_said(share: float, forward: bool, mo
     free = int(share * (size.predicted.training_memory + paper_sizes.table_memory(size.config)))
     if not forward:
         monkeypatch.setattr(paper_sizes, "build", lambda _config: pytest.fail("it was built"))
-    *_before, last = measure(size, 2, 5, True, free)
+    *_before, last = measure(size, 2, 5, free)
     assert last.refusal is not None
     assert "GB are free" in str(last.refusal)
     assert (last.measured.forward is not None) == forward

@@ -34,7 +34,7 @@ from viz.components.plots import Plot
 from viz.frame.app import PAGES
 from viz.pages.lab.experiment import Titled
 from viz.pages.lab.live_views import live_views
-from viz.pages.lab.outcome import in_rows, numbers_of
+from viz.pages.lab.outcome import drawn_curve, in_rows, numbers_of
 
 
 def measure(request: Request) -> Iterator[Report[Outcome]]:
@@ -116,6 +116,31 @@ def all_fields() -> None:
 
 def test_the_fields_of_every_card_are_drawn_and_hold_what_it_begins_with() -> None:
     sound(AppTest.from_function(all_fields, default_timeout=60).run())
+
+
+def test_a_verdict_that_may_still_turn_is_said_to_be_so_far_and_meets_no_guess() -> None:
+
+    def script(going: bool) -> None:
+        from model.experiments.experiment import Request
+        from tests.viz.pages.lab.test_statements import PLANTED, measure
+        from viz.pages.lab.outcome import judged
+
+        (report,) = measure(Request(None, "", {"size": 8}, (1,)))
+        judged(PLANTED, "holds", going, report.result).placed()
+
+    going, ended = (
+        sound(AppTest.from_function(script, args=(going,), default_timeout=30).run()).markdown[0].value
+        for going in (True, False)
+    )
+    assert going.startswith(":gray-badge[so far: holds]")
+    assert "guessed" not in going
+    assert ended.startswith(":green-badge[holds]")
+    assert "as you guessed" in ended
+
+
+def test_more_curves_than_colours_are_told_apart() -> None:
+    drawn = [drawn_curve(Curve(str(number), (1.0,), (2.0,)), number)[0] for number in range(16)]
+    assert len({(each.colour, each.dash) for each in drawn}) == 16
 
 
 def test_what_a_model_lacks_is_a_sentence() -> None:
