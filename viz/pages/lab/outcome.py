@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import cycle
+from itertools import cycle, groupby
 from typing import TYPE_CHECKING, Literal
 
 import numpy as np
@@ -39,6 +39,7 @@ if TYPE_CHECKING:
 COLOURS = (FIRST, SECOND, THIRD, FOURTH, "#009e73", "#0072b2", "#8c6d31", "#8a8a8a")
 Chip = Literal["green", "orange", "red", "gray"]
 HEIGHT, IN_KEY = 220, 8  # pixels of a plot, and of each of its curves for the key above it
+MANY = 6  # figures of one kind, of which three stand in a row
 FAINT = "59"  # opacity of a range over the seeds
 MATRICES = (PLAIN, BLUE, WEIGHT, GREEN, VERMILION, PURPLE)  # colours of a calculation's matrices, in their order
 CHIPS: dict[Verdict, Chip] = {
@@ -119,17 +120,18 @@ def judged(experiment: Experiment, guess: str, going: bool, outcome: Outcome) ->
 
 
 def in_rows(drawn: Sequence[Plot | Titled]) -> list[Sequence[Plot | Titled]]:
-    """Figures two in a row, a table in a row of its own; one that has none of its kind beside it but whose neighbour
-    has, stands alone.
+    """Figures in rows: those of one kind two side by side, many of them three, a table in a row of its own; two that
+    have none of their kind stand side by side too.
     """
     rows: list[Sequence[Plot | Titled]] = []
-    left = list(drawn)
-    while left:
-        kinds = [type(each) for each in left[:3]]
-        alone = Titled in kinds[:2] or (len(kinds) == 3 and kinds[0] != kinds[1] == kinds[2])
-        taken = 1 if alone else 2
-        rows.append(left[:taken])
-        left = left[taken:]
+    for kind, several in groupby(drawn, type):
+        alike = list(several)
+        count = 1 if kind is Titled else 3 if len(alike) >= MANY else 2
+        rows += [alike[first : first + count] for first in range(0, len(alike), count)]
+    for number in range(len(rows) - 1, 0, -1):
+        before, after = rows[number - 1 : number + 1]
+        if len(before) == len(after) == 1 and not any(isinstance(each, Titled) for each in (*before, *after)):
+            rows[number - 1 : number + 1] = [[*before, *after]]
     return rows
 
 
