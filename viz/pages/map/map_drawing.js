@@ -113,6 +113,38 @@ function drawSum(pen, x, y, header) {
 
 const flowOf = (header, item) => header.blocks[item.number].flow;
 
+const isRecurrent = ({ items }) => items[0].block.kind === "recurrence";
+
+// What flows through a recurrent stack: tokens into every unit; from each block into the one above it; and of the
+// decoder's unit its state back to the attention. The encoder's two units stand beside each other in time.
+function drawRecurrence(pen, place, stack, header) {
+  const { rail, rows: [first, ...others] } = stack;
+  const flow = flowOf(header, first.items[0]);
+  const units = others.filter(isRecurrent);
+  flowing(pen, header, [...leaving(place, stack, first, first.items[0]), [rail, units.at(-1).middle]], flow, { tip: false });
+  for (const { middle, items: [unit] } of units) flowing(pen, header, [[rail, middle], [unit.x - 1, middle]], flow, { most: 7 });
+  const last = others.at(-1);
+  const right = ({ items: [item], middle }) => [item.x + item.width, middle];
+  if (others.every(isRecurrent)) {
+    const [[x, low], [, high]] = [right(others[0]), right(last)];
+    flowing(pen, header, [[x, low], [x + 10, low], [x + 10, high]], flowOf(header, others[0].items[0]), { most: 6, tip: false });
+  } else others.slice(1).forEach(({ items: [above] }, index) => {
+    const [below] = others[index].items;
+    const [low, high, x] = [below.y, above.y + above.height, above.x + 20];
+    flowing(pen, header, [[x, low], [x, high + 1]], flowOf(header, below), { most: 5 });
+    if (!isAttention(below.block.kind)) return;
+    const back = above.x + above.width - 20;
+    flowing(pen, header, [[back, high], [back, low - 1]], flowOf(header, above), { most: 5 });
+  });
+  stack.end = [right(last), flowOf(header, last.items[0])];
+}
+
+// From a block up and to the stream beside the stack.
+const leaving = (place, { rail }, row, item) => {
+  const up = row.top - 0.4 * place.settings.gap;
+  return [[item.x + 16, item.y], [item.x + 16, up], [rail, up]];
+};
+
 // The stream beside a stack, row by row, and its branches through the blocks.
 function drawStream(pen, place, stack, header) {
   const { rail, rows, bottom } = stack;
@@ -120,11 +152,11 @@ function drawStream(pen, place, stack, header) {
   const [first, ...others] = rows;
   const entry = first.items[0].x + 20;
   flowing(pen, header, [[entry, bottom - TOKEN_LINES * SPACE.chip - 2], [entry, first.low + 1]], flowOf(header, first.items[0]), { most: 5 });
-  const leaving = (row, item) => [[item.x + 16, item.y], [item.x + 16, row.top - 0.4 * gap], [rail, row.top - 0.4 * gap]];
+  if (rows.some(isRecurrent)) return drawRecurrence(pen, place, stack, header);
   let flow = flowOf(header, first.items.at(-1));
   let from = first.top - 0.4 * gap;
   let entered = {}; // where the first block of a layer reads the stream: those beside it read it there, too
-  flowing(pen, header, leaving(first, first.items.at(-1)), flow, { tip: false });
+  flowing(pen, header, leaving(place, stack, first, first.items.at(-1)), flow, { tip: false });
   for (const row of others) {
     const between = (left, right) => [[left.x + left.width, row.middle], [right.x - 1, row.middle]];
     const aside = header.parallel && row.layer !== null && row.layer === entered.layer;
@@ -153,7 +185,7 @@ function drawStream(pen, place, stack, header) {
       stack.end = [[last.x + 16, last.y], flowOf(header, last)]; // the norm that ends a post-norm stack without an output
       return;
     }
-    flowing(pen, header, leaving(row, last), flowOf(header, last), { most: 7, tip: row.onRail });
+    flowing(pen, header, leaving(place, stack, row, last), flowOf(header, last), { most: 7, tip: row.onRail });
     flow = header.blocks[row.onRail ? row.residual : last.number].flow;
     if (row.onRail) drawSum(pen, rail, up, header);
     from = up;
