@@ -325,10 +325,12 @@ def describe(model: TextModel, form: str) -> str:
     config = model.config
     dtype, shapes = str(model.dtype).removeprefix("torch."), [config.shape_of(stack) for stack in config.stacks]
     millions = model.network.parameter_count() / 1e6
-    text = _("{kind} · {layers} layers\n{heads} heads · d {d} · {millions} M parameters\n{device} · {dtype}").format(
+    layers = "+".join(str(count) for count in (config.n_encoder_layers, config.n_decoder_layers) if count)
+    heads = "+".join(dict.fromkeys(str(shape.heads) for shape in shapes))
+    text = _("{kind} · {layers}\n{heads} · d {d} · {millions} M parameters\n{device} · {dtype}").format(
         kind=_(model.kind),
-        layers="+".join(str(count) for count in (config.n_encoder_layers, config.n_decoder_layers) if count),
-        heads="+".join(dict.fromkeys(str(shape.heads) for shape in shapes)),
+        layers=_("1 layer") if layers == "1" else _("{count} layers").format(count=layers),
+        heads=_("1 head") if heads == "1" else _("{count} heads").format(count=heads),
         d="+".join(dict.fromkeys(str(shape.width) for shape in shapes)),
         millions=f"{millions:,.0f}" if millions >= 100 else f"{millions:.3g}",
         device=model.device,

@@ -163,6 +163,8 @@ def words(shown: HeadMaps, count: int, cells: NDArray[np.float32]) -> dict[str, 
     maps, wish = shown.maps, shown.wish
     whole = count == maps.layers * maps.heads
     caption = _("{layers} layers × {heads} heads") if whole else _("{shown} of {layers} × {heads} heads")
+    if whole and count == 1:
+        caption = _("1 layer × 1 head")
     caption += " · " + _("{metric} · rows: {rows} (query), columns: {columns} (key)")
     caption += " · " + _("click one to see it large")
     if any(isinstance(each, RemovedHead) and each.kind == wish.kind for each in shown.trace.changes):
