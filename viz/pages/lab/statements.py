@@ -98,14 +98,16 @@ def card(model: TextModel, experiment: Experiment, row: DeltaGenerator) -> Views
     key = key_of(experiment)
     with own:
         guess = st.segmented_control(
-            _("Your guess"), GUESSES, format_func=verdict_words, key=f"{key}_guess", persist_state="session"
+            _("Guess first: does it hold?"),
+            GUESSES,
+            format_func=verdict_words,
+            key=f"{key}_guess",
+            persist_state="session",
         )
     values = fields(key, experiment)
     if values is None:
         return no_views
     numbers, seeds = values
-    if guess is None and outcome_of(experiment) is None:
-        st.caption(_("Guess first: does it hold?"))
     measurement: Measurement[Outcome] = Measurement(
         measure=partial(run, experiment, model, text_of(model)),
         settings=(numbers, seeds, *seen(experiment, model)),
