@@ -229,7 +229,7 @@ def find_cross(request: Request, kind: AttentionKind = "cross") -> Outcome:
     trace, texts = read(model, request.text)
     source, target = ids_of(model, texts)
     if source.shape[1] < 2:
-        return too_short(2)
+        return too_short(2, texts)
     paths = trace.attention_paths(kind)
     maps = Maps(trace, kind)
     if (refusal := absent(maps, request)) is not None:
@@ -331,7 +331,7 @@ def run_heads(request: Request) -> Iterator[Report[Outcome]]:
     model = request.model
     trace, texts = read(model, request.text)
     if len(texts[0]) < 3:  # maps of fewer are nearly the same
-        yield Report(1.0, too_short(3))
+        yield Report(1.0, too_short(3, texts))
         return
     kinds = kinds_of(trace)
     require(trace.network, *(removable(kind) for kind in kinds))
@@ -407,14 +407,14 @@ def by_head(title: Sentence, values: Sequence[Sequence[float]]) -> Grid:
 def find_feed_forward(request: Request) -> Outcome:
     """Every feed-forward network on its recorded input, in another order and position by position."""
     model = request.model
-    trace, _texts = read(model, request.text)
+    trace, texts = read(model, request.text)
     found: dict[str, tuple[Apart, float, float, float]] = {}
     for stack in model.config.stacks:
         for layer in range(model.config.depth(stack)):
             path = path_of(stack, layer)
             positions = len(trace.tokens_of(path))
             if positions < 2:
-                return too_short(2)
+                return too_short(2, texts)
             apart = positions_apart(trace, path, list(reversed(range(positions))))
             units = trace[f"{path}.{quantities(trace.network, path)[0]}"]
             largest = threshold(model.config.units_of(stack, layer).activation)
@@ -600,7 +600,7 @@ def find_kinds(request: Request, changes: Changes = unchanged) -> Outcome:
         return recurrent()
     _trace, texts = read(model, request.text)
     if len(texts[-1]) < 3:
-        return too_short(3)
+        return too_short(3, texts)
     place = len(texts[-1]) // 2
     token = another(model, texts[-1].ids[place])
     named: list[tuple[Sentence | str, Kind, Network, list[float]]] = []

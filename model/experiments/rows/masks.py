@@ -225,7 +225,7 @@ def find_places(request: Request, changes: Sequence[Intervention] = ()) -> Outco
     _trace, texts = read(model, request.text)
     batch = padded(model, texts)
     if batch is None:
-        return too_short(4)
+        return too_short(4, texts)
     whole, half = (batch.trace(model.network, changes).example(row) for row in (0, 1))
     kinds = kinds_of(whole)
     counts = {kind: (hidden_cells(whole, kind), hidden_cells(half, kind)) for kind in kinds}
@@ -264,7 +264,7 @@ def find_future(request: Request, rule: Rule = Causal) -> Outcome:
         return recurrent()
     _trace, texts = read(model, request.text)
     if len(texts[-1]) < 2:
-        return too_short(2)
+        return too_short(2, texts)
     place = len(texts[-1]) // 2
     token, kind = another(model, texts[-1].ids[place]), self_attention(model.network)
     masked, free = (
@@ -308,7 +308,7 @@ def find_padding(request: Request, changes: Sequence[Intervention] = ()) -> Outc
     _trace, texts = read(model, request.text)
     batch = padded(model, texts)
     if batch is None:
-        return too_short(4)
+        return too_short(4, texts)
     alone, free = batch.alone(network), without_padding_masks(network)
     ways: list[tuple[Sentence, Sequence[float]]] = [
         (say("with the padding mask"), batch.changes_of(network, alone, changes).tolist()),

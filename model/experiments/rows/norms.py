@@ -118,7 +118,7 @@ def find_batch_norm(request: Request, make: MakeBatch = with_pieces) -> Outcome:
         return unanswered(say("this model shows no norms: choose another"))
     batch = make(model, texts)
     if batch is None:
-        return too_short(4)
+        return too_short(4, texts)
     path, stack = paths[0], model.config.stacks[0]
     found = batch_statistics(batch.stacked(f"{path}.input"), batch.real[stack], trace[f"{path}.input"], 1e-5)
     layer, batched = found.layer_moves, found.batch_moves

@@ -50,8 +50,17 @@ def another(model: TextModel, token: int) -> int:
     return next((each for each in range(vocabulary) if each not in special), (token + 1) % vocabulary)
 
 
-def too_short(least: int) -> Outcome:
-    """Outcome of a text that has too few tokens to be judged on."""
+def too_short(least: int, texts: list[Tokens]) -> Outcome:
+    """Outcome of a text that has too few tokens to be judged on, or to which a translator writes too few."""
+    if len(texts[0]) >= least:
+        return unanswered(
+            say(
+                "this needs {least} written tokens at least, and the model writes {count}: type another text, or "
+                "choose another model",
+                least=least,
+                count=len(texts[-1]),
+            )
+        )
     return unanswered(say("this needs a text of {least} tokens at least: type a longer one", least=least))
 
 

@@ -12,6 +12,8 @@ from model.analysis.masking import fills, without_causal_mask, without_padding_m
 from model.capture.interventions import Causal, PaddingSeen
 from model.experiments.experiment import Verdict
 from model.experiments.rows import masks
+from model.experiments.rows.reading import too_short
+from model.text.tokenizer import Tokens
 from tests.model.experiments.rows.judging import judged, planted, tiny
 
 HOLDS, ONLY_IF, WRONG, OPEN = Verdict.HOLDS, Verdict.ONLY_IF, Verdict.WRONG, Verdict.OPEN
@@ -96,3 +98,13 @@ def own_hidden(length: int) -> Tensor:
 )
 def test_the_shapes_broadcast_to_the_mask_of_the_network(plant: dict[str, Any], expected: Verdict) -> None:
     assert planted(masks.find_shapes, "mask-shapes", **plant) is expected
+
+
+@pytest.mark.parametrize(
+    ("lengths", "said"), [((2,), "a text of 4 tokens"), ((2, 1), "a text of 4 tokens"), ((6, 1), "the model writes 1")]
+)
+def test_what_is_too_short_is_said_of_the_text_or_of_what_is_written(lengths: tuple[int, ...], said: str) -> None:
+    texts = [Tokens(list(range(length)), ["a"] * length) for length in lengths]
+    found = too_short(4, texts)
+    assert found.verdict is Verdict.OPEN
+    assert said in str(found.reason)
