@@ -63,7 +63,8 @@ class Trainer:
     accuracy, exact: of the latest validation, see `validate`. should_break_off: asked between the batches of a step.
 
     Raises:
-        ValueError: there is nothing to train on, or patience is set and there is nothing to validate on.
+        ValueError: there is nothing to train on, patience is set and there is nothing to validate on, or a recurrent
+            network is to be compiled.
     """
 
     def __init__(
@@ -79,6 +80,11 @@ class Trainer:
             raise ValueError("there is nothing to train on: the training split is empty")
         if settings.patience is not None and not len(validation):
             raise ValueError(f"patience ({settings.patience}) needs validation: the validation split is empty")
+        if settings.compile and network.kind == "recurrent":
+            raise ValueError(
+                "compile is on and the network is recurrent: its positions wait for one another, and every length "
+                "would be compiled anew for minutes; train without it"
+            )
         self.network, self.train, self.validation, self.settings = network, train, validation, settings
         self.device, self.progress = next(network.parameters()).device, Progress()
         self.processes = processes or Processes()

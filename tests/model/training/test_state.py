@@ -9,7 +9,7 @@ from safetensors import safe_open
 from safetensors.torch import load_file, save_file
 
 from model.training.trainer import Trainer
-from tests.model.examples import trainer
+from tests.model.examples import recurrent, trainer
 from tests.model.training.training_examples import PAIRS, assert_equal, unchanged
 
 pytestmark = pytest.mark.unchecked
@@ -92,6 +92,12 @@ def test_a_run_out_of_patience_is_finished_for_good(tmp_path, monkeypatch):
 def test_patience_needs_a_validation_split():
     with pytest.raises(ValueError, match=r"patience \(2\) needs validation: the validation split is empty"):
         trainer(PAIRS, [], {}, patience=2)
+
+
+def test_a_recurrent_network_is_not_compiled():
+    given = make()
+    with pytest.raises(ValueError, match="compile is on and the network is recurrent"):
+        Trainer(recurrent(), given.train, given.validation, replace(given.settings, compile=True))
 
 
 def test_saving_changes_nothing(tmp_path):
