@@ -178,6 +178,9 @@ def test_the_input_bar_stays_on_top_and_hides_what_scrolls_under_it(visit):
     colour = "(node) => getComputedStyle(node).backgroundColor"
     eventually(page, lambda: bar.evaluate(colour) == page.locator(".stApp").evaluate(colour))
     assert not bar.evaluate(colour).startswith("rgba")  # opaque
+    dark = bar.evaluate(colour)
+    page.emulate_media(color_scheme="light")
+    eventually(page, lambda: dark != bar.evaluate(colour) == page.locator(".stApp").evaluate(colour))
 
 
 @pytest.mark.parametrize("theme", ["light", "dark"])

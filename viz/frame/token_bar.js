@@ -6,7 +6,11 @@ function stayOnTop(parentElement) {
   const bar = host.closest(".st-key-input_bar");
   if (!bar) return;
   bar.parentElement.classList.add("vitrine-sticky");
-  bar.style.backgroundColor = getComputedStyle(host).getPropertyValue("--st-background-color");
+  const paint = () => (bar.style.backgroundColor = getComputedStyle(host).getPropertyValue("--st-background-color"));
+  paint();
+  bar.themed?.disconnect();
+  bar.themed = new MutationObserver(() => requestAnimationFrame(paint)); // another theme is chosen, by whom ever
+  bar.themed.observe(bar.closest(".stApp"), { attributeFilter: ["class"] });
 }
 
 // Folded, the bar is one line: what it says of the tokens, of what is changed and pinned. The browser remembers it.

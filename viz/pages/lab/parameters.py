@@ -36,8 +36,9 @@ def fields(key: str, experiment: Experiment) -> tuple[tuple[tuple[str, Any], ...
     for first in range(0, len(wide), 2):
         for each, place in zip(wide[first : first + 2], st.columns(2, gap="medium"), strict=False):
             given[each.name] = wide_field(place, key, each)
+    together = st.container(key=f"fields_{key}")
     for first in range(0, len(narrow), IN_A_ROW):
-        places = st.container(key=f"fields_{key}_{first}").columns(IN_A_ROW, gap="small")
+        places = together.columns(IN_A_ROW, gap="small")
         for each, place in zip(narrow[first : first + IN_A_ROW], places, strict=False):
             given[each.name] = field(place, key, each)
     if any(value is None for value in given.values()):
