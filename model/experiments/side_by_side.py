@@ -59,7 +59,12 @@ class Learner:
         data = f"{self._material.data.task}, lengths {min(self._lengths)} to {max(self._lengths)}"  # type: ignore[union-attr]  # see `material`
         example = self._material.example
         record = training_record(self.trainer, self._material, Source(data, MADE), example, "last")
-        self.model.training = {**record, "note": f"Arm {self.arm.name!r} of trainings side by side in the Lab."}
+        curves = {
+            "losses": [[step, loss] for step, loss in enumerate(self.course.losses, start=1)],
+            "validations": [[step, loss] for step, loss, _right in self.course.validations],
+        }
+        note = f"Arm {self.arm.name!r} of trainings side by side in the Lab."
+        self.model.training = {**record, **curves, "note": note}
         self.model.network.eval()
         return self.model
 

@@ -14,6 +14,8 @@ from model.experiments.rows import trainings
 from model.experiments.runner import Report
 from model.experiments.side_by_side import Arm, Side, train
 from model.experiments.training_claims import put_norm_on_the_short_cut, setup_of
+from model.training.course_files import course_of
+from model.training.live.saving import save
 from tests.app_reading import experimented, opened, sound
 from tests.viz.small import write_small
 from viz.pages.lab.trained_models import file_name
@@ -48,6 +50,17 @@ def test_models_are_those_that_a_checkpoint_can_hold() -> None:
     assert found[0].model.training["steps"] == 1
     assert found[0].model.training["data"] == "copy, lengths 3 to 8"
     assert file_name(PLANTED, found[1].model) == "planted-pre-2"
+
+
+def test_a_model_is_saved_with_the_course_of_its_training(tmp_path: Path) -> None:
+    side = trained()
+    (first, *_others) = trainings.models_of(side)
+    save(tmp_path / "arm", first.model, dict(first.model.training))
+    (course,) = [each for each in side.courses if each.arm == "pre"]
+    found = course_of(tmp_path / "arm")
+    assert found.training == [(1, pytest.approx(course.losses[0]))]
+    assert found.validation == [(step, pytest.approx(loss)) for step, loss, _right in course.validations]
+    assert (found.step, found.latest) == (1, 1)
 
 
 def test_a_click_shows_the_model_on_every_page() -> None:
