@@ -167,12 +167,19 @@ def agreement(weights: Float[ndarray, " token"], effects: Float[ndarray, " token
 # The experiment.
 
 
-def texts_of(model: TextModel, text: str, more: int) -> list[str]:
-    """Lines of the text, and so many sentences of the data that the model's run learnt from, or made by rule."""
-    own = [line for line in text.splitlines() if line.strip()]
-    data = data_of_run(model.kind, model.training) or phrase_data(model.kind)
-    others = [pair.source for pair in data.pairs] or [line for line in data.text.splitlines() if line.strip()]
+def texts_of(model: TextModel, text: str, more: int, file: str = "") -> list[str]:
+    """Lines of the text, and so many lines of the file, or of the data that the model's run learnt from, or sentences
+    made by rule, evenly spaced.
+    """
+    own, others = lines_of(text), lines_of(file)
+    if not others:
+        data = data_of_run(model.kind, model.training) or phrase_data(model.kind)
+        others = [pair.source for pair in data.pairs] or lines_of(data.text)
     return list(dict.fromkeys([*own, *(others[place] for place in spaced(len(others), more))]))
+
+
+def lines_of(text: str) -> list[str]:
+    return [line for line in text.splitlines() if line.strip()]
 
 
 def run_of(changes: Planted = ()) -> Callable[[Request], Iterator[Report[Outcome]]]:
@@ -182,7 +189,7 @@ def run_of(changes: Planted = ()) -> Callable[[Request], Iterator[Report[Outcome
         if not request.model.predicts:
             yield Report(1.0, Outcome(Verdict.OPEN, say("this model predicts nothing: choose one that does")))
             return
-        texts = texts_of(request.model, request.text, request.values["sentences"])
+        texts = texts_of(request.model, request.text, request.values["sentences"], request.values["file"])
         found: list[Observed] = []
         for number, text in enumerate(texts):
             for each in observed(request.model, text, request.values["tokens"], changes):
@@ -339,6 +346,7 @@ EXPERIMENTS = (
         parameters=(
             Parameter("sentences", say("more sentences"), 16, 0, 200),
             Parameter("tokens", say("tokens of a text, at most"), 32, 4, 256),
+            Parameter("file", say("a file to take them from, a sentence a line"), "", long=True),
         ),
         of_model=True,
         seconds=10.0,

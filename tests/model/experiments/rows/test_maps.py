@@ -74,7 +74,7 @@ def model() -> TextModel:
 
 
 def found(model: TextModel, planted: Planted) -> Outcome:
-    request = Request(model, TEXT, {"sentences": 0, "tokens": 40})
+    request = Request(model, TEXT, {"sentences": 0, "tokens": 40, "file": ""})
     *_before, last = maps.run_of((planted,))(request)
     return last.result
 
@@ -132,7 +132,7 @@ def test_an_interval_that_reaches_over_the_limit_decides_nothing(low, high, head
 
 
 def test_few_tokens_decide_nothing(model: TextModel) -> None:
-    *_before, last = maps.run_of()(Request(model, "abc", {"sentences": 0, "tokens": 40}))
+    *_before, last = maps.run_of()(Request(model, "abc", {"sentences": 0, "tokens": 40, "file": ""}))
     assert last.result.verdict is Verdict.OPEN
     assert str(last.result.reason).startswith("4 tokens decide nothing")
 
@@ -165,3 +165,4 @@ def test_texts_are_the_lines_and_those_of_the_models_own_data(model: TextModel) 
     reverse = open_checkpoint(BUNDLED / "reverse")
     assert all(each.isalpha() and each.islower() for each in maps.texts_of(reverse, "abc", 5))
     assert len(maps.texts_of(reverse, "abc", 5)) == 6
+    assert maps.texts_of(reverse, "abc", 2, "first\n\nsecond\nthird\nfourth\n") == ["abc", "first", "fourth"]
