@@ -284,3 +284,14 @@ def test_texts_of_many_marks_leave_room_for_the_curves(blank):
     assert 0 < len(written) <= 8
     (curve,) = curves(svg, BLUE)
     assert curve[:, 1].min() < 120
+
+
+def test_another_theme_is_drawn_at_once(page):
+    Shown(page, [{"name": "one", "xs": [0, 1], "ys": [1, 2], "colour": BLUE}])
+    picture = "document.querySelector('canvas').toDataURL()"
+    before = page.evaluate(picture)
+    page.evaluate("document.body.style.color = 'rgb(250, 250, 250)'")
+    page.wait_for_timeout(100)
+    assert page.evaluate(picture) == before
+    page.evaluate("document.body.className = 'dark'")
+    eventually(page, lambda: page.evaluate(picture) != before)

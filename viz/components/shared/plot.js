@@ -29,6 +29,13 @@ function ticks(low, high, most) {
   return [...found, high].map((value) => [value, String(Number(value.toPrecision(3))).replace("-", "−")]);
 }
 
+// Calls `redraw` when another theme is chosen, and gives what ends that: a canvas keeps the colours it was drawn with.
+function onTheme(redraw) {
+  const watching = new MutationObserver(() => requestAnimationFrame(redraw));
+  watching.observe(document.querySelector(".stApp") ?? document.body, { attributeFilter: ["class"] });
+  return () => watching.disconnect();
+}
+
 // The faces and colours of the page's theme. What has just been taken off the page has none.
 function appearance(root) {
   const style = getComputedStyle(root);
@@ -373,9 +380,11 @@ function buildPlot(parentElement, name, kind) {
     paint(root);
   };
   document.fonts.addEventListener("loadingdone", fonts);
+  const plain = onTheme(() => paint(root));
   root.stop = () => {
     sizes.disconnect();
     dark();
+    plain();
     document.fonts.removeEventListener("loadingdone", fonts);
   };
   return root;

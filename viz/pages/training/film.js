@@ -72,6 +72,7 @@ function buildFilm(parentElement) {
     () => (root.playing ? showFrame(root) : showFilmSoon(root, false)), // playing is in an animation frame already
   );
   const dark = lightChips(root);
+  const plain = onTheme(() => paintLine(root));
   root.stop = () => {
     play(root, false);
     askWhile(root, false);
@@ -81,6 +82,7 @@ function buildFilm(parentElement) {
     root.large.stop();
     silent();
     dark();
+    plain();
   };
   return root;
 }
