@@ -114,17 +114,17 @@ def learners(arms: Sequence[Arm], setup: Setup, count: int | None = None) -> tup
     return learners, frequencies_alone(corpora[0])
 
 
-def step_seconds(arms: Sequence[Arm], setup: Setup) -> float:
-    """Estimated seconds of a step of one arm: of the second step of the first arm, on a few pairs.
+def step_seconds(arm: Arm, setup: Setup) -> float:
+    """Estimated seconds of a step of an arm: of its second step, on a few pairs.
 
     Raises:
         ValueError: see `learners`.
     """
     few = replace(setup, steps=max(setup.steps, 3 * VALIDATIONS), seeds=setup.seeds[:1])  # none of the two validates
-    (first,), _ = learners(arms[:1], few, 400)
-    first.step()
-    first.step()
-    return first.last
+    (learner,), _ = learners([arm], few, 400)
+    learner.step()
+    learner.step()
+    return learner.last
 
 
 def train(arms: Sequence[Arm], setup: Setup) -> Iterator[Report[Side]]:

@@ -45,6 +45,11 @@ class Machine:
     library: str
     cpu_time: bool = False
 
+    def __str__(self) -> str:
+        clock = "time of this thread alone" if self.cpu_time else "time by the clock"
+        parts = (self.device, self.dtype, f"{self.threads} threads", clock, self.library)
+        return ", ".join(filter(None, parts))
+
 
 @dataclass(frozen=True)
 class Times:

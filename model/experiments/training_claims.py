@@ -173,14 +173,23 @@ def unseen(task: str, length: int, known: set[str], seed: int) -> list[Pair]:
     return [Pair(source, target) for source, target in targets.items()]
 
 
+def require_longer(setup: Setup, longest: int) -> None:
+    """Check that a test goes beyond the lengths trained on.
+
+    Raises:
+        ValueError: it does not.
+    """
+    if longest <= max(setup.lengths):
+        raise ValueError(f"the longest tested ({longest}) must be above the longest trained on ({max(setup.lengths)})")
+
+
 def train_short_test_long(arms: Sequence[Arm], setup: Setup, longest: int) -> Iterator[Report[Side]]:
     """Train, then let each arm answer sources of every length; a report after each training step and test.
 
     Raises:
         ValueError: the task has no sources of a length, or the longest is not above those trained on.
     """
-    if longest <= max(setup.lengths):
-        raise ValueError(f"the longest tested ({longest}) must be above the longest trained on ({max(setup.lengths)})")
+    require_longer(setup, longest)
     setup = replace(setup, max_length=room(setup, longest))
     trained, chance = learners(arms, setup)
     lengths = tested_lengths(setup.lengths, longest)

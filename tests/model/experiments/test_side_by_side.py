@@ -163,7 +163,7 @@ def test_an_arm_that_draws_anew_draws_from_its_seed() -> None:
 
 
 def test_a_step_is_measured_without_a_validation() -> None:
-    assert 0 < step_seconds([Arm("pre")], setup()) < math.inf
+    assert 0 < step_seconds(Arm("pre"), setup()) < math.inf
 
 
 def test_a_model_that_only_reads_is_compared_as_two_stacks() -> None:
@@ -173,4 +173,4 @@ def test_a_model_that_only_reads_is_compared_as_two_stacks() -> None:
 
 def test_what_cannot_be_is_said() -> None:
     with pytest.raises(ValueError, match="n_heads"):
-        step_seconds([Arm("pre")], setup(d_model=10))
+        step_seconds(Arm("pre"), setup(d_model=10))

@@ -28,7 +28,7 @@ from viz.components.plots import About, Axis, Chart, Heading, Heatmap, Plot, Sca
 from viz.i18n.catalogue import _
 from viz.i18n.format import literal, significant, stopped
 from viz.pages.lab.components import BLUE, GREEN, PLAIN, PURPLE, VERMILION, WEIGHT, Matrices, Matrix
-from viz.pages.lab.experiment import Findings, Titled
+from viz.pages.lab.experiment import Findings, Titled, machine_words
 from viz.ui.parts import Placed
 from viz.ui.plots import FIRST, FOURTH, SECOND, THIRD
 
@@ -74,11 +74,14 @@ class Judged(Findings):
     guess: str = ""
     reason: str = ""
     truth: str = ""
+    machine: str = ""
 
     def placed(self) -> list[Placed]:
         said = f" :gray[· {guessed}]" if (guessed := self.guess_words()) else ""
         st.markdown(f":{CHIPS[self.verdict]}-badge[{verdict_words(self.verdict)}] {literal(self.reason)}{said}")
         st.markdown(f"**{_('More exactly:')}** {literal(self.truth)}")
+        if self.machine:
+            st.caption(literal(self.machine))
         return super().placed()
 
     def guess_words(self) -> str:
@@ -96,9 +99,11 @@ def judged(experiment: Experiment, guess: str, outcome: Outcome) -> Judged:
     names = (f"statement_{experiment.name}_{number}" for number in range(len(outcome.figures)))
     drawn = [draw(figure, name, about) for figure, name in zip(outcome.figures, names, strict=True)]
     rows = in_rows(drawn)
-    lines = [quantity_line(each) for each in outcome.quantities]
+    lines = [*map(quantity_line, outcome.quantities), *(stopped(words(remark)) for remark in outcome.remarks)]
     numbers = (lambda: numbers_of(outcome)) if outcome.quantities or outcome.figures else None
     said = {"reason": stopped(words(outcome.reason)), "truth": words(experiment.truth)}
+    if outcome.machine is not None:
+        said["machine"] = machine_words(outcome.machine)
     return Judged(lines, rows, numbers, f"statement-{experiment.name}", verdict=outcome.verdict, guess=guess, **said)
 
 
@@ -145,8 +150,12 @@ def draw(figure: Figure, key: str, about: About) -> Plot | Titled:
             key, above, values, rows, columns, Scale(low, high), cell_titles=(rows.title, columns.title, title)
         )
     above = Heading(title, file, f"{file} {sum(len(curve.xs) for curve in figure.curves)}", about=about)
-    series = [each for number, curve in enumerate(figure.curves) for each in drawn_curve(curve, number)]
-    x = Axis(words(figure.x), figure.ticks, log=figure.log_x or None)
+    number, series = -1, list[Series]()
+    for curve in figure.curves:
+        number += not curve.beside
+        series += drawn_curve(curve, number)
+    ticks = None if figure.ticks is None else list(map(words, figure.ticks))
+    x = Axis(words(figure.x), ticks, log=figure.log_x or None)
     return Chart(key, above, series, x, Axis(words(figure.y), log=figure.log_y or None), tall=240)
 
 
@@ -166,10 +175,10 @@ def calculation(figure: Calculation, key: str, above: Heading) -> Matrices:
 
 
 def drawn_curve(curve: Curve, number: int) -> Sequence[Series]:
-    """A curve, and faint, the ends of its range over the seeds."""
+    """A curve, and faint, the ends of its range over the seeds. number: of its colour."""
     name, colour = words(curve.name), COLOURS[number % len(COLOURS)]
     xs = np.asarray(curve.xs, float)
-    found = [Series(name, xs, np.asarray(curve.ys, float), colour, curve.style, dash=curve.dash)]
+    found = [Series(name, xs, np.asarray(curve.ys, float), colour, curve.style, dash=curve.dash, quiet=curve.beside)]
     for end in (curve.low, curve.high):
         if end is not None:
             found.append(Series(name, xs, np.asarray(end, float), colour + FAINT, quiet=True))
@@ -196,7 +205,7 @@ def numbers_of(outcome: Outcome) -> pd.DataFrame:
             lines += [line for grid in figure.grids for line in cells_of(grid)]
         elif isinstance(figure, Curves):
             for curve in figure.curves:
-                places = [figure.ticks[int(x)] if figure.ticks else significant(x) for x in curve.xs]
+                places = [words(figure.ticks[int(x)]) if figure.ticks else significant(x) for x in curve.xs]
                 lines += [(title, words(curve.name), place, y) for place, y in zip(places, curve.ys, strict=True)]
         else:
             columns = [words(column) for column in figure.columns]

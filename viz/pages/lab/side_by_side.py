@@ -124,7 +124,7 @@ def forecast(name: str, setup: Setup, longest: int) -> str:
     """From a step of the first arm, measured now."""
     arms = COMPARISONS[name].arms(setup)
     shape = (setup.kind, setup.task, setup.d_model, setup.depth, setup.lengths)
-    step = current_session().cached(f"lab_pace_{name}", shape, lambda: step_seconds(arms, setup))
+    step = current_session().cached(f"lab_pace_{name}", shape, lambda: step_seconds(arms[0], setup))
     count = len(arms) * len(setup.seeds) * setup.steps
     seconds = count * step * (TESTING if longest else 1.0)
     return _("{arms} arms, {count} steps in all, about {seconds} s by a step just measured").format(
