@@ -756,7 +756,7 @@ EXPERIMENTS = (
             "The formula that is said does both the other way round. The paper has LayerNorm(x + Sublayer(x)), "
             "post-norm."
         ),
-        run=run_of("norms", judge_norms, losses, gradients, newest_gradients),
+        run=run_of("norms", judge_norms, losses, accuracy, gradients, newest_gradients),
         forecast=forecast_of("norms"),
         parameters=parameters("norms"),
         seeded=True,
@@ -779,7 +779,7 @@ EXPERIMENTS = (
             "strongly from layer to layer; pre-norm, with a final norm, leaves a bare path. How much it matters "
             "depends on depth, rate and warm-up: choose them."
         ),
-        run=run_of("depth", judge_depth, losses, gradients, newest_gradients, arms=at_depths),
+        run=run_of("depth", judge_depth, losses, accuracy, gradients, newest_gradients, arms=at_depths),
         forecast=forecast_of("depth", at_depths),
         parameters=parameters("depth"),
         seeded=True,
@@ -798,7 +798,7 @@ EXPERIMENTS = (
             "x + Sublayer(x) has the derivative 1 + Sublayer′(x): the 1 reaches every layer. Without it the "
             "gradient is a product of all the layers in between."
         ),
-        run=run_of("residual", judge_gradient, gradients, newest_gradients, losses, numbers=slopes),
+        run=run_of("residual", judge_gradient, gradients, newest_gradients, losses, accuracy, numbers=slopes),
         forecast=forecast_of("residual"),
         parameters=parameters("residual", steps=20, depth=6),
         seeded=True,
@@ -820,7 +820,7 @@ EXPERIMENTS = (
             "With few layers something may: how little is learnt without residuals depends on depth, norms and "
             "initial weights. Here the norms stay where they are and the residual alone is left out."
         ),
-        run=run_of("residual", judge_residual, losses, gradients, newest_gradients),
+        run=run_of("residual", judge_residual, losses, accuracy, gradients, newest_gradients),
         forecast=forecast_of("residual"),
         parameters=parameters("residual"),
         seeded=True,
