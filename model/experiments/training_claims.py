@@ -16,7 +16,7 @@ from model.data.pairs import Pair
 from model.data.sources import SEPARATOR, Data, material_of
 from model.data.tasks import exact_match, find_task
 from model.experiments.runner import Report
-from model.experiments.side_by_side import Answered, Arm, Learner, Setup, Side, learners, material, rounds, train
+from model.experiments.side_by_side import Answered, Arm, Learner, Setup, Side, learners, material, rounds
 from model.network.config import Kind
 from model.network.layers import PreNorm
 from model.network.transformer import Network
@@ -130,16 +130,6 @@ def setup_of(name: str, kind: Kind, **chosen: Any) -> Setup:
     options = {field: getattr(defaults, field) for field in fields} | chosen
     options = {"lengths": lengths_of(options["task"])} | options
     return Setup(kind="encoder-decoder" if kind == "encoder-only" else kind, **options)
-
-
-def begin(name: str, setup: Setup, longest: int = 0) -> Iterator[Report[Side]]:
-    """Run the trainings of a comparison, and tests on texts up to `longest`, unless it is 0.
-
-    Raises:
-        ValueError: see `learners` and `train_short_test_long`.
-    """
-    arms = COMPARISONS[name].arms(setup)
-    return train_short_test_long(arms, setup, longest) if longest else train(arms, setup)
 
 
 # Training on short texts, test on longer ones: the quality of position encodings beyond the trained lengths.

@@ -39,6 +39,7 @@ from model.experiments.experiment import (
     Verdict,
     Words,
     say,
+    written,
 )
 from model.experiments.head_cost import PASSES, PIECES, SAME, WAYS, Timed, all_operations, counted, with_heads
 from model.experiments.ratios import Ratio, ratio
@@ -201,12 +202,20 @@ def exponent(growing: Fit | None) -> Sentence | str | float:
 
 
 GROWS: dict[Judgement, Words] = {
-    "few": say("too few lengths to tell"),
-    "unsure": say("too uncertain to tell"),
-    "agrees": say("as claimed, within its error"),
-    "faster": say("faster than claimed"),
-    "slower": say("more slowly than claimed"),
+    "few": say("too few lengths"),
+    "unsure": say("too uncertain"),
+    "agrees": say("as claimed"),
+    "faster": say("faster"),
+    "slower": say("more slowly"),
 }
+
+
+def in_cell(growing: Fit | None) -> str:
+    """Exponent with its interval, as short as it can be."""
+    if growing is None:
+        return "–"
+    exact = growing.error < EXACT or math.isnan(growing.error)
+    return written(growing.exponent) if exact else f"{written(growing.exponent)} ± {written(growing.error)}"
 
 
 def growth_table(growth: Growth, fits: dict[str, Fit | None]) -> Table:
@@ -219,21 +228,17 @@ def growth_table(growth: Growth, fits: dict[str, Fit | None]) -> Table:
         say("exponent of the time"),
         say("the time grows"),
         say("10⁹ operations a second"),
-        say("exponent of the memory"),
+        say("exponent of the memory (expected)"),
     )
     rows: list[list[Words | float | int]] = [
         [
             STEP_NAMES[step],
             counts[step],
             CLAIMED[step],
-            exponent(fits[step]),
+            in_cell(fits[step]),
             GROWS[judge(fits[step], CLAIMED[step])],
             growth.speed(step) / 1e9,
-            say(
-                "{measured}, expected {expected}",
-                measured=exponent(growth.memory_fit(step)),
-                expected=CLAIMED_MEMORY[step],
-            ),
+            f"{in_cell(growth.memory_fit(step))} ({CLAIMED_MEMORY[step]})",
         ]
         for step in STEPS
     ]

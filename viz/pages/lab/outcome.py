@@ -28,12 +28,13 @@ from viz.components.plots import About, Axis, Chart, Heading, Heatmap, Plot, Sca
 from viz.i18n.catalogue import _
 from viz.i18n.format import literal, significant, stopped
 from viz.pages.lab.components import BLUE, GREEN, PLAIN, PURPLE, VERMILION, WEIGHT, Matrices, Matrix
-from viz.pages.lab.experiment import Findings, Titled, machine_words
+from viz.pages.lab.experiment import Findings, Titled
 from viz.ui.parts import Placed
 from viz.ui.plots import FIRST, FOURTH, SECOND, THIRD
 
 if TYPE_CHECKING:
     from model.experiments.experiment import Experiment
+    from model.experiments.timing import Machine
 
 COLOURS = (FIRST, SECOND, THIRD, FOURTH, "#009e73", "#cc79a7", "#56b4e9", "#8c6d31")  # of curves, in their order
 Chip = Literal["green", "orange", "red", "gray"]
@@ -105,6 +106,18 @@ def judged(experiment: Experiment, guess: str, outcome: Outcome) -> Judged:
     if outcome.machine is not None:
         said["machine"] = machine_words(outcome.machine)
     return Judged(lines, rows, numbers, f"statement-{experiment.name}", verdict=outcome.verdict, guess=guess, **said)
+
+
+def machine_words(machine: Machine) -> str:
+    """Device, precision, threads and library of products."""
+    threads = _("1 thread") if machine.threads == 1 else _("{count} threads").format(count=machine.threads)
+    parts = [machine.device, machine.dtype]
+    if machine.device.startswith("CPU"):
+        parts.append(threads)
+    parts.append(_("time of this thread alone") if machine.cpu_time else _("time by the clock"))
+    if machine.library:
+        parts.append(_("products by {library}").format(library=machine.library))
+    return " · ".join(parts)
 
 
 def in_rows(drawn: Sequence[Plot | Titled]) -> list[Sequence[Plot | Titled]]:

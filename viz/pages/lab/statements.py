@@ -128,8 +128,8 @@ def card(model: TextModel, experiment: Experiment, row: DeltaGenerator) -> Views
     if live is not None:
         page, query, label = live
         st.page_link(page, label=_("See it live: {page}").format(page=label), query_params=query, icon="↗")
-    method = [literal(words(experiment.method))] if experiment.method else []
-    explanation(f"{key}_explanation", experiment.formulas, "\n\n".join([*method, experiment.source]), *experiment.code)
+    told = [*([words(experiment.method)] if experiment.method else []), experiment.source]
+    explanation(f"{key}_explanation", experiment.formulas, "\n\n".join(map(literal, told)), *experiment.code)
     return views
 
 

@@ -108,20 +108,40 @@ def test_steps_are_drawn_with_their_fits_and_their_counts() -> None:
     assert line.ys == pytest.approx([1e-9 * n**2 for n in line.xs], rel=1e-6)
     assert list(counts.curves[0].ys) == [operations(SIZES, n)["projections"] for n in lengths_up_to(1024)]
     assert isinstance(table, Table)
-    assert [str(row[4]) for row in table.rows[:2]] == ["as claimed, within its error"] * 2
+    assert [str(row[4]) for row in table.rows[:2]] == ["as claimed"] * 2
     assert table.rows[1][5] == pytest.approx(operations(SIZES, 1024)["scores"] / 1024**2)
+    assert table.rows[1][3] == "2"
+    assert table.rows[1][6] == "2 (2)"
     other = judge_growth(growing(3)).figures[-1]
     assert isinstance(other, Table)
-    assert str(other.rows[1][4]) == "faster than claimed"
+    assert str(other.rows[1][4]) == "faster"
     rough = judge_growth(growing(2, noise=20)).figures[-1]
     assert isinstance(rough, Table)
-    assert str(rough.rows[1][4]) == "too uncertain to tell"
+    assert str(rough.rows[1][4]) == "too uncertain"
 
 
 def test_a_measurement_says_on_which_machine_it_was_made() -> None:
     assert judge_growth(growing(2)).machine is MACHINE
     assert judge_heads(by_heads(0.0)).machine is MACHINE
     assert str(Machine("CPU", "float32", 2, "MKL")) == "CPU, float32, 2 threads, time by the clock, MKL"
+
+
+def test_the_three_steps_have_overtaken_from_where_that_stays_so() -> None:
+    found = growing(2, projections=1e-9)
+    points = [
+        replace(point, times=dict(point.times, projections=steady(1.0))) if point.length == 64 else point
+        for point in found.points
+    ]
+    later = next(point.length for point in points if point.length > 64)
+    assert replace(found, points=tuple(points)).overtaken() == later
+    assert replace(found, points=tuple(point for point in points if point.length <= 64)).overtaken() is None
+
+
+def test_the_counts_cross_where_it_is_said() -> None:
+    crossed = crossing(SIZES)
+    for length, more in ((crossed - 1, False), (crossed, True)):
+        count = operations(SIZES, length)
+        assert (sum(count[step] for step in ("scores", "softmax", "values")) > count["projections"]) is more
 
 
 def by_heads(power: float, spread: float = 0.01) -> Timed:

@@ -101,11 +101,33 @@ def test_the_gradient_may_grow_or_vanish(on: float, off: float, expected: Verdic
         (1.0, 2.0, Verdict.ONLY_IF),
         (1.0, 1.0, Verdict.WRONG),
         (1.0, 0.5, Verdict.WRONG),
+        (2.5, 2.7, Verdict.OPEN),  # less is learnt, but the losses are not clearly apart
         (2.9, 3.0, Verdict.OPEN),
     ],
 )
 def test_residuals_may_matter_or_not(on: float, off: float, expected: Verdict) -> None:
     verdict, _reason = trainings.judge_residual(side(course("on", on), course("off", off)))
+    assert verdict is expected
+
+
+def test_residuals_that_diverge_with_one_seed_have_not_learnt() -> None:
+    lost = Course("on", 2, 1000, (9.0,), (1e-3,), diverged=2)
+    made = side(course("on", 1.0), course("off", 2.9), lost, course("off", 2.9, 2))
+    verdict, reason = trainings.judge_residual(made)
+    assert verdict is Verdict.OPEN
+    assert "train longer" in str(reason)
+
+
+def test_one_layer_has_no_spread_of_gradients() -> None:
+    arms = [replace(course(arm, 1.0), first={"decoder.layers.0": 1.0}) for arm in ("on", "off")]
+    verdict, reason = trainings.judge_gradient(side(*arms))
+    assert verdict is Verdict.OPEN
+    assert "cannot be compared" in str(reason)
+
+
+@pytest.mark.parametrize(("post", "pre", "expected"), [(1.0, 2.0, Verdict.HOLDS), (2.0, 1.0, Verdict.WRONG)])
+def test_the_wrong_norm_is_judged_by_pre_norm_and_not_by_post_norm(post: float, pre: float, expected: Verdict) -> None:
+    verdict, _reason = trainings.judge_norms(side(course("post", post), course("pre", pre), course("wrong", 1.5)))
     assert verdict is expected
 
 

@@ -36,7 +36,8 @@ from viz.components.plots import Plot
 from viz.frame.app import PAGES
 from viz.pages.lab.experiment import Titled
 from viz.pages.lab.live_views import live_views
-from viz.pages.lab.outcome import in_rows, numbers_of
+from viz.pages.lab.outcome import in_rows, machine_words, numbers_of
+from viz.pages.lab.page import ARITHMETIC, SECTIONS
 
 
 def measure(request: Request) -> Iterator[Report[Outcome]]:
@@ -197,6 +198,12 @@ def test_figures_of_one_kind_stand_side_by_side_and_tables_alone(kinds: str, row
     assert ["".join(letters[type(each)] for each in row) for row in in_rows(drawn)] == rows
 
 
+def test_a_machine_is_named_with_what_its_times_are() -> None:
+    threads = machine_words(Machine("CPU", "bfloat16", 2, "oneDNN"))
+    assert threads == "CPU · bfloat16 · 2 threads · time by the clock · products by oneDNN"
+    assert "thread" not in machine_words(Machine("NVIDIA H200", "float16", 2, "cuBLAS"))
+
+
 def test_numbers_are_all_in_the_table() -> None:
     (report,) = measure(Request(None, "", {"size": 8}, (1, 2)))  # type: ignore[arg-type]  # no model is looked at
     found = numbers_of(report.result)
@@ -204,10 +211,20 @@ def test_numbers_are_all_in_the_table() -> None:
 
 
 def test_live_views_are_pages_that_exist_of_statements_that_do() -> None:
-    for row, (page, _query, label) in live_views().items():
+    for row, (page, query, label) in live_views().items():
         assert page in PAGES.values()
         assert 1 <= row <= 50
         assert label
+        if page == PAGES["lab"]:  # no card has a link to the cards
+            assert query["lab_part"] in SECTIONS.keys() - {"statements"}
+            assert query["arithmetic"] in ARITHMETIC
+
+
+@pytest.mark.parametrize("part", ["costs", "trainings", "</script>"])
+def test_an_address_of_no_part_shows_the_statements(part: str) -> None:
+    app = sound(opened("lab", lab_part=part, cost="growth", lab_training="norms"))
+    header, _arrays = sent(app, "statement_list")
+    assert header["groups"]
 
 
 def test_each_row_of_the_fifty_is_within_range_and_named_once() -> None:
