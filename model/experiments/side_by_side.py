@@ -173,19 +173,19 @@ def clearly_below(these: Sequence[float], those: Sequence[float]) -> bool:
     return max(these) < min(those) and fmean(these) < CLEAR * fmean(those)
 
 
-def growth(side: Side, arm: str, gradients: str = "first") -> float:
+def growth(side: Side, arm: str) -> float:
     """Mean of `growths`; NaN where there are none."""
-    ratios = growths(side, arm, gradients)
+    ratios = growths(side, arm)
     return fmean(ratios) if ratios else math.nan
 
 
-def growths(side: Side, arm: str, gradients: str = "first") -> list[float]:
-    """Ratio of the gradient norm at the input end of the last stack to that at its output end, for each seed that has
-    both.
+def growths(side: Side, arm: str) -> list[float]:
+    """Ratio of the first step's gradient norm at the input end of the last stack to that at its output end, for each
+    seed that has both.
     """
     ratios = []
     for course in side.of(arm):
-        norms = last_stack(getattr(course, gradients))
+        norms = last_stack(course.first)
         if len(norms) > 1 and norms[-1] > 0:
             ratios.append(norms[0] / norms[-1])
     return ratios
