@@ -414,14 +414,16 @@ def newest_gradients(side: Side) -> Curves:
 
 def by_layer(side: Side, title: Sentence, read: Callable[[Course], Mapping[str, float]]) -> Curves:
     """Gradient norms of each layer, by the names of the parts of the network."""
-    layers = list(dict.fromkeys(part for course in side.courses for part in course.first if ".layers." in part))
+    found = dict.fromkeys(part for course in side.courses for part in course.first if ".layers." in part)
+    stacks = list(dict.fromkeys(layer.split(".")[0] for layer in found))
+    layers = sorted(found, key=lambda layer: (stacks.index(layer.split(".")[0]), int(layer.split(".")[2])))
     curves = []
     for arm in arms_of(side):
         norms = [
             ([place for place, layer in enumerate(layers) if layer in read(course)], read(course))
             for course in side.of(arm)
         ]
-        curves += over_seeds(arm, [(places, [found[layers[place]] for place in places]) for places, found in norms])
+        curves += over_seeds(arm, [(places, [of[layers[place]] for place in places]) for places, of in norms])
     ticks = [f"{stack} {int(number) + 1}" for stack, _layers, number in (layer.split(".") for layer in layers)]
     return Curves(title, say("layer"), "‖g‖", curves, log_y=True, ticks=ticks)
 

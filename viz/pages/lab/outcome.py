@@ -30,13 +30,14 @@ from viz.i18n.format import literal, significant, stopped
 from viz.pages.lab.components import BLUE, GREEN, PLAIN, PURPLE, VERMILION, WEIGHT, Matrices, Matrix
 from viz.pages.lab.experiment import Findings, Titled
 from viz.ui.parts import Placed
-from viz.ui.plots import FIRST, FOURTH, SECOND, THIRD
+from viz.ui.plots import EXPECTED, FIRST, FOURTH, SECOND, THIRD
 
 if TYPE_CHECKING:
     from model.experiments.experiment import Experiment
     from model.experiments.timing import Machine
 
-COLOURS = (FIRST, SECOND, THIRD, FOURTH, "#009e73", "#cc79a7", "#56b4e9", "#8c6d31")  # of curves, in their order
+# Of curves, in their order.
+COLOURS = (FIRST, SECOND, THIRD, FOURTH, "#009e73", "#cc79a7", "#a3c644", "#8c6d31", EXPECTED)
 Chip = Literal["green", "orange", "red", "gray"]
 FAINT = "59"  # opacity of a range over the seeds
 MATRICES = (PLAIN, BLUE, WEIGHT, GREEN, VERMILION, PURPLE)  # colours of a calculation's matrices, in their order

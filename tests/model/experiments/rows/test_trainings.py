@@ -279,6 +279,16 @@ def test_gradients_of_the_newest_step_are_drawn_too() -> None:
     assert list(found.ticks or ()) == ["encoder 1", "decoder 1", "decoder 2"]
 
 
+def test_layers_are_drawn_in_their_order_whatever_the_depths() -> None:
+    deep = {f"{stack}.layers.{number}": float(number) for stack in ("encoder", "decoder") for number in range(11)}
+    found = trainings.gradients(side(course("on", 1.0), replace(course("off", 1.0), first=deep)))
+    expected = [f"{stack} {number}" for stack in ("encoder", "decoder") for number in range(1, 12)]
+    assert list(found.ticks or ()) == expected
+    shallow, whole = found.curves
+    assert list(shallow.xs) == [0, 11, 12]
+    assert list(whole.ys) == [*range(11), *range(11)]
+
+
 def test_positions_are_those_of_the_statement_and_others_beside_them() -> None:
     experiment = experiments()["longer-texts"]
     small = dict(SMALL, longest=5, trained=4)

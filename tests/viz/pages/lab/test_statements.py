@@ -36,7 +36,7 @@ from viz.components.plots import Plot
 from viz.frame.app import PAGES
 from viz.pages.lab.experiment import Titled
 from viz.pages.lab.live_views import live_views
-from viz.pages.lab.outcome import in_rows, machine_words, numbers_of
+from viz.pages.lab.outcome import COLOURS, in_rows, machine_words, numbers_of
 from viz.pages.lab.page import ARITHMETIC, SECTIONS
 
 
@@ -196,6 +196,10 @@ def test_figures_of_one_kind_stand_side_by_side_and_tables_alone(kinds: str, row
     drawn = [made[kind]() for kind in kinds]
     letters = {Chart: "c", Map: "m", Titled: "t"}
     assert ["".join(letters[type(each)] for each in row) for row in in_rows(drawn)] == rows
+
+
+def test_no_two_curves_of_a_card_have_one_colour() -> None:
+    assert len(set(COLOURS)) == len(COLOURS)
 
 
 def test_a_machine_is_named_with_what_its_times_are() -> None:
