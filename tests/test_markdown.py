@@ -10,7 +10,7 @@ from tests.test_rooms import ROOT
 # Fields that hold numbers or words of our own; what is given to them is looked at as if it were shown.
 OWN = [
     *(f"Experiment.{name}" for name in ("claim", "truth", "info", "begin", "forecast", "explanation")),
-    *("About.sentence", "Claim.source", "Task.description", "Field.label", "Option.name"),
+    *("About.sentence", "Task.description", "Field.label", "Option.name"),
     *("Weighed.unit", "Chosen.head", "Chosen.layer", "Chosen.place", "Place.head", "Setup.steps", "Film.kinds"),
 ]
 # What the tree alone does not tell, and why it is harmless.
@@ -33,7 +33,6 @@ UNDERSTOOD = {
     ): "numbers",
     ("viz/pages/feed_forward/page.py", "sentence"): "of beside_pin",
     ("viz/pages/feed_forward/page.py", "summary"): "numbers",
-    ("viz/pages/lab/head_cost.py", "sentence.format(d=config.d_model, h=heads, divisors=divisors)"): "numbers",
     ("viz/pages/masks/page.py", "_('The layers differ in their window: {widths}').format(widths=widths)"): "numbers",
     ("viz/pages/masks/page.py", "told"): "words of our own beside a chart",
     ("viz/pages/positions/applied.py", "possible"): "names of our options, through position_name",

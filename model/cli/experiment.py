@@ -125,6 +125,9 @@ def report(experiment: Experiment, outcome: Outcome) -> list[str]:
     lines = [f"{experiment.row}. {experiment.statement}", f"   {experiment.truth}", ""]
     lines += [f"{outcome.verdict}: {outcome.reason}", ""]
     lines += [quantity_line(each) for each in outcome.quantities]
+    lines += [str(remark) for remark in outcome.remarks]
+    if outcome.machine is not None:
+        lines.append(str(outcome.machine))
     for figure in outcome.figures:
         lines += ["", f"{figure.title}:", *figure_lines(figure)]
     return lines
@@ -151,7 +154,7 @@ def figure_lines(figure: Figure) -> Iterator[str]:
     else:
         header = [str(figure.x), "", str(figure.y)]
         rows = [
-            [figure.ticks[int(x)] if figure.ticks else written(x), str(curve.name), written(y)]
+            [str(figure.ticks[int(x)]) if figure.ticks else written(x), str(curve.name), written(y)]
             for curve in figure.curves
             for x, y in zip(curve.xs, curve.ys, strict=True)
         ]

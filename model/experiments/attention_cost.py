@@ -132,12 +132,18 @@ def require_room(sizes: Sizes, length: int, *, backward: bool = False) -> None:
         ValueError: it does not fit.
     """
     give_back_memory()  # so that memory freed by this process counts as free
-    memory = room(sizes, length, backward=backward)
-    if not memory.enough:
+    memory = room(sizes, length, backward=backward, least=SHORTEST)
+    if memory.enough:
+        return
+    needed, free = (f"{size / 1e9:.3g}" for size in (memory.needed, memory.free))
+    if memory.longest:
         raise ValueError(
-            f"{length} tokens need {memory.needed / 1e9:.1f} GB of memory and {memory.free / 1e9:.1f} GB are free: "
-            "choose fewer"
+            f"{length} tokens need {needed} GB of memory and {free} GB are free: choose up to {memory.longest} tokens, "
+            "or make another number smaller"
         )
+    raise ValueError(
+        f"{length} tokens need {needed} GB of memory and {free} GB are free: make the other numbers smaller"
+    )
 
 
 def new_attention(sizes: Sizes, seed: int = 0) -> MultiHeadAttention:

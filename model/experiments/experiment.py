@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 from model.experiments.runner import Report
 
 if TYPE_CHECKING:
+    from model.experiments.timing import Machine
     from model.inference.text_model import TextModel
 
 
@@ -87,7 +88,10 @@ class Quantity:
 
 @dataclass(frozen=True)
 class Curve:
-    """Values `ys` over `xs`; low, high: their range over the seeds. style: "line", "dots" or "bars"."""
+    """Values `ys` over `xs`; low, high: their range over the seeds. style: "line", "dots" or "bars".
+
+    beside: it belongs to the curve before it, has its colour, and the legend leaves it out.
+    """
 
     name: Words
     xs: Sequence[int] | Sequence[float]
@@ -96,6 +100,7 @@ class Curve:
     high: Sequence[float] | None = None
     style: str = "line"
     dash: bool = False
+    beside: bool = False
 
 
 @dataclass(frozen=True)
@@ -108,7 +113,7 @@ class Curves:
     curves: Sequence[Curve]
     log_x: bool = False
     log_y: bool = False
-    ticks: Sequence[str] | None = None
+    ticks: Sequence[Words] | None = None
 
 
 @dataclass(frozen=True)
@@ -160,7 +165,8 @@ class TrainedModel:
 class Outcome:
     """What has been found so far: the verdict, the sentence with the numbers that it rests on, and the figures.
 
-    models: those that were trained for it, once they are.
+    models: those that were trained for it, once they are. remarks: what else the numbers say. machine: the one whose
+    times are among the numbers.
     """
 
     verdict: Verdict
@@ -168,6 +174,8 @@ class Outcome:
     quantities: Sequence[Quantity] = ()
     figures: Sequence[Figure] = ()
     models: Sequence[TrainedModel] = ()
+    remarks: Sequence[Sentence] = ()
+    machine: Machine | None = None
 
 
 @dataclass(frozen=True)
@@ -227,8 +235,9 @@ class Experiment:
 
     name: in the address and on the command line. row: its number among the fifty. truth: what holds whatever is
     measured. run: yields outcomes with the share that is done; the last one stands. of_model: it looks at the loaded
-    model and the text. seeded: chance plays a part. seconds: about, with one seed on two cores.
-    formulas: LaTeX. code: what computes it, for the reader. source: paper, section.
+    model and the text. seeded: chance plays a part. seconds: about, with one seed on two cores. forecast: seconds of a
+    request by a piece of it that is measured now; raises ValueError for a request that cannot be.
+    formulas: LaTeX. method: how it is measured. code: what computes it, for the reader. source: paper, section.
     """
 
     name: str
@@ -241,7 +250,9 @@ class Experiment:
     of_model: bool = False
     seeded: bool = False
     seconds: float = 1.0
+    forecast: Callable[[Request], float] | None = None
     formulas: Sequence[str] = ()
+    method: Sentence | None = None
     code: Sequence[Any] = ()
     source: str = ""
 

@@ -19,7 +19,7 @@ from model.experiments.attention_cost import (
     step_by_step,
 )
 from model.experiments.runner import Report
-from model.experiments.timing import ROUNDS, SECONDS, Machine, Task, Times, first_of_tail, machine, rounds
+from model.experiments.timing import ROUNDS, SECONDS, Machine, Task, Times, machine, rounds
 from model.network.attention import MultiHeadAttention
 from model.network.masks import Mask
 
@@ -41,11 +41,6 @@ class Timed:
     def median(self, what: object, piece: str) -> float:
         """Median seconds of a piece, of a number of heads or a way."""
         return self.times[what, piece].median
-
-    def slower_from(self, piece: str) -> int | None:
-        """Number of heads from which on all take longer than one head by more than `SAME`; None if from none."""
-        limit = (1 + SAME) * self.median(min(self.sizes), piece)
-        return first_of_tail(sorted(self.sizes), lambda heads: self.median(heads, piece) > limit)
 
 
 def head_counts(d_model: int) -> list[int]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import cache
 
-from model.experiments import additive_attention, data_needed, layers_compared, recommendation
+from model.experiments import additive_attention, data_needed, layers_compared, recommendation, weight_tying
 from model.experiments.experiment import Experiment
 from model.experiments.rows import (
     attention,
@@ -51,6 +51,7 @@ MODULES = (
     trainings,
     variants_cost,
     variants_trained,
+    weight_tying,
 )
 
 

@@ -119,17 +119,17 @@ def learners(arms: Sequence[Arm], setup: Setup, count: int | None = None) -> tup
     return learners, frequencies_alone(corpora[0])
 
 
-def step_seconds(arms: Sequence[Arm], setup: Setup) -> float:
-    """Estimated seconds of a step of one arm: of the second step of the first arm, on a few pairs.
+def step_seconds(arm: Arm, setup: Setup) -> float:
+    """Estimated seconds of a step of an arm: of its second step, on a few pairs.
 
     Raises:
         ValueError: see `learners`.
     """
     few = replace(setup, steps=max(setup.steps, 3 * VALIDATIONS), seeds=setup.seeds[:1])  # none of the two validates
-    (first,), _ = learners(arms[:1], few, 400)
-    first.step()
-    first.step()
-    return first.last
+    (learner,), _ = learners([arm], few, 400)
+    learner.step()
+    learner.step()
+    return learner.last
 
 
 def train(arms: Sequence[Arm], setup: Setup) -> Iterator[Report[Side]]:
@@ -178,19 +178,19 @@ def clearly_below(these: Sequence[float], those: Sequence[float]) -> bool:
     return max(these) < min(those) and fmean(these) < CLEAR * fmean(those)
 
 
-def growth(side: Side, arm: str, gradients: str = "first") -> float:
+def growth(side: Side, arm: str) -> float:
     """Mean of `growths`; NaN where there are none."""
-    ratios = growths(side, arm, gradients)
+    ratios = growths(side, arm)
     return fmean(ratios) if ratios else math.nan
 
 
-def growths(side: Side, arm: str, gradients: str = "first") -> list[float]:
-    """Ratio of the gradient norm at the input end of the last stack to that at its output end, for each seed that has
-    both.
+def growths(side: Side, arm: str) -> list[float]:
+    """Ratio of the first step's gradient norm at the input end of the last stack to that at its output end, for each
+    seed that has both.
     """
     ratios = []
     for course in side.of(arm):
-        norms = last_stack(getattr(course, gradients))
+        norms = last_stack(course.first)
         if len(norms) > 1 and norms[-1] > 0:
             ratios.append(norms[0] / norms[-1])
     return ratios

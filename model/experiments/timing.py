@@ -45,6 +45,11 @@ class Machine:
     library: str
     cpu_time: bool = False
 
+    def __str__(self) -> str:
+        clock = "time of this thread alone" if self.cpu_time else "time by the clock"
+        parts = (self.device, self.dtype, f"{self.threads} threads", clock, self.library)
+        return ", ".join(filter(None, parts))
+
 
 @dataclass(frozen=True)
 class Times:
@@ -60,13 +65,12 @@ class Times:
 class Fit:
     """Power law y = factor · xᵉˣᵖᵒⁿᵉⁿᵗ.
 
-    error: half of the exponent's 95 % interval, NaN for two points. r2: share of the variance of ln y that it explains.
+    error: half of the exponent's 95 % interval, NaN for two points.
     """
 
     exponent: float
     factor: float
     error: float
-    r2: float
     xs: tuple[float, ...]
 
     def __call__(self, x: int | float) -> float:
@@ -163,10 +167,10 @@ def fit(xs: Numbers, ys: Numbers) -> Fit | None:
     spread = float((around**2).sum())
     exponent = float((around * y).sum()) / spread
     rest = y - y.mean() - exponent * around
-    total, left, free = float(((y - y.mean()) ** 2).sum()), float((rest**2).sum()), len(x) - 2
+    left, free = float((rest**2).sum()), len(x) - 2
     error = student(free) * (left / free / spread) ** 0.5 if free else float("nan")
     factor = float(np.exp(y.mean() - exponent * x.mean()))
-    return Fit(exponent, factor, error, 1 - left / total if total else 1.0, tuple(x for x, _y in points))
+    return Fit(exponent, factor, error, tuple(x for x, _y in points))
 
 
 def student(free: int) -> float:

@@ -16,7 +16,7 @@ from model.data.pairs import Pair
 from model.data.sources import SEPARATOR, Data, material_of
 from model.data.tasks import exact_match, find_task
 from model.experiments.runner import Report
-from model.experiments.side_by_side import Answered, Arm, Learner, Setup, Side, learners, material, rounds, train
+from model.experiments.side_by_side import Answered, Arm, Learner, Setup, Side, learners, material, rounds
 from model.network.config import Kind
 from model.network.layers import PreNorm
 from model.network.transformer import Network
@@ -132,16 +132,6 @@ def setup_of(name: str, kind: Kind, **chosen: Any) -> Setup:
     return Setup(kind="encoder-decoder" if kind == "encoder-only" else kind, **options)
 
 
-def begin(name: str, setup: Setup, longest: int = 0) -> Iterator[Report[Side]]:
-    """Run the trainings of a comparison, and tests on texts up to `longest`, unless it is 0.
-
-    Raises:
-        ValueError: see `learners` and `train_short_test_long`.
-    """
-    arms = COMPARISONS[name].arms(setup)
-    return train_short_test_long(arms, setup, longest) if longest else train(arms, setup)
-
-
 # Training on short texts, test on longer ones: the quality of position encodings beyond the trained lengths.
 
 SOURCES = 48  # of each length
@@ -173,14 +163,23 @@ def unseen(task: str, length: int, known: set[str], seed: int) -> list[Pair]:
     return [Pair(source, target) for source, target in targets.items()]
 
 
+def require_longer(setup: Setup, longest: int) -> None:
+    """Check that a test goes beyond the lengths trained on.
+
+    Raises:
+        ValueError: it does not.
+    """
+    if longest <= max(setup.lengths):
+        raise ValueError(f"the longest tested ({longest}) must be above the longest trained on ({max(setup.lengths)})")
+
+
 def train_short_test_long(arms: Sequence[Arm], setup: Setup, longest: int) -> Iterator[Report[Side]]:
     """Train, then let each arm answer sources of every length; a report after each training step and test.
 
     Raises:
         ValueError: the task has no sources of a length, or the longest is not above those trained on.
     """
-    if longest <= max(setup.lengths):
-        raise ValueError(f"the longest tested ({longest}) must be above the longest trained on ({max(setup.lengths)})")
+    require_longer(setup, longest)
     setup = replace(setup, max_length=room(setup, longest))
     trained, chance = learners(arms, setup)
     lengths = tested_lengths(setup.lengths, longest)

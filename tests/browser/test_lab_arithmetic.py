@@ -17,6 +17,7 @@ def opened(window, claim: str = "") -> Page:
     """The laboratory's arithmetic, at one of its claims."""
     page = window.open()
     go(page, "Lab")
+    page.get_by_role("radio", name="By hand").click()
     expect(page.locator(".vitrine.matrices[data-painted]")).to_be_visible()
     if claim:
         page.get_by_role("radio", name=claim).click()

@@ -14,7 +14,7 @@ from tests.viz.every_view import VIEWS
 from tests.viz.frame.window import stamp
 from viz.frame import drawing
 from viz.i18n import catalogue
-from viz.pages.lab.page import ARITHMETIC, COSTS
+from viz.pages.lab.page import ARITHMETIC
 from viz.state.session import Key, Selection, Session, by_channel, serving
 from viz.state.texts import learn
 
@@ -23,8 +23,7 @@ ADDRESSES = [
     ("masks", {"changes": "decoder:causal:off"}),
     ("positions", {"part": "applied", "position_base": "50"}),
     ("positions", {"part": "order", "position": "none"}),
-    *(("lab", {"arithmetic": name}) for name in ARITHMETIC),
-    *(("lab", {"lab_part": "costs", "cost": name}) for name in COSTS),
+    *(("lab", {"lab_part": "arithmetic", "arithmetic": name}) for name in ARITHMETIC),
     ("checkpoints", {}),
     ("training", {}),
 ]

@@ -3,13 +3,27 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import torch
 
 from model.experiments import attention_cost, head_cost
-from model.experiments.attention_cost import CLAIMED, QUADRATIC, STEPS, Growth, Sizes, crossing, operations
+from model.experiments.attention_cost import (
+    CLAIMED,
+    CLAIMED_MEMORY,
+    QUADRATIC,
+    SHORTEST,
+    STEPS,
+    Growth,
+    Judgement,
+    Sizes,
+    crossing,
+    judge,
+    operations,
+    quadratic_operations,
+    upper_fit,
+)
 from model.experiments.experiment import (
     Curve,
     Curves,
@@ -25,13 +39,17 @@ from model.experiments.experiment import (
     Verdict,
     Words,
     say,
+    written,
 )
-from model.experiments.head_cost import PASSES, SAME, WAYS, Timed, all_operations, counted, with_heads
+from model.experiments.head_cost import PASSES, PIECES, SAME, WAYS, Timed, all_operations, counted, with_heads
 from model.experiments.ratios import Ratio, ratio
 from model.experiments.runner import Report
-from model.experiments.timing import Fit
+from model.experiments.timing import Fit, fit
+from model.network.attention import MultiHeadAttention, Scores, Weights
 from model.runtime.device import choose_device
 
+MOST_HEADS = 64
+EXACT = 1e-3  # error of an exponent that no noise has touched: of bytes
 HALF = 0.5  # an exponent whose whole interval is nearer than this to a whole number is that one
 STEP_NAMES: dict[str, Words] = {
     "projections": say("projections"),
@@ -43,15 +61,16 @@ STEP_NAMES: dict[str, Words] = {
 
 
 def sizes_of(request: Request) -> Sizes:
-    """Sizes of one text, from the parameters d_model and heads.
+    """Sizes of texts, from the parameters d_model, heads and batch.
 
     Raises:
         ValueError: heads does not divide d_model.
     """
-    d_model, heads = request.values["d_model"], request.values.get("heads", 1)
+    d_model, heads, batch = (request.values.get(name, 1) for name in ("d_model", "heads", "batch"))
     if d_model % heads:
-        raise ValueError(f"d_model ({d_model}) must be divisible by heads ({heads})")
-    return Sizes(batch=1, heads=heads, width=d_model // heads, device=choose_device(), dtype=torch.float32)
+        divisors = ", ".join(str(count) for count in range(1, MOST_HEADS + 1) if d_model % count == 0)
+        raise ValueError(f"d_model ({d_model}) cannot be split among {heads} heads: choose one of {divisors}")
+    return Sizes(batch=batch, heads=heads, width=d_model // heads, device=choose_device(), dtype=torch.float32)
 
 
 # Row 3: the growth of time and memory with the length.
@@ -96,39 +115,131 @@ def judge_growth(growth: Growth) -> Outcome:
         for step, growing in fits.items()
         if growing is not None
     ]
-    lengths = [float(length) for length in growth.lengths]
-    times = [Curve(STEP_NAMES[step], lengths, growth.seconds(step)) for step in STEPS]
-    memory = [Curve(STEP_NAMES[step], lengths, [float(size) for size in growth.memory(step)]) for step in STEPS]
+    memory = [Curve(STEP_NAMES[step], growth.lengths, growth.memory(step)) for step in STEPS]
     length = say("tokens n")
     figures: list[Figure] = [
-        Curves(say("time of each step"), length, say("seconds"), times, log_x=True, log_y=True),
+        Curves(say("time of each step"), length, say("seconds"), timed_steps(growth, fits), log_x=True, log_y=True),
         Curves(say("memory of each step's tensors"), length, say("bytes"), memory, log_x=True, log_y=True),
+        counted_steps(growth),
         growth_table(growth, fits),
     ]
-    return Outcome(verdict, reason, quantities, figures)
+    remarks = [counted_shares(growth), softmax_share(growth), fused_beside(growth)]
+    return Outcome(verdict, reason, quantities, figures, remarks=remarks, machine=growth.machine)
 
 
-def exponent(growing: Fit | None) -> Sentence | str:
-    """Exponent with its interval; a question mark where there are too few points."""
+def timed_steps(growth: Growth, fits: dict[str, Fit | None]) -> list[Curve]:
+    """Times of each step as dots, and the power law through the upper part, dashed."""
+    curves = []
+    for step in STEPS:
+        curves.append(Curve(STEP_NAMES[step], growth.lengths, growth.seconds(step), style="dots"))
+        if fitted := fits[step]:
+            name = say("{name}, fitted", name=STEP_NAMES[step])
+            curves.append(Curve(name, fitted.xs, [fitted(x) for x in fitted.xs], dash=True, beside=True))
+    return curves
+
+
+def counted_steps(growth: Growth) -> Curves:
+    """Operations of each step; the fused kernel has those of three of them."""
+    lengths = growth.lengths
+    counts = {step: [operations(growth.sizes, length)[step] for length in lengths] for step in STEPS[:-1]}
+    curves = [Curve(STEP_NAMES[step], lengths, counts[step], dash=step == "values") for step in counts]
+    title = say("Counted operations of each step")
+    return Curves(title, say("tokens n"), say("operations"), curves, log_x=True, log_y=True)
+
+
+def counted_shares(growth: Growth) -> Sentence:
+    """Shares of the softmax and of the projections in the operations at the longest length."""
+    counts = operations(growth.sizes, growth.lengths[-1])
+    quadratic = quadratic_operations(growth.sizes, growth.lengths[-1])
+    return say(
+        "counted at {length} tokens: the softmax has {softmax} % of the operations of the three steps, and the "
+        "projections, which the formula leaves out, have {projections} % of all",
+        length=growth.lengths[-1],
+        softmax=100 * counts["softmax"] / quadratic,
+        projections=100 * counts["projections"] / (quadratic + counts["projections"]),
+    )
+
+
+def softmax_share(growth: Growth) -> Sentence:
+    """Share of the softmax in the time of the three steps, beside that in their operations."""
+    length = growth.lengths[-1]
+    expected = operations(growth.sizes, length)["softmax"] / quadratic_operations(growth.sizes, length)
+    share = growth.seconds("softmax")[-1] / growth.quadratic_seconds()
+    return say(
+        "measured at {length} tokens: the softmax takes {time} % of their time: {end}",
+        length=length,
+        time=100 * share,
+        end=say("the O hides what an operation costs")
+        if share > 2 * expected
+        else say("its operations cost about what those of the products do, or less"),
+    )
+
+
+def fused_beside(growth: Growth) -> Sentence:
+    """Time and memory of the fused kernel beside those of the three steps."""
+    seconds = growth.seconds("fused")[-1]
+    return say(
+        "the fused kernel does all three in {fused} ms, {ratio} times as fast as step by step, with tensors of {bytes} "
+        "MB, where a map has {map} MB; its time has the exponent {time}, its memory {memory}",
+        fused=1e3 * seconds,
+        ratio=growth.quadratic_seconds() / seconds,
+        bytes=growth.memory("fused")[-1] / 1e6,
+        map=growth.memory("softmax")[-1] / 1e6,
+        time=exponent(growth.time_fit("fused")),
+        memory=exponent(growth.memory_fit("fused")),
+    )
+
+
+def exponent(growing: Fit | None) -> Sentence | str | float:
+    """Exponent with its interval, alone where it is exact; a question mark where there are too few points."""
     if growing is None:
         return "?"
+    if growing.error < EXACT:
+        return growing.exponent
     if math.isnan(growing.error):
         return say("{value}, with an unknown error", value=growing.exponent)
     return say("{value}, give or take {error}", value=growing.exponent, error=growing.error)
 
 
+GROWS: dict[Judgement, Words] = {
+    "few": say("too few lengths"),
+    "unsure": say("too uncertain"),
+    "agrees": say("as claimed"),
+    "faster": say("faster"),
+    "slower": say("more slowly"),
+}
+
+
+def in_cell(growing: Fit | None) -> str:
+    """Exponent with its interval, as short as it can be."""
+    if growing is None:
+        return "–"
+    exact = growing.error < EXACT or math.isnan(growing.error)
+    return written(growing.exponent) if exact else f"{written(growing.exponent)} ± {written(growing.error)}"
+
+
 def growth_table(growth: Growth, fits: dict[str, Fit | None]) -> Table:
-    """Operations at the longest length, and claimed and fitted exponents of time and memory."""
+    """Operations at the longest length, and claimed and fitted exponents of operations, time and memory."""
     counts = operations(growth.sizes, growth.lengths[-1])
     columns = (
         say("step"),
         say("operations at {length} tokens", length=growth.lengths[-1]),
         say("claimed exponent"),
         say("exponent of the time"),
-        say("exponent of the memory"),
+        say("the time grows"),
+        say("10⁹ operations a second"),
+        say("exponent of the memory (expected)"),
     )
     rows: list[list[Words | float | int]] = [
-        [STEP_NAMES[step], counts[step], CLAIMED[step], exponent(fits[step]), exponent(growth.memory_fit(step))]
+        [
+            STEP_NAMES[step],
+            counts[step],
+            CLAIMED[step],
+            in_cell(fits[step]),
+            GROWS[judge(fits[step], CLAIMED[step])],
+            growth.speed(step) / 1e9,
+            f"{in_cell(growth.memory_fit(step))} ({CLAIMED_MEMORY[step]})",
+        ]
         for step in STEPS
     ]
     return Table(say("counted, claimed and measured"), columns, rows)
@@ -201,23 +312,49 @@ def judge_heads(timed: Timed) -> Outcome:
         for piece in PIECE_NAMES
     ]
     title = say("time by the number of heads, d_model {d_model}", d_model=timed.sizes[heads[0]].config.d_model)
-    figure = Curves(title, say("heads h"), say("in times of one head"), curves, log_x=True, log_y=True)
-    columns = (
+    times = Curves(title, say("heads h"), say("in times of one head"), curves, log_x=True, log_y=True)
+    columns: list[Words] = [
         say("heads"),
+        "d / h",
         say("operations of the products"),
         say("of the softmax"),
-        say("seconds in the fused kernel"),
-        say("seconds step by step"),
-    )
+        *(say("ms, {piece}", piece=PIECE_NAMES[piece]) for piece in PIECES),
+    ]
     rows = [
         [
             count,
+            timed.sizes[count].width,
             *counted(timed.sizes[count], timed.length).values(),
-            *(timed.median(count, piece) for piece in WHOLE),
+            *(1e3 * timed.median(count, piece) for piece in PIECES),
         ]
         for count in heads
     ]
-    return Outcome(verdict, reason, quantities, [figure, Table(say("counted and measured"), columns, rows)])
+    table = Table(say("counted and measured"), columns, rows)
+    figures: list[Figure] = [times, counted_heads(timed), table]
+    return Outcome(verdict, reason, quantities, figures, remarks=[what_takes_longer(timed)], machine=timed.machine)
+
+
+def counted_heads(timed: Timed) -> Curves:
+    """Operations of the products, of the softmax, and of both, by the number of heads."""
+    heads = sorted(timed.sizes)
+    counts = [counted(timed.sizes[count], timed.length) for count in heads]
+    curves = [
+        Curve(say("all products"), heads, [each["products"] for each in counts]),
+        Curve("softmax", heads, [each["softmax"] for each in counts]),
+        Curve(say("together"), heads, [sum(each.values()) for each in counts], dash=True),
+    ]
+    return Curves(say("Counted operations"), say("heads h"), say("operations"), curves, log_x=True, log_y=True)
+
+
+def what_takes_longer(timed: Timed) -> Sentence:
+    """Difference of the time between the largest number of heads and one, and those of its softmax and products."""
+    first, most = min(timed.sizes), max(timed.sizes)
+    return say(
+        "step by step, {heads} heads change the time of one by {explicit} ms: the softmax alone by {softmax} ms, the "
+        "same products in smaller matrices by {products} ms",
+        heads=most,
+        **{piece: 1e3 * (timed.median(most, piece) - timed.median(first, piece)) for piece in PIECES[1:]},
+    )
 
 
 def dear_from(piece: str, found: dict[tuple[str, int], bool | None], more: list[int]) -> Sentence:
@@ -270,19 +407,57 @@ def judge_ways(timed: Timed) -> Outcome:
     )
     columns = (
         say("heads"),
+        "d_k",
         say("parameters"),
         say("operations forward"),
-        say("seconds forward"),
-        say("seconds backward"),
+        say("ms forward"),
+        say("ms backward"),
     )
     rows: list[list[Any]] = [
-        [WAY_NAMES[way], parameters[way], counts[way], *(timed.median(way, name) for name in PASSES)] for way in WAYS
+        [
+            WAY_NAMES[way],
+            timed.sizes[way].width,
+            parameters[way],
+            counts[way],
+            *(1e3 * timed.median(way, name) for name in PASSES),
+        ]
+        for way in WAYS
     ]
     quantities = [
         Quantity(say("time of wide heads in times of narrow ones, {name}", name=PASS_NAMES[name]), (each.value,))
         for name, each in relative.items()
     ]
-    return Outcome(verdict, reason, quantities, [Table(say("narrow beside wide"), columns, rows)])
+    multiples = [parameters["wide"] / parameters["narrow"], counts["wide"] / counts["narrow"]]
+    bars = wide_bars([*multiples, *(each.value for each in relative.values())])
+    remarks = [beside_operations(PASS_NAMES[name], relative[name], multiples[1]) for name in PASSES]
+    figures: list[Figure] = [bars, Table(say("narrow beside wide"), columns, rows)]
+    return Outcome(verdict, reason, quantities, figures, remarks=remarks, machine=timed.machine)
+
+
+def wide_bars(multiples: Sequence[float]) -> Curves:
+    """Parameters, operations and times of wide heads, as multiples of those of narrow ones."""
+    places = list(range(len(multiples)))
+    curves = [
+        Curve(WAY_NAMES["narrow"], places, [1.0] * len(places), style="bars"),
+        Curve(WAY_NAMES["wide"], places, multiples, style="bars"),
+    ]
+    ticks = (say("parameters"), say("operations"), *(say("time {name}", name=PASS_NAMES[name]) for name in PASSES))
+    return Curves(say("Wide heads beside narrow ones"), "", say("times narrow"), curves, ticks=ticks)
+
+
+def beside_operations(name: Words, relative: Ratio, expected: float) -> Sentence:
+    """Time of wide heads beside what their operations let expect, as far as the noise lets that be said."""
+    if relative.low <= 1:
+        return say("{name}: wide heads are not clearly slower", name=name)
+    if relative.high < (1 - SAME) * expected:
+        return say(
+            "{name}: slower, and less so than the operations let expect: the larger products reach more operations a "
+            "second",
+            name=name,
+        )
+    if relative.low >= (1 - SAME) * expected:
+        return say("{name}: slower, as the operations let expect, or more", name=name)
+    return say("{name}: slower; noise hides whether as much as the operations let expect", name=name)
 
 
 def interval(relative: Ratio) -> Sentence:
@@ -295,6 +470,8 @@ def run_ways(request: Request) -> Iterator[Report[Outcome]]:
     for report in head_cost.ways(sizes_of(request), request.values["length"], seconds=2 * SECONDS):
         yield Report(report.share, judge_ways(report.result))
 
+
+BATCH = Parameter("batch", say("texts at once"), 1, 1, 64)
 
 EXPERIMENTS = (
     Experiment(
@@ -309,12 +486,26 @@ EXPERIMENTS = (
         run=run_growth,
         parameters=(
             Parameter("d_model", "d_model", 256, 2, 4096),
-            Parameter("heads", say("heads"), 4, 1, 64),
-            Parameter("longest", say("longest text"), 1024, 64, 1 << 16),
+            Parameter("heads", say("heads"), 4, 1, MOST_HEADS),
+            Parameter("longest", say("longest text"), 1024, SHORTEST, 1 << 16),
+            BATCH,
         ),
         seconds=15.0,
-        formulas=(r"\underbrace{8\,n\,d^2}_{\text{projections}} + \underbrace{4\,n^2 d}_{QK^\top,\ AV}",),
-        code=(attention_cost.operations, judge_growth, quadratic),
+        formulas=(
+            r"\underbrace{8\,n\,d^2}_{\text{projections}} + \underbrace{2\,n^2 d}_{Q K^\top} + "
+            r"\underbrace{h\,n\,(5n - 2)}_{\text{softmax}} + \underbrace{2\,n^2 d}_{A V}, \quad d = h\,d_k",
+            r"\log t = \log c + e \log n",
+        ),
+        method=say(
+            "A multiply-add counts 2; a row of the softmax counts its maximum, differences, exponentials, sum and "
+            "quotients. Each step is one of the network's own modules, on random numbers. All steps run in turn, again "
+            "and again, and the median counts. The exponent e is fitted by least squares to the lengths from an eighth "
+            "of the longest on, where fixed costs are small, and is given with its range of 95 per cent. Memory is "
+            "that of the tensors that a step makes, when most of them are there; what a kernel takes for itself is not "
+            "seen. On a CPU one core measures, in the time of its own thread, so that the work of other programs is "
+            "not counted."
+        ),
+        code=(Scores, Weights, attention_cost.steps, operations, upper_fit, fit, judge_growth, quadratic),
         source="section 3.2; table 1",
     ),
     Experiment(
@@ -330,10 +521,21 @@ EXPERIMENTS = (
         parameters=(
             Parameter("d_model", "d_model", 256, 2, 4096),
             Parameter("length", say("tokens of a text"), 256, 2, 8192),
+            BATCH,
         ),
         seconds=15.0,
-        formulas=(r"h \cdot 2\,n^2\,\tfrac{d}{h} = 2\,n^2 d",),
-        code=(head_cost.counted, with_heads, judge_heads),
+        formulas=(
+            r"8\,n\,d^2 + h \cdot 4\,n^2\,\tfrac{d}{h} = 8\,n\,d^2 + 4\,n^2 d",
+            r"h\,n\,(5n - 2) \text{ for the softmax}",
+        ),
+        method=say(
+            "The very same weights are cut into 1 to d/2 heads; all are run in turn, again and again, and the median "
+            "counts. Times are the same if they differ by no more than {share} %. The paper says: “Due to the reduced "
+            "dimension of each head, the total computational cost is similar to that of single-head attention with "
+            "full dimensionality.”",
+            share=round(100 * SAME),
+        ),
+        code=(MultiHeadAttention, head_cost.counted, with_heads, head_cost.by_heads, judge_heads),
         source="section 3.2.2",
     ),
     Experiment(
@@ -348,11 +550,21 @@ EXPERIMENTS = (
         run=run_ways,
         parameters=(
             Parameter("d_model", "d_model", 256, 2, 2048),
-            Parameter("heads", say("heads"), 8, 1, 64),
+            Parameter("heads", say("heads"), 8, 1, MOST_HEADS),
             Parameter("length", say("tokens of a text"), 128, 2, 8192),
+            BATCH,
         ),
         seconds=5.0,
-        code=(head_cost.narrow_and_wide, judge_ways),
-        source="Bloem, 2019",
+        formulas=(
+            r"\text{narrow: } 4\,d^2 \qquad \text{wide: } 3\,d \cdot h d + h d \cdot d = 4\,h\,d^2 \quad "
+            r"\text{weights}",
+        ),
+        method=say(
+            "One attention of the network's own module each way, without groups of keys and values and without "
+            "dropout; forward as in training, and backward to its weights and its input. Both run in turn, again and "
+            "again, and the median counts."
+        ),
+        code=(MultiHeadAttention, head_cost.narrow_and_wide, head_cost.ways, judge_ways),
+        source="section 3.2.2; Bloem, 2019",
     ),
 )

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from statistics import fmean
 
@@ -44,15 +44,18 @@ from model.experiments.side_by_side import (
     rightly,
     share_of_fall,
     shares_of_right,
+    step_seconds,
     train,
 )
 from model.experiments.training_claims import (
     COMPARISONS,
+    TRAINING,
     NormOnTheShortCut,
     answered_at,
     as_torch_begins,
     lengths_of,
     plain_descent,
+    require_longer,
     setup_of,
     train_short_test_long,
 )
@@ -78,6 +81,7 @@ KEEP = 0.9  # weight of the past in a smoothed curve
 POINTS = 200  # of a curve
 SHALLOW = 2  # layers of each stack beside which a deeper one stands
 DRAWN = 0.02  # share of the work between two new figures
+SAID = ("sinusoidal", "learned")  # positions that row 9 is about
 
 Arms = Callable[[Setup], Sequence[Arm]]
 Found = tuple[Verdict, Sentence]
@@ -138,16 +142,25 @@ def at_depths(setup: Setup) -> Sequence[Arm]:
     ]
 
 
-def said_positions(setup: Setup) -> Sequence[Arm]:
-    """Sinusoidal and learned positions alone, so that both have time to learn."""
-    return [arm for arm in COMPARISONS["positions"].arms(setup) if arm.name in ("sinusoidal", "learned")]
+def chosen_positions(arms: Sequence[Arm], text: str) -> Sequence[Arm]:
+    """Arms of the positions that a text names: those of the statement, and others beside them.
+
+    Raises:
+        ValueError: it leaves one of the statement's out, or names another.
+    """
+    names, known = text.replace(",", " ").split(), [arm.name for arm in arms]
+    if not set(SAID) <= set(names) <= set(known):
+        others = ", ".join(name for name in known if name not in SAID)
+        said = ", ".join(SAID)
+        raise ValueError(f"positions are {text!r}: write {said}, and beside them any of {others}")
+    return [arm for arm in arms if arm.name in names]
 
 
 def with_as_many(setup: Setup) -> Sequence[Arm]:
     """Narrow heads, wide heads, and narrow ones whose feed-forward net has the parameters that wide heads add: four
-    matrices (h - 1) d_model² larger in an encoder's layer and eight in a decoder's, against two of it.
+    matrices (h - 1) d_model² larger in a layer, eight in one with cross-attention, against two of it.
     """
-    more = 3 * (setup.n_heads - 1) * setup.d_model
+    more = (3 if setup.kind == "encoder-decoder" else 2) * (setup.n_heads - 1) * setup.d_model
     narrow, wide = COMPARISONS["heads"].arms(setup)
     return narrow, wide, Arm("as many", {"d_ff": 4 * setup.d_model + more})
 
@@ -205,9 +218,10 @@ def judge_heads(side: Side) -> Found:
 
 
 def judge_norms(side: Side) -> Found:
-    """Row 27: the formula as it is said, beside pre-norm."""
+    """Row 27: the formula as it is said, beside pre-norm, by which it is judged, and beside post-norm."""
     verdicts = {"lower": Verdict.HOLDS, "higher": Verdict.WRONG, "same": Verdict.OPEN}
-    return verdicts[losses_of(side, "wrong", "pre")], compared(side, "wrong", "pre")
+    found, beside = (compared(side, "wrong", arm) for arm in ("pre", "post"))
+    return verdicts[losses_of(side, "wrong", "pre")], say("{first}, and {rest}", first=found, rest=beside)
 
 
 def judge_depth(side: Side) -> Found:
@@ -230,7 +244,8 @@ def judge_depth(side: Side) -> Found:
     deepest = depths[-1]
     return verdict, say(
         "{end}; with {layers} layers post-norm ends at a loss of {post}, without warm-up at {cold}; pre-norm at {pre} "
-        "and {bare}; gradient of the decoder's first layer over that of its last: post-norm {slope}, pre-norm {other}",
+        "and {bare}; gradient of the decoder's first layer over that of its last, at the first step: post-norm "
+        "{slope}, pre-norm {other}: {nearer}",
         end=end,
         layers=deepest,
         post=loss_words(side, f"post@{deepest}"),
@@ -239,6 +254,12 @@ def judge_depth(side: Side) -> Found:
         bare=loss_words(side, f"pre@{deepest} cold"),
         slope=growth(side, f"post@{deepest}"),
         other=growth(side, f"pre@{deepest}"),
+        nearer={
+            "lower": say("post-norm's are nearer to the output"),
+            "higher": say("pre-norm's are nearer to the output"),
+            "same": say("no clear difference at this depth"),
+            None: say("they cannot be compared"),
+        }[slopes_of(side, f"post@{deepest}", f"pre@{deepest}")],
     )
 
 
@@ -383,16 +404,27 @@ def losses(side: Side) -> Curves:
 
 def gradients(side: Side) -> Curves:
     """Gradient norm of each layer at the first step."""
-    layers = list(dict.fromkeys(part for course in side.courses for part in course.first if ".layers." in part))
+    return by_layer(side, say("Gradient norm by layer, at the first step"), lambda course: course.first)
+
+
+def newest_gradients(side: Side) -> Curves:
+    """Gradient norm of each layer at the newest step."""
+    return by_layer(side, say("Gradient norm by layer, at the newest step"), lambda course: course.latest)
+
+
+def by_layer(side: Side, title: Sentence, read: Callable[[Course], Mapping[str, float]]) -> Curves:
+    """Gradient norms of each layer, by the names of the parts of the network."""
+    found = dict.fromkeys(part for course in side.courses for part in course.first if ".layers." in part)
+    stacks = list(dict.fromkeys(layer.split(".")[0] for layer in found))
+    layers = sorted(found, key=lambda layer: (stacks.index(layer.split(".")[0]), int(layer.split(".")[2])))
     curves = []
     for arm in arms_of(side):
         norms = [
-            ([place for place, layer in enumerate(layers) if layer in course.first], course.first)
+            ([place for place, layer in enumerate(layers) if layer in read(course)], read(course))
             for course in side.of(arm)
         ]
-        curves += over_seeds(arm, [(places, [first[layers[place]] for place in places]) for places, first in norms])
+        curves += over_seeds(arm, [(places, [of[layers[place]] for place in places]) for places, of in norms])
     ticks = [f"{stack} {int(number) + 1}" for stack, _layers, number in (layer.split(".") for layer in layers)]
-    title = say("Gradient norm by layer, at the first step")
     return Curves(title, say("layer"), "‖g‖", curves, log_y=True, ticks=ticks)
 
 
@@ -418,7 +450,7 @@ def rates(side: Side) -> Curves:
 
 
 def lengths(side: Side) -> Curves:
-    """Share of answers that are right to the character, over the length."""
+    """Share of answers that are right to the character, and dashed, of tokens after the right ones, over the length."""
     curves = []
     for arm in arms_of(side):
         tests = [
@@ -426,6 +458,9 @@ def lengths(side: Side) -> Curves:
             for course in side.of(arm)
         ]
         curves += over_seeds(arm, [([each.length for each in of], [each.exact for each in of]) for of in tests])
+        of_tokens = over_seeds(arm, [([each.length for each in of], [each.tokens for each in of]) for of in tests])
+        name = say("{arm}, tokens", arm=arm_name(arm))
+        curves += [Curve(name, each.xs, each.ys, dash=True, beside=True) for each in of_tokens]
     edge = float(side.trained)
     curves.append(Curve(say("longest trained on"), (edge, edge), (0.0, 1.0), dash=True))
     return Curves(say("Right answers against length"), say("length of the source"), say("share"), curves)
@@ -437,8 +472,11 @@ def table(side: Side) -> Table:
     for arm in arms_of(side):
         courses = side.of(arm)
         validation = (perplexity(side, arm), 100 * rightly(side, arm)) if perplexities(side, arm) else ("–", "–")
-        rows.append([arm_name(arm), courses[0].parameters, end_words(courses), *validation])
-    columns = (say("arm"), say("parameters"), say("loss at the end"), say("perplexity"), say("tokens right, %"))
+        seconds = fmean(course.seconds for course in courses)
+        pace = 1 / seconds if seconds > 0 else "–"  # not of one that diverged at once
+        rows.append([arm_name(arm), courses[0].parameters, pace, end_words(courses), *validation])
+    loss = say("loss at the end") if side.done else say("loss so far")
+    columns = (say("arm"), say("parameters"), say("steps a second"), loss, say("perplexity"), say("tokens right, %"))
     return Table(say("The arms"), columns, rows)
 
 
@@ -492,19 +530,26 @@ def outcome(
     judge: Callable[[Side], Found],
     draw: Sequence[Callable[[Side], Figure]],
     numbers: Callable[[Side], list[Quantity]],
+    remarks: Callable[[Side], list[Sentence]] = lambda _side: [],
 ) -> Outcome:
     """What the trainings have found: no verdict before their end."""
     if not side.done:
         reason = say("so far, at step {step} of {steps}", step=side.step, steps=side.steps)
         return Outcome(Verdict.OPEN, reason, final_losses(side), [figure(side) for figure in (*draw, table)])
     verdict, reason = judge(side)
-    return Outcome(verdict, reason, numbers(side), [figure(side) for figure in (*draw, table)], models_of(side))
+    figures = [figure(side) for figure in (*draw, table)]
+    return Outcome(verdict, reason, numbers(side), figures, models_of(side), remarks(side))
 
 
 def final_losses(side: Side) -> list[Quantity]:
-    """Loss at the end of each arm whose seeds all have one."""
+    """Loss at the end, or so far, of each arm whose seeds all have one."""
+
+    def name(arm: str) -> Sentence:
+        of = arm_name(arm)
+        return say("loss at the end, {arm}", arm=of) if side.done else say("loss so far, {arm}", arm=of)
+
     return [
-        Quantity(say("loss at the end, {arm}", arm=arm_name(arm)), tuple(values), "nats")
+        Quantity(name(arm), tuple(values), "nats")
         for arm in arms_of(side)
         if all(map(math.isfinite, values := ends(side.of(arm))))
     ]
@@ -543,6 +588,22 @@ def answers(side: Side) -> list[Quantity]:
     return found
 
 
+def carried(side: Side) -> list[Sentence]:
+    """Whether each arm carries over to longer texts, with the mean of its seeds."""
+    said = []
+    for arm in arms_of(side):
+        if pairs := answered(side, arm):
+            within, beyond = (fmean(shares) for shares in zip(*pairs, strict=True))
+            name = arm_name(arm)
+            remark = {
+                None: say("{arm}: it has not learnt the task", arm=name),
+                True: say("{arm}: it carries over to longer texts", arm=name),
+                False: say("{arm}: it does not carry over to longer texts", arm=name),
+            }[carries_over(within, beyond)]
+            said.append(remark)
+    return said
+
+
 def models_of(side: Side) -> list[TrainedModel]:
     """Models of the arms, once the trainings and tests have ended; with their seeds where there are several."""
     several = len({course.seed for course in side.courses}) > 1
@@ -558,42 +619,58 @@ def models_of(side: Side) -> list[TrainedModel]:
     ]
 
 
-def validation_quantities(side: Side, arm: str) -> list[Quantity]:
-    """Perplexity and accuracy of an arm at the end, where both were measured."""
-    if not (found := perplexities(side, arm)):
-        return []
-    right = tuple(100 * share for share in shares_of_right(side, arm))
-    return [
-        Quantity(say("perplexity, {arm}", arm=arm_name(arm)), tuple(found)),
-        Quantity(say("tokens right, {arm}", arm=arm_name(arm)), right, "%"),
-    ]
-
-
 def run_of(
     comparison: str,
     judge: Callable[[Side], Found],
     *draw: Callable[[Side], Figure],
     arms: Arms | None = None,
     numbers: Callable[[Side], list[Quantity]] = final_losses,
+    remarks: Callable[[Side], list[Sentence]] = lambda _side: [],
 ) -> Callable[[Request], Iterator[Report[Outcome]]]:
-    """Run of a comparison. arms: in place of its own. numbers: that stand above the figures."""
-    made = arms or COMPARISONS[comparison].arms
+    """Run of a comparison. arms: in place of its own. numbers, remarks: that stand above the figures."""
 
     def run(request: Request) -> Iterator[Report[Outcome]]:
-        chosen = dict(request.values)
-        longest, trained = chosen.pop("longest", 0), chosen.pop("trained", 0)
-        if trained:
-            chosen["lengths"] = lengths_of(chosen["task"], trained)
-        setup = setup_of(comparison, "encoder-decoder", seeds=tuple(request.seeds), **chosen)
-        chosen_arms = made(setup)
-        reports = train_short_test_long(chosen_arms, setup, longest) if longest else train(chosen_arms, setup)
+        chosen, setup, longest = asked_for(request, comparison, arms)
+        reports = train_short_test_long(chosen, setup, longest) if longest else train(chosen, setup)
         found, drawn = None, -math.inf
         for report in reports:
             if found is None or report.result.done or report.share - drawn > DRAWN:
-                found, drawn = outcome(report.result, judge, draw, numbers), report.share
+                found, drawn = outcome(report.result, judge, draw, numbers, remarks), report.share
             yield Report(report.share, found)
 
     return run
+
+
+def asked_for(request: Request, comparison: str, arms: Arms | None) -> tuple[Sequence[Arm], Setup, int]:
+    """Arms of a comparison, or others in their place, their setup, and the longest text of the test, 0 without one.
+
+    Raises:
+        ValueError: the positions are none that are known.
+    """
+    chosen = dict(request.values)
+    longest, trained, positions = chosen.pop("longest", 0), chosen.pop("trained", 0), chosen.pop("positions", "")
+    if trained:
+        chosen["lengths"] = lengths_of(chosen["task"], trained)
+    setup = setup_of(comparison, chosen.pop("kind"), seeds=tuple(request.seeds), **chosen)
+    found = (arms or COMPARISONS[comparison].arms)(setup)
+    return chosen_positions(found, positions) if longest else found, setup, longest
+
+
+def forecast_of(comparison: str, arms: Arms | None = None) -> Callable[[Request], float]:
+    """Forecast of a comparison's seconds, from a step of the first arm and of the last. arms: in place of its own.
+
+    Raises:
+        ValueError: see `asked_for`, `require_longer` and `learners`.
+    """
+
+    def forecast(request: Request) -> float:
+        chosen, setup, longest = asked_for(request, comparison, arms)
+        if longest:
+            require_longer(setup, longest)
+        step = fmean(step_seconds(arm, setup) for arm in (chosen[0], chosen[-1]))
+        return len(chosen) * len(setup.seeds) * setup.steps * step / (TRAINING if longest else 1.0)
+
+    return forecast
 
 
 def parameters(comparison: str, **changed: int) -> tuple[Parameter, ...]:
@@ -605,6 +682,7 @@ def parameters(comparison: str, **changed: int) -> tuple[Parameter, ...]:
     tasks = tuple(name for name, task in TASKS.items() if task.any_length or not usual.longest)
     found = (
         Parameter("task", say("task"), usual.task, choices=tasks),
+        Parameter("kind", say("kind of the network"), "encoder-decoder", choices=("encoder-decoder", "decoder-only")),
         Parameter("steps", say("steps"), numbers["steps"], 1, 5000),
         Parameter("d_model", "d_model", numbers["d_model"], 8, 256),
         Parameter("depth", say("layers of each stack"), numbers["depth"], 1, 12),
@@ -616,9 +694,17 @@ def parameters(comparison: str, **changed: int) -> tuple[Parameter, ...]:
     lengths = (
         Parameter("trained", say("trained up to length"), 8, 4, 16),
         Parameter("longest", say("tested up to length"), usual.longest, 5, 64),
+        Parameter("positions", say("positions"), ", ".join(SAID)),
     )
     return (*found, *lengths)
 
+
+METHOD = say(
+    "All arms begin with the same seed, learn from the same batches of a built-in task, one step of each in turn, by "
+    "AdamW and a cosine schedule unless that is what differs, without dropout. The curves are smoothed with weight 0.9 "
+    "of the past; the loss at the end is the mean of the last tenth of the steps. Clearly lower means by a tenth at "
+    "least, and with every seed. Loss, validation and gradients are those that our own trainer reports."
+)
 
 EXPERIMENTS = (
     Experiment(
@@ -630,11 +716,13 @@ EXPERIMENTS = (
             "The code of any position can be computed, but the network has never learnt to read it; a learned table "
             "has rows up to max_length, and those beyond the trained lengths are still as they were drawn."
         ),
-        run=run_of("positions", judge_positions, lengths, losses, arms=said_positions, numbers=answers),
+        run=run_of("positions", judge_positions, lengths, losses, numbers=answers, remarks=carried),
+        forecast=forecast_of("positions"),
         parameters=parameters("positions", steps=500),
         seeded=True,
         seconds=60.0,
         formulas=(r"x_p = E_{t_p}\sqrt{d_\text{model}} + \mathrm{PE}_p",),
+        method=METHOD,
         code=(SinusoidalPositions, LearnedPositions, answered_at, judge_positions),
         source="Vaswani et al., 2017, 3.5; Press et al., 2022",
     ),
@@ -651,10 +739,12 @@ EXPERIMENTS = (
             "parameters does it show whether the width itself is what helps."
         ),
         run=run_of("heads", judge_heads, losses, accuracy, arms=with_as_many),
+        forecast=forecast_of("heads", with_as_many),
         parameters=parameters("heads"),
         seeded=True,
         seconds=25.0,
         formulas=(r"W^Q_i, W^K_i, W^V_i \in \mathbb{R}^{d_\text{model} \times d_k}, \quad d_k = d_\text{model}/h",),
+        method=METHOD,
         code=(MultiHeadAttention, with_as_many, judge_heads),
         source="Vaswani et al., 2017, 3.2.2",
     ),
@@ -668,7 +758,8 @@ EXPERIMENTS = (
             "The formula that is said does both the other way round. The paper has LayerNorm(x + Sublayer(x)), "
             "post-norm."
         ),
-        run=run_of("norms", judge_norms, losses, gradients),
+        run=run_of("norms", judge_norms, losses, accuracy, gradients, newest_gradients),
+        forecast=forecast_of("norms"),
         parameters=parameters("norms"),
         seeded=True,
         seconds=30.0,
@@ -676,6 +767,7 @@ EXPERIMENTS = (
             r"\text{post: } \mathrm{LN}(x + S(x)) \qquad \text{pre: } x + S(\mathrm{LN}(x)) \qquad "
             r"\text{wrong: } S(x) + \mathrm{LN}(x)",
         ),
+        method=METHOD,
         code=(PostNorm, PreNorm, NormOnTheShortCut, judge_norms),
         source="Vaswani et al., 2017, 3.1; Xiong et al., 2020",
     ),
@@ -689,11 +781,13 @@ EXPERIMENTS = (
             "strongly from layer to layer; pre-norm, with a final norm, leaves a bare path. How much it matters "
             "depends on depth, rate and warm-up: choose them."
         ),
-        run=run_of("depth", judge_depth, losses, gradients, arms=at_depths),
+        run=run_of("depth", judge_depth, losses, accuracy, gradients, newest_gradients, arms=at_depths),
+        forecast=forecast_of("depth", at_depths),
         parameters=parameters("depth"),
         seeded=True,
         seconds=60.0,
         formulas=(r"\left\lVert \frac{\partial L}{\partial \theta_\ell} \right\rVert \ \text{of each layer}\ \ell",),
+        method=METHOD,
         code=(PostNorm, PreNorm, Gradients.norms, learning_rate, judge_depth),
         source="Xiong et al., 2020, 3.3, 4",
     ),
@@ -706,7 +800,8 @@ EXPERIMENTS = (
             "x + Sublayer(x) has the derivative 1 + Sublayer′(x): the 1 reaches every layer. Without it the "
             "gradient is a product of all the layers in between."
         ),
-        run=run_of("residual", judge_gradient, gradients, losses, numbers=slopes),
+        run=run_of("residual", judge_gradient, gradients, newest_gradients, losses, accuracy, numbers=slopes),
+        forecast=forecast_of("residual"),
         parameters=parameters("residual", steps=20, depth=6),
         seeded=True,
         seconds=5.0,
@@ -714,6 +809,7 @@ EXPERIMENTS = (
             r"\frac{\partial x_L}{\partial x_\ell} = \prod_{i=\ell}^{L-1}\left(1 + \frac{\partial S_i}{\partial x_i}"
             r"\right) \qquad \text{without: } \prod_{i=\ell}^{L-1}\frac{\partial S_i}{\partial x_i}",
         ),
+        method=METHOD,
         code=(Residual, NoResidual, Gradients.norms, judge_gradient),
         source="He et al., 2016, 5; Vaswani et al., 2017, 3.1",
     ),
@@ -726,11 +822,13 @@ EXPERIMENTS = (
             "With few layers something may: how little is learnt without residuals depends on depth, norms and "
             "initial weights. Here the norms stay where they are and the residual alone is left out."
         ),
-        run=run_of("residual", judge_residual, losses, gradients),
+        run=run_of("residual", judge_residual, losses, accuracy, gradients, newest_gradients),
+        forecast=forecast_of("residual"),
         parameters=parameters("residual"),
         seeded=True,
         seconds=25.0,
         formulas=(r"x \mapsto x + S(\mathrm{LN}(x)) \qquad \text{without: } x \mapsto S(\mathrm{LN}(x))",),
+        method=METHOD,
         code=(Residual, NoResidual, judge_residual, without_residuals),
         source="He et al., 2016",
     ),
@@ -744,10 +842,12 @@ EXPERIMENTS = (
             "to be measured; here the vocabulary is small, and so is what is saved."
         ),
         run=run_of("tying", judge_tying, losses, accuracy),
+        forecast=forecast_of("tying"),
         parameters=parameters("tying"),
         seeded=True,
         seconds=25.0,
         formulas=(r"\text{logits} = x W^\top, \quad W = E",),
+        method=METHOD,
         code=(Network.tie, judge_tying),
         source="Press & Wolf, 2017; Vaswani et al., 2017, 3.4",
     ),
@@ -761,10 +861,12 @@ EXPERIMENTS = (
             "with one right answer, smoothing may change accuracy little."
         ),
         run=run_of("smoothing", judge_smoothing, perplexity_curves, accuracy, numbers=validation_numbers),
+        forecast=forecast_of("smoothing"),
         parameters=parameters("smoothing"),
         seeded=True,
         seconds=15.0,
         formulas=(r"q_k = (1 - \varepsilon)\,[k = y] + \varepsilon / V",),
+        method=METHOD,
         code=(summed_loss, judge_smoothing),
         source="Vaswani et al., 2017, 5.4; Szegedy et al., 2016, 7",
     ),
@@ -779,6 +881,7 @@ EXPERIMENTS = (
             "the rate."
         ),
         run=run_of("recipe", judge_recipe, losses, rates),
+        forecast=forecast_of("recipe"),
         parameters=parameters("recipe"),
         seeded=True,
         seconds=35.0,
@@ -786,6 +889,7 @@ EXPERIMENTS = (
             r"\eta_t = \eta\,\tfrac{t}{w} \qquad W \sim U\!\left(\pm\sqrt{6 / (n_\text{in}+n_\text{out})}\right)"
             r"\qquad g \leftarrow g \min(1, c / \lVert g \rVert)",
         ),
+        method=METHOD,
         code=(learning_rate, Network.initialise, as_torch_begins, Gradients.clip, plain_descent, judge_recipe),
         source="Vaswani et al., 2017, 5.3; Glorot & Bengio, 2010; Pascanu et al., 2013",
     ),

@@ -11,7 +11,7 @@ from torch import nn
 from model.data.datasets import IGNORED, PairDataset
 from model.data.tasks import TASKS
 from model.experiments.side_by_side import Arm, Course, frequencies_alone, learners, material, step_seconds, train
-from model.experiments.training_claims import COMPARISONS, SGD_RATE, as_torch_begins, begin, lengths_of, setup_of
+from model.experiments.training_claims import COMPARISONS, SGD_RATE, as_torch_begins, lengths_of, setup_of
 from model.training.demonstration import fresh
 from model.training.losses import summed_loss
 
@@ -112,7 +112,7 @@ def test_the_loss_at_the_end_is_the_mean_of_the_last_tenth() -> None:
 @pytest.mark.parametrize("name", [name for name in COMPARISONS if name != "positions"])
 def test_every_comparison_trains_on_every_kind(name: str, kind) -> None:
     chosen = setup_of(name, kind, **(SIZES | {"steps": 1}))
-    side = last(begin(name, chosen)).result
+    side = last(train(COMPARISONS[name].arms(chosen), chosen)).result
     assert side.done
     assert all(math.isfinite(each.losses[0]) for each in side.courses)
     assert len({each.arm for each in side.courses}) == len(side.courses) >= 2
@@ -163,7 +163,7 @@ def test_an_arm_that_draws_anew_draws_from_its_seed() -> None:
 
 
 def test_a_step_is_measured_without_a_validation() -> None:
-    assert 0 < step_seconds([Arm("pre")], setup()) < math.inf
+    assert 0 < step_seconds(Arm("pre"), setup()) < math.inf
 
 
 def test_a_model_that_only_reads_is_compared_as_two_stacks() -> None:
@@ -173,4 +173,4 @@ def test_a_model_that_only_reads_is_compared_as_two_stacks() -> None:
 
 def test_what_cannot_be_is_said() -> None:
     with pytest.raises(ValueError, match="n_heads"):
-        step_seconds([Arm("pre")], setup(d_model=10))
+        step_seconds(Arm("pre"), setup(d_model=10))

@@ -44,9 +44,10 @@ def test_sources_are_of_the_length_right_and_unknown() -> None:
 @pytest.mark.parametrize("kind", ["encoder-decoder", "decoder-only"])
 def test_every_arm_is_tested_at_every_length(kind, monkeypatch) -> None:
     monkeypatch.setattr("model.experiments.training_claims.SOURCES", 2)  # an untrained model writes on and on
-    reports = list(training_claims.begin("positions", training_claims.setup_of("positions", kind, **SIZES), 5))
+    setup = training_claims.setup_of("positions", kind, **SIZES)
+    compared = COMPARISONS["positions"].arms(setup)
+    reports = list(training_claims.train_short_test_long(compared, setup, 5))
     side = reports[-1].result
-    compared = COMPARISONS["positions"].arms(training_claims.setup_of("positions", kind, **SIZES))
     assert [(each.length, each.arm) for each in side.tests] == [(n, arm.name) for n in (3, 4, 5) for arm in compared]
     assert reports[0].result.due == 15
     assert not reports[0].result.done
@@ -76,7 +77,7 @@ def test_learned_positions_have_rows_for_the_longest_text() -> None:
     chosen = training_claims.setup_of("positions", "encoder-decoder", **SIZES)
     assert training_claims.room(chosen, 20) == 22
     with pytest.raises(ValueError, match="must be above"):
-        next(training_claims.begin("positions", chosen, 4))
+        next(training_claims.train_short_test_long(COMPARISONS["positions"].arms(chosen), chosen, 4))
 
 
 def short_cut(x, block):

@@ -71,6 +71,7 @@ SPEAKING = (
         "experiments/rows/costs",
         "experiments/rows/data_lesson",
         "experiments/rows/speed_ups",
+        "experiments/rows/trainings",
         "experiments/recommendation",
         "experiments/rows/attention_variants",
         "experiments/training_claims",

@@ -6,7 +6,7 @@ follow the text, or come out of a measurement: begun by a button, seen growing, 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any, Generic, Literal, Protocol, TypeVar
@@ -14,19 +14,16 @@ from typing import TYPE_CHECKING, Any, Generic, Literal, Protocol, TypeVar
 import pandas as pd
 import streamlit as st
 
-from model.experiments.attention_cost import Room
 from model.experiments.runner import Report, Running
-from model.experiments.timing import Machine, Times
 from model.inference.text_model import TextModel
 from viz.components.plots import Plot
 from viz.components.progress import progress
 from viz.components.view import View
 from viz.i18n.catalogue import _
 from viz.i18n.errors import absent_words, translate_error, unless_absent
-from viz.i18n.format import as_sentence, bytes_text, literal, significant
+from viz.i18n.format import as_sentence, literal, significant
 from viz.state.session import by_channel
 from viz.ui.background import Watched, watch
-from viz.ui.fields import Field, number_field
 from viz.ui.parts import Drawing, Placed, Views, data_table, expander, explanation, mount, no_views, under_figures
 
 if TYPE_CHECKING:
@@ -197,8 +194,7 @@ class Measurement(Generic[Result]):
 
     settings: what `measure` is called with; after others were chosen, results are still shown, and said to be of those
     before. findings: of the result so far. forecast: how long it will take, in words. begin: words of the button.
-    before: what is known without it. room: of the largest that it measures. at_once: it begins of itself, and again
-    with other settings; for what takes a second or two.
+    at_once: it begins of itself, and again with other settings; for what takes a second or two.
     """
 
     measure: Callable[..., Iterator[Report[Result]]]
@@ -206,8 +202,6 @@ class Measurement(Generic[Result]):
     findings: Callable[[Result], Findings]
     forecast: str
     begin: str
-    before: Findings = Findings()
-    room: Room | None = None
     at_once: bool = False
 
     def show(self, key: str, explain: Callable[[], None] | None) -> Views:
@@ -215,12 +209,7 @@ class Measurement(Generic[Result]):
         now = kept(run)
         if self.at_once and (now is None or now.settings != self.settings):
             self.start(run)
-        going = is_going(kept(run))  # what it takes of the memory meanwhile is not free
-        if self.room is None or self.room.enough or going:
-            self.look(key)
-        else:
-            st.error(room_words(self.room))
-            self.before.draw()
+        self.look(key)
         if explain:
             explain()
         return no_views
@@ -239,8 +228,6 @@ class Measurement(Generic[Result]):
             found = self.findings(newest.result)
             found.draw()
             found.draw_numbers(key)
-        else:
-            self.before.draw()
 
     def controls(self, run: str, now: Kept | None, newest: Report[Result] | None) -> None:
         if now and is_going(now):
@@ -300,68 +287,5 @@ def progress_words(running: Running[Any]) -> str:
     return _("begins") if left is None else _("{seconds} s left").format(seconds=f"{max(1.0, left):.0f}")
 
 
-def room_words(room: Room) -> str:
-    """Why it does not fit into memory, and what would."""
-    sentence = (
-        _(
-            "n = {n} needs about {needed} of memory, and {free} are free: choose n up to {longest}, or make another "
-            "number smaller."
-        )
-        if room.longest
-        else _("n = {n} needs about {needed} of memory, and {free} are free: make the other numbers smaller.")
-    )
-    needed, free = bytes_text(room.needed), bytes_text(room.free)
-    return sentence.format(n=f"{room.length:,}", needed=needed, free=free, longest=f"{room.longest:,}")
-
-
-# Numbers of measurements, as they are written.
-
-
-def machine_words(machine: Machine) -> str:
-    """Device, precision, threads and library of products."""
-    threads = _("1 thread") if machine.threads == 1 else _("{count} threads").format(count=machine.threads)
-    parts = [machine.device, machine.dtype]
-    if machine.device.startswith("CPU"):
-        parts.append(threads)
-    parts.append(_("time of this thread alone") if machine.cpu_time else _("time by the clock"))
-    if machine.library:
-        parts.append(_("products by {library}").format(library=machine.library))
-    return " · ".join(parts)
-
-
-def duration(seconds: float) -> str:
-    """With the unit that gives few digits."""
-    for factor, unit in ((1e6, "µs"), (1e3, "ms")):
-        if seconds * factor < 1000:
-            return f"{significant(seconds * factor)} {unit}"
-    return f"{significant(seconds)} s"
-
-
-def times_columns(times: Times) -> dict[str, float | int]:
-    return {
-        _("median, ms"): 1e3 * times.median,
-        _("lower quartile, ms"): 1e3 * times.low,
-        _("upper quartile, ms"): 1e3 * times.high,
-        _("runs"): times.runs,
-    }
-
-
 def percent(share: float) -> str:
     return f"{significant(100 * share)} %"
-
-
-# Fields that begin with the sizes of the loaded model, and with another model again.
-
-MODEL = "cost_model"  # whose sizes the fields of each view began with
-
-
-def sizes_of(model: TextModel, view: str, fields: Sequence[Field]) -> Mapping[str, int] | None:
-    """The number in each field, by its key; None while one of them holds none."""
-    known = st.session_state.setdefault(MODEL, {})
-    if known.setdefault(view, model.name) != model.name:
-        known[view] = model.name
-        for field in fields:
-            st.session_state[field.key] = field.default
-    places = st.columns(max(3, len(fields)), gap="medium")
-    given = {field.key: number_field(place, field) for field, place in zip(fields, places, strict=False)}
-    return {key: int(values[0]) for key, values in given.items()} if all(given.values()) else None

@@ -21,12 +21,6 @@ def live_views() -> dict[int, tuple[str, dict[str, str], str]]:
     def by_hand(name: str, label: str) -> tuple[str, dict[str, str], str]:
         return lab, {"lab_part": "arithmetic", "arithmetic": name}, label
 
-    def cost(name: str) -> tuple[str, dict[str, str], str]:
-        return lab, {"lab_part": "costs", "cost": name}, _("Lab: what it costs")
-
-    def trained(name: str) -> tuple[str, dict[str, str], str]:
-        return lab, {"lab_part": "trainings", "lab_training": name}, _("Lab: trained side by side")
-
     def wired(view: str) -> tuple[str, dict[str, str], str]:
         return residual, {"residual_view": view}, norms
 
@@ -34,13 +28,11 @@ def live_views() -> dict[int, tuple[str, dict[str, str], str]]:
     return {
         1: by_hand("similarity", _("Lab: dot product or cosine")),
         2: by_hand("softmax", _("Lab: softmax and temperature")),
-        3: cost("growth"),
         4: encodings("curves"),
         5: encodings("any_length"),
         6: encodings("wavelengths"),
         7: encodings("wavelengths"),
         8: encodings("shift"),
-        9: trained("positions"),
         10: encodings("misread"),
         11: (positions, {"part": "tokens"}, _("Tokens and positions")),
         12: (positions, {"part": "tokens"}, _("Tokens and positions")),
@@ -54,19 +46,13 @@ def live_views() -> dict[int, tuple[str, dict[str, str], str]]:
         20: (masks, {"mask_experiment": "batch"}, _("Masks: a padded batch")),
         21: (attention, {"attention": "cross"}, _("Attention")),
         22: (attention, {"below": "importance"}, _("Attention: what each head is good for")),
-        23: cost("heads"),
-        24: cost("ways"),
         25: wired("forms"),
         26: wired("batch"),
         27: wired("placement"),
-        28: trained("depth"),
+        28: wired("gradients"),
         29: wired("gradients"),
-        30: trained("residual"),
         31: (PAGES.format("feed_forward"), {}, _("Feed-forward")),
-        32: cost("tying"),
         33: (PAGES.format("map"), {}, _("Map")),
-        34: trained("smoothing"),
-        35: trained("recipe"),
         36: wired("dropout"),
         41: (attention, {"attention": "cross"}, _("Attention")),
         44: by_hand("example", _("Lab: worked example")),

@@ -34,6 +34,7 @@ from viz.ui.plots import FIRST, FOURTH, SECOND, THIRD
 
 if TYPE_CHECKING:
     from model.experiments.experiment import Experiment
+    from model.experiments.timing import Machine
 
 # Of curves, in their order; with more of them the same again, dashed.
 COLOURS = (FIRST, SECOND, THIRD, FOURTH, "#009e73", "#0072b2", "#8c6d31", "#8a8a8a")
@@ -80,6 +81,7 @@ class Judged(Findings):
     guess: str = ""
     reason: str = ""
     truth: str = ""
+    machine: str = ""
     going: bool = False
 
     def placed(self) -> list[Placed]:
@@ -88,6 +90,8 @@ class Judged(Findings):
         chip = f":gray-badge[{_('so far:')} {verdict}]" if self.going else f":{CHIPS[self.verdict]}-badge[{verdict}]"
         st.markdown(f"{chip} {literal(self.reason)}{said}")
         st.markdown(f"**{_('More exactly:')}** {literal(self.truth)}")
+        if self.machine:
+            st.caption(literal(self.machine))
         return super().placed()
 
     def guess_words(self) -> str:
@@ -104,7 +108,7 @@ def judged(experiment: Experiment, guess: str, going: bool, outcome: Outcome) ->
     about = About(statement_words(experiment), experiment.formulas, experiment.code)
     names = (f"statement_{experiment.name}_{number}" for number in range(len(outcome.figures)))
     drawn = [draw(figure, name, about) for figure, name in zip(outcome.figures, names, strict=True)]
-    lines = [quantity_line(each) for each in outcome.quantities]
+    lines = [*map(quantity_line, outcome.quantities), *(stopped(words(remark)) for remark in outcome.remarks)]
     numbers = (lambda: numbers_of(outcome)) if outcome.quantities or outcome.figures else None
     return Judged(
         lines,
@@ -115,8 +119,21 @@ def judged(experiment: Experiment, guess: str, going: bool, outcome: Outcome) ->
         guess=guess,
         reason=stopped(words(outcome.reason)),
         truth=words(experiment.truth),
+        machine="" if outcome.machine is None else machine_words(outcome.machine),
         going=going,
     )
+
+
+def machine_words(machine: Machine) -> str:
+    """Device, precision, threads and library of products."""
+    threads = _("1 thread") if machine.threads == 1 else _("{count} threads").format(count=machine.threads)
+    parts = [machine.device, machine.dtype]
+    if machine.device.startswith("CPU"):
+        parts.append(threads)
+    parts.append(_("time of this thread alone") if machine.cpu_time else _("time by the clock"))
+    if machine.library:
+        parts.append(_("products by {library}").format(library=machine.library))
+    return " · ".join(parts)
 
 
 def in_rows(drawn: Sequence[Plot | Titled]) -> list[Sequence[Plot | Titled]]:
@@ -163,16 +180,13 @@ def draw(figure: Figure, key: str, about: About) -> Plot | Titled:
             key, above, values, rows, columns, Scale(low, high), cell_titles=(rows.title, columns.title, title)
         )
     above = Heading(title, file, f"{file} {sum(len(curve.xs) for curve in figure.curves)}", about=about)
-    series = [each for number, curve in enumerate(figure.curves) for each in drawn_curve(curve, number)]
-    x = Axis(words(figure.x), figure.ticks, log=figure.log_x or None)
-    return Chart(
-        key,
-        above,
-        series,
-        x,
-        Axis(words(figure.y), log=figure.log_y or None),
-        tall=HEIGHT + IN_KEY * len(figure.curves),
-    )
+    number, series = -1, list[Series]()
+    for curve in figure.curves:
+        number += not curve.beside
+        series += drawn_curve(curve, number)
+    ticks = None if figure.ticks is None else list(map(words, figure.ticks))
+    x, y = Axis(words(figure.x), ticks, log=figure.log_x or None), Axis(words(figure.y), log=figure.log_y or None)
+    return Chart(key, above, series, x, y, tall=HEIGHT + IN_KEY * len(figure.curves))
 
 
 def calculation(figure: Calculation, key: str, above: Heading) -> Matrices:
@@ -191,10 +205,10 @@ def calculation(figure: Calculation, key: str, above: Heading) -> Matrices:
 
 
 def drawn_curve(curve: Curve, number: int) -> Sequence[Series]:
-    """A curve, and faint, the ends of its range over the seeds."""
+    """A curve, and faint, the ends of its range over the seeds. number: of its colour."""
     name, colour, dash = words(curve.name), COLOURS[number % len(COLOURS)], curve.dash or number >= len(COLOURS)
     xs = np.asarray(curve.xs, float)
-    found = [Series(name, xs, np.asarray(curve.ys, float), colour, curve.style, dash=dash)]
+    found = [Series(name, xs, np.asarray(curve.ys, float), colour, curve.style, dash=dash, quiet=curve.beside)]
     for end in (curve.low, curve.high):
         if end is not None:
             found.append(Series(name, xs, np.asarray(end, float), colour + FAINT, quiet=True))
@@ -221,7 +235,7 @@ def numbers_of(outcome: Outcome) -> pd.DataFrame:
             lines += [line for grid in figure.grids for line in cells_of(grid)]
         elif isinstance(figure, Curves):
             for curve in figure.curves:
-                places = [figure.ticks[int(x)] if figure.ticks else significant(x) for x in curve.xs]
+                places = [words(figure.ticks[int(x)]) if figure.ticks else significant(x) for x in curve.xs]
                 lines += [(title, words(curve.name), place, y) for place, y in zip(places, curve.ys, strict=True)]
         else:
             columns = [words(column) for column in figure.columns]

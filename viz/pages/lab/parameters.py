@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, Any, Literal
 
 import pandas as pd
@@ -36,15 +37,21 @@ def fields(key: str, experiment: Experiment) -> tuple[tuple[tuple[str, Any], ...
     for first in range(0, len(wide), 2):
         for each, place in zip(wide[first : first + 2], st.columns(2, gap="medium"), strict=False):
             given[each.name] = wide_field(place, key, each)
-    together = st.container(key=f"fields_{key}")
-    for first in range(0, len(narrow), IN_A_ROW):
+    together, in_a_row = st.container(key=f"fields_{key}"), even(len(narrow))
+    for first in range(0, len(narrow), in_a_row):
         places = together.columns(IN_A_ROW, gap="small")
-        for each, place in zip(narrow[first : first + IN_A_ROW], places, strict=False):
+        for each, place in zip(narrow[first : first + in_a_row], places, strict=False):
             given[each.name] = field(place, key, each)
     if any(value is None for value in given.values()):
         return None
     seeds = tuple(range(1, int(given.pop("seeds", 1)) + 1))
     return tuple(given.items()), seeds
+
+
+def even(count: int) -> int:
+    """Fields in a row, so that the last row is about as long as the others."""
+    rows = max(1, math.ceil(count / IN_A_ROW))
+    return max(1, math.ceil(count / rows))
 
 
 def wide_field(place: DeltaGenerator, key: str, parameter: Parameter) -> str:

@@ -16,12 +16,14 @@ from model.inference.text_model import TextModel
 from viz.components.registry import component, pack
 from viz.components.view import PackedView
 from viz.i18n.catalogue import _
-from viz.i18n.format import literal
+from viz.i18n.errors import translate_error
+from viz.i18n.format import as_sentence, literal
 from viz.pages.lab.experiment import Measurement, is_going, kept
 from viz.pages.lab.live_views import live_views
 from viz.pages.lab.outcome import judged, statement_words, verdict_words, words
 from viz.pages.lab.parameters import fields
 from viz.pages.lab.trained_models import offer_models
+from viz.state import training
 from viz.state.session import Key, current_session
 from viz.state.texts import first_source, typed
 from viz.ui.parts import Views, explanation, no_views
@@ -108,11 +110,18 @@ def card(model: TextModel, experiment: Experiment, row: DeltaGenerator) -> Views
     if values is None:
         return no_views
     numbers, seeds = values
+    try:
+        forecast = forecast_words(experiment, model, numbers, seeds)
+    except (ValueError, FloatingPointError) as error:
+        st.error(as_sentence(translate_error(error)))
+        return no_views
+    if experiment.forecast and training.is_moving(training.training(current_session())):
+        st.caption(_("A training runs on the page Training too: times suffer, losses do not."))
     measurement: Measurement[Outcome] = Measurement(
         measure=partial(run, experiment, model, text_of(model)),
         settings=(numbers, seeds, *seen(experiment, model)),
         findings=partial(judged, experiment, guess or "", is_going(kept(f"{key}_run"))),
-        forecast=_("about {seconds} s").format(seconds=f"{max(1.0, experiment.seconds * len(seeds)):.0f}"),
+        forecast=forecast,
         begin=_("Measure it"),
     )
     views = measurement.show(key, None)
@@ -121,8 +130,25 @@ def card(model: TextModel, experiment: Experiment, row: DeltaGenerator) -> Views
     if live is not None:
         page, query, label = live
         st.page_link(page, label=_("See it live: {page}").format(page=label), query_params=query, icon="↗")
-    explanation(f"{key}_explanation", experiment.formulas, experiment.source, *experiment.code)
+    told = [*([words(experiment.method)] if experiment.method else []), experiment.source]
+    explanation(f"{key}_explanation", experiment.formulas, "\n\n".join(map(literal, told)), *experiment.code)
     return views
+
+
+def forecast_words(
+    experiment: Experiment, model: TextModel, values: tuple[tuple[str, Any], ...], seeds: tuple[int, ...]
+) -> str:
+    """How long it will take: as it always does, or by a piece of it that is measured once for these values.
+
+    Raises:
+        ValueError, FloatingPointError: it cannot be run with them.
+    """
+    forecast = experiment.forecast
+    if forecast is None:
+        return _("about {seconds} s").format(seconds=f"{max(1.0, experiment.seconds * len(seeds)):.0f}")
+    request = experiment.request(model, text_of(model), dict(values), seeds)
+    seconds = current_session().cached(f"{key_of(experiment)}_forecast", (values, seeds), lambda: forecast(request))
+    return _("about {seconds} s, by steps just measured").format(seconds=f"{max(1.0, seconds):.0f}")
 
 
 def seen(experiment: Experiment, model: TextModel) -> tuple[Hashable, ...]:

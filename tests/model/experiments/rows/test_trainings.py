@@ -45,8 +45,10 @@ def last(reports: Iterator[Report[Outcome]]) -> Outcome:
 def test_the_wrong_norm_is_judged_by_all_seeds(wrong: tuple[float, ...], expected: Verdict) -> None:
     made = [course(arm, 1.0, seed) for arm in ("post", "pre") for seed in (1, 2)]
     made += [course("wrong", loss, seed) for seed, loss in enumerate(wrong, start=1)]
-    verdict, _reason = trainings.judge_norms(side(*made))
+    verdict, reason = trainings.judge_norms(side(*made))
     assert verdict is expected
+    assert str(reason).count("wrong pre-norm ends at a loss of") == 2
+    assert ("post-norm at 1: clearly higher" in str(reason)) == (expected is Verdict.WRONG)
 
 
 @pytest.mark.parametrize(
@@ -67,6 +69,23 @@ def test_warm_up_may_help_at_each_depth(losses: dict[str, float], expected: Verd
 
 
 @pytest.mark.parametrize(
+    ("slope", "words"),
+    [
+        (0.1, "post-norm's are nearer"),
+        (10.0, "pre-norm's are nearer"),
+        (1.1, "no clear difference"),
+        (None, "cannot be"),
+    ],
+)
+def test_gradients_may_be_nearer_to_the_output_with_either(slope: float | None, words: str) -> None:
+    made = [course(f"{arm}@6{cold}", 1.0) for arm in ("post", "pre") for cold in ("", " cold")]
+    first = {"decoder.layers.0": slope, "decoder.layers.1": 1.0} if slope else {"decoder.layers.0": 1.0}
+    made[0] = replace(made[0], first=first)
+    _verdict, reason = trainings.judge_depth(side(*made))
+    assert words in str(reason)
+
+
+@pytest.mark.parametrize(
     ("on", "off", "expected"), [(1.0, 0.1, Verdict.HOLDS), (1.0, 9.0, Verdict.WRONG), (1.0, 1.5, Verdict.OPEN)]
 )
 def test_the_gradient_may_grow_or_vanish(on: float, off: float, expected: Verdict) -> None:
@@ -82,11 +101,33 @@ def test_the_gradient_may_grow_or_vanish(on: float, off: float, expected: Verdic
         (1.0, 2.0, Verdict.ONLY_IF),
         (1.0, 1.0, Verdict.WRONG),
         (1.0, 0.5, Verdict.WRONG),
+        (2.5, 2.7, Verdict.OPEN),  # less is learnt, but the losses are not clearly apart
         (2.9, 3.0, Verdict.OPEN),
     ],
 )
 def test_residuals_may_matter_or_not(on: float, off: float, expected: Verdict) -> None:
     verdict, _reason = trainings.judge_residual(side(course("on", on), course("off", off)))
+    assert verdict is expected
+
+
+def test_residuals_that_diverge_with_one_seed_have_not_learnt() -> None:
+    lost = Course("on", 2, 1000, (9.0,), (1e-3,), diverged=2)
+    made = side(course("on", 1.0), course("off", 2.9), lost, course("off", 2.9, 2))
+    verdict, reason = trainings.judge_residual(made)
+    assert verdict is Verdict.OPEN
+    assert "train longer" in str(reason)
+
+
+def test_one_layer_has_no_spread_of_gradients() -> None:
+    arms = [replace(course(arm, 1.0), first={"decoder.layers.0": 1.0}) for arm in ("on", "off")]
+    verdict, reason = trainings.judge_gradient(side(*arms))
+    assert verdict is Verdict.OPEN
+    assert "cannot be compared" in str(reason)
+
+
+@pytest.mark.parametrize(("post", "pre", "expected"), [(1.0, 2.0, Verdict.HOLDS), (2.0, 1.0, Verdict.WRONG)])
+def test_the_wrong_norm_is_judged_by_pre_norm_and_not_by_post_norm(post: float, pre: float, expected: Verdict) -> None:
+    verdict, _reason = trainings.judge_norms(side(course("post", post), course("pre", pre), course("wrong", 1.5)))
     assert verdict is expected
 
 
@@ -167,7 +208,9 @@ def test_an_arm_that_diverged_is_said_to() -> None:
     assert found.verdict is Verdict.HOLDS
     assert "no Adam at none, it diverged" in str(found.reason)
     assert [str(each.name) for each in found.quantities] == ["loss at the end, all of it"]
-    assert str(found.figures[-1].rows[1][2]) == "diverged at step 2"  # type: ignore[union-attr]
+    assert str(found.figures[-1].rows[1][3]) == "diverged at step 2"  # type: ignore[union-attr]
+    assert found.figures[-1].rows[0][2] == pytest.approx(100)  # type: ignore[union-attr]  # steps a second
+    assert found.figures[-1].rows[1][2] == "–"  # type: ignore[union-attr]
 
 
 @pytest.mark.parametrize(
@@ -189,6 +232,9 @@ def test_longer_texts_may_be_answered_or_not(sines, table, expected: Verdict) ->
     verdict, reason = trainings.judge_positions(tested)
     assert verdict is expected
     assert f"sinusoidal {100 * sines[0]:.3g} % and {100 * sines[1]:.3g} %" in str(reason)
+    ends = {None: "it has not learnt the task", True: "it carries over", False: "it does not carry over"}
+    carries = None if sines[0] < 0.5 else sines[1] > 0.5
+    assert str(trainings.carried(tested)[0]).startswith(f"sinusoidal: {ends[carries]}")
     other = replace(tested, tests=(*tests, *(replace(each, seed=2, exact=1.0) for each in tests)), due=8)
     if expected is Verdict.HOLDS:  # with seed 2 the learned positions carry over
         assert trainings.judge_positions(other)[0] is Verdict.OPEN
@@ -200,6 +246,9 @@ def test_every_one_runs_with_curves_over_the_seeds(name: str) -> None:
     small = dict(SMALL, longest=5, trained=4) if name == "longer-texts" else SMALL
     reports = list(experiment.run(experiment.request(None, "", small, (1, 2))))  # type: ignore[arg-type]
     assert str(reports[0].result.reason) == "so far, at step 1 of 2"
+    assert all(str(each.name).startswith("loss so far, ") for each in reports[0].result.quantities)
+    assert str(reports[0].result.figures[-1].columns[3]) == "loss so far"
+    assert str(reports[-1].result.figures[-1].columns[3]) == "loss at the end"
     assert reports[-1].share == pytest.approx(1.0)
     found = reports[-1].result
     assert all(len(each.values) == 2 for each in found.quantities)
@@ -210,8 +259,77 @@ def test_every_one_runs_with_curves_over_the_seeds(name: str) -> None:
     assert isinstance(found.figures[-1], Table)
 
 
-def test_wide_heads_stand_beside_a_narrow_network_of_their_size() -> None:
-    setup = setup_of("heads", "encoder-decoder", d_model=32)
+@pytest.mark.parametrize("name", [each.name for each in trainings.EXPERIMENTS])
+def test_every_one_runs_as_a_decoder_only_network(name: str) -> None:
+    experiment = experiments()[name]
+    small = dict(SMALL, kind="decoder-only") | ({"longest": 5, "trained": 4} if name == "longer-texts" else {})
+    found = last(experiment.run(experiment.request(None, "", small)))  # type: ignore[arg-type]
+    assert all(model.model.kind == "decoder-only" for model in found.models)
+    assert found.figures
+
+
+def test_gradients_of_the_newest_step_are_drawn_too() -> None:
+    courses = (
+        replace(course("on", 1.0), latest={"encoder.layers.0": 2.0, "decoder.layers.1": 4.0}),
+        course("off", 1.0),
+    )
+    found = trainings.newest_gradients(side(*courses))
+    (curve,) = found.curves  # the other has no newest step yet
+    assert (list(curve.xs), list(curve.ys)) == ([0, 2], [2.0, 4.0])
+    assert list(found.ticks or ()) == ["encoder 1", "decoder 1", "decoder 2"]
+
+
+def test_layers_are_drawn_in_their_order_whatever_the_depths() -> None:
+    deep = {f"{stack}.layers.{number}": float(number) for stack in ("encoder", "decoder") for number in range(11)}
+    found = trainings.gradients(side(course("on", 1.0), replace(course("off", 1.0), first=deep)))
+    expected = [f"{stack} {number}" for stack in ("encoder", "decoder") for number in range(1, 12)]
+    assert list(found.ticks or ()) == expected
+    shallow, whole = found.curves
+    assert list(shallow.xs) == [0, 11, 12]
+    assert list(whole.ys) == [*range(11), *range(11)]
+
+
+def test_positions_are_those_of_the_statement_and_others_beside_them() -> None:
+    experiment = experiments()["longer-texts"]
+    small = dict(SMALL, longest=5, trained=4)
+    request = experiment.request(None, "", dict(small, positions="learned alibi,sinusoidal"))  # type: ignore[arg-type]
+    found = last(experiment.run(request))
+    assert [str(row[0]) for row in found.figures[-1].rows] == ["sinusoidal", "learned", "ALiBi"]  # type: ignore[union-attr]
+    dashed = [str(curve.name) for curve in found.figures[0].curves if curve.beside]  # type: ignore[union-attr]
+    assert dashed == ["sinusoidal, tokens", "learned, tokens", "ALiBi, tokens"]
+    for wrong in ("sinusoidal", "sinusoidal, learned, circular", ""):
+        with pytest.raises(ValueError, match="write sinusoidal, learned, and beside them any of rotary, alibi, none"):
+            next(experiment.run(experiment.request(None, "", dict(small, positions=wrong))))  # type: ignore[arg-type]
+
+
+def test_the_forecast_counts_arms_seeds_and_steps(monkeypatch: pytest.MonkeyPatch) -> None:
+    seen = []
+    monkeypatch.setattr(trainings, "step_seconds", lambda arm, _setup: seen.append(arm.name) or len(seen))
+    experiment = experiments()["recipe"]
+    assert experiment.forecast is not None
+    seconds = experiment.forecast(experiment.request(None, "", {"steps": 7}, (1, 2)))  # type: ignore[arg-type]
+    assert seen == ["whole", "no Adam"]
+    assert seconds == pytest.approx(5 * 2 * 7 * 1.5)
+
+
+@pytest.mark.parametrize(
+    ("name", "values", "refusal"),
+    [
+        ("recipe", {"d_model": 10}, "must be divisible by n_heads"),
+        ("longer-texts", {"longest": 6}, "must be above the longest trained on"),
+        ("longer-texts", {"positions": "learned"}, "write sinusoidal"),
+    ],
+)
+def test_what_cannot_be_is_refused_by_the_forecast(name: str, values: dict, refusal: str) -> None:
+    experiment = experiments()[name]
+    assert experiment.forecast is not None
+    with pytest.raises(ValueError, match=refusal):
+        experiment.forecast(experiment.request(None, "", values))  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("kind", ["encoder-decoder", "decoder-only"])
+def test_wide_heads_stand_beside_a_narrow_network_of_their_size(kind) -> None:
+    setup = setup_of("heads", kind, d_model=32)
     made, _chance = learners(trainings.with_as_many(setup), setup, 300)
     counts = {each.arm.name: each.course.parameters for each in made}
     assert counts["as many"] == pytest.approx(counts["full"], rel=0.02)
@@ -233,7 +351,15 @@ def test_the_verdict_flips_where_the_formulas_are_exchanged() -> None:
     def exchanged(_setup) -> tuple[Arm, ...]:
         return Arm("post", {"norm_placement": "post"}), Arm("pre", change=put_norm_on_the_short_cut), Arm("wrong")
 
-    values = {"task": "copy", "steps": 120, "d_model": 16, "depth": 3, "rate": 4e-3, "warmup": 20}
+    values = {
+        "task": "copy",
+        "kind": "encoder-decoder",
+        "steps": 120,
+        "d_model": 16,
+        "depth": 3,
+        "rate": 4e-3,
+        "warmup": 20,
+    }
     request = Request(None, "", values, (1,))  # type: ignore[arg-type]  # no model is looked at
     true = last(trainings.run_of("norms", trainings.judge_norms)(request))
     planted = last(trainings.run_of("norms", trainings.judge_norms, arms=exchanged)(request))

@@ -11,11 +11,11 @@ import torch
 from model.analysis.attention_maps import Maps
 from model.experiments.similarity import Agreement
 from model.experiments.worked_example import DOCUMENT, take_steps, texts_of
-from tests.app_reading import opened, sent, sound, type_in
+from tests.app_reading import sent, sound, type_in
 from tests.model.checkpoints.bridge.models import theirs, write_tokenizer
 from tests.pretended_device import NAME, pretending
 from tests.test_app_kinds import write
-from tests.viz.pages.lab.lab_page import TEXT, page, said
+from tests.viz.pages.lab.lab_page import page, said
 from tests.viz.small import write_small
 from viz.pages.lab import similarity
 from viz.pages.lab.worked_example import Part, verdicts
@@ -159,8 +159,6 @@ def test_what_a_bridged_model_does_not_show_is_said(here):
         assert any(info.value.startswith("This model computes its attention by code") for info in app.info), claim
     app = page("softmax", softmax_from="head")
     assert any(info.value.startswith("This model computes its attention by code") for info in app.info)
-    for view in ("heads", "tying"):
-        sound(opened("lab", source=TEXT, lab_part="costs", cost=view))
 
 
 def test_the_code_that_is_shown_is_the_laboratorys_own(here):
@@ -171,13 +169,6 @@ def test_the_code_that_is_shown_is_the_laboratorys_own(here):
     (code,) = sound(app.run()).code
     assert "def take_steps" in code.value
     assert "GPTJ" not in code.value
-
-
-def test_a_model_without_an_output_is_told_what_it_cannot_tie(here):
-    write(here / "bare", "encoder-only", output_head="none")
-    for address in ({"lab_part": "costs", "cost": "tying"}, {"lab_part": "trainings", "lab_training": "tying"}):
-        app = sound(opened("lab", source=TEXT, **address))
-        assert "there are no logits" in " ".join(each.value for each in [*app.text, *app.caption])
 
 
 @pytest.mark.parametrize("kind", ["decoder-only", "encoder-only"])

@@ -1,4 +1,4 @@
-"""Fields of parameters that are tables."""
+"""Fields of parameters: how many in a row, and those that are tables."""
 
 from __future__ import annotations
 
@@ -8,7 +8,12 @@ import pytest
 
 from model.experiments.index import experiments
 from model.experiments.recommendation import read_items
-from viz.pages.lab.parameters import table_of, text_of_table
+from viz.pages.lab.parameters import IN_A_ROW, even, table_of, text_of_table
+
+
+@pytest.mark.parametrize(("count", "in_a_row"), [(1, 1), (5, 5), (6, 3), (8, 4), (10, 5), (11, 4), (0, 1)])
+def test_rows_of_fields_are_about_as_long(count: int, in_a_row: int) -> None:
+    assert even(count) == in_a_row <= IN_A_ROW
 
 
 @pytest.mark.parametrize("text", ["", "cake: 1, 0.3, 0; honey: 0.9, 0.1, -2"])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -27,6 +28,7 @@ from model.experiments.experiment import (
     say,
 )
 from model.experiments.runner import Report
+from model.experiments.timing import Machine
 from model.runtime.errors import MissingQuantityError
 from tests.app_reading import experimented, opened, sent, sound
 from tests.viz.small import write_small
@@ -34,7 +36,8 @@ from viz.components.plots import Plot
 from viz.frame.app import PAGES
 from viz.pages.lab.experiment import Titled
 from viz.pages.lab.live_views import live_views
-from viz.pages.lab.outcome import drawn_curve, in_rows, numbers_of
+from viz.pages.lab.outcome import drawn_curve, in_rows, machine_words, numbers_of
+from viz.pages.lab.page import ARITHMETIC, SECTIONS
 
 
 def measure(request: Request) -> Iterator[Report[Outcome]]:
@@ -42,14 +45,22 @@ def measure(request: Request) -> Iterator[Report[Outcome]]:
     if request.values["size"] > 90:
         raise MissingQuantityError("decoder.layers.0.self_attention.scores", "attention is computed outside")
     holds = request.values["size"] > 5
+    curves = (
+        Curve("a", (1.0, 2.0), (3.0, 4.0), low=(2.0, 3.0), high=(4.0, 5.0)),
+        Curve("of a", (1.0, 2.0), (3.5, 4.5), dash=True, beside=True),
+        Curve("b", (1.0, 2.0), (5.0, 6.0)),
+    )
     figures = (
-        Curves("curves", "x", "y", (Curve("a", (1.0, 2.0), (3.0, 4.0), low=(2.0, 3.0), high=(4.0, 5.0)),), log_x=True),
+        Curves("curves", "x", "y", curves, log_x=True),
         Grid("grid", ((1.0, -2.0), (0.0, 0.5)), ("r", "s"), ("c", "d"), "row", "column"),
         Table("table", ("name", "value"), (("one", 0.123456), ("two", 7))),
     )
     numbers = tuple(float(seed) for seed in request.seeds)
     verdict = Verdict.HOLDS if holds else Verdict.WRONG
-    yield Report(1.0, Outcome(verdict, say("holds"), (Quantity("seeds", numbers, "s"),), figures))
+    quantities = (Quantity("seeds", numbers, "s"),)
+    remarks = (say("{value} s", value=0.5),)
+    machine = Machine("CPU *x*", "float32", 1, "MKL", True)
+    yield Report(1.0, Outcome(verdict, say("holds"), quantities, figures, remarks=remarks, machine=machine))
 
 
 PLANTED = Experiment(
@@ -95,8 +106,13 @@ def test_the_verdict_is_that_of_the_measurement(size: str, verdict: str) -> None
     assert f"-badge[{verdict}]" in written
     assert "seeds: 2 ± 1 over 3 seeds s" in written
     assert "**More exactly:** masks" in written
-    _header, arrays = sent(app, "statement_planted_0")
+    assert "0.5 s." in written
+    assert "CPU \\*x\\* · float32 · 1 thread · time of this thread alone · products by MKL" in written
+    header, arrays = sent(app, "statement_planted_0")
     assert np.allclose(arrays[1], [3, 4])
+    drawn = {each["name"]: each for each in header["series"] if not each.get("quiet") or each["name"] == "of a"}
+    assert drawn["of a"]["colour"] == drawn["a"]["colour"] != drawn["b"]["colour"]
+    assert drawn["of a"]["quiet"]
     _header, arrays = sent(app, "statement_planted_1")
     assert np.allclose(arrays[0], [[1, -2], [0, 0.5]])
     assert app.dataframe[0].value["value"].tolist() == ["0.123", "7"]
@@ -153,6 +169,29 @@ def test_what_a_model_lacks_is_a_sentence() -> None:
     assert running.missing is not None
 
 
+def test_the_forecast_is_that_of_the_fields_and_its_refusal_a_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = []
+
+    def forecast(request: Request) -> float:
+        asked.append((request.values["size"], tuple(request.seeds)))
+        if request.values["size"] == 10:
+            raise ValueError("d_model (10) must be divisible by n_heads (4)")
+        return 3.0 * request.values["size"] * len(request.seeds)
+
+    known = {"planted": replace(PLANTED, forecast=forecast)}
+    monkeypatch.setattr("viz.pages.lab.statements.experiments", lambda: known)
+    app = sound(opened("lab", statement="planted"))
+    assert "about 24 s, by steps just measured" in [each.value for each in app.caption]
+    sound(app.run())
+    assert asked == [(8, (1,))]  # measured once
+    app.text_input(key="statement_planted_seeds").set_value("2")
+    assert "about 48 s, by steps just measured" in [each.value for each in sound(app.run()).caption]
+    app.text_input(key="statement_planted_size").set_value("10")
+    (refusal,) = app.run().error
+    assert refusal.value == "d_model (10) must be divisible by n_heads (4)."
+    assert not [each for each in app.button if each.key == "statement_planted_run_begin"]
+
+
 class Chart(Plot):
     """A plot of one kind, with nothing to draw."""
 
@@ -187,17 +226,33 @@ def test_figures_of_one_kind_stand_side_by_side_and_tables_alone(kinds: str, row
     assert ["".join(letters[type(each)] for each in row) for row in in_rows(drawn)] == rows
 
 
+def test_a_machine_is_named_with_what_its_times_are() -> None:
+    threads = machine_words(Machine("CPU", "bfloat16", 2, "oneDNN"))
+    assert threads == "CPU · bfloat16 · 2 threads · time by the clock · products by oneDNN"
+    assert "thread" not in machine_words(Machine("NVIDIA H200", "float16", 2, "cuBLAS"))
+
+
 def test_numbers_are_all_in_the_table() -> None:
     (report,) = measure(Request(None, "", {"size": 8}, (1, 2)))  # type: ignore[arg-type]  # no model is looked at
     found = numbers_of(report.result)
-    assert len(found) == 2 + 2 + 4 + 2
+    assert len(found) == 2 + 3 * 2 + 4 + 2
 
 
 def test_live_views_are_pages_that_exist_of_statements_that_do() -> None:
-    for row, (page, _query, label) in live_views().items():
+    for row, (page, query, label) in live_views().items():
         assert page in PAGES.values()
         assert 1 <= row <= 50
         assert label
+        if page == PAGES["lab"]:  # no card has a link to the cards
+            assert query["lab_part"] in SECTIONS.keys() - {"statements"}
+            assert query["arithmetic"] in ARITHMETIC
+
+
+@pytest.mark.parametrize("part", ["costs", "trainings", "</script>"])
+def test_an_address_of_no_part_shows_the_statements(part: str) -> None:
+    app = sound(opened("lab", lab_part=part, cost="growth", lab_training="norms"))
+    header, _arrays = sent(app, "statement_list")
+    assert header["groups"]
 
 
 def test_each_row_of_the_fifty_is_within_range_and_named_once() -> None:
