@@ -152,6 +152,7 @@ NARROW = """<style>
   [class*="st-key-fields_"] [data-testid="stLayoutWrapper"] { display: contents; }
   [class*="st-key-fields_"] [data-testid="stHorizontalBlock"] { display: contents; }
   [class*="st-key-fields_"] [data-testid="stColumn"] { min-width: 0; width: auto; }
+  [class*="st-key-fields_"] [data-testid="stColumn"]:not(:has([data-testid="stElementContainer"])) { display: none; }
 }</style>"""
 WRONG = "color: color-mix(in srgb, #e03131 70%, currentColor); font-size: 0.85rem; margin: 0"
 LARGEST = 10**15  # of a whole number: no memory holds more of anything

@@ -39,7 +39,7 @@ def fields(key: str, experiment: Experiment) -> tuple[tuple[tuple[str, Any], ...
             given[each.name] = wide_field(place, key, each)
     together, in_a_row = st.container(key=f"fields_{key}"), even(len(narrow))
     for first in range(0, len(narrow), in_a_row):
-        places = together.columns(IN_A_ROW, gap="small")
+        places = together.columns(in_a_row if len(narrow) > IN_A_ROW else IN_A_ROW, gap="small")
         for each, place in zip(narrow[first : first + in_a_row], places, strict=False):
             given[each.name] = field(place, key, each)
     if any(value is None for value in given.values()):
