@@ -224,8 +224,17 @@ def judge_norms(side: Side) -> Found:
     return verdicts[losses_of(side, "wrong", "pre")], say("{first}, and {rest}", first=found, rest=beside)
 
 
+# What more layers do, by whether pre-norm ends at a clearly higher loss with them, and whether post-norm does.
+HARDER = {
+    (False, True): say("with more layers post-norm alone learns clearly less"),
+    (True, True): say("with more layers both learn clearly less in these steps"),
+    (True, False): say("with more layers pre-norm alone learns clearly less"),
+    (False, False): say("with more layers neither learns clearly less"),
+}
+
+
 def judge_depth(side: Side) -> Found:
-    """Row 28: who needs warm-up, with few layers and with many."""
+    """Row 28: who needs warm-up, with few layers and with many, and who learns less with many."""
     depths = list(dict.fromkeys(int(course.arm.split("@")[1].split()[0]) for course in side.courses))
     post, pre = ([depth for depth in depths if helped(side, f"{arm}@{depth}")] for arm in ("post", "pre"))
     if pre:
@@ -242,11 +251,15 @@ def judge_depth(side: Side) -> Found:
             say("warm-up helps post-norm clearly with {layers} layers only", layers=post[0]),
         )
     deepest = depths[-1]
+    harder = {arm for arm in ("post", "pre") if losses_of(side, f"{arm}@{deepest}", f"{arm}@{depths[0]}") == "higher"}
+    if verdict is Verdict.HOLDS and harder != {"post"}:
+        verdict = Verdict.ONLY_IF
     return verdict, say(
-        "{end}; with {layers} layers post-norm ends at a loss of {post}, without warm-up at {cold}; pre-norm at {pre} "
-        "and {bare}; gradient of the decoder's first layer over that of its last, at the first step: post-norm "
-        "{slope}, pre-norm {other}: {nearer}",
+        "{end}; {harder}; with {layers} layers post-norm ends at a loss of {post}, without warm-up at {cold}; "
+        "pre-norm at {pre} and {bare}; gradient of the decoder's first layer over that of its last, at the first "
+        "step: post-norm {slope}, pre-norm {other}: {nearer}",
         end=end,
+        harder=HARDER["pre" in harder, "post" in harder],
         layers=deepest,
         post=loss_words(side, f"post@{deepest}"),
         cold=loss_words(side, f"post@{deepest} cold"),
@@ -385,7 +398,9 @@ def loss_words(side: Side, arm: str) -> float | Sentence:
 def joined(parts: Sequence[Words]) -> Words:
     """Parts of a sentence, one after another."""
     first, *rest = parts
-    return say("{first}, and {rest}", first=first, rest=joined(rest)) if rest else first
+    if len(rest) > 1:
+        return say("{first}, {rest}", first=first, rest=joined(rest))
+    return say("{first}, and {rest}", first=first, rest=rest[0]) if rest else first
 
 
 # Figures: mean over the seeds, with their range.

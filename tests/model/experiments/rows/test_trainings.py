@@ -54,7 +54,9 @@ def test_the_wrong_norm_is_judged_by_all_seeds(wrong: tuple[float, ...], expecte
 @pytest.mark.parametrize(
     ("losses", "expected"),
     [
-        ({"post@2 cold": 2.0, "post@6 cold": 2.0}, Verdict.HOLDS),
+        ({"post@2 cold": 2.0, "post@6": 1.5, "post@6 cold": 2.0}, Verdict.HOLDS),
+        ({"post@2 cold": 2.0, "post@6": 1.5, "post@6 cold": 2.0, "pre@6": 1.5, "pre@6 cold": 1.5}, Verdict.ONLY_IF),
+        ({"post@2 cold": 2.0, "post@6 cold": 2.0}, Verdict.ONLY_IF),
         ({"post@6 cold": 2.0}, Verdict.ONLY_IF),
         ({"post@6 cold": 2.0, "pre@6 cold": 2.0}, Verdict.WRONG),
         ({"pre@6 cold": 2.0}, Verdict.WRONG),
@@ -66,6 +68,9 @@ def test_warm_up_may_help_at_each_depth(losses: dict[str, float], expected: Verd
     verdict, reason = trainings.judge_depth(side(*(course(arm, losses.get(arm, 1.0)) for arm in arms)))
     assert verdict is expected
     assert "with 6 layers post-norm ends at a loss of 1" in str(reason)
+    harder = {arm for arm in ("post", "pre") if losses.get(f"{arm}@6", 1.0) > 1}
+    who = {0: "neither learns", 1: "post-norm alone learns", 2: "both learn"}[len(harder)]
+    assert f"with more layers {who} clearly less" in str(reason)
 
 
 @pytest.mark.parametrize(
