@@ -11,7 +11,7 @@ from babel.messages.catalog import Catalog
 from babel.messages.mofile import read_mo, write_mo
 from babel.messages.pofile import read_po
 
-from tests.viz.i18n.looked_up import DYNAMIC, lookups, texts
+from tests.viz.i18n.looked_up import DYNAMIC, lookups, said_by_model, texts
 from viz.i18n import catalogue as i18n
 from viz.i18n.catalogue import _, preferred, use
 
@@ -52,6 +52,10 @@ def test_every_text_is_translated():
     known = translations()
     assert not sorted(texts() - known.keys())
     assert not [text for text, translated in known.items() if not translated.strip()]
+
+
+def test_sentences_of_errors_are_in_the_catalogue_that_they_are_translated_by():
+    assert not sorted(said_by_model() - {message.id for message in catalogues()["errors"]})
 
 
 def test_no_translation_is_stale_or_fuzzy():

@@ -352,19 +352,12 @@ def test_depths_are_those_of_the_networks() -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.unchecked
 def test_the_verdict_flips_where_the_formulas_are_exchanged() -> None:
     def exchanged(_setup) -> tuple[Arm, ...]:
         return Arm("post", {"norm_placement": "post"}), Arm("pre", change=put_norm_on_the_short_cut), Arm("wrong")
 
-    values = {
-        "task": "copy",
-        "kind": "encoder-decoder",
-        "steps": 120,
-        "d_model": 16,
-        "depth": 3,
-        "rate": 4e-3,
-        "warmup": 20,
-    }
+    values = {parameter.name: parameter.default for parameter in experiments()["wrong-pre-norm"].parameters}
     request = Request(None, "", values, (1,))  # type: ignore[arg-type]  # no model is looked at
     true = last(trainings.run_of("norms", trainings.judge_norms)(request))
     planted = last(trainings.run_of("norms", trainings.judge_norms, arms=exchanged)(request))
