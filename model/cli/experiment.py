@@ -36,6 +36,7 @@ def add_parser(commands: Any) -> None:
     parser.add_argument("--text", help="text for that model; its own example without")
     parser.add_argument("--set", action="append", default=[], metavar="NAME=VALUE", help="parameter of the experiment")
     parser.add_argument("--seeds", type=int, default=1, metavar="COUNT", help="seeds of what chance plays a part in")
+    parser.add_argument("--first-seed", type=int, default=1, metavar="SEED", help="first of them")
     parser.add_argument("--format", choices=("markdown", "csv"), default="markdown", help="of the table")
     parser.set_defaults(run=run)
 
@@ -65,7 +66,7 @@ def run(options: argparse.Namespace) -> None:
     compute_alone()  # as on the page: times are those of one core, without other programs
     model = opened(options.checkpoint)
     text = model.example if options.text is None else options.text
-    seeds = range(1, options.seeds + 1)
+    seeds = range(options.first_seed, options.first_seed + options.seeds)
     if not options.all:
         outcome, _seconds = judged(chosen[0], model, text, values[0], seeds)
         print("\n".join(report(chosen[0], outcome)))

@@ -17,7 +17,7 @@ from viz.ui.fields import NARROW, Field, number_field, written
 if TYPE_CHECKING:
     from streamlit.delta_generator import DeltaGenerator
 
-SEEDS = 9  # at most
+SEEDS, LAST = 9, 9999  # at most; the largest that can be the first
 IN_A_ROW = 5  # fields
 LONGEST = 200_000  # letters of a text with many lines
 NAME = "^[^:;]+$"  # of a row of a table
@@ -27,7 +27,7 @@ def fields(key: str, experiment: Experiment) -> tuple[tuple[tuple[str, Any], ...
     """What its fields hold, and the seeds; None while one holds nothing that can be. key: beginning of their keys."""
     parameters = [*experiment.parameters]
     if experiment.seeded:
-        parameters.append(Parameter("seeds", _("seeds"), 1, 1, SEEDS))
+        parameters += [Parameter("seeds", _("seeds"), 1, 1, SEEDS), Parameter("seed", _("first seed"), 1, 1, LAST)]
     if not parameters:
         return (), (1,)
     st.html(NARROW)
@@ -44,8 +44,8 @@ def fields(key: str, experiment: Experiment) -> tuple[tuple[tuple[str, Any], ...
             given[each.name] = field(place, key, each)
     if any(value is None for value in given.values()):
         return None
-    seeds = tuple(range(1, int(given.pop("seeds", 1)) + 1))
-    return tuple(given.items()), seeds
+    first, count = int(given.pop("seed", 1)), int(given.pop("seeds", 1))
+    return tuple(given.items()), tuple(range(first, first + count))
 
 
 def even(count: int) -> int:
