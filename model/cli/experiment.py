@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from model.experiments.experiment import Calculation, Experiment, Figure, Grid, Outcome, Quantity, Table, written
 from model.experiments.runner import explained
-from model.runtime.device import compute_alone
+from model.runtime.device import compute_alone, keep_freed_memory
 
 if TYPE_CHECKING:
     from model.inference.text_model import TextModel
@@ -64,6 +64,7 @@ def run(options: argparse.Namespace) -> None:
     chosen = list(known.values()) if options.all else [known[options.name]]
     values = [parameters(each, options.set) for each in chosen]
     compute_alone()  # as on the page: times are those of one core, without other programs
+    keep_freed_memory()  # new pages would be timed with what writes to them
     model = opened(options.checkpoint)
     text = model.example if options.text is None else options.text
     seeds = range(options.first_seed, options.first_seed + options.seeds)

@@ -63,7 +63,8 @@ BROKEN = Experiment(name="broken", row=4, group=Group.COST, statement=say("so"),
 @pytest.fixture(autouse=True)
 def planted(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(index, "experiments", lambda: {"planted": PLANTED, "broken": BROKEN})
-    monkeypatch.setattr("model.cli.experiment.compute_alone", lambda: None)  # other tests have both cores
+    for name in ("compute_alone", "keep_freed_memory"):  # other tests have both cores, and their memory
+        monkeypatch.setattr(f"model.cli.experiment.{name}", lambda: None)
 
 
 def test_without_a_name_all_are_listed(capsys: pytest.CaptureFixture[str]) -> None:
