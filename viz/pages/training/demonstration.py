@@ -5,6 +5,7 @@ from __future__ import annotations
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
+import numpy as np
 import streamlit as st
 
 from model.training.demonstration import REVERSE
@@ -84,12 +85,13 @@ def share_of(live: LiveTraining) -> float:
 def progress_words(live: LiveTraining) -> str:
     """Whether the goal is reached, and how good it is now."""
     snapshot = live.snapshot
-    if live.current is None or snapshot.exact_match is None:
+    # The snapshot may know of a measurement before the curve has it.
+    steps, shares = live.current.curves.get("exact match") if live.current else (np.empty(0), np.empty(0))
+    if not len(shares):
         every = live.choices.settings.validate_every
         seldom = _("step {step}: not measured yet, that comes every {every} steps")
         words = seldom if every else _("step {step}: this training does not measure it")
         return words.format(step=f"{snapshot.step:,}", every=every)
-    steps, shares = live.current.curves.get("exact match")
     reached = steps[shares >= GOAL]
     now = f"{100 * float(shares[-1]):.1f}"
     if len(reached):
