@@ -155,6 +155,7 @@ def test_on_a_phone_no_bar_lies_over_a_text_and_no_button_is_cut_open(visit):
     eventually(page, lambda: buttons.evaluate_all(borders) == [])
 
 
+@pytest.mark.slow
 def test_the_page_can_be_read_out_and_used_from_the_keyboard(visit):
     page = visit().open(source="I am a teacher.", target="我是老师。")
     heads = page.locator(".vitrine.heads .head")

@@ -45,6 +45,7 @@ def click(page: Page, name: str) -> None:
     ).first.click()
 
 
+@pytest.mark.slow
 def test_lines_follow_the_typing_and_a_token_keeps_its_own(visit, model):
     page = visit().open(source="I am a teacher.", target="我是老师。")
     click(page, "lines")
@@ -114,6 +115,7 @@ def test_bertviz_draws_hostile_tokens_as_text_and_asks_nobody(visit, model):
     assert visited.foreign == []
 
 
+@pytest.mark.slow
 def test_each_figure_says_what_it_is_in_a_sentence_a_formula_and_code(visit):
     page = visit().open()
     for figure in (".vitrine.heatmap", ".vitrine.heads", ".vitrine.stages"):

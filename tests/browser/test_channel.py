@@ -94,6 +94,7 @@ def test_a_reload_while_typing_keeps_what_was_typed(visit, model):
     expect_painted(page, model, "I see the cat.")
 
 
+@pytest.mark.slow
 def test_another_page_opened_in_the_middle_of_typing_shows_all_of_it(visit, model):
     page = visit().open(source="I")
     source(page).press("End")
@@ -111,6 +112,7 @@ def test_another_page_opened_in_the_middle_of_typing_shows_all_of_it(visit, mode
     assert len(set(page.evaluate(STAMPS))) == 1
 
 
+@pytest.mark.slow
 def test_windows_of_one_browser_do_not_mix(visit, model):
     first = visit()
     one, other = first.open(source="I see the cat."), first.context.new_page()
@@ -124,6 +126,7 @@ def test_windows_of_one_browser_do_not_mix(visit, model):
     expect_painted(other, model, "The dog. Yes")
 
 
+@pytest.mark.slow
 def test_without_a_channel_the_script_draws_and_says_so_and_with_it_again_the_channel(visit, model):
     visited = visit()
     routes: list[WebSocketRoute] = []

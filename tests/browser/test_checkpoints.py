@@ -71,6 +71,7 @@ def shown(visit, mine: Path) -> Page:
     return page
 
 
+@pytest.mark.slow
 def test_an_upload_is_shown_and_kept_over_a_reload(visit, mine):
     page = shown(visit, mine)
     page.reload()

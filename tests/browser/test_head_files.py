@@ -113,6 +113,7 @@ def test_thumbnails_are_coloured_by_the_weight_or_from_a_floor_on_by_its_logarit
     assert not floor or (np.tril(weights)[np.tril(weights) > 0] < floor).any()
 
 
+@pytest.mark.slow
 def test_the_picture_has_every_head_and_what_is_masked(page):
     grid(page, 10, 6)
     svg = ElementTree.fromstring(saved(page, "SVG").decode("utf-8"))

@@ -59,6 +59,7 @@ def test_continue_writes_and_typing_goes_on_from_there(visit, shakespeare):
     expect_tokens(page, "source", [shown(label) for label in shakespeare.source_tokens(written).labels])
 
 
+@pytest.mark.slow
 def test_masks_are_filled_by_a_click(visit, fill_mask):
     source = f"She bought a {MASK} car."
     page = visit().open(model="fill-mask", source=source)

@@ -35,6 +35,7 @@ def expect_map(page: Page, model, text: str) -> None:
     expect(page.locator(MAP)).to_have_attribute("data-painted", " ".join(model.source_tokens(text).labels))
 
 
+@pytest.mark.slow
 def test_typing_paints_again_in_the_same_elements(visit, model):
     page = opened(visit(), source="I am a teacher.")
     expect_map(page, model, "I am a teacher.")

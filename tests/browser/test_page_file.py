@@ -73,6 +73,7 @@ def weight_in(tip: str) -> float:
     return float(written[1].replace("−", "-"))
 
 
+@pytest.mark.slow
 def test_offline_a_page_of_hostile_text_explains_says_values_and_shows_any_head(visit, model, saved):
     page = visit().open(source=HOSTILE, target=TARGET)
     expect_painted(page, model, HOSTILE)

@@ -39,9 +39,8 @@ LOOKS = {
 }
 
 
-@pytest.mark.parametrize(
-    "look", [pytest.param("light", marks=pytest.mark.slow), pytest.param("dark-zh", marks=pytest.mark.slow), "phone"]
-)
+@pytest.mark.slow
+@pytest.mark.parametrize("look", LOOKS)
 def test_every_page_fits_and_can_be_read(visit, look, tmp_path):
     visited = visit(**LOOKS[look])
     visited.page.add_init_script(NOTED)

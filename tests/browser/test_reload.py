@@ -10,6 +10,7 @@ from tests.browser.looking import chips, eventually, expect_tokens, stands_still
 pytestmark = pytest.mark.browser
 
 
+@pytest.mark.slow
 def test_the_pin_and_the_lit_token_are_there_after_a_reload(visit, model):
     page = visit().open(source="I am a teacher.", target="我是老师。")
     page.get_by_role("button", name="Pin").click()
@@ -30,6 +31,7 @@ def test_the_pin_and_the_lit_token_are_there_after_a_reload(visit, model):
     eventually(page, lambda: "pinned" not in page.url)
 
 
+@pytest.mark.slow
 def test_another_model_is_a_step_of_back_and_texts_come_back_with_theirs(visit):
     page = visit().open(source="I am a teacher.")
 

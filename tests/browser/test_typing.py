@@ -143,6 +143,7 @@ def test_tabs_do_not_mix(visit, model):
     assert chips(first, "source").all_inner_texts() != chips(second, "source").all_inner_texts()
 
 
+@pytest.mark.slow
 def test_several_sentences_are_stepped_through_and_survive_a_reload(visit, model):
     page = visit().open()
     count = page.locator(".several .count")
