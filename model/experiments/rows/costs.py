@@ -487,7 +487,7 @@ EXPERIMENTS = (
         parameters=(
             Parameter("d_model", "d_model", 256, 2, 4096),
             Parameter("heads", say("heads"), 4, 1, MOST_HEADS),
-            Parameter("longest", say("longest text"), 2048, SHORTEST, 1 << 16),
+            Parameter("longest", say("longest text"), 1024, SHORTEST, 1 << 16),
             BATCH,
         ),
         seconds=15.0,

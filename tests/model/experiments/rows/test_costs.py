@@ -248,7 +248,7 @@ def test_heads_that_do_not_divide_are_refused() -> None:
 def test_texts_that_do_not_fit_are_refused_with_the_longest_that_do(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(attention_cost, "available", lambda _device: 10_000_000)
     experiment = experiments()["attention-cost"]
-    with pytest.raises(ValueError, match=r"2048 tokens need .* 0.01 GB are free: choose up to \d+ tokens") as refusal:
+    with pytest.raises(ValueError, match=r"1024 tokens need .* 0.01 GB are free: choose up to \d+ tokens") as refusal:
         next(experiment.run(experiment.request(None, "", {})))  # type: ignore[arg-type]
     fitting = int(str(refusal.value).split("choose up to ")[1].split()[0])
     monkeypatch.setattr(costs, "SECONDS", 0.0)
