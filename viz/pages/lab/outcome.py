@@ -191,12 +191,10 @@ def draw(figure: Figure, key: str, about: About) -> Plot | Titled:
 
 def calculation(figure: Calculation, key: str, above: Heading) -> Matrices:
     """Matrices of a calculation, each step in a line of its own, the first digits of their numbers in the cells."""
-    colours = dict(zip(map(id, figure.grids), cycle(MATRICES), strict=False))
+    colours = cycle(MATRICES)
     lines = {
         words(sentence): [
-            Matrix(
-                words(grid.title), "", colours[id(grid)], np.asarray(grid.values), rows=grid.rows, columns=grid.columns
-            )
+            Matrix(words(grid.title), "", next(colours), np.asarray(grid.values), rows=grid.rows, columns=grid.columns)
             for grid in grids
         ]
         for sentence, grids in figure.steps
