@@ -23,6 +23,7 @@ from model.checkpoints.formats.pickle_steps import (
     Entries,
     KeepingReading,
     Named,
+    NumpyType,
     RefusedError,
     are_sizes,
     kind,
@@ -169,17 +170,23 @@ class _Values(KeepingReading):
 
 
 def _with_tensors(made: Any, mapped: Callable[[StoredTensor], Tensor]) -> Any:
-    """The object with real tensors in the place of the found ones; what is held by itself stays so."""
+    """The object with real tensors in the place of the found ones, and none in that of types; what is held by itself
+    stays so.
+    """
     known: dict[int, Any] = {}
 
     def of(value: Any) -> Any:
+        if isinstance(value, Named | NumpyType):
+            return None
         return mapped(value) if isinstance(value, StoredTensor) else known.get(id(value), value)
 
     waiting = [made]
     order: list[Any] = []
     while waiting:
         value = waiting.pop()
-        if id(value) in known or not isinstance(value, dict | list | tuple) or isinstance(value, StoredTensor):
+        if id(value) in known or not isinstance(value, dict | list | tuple):
+            continue
+        if isinstance(value, StoredTensor | Named | NumpyType):
             continue
         known[id(value)] = {} if isinstance(value, dict) else []
         order.append(value)

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import re
+from functools import cache
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -87,12 +89,24 @@ def _loaded(path: Path) -> Any:
     """Content of a file mapped whole; where the system cannot map it, with tensors on the device "meta", whose values
     `materialize` maps one by one.
     """
+    _let_numbers_through()
     try:
         return torch.load(path, map_location="cpu", weights_only=True, mmap=True)
     except MAPPING_ERRORS as error:
         if "unable to mmap" not in str(error):
             raise
         return torch.load(path, map_location="meta", weights_only=True)
+
+
+@cache
+def _let_numbers_through() -> None:
+    """Have torch read what `inspect` has found to be a scalar of NumPy, a frozenset of plain values, or no bytes."""
+    scalar = np.float64(0).__reduce__()[0]
+    modules = ("numpy.core.multiarray", "numpy._core.multiarray")
+    types = {type(np.dtype(code)) for code in (*"?bBhHiIqQlLefd", "U1")}
+    torch.serialization.add_safe_globals(
+        [*((scalar, f"{module}.scalar") for module in modules), np.dtype, *types, frozenset, bytes]
+    )
 
 
 def _refused(error: Exception) -> str:
@@ -130,7 +144,7 @@ def _unfolded(content: Any, path: Path) -> tuple[dict[str, Tensor], dict[str, Pl
                 why = "containers too deep" if depth == DEEPEST else f"more than {MOST_VALUES:,} values"
                 raise CheckpointError(f"{path} holds too much at {name[:60]!r} ({why}): save only a model's state_dict")
             waiting += [(_joined(name, key, path), depth + 1, item) for key, item in reversed(inner)]
-        elif isinstance(value, Plain):
+        elif isinstance(value := value.item() if isinstance(value, np.generic) else value, Plain):
             records[name] = value
     return tensors, records
 

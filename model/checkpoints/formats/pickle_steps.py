@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import re
 import struct
 from collections.abc import Callable, Mapping
 from enum import Enum
 from typing import Any, NamedTuple
+
+import numpy as np
 
 from model.checkpoints.formats.safetensors import MOST_DIMENSIONS
 
@@ -36,9 +39,10 @@ UNREADABLE = {
 class StandIn(Enum):
     """Stand-ins for values of a pickle whose content does not matter."""
 
-    LIST = "list"
     TENSOR = "Tensor"
     STORAGE = "storage"
+    DEVICE = "device"
+    SET = "set"
 
 
 class Dictionary:
@@ -52,6 +56,18 @@ class Named(NamedTuple):
     """Dotted path of a function or class that the pickle asks for."""
 
     path: str
+
+
+class NumpyType(NamedTuple):
+    """Type of one of NumPy's scalars, by its code: b1, i8, f4, or U and a number of characters."""
+
+    code: str
+
+    @property
+    def states(self) -> tuple[tuple[Any, ...], ...]:
+        """Attributes that a pickle may set on it: version, order of bytes, three that only records have, sizes."""
+        sizes = (4 * int(self.code[1:]), 4, 8) if self.code[0] == "U" else (-1, -1, 0)
+        return tuple((3, order, None, None, None, *sizes) for order in "<|")
 
 
 def kind(value: object) -> str:
@@ -101,8 +117,74 @@ def _parameter(arguments: tuple[Any, ...]) -> StandIn | None:
     return StandIn.TENSOR if plain else None
 
 
+def _device(arguments: tuple[Any, ...]) -> StandIn | None:
+    plain = tuple(map(type, arguments)) in ((str,), (str, int))
+    return StandIn.DEVICE if plain else None
+
+
+def _set(arguments: tuple[Any, ...]) -> StandIn | None:
+    """Set of the values in a list. Those whose hashes may have been chosen to fall into one place are few."""
+    if len(arguments) != 1 or not isinstance(arguments[0], list):
+        return None
+    plain = all(map(is_plain, arguments[0]))
+    if not plain and len(arguments[0]) > MOST_CHOSEN:
+        raise RefusedError(f"holds a set of more than {MOST_CHOSEN:,} values: save only a model's state_dict")
+    for value in () if plain else arguments[0]:
+        inner = value if type(value) is tuple and len(value) <= MOST_DIMENSIONS else (value,)
+        if not all(is_plain(each) or type(each) is float for each in inner):
+            raise RefusedError(f"holds a set with {kind(value)} in it: save only a model's state_dict")
+    return StandIn.SET
+
+
+def is_plain(value: Any) -> bool:
+    """Whether a value is a text, a small whole number, true, false or none."""
+    return type(value) in (str, bool, type(None)) or (type(value) is int and abs(value) < LARGEST_KEY)
+
+
+def _encoded(arguments: tuple[Any, ...]) -> bytes | None:
+    """Bytes, which a pickle of version 2 writes as a text of as many characters."""
+    plain = len(arguments) == 2 and type(arguments[0]) is str and arguments[1] in ("latin1", "latin-1")
+    return arguments[0].encode("latin1") if plain else None
+
+
+def _array_of_bytes(arguments: tuple[Any, ...]) -> bytes | None:
+    content = _encoded(arguments) if len(arguments) == 2 else (*arguments, b"")[0]
+    return content if len(arguments) < 3 and type(content) is bytes else None
+
+
+def _complex(arguments: tuple[Any, ...]) -> complex | None:
+    plain = len(arguments) == 2 and all(type(part) is float for part in arguments)
+    return complex(*arguments) if plain else None
+
+
+def _numpy_type(arguments: tuple[Any, ...]) -> NumpyType | None:
+    """numpy.dtype(code, align, copy)."""
+    code = arguments[0] if len(arguments) == 3 and type(arguments[0]) is str else ""
+    plain = re.fullmatch(r"b1|[iu][1248]|f[248]|U[1-9]\d{0,3}", code) and all(
+        type(each) is bool for each in arguments[1:]
+    )
+    return NumpyType(code) if plain else None
+
+
+def _numpy_scalar(arguments: tuple[Any, ...]) -> Any:
+    """numpy.scalar(type, bytes)."""
+    if len(arguments) != 2 or not isinstance(arguments[0], NumpyType) or type(arguments[1]) is not bytes:
+        return None
+    dtype = np.dtype(arguments[0].code)
+    return np.frombuffer(arguments[1], dtype)[0].item() if len(arguments[1]) == dtype.itemsize else None
+
+
 # Stand-in for the result of each allowed call by its arguments; None where the function does not take these.
 CALLS: dict[str, Callable[[tuple[Any, ...]], Any]] = {
+    **{f"{module}.set": _set for module in ("builtins", "__builtin__")},
+    **{f"{module}.frozenset": _set for module in ("builtins", "__builtin__")},
+    **{f"{module}.bytes": lambda arguments: None if arguments else b"" for module in ("builtins", "__builtin__")},
+    **{f"{module}.bytearray": _array_of_bytes for module in ("builtins", "__builtin__")},
+    **{f"{module}.complex": _complex for module in ("builtins", "__builtin__")},
+    **{f"{module}.scalar": _numpy_scalar for module in ("numpy.core.multiarray", "numpy._core.multiarray")},
+    "numpy.dtype": _numpy_type,
+    "torch.device": _device,
+    "_codecs.encode": _encoded,
     "collections.OrderedDict": lambda arguments: Dictionary() if not arguments else None,
     "collections.Counter": _counter,
     "torch.Size": lambda arguments: arguments[0] if len(arguments) == 1 and are_sizes(arguments[0]) else None,
@@ -124,6 +206,7 @@ DEEPEST_STACK = 1000  # containers begun and not ended
 MOST_TENSORS = 20_000
 STOP = ord(".")
 LARGEST_KEY = 1 << 31  # of a dictionary: larger numbers can be chosen so that all fall into one place
+MOST_CHOSEN = 1000  # values of a set that can be chosen so
 
 
 def inspect(content: bytes, sizes: Mapping[str, int]) -> None:
@@ -145,7 +228,6 @@ class Reading:
     calls = CALLS
     table: Mapping[int, Callable[[Any], object]] = {}
     versions: tuple[int, ...] = (2,)
-    new_list: Callable[[], Any] = staticmethod(lambda: StandIn.LIST)
     new_dictionary: Callable[[], Dictionary] = Dictionary
 
     def __init__(self, content: bytes, sizes: Mapping[str, int], at: int = 0) -> None:
@@ -224,8 +306,9 @@ class Reading:
         self.memory[place] = self.stack[-1]
 
     def append(self, items: list[Any]) -> None:
-        if self.stack[-1] is not StandIn.LIST:
+        if not isinstance(self.stack[-1], list):
             raise RefusedError(f"is damaged: it appends to {kind(self.stack[-1])}")
+        self.stack[-1].extend(items)
 
     def set_items(self, items: list[Any]) -> None:
         into = self.stack[-1]
@@ -265,6 +348,8 @@ class Reading:
     def build(self) -> None:
         """Set attributes: a state_dict carries `_metadata`, versions of its modules, as one."""
         state, owner = self.stack.pop(), self.stack[-1]
+        if isinstance(owner, NumpyType) and state in owner.states:
+            return
         if not isinstance(state, Dictionary) or not isinstance(owner, Dictionary):
             raise RefusedError(f"holds objects of Python ({kind(owner)}): save only a model's state_dict")
         self.steps += state.entries
@@ -284,11 +369,20 @@ class Reading:
             raise refusal(asked.path)
         if (result := call(arguments)) is None:
             raise RefusedError(f"is damaged: it calls {asked.path} with what that does not take")
-        self.steps += result.entries if isinstance(result, Dictionary) else 0
+        self.steps += sum(map(_cost, arguments))
         self.tensors += result is StandIn.TENSOR
         if self.tensors > MOST_TENSORS:
             raise RefusedError(f"holds more than {MOST_TENSORS:,} tensors, the most that are read")
         self.stack[-1] = result
+
+
+def _cost(argument: Any) -> int:
+    """Steps that a call takes more for the size of an argument, which the pickle may name in many calls."""
+    if isinstance(argument, Dictionary):
+        return argument.entries
+    return (
+        len(argument) if isinstance(argument, list) else len(argument) // 1000 if type(argument) in (str, bytes) else 0
+    )
 
 
 STEPS: dict[int, Callable[[Reading], object]] = {
@@ -313,7 +407,7 @@ STEPS: dict[int, Callable[[Reading], object]] = {
         "\x89": lambda it: it.stack.append(False),
         "\x88": lambda it: it.stack.append(True),
         ")": lambda it: it.stack.append(()),
-        "]": lambda it: it.stack.append(it.new_list()),
+        "]": lambda it: it.stack.append([]),
         "}": lambda it: it.stack.append(it.new_dictionary()),
         "J": lambda it: it.stack.append(it.number("<i")),
         "K": lambda it: it.stack.append(it.number("<B")),
@@ -340,15 +434,9 @@ class Entries(Dictionary, dict[Any, Any]):
 
 
 class KeepingReading(Reading):
-    """The same machine, which keeps what dictionaries and lists hold."""
+    """The same machine, which keeps what dictionaries hold."""
 
-    new_list = list
     new_dictionary = Entries
-
-    def append(self, items: list[Any]) -> None:
-        if not isinstance(self.stack[-1], list):
-            raise RefusedError(f"is damaged: it appends to {kind(self.stack[-1])}")
-        self.stack[-1].extend(items)
 
     def set_items(self, items: list[Any]) -> None:
         super().set_items(items)

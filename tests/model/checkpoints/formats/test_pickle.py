@@ -9,6 +9,7 @@ import warnings
 import zipfile
 from collections import Counter
 
+import numpy as np
 import pytest
 import torch
 from safetensors.torch import save_file
@@ -89,6 +90,43 @@ def test_parameters_and_new_types_open(tmp_path):
     assert [info.dtype for info in tensor_table(tmp_path / "x.bin")] == ["float32", "uint16"]
 
 
+PLAIN = {
+    "device": torch.device("cuda", 0),
+    "set": {1, "b", None, 0.5, (1, 2)},
+    "frozen": frozenset("ab"),
+    "bytes": bytes(range(256)),
+    "none": (b"", bytearray(b"ab"), bytearray(), set(), 1j, torch.float16),
+}
+NUMBERS = (
+    np.float64(1.5),
+    np.float32(-2),
+    np.float16(3),
+    np.int64(1 << 40),
+    np.uint8(200),
+    np.bool_(True),
+    np.str_("ab"),
+)
+
+
+@pytest.mark.parametrize("legacy", [False, True])
+def test_plain_values_beside_the_weights_open(legacy, tmp_path):
+    """torch's own weights_only reads the first; NumPy's scalars are what a mean of losses or np.prod of sizes gives."""
+    content = {"weight": torch.ones(2), "args": {**PLAIN, "numbers": list(NUMBERS), "older": np.float64(2.5)}}
+    torch.save(content, tmp_path / "x.pt", _use_new_zipfile_serialization=not legacy)
+    if not legacy:  # as NumPy before 2 names it
+        raw = (tmp_path / "x.pt").read_bytes()
+        with zipfile.ZipFile(tmp_path / "x.pt") as archive:
+            pickle = archive.read("x/data.pkl").replace(b"numpy._core.multiarray", b"numpy.core.multiarray")
+        assert b"numpy._core" in raw
+        archived(tmp_path / "x.pt", pickle, torch.ones(2).numpy().tobytes())
+    tensors, records = read_state(tmp_path / "x.pt")
+    assert tensors["weight"].tolist() == [1, 1]
+    numbers = [records[f"args.numbers.{at}"] for at in range(len(NUMBERS))]
+    assert (numbers, records["args.older"]) == ([1.5, -2, 3, 1 << 40, 200, True, "ab"], 2.5)
+    assert {type(each) for each in numbers} == {float, int, bool, str}
+    assert len(records) == len(numbers) + 1
+
+
 def lists_within_lists():
     """26 lists, each holding the one before twice: 2²⁶ leaves."""
     held = b"]q\x00K\x01a" + b"".join(
@@ -118,7 +156,51 @@ def attributes_without_end():
     return HEAD + b"(" + filled + DICT + b"h\x00b" * 100_000 + STOP
 
 
+def call(name, *arguments):
+    return b"c" + "\n".join(name.rsplit(".", 1)).encode() + b"\n(" + b"".join(arguments) + b"tR"
+
+
+def copies_of_a_set():
+    """One list of 2,000 numbers, from which 10,000 sets are made."""
+    filled = b"]q\x00(" + b"".join(b"M" + struct.pack("<H", at) for at in range(2_000)) + b"e"
+    return HEAD + b"(" + filled + call("builtins.set", b"h\x00") * 10_000 + b"t" + STOP
+
+
+def copies_of_bytes():
+    return (
+        HEAD + b"(" + text("a" * 100_000) + b"q\x00" + call("_codecs.encode", b"h\x00", text("latin1")) * 9_000 + b"t."
+    )
+
+
+NUMPY_TYPE = call("numpy.dtype", text("U9"), b"\x89", b"\x88")
+
 HARMFUL = {
+    "sets": (copies_of_a_set, "more than 500,000 steps"),
+    "chosen": (
+        lambda: (
+            HEAD
+            + call("builtins.set", b"](" + b"".join(b"G" + struct.pack(">d", at) for at in range(1001)) + b"e")
+            + STOP
+        ),
+        "a set of more than 1,000 values",
+    ),
+    "hashes": (lambda: HEAD + call("builtins.set", b"]" + TUPLES + b"a") + STOP, "a set with a value of type tuple"),
+    "encoded": (copies_of_bytes, "more than 500,000 steps"),
+    "codec": (lambda: HEAD + call("_codecs.encode", text("a"), text("rot13")) + STOP, "with what that does not take"),
+    "array": (lambda: HEAD + call("builtins.bytearray", b"J\xff\xff\xff\x7f") + STOP, "with what that does not take"),
+    "no bytes": (lambda: HEAD + call("builtins.bytes", b"J\xff\xff\xff\x7f") + STOP, "with what that does not take"),
+    "objects": (
+        lambda: HEAD + call("numpy.dtype", text("O8"), b"\x89", b"\x88") + STOP,
+        "with what that does not take",
+    ),
+    "wide": (
+        lambda: HEAD + NUMPY_TYPE + b"(K\x03" + text("<") + b"NNNJ\xff\xff\xff\x7fK\x04K\x08tb" + STOP,
+        "holds objects",
+    ),
+    "short": (
+        lambda: HEAD + call("numpy._core.multiarray.scalar", NUMPY_TYPE, call("builtins.bytes")) + STOP,
+        "with what that does not take",
+    ),
     "leaves": (lists_within_lists, "more than 200,000 values"),
     "hash": (lambda: HEAD + b"}" + TUPLES + b"K\x01s" + STOP, "a name that is a value of type tuple"),
     "text": (lambda: named(("a", tensor(held=storage(count=TUPLES)))), "has 16 bytes, not a value of type tuple"),
@@ -128,7 +210,7 @@ HARMFUL = {
     "steps": (lambda: HEAD + b"(" + b"N" * 600_000 + b"t" + STOP, "more than 500,000 steps"),
     "marks": (lambda: HEAD + b"(" * 400_000 + STOP, "containers too deep"),
     "nesting": (lambda: HEAD + b"]" + b"\x85" * 30_000 + STOP, "holds a value of type tuple, not tensors by name"),
-    "bytearray": (lambda: HEAD + b"cbuiltins\nbytearray\n" + long(1 << 40) + b"\x85R" + STOP, r"builtins.bytearray"),
+    "bytearray": (lambda: HEAD + b"cbuiltins\nbytearray\n" + long(1 << 40) + b"\x85R" + STOP, "does not take"),
     "storage": (lambda: HEAD + b"ctorch.storage\nUntypedStorage\n" + long(1 << 40) + b"\x85R" + STOP, "UntypedStorage"),
     "tensor": (lambda: HEAD + b"ctorch\nFloatTensor\n" + long(1 << 40) + b"\x85R" + STOP, "torch.FloatTensor"),
     "new": (lambda: HEAD + b"ctorch\nFloatTensor\n" + long(1 << 40) + b"\x85\x81" + STOP, "torch.FloatTensor"),
