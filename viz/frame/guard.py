@@ -22,7 +22,7 @@ from streamlit.web.server.starlette.starlette_websocket import is_host_allowed
 
 from viz.pages.attention.bertviz_scripts import every_script
 from viz.state import uploading
-from viz.state.permissions import is_here
+from viz.state.permissions import ip_address, is_here
 
 PROBES = ("/health", "/ready", "/_stcore/health")  # asked by an orchestrator, under any name
 METRICS = ("/metrics", "/_stcore/metrics")
@@ -90,15 +90,23 @@ def refusal(scope: Scope) -> str:
     host, origin = headers.get("host"), headers.get("origin")
     if asked in PROBES and scope["type"] == "http":
         return ""
-    if asked in METRICS:  # under any name too
-        here = is_here(scope["client"], headers)
-        return "" if here else "Figures of this server are for its own machine, and the networks in VITRINE_METRICS."
-    if not is_host_allowed(host):
+    if asked in METRICS and not is_here(scope["client"], headers):
+        return "Figures of this server are for its own machine, and the networks in VITRINE_METRICS."
+    if not is_host_allowed(host) and not (asked in METRICS and is_address(host, scope)):
         return f"This server is not known as {host}: start it with this name in server.allowedHosts."
     reads = scope["type"] == "http" and scope["method"] in READS
     if not reads and not is_own(origin, host):
         return f"A page of {origin} may not use this server: start it with this address in server.corsAllowedOrigins."
     return ""
+
+
+def is_address(host: str | None, scope: Scope) -> bool:
+    """Whether a server is called by the address at which it was reached, as Prometheus does. scope: of a request."""
+    try:
+        name = ip_address(urlsplit(f"//{host}").hostname or "")
+    except ValueError:  # it is no address
+        return False
+    return name is not None and name == ip_address((scope.get("server") or ("",))[0])
 
 
 def asked_path(scope: Scope) -> str:

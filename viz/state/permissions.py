@@ -125,13 +125,25 @@ def is_forwarded(headers: Mapping[str, Any]) -> bool:
 
 
 def is_here(client: tuple[str, int] | None, headers: Mapping[str, Any]) -> bool:
-    """Whether who asks is this very machine, or one of the networks in VITRINE_METRICS. client: address and port."""
+    """Whether who asks is this very machine, or one of the networks in VITRINE_METRICS, and no proxy asks for somebody:
+    a proxy often stands in a network that may. client: address and port.
+    """
     try:
-        address = ipaddress.ip_address(client[0]) if client else None
-        told = [text.strip() for text in os.environ.get(METRICS, "").split(",")]
-        networks = [ipaddress.ip_network(text) for text in told if text]
+        networks = [
+            ipaddress.ip_network(text.strip()) for text in os.environ.get(METRICS, "").split(",") if text.strip()
+        ]
     except ValueError:
         return False
-    if address is None:
+    address = ip_address(client[0]) if client else None
+    if address is None or is_forwarded(headers):
         return False
-    return (address.is_loopback and not is_forwarded(headers)) or any(address in network for network in networks)
+    return address.is_loopback or any(address in network for network in networks)
+
+
+def ip_address(text: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
+    """The address that a text is, IPv4 where IPv6 only holds one (`::ffff:10.0.0.1`); None: it is none."""
+    try:
+        address = ipaddress.ip_address(text)
+    except ValueError:
+        return None
+    return getattr(address, "ipv4_mapped", None) or address

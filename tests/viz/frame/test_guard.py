@@ -52,7 +52,8 @@ class Asked:
         given = {"host": HOST} | {name.replace("_", "-"): value for name, value in headers.items() if value is not None}
         if headers.get("host", "") is None:
             del given["host"]
-        scope = {"type": kind, "path": path, "root_path": "", "client": (client, 50000), "query_string": b""}
+        scope = {"type": kind, "path": path, "root_path": "", "client": (client, 50000), "server": ("10.0.0.9", 8501)}
+        scope |= {"query_string": b""}
         scope |= {"scheme": "ws" if kind == "websocket" else "http", "method": method}
         scope["headers"] = [(name.encode(), value.encode()) for name, value in given.items()]
         run(Guard(self._behind)(scope, self._receive, self._send))
@@ -145,15 +146,27 @@ def test_the_names_of_the_server_are_those_that_streamlit_is_told(setting, allow
 @pytest.mark.parametrize("path", ["/metrics", "/_stcore/metrics"])
 def test_figures_of_the_server_are_for_its_own_machine(setting, monkeypatch, path):
     assert Asked(path).status == 200
-    assert Asked(path, host="10.0.0.9:8501").status == 200  # asked by its address, as Prometheus does
-    assert Asked(path, client="::1").status == 200
+    assert Asked(path, client="::1").status == Asked(path, client="::ffff:127.0.0.1").status == 200
     assert Asked(path, client="10.1.2.3").status == 403
     assert Asked(path, x_forwarded_for="10.1.2.3").status == 403  # a proxy on this machine asks for somebody
     monkeypatch.setenv("VITRINE_METRICS", "10.0.0.0/8, fd00::/8")
     assert Asked(path, client="10.1.2.3").status == Asked(path, client="fd00::5").status == 200
+    assert Asked(path, client="::ffff:10.1.2.3").status == 200
     assert Asked(path, client="11.1.2.3").status == 403
+    for header in ("x_forwarded_for", "forwarded", "via", "x_real_ip"):  # a proxy of that network asks for somebody
+        assert Asked(path, client="10.1.2.3", **{header: "10.1.2.3"}).status == 403
     monkeypatch.setenv("VITRINE_METRICS", "everybody")
     assert Asked(path, client="10.1.2.3").status == 403
+
+
+@pytest.mark.parametrize("path", ["/metrics", "/_stcore/metrics"])
+def test_figures_of_the_server_are_given_under_its_own_names_and_its_address(setting, path):
+    assert Asked(path, host="10.0.0.9:8501").status == 200  # asked by its address, as Prometheus does
+    for host in ("attacker.example", "attacker.example:8501", "10.0.0.8:8501", "10.0.0.9.example", "[", "", None):
+        assert Asked(path, host=host).status == 403
+    setting("server.allowedHosts", ["figures.example"])
+    assert Asked(path, host="figures.example:8501").status == 200
+    assert Asked("/", host="10.0.0.9:8501").status == 403  # a page only under a name
 
 
 @pytest.mark.usefixtures("setting")
