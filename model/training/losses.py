@@ -22,22 +22,25 @@ def summed_loss(network: Network, batch: Batch, label_smoothing: float) -> Float
 class Hits(NamedTuple):
     """Quality of a batch's predictions.
 
-    loss: sum of the cross-entropies in nats, without label smoothing. tokens: number of tokens whose most probable
-    prediction is right. texts: number of rows in which all are.
+    loss: sum of the cross-entropies in nats, without label smoothing; smoothed: with it. tokens: number of tokens whose
+    most probable prediction is right. texts: number of rows in which all are.
     """
 
     loss: float
     tokens: int
     texts: int
+    smoothed: float
 
 
-def loss_and_hits(network: Network, batch: Batch) -> Hits:
-    """Loss of a batch and number of right predictions."""
+def loss_and_hits(network: Network, batch: Batch, label_smoothing: float = 0.0) -> Hits:
+    """Loss of a batch, without label smoothing and with it, and number of right predictions."""
     logits, labels = _predictions(network, batch)
     right = logits.argmax(dim=-1) == labels
     missed = (batch.labels != IGNORED).nonzero()[:, 0][~right].unique()  # rows
-    loss = F.cross_entropy(logits, labels, reduction="sum")
-    return Hits(float(loss), int(right.sum()), len(batch.labels) - len(missed))
+    loss = smoothed = float(F.cross_entropy(logits, labels, reduction="sum"))
+    if label_smoothing:
+        smoothed = float(F.cross_entropy(logits, labels, label_smoothing=label_smoothing, reduction="sum"))
+    return Hits(loss, int(right.sum()), len(batch.labels) - len(missed), smoothed)
 
 
 def _predictions(network: Network, batch: Batch) -> tuple[Float[Tensor, "token vocabulary"], Int[Tensor, " token"]]:

@@ -118,7 +118,8 @@ class StepReport:
     loss: nats per predicted token, with label smoothing. tokens: number of inputs, padding included.
     gradient_norm: before clipping; gradient_norms: of each layer, embedding and output.
     validation: nats per predicted token, None without a validation at this step; accuracy: share of these tokens to
-    which the model gives the largest probability; exact: share of texts in which it does so everywhere.
+    which the model gives the largest probability; exact: share of texts in which it does so everywhere; smoothed:
+    `validation` with the label smoothing that `loss` has, None without any.
     """
 
     step: int
@@ -133,6 +134,7 @@ class StepReport:
     validation: float | None = None
     accuracy: float | None = None
     exact: float | None = None
+    smoothed: float | None = None
 
     @property
     def tokens_per_second(self) -> float:

@@ -60,7 +60,7 @@ class Trainer:
     The same seed on the same machine gives the same losses, interrupted and resumed or not, alone or beside
     other trainers. processes: those that train together; each has a trainer of its own with the same arguments.
 
-    accuracy, exact: of the latest validation, see `validate`. should_break_off: asked between the batches of a step.
+    accuracy, exact, smoothed: of the latest validation, see `validate`. should_break_off: asked between the batches of a step.
 
     Raises:
         ValueError: there is nothing to train on, patience is set and there is nothing to validate on, or a recurrent
@@ -100,7 +100,7 @@ class Trainer:
         self.products, self.begun = OWN.name, ""  # matrix library, origin of the weights: for a resume
         self.scaler = self._new_scaler()
         self.epochs = Epochs(train, settings)
-        self.accuracy = self.exact = math.nan
+        self.accuracy = self.exact = self.smoothed = math.nan
         self.should_break_off: Callable[[], bool] = lambda: False
 
     @property
@@ -155,20 +155,21 @@ class Trainer:
         """Cross-entropy in nats per predicted token of the validation split, with the averaged weights.
 
         `accuracy` becomes the share of these tokens to which the model gives the largest probability, `exact` the share
-        of texts in which it does so everywhere. All three are NaN if there is nothing to validate on.
+        of texts in which it does so everywhere, `smoothed` the cross-entropy with the label smoothing of the settings, as
+        the training's own loss has it. All are NaN if there is nothing to validate on.
         """
-        loss = right = exact = count = 0.0
+        loss = right = exact = smoothed = count = 0.0
         batches = unshuffled(self.validation, 4 * self.settings.batch_tokens)
         with self.averaged_weights(), torch.inference_mode():
             for batch in islice(batches, self.processes.rank, None, self.processes.count):
-                part = loss_and_hits(self.network, batch.to(self.device))
+                part = loss_and_hits(self.network, batch.to(self.device), self.settings.label_smoothing)
                 loss, right, exact = loss + part.loss, right + part.tokens, exact + part.texts
-                count += batch.predicted
-        loss, right, exact, count = self.processes.sums(loss, right, exact, count)
+                smoothed, count = smoothed + part.smoothed, count + batch.predicted
+        loss, right, exact, smoothed, count = self.processes.sums(loss, right, exact, smoothed, count)
         if not count:
-            self.accuracy = self.exact = math.nan
+            self.accuracy = self.exact = self.smoothed = math.nan
             return math.nan
-        self.accuracy, self.exact = right / count, exact / len(self.validation)
+        self.accuracy, self.exact, self.smoothed = right / count, exact / len(self.validation), smoothed / count
         return loss / count
 
     def averaged_weights(self) -> AbstractContextManager[Network]:
@@ -216,6 +217,7 @@ class Trainer:
             validation=(validation := self._validation(left == 1)),
             accuracy=None if validation is None else self.accuracy,
             exact=None if validation is None else self.exact,
+            smoothed=None if validation is None or not self.settings.label_smoothing else self.smoothed,
         )
 
     def _backward(self, batches: Sequence[Batch]) -> float:

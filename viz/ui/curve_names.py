@@ -23,6 +23,7 @@ def title_of(name: str) -> str:
     return {
         "loss": _("training loss"),
         "validation": _("validation loss"),
+        "smoothed validation": _("validation loss, smoothed labels"),
         "accuracy": _("tokens predicted rightly"),
         "exact match": _("exact match"),
         "rate": _("learning rate"),

@@ -14,6 +14,7 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
 
+from model.analysis.feed_forward import off, quantities, threshold
 from model.analysis.head_metrics import entropy
 from model.capture.hooks import no_recording
 from model.capture.trace import AttentionKind, Trace
@@ -23,6 +24,7 @@ from model.inference.models import Translator
 from model.inference.text_model import TextModel
 from model.network.attention import MultiHeadAttention
 from model.network.norms import Norm
+from model.network.transformer import Network
 from model.text.tokenizer import Tokens
 
 KINDS: tuple[AttentionKind, ...] = get_args(AttentionKind)
@@ -131,7 +133,9 @@ class Camera:
             self.slots[NORMS] = Slot(False, 0, (self.slots[TOKENS].first,))
         weights = torch.cat([(scaled * LEVELS).round_().flatten(1) for scaled in maps.values()], dim=1).to(torch.uint8)
         values = torch.cat([block.flatten(1) for _, block in blocks], dim=1).cpu()
-        columns = _entropies(layout, maps) | _idle_units(looks) | {"probe loss": values[:, -1].tolist()}
+        columns = (
+            _entropies(layout, maps) | _idle_units(self.model.network, looks) | {"probe loss": values[:, -1].tolist()}
+        )
         rows = zip(steps, weights.cpu().numpy(), values.numpy(), zip(*columns.values(), strict=True), strict=True)
         return [
             (Frame(step, levels.copy(), numbers.copy()), dict(zip(columns, figures, strict=True)))
@@ -174,7 +178,7 @@ Block = tuple[list[str], Tensor]  # quantities of one shape: their names, and (f
 class _Layout:
     """Names, modules and masks of all traces of one probe. Lists of names are split by encoder and decoder.
 
-    attention: module paths. stream: what enters each stack, and what each block leaves. hidden: feed-forward units.
+    attention: module paths. stream: what enters each stack, and what each block leaves. feed_forwards: module paths.
     """
 
     attention: dict[AttentionKind, list[str]]
@@ -182,7 +186,7 @@ class _Layout:
     visible: dict[AttentionKind, Bool[Tensor, "query key"]]
     norms: list[list[str]]
     stream: list[list[str]]
-    hidden: list[list[str]]
+    feed_forwards: list[list[str]]
 
     @classmethod
     def of(cls, trace: Trace) -> _Layout:
@@ -195,7 +199,7 @@ class _Layout:
             {kind: trace[f"{paths[0]}.visible"] for kind, paths in attention.items()},
             _by_stack(trace.norm_paths()),
             _by_stack(name for name in names if name.endswith((".residual", ".embedding.output"))),
-            _by_stack(name for name in names if name.endswith(".feed_forward.hidden")),
+            _by_stack(name.removesuffix(".hidden") for name in names if name.endswith(".feed_forward.hidden")),
         )
 
 
@@ -245,16 +249,18 @@ def _entropies(layout: _Layout, maps: Mapping[AttentionKind, Tensor]) -> dict[st
     }
 
 
-def _idle_units(looks: Sequence[_Look]) -> dict[str, list[float]]:
-    """Share of each feed-forward's units that stay at or below 0 at every position of the probe, in each frame.
+def _idle_units(network: Network, looks: Sequence[_Look]) -> dict[str, list[float]]:
+    """Share of each feed-forward's units that are off at every position of the probe, in each frame; see `off`.
 
     For ReLU these are dead on the probe: their output is 0, and so is their gradient.
     """
     shares: dict[str, list[float]] = {}
-    for names in looks[0].layout.hidden:
-        idle = _stacked(looks, names).amax(dim=2) <= 0
-        for name, column in zip(names, idle.float().mean(dim=-1).T.tolist(), strict=True):
-            shares[f"dead units/{name.removesuffix('.hidden')}"] = column
+    for paths in looks[0].layout.feed_forwards:
+        stack, _layers, layer, _name = paths[0].split(".")
+        units = _stacked(looks, [f"{path}.{quantities(network, path)[0]}" for path in paths])
+        idle = off(units, threshold(network.config.units_of(stack, int(layer)).activation)).all(dim=2)
+        for path, column in zip(paths, idle.float().mean(dim=-1).T.tolist(), strict=True):
+            shares[f"dead units/{path}"] = column
     return shares
 
 

@@ -214,6 +214,7 @@ class RecordedTrainer:
             "validation": report.validation,
             "accuracy": report.accuracy,
             "exact match": report.exact if self._counts_exactly else None,
+            "smoothed validation": report.smoothed,
         }
 
     def require_room(self, choices: RunSettings) -> int:

@@ -17,7 +17,7 @@ from model.training.live.key_frames import KeyFrame
 from model.training.settings import RunSettings
 
 Array = npt.NDArray[Any]
-SPARSE = ("validation", "accuracy", "exact match")  # not measured at every step
+SPARSE = ("validation", "accuracy", "exact match", "smoothed validation")  # not measured at every step
 BUDGET = 32 << 20  # bytes
 
 
@@ -67,7 +67,9 @@ class Curves:
         """Take over what other curves of these names have."""
         with self._lock:
             self._rows.put(rows)
-            self._sparse = {name: [(int(step), float(value)) for step, value in sparse[name]] for name in self._sparse}
+            self._sparse = {
+                name: [(int(step), float(value)) for step, value in sparse.get(name, ())] for name in self._sparse
+            }
 
     @property
     def newest_step(self) -> int:

@@ -52,7 +52,10 @@ def test_validation_is_nats_per_token_of_the_averaged_weights():
     with given.averaged_weights():
         assert not torch.equal(given.network.output.logits.weight, trained)
         losses = naive_losses(given.network, given.validation.examples, 0.0)
+        smoothed = naive_losses(given.network, given.validation.examples, 0.1)
     assert validation == pytest.approx(math.fsum(losses) / len(losses), abs=1e-5)
+    assert given.settings.label_smoothing == 0.1
+    assert given.smoothed == pytest.approx(math.fsum(smoothed) / len(smoothed), abs=1e-5)
 
 
 @pytest.mark.parametrize("every", [None, 7])

@@ -36,6 +36,7 @@ SCALES = ("linear", "log", "log-log")
 NOISY = ("loss", "gradient norm", "update ratio")  # what is smoothed
 WIDE = ("loss", "validation", "rate", "gradient norm", "update ratio", "γ drift")  # what has a logarithm worth seeing
 SHARES = ("accuracy",)  # from 0 to 1
+TURNS = {"validation": 160, "exact match": 160, "smoothed validation": 80}  # of a run's hue, in degrees
 POINTS, ALL = 400, 12_000  # of a series, of a chart
 TALL = 150
 LEGIBLE = 8  # names of curves above a chart; of more, the pointer says them
@@ -127,7 +128,7 @@ def charts_of(live: LiveTraining, group: str, kind: AttentionKind) -> dict[str, 
     if group == "whole":
         charts = {title: over_runs(title, live.runs, parent) for title in WHOLE}
         charts["accuracy"] += over_runs("exact match", live.runs, parent)
-        charts["loss"] += charts.pop("validation")
+        charts["loss"] += smoothed_validations(live.runs, parent) + charts.pop("validation")
     elif group == "layers":
         titles = ("gradient norm", "update ratio", "γ drift", "dead units")
         charts = {title: parts_of(title, run, parent) for title in titles}
@@ -149,11 +150,17 @@ def over_runs(name: str, runs: Sequence[Run], parent: Run | None) -> list[Line]:
             name,
             run,
             label if len(runs) == 1 else f"{label} · {_('run {number}').format(number=run.number)}",
-            (hue(run.number) + (160 if name in ("validation", "exact match") else 0)) % 360,
+            (hue(run.number) + TURNS.get(name, 0)) % 360,
             run is parent,
         )
         for run in runs
     ]
+
+
+def smoothed_validations(runs: Sequence[Run], parent: Run | None) -> list[Line]:
+    """The validation loss with the labels smoothed as the training's are, of the runs that smooth them."""
+    lines = over_runs("smoothed validation", runs, parent)
+    return [line for line in lines if len(line.run.curves.get(line.name)[0])]
 
 
 def parts_of(title: str, run: Run, parent: Run | None) -> list[Line]:
@@ -188,17 +195,27 @@ def heads_of(kind: AttentionKind, run: Run, parent: Run | None) -> dict[str, lis
 
 def about(quantity: str) -> About:
     """Of a curve of this quantity."""
+    from model.analysis.feed_forward import SMALL, off, threshold
     from model.analysis.head_metrics import entropy
     from model.training.gradients import Gains, Gradients
     from model.training.losses import loss_and_hits, summed_loss
+    from model.training.optimizer import FlatAdamW
     from model.training.schedule import learning_rate
 
     length = r"\left\lVert \frac{\partial L}{\partial W} \right\rVert"
     return {
         "loss": About(
-            _("How much each right token surprises the model: of the batch, and of texts it never trains on."),
-            [r"L = -\tfrac1n \sum_t \ln p(y_t)"],
-            [summed_loss],
+            _(
+                "How much each right token surprises the model: of the batch, and of texts it never trains on. Label "
+                "smoothing ε is part of the training's own loss, which cannot fall to 0 then. Validation has none, as "
+                "on every page; with it, to stand beside the training, it is drawn too."
+            ),
+            [
+                r"L_\varepsilon = -\tfrac1n \sum_t \left((1 - \varepsilon) \ln p_t(y_t) + "
+                r"\tfrac{\varepsilon}{V} \sum_{k=1}^{V} \ln p_t(k)\right)",
+                r"\text{validation: } L_0 = -\tfrac1n \sum_t \ln p_t(y_t)",
+            ],
+            [summed_loss, loss_and_hits],
         ),
         "accuracy": About(
             _("The share of tokens whose most probable prediction is right; exact match: of texts in which all are."),
@@ -206,7 +223,9 @@ def about(quantity: str) -> About:
             [loss_and_hits],
         ),
         "rate": About(
-            _("How long a step is: it grows in the warm-up and then follows the schedule."), (), [learning_rate]
+            _("What Adam's step is multiplied by: it grows in the warm-up and then follows the schedule."),
+            [r"w \leftarrow w - \eta_t\, \hat m_t / (\sqrt{\hat v_t} + \epsilon)"],
+            [learning_rate, FlatAdamW],
         ),
         "gradient norm": About(
             _("How steep the loss is in the weights, before it is clipped."), [length], [Gradients.norms]
@@ -222,8 +241,16 @@ def about(quantity: str) -> About:
             [Gains.drifts],
         ),
         "dead units": About(
-            _("The share of feed-forward units that answer to no token of the probe."),
-            [r"\tfrac{1}{d_{ff}}\, \#\{\,u : \max_t h_{t,u} \le 0\,\}"],
+            _(
+                "The share of feed-forward units that are off at all tokens of the probe, by the rule of the page "
+                "Feed-forward: what W₂ multiplies is 0 with ReLU, and at most {small} in size with other activations, "
+                "which are never exactly 0."
+            ).format(small=SMALL),
+            [
+                r"\tfrac{1}{d_{ff}}\, \#\{\,u : \max_t \lvert a_{t,u} \rvert \le \theta\,\}, \quad "
+                + rf"\theta = 0 \text{{ (ReLU), }} {SMALL} \text{{ (others)}}"
+            ],
+            [off, threshold],
         ),
         "entropy": About(
             _("How widely each head spreads its attention on the probe: 0 for one token, ln n for n alike."),
@@ -256,6 +283,8 @@ def curve_chart(title: str, lines: Sequence[Line], table: Table, look: Look, run
         sentences.append(words.format(every=every))
     if len(lines) > LEGIBLE:
         sentences.append(_("point at a curve for its name"))
+    if any(line.name == "smoothed validation" for line in lines):
+        sentences.append(_("the training's loss has label smoothing in it; validation is drawn with it and without it"))
     if any(line.dash for line in lines):
         sentences.append(_("dashed: the run it left"))
     name = title_of(title) if title in (*WHOLE, quantity) else title

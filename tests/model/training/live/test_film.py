@@ -9,6 +9,7 @@ import torch
 import torch.nn.functional as F
 from numpy.testing import assert_allclose, assert_array_equal
 
+from model.analysis.feed_forward import Seen, path_of
 from model.capture.trace import Trace
 from model.inference.copies import alone
 from model.training.live.camera import KINDS, LOSS, PROBABILITIES, TOKENS, Camera, Frame
@@ -145,10 +146,36 @@ def check_frame(camera: Camera, frame: Frame, figures: dict[str, float], trace: 
         labels = ids[1:] + ([model.target_tokenizer.end] if chosen.target else [])
         expected = float(F.cross_entropy(trace["output.logits"][: len(labels)], torch.tensor(labels)))
     assert_allclose(read[LOSS], expected, rtol=1e-5)
-    hidden = [name for name in trace.names() if name.endswith("feed_forward.hidden")]
-    for name in hidden:
-        idle = sum(all(value <= 0 for value in unit) for unit in trace[name].T.tolist()) / trace[name].shape[1]
-        assert figures[f"dead units/{name.removesuffix('.hidden')}"] == pytest.approx(idle)
+    paths = [name.removesuffix(".hidden") for name in trace.names() if name.endswith("feed_forward.hidden")]
+    assert paths
+    for path in paths:
+        units, largest = trace[f"{path}.hidden"].relu(), 0.0
+        if model.config.activation == "swiglu":
+            units, largest = F.silu(trace[f"{path}.hidden"]) * trace[f"{path}.linear"], 0.01
+        idle = sum(all(abs(value) <= largest for value in unit) for unit in units.T.tolist()) / units.shape[1]
+        assert figures[f"dead units/{path}"] == pytest.approx(idle)
+
+
+@pytest.mark.parametrize(("activation", "idle"), [("relu", 2 / 8), ("gelu", 1 / 8), ("swiglu", 2 / 8)])
+def test_idle_units_are_those_that_the_feed_forward_page_has_off(activation, idle):
+    """One unit's input is always -9, one's -0.5, where GELU is -0.15; of a gated one the linear half is 0."""
+    model = start(material("decoder-only"), "decoder-only", activation=activation)
+    chosen = probe(model, "abcd")
+    with torch.no_grad():
+        for layer in model.network.decoder.layers:
+            network = layer.feed_forward
+            network.hidden.weight.zero_()
+            network.hidden.bias.copy_(torch.tensor([-9.0, -0.5, *[1.0] * 6]))
+            if activation == "swiglu":
+                network.linear.weight.zero_()
+                network.linear.bias.copy_(torch.tensor([1.0] * 7 + [0.0]))
+    ((_frame, figures),) = Camera(model, chosen).take([0])
+    seen = Seen()
+    seen.add(model.trace_tokens(chosen.source, chosen.target), model.config)
+    for layer in range(2):
+        path = path_of("decoder", layer)
+        assert figures[f"dead units/{path}"] == pytest.approx(idle)
+        assert float((~seen.on(model.network, path)).float().mean()) == pytest.approx(idle)
 
 
 def test_differences_and_the_largest_change_are_those_of_the_frames():

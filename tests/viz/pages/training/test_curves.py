@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -11,7 +12,7 @@ from streamlit.testing.v1 import AppTest
 
 from model.training.live.live_training import LiveTraining
 from tests.app_reading import body
-from tests.model.training.live.live_examples import live
+from tests.model.training.live.live_examples import SETTINGS, live
 from tests.viz.components.test_registry import unpack
 from viz.pages.training import curves
 
@@ -70,6 +71,22 @@ def test_the_runs_are_drawn_over_each_other_with_what_was_changed(opened, traine
     raw = arrays[1::2][quiet.index(True)]
     assert_allclose(raw, first.curves.get("loss")[1], rtol=1e-6)
     assert "0.9" in loss["sentence"]
+
+
+def test_validation_is_drawn_with_the_label_smoothing_of_the_training_too(monkeypatch):
+    training = live(replace(SETTINGS, label_smoothing=0.2), steps=5)
+    monkeypatch.setattr(curves, "training", lambda session: training)
+    app = AppTest.from_function(curves_page, default_timeout=240).run()
+    app.button_group(key="smoothing").set_value("0").run()
+    header, arrays = components(app, "chart")[0]
+    drawn = dict(zip([each["name"] for each in header["series"]], arrays[1::2], strict=True))
+    bare, smoothed = drawn["validation loss"][-1], drawn["validation loss, smoothed labels"][-1]
+    assert training.current
+    assert bare == pytest.approx(training.current.curves.latest("validation"))
+    assert smoothed == pytest.approx(training.recorded.trainer.smoothed)
+    assert smoothed > bare  # at the beginning the surprise of all others is larger than that of the right ones
+    assert "label smoothing" in header["sentence"]
+    training.close()
 
 
 def test_every_layer_and_head_has_its_curve(opened, trained):
