@@ -60,7 +60,8 @@ class Trainer:
     The same seed on the same machine gives the same losses, interrupted and resumed or not, alone or beside
     other trainers. processes: those that train together; each has a trainer of its own with the same arguments.
 
-    accuracy, exact, smoothed: of the latest validation, see `validate`. should_break_off: asked between the batches of a step.
+    accuracy, exact, smoothed: of the latest validation, see `validate`. should_break_off: asked between the batches of
+    a step.
 
     Raises:
         ValueError: there is nothing to train on, patience is set and there is nothing to validate on, or a recurrent
@@ -155,8 +156,8 @@ class Trainer:
         """Cross-entropy in nats per predicted token of the validation split, with the averaged weights.
 
         `accuracy` becomes the share of these tokens to which the model gives the largest probability, `exact` the share
-        of texts in which it does so everywhere, `smoothed` the cross-entropy with the label smoothing of the settings, as
-        the training's own loss has it. All are NaN if there is nothing to validate on.
+        of texts in which it does so everywhere, `smoothed` the cross-entropy with the label smoothing of the settings,
+        as the training's own loss has it. All are NaN if there is nothing to validate on.
         """
         loss = right = exact = smoothed = count = 0.0
         batches = unshuffled(self.validation, 4 * self.settings.batch_tokens)
