@@ -5,12 +5,12 @@ from __future__ import annotations
 import threading
 from concurrent.futures import Future
 from dataclasses import dataclass, field
-from functools import cache
 
 from model.data.datasets import Dataset
 from model.data.sources import TrainingData
 from model.runtime.ledger import Ledger, NoRoomError, Reservation
 from model.runtime.memory import ledger
+from model.runtime.once import once
 
 BUDGET = 64 << 20  # bytes of all that is kept, about
 PAIR, LETTER = 256, 4  # bytes of a pair, and of a letter of a text, about
@@ -104,7 +104,7 @@ class PreparedData:
             entry.promise.release()
 
 
-@cache
+@once
 def prepared() -> PreparedData:
     """Those of this process."""
     return PreparedData()

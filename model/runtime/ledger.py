@@ -38,6 +38,10 @@ class Reservation:
         """
         self._ledger.resize(self, size)
 
+    def grow(self, more: int) -> None:
+        """Promise so many bytes more; errors as of `resize`."""
+        self._ledger.grow(self, more)
+
     def release(self) -> None:
         """Take the promise back; a second time it does nothing."""
         self._ledger.release(self)
@@ -94,6 +98,10 @@ class Ledger:
             if size > reservation.size:
                 self._require(reservation.name, size, self.left(reservation))
             reservation.size = size
+
+    def grow(self, reservation: Reservation, more: int) -> None:
+        with self._lock:
+            self.resize(reservation, reservation.size + more)
 
     def release(self, reservation: Reservation) -> None:
         with self._lock:

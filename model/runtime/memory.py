@@ -6,7 +6,6 @@ import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
-from functools import cache
 from pathlib import Path
 
 import torch
@@ -14,6 +13,7 @@ import torch
 from model.runtime.device import DTYPES
 from model.runtime.errors import CheckpointError
 from model.runtime.ledger import Ledger, NoRoomError, Reservation, memory_limit, resident_memory
+from model.runtime.once import once
 
 CGROUP = Path("/sys/fs/cgroup")
 MEMINFO = Path("/proc/meminfo")
@@ -44,7 +44,7 @@ def machine_memory(cgroup: Path = CGROUP) -> int:
         return machine
 
 
-@cache
+@once
 def ledger() -> Ledger:
     """Ledger of this process. Where VITRINE_MEMORY is no size, which the page says, the usual limit counts."""
     machine = machine_memory()

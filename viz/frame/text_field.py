@@ -13,7 +13,7 @@ from viz.i18n.catalogue import _
 from viz.state.permissions import longest_text
 from viz.state.sentences import ACTS, place, sentences, step
 from viz.state.session import Key, Session, current_session
-from viz.state.texts import first_source, learn
+from viz.state.texts import first_source, learn, text_and_edit
 from viz.state.training import is_task
 
 if TYPE_CHECKING:
@@ -60,11 +60,11 @@ def text_field(
     What is typed comes as `text`, {text, edit, turn}; with that turn the script says what it has learnt. several: of a
     field whose text is one of several, see above; a click comes as `several`, {name, by}.
     """
-    most = longest_text()
+    most, (text, edit) = longest_text(), text_and_edit(session, key, first)
     header = {
         "label": label,
-        "text": session.texts.get(key, first),
-        "edit": session.edits.get(key, 0),
+        "text": text,
+        "edit": edit,
         "first": first,
         "placeholder": placeholder,
         "most": most,

@@ -121,8 +121,9 @@ def _show(session: Session, every: list[Pair], at: int) -> None:
     several = len(every) > 1
     session.say(SENTENCES, json.dumps(every, ensure_ascii=False) if several else None)
     session.say(PLACE, str(at + 1) if several else None)
-    for key, text in zip((Key.SOURCE, Key.TARGET), every[at], strict=True):
-        write(key, text)
+    with session.writing:
+        for key, text in zip((Key.SOURCE, Key.TARGET), every[at], strict=True):
+            write(key, text)
 
 
 ACTS = {"add": add, "remove": remove, "part": into_lines, "join": into_one}

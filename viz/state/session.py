@@ -115,12 +115,14 @@ class Session:
     pin: what every view is compared with. differing: views show differences from it, and not values. shown: None until
     the first input has gone through a model. texts: what was typed, by the field; none where a field is as it began.
     edits: how often each field was changed: of two texts the one of the later edit counts, whichever way it comes.
-    stage: how the page is drawn, as the script left it. lock: held while an input is traced and drawn. token: by which
-    the browser's channel finds the session. memory: what was computed, by its use.
+    writing: held while texts and their edits are written, for a moment only. stage: how the page is drawn, as the
+    script left it. lock: held while an input is traced and drawn. token: by which the browser's channel finds the
+    session. memory: what was computed, by its use.
     """
 
     texts: dict[str, str] = field(default_factory=dict, kw_only=True)
     edits: dict[str, int] = field(default_factory=dict, kw_only=True)
+    writing: threading.RLock = field(default_factory=threading.RLock, kw_only=True, repr=False, compare=False)
     put_away: dict[str, tuple[str, str]] = field(default_factory=dict, kw_only=True)  # texts by the model they came of
     stage: Any = field(default=None, kw_only=True)
     override: Any = field(default=None, kw_only=True)  # of the positions, see position_override
@@ -181,8 +183,8 @@ class Session:
 
     def stop_rest(self) -> None:
         """Nobody waits for the rest of a long text any more: another text is there."""
-        if self.rest is not None:
-            self.rest.stop()
+        if (rest := self.rest) is not None:
+            rest.stop()
 
     @property
     def current(self) -> Shown:

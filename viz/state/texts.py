@@ -22,21 +22,29 @@ def typed(key: Key, default: str) -> str:
 
 def learn(session: Session, key: str, text: str, edit: int) -> bool:
     """What was typed, by the channel or by the script; whether it is news: not where a later edit is known."""
-    if edit < session.edits.get(key, 0):
-        return False
     text = text[: longest_text()].encode("utf-16", "surrogatepass").decode("utf-16", "replace")  # half a letter is none
-    before = session.texts.get(key)
-    session.texts[key], session.edits[key] = text, edit
-    if text != before:
-        session.stop_rest()
+    with session.writing:
+        if edit < session.edits.get(key, 0):
+            return False
+        before = session.texts.get(key)
+        session.texts[key], session.edits[key] = text, edit
+        if text != before:
+            session.stop_rest()  # of the text before, never of a newer one
     return text != before
+
+
+def text_and_edit(session: Session, key: str, first: str) -> tuple[str, int]:
+    """What a field holds, and the edit that it is of. first: what it holds before it was written in."""
+    with session.writing:
+        return session.texts.get(key, first), session.edits.get(key, 0)
 
 
 def write(key: Key, text: str) -> None:
     """Put a text into a field, where it can be typed on."""
     session = current_session()
-    session.texts[key] = text.replace("\n", LINE_BREAK)
-    session.edits[key] = session.edits.get(key, 0) + 1
+    with session.writing:
+        session.texts[key] = text.replace("\n", LINE_BREAK)
+        session.edits[key] = session.edits.get(key, 0) + 1
 
 
 def write_source(text: str) -> None:
@@ -50,7 +58,8 @@ def first_source(model: TextModel) -> str:
 
 def texts(model: TextModel) -> tuple[str, str]:
     """What is in the fields."""
-    return typed(Key.SOURCE, first_source(model)), typed(Key.TARGET, "")
+    with current_session().writing:
+        return typed(Key.SOURCE, first_source(model)), typed(Key.TARGET, "")
 
 
 def look(session: Session, model: TextModel) -> None:

@@ -43,7 +43,6 @@ Standing = tuple[int, int, int]
 
 
 TRAININGS = "VITRINE_TRAININGS"  # in the environment: a folder in which trainings are kept, which servers may share
-_reviving = threading.Lock()
 _unreadable: set[str] = set()  # keys of what was kept and cannot be gone on with
 
 
@@ -91,7 +90,7 @@ def _kept(key: str) -> LiveTraining | None:
     from model.training.live.kept import read_kept
     from model.training.live.live_training import LiveTraining
 
-    with _reviving:
+    with trainings().alone(key):
         if found := trainings().get(key):  # another window was faster
             return found
         try:

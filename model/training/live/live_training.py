@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import logging
 import math
+import threading
 import time
 from collections import deque
 from collections.abc import Callable
@@ -88,6 +89,7 @@ class LiveTraining:
         self._kept, self._going_on, self._start_kept = kept, going_on, False
         self._kept_at, self._kept_step = clock(), going_on.told["step"] if going_on else 0
         self._longest, self._used = longest, 0.0  # seconds of its steps
+        self._choosing = threading.Lock()  # around what is read of the choices and written back
         self._slots, self._clock, self._patience = slots or Slots(1), clock, unseen
         self._recorded: RecordedTrainer | None = None
         self._snapshot = Snapshot("preparing", self.choices)
@@ -189,7 +191,8 @@ class LiveTraining:
         Raises:
             ValueError: they are larger than those of `run`, or empty.
         """
-        self.batches = replace(self.batches, watched=tokens)
+        with self._choosing:
+            self.batches = replace(self.batches, watched=tokens)
         self.heartbeat()
 
     def pause(self) -> None:
@@ -232,9 +235,11 @@ class LiveTraining:
         Raises:
             ValueError: something cannot be changed in a run, is out of its range, or does not fit into memory.
         """
-        self.choices = choices = self._allowed(self.choices.with_changes(changes, self.start.config))
-        if "batch_tokens" in changes:
-            self.batches = BatchSizes(choices.settings.batch_tokens, choices.settings.batch_tokens)
+        self._allowed(self.choices.with_changes(changes, self.start.config))
+        with self._choosing:  # once more: another window may have changed something else meanwhile
+            self.choices = choices = self.choices.with_changes(changes, self.start.config)
+            if "batch_tokens" in changes:
+                self.batches = BatchSizes(choices.settings.batch_tokens, choices.settings.batch_tokens)
         self._do(lambda: self.recorded.change(changes))
 
     def set_probe(self, probe: Probe) -> None:
@@ -291,7 +296,7 @@ class LiveTraining:
             recorded = self._worker.ask(lambda: self.recorded).result()  # wait while it is being prepared
         more = recorded.require_room(choices)
         if self.promise and more:
-            self.promise.resize(self.promise.size + more)
+            self.promise.grow(more)
         return choices
 
     def _do(self, job: Job, at_once: bool = False) -> None:
@@ -345,7 +350,8 @@ class LiveTraining:
         if tokens == recorded.choices.settings.batch_tokens or self._ended or recorded.trainer.finished:
             return
         recorded.change({"batch_tokens": tokens})
-        self.choices = self.choices.with_changes({"batch_tokens": tokens}, self.start.config)
+        with self._choosing:
+            self.choices = self.choices.with_changes({"batch_tokens": tokens}, self.start.config)
         self._speeds.clear()
 
     def _want(self, step: int) -> None:

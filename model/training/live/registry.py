@@ -6,6 +6,7 @@ import threading
 import time
 import weakref
 from collections.abc import Callable
+from weakref import WeakValueDictionary
 
 import torch
 
@@ -34,7 +35,10 @@ def weak_size(training: LiveTraining) -> Callable[[], int]:
 
 
 class TrainingRegistry:
-    """Live trainings by key, for any thread. A timer frees trainings without a heartbeat for `kept` seconds."""
+    """Live trainings by key, for any thread. A timer frees trainings without a heartbeat for `kept` seconds.
+
+    What ends, makes and registers under one key is done by one thread at a time, see `alone`.
+    """
 
     def __init__(
         self,
@@ -46,7 +50,8 @@ class TrainingRegistry:
         self.slots, self.kept, self._clock, self._new_timer = Slots(limit), kept, clock, timer
         self._trainings: dict[str, LiveTraining] = {}
         self._timer: threading.Timer | None = None
-        self._lock = threading.Lock()
+        self._lock = threading.Lock()  # around the dictionary, never while a training is made or freed
+        self._locks: WeakValueDictionary[str, threading.RLock] = WeakValueDictionary()  # of those in use
 
     def __len__(self) -> int:
         return len(self._trainings)
@@ -69,6 +74,11 @@ class TrainingRegistry:
             present = self._trainings.get(key)
         return cost.require_room(config, train, settings, device, freed=present.size if present else 0)
 
+    def alone(self, key: str) -> threading.RLock:
+        """Lock under which trainings of this key begin and end, one after the other."""
+        with self._lock:
+            return self._locks.setdefault(key, threading.RLock())
+
     def begin(self, key: str, make: Callable[[Slots], LiveTraining], needed: int = 0) -> LiveTraining:
         """Free the training under `key`, and make a new one, which competes for the registry's slots.
 
@@ -77,16 +87,21 @@ class TrainingRegistry:
         Raises:
             ValueError: they do not fit beside what is promised to others; the present training then goes on.
         """
-        with self._lock:
+        with self.alone(key):
             before = self._trainings.get(key)
-        promise = ledger().reserve("the training", needed, before.promise if before else None) if needed else None
-        self.end(key)
-        training = make(self.slots)
-        if promise:
-            promise.realised = weak_size(training)
-        training.promise = promise
-        with self._lock:
-            self._trainings[key] = training
+            promise = ledger().reserve("the training", needed, before.promise if before else None) if needed else None
+            try:
+                self.end(key)
+                training = make(self.slots)
+            except BaseException:
+                if promise:
+                    promise.release()
+                raise
+            if promise:
+                promise.realised = weak_size(training)
+            training.promise = promise
+            with self._lock:
+                self._trainings[key] = training
         self.sweep()
         return training
 
@@ -105,21 +120,37 @@ class TrainingRegistry:
 
     def end(self, key: str) -> None:
         """Free the training under `key`, if there is one."""
-        with self._lock:
-            training = self._trainings.pop(key, None)
-            self._set_timer(self._clock())
-        if training:
-            training.close()
+        with self.alone(key):
+            with self._lock:
+                training = self._trainings.pop(key, None)
+                self._set_timer(self._clock())
+            if training:
+                training.close()
 
     def sweep(self) -> None:
         """Free trainings without a heartbeat for too long, and come back when the next one may be due."""
-        now = self._clock()
+        for key in [key for key, training in self._items() if self._is_left(training)]:
+            lock = self.alone(key)
+            if not lock.acquire(blocking=False):  # another thread is at it: the timer comes back
+                continue
+            try:
+                with self._lock:
+                    training = self._trainings.get(key)
+                    if training is None or not self._is_left(training):  # somebody has come back
+                        continue
+                    del self._trainings[key]
+                training.close(forget=False)
+            finally:
+                lock.release()
         with self._lock:
-            old = [key for key, training in self._trainings.items() if now - training.seen >= self.kept]
-            freed = [self._trainings.pop(key) for key in old]
-            self._set_timer(now)
-        for training in freed:
-            training.close(forget=False)
+            self._set_timer(self._clock())
+
+    def _items(self) -> list[tuple[str, LiveTraining]]:
+        with self._lock:
+            return list(self._trainings.items())
+
+    def _is_left(self, training: LiveTraining) -> bool:
+        return self._clock() - training.seen >= self.kept
 
     def _set_timer(self, now: float) -> None:
         if self._timer:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import pytest
 
+from tests.two_threads import Second, Seen
 from tests.viz.no_server import no_server
 from tests.viz.small import small_model
 from viz.state import texts
 from viz.state.permissions import longest_text
 from viz.state.session import FIRST_SOURCE, Key, current_session, serving
-from viz.state.texts import learn, say, typed, write
+from viz.state.texts import learn, say, text_and_edit, typed, write
 
 
 @pytest.fixture
@@ -39,6 +40,56 @@ def test_an_equal_edit_is_accepted_and_is_no_news_where_the_text_is_the_same(ses
     assert not learn(session, Key.SOURCE, "The dog", 2)  # which the channel brought before the script
     assert learn(session, Key.SOURCE, "The cat", 2)
     assert session.texts[Key.SOURCE] == "The cat"
+
+
+class Meanwhile(dict):
+    """Texts or edits in whose middle something else happens, once one of them is asked for."""
+
+    def __init__(self, known, act):
+        super().__init__(known)
+        self.act = act
+
+    def get(self, *asked):
+        found = super().get(*asked)
+        self.act()
+        return found
+
+
+def test_an_older_edit_in_another_thread_does_not_overtake_a_newer_one(session):
+    """The newer one comes between the older one's look at the edits and its writing."""
+    session.writing = Seen()
+    channel = Second(session.writing, lambda: learn(session, Key.SOURCE, "newer", 2))
+    session.edits = Meanwhile({}, channel.go)
+    learn(session, Key.SOURCE, "older", 1)
+    channel.end()
+    assert (session.texts, session.edits) == ({Key.SOURCE: "newer"}, {Key.SOURCE: 2})
+
+
+def test_a_buttons_text_is_not_overtaken_by_what_was_typed_before_it(session):
+    learn(session, Key.SOURCE, "typed", 3)
+    session.writing = Seen()
+    channel = Second(session.writing, lambda: learn(session, Key.SOURCE, "typed on", 4))
+
+    class Written(dict):
+        def __setitem__(self, key, text):
+            super().__setitem__(key, text)
+            if text == "the button's":
+                channel.go()
+
+    session.texts = Written(session.texts)
+    write(Key.SOURCE, "the button's")
+    channel.end()
+    assert (session.texts[Key.SOURCE], session.edits[Key.SOURCE]) == ("typed on", 4)
+
+
+def test_a_text_and_its_edit_are_read_together(session):
+    learn(session, Key.SOURCE, "older", 1)
+    session.writing = Seen()
+    channel = Second(session.writing, lambda: learn(session, Key.SOURCE, "newer", 2))
+    session.texts = Meanwhile(session.texts, channel.go)
+    assert text_and_edit(session, Key.SOURCE, "") == ("older", 1)
+    channel.end()
+    assert text_and_edit(session, Key.SOURCE, "") == ("newer", 2)
 
 
 def test_a_text_is_cut_where_it_would_be_too_long(session):

@@ -27,6 +27,7 @@ from tests.model.training.live.live_examples import (
     threads,
     watched,
 )
+from tests.two_threads import Second, Seen
 
 pytestmark = pytest.mark.unchecked
 
@@ -73,6 +74,70 @@ def test_a_training_is_promised_its_memory_until_it_is_freed_and_one_that_does_n
     assert own.promises == ()
 
 
+def test_of_two_that_begin_at_once_under_one_key_the_second_frees_the_first(monkeypatch):
+    """The second comes while the first is being made: it would find nothing to end, and be hidden by the first."""
+    own = Ledger(1000, lambda: 0, lambda: None)
+    monkeypatch.setattr("model.training.live.registry.ledger", lambda: own)
+    kept, made = TrainingRegistry(), {}
+    lock = Seen()
+    kept._locks = {"tab": lock}
+
+    def make(name, slots, meanwhile=lambda: None):
+        made[name] = live(slots=slots)
+        meanwhile()
+        return made[name]
+
+    second = Second(lock, lambda: kept.begin("tab", partial(make, "second"), 400))
+    kept.begin("tab", partial(make, "first", meanwhile=second.go), 400)
+    second.end()
+    assert kept.all() == (made["second"],)
+    assert (status(made["first"]), len(own.promises)) == ("stopped", 1)
+    kept.end("tab")
+    assert own.promises == ()
+
+
+def test_a_training_that_cannot_be_made_gives_its_promise_back(monkeypatch):
+    own = Ledger(1000, lambda: 0, lambda: None)
+    monkeypatch.setattr("model.training.live.registry.ledger", lambda: own)
+
+    def make(slots):
+        raise ValueError("no")
+
+    with pytest.raises(ValueError, match="no"):
+        TrainingRegistry().begin("tab", make, 400)
+    assert own.promises == ()
+
+
+def test_a_training_that_somebody_is_at_is_not_swept_away():
+    clock = Clock()
+    kept = TrainingRegistry(clock=clock, timer=clock.timer)
+    given = kept.begin("one", lambda slots: live(slots=slots, clock=clock))
+    lock = Seen()
+    kept._locks = {"one": lock}
+    other = Second(lock, lambda: clock.go(600))  # the timer's thread
+    with lock:
+        other.go()
+    other.end()
+    assert kept.all() == (given,)
+    clock.go(1)  # it comes back
+    assert kept.all() == ()
+
+
+def test_what_two_windows_choose_at_once_holds_both(monkeypatch):
+    given = settled(live())
+    allowed = given._allowed
+
+    def meanwhile(choices):
+        monkeypatch.setattr(given, "_allowed", allowed)
+        given.change(rate=2e-3)
+        return allowed(choices)
+
+    monkeypatch.setattr(given, "_allowed", meanwhile)
+    given.change(clip=0.5)
+    assert (given.choices.settings.rate, given.choices.settings.clip) == (2e-3, 0.5)
+    assert settled(given).snapshot.choices == given.choices
+
+
 def test_more_than_the_limit_wait_for_their_turn():
     slots = Slots(1)
     first, second, third = (settled(live(slots=slots)) for _ in range(3))
@@ -117,8 +182,8 @@ def test_trainings_are_kept_for_a_reconnect_and_then_freed():
     given.advance(1)
     assert status(given) == "failed"
     assert given.snapshot.message == "this training has been freed: begin another one"
-    first = kept.begin("one", lambda slots: live(slots=slots))
-    second = kept.begin("one", lambda slots: live(slots=slots))
+    first = kept.begin("one", lambda slots: live(slots=slots, clock=clock))
+    second = kept.begin("one", lambda slots: live(slots=slots, clock=clock))
     assert (first.current, settled(second).current is None) == (None, False)
     kept.end("one")
     kept.end("one")

@@ -1,0 +1,25 @@
+"""Objects that a process has one of, whichever thread asks first."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from functools import cache, wraps
+from typing import TypeVar
+
+Made = TypeVar("Made")
+
+
+def once(make: Callable[[], Made]) -> Callable[[], Made]:
+    """Function that calls `make` once, and gives the same object to every thread; who asks meanwhile waits.
+
+    `functools.cache` alone lets two threads make two, of which one is forgotten with what was written in it.
+    """
+    lock, made = threading.RLock(), cache(make)
+
+    @wraps(make)
+    def one() -> Made:
+        with lock:
+            return made()
+
+    return one
