@@ -26,7 +26,16 @@ from viz.i18n import catalogue
 from viz.i18n.catalogue import _
 from viz.i18n.errors import translate_error
 from viz.i18n.format import as_sentence, literal, page_name
-from viz.state import assumptions, checkpoints, position_override, shown_model, special_tokens, texts, training
+from viz.state import (
+    assumptions,
+    browsers,
+    checkpoints,
+    position_override,
+    shown_model,
+    special_tokens,
+    texts,
+    training,
+)
 from viz.state.saved_page import Choices
 from viz.state.session import Key, Session, choose, current_session
 from viz.ui import long_text
@@ -81,7 +90,7 @@ def main() -> None:
     chosen = st.navigation({**pages, "": [named]}, position="hidden").url_path or FIRST
     session.say_again()
     session.begun = False
-    session.browser = checkpoints.browser()
+    session.browser = browsers.browser()
     if not session.runs:
         stopping.tell(session)
     with st.sidebar:

@@ -16,12 +16,14 @@ from urllib.parse import urlsplit
 
 import streamlit as st
 from starlette.datastructures import Headers, MutableHeaders
+from starlette.requests import cookie_parser
 from starlette.responses import PlainTextResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from streamlit.web.server.starlette.starlette_websocket import is_host_allowed
 
 from viz.pages.attention.bertviz_scripts import every_script
 from viz.state import uploading
+from viz.state.browsers import is_encrypted, new_cookie, secret
 from viz.state.permissions import ip_address, is_here
 
 PROBES = ("/health", "/ready", "/_stcore/health")  # asked by an orchestrator, under any name
@@ -57,6 +59,8 @@ class Guard:
             if message["type"] == "http.response.start":
                 headers = MutableHeaders(scope=message)
                 headers.update(HEADERS | {"Content-Security-Policy": policy(Headers(scope=scope).get("host", ""))})
+                if not problem:
+                    know_browser(scope, headers)
             await send(message)
 
         if problem:
@@ -107,6 +111,23 @@ def is_address(host: str | None, scope: Scope) -> bool:
     except ValueError:  # it is no address
         return False
     return name is not None and name == ip_address((scope.get("server") or ("",))[0])
+
+
+def know_browser(scope: Scope, headers: MutableHeaders) -> None:
+    """A browser without a cookie of ours is given one, with an answer that no cache shares out; and through TLS every
+    cookie, Streamlit's too, comes back through TLS alone. scope: of a request. headers: of its answer.
+    """
+    asked = Headers(scope=scope)
+    if is_encrypted(asked):
+        for number, (name, value) in enumerate(headers.raw):
+            if name == b"set-cookie" and b"secure" not in value.lower().replace(b" ", b"").split(b";"):
+                headers.raw[number] = (name, value + b"; Secure")
+    shared = "public" in headers.get("cache-control", "")
+    if shared or scope["method"] != "GET" or asked_path(scope) in (*PROBES, *METRICS):
+        return
+    if not secret(cookie_parser(asked.get("cookie", "")), asked):
+        headers.append("set-cookie", new_cookie(asked))
+        headers["cache-control"] = f"private, {headers.get('cache-control', 'no-cache')}"
 
 
 def asked_path(scope: Scope) -> str:

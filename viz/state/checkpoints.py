@@ -10,12 +10,13 @@ from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
 from enum import StrEnum
 from functools import cache
-from itertools import cycle, pairwise
+from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import streamlit as st
 
+from viz.state import browsers
 from viz.state.permissions import Quota, limit, seconds_kept
 from viz.state.session import Session
 
@@ -246,9 +247,6 @@ class Part(StrEnum):
     KEY = "opened_key"
 
 
-TOKEN = "_streamlit_xsrf"  # the cookie by which Streamlit knows a browser: "2|mask|masked token|time", in hexadecimal
-
-
 @st.cache_resource(show_spinner=False)
 def sessions() -> OpenedSessions:
     """Those of this process."""
@@ -275,7 +273,7 @@ def opened(session: Session) -> Opened | None:
     """
     if Part.KEY not in st.session_state:
         key = st.query_params.get(Part.SESSION, "")
-        _know(session, key if key and sessions().take(key, browser()) else "")
+        _know(session, key if key and sessions().take(key, browsers.browser()) else "")
     key = st.session_state[Part.KEY]
     found = sessions().get(key) if key else None
     if found:
@@ -283,22 +281,12 @@ def opened(session: Session) -> Opened | None:
     return found
 
 
-def browser() -> str:
-    """What only the browser that asks knows, and keeps over a reload; empty where it takes no cookies."""
-    try:
-        _version, mask, masked, _time = st.context.cookies.get(TOKEN, "").strip("\"'").split("|")
-        pairs = zip(bytes.fromhex(masked), cycle(bytes.fromhex(mask)), strict=False)
-    except ValueError:
-        return ""
-    return bytes(one ^ other for one, other in pairs).hex()
-
-
 def begin(session: Session) -> Opened:
     """The same, for something to be added."""
     found = opened(session)
     if found is None:
         key = secrets.token_urlsafe(12)
-        found = sessions().begin(key, browser())
+        found = sessions().begin(key, browsers.browser())
         _window(key)
         _know(session, key)
     return found

@@ -147,7 +147,7 @@ class Session:
     origin: Origin = ""  # of a target that was not typed
     traced: tuple[str, str] = ("", "")
     run: str = ""  # the key of the training that this session shows
-    browser: str = ""  # what only this visitor's browser knows, see `checkpoints.browser`
+    browser: str = ""  # what only this visitor's browser knows, see `browsers.browser`
     step: int | None = None  # of the training that the shown model has
     watched_batch: int = 0  # tokens of a batch to watch, as chosen before a training begins; 0: not chosen
     watching: Watching = field(default_factory=Watching)

@@ -46,7 +46,16 @@ def no_lookup(monkeypatch):
 class Asked:
     """What came of a request: status (of a websocket 101 or 403), headers, and those that the application saw."""
 
-    def __init__(self, path: str = "/", kind: str = "http", method: str = "GET", client: str = "127.0.0.1", **headers):
+    def __init__(
+        self,
+        path: str = "/",
+        kind: str = "http",
+        method: str = "GET",
+        client: str = "127.0.0.1",
+        answer: dict[str, str] | None = None,
+        **headers,
+    ):
+        self.answer = answer
         self.status, self.text, self.headers = 0, b"", Headers()
         self.seen: Headers | None = None
         given = {"host": HOST} | {name.replace("_", "-"): value for name, value in headers.items() if value is not None}
@@ -63,7 +72,7 @@ class Asked:
         if scope["type"] == "websocket":
             await send({"type": "websocket.accept"})
         else:
-            await PlainTextResponse("reached")(scope, receive, send)
+            await PlainTextResponse("reached", headers=self.answer)(scope, receive, send)
 
     async def _receive(self) -> dict[str, Any]:
         return {"type": "http.request", "body": b"", "more_body": False}
@@ -167,6 +176,41 @@ def test_figures_of_the_server_are_given_under_its_own_names_and_its_address(set
     setting("server.allowedHosts", ["figures.example"])
     assert Asked(path, host="figures.example:8501").status == 200
     assert Asked("/", host="10.0.0.9:8501").status == 403  # a page only under a name
+
+
+def cookies(asked: Asked) -> list[str]:
+    return asked.headers.getlist("set-cookie")
+
+
+@pytest.mark.usefixtures("setting")
+def test_a_browser_is_given_a_cookie_of_ours_once_with_answers_that_no_cache_shares():
+    asked = Asked("/")
+    ((cookie),) = cookies(asked)
+    assert cookie.startswith("vitrine_browser=")
+    assert "; HttpOnly" in cookie
+    assert "; Secure" not in cookie
+    assert asked.headers["cache-control"] == "private, no-cache"
+    known = Asked("/", cookie=f"a=b; {cookie.partition(';')[0]}")
+    assert not cookies(known)
+    assert "cache-control" not in known.headers
+    assert cookies(Asked("/", cookie="vitrine_browser=chosen"))  # not one of ours
+    for path in ("/health", "/ready", "/_stcore/health", "/metrics"):
+        assert not cookies(Asked(path))
+    assert not cookies(Asked("/", host="elsewhere"))  # it is refused
+    assert not cookies(Asked("/static/a.js", answer={"cache-control": "public, max-age=9"}))
+
+
+@pytest.mark.usefixtures("setting")
+def test_through_tls_every_cookie_comes_back_through_tls_alone():
+    given = {"set-cookie": "_streamlit_xsrf=2|a|b|9; Path=/; SameSite=Lax"}
+    asked = Asked("/_stcore/host-config", x_forwarded_proto="https", answer=given)
+    theirs, ours = cookies(asked)
+    assert theirs == given["set-cookie"] + "; Secure"
+    assert ours.startswith("__Host-vitrine_browser=")
+    assert ours.endswith("; Secure")
+    assert cookies(Asked("/_stcore/host-config", answer=given))[0] == given["set-cookie"]
+    secure = {"set-cookie": "a=secure; secure"}
+    assert cookies(Asked("/", x_forwarded_proto="https", answer=secure))[0] == "a=secure; secure"
 
 
 @pytest.mark.usefixtures("setting")

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-import viz.frame.app
 from tests.app_reading import opened, sent, sound
 from tests.viz.small import write_small
 from viz.frame import training_strip
-from viz.state import checkpoints, training
+from viz.state import browsers, checkpoints, training
 from viz.state.session import serving
 
 
@@ -24,7 +23,7 @@ def place(tmp_path, monkeypatch):
 
 def visit(place, secret, **address):
     """The page as the browser with this secret sees it."""
-    place.setattr(viz.frame.app.checkpoints, "browser", lambda: secret)
+    place.setattr(browsers, "browser", lambda: secret)
     return sound(opened("training", **address))
 
 

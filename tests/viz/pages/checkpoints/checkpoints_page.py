@@ -14,6 +14,7 @@ import viz.state.checkpoints
 from model.checkpoints.export import folder_zipped
 from tests.app_reading import component, opened
 from tests.viz.small import write_small
+from viz.state import browsers
 from viz.state import checkpoints as session
 
 ZIP = "application/zip"
@@ -32,7 +33,7 @@ def here(tmp_path, monkeypatch):
     torch.save({"a": torch.zeros(3, 5)}, tmp_path / "models" / "plain.pt")
     (tmp_path / "models" / "bad.safetensors").write_bytes(b"x")
     (tmp_path / "models" / "notes.txt").write_text("none")
-    monkeypatch.setattr(session, "browser", lambda: "this one")
+    monkeypatch.setattr(browsers, "browser", lambda: "this one")
     session.sessions.clear()
     yield tmp_path
     session.sessions().close()

@@ -4,19 +4,17 @@ from __future__ import annotations
 
 import tomllib
 from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
 import torch
-from streamlit.web.server.starlette.starlette_app_utils import generate_xsrf_token_string
 
 from tests.app_reading import sound
 from tests.viz.pages.checkpoints.checkpoints_page import here as here
 from tests.viz.pages.checkpoints.checkpoints_page import packed, page, rows, said, tensors, uploaded, zipped
 from tests.viz.small import write_small
 from viz.pages.checkpoints.add import LIMIT
+from viz.state import browsers
 from viz.state import checkpoints as session
-from viz.state.checkpoints import browser
 
 
 def test_an_upload_is_in_this_session_only(here, monkeypatch):
@@ -39,25 +37,10 @@ def test_an_upload_is_in_this_session_only(here, monkeypatch):
     again = sound(page(opened=key, model="sent"))  # as after a reload
     assert rows(again)["sent"]["shown"]
     session.sessions().leave(key)
-    monkeypatch.setattr(session, "browser", lambda: "another")
+    monkeypatch.setattr(browsers, "browser", lambda: "another")
     assert "sent" not in rows(sound(page(opened=key)))
-    monkeypatch.setattr(session, "browser", lambda: "")  # takes no cookies
+    monkeypatch.setattr(browsers, "browser", lambda: "")  # takes no cookies
     assert "sent" not in rows(sound(page(opened=key)))
-
-
-def test_a_browser_is_known_by_its_cookie(monkeypatch):
-    def cookie(value: str) -> str:
-        monkeypatch.setattr("streamlit.context", SimpleNamespace(cookies={session.TOKEN: value}))
-        return browser()
-
-    token, written = b"sixteen secrets!", set()
-    for _time in range(2):  # each time under another mask
-        made = generate_xsrf_token_string(token)
-        assert made not in written
-        written.add(made)
-        assert cookie(made) == token.hex()
-    assert cookie(generate_xsrf_token_string()) != token.hex()
-    assert [cookie(value) for value in ("", "2|xyz", "2|0|0|0", "a|b|c|d")] == [""] * 4
 
 
 def test_an_upload_has_a_limit_that_the_field_says_and_the_server_keeps():
