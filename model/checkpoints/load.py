@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -238,6 +239,7 @@ def open_checkpoint(
     activation: Function | None = None,
     alphabet: str | None = None,
     base: Path | str | None = None,
+    prefix: str | None = None,
 ) -> TextModel:
     """Trained model of a checkpoint folder of ours or of Hugging Face, of an adapter of PEFT, or of a file of weights
     alone in a known layout (`convert.layouts`).
@@ -247,12 +249,12 @@ def open_checkpoint(
     adapter gives it.
 
     Raises:
-        CheckpointError: the path is missing, incomplete, damaged or of another kind; the sentence says which file and
-            why.
+        CheckpointError: the path is missing, incomplete, damaged or of another kind, or the model is not as it is told
+            to be; the sentence says which file and why.
     """
     path, place, precision = Path(path), device or choose_device(), dtype or choose_dtype()
     told = None if base is None else str(base)
-    hints = LoadHints(heads, positions, start, causal, norm, activation, alphabet, told)
+    hints = LoadHints(heads, positions, start, causal, norm, activation, alphabet, told, prefix)
     finish_replacing(path)
     if not path.exists():
         raise CheckpointError(f"{path} is not a checkpoint: no folder or file of that name")
@@ -263,11 +265,36 @@ def open_checkpoint(
         raise
     except (ValueError, OSError) as error:
         raise CheckpointError(f"{path.name} cannot be opened: {error}") from error
-    if heads not in (None, model.config.n_heads):
-        raise CheckpointError(
-            f"{path.name} says itself that it has {model.config.n_heads} heads: leave heads={heads} out"
-        )
+    _require_followed(hints, model, path.name)
     return model
+
+
+def _require_followed(hints: LoadHints, model: TextModel, name: str) -> None:
+    """Refuse a model that is not what its user says: a hint is followed, or refused by its name.
+
+    Raises:
+        CheckpointError: the model is otherwise, by its file or by its format.
+    """
+    config, letters = model.config, getattr(model.source_tokenizer, "letters", None)
+    one_stack = {"decoder-only": "yes", "encoder-only": "no"}
+    start, *more = model.target_tokenizer.margins("target")[0] or [None]
+    own = {
+        "heads": config.n_heads,
+        "positions": "sinusoidal" if config.position.startswith("sinusoidal") else config.position,
+        "start": None if more else start,
+        "causal": one_stack.get(config.kind),
+        "norm": config.norm_placement,
+        "activation": config.activation,
+        "alphabet": letters and "".join(letters),
+        "base": hints.base if "base" in model.training else None,
+        "prefix": model.training.get("prefix"),
+    }
+    for hint, value in dataclasses.asdict(hints).items():
+        if value is None or value == own[hint]:
+            continue
+        if own[hint] is None:
+            raise CheckpointError(f"{name} is of a kind to which {hint} means nothing: leave {hint}:{value} out")
+        raise CheckpointError(f"{name} has {hint} {own[hint]}, whatever it is told: leave {hint}:{value} out")
 
 
 # A network of existing weights.

@@ -18,6 +18,7 @@ WORDS: dict[str, tuple[str, ...]] = {
     "activation": get_args(Function),
 }
 NUMBERS = ("heads", "start")
+TEXTS = ("base", "prefix")
 
 
 @dataclass(frozen=True)
@@ -27,7 +28,8 @@ class LoadHints:
     heads: number in each attention. positions: of a model without a table of them. start: id of the token that a target
     begins with. causal: whether a token of a model with one stack sees only those before it. norm: whether norms stand
     behind each block or before it. activation: of the feed-forward networks. alphabet: the characters that tokens stand
-    for, in the order of their ids. base: path or name of the model that an adapter changes.
+    for, in the order of their ids. base: path or name of the model that an adapter changes. prefix: beginning of the
+    names of the tensors of one of several models in a file, such as "teacher".
     """
 
     heads: int | None = None
@@ -38,6 +40,7 @@ class LoadHints:
     activation: Function | None = None
     alphabet: str | None = None
     base: str | None = None
+    prefix: str | None = None
 
     @classmethod
     def read(cls, text: str) -> LoadHints:
@@ -56,12 +59,13 @@ class LoadHints:
                 hints[name] = int(value)
             elif name == "alphabet" and value:
                 hints[name] = unquote(value)
-            elif name == "base" and value and (base := unquote(value)).isprintable():
-                hints[name] = base
+            elif name in TEXTS and value and (plain := unquote(value)).isprintable():
+                hints[name] = plain
             else:
                 words = ", ".join(f"{known}:{'|'.join(values)}" for known, values in WORDS.items())
                 raise ValueError(
-                    f"{part[:40]!r} must be heads:N, start:ID, alphabet:LETTERS, base:NAME or one of {words}"
+                    f"{part[:40]!r} must be heads:N, start:ID, alphabet:LETTERS, base:NAME, prefix:NAME or one of "
+                    f"{words}"
                 )
         return cls(**hints)  # type: ignore[arg-type]  # checked above
 
@@ -70,6 +74,7 @@ class LoadHints:
         hints = dataclasses.asdict(self)
         if self.alphabet is not None:
             hints["alphabet"] = quote(self.alphabet, safe="")
-        if self.base is not None:
-            hints["base"] = quote(self.base, safe="/ ")
+        for name in TEXTS:
+            if hints[name] is not None:
+                hints[name] = quote(hints[name], safe="/ ")
         return ",".join(f"{name}:{value}" for name, value in hints.items() if value is not None)

@@ -217,7 +217,7 @@ def _open(name: str, path: str, device: str, dtype: str, told: str, base: tuple[
     keep_freed_memory()
     if device == "cpu":
         torch.set_num_threads(1)  # a sentence gains nothing from a second thread, the browser needs the core
-    hints = asdict(LoadHints.read(told)) | {"base": base and base[0]}
+    hints = asdict(LoadHints.read(told)) | ({} if base is None else {"base": base[0]})
     model = open_checkpoint(path, torch.device(device), DTYPES[dtype], **hints)
     model.name = name  # a folder of Hugging Face's cache is called by a number
     spare_collections()

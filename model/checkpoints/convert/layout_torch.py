@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from model.checkpoints.convert.state_dict import Layout, State, config_of
+from model.checkpoints.convert.state_dict import FUNCTIONS, Choices, Layout, State, config_of
 from model.checkpoints.convert.weight_map import Table, WeightSource, below, packed, weight_map
 from model.network.config import TransformerConfig
 from model.network.positions import sinusoidal
@@ -60,7 +59,7 @@ def torch_transformer(state: State) -> Layout | None:
     if len(encoders) != 1 or len(decoders) > 1:
         return None
     around = _surroundings(state, encoders[0], decoders[0] if decoders else "")
-    first, choices = f"{around.encoder}layers.0.", _Choices(state, [])
+    first, choices = f"{around.encoder}layers.0.", Choices(state, [])
     hidden, width = state.shape(f"{first}linear1.weight")
     bias, last = f"{first}self_attn.in_proj_bias" in state.tensors, f"{around.encoder}norm.weight" in state.tensors
     usual = "norms behind each block (norm_first is not said)"
@@ -90,7 +89,7 @@ def torch_transformer(state: State) -> Layout | None:
         activation=choices.of(
             "activation",
             ("activation", "act"),
-            {"relu": "relu", "gelu": "gelu", "gelu-tanh": "gelu-tanh"},
+            FUNCTIONS,
             "relu in the feed-forward networks (activation is not said)",
         ),
         scale_embedding=choices.of("", ("scale_embedding",), dict.fromkeys(scaling, ""), how),
@@ -102,38 +101,6 @@ def torch_transformer(state: State) -> Layout | None:
     state.require_all_used(plan, "a model around torch.nn.Transformer", BUFFERS)
     asked = state.open_heads | ({} if around.tables else {"positions": positions}) | choices.open
     return Layout("torch.nn.Transformer", config, state.weights(plan), tuple(choices.assumed), asked)
-
-
-@dataclass(frozen=True)
-class _Choices:
-    """Options that no tensor tells, from the file or beside it, from the hints, else torch's defaults, which are then
-    `assumed`. open: those that may be told otherwise, as `Layout.open`.
-    """
-
-    state: State
-    assumed: list[str]
-    open: dict[str, int | str] = field(default_factory=dict)
-
-    def of(self, hint: str, names: tuple[str, ...], possible: Mapping[Any, str], usual: str) -> Any:
-        """One of the possible values, by default the first. possible: with the hint that stands for each. usual: what
-        is assumed with the first one, in words.
-        """
-        value = self.state.record(*names)
-        if value in possible:
-            return value
-        told = getattr(self.state.hints, hint) if hint else None
-        if told is None:
-            value = next(iter(possible))
-            self.assumed.append(usual)
-        else:
-            value = next((each for each, word in possible.items() if word == told), None)
-            if value is None:
-                raise CheckpointError(
-                    f"{self.state.name}: {hint} ({told}) must be one of {', '.join(possible.values())}"
-                )
-        if hint:
-            self.open[hint] = possible[value]
-        return value
 
 
 def _config(state: State, around: _Surroundings, causal: bool, **options: Any) -> TransformerConfig:

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from model.checkpoints.adapters_and_shards import require_whole
 from model.checkpoints.convert.layout_torch import FIRST_LAYER, torch_transformer
-from model.checkpoints.convert.state_dict import Layout, State, config_of
+from model.checkpoints.convert.state_dict import FUNCTIONS, Choices, Layout, State, config_of
 from model.checkpoints.convert.weight_map import Table, WeightSource, below, packed, weight_map
 from model.checkpoints.formats.pickle import Plain, read_state
 from model.checkpoints.formats.plain_pickle import read_plain
@@ -33,8 +33,8 @@ LENGTH = 5000  # positions of its table, which older files hold
 
 
 def annotated(state_dict: State) -> Layout | None:
-    """Layout of an Annotated Transformer; None: it is none. Pre-norm with the textbook's norm (the sample deviation,
-    to which ε = 1e-6 is added), sinusoidal positions.
+    """Layout of an Annotated Transformer; None: it is none. Its norms are the textbook's (sample deviation, to which
+    ε = 1e-6 is added), before each block or, with the same tensors, behind each; positions are sinusoidal.
 
     Raises:
         CheckpointError: tensors are missing, of other shapes or beyond the layout.
@@ -46,6 +46,10 @@ def annotated(state_dict: State) -> Layout | None:
     table = "src_embed.1.pe" in state.tensors
     length = state.shape("src_embed.1.pe", 3)[1] if table else LENGTH
     positions, assumed = state.positions() if not table else ("sinusoidal", ())
+    choices = Choices(state, [*assumed], {} if table else {"positions": positions})
+    usual = "norms before each block (norm_first is not said)"
+    pre = choices.of("norm", ("norm_first", "pre_norm"), {True: "pre", False: "post"}, usual)
+    usual = "relu in the feed-forward networks (activation is not said)"
     config = config_of(
         state.name,
         source_vocabulary=source,
@@ -59,15 +63,17 @@ def annotated(state_dict: State) -> Layout | None:
         position=positions,
         max_length=min(length, LENGTH),
         norm="textbook-sample",
-        norm_placement="pre",
+        norm_placement="pre" if pre else "post",
+        last_norm=not pre,
+        activation=choices.of("activation", ("activation", "act"), FUNCTIONS, usual),
         norm_epsilon=1e-6,
         tied_embeddings=state.tied(SOURCE, TARGET, OUTPUT),
         output_bias=True,
     )
     plan = weight_map(config, ANNOTATED, state.tensors)
     state.require_all_used(plan, "an Annotated Transformer", r"_embed\.1\.pe$")
-    choices = state.open_heads | ({} if table else {"positions": positions})
-    return Layout("Annotated Transformer", config, state.weights(plan), assumed, choices)
+    asked = state.open_heads | choices.open
+    return Layout("Annotated Transformer", config, state.weights(plan), tuple(choices.assumed), asked)
 
 
 def _norm(name: str, module: str) -> Table:
@@ -185,12 +191,10 @@ def first_min_gpt(state_dict: State) -> Layout | None:
 
 def _gpt(state: State, name: str, kind: str, table: Table, **options: Any) -> Layout:
     """Layout of a GPT. The number of heads, which shapes do not tell, is required last, after all other checks."""
+    options["activation"] = state.hints.activation or options["activation"]
     assumed: tuple[str, ...] = ()
-    choices: dict[str, int | str] = {}
-    if name == "nanoGPT":  # whose older form and newer one have the same tensors
-        if state.hints.activation is None:
-            assumed = ("the exact GELU (nanoGPT before June 2023 had its form with tanh)",)
-        options["activation"] = choices["activation"] = state.hints.activation or options["activation"]
+    if name == "nanoGPT" and state.hints.activation is None:  # whose older form and newer one have the same tensors
+        assumed = ("the exact GELU (nanoGPT before June 2023 had its form with tanh)",)
     config = config_of(
         state.name,
         kind="decoder-only",
@@ -204,7 +208,7 @@ def _gpt(state: State, name: str, kind: str, table: Table, **options: Any) -> La
     plan = weight_map(config, table, state.tensors)
     state.require_all_used(plan, kind, KEPT_MASKS)
     config = replace(config, n_heads=state.n_heads(config.d_model))
-    return Layout(name, config, state.weights(plan), assumed, open=state.open_heads | choices)
+    return Layout(name, config, state.weights(plan), assumed, state.open_heads | {"activation": config.activation})
 
 
 ANCHORS = (PACKED, FIRST_KEYS, ANCHOR, FIRST_LAYER)  # ends of names, one of which each layout has

@@ -5,18 +5,19 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, get_args
 
 import torch
 from torch import Tensor
 
 from model.checkpoints.convert.weight_map import WeightMap
 from model.checkpoints.formats.pickle import Plain
-from model.checkpoints.load_hints import LoadHints, Positions
+from model.checkpoints.load_hints import Function, LoadHints, Positions
 from model.network.config import TiedEmbeddings, TransformerConfig
 from model.runtime.errors import CheckpointError
 
 MOST_LAYERS = 512
+FUNCTIONS = {name: name for name in get_args(Function)}
 HEADS = ("n_head", "n_heads", "num_heads", "nhead", "heads", "h", "num_attention_heads", "n_attn_heads")
 
 
@@ -167,6 +168,38 @@ class State:
                 f"{self.name} looks like {kind}, which has no {more[0]} ({len(more)} such): its tensors can be looked "
                 "at under Checkpoints → Read, and to compute with it, a config.json of transformers is needed"
             )
+
+
+@dataclass(frozen=True)
+class Choices:
+    """Options that no tensor tells, from the file or beside it, from the hints, else a program's defaults, which are
+    then `assumed`. open: those that may be told otherwise, as `Layout.open`.
+    """
+
+    state: State
+    assumed: list[str]
+    open: dict[str, int | str] = field(default_factory=dict)
+
+    def of(self, hint: str, names: tuple[str, ...], possible: Mapping[Any, str], usual: str) -> Any:
+        """One of the possible values, by default the first. possible: with the hint that stands for each. usual: what
+        is assumed with the first one, in words.
+        """
+        value = self.state.record(*names)
+        if value in possible:
+            return value
+        told = getattr(self.state.hints, hint) if hint else None
+        if told is None:
+            value = next(iter(possible))
+            self.assumed.append(usual)
+        else:
+            value = next((each for each, word in possible.items() if word == told), None)
+            if value is None:
+                raise CheckpointError(
+                    f"{self.state.name}: {hint} ({told}) must be one of {', '.join(possible.values())}"
+                )
+        if hint:
+            self.open[hint] = possible[value]
+        return value
 
 
 def config_of(name: str, **options: Any) -> TransformerConfig:

@@ -143,8 +143,9 @@ class LinearsAttention(nn.Module):
 
 
 class AnnotatedLayer(nn.Module):
-    def __init__(self, width, hidden, heads, cross):
+    def __init__(self, width, hidden, heads, cross, post, activation):
         super().__init__()
+        self.post, self.activation = post, activation
         self.self_attn = LinearsAttention(width, heads)
         if cross:
             self.src_attn = LinearsAttention(width, heads)
@@ -152,12 +153,13 @@ class AnnotatedLayer(nn.Module):
         self.sublayer = nn.ModuleList(nn.ModuleDict({"norm": SampleNorm(width)}) for _ in range(3 if cross else 2))
 
     def forward(self, x, memory=None):
-        norms = [each["norm"] for each in self.sublayer]
-        inner = norms[0](x)
-        x = x + self.self_attn(inner, inner, causal=memory is not None)
+        blocks = [lambda x: self.self_attn(x, x, causal=memory is not None)]
         if memory is not None:
-            x = x + self.src_attn(norms[1](x), memory, causal=False)
-        return x + self.feed_forward["w_2"](self.feed_forward["w_1"](norms[-1](x)).relu())
+            blocks.append(lambda x: self.src_attn(x, memory, causal=False))
+        blocks.append(lambda x: self.feed_forward["w_2"](self.activation(self.feed_forward["w_1"](x))))
+        for block, each in zip(blocks, self.sublayer, strict=True):
+            x = each["norm"](x + block(x)) if self.post else x + block(each["norm"](x))
+        return x
 
 
 def sines(length, width):
@@ -168,11 +170,11 @@ def sines(length, width):
 
 
 class Annotated(nn.Module):
-    def __init__(self, source=17, target=19, width=12, hidden=20, heads=3, layers=2):
+    def __init__(self, source=17, target=19, width=12, hidden=20, heads=3, layers=2, post=False, activation=torch.relu):
         super().__init__()
         self.width = width
         for name, cross in (("encoder", False), ("decoder", True)):
-            made = nn.ModuleList(AnnotatedLayer(width, hidden, heads, cross) for _ in range(layers))
+            made = nn.ModuleList(AnnotatedLayer(width, hidden, heads, cross, post, activation) for _ in range(layers))
             setattr(self, name, nn.ModuleDict({"layers": made, "norm": SampleNorm(width)}))
         for name, count in (("src_embed", source), ("tgt_embed", target)):
             lut, positions = nn.Module(), nn.Module()

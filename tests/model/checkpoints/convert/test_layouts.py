@@ -8,8 +8,10 @@ import re
 
 import pytest
 import torch
+import transformers
 from safetensors.torch import save_file
 from torch import nn
+from torch.nn import functional as F
 
 from model.checkpoints.convert.state_dict import HeadsNeededError
 from model.checkpoints.load import open_checkpoint
@@ -39,6 +41,15 @@ def saved(folder, network, wrapped=None):
     return path
 
 
+@pytest.fixture(scope="module")
+def folder_of_gpt2(tmp_path_factory):
+    """Its config tells everything."""
+    folder = tmp_path_factory.mktemp("gpt2")
+    config = transformers.GPT2Config(n_layer=1, n_head=3, n_embd=12, vocab_size=19, n_positions=16)
+    transformers.GPT2LMHeadModel(config).save_pretrained(folder)
+    return folder
+
+
 def nano(state):
     """As train.py of nanoGPT saves a compiled model."""
     own = {f"_orig_mod.{name}": each for name, each in state.items()}
@@ -60,9 +71,14 @@ def in_module(state):
 LAYOUTS = {
     "nanoGPT": (GPT(bias=False), {}, nano),
     "nanoGPT with biases": (GPT(bias=True), {"heads": 3}, None),
-    "minGPT": (GPT(mini=True), {"heads": 3}, None),
+    "minGPT": (GPT(mini=True), {"heads": 3, "activation": "gelu-tanh"}, None),
     "minGPT of 2020": (FirstGPT(), {"heads": 3}, in_module),
-    "The Annotated Transformer": (Annotated(), {"heads": 3}, None),
+    "The Annotated Transformer": (Annotated(), {"heads": 3, "norm": "pre"}, None),
+    "an Annotated Transformer, post-norm": (
+        Annotated(post=True, activation=F.gelu),
+        {"heads": 3, "norm": "post", "activation": "gelu"},
+        None,
+    ),
     "torch.nn.Transformer": (Seq2Seq(), {}, beside()),
     "pre-norm": (Seq2Seq(norm_first=True), {}, beside(norm_first=True)),
     "learned positions": (Seq2Seq(activation="gelu", learned=True), {}, beside(activation="gelu")),
@@ -118,17 +134,22 @@ def test_positions_and_the_start_can_be_told_where_nothing_says_them(tmp_path):
         opened(path, start=19)
     annotated = random_weights(Annotated()).state_dict()
     torch.save({name: each for name, each in annotated.items() if not name.endswith(".pe")}, path)
-    assert opened(path, heads=3).training["open"] == {"heads": 3, "positions": "sinusoidal", "start": 0}
+    asked = {"heads": 3, "start": 0, "norm": "pre", "activation": "relu"}
+    model = opened(path, heads=3)
+    assert model.training["open"] == asked | {"positions": "sinusoidal"}
+    assert "norms before each block (norm_first is not said)" in model.training["assumed"]
     assert opened(path, heads=3, positions="none").config.position == "none"
     torch.save(annotated, path)  # with its table
-    assert opened(path, heads=3, positions="none").training["open"] == {"heads": 3, "start": 0}
+    assert opened(path, heads=3).training["open"] == asked
+    with pytest.raises(CheckpointError, match="has positions sinusoidal, whatever it is told: leave positions:none"):
+        opened(path, heads=3, positions="none")
 
 
 def test_what_is_told_is_written_and_read():
     for told in (LoadHints(), LoadHints(8, "none", 0), LoadHints(positions="sinusoidal"), LoadHints(start=3)):
         assert LoadHints.read(told.text()) == told
     assert LoadHints(8, None, 1).text() == "heads:8,start:1"
-    several = LoadHints(causal="yes", norm="pre", activation="gelu-tanh", alphabet="\n ,:%a的")
+    several = LoadHints(causal="yes", norm="pre", activation="gelu-tanh", alphabet="\n ,:%a的", prefix="a,b.c")
     assert LoadHints.read(several.text()) == several
     assert several.text().startswith("causal:yes,norm:pre,activation:gelu-tanh,alphabet:%0A%20%2C%3A%25a")
     for wrong in ("heads:x", "positions:learned", "start:-1", "x:1", "heads", "causal:1", "norm:", "alphabet:"):
@@ -236,8 +257,38 @@ def test_the_number_of_heads_is_asked_for(tmp_path):
     assert asked.value.possible == [1, 2, 3, 4, 6, 12]
     with pytest.raises(CheckpointError, match=r"d_model \(12\) cannot be divided among heads \(5\)"):
         opened(path, heads=5)
-    with pytest.raises(CheckpointError, match="sort says itself that it has 4 heads: leave heads=3 out"):
+    with pytest.raises(CheckpointError, match="sort has heads 4, whatever it is told: leave heads:3 out"):
         opened("checkpoints/sort", heads=3)
+
+
+HINTS = {
+    "positions": "none",
+    "start": 2,
+    "causal": "no",
+    "norm": "post",
+    "activation": "gelu",
+    "alphabet": "abc",
+    "base": "x",
+    "prefix": "ema",
+}
+
+
+@pytest.mark.parametrize("hint", HINTS)
+def test_a_hint_that_a_model_cannot_follow_is_refused_by_its_name(hint, folder_of_gpt2):
+    with pytest.raises(CheckpointError, match=f": leave {hint}:{HINTS[hint]} out"):
+        opened(folder_of_gpt2, **{hint: HINTS[hint]})
+
+
+@pytest.mark.parametrize("hint", ["norm:post", "causal:no"])
+def test_a_hint_against_what_the_file_says_is_refused(hint, tmp_path):
+    layer = nn.TransformerEncoderLayer(12, 3, 20, dropout=0.0, batch_first=True, norm_first=True)
+    stack = quietly(nn.TransformerEncoder, layer, 1, nn.LayerNorm(12))
+    network = nn.ModuleDict({"embedding": nn.Embedding(17, 12), "encoder": stack, "fc_out": nn.Linear(12, 17)})
+    path = saved(tmp_path, network, beside(norm_first=True, is_causal=True))
+    name, value = hint.split(":")
+    with pytest.raises(CheckpointError, match=f"whatever it is told: leave {hint} out"):
+        opened(path, **{name: value})
+    assert opened(path, norm="pre", causal="yes", heads=3).kind == "decoder-only"
 
 
 @pytest.mark.parametrize(
