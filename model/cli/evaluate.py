@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import argparse
+import dataclasses
 import json
 import sys
 from pathlib import Path
 from typing import Any, Literal
 
 from model.checkpoints.load import open_checkpoint
+from model.checkpoints.load_hints import LoadHints
 from model.checkpoints.model_card import card
 from model.checkpoints.native import CARD, TRAINING
 from model.data.readers import SPEC_HELP, is_text, name_of
@@ -49,13 +51,30 @@ def add_parser(commands: Any) -> None:
 
 
 def add_hint_options(parser: argparse.ArgumentParser) -> None:
-    """Add the options for the number of heads, which some files lack, and for the base of an adapter."""
+    """Add the options for what some files lack: the number of heads, the base of an adapter, and all other hints."""
     parser.add_argument(
         "--heads", type=int, metavar="N", help="how many attention heads there are, for a file that does not say it"
     )
     parser.add_argument(
         "--base", metavar="PATH", help="the model that an adapter of peft changes, if not where it says"
     )
+    parser.add_argument(
+        "--told", default="", metavar="HINTS", help="all that a file does not say, such as norm:post,prefix:teacher"
+    )
+
+
+def open_told(options: argparse.Namespace) -> TextModel:
+    """Model of the checkpoint and the hints in the options; what it assumes or does not use is noted on stderr.
+
+    Raises:
+        ValueError: the checkpoint cannot be read, or is not what it is told to be.
+    """
+    hints = dataclasses.asdict(LoadHints.read(options.told))
+    hints |= {name: value for name in ("heads", "base") if (value := getattr(options, name)) is not None}
+    model = open_checkpoint(options.checkpoint, **hints)
+    for assumed in model.training.get("assumed", []):
+        print(f"note: {model.name}: assumed: {assumed}", file=sys.stderr)
+    return model
 
 
 def add_beam_options(parser: argparse.ArgumentParser) -> None:
@@ -72,7 +91,7 @@ def run(options: argparse.Namespace) -> None:
     Raises:
         ValueError: the checkpoint or the data cannot be read, or the split is empty.
     """
-    model = open_checkpoint(options.checkpoint, heads=options.heads, base=options.base)
+    model = open_told(options)
     beam = {"beam": options.beam, "length_penalty": options.length_penalty}
     if model.kind == "decoder-only" and not is_text(options.data) and "separator" not in model.training:
         print(f"note: {model.name} was not trained on pairs: it goes on with each sentence as a text", file=sys.stderr)

@@ -7,8 +7,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from model.checkpoints.load import open_checkpoint
-from model.cli.evaluate import add_beam_options, add_hint_options
+from model.cli.evaluate import add_beam_options, add_hint_options, open_told
 from model.inference.decoding import Sampling
 
 
@@ -36,12 +35,12 @@ def run(options: argparse.Namespace) -> None:
     """Print the generated text of each given text.
 
     Raises:
-        ValueError: the checkpoint cannot be read, or an option is out of its range.
+        ValueError: the checkpoint cannot be read or is not what it is told to be, or an option is out of its range.
     """
     values = {"temperature": options.temperature, "top_k": options.top_k, "top_p": options.top_p}
     chosen = {name: value for name, value in values.items() if value is not None}
     sampling = Sampling(seed=options.seed, **chosen) if chosen else None
-    model = open_checkpoint(options.checkpoint, heads=options.heads, base=options.base)
+    model = open_told(options)
     beam = {"beam": options.beam, "length_penalty": options.length_penalty}
     for text in options.text:
         if left_out := model.source_tokens(text).left_out:

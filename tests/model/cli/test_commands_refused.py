@@ -113,6 +113,13 @@ def test_a_file_that_does_not_say_its_heads_is_told(tmp_path, capsys):
     assert "(on the command line --heads N)" in capsys.readouterr().err
     assert main(["generate", str(file), "3 1 4", "--heads", "3"]) == 0
     assert capsys.readouterr().out == open_checkpoint(file, heads=3).generate("3 1 4").text + "\n"
+    assert main(["generate", str(file), "3 1 4", "--told", "heads:3,norm:post"]) == 0
+    printed = capsys.readouterr()
+    assert printed.out == open_checkpoint(file, heads=3, norm="post").generate("3 1 4").text + "\n"
+    assert "note: annotated: assumed: targets begin with token 0" in printed.err
+    assert "norm_first" not in printed.err
+    assert main(["generate", str(file), "3 1 4", "--told", "heads:3,causal:no"]) == 2
+    assert "leave causal:no out" in capsys.readouterr().err
     pairs = [Pair(f"{number % 10} {number // 10}", "1 5") for number in range(100)]
     data = write_pairs(tmp_path / "pairs.tsv", pairs)
     assert main(["evaluate", str(file), "--data", str(data), "--heads", "3"]) == 0
