@@ -5,6 +5,7 @@ A call of a module costs as much as the work of a small one, and a step of decod
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable
 from functools import partial
 from typing import Any, NamedTuple
@@ -14,8 +15,8 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from model.capture.hooks import is_watched, original_class
+from model.fast import few_rows
 from model.fast.attention import fused, unrecorded
-from model.fast.packed_weights import about, laid_out, product
 from model.network.attention import HeadProjection, MultiHeadAttention, TurnedProjection, side_by_side
 from model.network.kv_cache import Cache, DecoderCache, GrowingCache, LayerCache
 from model.network.layers import (
@@ -33,15 +34,14 @@ from model.network.lm_head import Output, ScaledOutput, TransformedOutput
 from model.network.norms import LayerNorm
 from model.network.positions import RelativeBias
 
-Function = Callable[..., Any]
+Function = Callable[..., Any]  # of tensors, or of arrays
 Kind = type[nn.Module]
 
 
 class Use(NamedTuple):
-    """Use of a module in decoding. rows: number of rows of its inputs, rounded by `about`. text: cache of the text."""
+    """Use of a module in decoding. arrays: its function takes and gives NumPy's arrays (`few_rows`), not tensors."""
 
-    rows: int
-    text: DecoderCache
+    arrays: bool
 
 
 def step_of(module: nn.Module, text: DecoderCache, rows: int, **caches: LayerCache) -> Function:
@@ -51,12 +51,21 @@ def step_of(module: nn.Module, text: DecoderCache, rows: int, **caches: LayerCac
     """
     if torch.is_grad_enabled() or torch.compiler.is_compiling() or is_watched():
         return partial(module, **caches)
-    use = Use(about(rows), text)
-    key = (module, use.rows, *map(id, caches.values()))
+    few = rows <= few_rows.MOST_ROWS
+    key = (module, few, *map(id, caches.values()))
     if key not in text.steps:
         needs_module = any(part.training or part._forward_hooks or part._forward_pre_hooks for part in module.modules())
-        text.steps[key] = partial(module, **caches) if needs_module else bind_layer(module, use, **caches)
+        text.steps[key] = partial(module, **caches) if needs_module else _bound(module, few, **caches)
     return text.steps[key]
+
+
+def _bound(module: nn.Module, few: bool, **caches: LayerCache) -> Function:
+    """Module of tensors as a function of tensors, computed in NumPy where that suits."""
+    use = Use(arrays=few and original_class(module) in _binders and few_rows.suits(module))
+    function = bind_layer(module, use, **caches)
+    if not use.arrays:
+        return function
+    return lambda x, *rest: torch.from_numpy(function(x.numpy(), *rest))
 
 
 def bind_layer(module: nn.Module, use: Use, **caches: Cache | LayerCache) -> Function:
@@ -66,7 +75,8 @@ def bind_layer(module: nn.Module, use: Use, **caches: Cache | LayerCache) -> Fun
     """
     binder = None if "forward" in module.__dict__ else _binders.get(original_class(module))
     if binder is None:
-        return partial(module, **caches) if caches else module
+        plain = partial(module, **caches) if caches else module
+        return few_rows.by_torch(plain) if use.arrays else plain
     function: Function = binder(module, use, **caches)
     return function
 
@@ -90,7 +100,7 @@ def _encoder_layer(layer: EncoderLayer, use: Use, cache: LayerCache) -> Function
     feed, reads = bind_layer(layer.feed_forward, use), layer.reads
     first, last = bind_layer(layer.self_attention_block, use), bind_layer(layer.feed_forward_block, use)
 
-    def step(x: Tensor, mask: Any) -> Tensor:
+    def step(x: Any, mask: Any) -> Any:
         written = first(x, lambda y: attend(y, y, mask))
         return last(written, feed, reads(x, written))
 
@@ -105,7 +115,7 @@ def _decoder_layer(layer: DecoderLayer, use: Use, cache: LayerCache) -> Function
     first, second = bind_layer(layer.self_attention_block, use), bind_layer(layer.cross_attention_block, use)
     last = bind_layer(layer.feed_forward_block, use)
 
-    def step(x: Tensor, mask: Any, memory: Tensor, memory_mask: Any) -> Tensor:
+    def step(x: Any, mask: Any, memory: Tensor, memory_mask: Any) -> Any:
         written = first(x, lambda y: attend(y, y, mask))
         written = second(written, lambda y: cross(y, memory, memory_mask), reads(x, written))
         return last(written, feed, reads(x, written))
@@ -117,6 +127,14 @@ def _decoder_layer(layer: DecoderLayer, use: Use, cache: LayerCache) -> Function
 def _attention_with(attention: MultiHeadAttention, use: Use, cache: Cache) -> Function:
     query, key, value = (bind_layer(part, use) for part in (attention.query, attention.key, attention.value))
     output = bind_layer(attention.output, use)
+    if use.arrays:
+        keys_and_values = few_rows.cached(cache, attention, key, value)
+
+        def step_in_arrays(x: Any, memory: Any, mask: Any) -> Any:
+            queries = query(x, cache.length)
+            return output(few_rows.attend(attention, queries, *keys_and_values(memory), mask))
+
+        return step_in_arrays
     attend = partial(unrecorded if isinstance(attention.biased, RelativeBias) else fused, attention)
 
     def project_new(memory: Tensor, first: int = 0) -> tuple[Tensor, Tensor]:
@@ -134,14 +152,16 @@ def _attention_with(attention: MultiHeadAttention, use: Use, cache: Cache) -> Fu
 
 @register_fast(nn.Linear)
 def _linear(module: nn.Linear, use: Use) -> Function:
-    weight, bias, packed = module.weight, module.bias, laid_out(module.weight, *use)
-    if packed is None:
-        return lambda x: F.linear(x, weight, bias)
-    return lambda x: product(x, packed, bias)
+    if use.arrays:
+        return few_rows.linear(module)
+    weight, bias = module.weight, module.bias
+    return lambda x: F.linear(x, weight, bias)
 
 
 @register_fast(HeadProjection, TurnedProjection)
 def _projection(module: HeadProjection, use: Use) -> Function:
+    if use.arrays:
+        return few_rows.projection(module)
     multiply, split = _linear(module, use), module.split
     return lambda x, first=0: split(multiply(x), first)
 
@@ -149,12 +169,13 @@ def _projection(module: HeadProjection, use: Use) -> Function:
 @register_fast(LayerNorm)
 def _layer_norm(module: LayerNorm, use: Use) -> Function:
     weight, bias, eps = module.weight, module.bias, module.eps
-    return lambda x: torch.layer_norm(x, weight.shape, weight, bias, eps)
+    compute = lambda x: torch.layer_norm(x, weight.shape, weight, bias, eps)  # noqa: E731
+    return few_rows.by_torch(compute) if use.arrays else compute
 
 
 @register_fast(Residual)
 def _residual(module: Residual, use: Use) -> Function:
-    return torch.add
+    return operator.add
 
 
 @register_fast(NoResidual)
@@ -182,7 +203,7 @@ def _sandwich_norm(module: SandwichNorm, use: Use) -> Function:
 
 @register_fast(nn.ReLU)
 def _relu(module: nn.ReLU, use: Use) -> Function:
-    return torch.relu
+    return few_rows.relu if use.arrays else torch.relu
 
 
 @register_fast(FeedForward)
@@ -200,5 +221,5 @@ def _gated_feed_forward(module: GatedFeedForward, use: Use) -> Function:
 
 @register_fast(Output, ScaledOutput, TransformedOutput)
 def _output(module: Output, use: Use) -> Function:
-    before, logits = module.before, bind_layer(module.logits, use)
+    before, logits = few_rows.by_torch(module.before) if use.arrays else module.before, bind_layer(module.logits, use)
     return lambda x: logits(before(x))

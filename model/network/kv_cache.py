@@ -30,19 +30,22 @@ class GrowingCache:
         """Keys and values of all tokens until now, after those of `memory` are added."""
         new = project(memory, self.length)
         end = self.length + memory.shape[1]
-        if self.room is None or end > self.room[0].shape[2]:
-            self.room = self._larger(new, end)
+        self.make_room(new, end)
+        assert self.room is not None
         for room, added in zip(self.room, new, strict=True):
             room[:, :, self.length : end] = added
         self.length = end
         return self.room[0][:, :, :end], self.room[1][:, :, :end]
 
-    def _larger(self, new: KeysAndValues, end: int) -> KeysAndValues:
+    def make_room(self, new: KeysAndValues, end: int) -> None:
+        """Storage for positions up to `end`, of keys and values as `new`; those of earlier tokens stay."""
+        if self.room is not None and end <= self.room[0].shape[2]:
+            return
         key, value = (tensor.new_empty(*tensor.shape[:2], max(32, 2 * end), tensor.shape[3]) for tensor in new)
         if self.room is not None:
             key[:, :, : self.length] = self.room[0][:, :, : self.length]
             value[:, :, : self.length] = self.room[1][:, :, : self.length]
-        return key, value
+        self.room = key, value
 
     def first(self, queries: int) -> int:
         """Position of the first of the next `queries` queries, before they are added."""

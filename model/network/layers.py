@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
+from typing import TypeVar
 
 import torch
 from jaxtyping import Float, Int
@@ -16,6 +17,8 @@ from model.network.kv_cache import LayerCache
 from model.network.masks import Mask
 from model.network.norms import norm
 from model.network.positions import POSITIONS
+
+States = TypeVar("States")  # of tokens: a tensor, or an array in a step of decoding
 
 ACTIVATIONS: dict[str, Callable[[], nn.Module]] = {
     "relu": nn.ReLU,
@@ -104,12 +107,12 @@ class SandwichNorm(nn.Module):
 BLOCKS = {"post": PostNorm, "pre": PreNorm, "sandwich": SandwichNorm}
 
 
-def in_turn(entered: Tensor, written: Tensor) -> Tensor:
+def in_turn(entered: States, written: States) -> States:
     """Input of a later block of a layer: the stream after the block before it (section 3.1)."""
     return written
 
 
-def in_parallel(entered: Tensor, written: Tensor) -> Tensor:
+def in_parallel(entered: States, written: States) -> States:
     """Input of a later block of a layer: the layer's own input (GPT-J, 2021; Black et al., 2022, section 2.1)."""
     return entered
 

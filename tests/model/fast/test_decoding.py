@@ -9,7 +9,7 @@ from torch.testing import assert_close
 
 from model.capture.trace import record
 from model.experiments.training_claims import put_norm_on_the_short_cut
-from model.fast import decoding
+from model.fast import decoding, few_rows
 from model.network.config import NormPlacement
 from model.network.kernels import plain_kernels
 from model.network.kv_cache import DecoderCache
@@ -52,9 +52,11 @@ def called(monkeypatch):
     return calls
 
 
+@pytest.mark.parametrize("most_rows", [0, few_rows.MOST_ROWS], ids=["torch", "numpy"])
 @pytest.mark.parametrize("make", [network, lambda **options: one_stack("decoder-only", **options)])
 @pytest.mark.parametrize("options", OPTIONS, ids=str)
-def test_steps_give_what_modules_give(make, options, called):
+def test_steps_give_what_modules_give(make, options, most_rows, called, monkeypatch):
+    monkeypatch.setattr(few_rows, "MOST_ROWS", most_rows)
     model = make(**options).double().eval()
     expected = stepped(model)  # with gradients
     attentions = [part for part in model.modules() if isinstance(part, decoding.MultiHeadAttention)]
@@ -114,3 +116,30 @@ def test_hooks_plain_kernels_and_training_are_served(called):
         called.clear()
         stepped(model)
         assert attention not in called
+
+
+def test_few_rows_are_computed_in_numpy_and_many_are_not(monkeypatch):
+    multiplied, multiply = [], few_rows.linear
+    monkeypatch.setattr(few_rows, "linear", lambda module: (multiplied.append(module), multiply(module))[1])
+    model = network().eval()
+    with torch.inference_mode():
+        stepped(model)
+        assert model.decoder.layers[1].feed_forward.hidden in multiplied
+        multiplied.clear()
+        model.decoder(
+            torch.ones(1, 9, dtype=torch.long), Mask(causal=True), torch.randn(1, 4, 16), Mask(), DecoderCache(2)
+        )
+        stepped(model.bfloat16())
+        assert not multiplied
+
+
+def test_a_query_that_may_look_nowhere_gets_zeros():
+    model = network().double().eval()
+    attention, query = model.decoder.layers[0].cross_attention, torch.randn(2, 2, 3, 8, dtype=torch.float64)
+    mask = Mask(keys=torch.tensor([[True, False], [False, False]]))
+    key, value = query[:, :, :2], query[:, :, 1:]
+    heads = few_rows.attend(attention, query.numpy(), key.numpy(), value.numpy(), mask)
+    with torch.no_grad():
+        expected = attention.attend(query, key, value, mask).transpose(1, 2).flatten(2)
+    assert_close(torch.from_numpy(heads), expected, rtol=1e-12, atol=1e-12)
+    assert not heads[1].any()
