@@ -124,7 +124,7 @@ class Window:
         self._asked, self._lock = Asked(), threading.Lock()
         self._stale = threading.Event()  # what is being computed is of a text that is no more
         self._given_up = False  # the last turn was: the next one is finished, whatever is typed
-        self._owes = False  # the checks of what it has drawn, while others waited
+        self._owes = False  # the checks of what it has drawn, which follow when that is painted
         self._sent: dict[str, int] = {}  # moments of the frames that this window has, by their views
         self._number, self._seen, self._sent_at = 0, 0, 0.0
         self._hidden, self._visible = False, frozenset[str]()
@@ -287,10 +287,10 @@ class Window:
                 edits = dict(session.edits)
             busy = bool(Window.queue)  # where others wait, nothing is begun in vain
             with superseded.watch(threading.Event() if busy or self._given_up else self._stale):
-                self._draw(session, stage, bool(asked), edits, busy)
+                self._draw(session, stage, bool(asked), edits)
             self._given_up = False
         except superseded.SupersededError:
-            self._given_up = True
+            self._given_up = bool(asked)  # and not only the checks were
             self._wake_soon()  # the newer text is there already
         except Exception as error:  # a text that this model cannot read, or a fault: the script says so
             if not isinstance(error, ValueError):
@@ -305,9 +305,9 @@ class Window:
             with suppress(LookupError, TypeError, ValueError, OverflowError):  # it was on another text
                 act(value)
 
-    def _draw(self, session: Session, stage: Stage, asked: bool, edits: dict[str, int], busy: bool) -> None:
-        """What was asked for, and what a training has done since; of that, only what can be seen. busy: the checks
-        follow in another turn, if nothing is typed until then.
+    def _draw(self, session: Session, stage: Stage, asked: bool, edits: dict[str, int]) -> None:
+        """What was asked for, and what a training has done since; of that, only what can be seen. The checks follow in
+        another turn, when it is painted, if nothing is typed until then.
         """
         live = training.training(session)  # being asked for is a sign of life
         moving, stands = training.is_moving(live), training.standing(live)
@@ -317,12 +317,12 @@ class Window:
             self._drawn = news
         if asked or (moved and stage.trained):
             drawn: set[str] = set()
-            for views, more in drawing.frames(session, stage, busy):
+            for views, more in drawing.frames(session, stage):
                 session.views.update({view.key: view for view in views})
                 drawn.update(view.key for view in views)
                 seen = views if asked else [view for view in views if view.key in self._visible]
                 self._send(seen, edits, more, asked, () if more else session.followed - drawn)
-            self._owes = busy
+            self._owes = True
         elif self._owes:
             self._owes = False
             self._send([token_bar.token_bar(session)], edits, False, False)

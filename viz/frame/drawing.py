@@ -69,13 +69,12 @@ def views(session: Session, stage: Stage, model: TextModel, mount: Callable[[Seq
             return rest
 
 
-def frames(session: Session, stage: Stage, busy: bool = False) -> Iterator[tuple[list[View], bool]]:
+def frames(session: Session, stage: Stage) -> Iterator[tuple[list[View], bool]]:
     """All views of the texts as they are now, for the channel, in groups to be painted at once, each with whether
     another one follows.
 
-    A short text comes in one; of a long one first its tokens with what is nearest to the eyes, and the checks of its
-    trace last. Of a very long one the tokens come last, for they are thousands, and what is not waited for later. busy:
-    others wait, so that the checks are left to a later turn.
+    A short text comes in one; of a long one first its tokens with what is nearest to the eyes. Of a very long one the
+    tokens come last, for they are thousands, and what is not waited for later. The checks are left to a later turn.
 
     Raises:
         ValueError: a text that this model cannot read.
@@ -87,7 +86,7 @@ def frames(session: Session, stage: Stage, busy: bool = False) -> Iterator[tuple
     if stage.page:
         group.append(lead(session, stage.page, model))
     if session.is_long and not long_text.is_very_long(session):
-        group.append(token_bar.token_bar(session, token_bar.LONG))
+        group.append(token_bar.token_bar(session, later=True))
     group += long_text.rest_bars(session)
     drawing = stage.views(model)
     try:
@@ -98,5 +97,5 @@ def frames(session: Session, stage: Stage, busy: bool = False) -> Iterator[tuple
                 group = []
     except MissingQuantityError:
         pass  # the script has said it in place of the rest
-    bar = token_bar.token_bar(session, token_bar.BUSY if busy else "")
+    bar = token_bar.token_bar(session, later=not long_text.is_very_long(session))
     yield [*group, bar, *long_text.rest_bars(session)], False

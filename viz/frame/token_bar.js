@@ -62,7 +62,13 @@ function build(parentElement) {
   return root;
 }
 
-function showBadges(parent, badges) {
+// The checks of this input; none while they follow: then those of the input before stand there in grey.
+function showBadges(parent, badges, follow) {
+  if (!badges) {
+    if (!parent.children.length) badges = [{ text: follow, passed: null, title: "" }];
+    for (const badge of parent.children) Object.assign(badge, { className: "badge waiting", title: follow });
+  }
+  if (!badges) return;
   while (parent.children.length > badges.length) parent.lastElementChild.remove();
   badges.forEach(({ text, passed, title }, index) => {
     const badge = parent.children[index] ?? parent.appendChild(element("span"));
@@ -141,6 +147,10 @@ function showChanges(parent, { kept, changes, words }, act) {
     }
     return made;
   };
+  const waiting = Boolean(kept && !changes); // they follow: those of before stand there in grey
+  parent.classList.toggle("waiting", waiting);
+  if (waiting && !parent.children.length) parent.append(element("div", "first muted", words.follow));
+  if (waiting) return;
   if (shows(parent, kept, changes, words)) return;
   if (!kept) return parent.replaceChildren();
   if (!changes.length) return parent.replaceChildren(element("div", "first muted", words.none));
@@ -224,7 +234,7 @@ export default function ({ data: bytes, parentElement, setTriggerValue }) {
   root.querySelector(".rows").classList.toggle("one", !data.target.length);
   root.guess = (number, token) => setTriggerValue("guess", { number, token });
   showGuesses(root.querySelector(".guesses"), data.guesses, data.words.guess, (...guess) => root.guess(...guess));
-  showBadges(root.querySelector(".badges"), data.badges);
+  showBadges(root.querySelector(".badges"), data.badges, data.words.follow);
   root.querySelector(".fold").title = data.words.fold;
   root.restore = () => setTriggerValue("restore", true);
   showChanged(root.querySelector(".changed"), data.changed, () => root.restore());

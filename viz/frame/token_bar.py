@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+from model.runtime import superseded
 from viz.components.registry import component, pack
 from viz.components.view import Answer, PackedView, View, live
 from viz.i18n.catalogue import _
@@ -26,14 +27,12 @@ if TYPE_CHECKING:
 
 _token_bar = component("token_bar")
 
-LONG, BUSY = "long", "busy"  # why the checks follow later
 
-
-def token_bar(session: Session, later: str = "") -> View:
+def token_bar(session: Session, later: bool = False) -> View:
     """The token bar: both sides, notes on what was cut, what the model guesses, and the checks of this trace.
 
-    later: where the text is LONG or the server BUSY, the bar comes at first without those and without what changed
-    since the pin.
+    later: the checks, and what changed since the pin, follow when the pictures are painted; until then the browser
+    shows those of the input before in grey.
 
     A click on a token is answered with {side, position}, on a guess with {number, token}, on the pin's buttons with
     "keep", "release", "values" or "differences", on one of the largest changes with what it selects; that on `pieces`
@@ -62,16 +61,11 @@ def token_bar(session: Session, later: str = "") -> View:
             ),
         }
         notes["target"] = " · ".join(filter(None, [told[session.origin], notes["target"]]))
-    why = {
-        LONG: _("This text is long: its checks take a while."),
-        BUSY: _("Others wait: its checks come after them."),
-    }
-    unknown = [{"text": _("checks follow"), "passed": None, "title": why.get(later, "")}]
     rest = None if later or not long_text.is_very_long(session) else long_text.rest_of_text(session)
-    badges = unknown if later else badges_of(session) if rest is None else badges_of_rest(rest, why[LONG])
+    badges = None if later else badges_of(session) if rest is None else badges_of_rest(rest)
     compared = not later and (rest is None or rest.compared)
     words = {"source": _("Source tokens"), "target": _("Target tokens"), "guess": _("Click to put it into the text")}
-    words["fold"] = _("Fold or unfold this bar")
+    words |= {"fold": _("Fold or unfold this bar"), "follow": _("checks follow")}
     guesses = [_guess(guess, session.model) for guess in session.model.guesses(session.trace)]
     data |= {"notes": notes, "badges": badges, "words": words, "guesses": guesses, "pin": pinned(session, compared)}
     data["pieces"] = {"found": bool(found(session)), "merged": bool(runs), "words": _pieces_words()}
@@ -88,22 +82,25 @@ def token_bar(session: Session, later: str = "") -> View:
 
 
 def badges_of(session: Session) -> list[dict[str, Any]]:
-    """The checks of the trace, before them what is not finite in it."""
+    """The checks of the trace, before them what is not finite in it. They end where another text is there."""
     from model.analysis.checks import checks
     from model.analysis.finite import first_not_finite
 
-    return badges_of_checks(checks(session.trace), first_not_finite(session.trace))
+    def check() -> tuple[list[Check], NotFinite | None]:
+        return checks(session.trace, lambda _heads: superseded.check()), first_not_finite(session.trace)
+
+    return badges_of_checks(*session.cached("checks", (session.trace,), check))
 
 
-def badges_of_rest(rest: long_text.RestOfText, why: str) -> list[dict[str, Any]]:
-    """The checks of a long text, or why they are not there. why: while they follow."""
+def badges_of_rest(rest: long_text.RestOfText) -> list[dict[str, Any]]:
+    """The checks of a long text, or why they are not there."""
     if (checked := rest.found.get((long_text.CHECKS,))) is not None:
         return badges_of_checks(*checked)
+    title = _("This text is long: its checks take a while.")
     if (reason := rest.failed.get((long_text.CHECKS,))) is not None:
         return [{"text": _("not checked"), "passed": None, "title": translate_error(reason)}]
-    if rest.cancelled:
-        return [{"text": _("not checked: cancelled"), "passed": None, "title": why}]
-    return [{"text": _("checks follow"), "passed": None, "title": why}]
+    text = _("not checked: cancelled") if rest.cancelled else _("checks follow")
+    return [{"text": text, "passed": None, "title": title}]
 
 
 def badges_of_checks(checks: Sequence[Check], odd: NotFinite | None) -> list[dict[str, Any]]:
@@ -226,7 +223,7 @@ KINDS = {"encoder": "encoder", "self": "decoder", "cross": "cross"}
 
 
 def pinned(session: Session, compared: bool = True) -> dict[str, Any]:
-    """For the token bar: `kept`, None while nothing is; `alignments` of both sides; `changes`, largest first, none
+    """For the token bar: `kept`, None while nothing is; `alignments` of both sides; `changes`, largest first, None
     where they are not `compared` yet.
     """
     words = {
@@ -239,19 +236,19 @@ def pinned(session: Session, compared: bool = True) -> dict[str, Any]:
         "most": _("changed most"),
         "all": _("all changes"),
         "none": _("nothing differs from the pin"),
+        "follow": _("what changed follows"),
     }
     alignments: dict[str, Any] = {side: {"inserted": [], "deleted": []} for side in ("source", "target")}
     comparison, pin = session.comparison, session.pin
-    kept, changes = None, []
+    kept: dict[str, str] | None = None
+    changes: list[dict[str, Any]] | None = []
     if pin and comparison:
         kept = {"text": pin.text, "model": pin.name}
         runs = merged(session)
         alignments["source"] = _alignment(comparison.source, pin.trace.source_tokens, runs.get("source"))
         alignments["target"] = _alignment(comparison.target, pin.trace.target_tokens, runs.get("target"))
-        changes = _changes(session, comparison) if compared else []
-        if not compared:
-            words["none"] = _("what changed follows")
-        elif comparison.changes.empty:
+        changes = _changes(session, comparison) if compared else None
+        if compared and comparison.changes.empty:
             words["none"] = _("nothing here can be compared with the pin")
     return {"words": words, "kept": kept, "differing": session.differing, "alignments": alignments, "changes": changes}
 

@@ -14,6 +14,8 @@ import pytest
 from torch import nn
 
 import viz.state.session
+from model.analysis import checks
+from model.capture.trace import Trace
 from model.inference.text_model import TextModel
 from tests.viz.frame.window import PATIENCE, Window, in_loop, open_window, opened
 from tests.viz.small import looking, small_model
@@ -214,12 +216,12 @@ def test_of_a_long_text_what_is_nearest_to_the_eyes_comes_first(session, monkeyp
 
     async def use(window: Window) -> None:
         type_in(window, OTHER, 1)
-        messages = [await window.message() for _ in range(3)]
+        messages = [await window.message() for _ in range(4)]
         first, *rest = (set(each["views"]) for each in messages)
         assert first == {"source", "target", "tokens", "near"}
-        assert rest == [{"far", "still"}, {"tokens"}]
-        assert [(each["number"], each["more"]) for each in messages] == [(1, True), (2, True), (3, False)]
-        assert [each["gone"] for each in messages] == [[], [], ["absent"]]
+        assert rest == [{"far", "still"}, set(), {"tokens"}]
+        assert [(each["number"], each["more"]) for each in messages] == [(1, True), (2, True), (3, False), (4, False)]
+        assert [each["gone"] for each in messages] == [[], [], ["absent"], []]
         assert all(each["edits"] == {"source": 1} for each in messages)
 
     assert open_window(session, use) == []
@@ -682,20 +684,45 @@ def test_how_long_it_will_take_is_said_where_every_thread_is_busy(session, busy,
     assert not channel.Window.queue
 
 
-def test_where_others_wait_the_checks_come_after_them(session, monkeypatch):
-    monkeypatch.setattr(channel.Window, "queue", {object()})
-
+def test_the_checks_follow_when_the_pictures_are_painted(session):
     async def use(window: Window) -> None:
         type_in(window, OTHER, 1)
-        first = await window.message()
-        assert [badge["text"] for badge in first["views"]["tokens"]["badges"]] == ["checks follow"]
+        first = await window.message(paint=False)
+        assert first["views"]["tokens"]["badges"] is None
         assert len(first["views"]) > 3
+        window.say(seen=first["number"])
         later = await window.message()
         assert set(later["views"]) == {"tokens"}
         assert all(badge["passed"] for badge in later["views"]["tokens"]["badges"])
         assert later["edits"] == {"source": 1}
 
     assert open_window(session, use) == []
+
+
+def test_checks_give_way_to_what_is_typed(session, monkeypatch):
+    gate, plain, done = Gate(), checks.checks, []
+
+    def gated(trace: Trace, count: Callable[[int], None]) -> list[checks.Check]:
+        gate()
+        found = plain(trace, count)
+        done.append(trace.source_tokens)
+        return found
+
+    async def use(window: Window) -> None:
+        monkeypatch.setattr(checks, "checks", gated)
+        type_in(window, OTHER, 1)
+        assert (await window.message())["edits"] == {"source": 1}
+        await gate.reached()
+        type_in(window, TEXT, 2)
+        await window.heard()
+        gate.open()
+        first = await window.message()
+        assert (first["edits"], first["views"]["tokens"]["badges"]) == ({"source": 2}, None)
+        gate.open()
+        assert (await window.message())["views"]["tokens"]["badges"]
+
+    assert open_window(session, use) == []
+    assert done == [labels(session, TEXT)]
 
 
 def test_windows_that_do_not_read_keep_no_other_waiting(session, monkeypatch):
