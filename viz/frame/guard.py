@@ -21,6 +21,7 @@ from starlette.responses import PlainTextResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from streamlit.web.server.starlette.starlette_websocket import is_host_allowed
 
+from viz.frame.allowance import limited
 from viz.pages.attention.bertviz_scripts import every_script
 from viz.state import uploading
 from viz.state.browsers import is_encrypted, new_cookie, secret
@@ -28,6 +29,7 @@ from viz.state.permissions import ip_address, is_here
 
 PROBES = ("/health", "/ready", "/_stcore/health")  # asked by an orchestrator, under any name
 METRICS = ("/metrics", "/_stcore/metrics")
+STREAM = "/_stcore/stream"  # Streamlit's websocket; the channel merges what it is sent by itself
 UPLOAD = re.compile(r"/_stcore/upload_file/(?P<visitor>[^/]+)/[^/]+")
 READS = ("GET", "HEAD", "OPTIONS")  # change nothing, and without CORS no other page can read what they give
 INLINE = re.compile(r"<script>(.*?)</script>", re.DOTALL)
@@ -53,7 +55,8 @@ class Guard:
         if problem and scope["type"] == "websocket":
             return await send({"type": "websocket.close", "code": 1008, "reason": problem[:100]})
         if scope["type"] == "websocket":
-            return await self._app(as_own(scope), receive, send)
+            own = limited(receive, send) if asked_path(scope) == STREAM else (receive, send)
+            return await self._app(as_own(scope), *own)
 
         async def answer(message: Message) -> None:
             if message["type"] == "http.response.start":
