@@ -26,7 +26,7 @@ from model.runtime.device import compute_alone
 from model.training.trainer import Trainer
 from tests.benchmarks import results
 from tests.benchmarks.watching import child, seconds_of
-from tests.benchmarks.window import FIGURE
+from tests.benchmarks.window import READY
 from tests.browser.server import CHROMIUM_OPTIONS, PATIENCE, ROOT, serve
 from viz.state.training import WATCHED, material_of, usual_plan
 
@@ -58,7 +58,7 @@ DONE = f"() => (window.marks.at(-1) || [0, 0])[1] >= {STEPS}"
 def visit(page: Page, url: str, server: int) -> tuple[float, float, float, float, float]:
     """Seconds to the first step seen and from one to the next, steps seen, drawings of the figure, processor time."""
     page.goto(url)
-    page.wait_for_selector(FIGURE)
+    page.wait_for_selector(READY["attention"])
     page.wait_for_timeout(LOOKED)
     page.evaluate(WATCH)
     before = seconds_of(server)[""]
@@ -91,7 +91,7 @@ def main(name: str, rounds: int, write: bool) -> None:
             for number in range(rounds + 1):
                 page = browser.new_page(viewport={"width": 1440, "height": 900})
                 page.set_default_timeout(PATIENCE)
-                seen = visit(page, f"{url}/?model={name}&source={TEXT}", server)
+                seen = visit(page, f"{url}/attention?model={name}&source={TEXT}", server)
                 page.close()
                 time.sleep(1)
                 each = bare_seconds(name)

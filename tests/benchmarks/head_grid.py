@@ -102,7 +102,7 @@ def strike(page: Page, key: str) -> tuple[float, float]:
 def measure_short(play: Playwright, app_url: str, echo_url: str, folder: Path, strokes: int) -> list[str]:
     lines = []
     echo = watched(play, echo_url, '[data-testid="stText"]')
-    app = watched(play, f"{app_url}/?model=wide", ".vitrine.heads[data-painted]")
+    app = watched(play, f"{app_url}/attention?model=wide", ".vitrine.heads[data-painted]")
     for tokens, target in TARGETS.items():
         for page in (echo, app):
             field(page).fill(text(tokens - strokes // 2))
@@ -159,7 +159,7 @@ def server_memory() -> int:
 
 def measure_long(play: Playwright, app_url: str) -> list[str]:
     """Peak memory of the server while a long text is shown, what stays, and how long a head takes to open."""
-    page = watched(play, f"{app_url}/?model=small", ".vitrine.heads[data-painted]")
+    page = watched(play, f"{app_url}/attention?model=small", ".vitrine.heads[data-painted]")
     before, peak, done = server_memory(), [0], threading.Event()
 
     def watch() -> None:

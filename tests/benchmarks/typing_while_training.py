@@ -17,7 +17,7 @@ import statistics
 from playwright.sync_api import Page, sync_playwright
 
 from tests.benchmarks import results
-from tests.benchmarks.window import open_window
+from tests.benchmarks.window import open_page
 from tests.browser.server import serve
 
 TEXTS = {"reverse": ("abcdefgh", "ijklmnop"), "eng-cmn": ("She bought a red car", "yesterday because")}
@@ -68,7 +68,7 @@ def main(model: str, rounds: int, write: bool) -> None:
     keys = (typed * rounds)[: 2 * rounds]
     times: dict[str, list[float]] = {"paused": [], "running": []}
     with serve("app.py") as url, sync_playwright() as play:
-        page = open_window(play, f"{url}/?model={model}&source={first}")
+        page = open_page(play, url, "attention", model=model, source=first)
         page.get_by_role("button", name="Train one step", exact=True).click()
         page.wait_for_selector(".vitrine.strip[data-step='1']")
         page.wait_for_timeout(2000)

@@ -28,7 +28,7 @@ from model.runtime.device import compute_alone
 from model.training.settings import TrainingSettings
 from model.training.trainer import Trainer
 from tests.benchmarks import results
-from tests.benchmarks.window import open_window
+from tests.benchmarks.window import open_page
 from tests.browser.server import ROOT, serve
 from viz.state.training import RATE, STEPS, material_of, usual_plan
 
@@ -111,7 +111,7 @@ def main(rounds: int, write: bool) -> None:
     with serve("app.py") as url:
         server = child()
         with sync_playwright() as play:
-            page = open_window(play, f"{url}/?model={MODEL}&source={TEXT}")
+            page = open_page(play, url, "attention", model=MODEL, source=TEXT)
             page.get_by_role("button", name="Train one step").click()
             page.wait_for_selector(".vitrine.strip[data-step='1']")
             page.wait_for_timeout(1500)
