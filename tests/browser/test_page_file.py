@@ -120,7 +120,7 @@ def test_offline_a_page_of_hostile_text_explains_says_values_and_shows_any_head(
     assert box
     file.mouse.move(box["x"] + 3, box["y"] + 3)
     cell = rows[int(3 / box["height"] * len(rows))], columns[int(3 / box["width"] * len(columns))]
-    expect(file.locator(".vitrine.heads .tip")).to_contain_text(f"layer 1, head 1: {' → '.join(cell)}")
+    expect(file.locator(".vitrine.heads .caption")).to_contain_text(f"layer 1, head 1: {' → '.join(cell)}")
 
 
 @pytest.mark.slow
@@ -189,6 +189,6 @@ def test_a_long_text_leaves_out_the_choice_of_a_head_and_says_so(visit, saved):
     heading = file.locator(".vitrine.heatmap .heading b")
     before = heading.inner_text()
     expect(thumbnail(file, 1, 1)).to_be_disabled()
-    expect(file.locator(".vitrine.heads .tip")).not_to_contain_text("click one")
+    expect(file.locator(".vitrine.heads .caption")).not_to_contain_text("click one")
     assert "weight" in pointed(file, 1, 2)
     expect(heading).to_have_text(before)

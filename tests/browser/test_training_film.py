@@ -179,7 +179,7 @@ def test_the_slider_takes_the_heads_of_the_same_tokens_back(shown):
     assert not any(head["drawn"] for head in grid.evaluate(PIXELS))
     shown.page.locator(".vitrine.strip input").fill("2")
     expect(grid).to_have_attribute("data-step", "2")
-    expect(grid.locator(".tip")).to_have_text("film: step 2")
+    expect(grid.locator(".caption")).to_have_text("film: step 2")
     weights = shown.own.run.film.attention(KIND)[2].reshape(-1, *shown.visible.shape)
     found = grid.evaluate(PIXELS)
     assert [head["darkest"] for head in found] == pytest.approx(weights.max(axis=(1, 2)).tolist(), abs=2)

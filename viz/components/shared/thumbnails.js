@@ -144,8 +144,8 @@ function buildThumbnails(root, made) {
   root.grid = element("div", "grid");
   root.picture = element("canvas");
   root.atlas = root.grid.appendChild(element("canvas", "atlas"));
-  root.tip = element("div", "tip muted");
-  root.append(root.grid, root.tip);
+  root.caption = element("div", "caption muted");
+  root.append(root.grid, root.caption);
   root.thumbnails = [];
   root.made = made;
   root.sizes = new ResizeObserver(() => {

@@ -4,7 +4,7 @@
 const MOST_LINES = 200_000; // of a CSV: some 8 MB
 
 function build(parentElement) {
-  const root = parentElement.appendChild(element("div", "vitrine heads"));
+  const root = parentElement.appendChild(element("div", "vitrine heads head_grid"));
   buildThumbnails(root, (button, map, index) => {
     button.addEventListener("click", () => choose(root, ...root.shown.order[index]));
     map.addEventListener("pointermove", (event) => point(root, index, map, event));
@@ -84,7 +84,7 @@ function choose(root, layer, head) {
   root.send({ layer, head });
 }
 
-// What the tip says of a cell: its tokens and its value.
+// What the line below says of a cell: its tokens and its value.
 function point(root, index, map, event) {
   const { rows, cells, block, levels, states, low, high, order, words, labels, sides, difference } = root.shown;
   const box = map.getBoundingClientRect();
@@ -98,13 +98,13 @@ function point(root, index, map, event) {
   const [first, second] = [row * block[0], cell * block[1]];
   const pooled = block[0] * block[1] > 1;
   const many = pooled ? ` (${blockOf(root.shown)})` : "";
-  root.tip.textContent = `${headName(words, order[index])}: ${labels.rows[first]} → ${labels.columns[second]}  ${value}${many}`;
+  root.caption.textContent = `${headName(words, order[index])}: ${labels.rows[first]} → ${labels.columns[second]}  ${value}${many}`;
   hover(sides.rows, first);
   if (sides.columns !== sides.rows) hover(sides.columns, second);
 }
 
 function leave(root) {
-  root.tip.textContent = root.shown.words.caption;
+  root.caption.textContent = root.shown.words.caption;
   hover(root.shown.sides.rows, -1);
   hover(root.shown.sides.columns, -1);
 }
@@ -138,7 +138,7 @@ function showHeads(root) {
   });
   const { file, words } = shown;
   showThumbnails(root, { ...shown, header: { file, words } });
-  write(root.tip, words.caption);
+  write(root.caption, words.caption);
   root.dataset.step = shown.step ?? "";
 }
 

@@ -12,7 +12,7 @@ function build(parentElement, columns, beside) {
   const sheet = scroll.appendChild(element("div", "sheet"));
   root.table = sheet.appendChild(element("table"));
   root.atlas = sheet.appendChild(element("canvas", "atlas"));
-  root.note = element("div", "aside muted");
+  root.note = element("div", "note muted");
   root.append(picker, root.note, scroll);
   root.head = root.table.createTHead().insertRow();
   root.body = root.table.createTBody();

@@ -156,7 +156,7 @@ function showPanel(root) {
   write(panel.name, !block ? words.whole : head === null ? block.name : `${block.name} · ${words.head} ${head + 1}`);
   write(panel.hint, words.pointed);
   panel.hint.hidden = Boolean(block);
-  panel.classList.toggle("about", Boolean(block));
+  panel.classList.toggle("of-block", Boolean(block));
   panel.large.hidden = panel.cell.hidden = head === null;
   panel.go.hidden = !block;
   if (block) write(panel.go, block.open);

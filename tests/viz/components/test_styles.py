@@ -1,0 +1,97 @@
+"""Names of classes. Each component has a shadow tree of its own, where only the styles that it loads apply: its own,
+those it shares with others, and those of all. Among these a class belongs to one.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+import pytest
+
+from viz.components.registry import VIZ, files
+
+CALL = re.compile(r"\b(?:component|carrier)\(((?:\"\w+\",?\s*)+)\)")
+TOGGLED = re.compile(r"classList\.(?:toggle|add|replace)\(([^;\n]*)")
+
+
+def loaded() -> dict[str, tuple[str, ...]]:
+    """Scripts and styles of each component, in their order."""
+    calls = [CALL.findall(path.read_text("utf-8")) for path in VIZ.rglob("*.py")]
+    names = [re.findall(r"\w+", each) for call in calls for each in call]
+    return {name: ("common", *shared, name) for name, *shared in names}
+
+
+def text(suffix: str, part: str) -> str:
+    return files(suffix)[part].read_text("utf-8") if part in files(suffix) else ""
+
+
+def selectors(style: str) -> Iterator[list[list[str]]]:
+    """Of each selector the classes of each of its elements; an element's tag counts as its first class."""
+    style = re.sub(r"/\*.*?\*/|\[[^]]*\]", "", style, flags=re.DOTALL)
+    for listed in re.findall(r"([^{}]+)\{", style):
+        if listed.strip().startswith("@"):
+            continue
+        for selector in re.split(r",(?![^(]*\))", listed):
+            elements = re.split(r"[\s>+~,()]+", selector.strip())
+            yield [re.findall(r"(?:^|\.)([a-zA-Z][\w-]*)", re.sub(r"::?[\w-]+", "", each)) for each in elements]
+
+
+def clashes(parts: tuple[str, ...], styles: dict[str, str], scripts: dict[str, str]) -> list[str]:
+    """What two of these parts say of one class.
+
+    A class belongs to the first of them that styles an element by it alone. Another may place such an element within
+    one of its own (`.mine > .theirs`) or give it a state (`.theirs.state`); it may not style all of them, nor give that
+    class to an element of its own.
+    """
+    owners: dict[str, str] = {}
+    found = []
+    for part in parts:
+        style = styles[part]
+        classes = set(re.findall(r"\.([a-zA-Z][\w-]*)", style))
+        listed = list(selectors(style))
+        for elements in listed:
+            for each in elements:
+                if each and each[0] in classes:
+                    owners.setdefault(each[0], part)
+        for elements in listed:
+            names = {name for each in elements for name in each if name in classes}
+            theirs = {name for name in names if owners.get(name, part) != part}
+            given = {name for each in elements for name in each[1:] if name in theirs}
+            if given or (theirs and names <= theirs):
+                found.append(
+                    f"{part}: {' '.join('.'.join(each) for each in elements)} is of {owners[min(given or theirs)]}"
+                )
+    for part in parts:
+        states = {name for call in TOGGLED.findall(scripts[part]) for name in re.findall(r"\"([\w-]+)\"", call)}
+        found += [f"{part} gives {name} of {owners[name]}" for name in states if owners.get(name, part) != part]
+    return found
+
+
+@pytest.mark.parametrize(("name", "parts"), sorted(loaded().items()))
+def test_no_class_is_defined_by_two_that_are_loaded_together(name, parts):
+    styles, scripts = ({part: text(suffix, part) for part in parts} for suffix in (".css", ".js"))
+    assert not clashes(parts, styles, scripts)
+
+
+def test_every_style_is_looked_at():
+    assert {*files(".css")} - {"frame"} <= {part for parts in loaded().values() for part in parts}
+
+
+@pytest.mark.parametrize(
+    ("style", "script", "clash"),
+    [
+        (".panel.about { top: 0; }", "", True),  # the map's panel became a round button
+        ("", 'panel.classList.toggle("about", chosen)', True),
+        (".tip { margin-top: 8px; }", "", True),
+        (".a .tip, .tip { color: red; }", "", True),
+        ("@media (x) { .tip { top: 0; } }", "", True),
+        (".mine > .tip { top: 0; }", "", False),
+        (".tip.mine { top: 0; }", 'tip.classList.toggle("mine", chosen)', False),
+        ("p.mine { top: 0; } .mine .own:not(:hover) { top: 0; }", 'element("p", "mine")', False),
+    ],
+)
+def test_a_clash_is_found(style, script, clash):
+    shared = ".vitrine .about { width: 17px; } .tip { position: absolute; }"
+    styles, scripts = {"plot": shared, "mine": style}, {"plot": "", "mine": script}
+    assert bool(clashes(("plot", "mine"), styles, scripts)) == clash
