@@ -5,10 +5,10 @@ They are recognised by the names of files and of tensors, and refused with what 
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from pathlib import Path
 
+from model.checkpoints.formats.weight_files import is_part
 from model.runtime.errors import CheckpointError
 
 # Ends of names of query matrices in Hugging Face's families, whose layouts only a config.json tells apart; fairseq and
@@ -24,7 +24,6 @@ QUERIES = (
 )
 GPT2 = "h.0.attn.c_attn.weight"  # also nanoGPT's, whose matrix is the transpose of this one
 ADAPTER = (".lora_A.", ".lora_embedding_A")
-SHARD = re.compile(r"-\d{5}-of-\d{5}\.")  # one of several files of a model
 
 
 def require_whole(file: Path, shapes: Mapping[str, tuple[int, ...]]) -> None:
@@ -40,10 +39,10 @@ def require_whole(file: Path, shapes: Mapping[str, tuple[int, ...]]) -> None:
             "open the whole folder that peft has saved, or a .zip of it; its tensors can be looked at under "
             "Checkpoints → Read"
         )
-    if SHARD.search(file.name):
+    if is_part(file):
         raise CheckpointError(
-            f"{file.name} is by its name one of several files of a model: open their whole folder, with its "
-            "config.json, or a .zip of it; its tensors can be looked at under Checkpoints → Read"
+            f"{file.name} is by its name one of several files of a model: open their whole folder, or a .zip of it; "
+            "its tensors can be looked at under Checkpoints → Read"
         )
     if any(_is_hugging_face(name, shape) for name, shape in shapes.items()):
         raise CheckpointError(

@@ -21,7 +21,8 @@ from model.checkpoints.families import require_openable
 from model.checkpoints.formats.weight_files import (
     READ,
     REFUSED,
-    refuse_without_weights,
+    files_of_weights,
+    refuse_folder,
     require_weights_themselves,
     weights_of,
 )
@@ -215,11 +216,10 @@ def _only_file(folder: Path) -> Path:
     Raises:
         CheckpointError: there is none, or several.
     """
-    weights = sorted(file for file in folder.iterdir() if file.is_file() and file.suffix.lower() in SUFFIXES)
+    weights = [file for file in files_of_weights(folder) if file.suffix.lower() in SUFFIXES]
     if len(weights) == 1:
         return weights[0]
-    if not weights:
-        refuse_without_weights(folder)
+    refuse_folder(folder, files_of_weights(folder))
     raise CheckpointError(
         f"{folder.name} has {len(weights)} files of weights and no {CONFIG} that says what they are: open a checkpoint "
         f"folder of Vitrine or Hugging Face, or one file of {KNOWN}; tensors of any file can be looked at under "

@@ -39,6 +39,7 @@ LONGEST = 300  # characters of an error of transformers
 FULL = os.strerror(errno.ENOSPC)  # in errors of safetensors, which have no number
 MASKED, CAUSAL = "AutoModelForMaskedLM", "AutoModelForCausalLM"
 TWO, BARE, ENCODER = "AutoModelForSeq2SeqLM", "AutoModel", "AutoModelForTextEncoding"
+JOINED = "eh_proj.weight"  # of a layer that predicts a further token, to which it joins states and embeddings
 OWN_ARGUMENTS = re.compile(r"missing \d+ required positional arguments?: (.{1,120})")
 # Classes whose output is not of words; ELECTRA's is trained to find replaced tokens.
 OTHER_OUTPUT = re.compile(
@@ -296,13 +297,19 @@ def _require_all_loaded(loading: dict[str, Any], folder: Path, model_class: Any)
 
 
 def _require_all_layers(loading: dict[str, Any], folder: Path, model: nn.Module) -> list[str]:
-    """Names of the tensors of the files that the model has no use for, such as those of a head of another task.
+    """Names of the tensors of the files that the model has no use for, such as those of a head of another task, or of
+    a layer behind the last that predicts a further token (DeepSeek-AI, 2024, DeepSeek-V3, section 2.2).
 
     Raises:
-        CheckpointError: one is of a layer behind the last that config.json asks for.
+        CheckpointError: one is of another layer behind the last that config.json asks for.
     """
     names, known = sorted(map(str, loading["unexpected_keys"])), model.state_dict().keys()
+    text = model.config.get_text_config()
+    last, further = text.num_hidden_layers, getattr(text, "num_nextn_predict_layers", None) or 0
+    predicting = tuple(name.removesuffix(JOINED) for name in names if name.endswith(JOINED))
+    predicting += tuple(f"model.layers.{number}." for number in range(last, last + further))
     beyond = [name for name in names if any(first in known for first in _first_layers(name))]
+    beyond = [name for name in beyond if not name.startswith(predicting)]
     if beyond:
         raise CheckpointError(
             f"{folder.name} holds {beyond[0]} ({len(beyond)} such), a layer that config.json leaves out: its number of "

@@ -19,6 +19,7 @@ FIRST_LAYER = "layers.0.self_attn.in_proj_weight"
 STACK = rf"(.*?){re.escape(FIRST_LAYER)}$"
 OUTPUTS = r"generator|logit|head|fc_out|output|proj|linear|classifier|unembed|(^|\.)(fc|out|decoder)\.weight$"
 SOURCES, TARGETS = r"src|source|enc|input", r"tgt|trg|target|dec|output"
+EMBEDDED = r"emb|input|pre_?norm"  # of a norm on the embeddings
 BUFFERS = r"(^|[._])(pe|pos\w*|position\w*|mask)(\.|$)"  # and tables of positions, which `_surroundings` finds
 CAUSAL = ("causal", "is_causal", "is_decoder")
 LENGTH = 512  # positions where there is no table of them
@@ -30,7 +31,8 @@ class _Surroundings:
     """Paths of the stacks and names of the tensors around them: embeddings, output (its weight), tables of positions.
 
     decoder: "" where there is none; output: "" where there is none. sines: whether positions are sinusoidal. length:
-    number of positions.
+    number of positions. norms: path of the last norm of each stack, which may lie outside of it; "" where there is
+    none.
     """
 
     encoder: str
@@ -41,6 +43,7 @@ class _Surroundings:
     tables: tuple[str, ...]
     sines: bool
     length: int
+    norms: Mapping[str, str]
 
 
 def torch_transformer(state: State) -> Layout | None:
@@ -61,13 +64,18 @@ def torch_transformer(state: State) -> Layout | None:
     around = _surroundings(state, encoders[0], decoders[0] if decoders else "")
     first, choices = f"{around.encoder}layers.0.", Choices(state, [])
     hidden, width = state.shape(f"{first}linear1.weight")
-    bias, last = f"{first}self_attn.in_proj_bias" in state.tensors, f"{around.encoder}norm.weight" in state.tensors
+    bias, last = f"{first}self_attn.in_proj_bias" in state.tensors, all(around.norms.values())
     usual = "norms behind each block (norm_first is not said)"
     pre = choices.of("norm", ("norm_first", "pre_norm"), {False: "post", True: "pre"}, usual)
     if pre and not last:
         raise CheckpointError(
-            f"{state.name} has its norms before each block and none at the end of a stack, which ours cannot be"
+            f"{state.name} has its norms before each block and none behind the last layer, neither in the stack nor "
+            "outside of it, which ours cannot be: its tensors can be looked at under Checkpoints → Read"
         )
+    outer = [name for stack, name in around.norms.items() if name and name != f"{_stacks(around)[stack]}norm"]
+    choices.assumed.extend(
+        f"{name} is the norm behind the last layer (no tensor says where it stands)" for name in outer
+    )
     scaling = (True, False) if around.sines else (False, True)
     how = f"{'embeddings times √d_model' if around.sines else 'embeddings as they are'} (scale_embedding is not said)"
     usual = "every token sees every other (a causal mask is in no tensor)"
@@ -142,7 +150,7 @@ def _table(around: _Surroundings, causal: bool) -> Table:
             f"{ours}.embedding.tokens.weight": embeddings[stack],
             f"{ours}.embedding.positions.table": WeightSource(positions[stack], _flat),
             **below(f"{ours}.layers.{{}}.", f"{path}layers.{{}}.", layer),
-            f"{ours}.norm": f"{path}norm",
+            f"{ours}.norm": around.norms[stack],
         }
     return table
 
@@ -178,7 +186,31 @@ def _surroundings(state: State, encoder: str, decoder: str) -> _Surroundings:
     length = min([shape[0] for shape in shapes], default=LENGTH)
     output = outputs[0] if outputs else ""
     length = min(length, MOST_SINES) if sines else length
-    return _Surroundings(encoder, decoder, source, target, output, tuple(tables), sines, length)
+    norms = _last_norms(state, {"encoder": encoder} | ({"decoder": decoder} if decoder else {}), outside, width)
+    return _Surroundings(encoder, decoder, source, target, output, tuple(tables), sines, length, norms)
+
+
+def _last_norms(state: State, stacks: Mapping[str, str], outside: list[str], width: int) -> dict[str, str]:
+    """Path of the norm behind the last layer of each stack: in it, else outside; "" where there is none. A norm outside
+    belongs to the only stack, or to the one that its name says, unless that is of a norm on the embeddings.
+
+    Raises:
+        CheckpointError: there are several outside that it may be.
+    """
+    found = {}
+    for stack, path in stacks.items():
+        own = SOURCES if stack == "encoder" else TARGETS
+        norms = [name.removesuffix(".weight") for name in outside if state.tensors[name].shape == (width,)]
+        norms = [name for name in norms if not name.endswith("bias") and not re.search(EMBEDDED, name.lower())]
+        norms = [name for name in norms if len(stacks) == 1 or re.search(own, name.removeprefix(path))]
+        norms = [f"{path}norm"] if f"{path}norm.weight" in state.tensors else norms
+        if len(norms) > 1:
+            raise CheckpointError(
+                f"{state.name} holds several norms outside of its layers ({', '.join(norms[:3])}): name the one behind "
+                "the last layer norm.weight, in the stack"
+            )
+        found[stack] = norms[0] if norms else ""
+    return found
 
 
 def _sides(state: State, embeddings: list[str], decoder: str) -> tuple[str, str]:

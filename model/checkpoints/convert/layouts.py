@@ -12,7 +12,7 @@ from torch import Tensor
 from model.checkpoints.adapters_and_shards import require_whole
 from model.checkpoints.convert.layout_torch import FIRST_LAYER, torch_transformer
 from model.checkpoints.convert.state_dict import FUNCTIONS, Choices, Layout, State, config_of
-from model.checkpoints.convert.weight_map import Table, WeightSource, below, packed, weight_map
+from model.checkpoints.convert.weight_map import Table, WeightSource, below, packed, source, weight_map
 from model.checkpoints.formats.pickle import Plain, read_state
 from model.checkpoints.formats.plain_pickle import read_plain
 from model.checkpoints.load_hints import LoadHints
@@ -34,7 +34,8 @@ LENGTH = 5000  # positions of its table, which older files hold
 
 def annotated(state_dict: State) -> Layout | None:
     """Layout of an Annotated Transformer; None: it is none. Its norms are the textbook's (sample deviation, to which
-    ε = 1e-6 is added), before each block or, with the same tensors, behind each; positions are sinusoidal.
+    ε = 1e-6 is added), or torch's in their place; before each block or, with the same tensors, behind each; positions
+    are sinusoidal.
 
     Raises:
         CheckpointError: tensors are missing, of other shapes or beyond the layout.
@@ -42,18 +43,19 @@ def annotated(state_dict: State) -> Layout | None:
     state = state_dict.below(ANCHOR)
     if state is None:
         return None
-    (source, width), (target, _) = state.shape(SOURCE), state.shape(TARGET)
+    (sources, width), (targets, _) = state.shape(SOURCE), state.shape(TARGET)
     table = "src_embed.1.pe" in state.tensors
     length = state.shape("src_embed.1.pe", 3)[1] if table else LENGTH
     positions, assumed = state.positions() if not table else ("sinusoidal", ())
+    torchs = "encoder.norm.weight" in state.tensors
     choices = Choices(state, [*assumed], {} if table else {"positions": positions})
     usual = "norms before each block (norm_first is not said)"
     pre = choices.of("norm", ("norm_first", "pre_norm"), {True: "pre", False: "post"}, usual)
     usual = "relu in the feed-forward networks (activation is not said)"
     config = config_of(
         state.name,
-        source_vocabulary=source,
-        target_vocabulary=target,
+        source_vocabulary=sources,
+        target_vocabulary=targets,
         d_model=width,
         n_heads=state.n_heads(width),
         n_encoder_layers=state.layers(r"encoder\.layers\.(\d+)\."),
@@ -62,15 +64,15 @@ def annotated(state_dict: State) -> Layout | None:
         dropout=0.0,
         position=positions,
         max_length=min(length, LENGTH),
-        norm="textbook-sample",
+        norm="layer" if torchs else "textbook-sample",
         norm_placement="pre" if pre else "post",
         last_norm=not pre,
         activation=choices.of("activation", ("activation", "act"), FUNCTIONS, usual),
-        norm_epsilon=1e-6,
+        norm_epsilon=1e-5 if torchs else 1e-6,
         tied_embeddings=state.tied(SOURCE, TARGET, OUTPUT),
         output_bias=True,
     )
-    plan = weight_map(config, ANNOTATED, state.tensors)
+    plan = weight_map(config, ANNOTATED_LAYER_NORM if torchs else ANNOTATED, state.tensors)
     state.require_all_used(plan, "an Annotated Transformer", r"_embed\.1\.pe$")
     asked = state.open_heads | choices.open
     return Layout("Annotated Transformer", config, state.weights(plan), tuple(choices.assumed), asked)
@@ -103,6 +105,10 @@ ANNOTATED: Table = {
     **below("decoder.layers.{}.", "decoder.layers.{}.", _annotated_layer(SELF, CROSS)),
     **_norm("decoder.norm", "decoder.norm"),
     "output.logits": "generator.proj",
+}
+ANNOTATED_LAYER_NORM: Table = {  # with nn.LayerNorm
+    ours: source(row).renamed(lambda name: name.replace(".a_2", ".weight").replace(".b_2", ".bias"))
+    for ours, row in ANNOTATED.items()
 }
 
 # State dicts of nanoGPT and of both of minGPT's forms: GPT-2 in torch's own linear layers.

@@ -51,7 +51,23 @@ REFUSED = {
     ".json": ("no file of tensors", "give its folder"),
     ".py": ("a program, which is not run", "give the checkpoint that it writes"),
 }
+# Files of a folder whose weights lie in parts, by their pattern: what wrote it, and what to do.
+DEEPSPEED = ("DeepSpeed's ZeRO", "put them together with its own zero_to_fp32.py, which DeepSpeed writes beside them")
+SHARDED = (
+    "torch.distributed (FSDP)",
+    "put them together with python -m torch.distributed.checkpoint.format_utils dcp_to_torch FOLDER model.pt, or "
+    "accelerate merge-weights FOLDER OUTPUT",
+)
+MEGATRON = ("Megatron-LM", "convert them with its tools/checkpoint/convert.py, or export them to Hugging Face")
+ORBAX = ("Orbax (JAX)", "save the weights as model.safetensors with safetensors.flax.save_file")
+PARTS: dict[str, tuple[str, str]] = {
+    **dict.fromkeys(("*zero_pp_rank_*_states.pt", "*_optim_states.pt", "zero_to_fp32.py"), DEEPSPEED),
+    "*.distcp": SHARDED,
+    **dict.fromkeys(("mp_rank_*/model_optim_rng.pt", "mp_rank_*/model_rng.pt"), MEGATRON),
+    **dict.fromkeys(("manifest.ocdbt", "_CHECKPOINT_METADATA"), ORBAX),
+}
 NO_MODEL = (".json", ".py")  # which lie in every folder
+SHARD = re.compile(r"-\d{5}-of-(?!00001\.)\d{5}\.")  # in the name of one of several files of a model
 MOST_NAMED = 6  # checkpoints inside a folder, by name
 
 
@@ -94,22 +110,58 @@ def _in_folder(folder: Path) -> Weights:
             return Weights([folder / name])
         if (folder / f"{name}.index.json").is_file():
             return _indexed(folder / f"{name}.index.json", Path(name).suffix)
-    alone = [file for file in folder.iterdir() if file.suffix.lower() in READ and file.is_file()]
-    if len(alone) == 1:
+    alone = files_of_weights(folder)
+    if len(alone) == 1 and not is_part(alone[0]):
         return Weights(alone)
-    if not alone:
-        refuse_without_weights(folder)
+    refuse_folder(folder, alone)
     raise CheckpointError(
         f"{folder} is a folder without {SAFETENSORS}: give a checkpoint folder, or a file that ends in {ENDS}"
     )
 
 
-def refuse_without_weights(folder: Path) -> None:
-    """Refuse a folder without a file of weights, where it is known what it is; else do nothing.
+def files_of_weights(folder: Path) -> list[Path]:
+    """Files in a folder whose names are those of weights, in order."""
+    return sorted(file for file in folder.iterdir() if file.suffix.lower() in READ and file.is_file())
+
+
+def is_part(file: Path) -> bool:
+    """Whether a file is by its name a part of a model that a program has split."""
+    return bool(SHARD.search(file.name)) or any(file.match(pattern) for pattern in PARTS)
+
+
+def _parts(folder: Path) -> tuple[Path, tuple[str, str]] | None:
+    """First file by which a folder is known to hold its weights in parts, also one folder deeper, and what wrote it."""
+    found = (
+        (next(folder.glob(f"{deeper}{name}"), None), whose) for name, whose in PARTS.items() for deeper in ("", "*/")
+    )
+    return next(((file, whose) for file, whose in found if file is not None), None)
+
+
+def refuse_folder(folder: Path, files: list[Path]) -> None:
+    """Refuse a folder without the one file of weights, where it is known what it is; else do nothing. files: of
+    weights, none or several.
 
     Raises:
-        CheckpointError: it is a folder of checkpoints, such as a Trainer's, or of another program.
+        CheckpointError: it is a folder of checkpoints, such as a Trainer's, of parts of one, or of another program.
     """
+    if (parts := _parts(folder)) is not None:
+        file, (program, instead) = parts
+        raise CheckpointError(
+            f"{folder} holds the weights in parts, as {program} saves them ({file.relative_to(folder)}), of which none "
+            f"is opened alone: {instead}"
+        )
+    if files and all(SHARD.search(file.name) for file in files):
+        raise CheckpointError(
+            f"{folder} holds parts of one model ({files[0].name}) and no index that says which tensor lies in which: "
+            "get its model.safetensors.index.json (or pytorch_model.bin.index.json) from where they come"
+        )
+    if files and all(file.suffix.lower() == ".gguf" for file in files):
+        named = ", ".join(file.name for file in files[:MOST_NAMED])
+        raise CheckpointError(
+            f"{folder} holds {len(files)} GGUF files, each of them a model: give one of them ({named})"
+        )
+    if files:
+        return
     inside = sorted({file.parent for pattern in INSIDE for file in folder.glob(pattern)}, key=_in_order)
     if inside:
         names = [str(path.relative_to(folder)) for path in inside]

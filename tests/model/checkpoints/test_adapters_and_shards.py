@@ -61,8 +61,13 @@ def test_their_families_are_known_by_the_names_of_tensors(name, tmp_path):
 def test_one_file_of_several(tmp_path):
     save_file({"embed.weight": torch.ones(4, 4)}, tmp_path / "model-00001-of-00002.safetensors")
     file = tmp_path / "model-00001-of-00002.safetensors"
-    refused(file, "is by its name one of several files of a model: open their whole folder, with its config.json")
+    refused(file, "is by its name one of several files of a model: open their whole folder, or a .zip of it")
     assert "Hugging Face" not in catalog_entry(file).part  # anybody's may be named so
+    part = tmp_path / "zero_pp_rank_0_mp_rank_00_model_states.pt"
+    torch.save({"module": {}, "lr": torch.ones(1)}, part)
+    refused(part, "is by its name one of several files of a model")
+    torch.save({"state_dict": GPT().state_dict(), "n_head": 3}, tmp_path / "whole-00001-of-00001.pt")
+    assert open_checkpoint(tmp_path / "whole-00001-of-00001.pt").training["format"] == "nanoGPT"
 
 
 def test_an_adapter_without_its_config_says_what_is_missing(tmp_path):

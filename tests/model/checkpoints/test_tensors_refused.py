@@ -97,7 +97,23 @@ def test_quantized_tensors_are_refused_as_such(tmp_path):
         ),
         (["config.json", "flax_model.msgpack"], r"a model of Flax, and is not opened: get its model\.safetensors"),
         (["model.onnx"], "a graph of ONNX"),
-        ([".metadata", "__0_0.distcp"], "put it together: python -m torch.distributed.checkpoint.format_utils"),
+        (
+            [".metadata", "__0_0.distcp"],
+            r"put them together with python -m torch\.distributed\.checkpoint\.format_utils",
+        ),
+        (["config.json", "pytorch_model_fsdp_0/.metadata", "pytorch_model_fsdp_0/__0_0.distcp"], "dcp_to_torch"),
+        (
+            ["config.json", "zero_to_fp32.py", "latest", "global_step9/zero_pp_rank_0_mp_rank_00_model_states.pt"],
+            r"in parts, as DeepSpeed's ZeRO saves them \(global_step9/zero_.*: put .* with its own zero_to_fp32",
+        ),
+        (["mp_rank_00_model_states.pt", "bf16_zero_pp_rank_0_mp_rank_00_optim_states.pt"], "as DeepSpeed's ZeRO saves"),
+        (["latest_checkpointed_iteration.txt", "iter_0000009/mp_rank_00/model_optim_rng.pt"], "as Megatron-LM saves"),
+        (["default/manifest.ocdbt"], r"as Orbax \(JAX\) saves them"),
+        (
+            ["a-Q4_K_M.gguf", "a-Q8_0.gguf"],
+            r"2 GGUF files, each of them a model: give one .*a-Q4_K_M.gguf, a-Q8_0.gguf",
+        ),
+        (["model-00001-of-00002.safetensors", "model-00002-of-00002.safetensors"], "no index that says which tensor"),
         (
             [f"checkpoint-{step}/config.json" for step in (500, 1000, 9)],
             "folder of checkpoints, and none itself: give one of them, such as checkpoint-9, checkpoint-500, checkp",
@@ -107,7 +123,7 @@ def test_quantized_tensors_are_refused_as_such(tmp_path):
 def test_a_folder_of_another_program_is_called_by_its_name(names, sentence, tmp_path):
     """In the list of tensors and where it is opened."""
     for name in names:
-        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).parent.mkdir(exist_ok=True, parents=True)
         (tmp_path / name).write_bytes(b'{"model_type": "bert"}' if name.endswith(".json") else b"?")
     for opens in (tensor_table, open_checkpoint):
         with pytest.raises(CheckpointError, match=sentence):

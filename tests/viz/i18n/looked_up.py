@@ -11,7 +11,7 @@ from typing import get_args
 from model.checkpoints.convert.from_gguf import READ_ON
 from model.checkpoints.families import REFUSED as UNOPENED
 from model.checkpoints.formats.pickle_steps import UNREADABLE
-from model.checkpoints.formats.weight_files import REFUSED
+from model.checkpoints.formats.weight_files import PARTS, REFUSED
 from model.checkpoints.hub import REASONS
 from model.cli.options import HELP
 from model.data.tasks import TASKS
@@ -92,6 +92,8 @@ ERRORS = (
 # Sentences that are put together elsewhere: an error said again, or words of a known set.
 TOLD = ("str(error)", "explain_nonfinite(self, error)", "self._message")
 PIECES = {text for pair in REFUSED.values() for text in pair} | set(REASONS.values()) | set(UNREADABLE.values())
+PIECES |= {text for pair in PARTS.values() for text in pair if re.search("[a-z] [a-z]", text)}
+PIECES |= {"{0} is the norm behind the last layer (no tensor says where it stands)"}
 PIECES |= {"it claims {0} elements, {1} bytes, where the file has {2} for it"}
 PIECES |= {"step {0}: loss {1}, gradient norm {2}, not finite first in {3}", "step {0}: loss {1}, gradient norm {2}"}
 PIECES |= {", not finite first in {0}"}

@@ -11,6 +11,7 @@ import sys
 import pytest
 import torch
 import transformers
+from safetensors.torch import load_file, save_file
 
 from model.checkpoints.bridge.load import open_bridged, open_network
 from model.checkpoints.bridge.missing import Reason
@@ -68,6 +69,28 @@ def test_code_in_a_folder_is_never_run(folder):
     for settings in (own, {"text_config": own}, {"x": [own]}):
         with pytest.raises(CheckpointError, match="code of its own"):
             opened(path, **settings)
+
+
+@pytest.mark.parametrize("said", [True, False])
+def test_a_layer_that_predicts_a_further_token_is_left_out(said, folder):
+    """As of DeepSeek-V3 and GLM-4.5: behind the last that num_hidden_layers counts; known by config.json or by what it
+    joins states and embeddings with.
+    """
+    path = folder("deepseek_v3")
+    last = settings_in(path)["num_hidden_layers"]
+    weights = load_file(path / "model.safetensors")
+    ends = {name: name.replace(f"layers.{last - 1}.", f"layers.{last}.") for name in weights}
+    more = {ends[name]: weights[name] + 1 for name in weights if ends[name] != name}
+    refused = weights | more
+    more[f"model.layers.{last}.{'shared_head.norm' if said else 'eh_proj'}.weight"] = torch.ones(4)
+    save_file(weights | more, path / "model.safetensors", {"format": "pt"})
+    network = opened(path, num_nextn_predict_layers=int(said))
+    unchanged = bridged("deepseek_v3")
+    assert torch.equal(network(*inputs(network)), unchanged(*inputs(unchanged)))
+    assert {name[:15] for name in network.runner.model.vitrine_unused} == {f"model.layers.{last}."}
+    save_file(refused, path / "model.safetensors", {"format": "pt"})
+    with pytest.raises(CheckpointError, match="its number of layers must be that of the weights"):
+        opened(path, num_nextn_predict_layers=0)
 
 
 def test_no_module_of_the_model_writes_into_its_folder(folder):

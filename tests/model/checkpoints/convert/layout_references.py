@@ -143,14 +143,14 @@ class LinearsAttention(nn.Module):
 
 
 class AnnotatedLayer(nn.Module):
-    def __init__(self, width, hidden, heads, cross, post, activation):
+    def __init__(self, width, hidden, heads, cross, norm, post, activation):
         super().__init__()
         self.post, self.activation = post, activation
         self.self_attn = LinearsAttention(width, heads)
         if cross:
             self.src_attn = LinearsAttention(width, heads)
         self.feed_forward = nn.ModuleDict({"w_1": nn.Linear(width, hidden), "w_2": nn.Linear(hidden, width)})
-        self.sublayer = nn.ModuleList(nn.ModuleDict({"norm": SampleNorm(width)}) for _ in range(3 if cross else 2))
+        self.sublayer = nn.ModuleList(nn.ModuleDict({"norm": norm(width)}) for _ in range(3 if cross else 2))
 
     def forward(self, x, memory=None):
         blocks = [lambda x: self.self_attn(x, x, causal=memory is not None)]
@@ -170,12 +170,23 @@ def sines(length, width):
 
 
 class Annotated(nn.Module):
-    def __init__(self, source=17, target=19, width=12, hidden=20, heads=3, layers=2, post=False, activation=torch.relu):
+    def __init__(
+        self,
+        source=17,
+        target=19,
+        width=12,
+        hidden=20,
+        heads=3,
+        layers=2,
+        norm=SampleNorm,
+        post=False,
+        activation=torch.relu,
+    ):
         super().__init__()
         self.width = width
         for name, cross in (("encoder", False), ("decoder", True)):
-            made = nn.ModuleList(AnnotatedLayer(width, hidden, heads, cross, post, activation) for _ in range(layers))
-            setattr(self, name, nn.ModuleDict({"layers": made, "norm": SampleNorm(width)}))
+            made = (AnnotatedLayer(width, hidden, heads, cross, norm, post, activation) for _ in range(layers))
+            setattr(self, name, nn.ModuleDict({"layers": nn.ModuleList(made), "norm": norm(width)}))
         for name, count in (("src_embed", source), ("tgt_embed", target)):
             lut, positions = nn.Module(), nn.Module()
             lut.lut = nn.Embedding(count, width)

@@ -79,6 +79,7 @@ LAYOUTS = {
         {"heads": 3, "norm": "post", "activation": "gelu"},
         None,
     ),
+    "The Annotated Transformer, torch's norm": (Annotated(norm=nn.LayerNorm), {"heads": 3, "norm": "pre"}, None),
     "torch.nn.Transformer": (Seq2Seq(), {}, beside()),
     "pre-norm": (Seq2Seq(norm_first=True), {}, beside(norm_first=True)),
     "learned positions": (Seq2Seq(activation="gelu", learned=True), {}, beside(activation="gelu")),
@@ -185,8 +186,27 @@ def test_a_language_model_of_torchs_encoder_is_causal_where_that_is_said(order, 
     if where == "told":
         assert opened(path, heads=3).kind == "encoder-only"
     if where == "told" and not pre:
-        with pytest.raises(CheckpointError, match="norms before each block and none at the end of a stack"):
+        with pytest.raises(CheckpointError, match="norms before each block and none behind the last layer"):
             opened(path, heads=3, norm="pre")
+
+
+@pytest.mark.parametrize("name", ["ln_f", "transformer_encoder.final_norm", "norm"])
+def test_the_last_norm_may_lie_outside_of_the_stack(name, tmp_path):
+    layer = nn.TransformerEncoderLayer(12, 3, 20, dropout=0.0, batch_first=True, norm_first=True)
+    parts = {"emb": nn.Embedding(19, 12), "transformer_encoder": quietly(nn.TransformerEncoder, layer, 2)}
+    network = random_weights(nn.ModuleDict({**parts, "last": nn.LayerNorm(12), "head": nn.Linear(12, 19)}))
+    path = tmp_path / "model.pt"
+    torch.save({each.replace("last.", f"{name}."): value for each, value in network.state_dict().items()}, path)
+    model = opened(path, heads=3, norm="pre", causal="yes", positions="none")
+    with torch.inference_mode():
+        mask = nn.Transformer.generate_square_subsequent_mask(8)
+        states = network["transformer_encoder"](network["emb"](IDS) * 12**0.5, mask, is_causal=True)
+        torch.testing.assert_close(model.network(IDS), network["head"](network["last"](states)), **EXACT)
+    said = f"{name} is the norm behind the last layer (no tensor says where it stands)"
+    assert said in model.training["assumed"]
+    torch.save({**torch.load(path), "second.weight": torch.ones(12), "second.bias": torch.ones(12)}, path)
+    with pytest.raises(CheckpointError, match="holds several norms outside of its layers"):
+        opened(path, heads=3, norm="pre")
 
 
 def test_the_alphabet_of_nanogpt_is_read_without_running_it(tmp_path):
