@@ -325,7 +325,7 @@ class Window:
             self._owes = True
         elif self._owes:
             self._owes = False
-            self._send([token_bar.token_bar(session)], edits, False, False)
+            self._send([token_bar.token_bar(session)], edits, False, False, None)
         if moved:
             self._send([training_strip.strip(session, stage.model)], edits, False, False, None)
         if self._ran != session.runs:  # it has drawn all that it alone draws
