@@ -8,7 +8,9 @@ from typing import Any
 from model.checkpoints.adapters import MERGED, Adapter, AdapterBaseError, is_adapter, shown_base
 from model.checkpoints.hub import cached
 from model.checkpoints.native import CONFIG, is_hugging_face
+from model.checkpoints.quantized import plain_weights
 from model.checkpoints.tensors import TensorInfo, tensor_table
+from model.runtime.errors import CheckpointError
 from model.runtime.untrusted_json import read_record
 
 
@@ -60,10 +62,10 @@ def base_missing(name: str, kind: str, named: str) -> AdapterBaseError:
 
 
 def read_base(base: Path, adapter: Adapter) -> tuple[dict[str, Any], list[TensorInfo]]:
-    """Settings and tensors of a base; no values are read.
+    """Settings and tensors of a base, as of `plain_weights`; no values are read.
 
     Raises:
-        AdapterBaseError: it is an adapter itself, or no folder of transformers.
+        AdapterBaseError: it is an adapter itself, no folder of transformers, or quantized.
         CheckpointError: a file of it is damaged.
     """
     if is_adapter(base):
@@ -77,4 +79,9 @@ def read_base(base: Path, adapter: Adapter) -> tuple[dict[str, Any], list[Tensor
             f"{base_name(base)}, the base of {adapter.name}, has no {CONFIG} of transformers, by whose names "
             "an adapter changes weights: choose the folder of a model of Hugging Face"
         )
-    return settings, tensor_table(base)
+    table = tensor_table(base)
+    try:
+        table, settings = plain_weights(table, settings, base_name(base))
+    except CheckpointError as error:
+        raise AdapterBaseError(str(error)) from error
+    return settings, table

@@ -15,7 +15,7 @@ from model.checkpoints.adapter_base import base_name, find_base, read_base
 from model.checkpoints.adapters import MERGED, Adapter, Merged, is_adapter, merge, read_adapter
 from model.checkpoints.adapters_and_shards import require_whole
 from model.checkpoints.convert.from_gguf import GgufModel, gguf_in
-from model.checkpoints.convert.from_huggingface import FAMILIES, rebuilt_config, rebuilt_weights
+from model.checkpoints.convert.from_huggingface import FAMILIES, checked_weights, rebuilt_config, rebuilt_weights
 from model.checkpoints.convert.layouts import KNOWN, SUFFIXES, find_layout, open_state
 from model.checkpoints.families import require_openable
 from model.checkpoints.formats.weight_files import (
@@ -28,6 +28,7 @@ from model.checkpoints.formats.weight_files import (
 )
 from model.checkpoints.load_hints import Causal, Function, LoadHints, NormOrder, Positions
 from model.checkpoints.native import CONFIG, is_hugging_face, is_ours, open_ours, require_weights
+from model.checkpoints.quantized import fp8_notes, plain_weights, require_no_codes
 from model.checkpoints.tensors import TensorInfo, size, tensor_table
 from model.checkpoints.wrapped_names import unwrapped, wrapping
 from model.inference.models import text_model
@@ -77,7 +78,7 @@ def renamed_weights(path: Path, hints: LoadHints) -> tuple[TransformerConfig, Ma
     """
     if is_adapter(path):
         base, _adapter, merged = merged_adapter(path, hints)
-        return _rebuilt(base, merged.settings, table=merged.table)
+        return _rebuilt(base, merged.settings, merged.table)
     if (gguf := gguf_in(path)) is not None:
         model = GgufModel(gguf)
         config = model.config
@@ -86,7 +87,8 @@ def renamed_weights(path: Path, hints: LoadHints) -> tuple[TransformerConfig, Ma
         require_room(size(model.tensors)[0], torch.float32, CPU)
         return config, model.weights(config)
     if path.is_dir() and is_hugging_face(settings := read_record(path / CONFIG)):
-        return _rebuilt(path, settings)
+        table, settings = plain_weights(tensor_table(path), settings, path.name)
+        return _rebuilt(path, settings, table)
     layout = find_layout(_file_of(path), hints)
     return layout.config, layout.weights
 
@@ -138,6 +140,7 @@ def _open_gguf(file: Path, device: torch.device, dtype: torch.dtype) -> TextMode
     """Model of a GGUF file, whose weights must have room as they are dequantized, one after another."""
     model = GgufModel(file)
     config, table = model.config, model.tensors
+    require_no_codes(table, file.name)
     if config is None:
         from model.checkpoints.bridge.load import open_weights
 
@@ -162,31 +165,36 @@ def _open_folder(
 ) -> TextModel:
     """table: tensors in the place of the folder's. texts: folder of the tokenizers, by default the same."""
     require_openable(str(settings.get("model_type", "")), folder.name)
-    rebuilt = _rebuilt(folder, settings, (dtype, device), table)
+    stored = tensor_table(folder) if table is None else table
+    plain, settings = plain_weights(stored, settings, folder.name)
+    notes = fp8_notes(plain)
+    rebuilt = _rebuilt(folder, settings, plain, (dtype, device))
     if rebuilt is None:
         from model.checkpoints.bridge.load import open_bridged
 
-        return open_bridged(folder, settings, device, dtype, table=table, texts=texts)
+        changed = table is not None or any(info.loaded for info in plain)
+        model = open_bridged(folder, settings, device, dtype, table=plain if changed else None, texts=texts)
+        model.training = {**model.training, "assumed": notes} if notes else model.training
+        return model
     config, weights = rebuilt
     network = assembled(config, weights, device, dtype)
     tokenizers = open_tokenizers(texts or folder, settings, config.vocabularies)
-    return text_model(folder.resolve().name, network, tokenizers, {"format": f"Hugging Face, {settings['model_type']}"})
+    record = {"format": f"Hugging Face, {settings['model_type']}"} | ({"assumed": notes} if notes else {})
+    return text_model(folder.resolve().name, network, tokenizers, record)
 
 
 def _rebuilt(
     folder: Path,
     settings: dict[str, Any],
+    table: list[TensorInfo],
     place: tuple[torch.dtype, torch.device] | None = None,
-    table: list[TensorInfo] | None = None,
-) -> tuple[TransformerConfig, dict[str, Tensor]] | None:
+) -> tuple[TransformerConfig, Mapping[str, Tensor]] | None:
     """Config and weights of ours; None: the family is not rebuilt.
 
-    place: precision and device in which the weights must have room, before the files are mapped. table: tensors in the
-    place of the folder's.
+    table: of plain weights. place: precision and device in which the weights must have room, before files are mapped.
     """
     if not isinstance(settings.get("model_type"), str):
         return None
-    table = tensor_table(folder) if table is None else table
     family = FAMILIES.get(settings["model_type"])
     around = wrapping([info.name for info in table], list(filter(None, [family.prefix]))) if family else []
     names = {info.name: unwrapped(info.name, around) for info in table}
@@ -194,10 +202,14 @@ def _rebuilt(
     if config is None:
         return None
     require_weights(config, {info.name: info.shape for info in table}, folder.name)
-    config = _with_second_text(folder, settings, config, {names[info.name]: info.shape for info in table})
+    shapes = {names[info.name]: info.shape for info in table}
+    config = _with_second_text(folder, settings, config, shapes)
     if place is not None:
         require_room(size(table)[0], *place)
-    return config, rebuilt_weights(settings, config, {names[info.name]: info.load() for info in table})
+    loads = {names[info.name]: info.load for info in table}
+    if any(info.loaded for info in table):  # computed when they are loaded, one after another
+        return config, checked_weights(settings, config, shapes, lambda name: loads[name]())
+    return config, rebuilt_weights(settings, config, {name: load() for name, load in loads.items()})
 
 
 def _with_second_text(
@@ -343,8 +355,8 @@ def assembled(
 
 def _copied(name: str, tensor: Tensor, device: torch.device, dtype: torch.dtype) -> Tensor:
     try:
-        if tensor.is_complex():
-            raise NotImplementedError("its numbers are complex")
+        if not tensor.is_floating_point():
+            raise NotImplementedError("its numbers are complex, or whole ones, which are codes")
         return tensor.to(device, dtype, copy=True).contiguous()
     except NotImplementedError as error:  # torch knows only the name of some types, as float4
         raise CheckpointError(

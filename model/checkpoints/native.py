@@ -12,6 +12,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from model.checkpoints.quantized import require_no_codes
 from model.checkpoints.tensors import tensor_table
 from model.checkpoints.wrapped_names import unwrapped, wrapping
 from model.inference.models import MODEL_CLASSES
@@ -90,6 +91,7 @@ def open_ours(folder: Path, device: torch.device, dtype: torch.dtype) -> TextMod
     tokenizers = _read_tokenizers(folder, config)
     table = tensor_table(folder / WEIGHTS)
     require_weights(config, {info.name: info.shape for info in table}, folder.name)
+    require_no_codes(table, folder.name)
     require_room(sum(math.prod(info.shape) for info in table), dtype, device)
     around = wrapping([info.name for info in table], ("encoder.", "decoder.", "output."))
     # Mapped; the file may be replaced from now on.

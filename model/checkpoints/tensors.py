@@ -104,6 +104,12 @@ def tensor_table(path: Path | str) -> list[TensorInfo]:
     return infos
 
 
+def described(name: str, tensor: Tensor) -> TensorInfo:
+    """A tensor that was read, of any shape."""
+    size, dtype = tensor.numel() * tensor.element_size(), str(tensor.dtype).removeprefix("torch.")
+    return TensorInfo(name, tuple(tensor.shape), dtype, size, name, load=lambda: tensor)
+
+
 def read_tensors(path: Path | str) -> dict[str, Tensor]:
     """Every tensor of a path that `tensor_table` takes, by name and in its own shape; pages are read when used.
 
@@ -211,16 +217,8 @@ def _read_pickled(path: Path) -> list[TensorInfo]:
     for name, tensor in read_pickled(path).items():
         layout = tensor.storage_offset(), tensor.shape, tensor.stride(), tensor.dtype
         place = (storage_place(tensor), *layout) if tensor.numel() else name
-        infos.append(
-            TensorInfo(
-                name,
-                tuple(tensor.shape),
-                str(tensor.dtype).removeprefix("torch."),
-                tensor.numel() * tensor.element_size(),
-                places.setdefault(place, name),
-                load=partial(materialize, path, tensor),
-            )
-        )
+        load = partial(materialize, path, tensor)
+        infos.append(replace(described(name, tensor), place=places.setdefault(place, name), load=load))
     return infos
 
 

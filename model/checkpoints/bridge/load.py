@@ -24,6 +24,7 @@ from torch.nn.modules import module
 from model.checkpoints.bridge.hooks import NAME, register
 from model.checkpoints.bridge.network import BridgedNetwork, build_bridged, keep_its_masks
 from model.checkpoints.native import BUILT, MOST_LAYERS
+from model.checkpoints.quantized import require_no_codes
 from model.checkpoints.tensors import TensorInfo, size, tensor_table
 from model.checkpoints.wrapped_names import wrapping
 from model.inference.models import text_model
@@ -183,6 +184,8 @@ def _load(
     config = _read_config(transformers, folder, family)
     if apart and settings.get("tie_word_embeddings") is False:
         config.tie_word_embeddings = config.get_text_config().tie_word_embeddings = False
+    if apart and "quantization_config" not in settings and hasattr(config, "quantization_config"):
+        del config.quantization_config  # undone: the tensors are plain weights
     kind, model_class = _kind(transformers, config, family)
     # A model whose code never selects an attention function would get masks that its own does not expect.
     selects = model_class._supports_attention_backend or model_class._can_set_attn_implementation()
@@ -228,6 +231,7 @@ def _load(
         raise CheckpointError(
             f"{folder.name}: transformers cannot open this {family} model: {_reason(error, folder)}"
         ) from error
+    _require_plain(model, settings, table, folder)
     _require_all_loaded(loading, folder, model_class)
     unused = _require_all_layers(loading, folder, model)
     model = model.eval().requires_grad_(False)
@@ -275,6 +279,27 @@ def _detach_from_files(model: nn.Module) -> None:
         for tensor in (*model.parameters(), *model.buffers()):  # tied ones once
             if tensor.device.type == "cpu":
                 tensor.data = tensor.data.clone(memory_format=torch.preserve_format)
+
+
+def _require_plain(model: nn.Module, settings: dict[str, Any], table: list[TensorInfo], folder: Path) -> None:
+    """Require that a quantized model has become one of plain weights, or else one whose weights are no codes.
+
+    Raises:
+        CheckpointError: transformers knows no such quantization, or computes with codes.
+    """
+    told = settings.get("quantization_config")
+    if told and getattr(model, "hf_quantizer", None) is None and getattr(model.config, "quantization_config", None):
+        require_no_codes(table, folder.name)
+    values = {name: tensor.dtype for name, tensor in model.named_parameters()}
+    values |= {name: tensor.dtype for name, tensor in model.named_buffers() if name.endswith("weight")}
+    codes = [name for name, dtype in values.items() if not dtype.is_floating_point or dtype.itemsize < 2]
+    if codes:
+        method = told.get("quant_method", "") if isinstance(told, dict) else ""
+        raise CheckpointError(
+            f"{folder.name} is quantized {method}: {codes[0]} holds codes ({values[codes[0]]}), with which "
+            "transformers computes, and not weights that can be looked into: open the model that it was made from; its tensors can "
+            "be looked at under Checkpoints → Read"
+        )
 
 
 def _require_all_loaded(loading: dict[str, Any], folder: Path, model_class: Any) -> None:

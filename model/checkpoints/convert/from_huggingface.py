@@ -104,7 +104,11 @@ def checked_weights(
     rebuilt_weights(settings, config, without_values)
     checkpoint = SourceCheckpoint(FAMILIES[settings["model_type"]], settings, shapes)
     original = {modern(name): name for name in shapes}
-    return _LoadedWeights(checkpoint.weight_map(config), lambda name: load(original[name]))
+    plan = checkpoint.weight_map(config)
+    for source in plan.values():  # whose values the shapes alone do not compare
+        for copy in source.copies:
+            _require_copy(copy, load(original[copy]), source.names[0], load(original[source.names[0]]))
+    return _LoadedWeights(plan, lambda name: load(original[name]))
 
 
 class _LoadedWeights(Mapping[str, Tensor]):
@@ -161,8 +165,11 @@ def _weight(name: str, source: WeightSource, tensors: Mapping[str, Tensor]) -> T
 
 def _require_copies(plan: WeightMap, tensors: Mapping[str, Tensor]) -> None:
     for name, original in ((copy, source.names[0]) for source in plan.values() for copy in source.copies):
-        copy, matrix = tensors[name], tensors[original]
-        if copy.data_ptr() != matrix.data_ptr() and not torch.equal(copy.flatten(), matrix.flatten()):
-            raise CheckpointError(
-                f"{name} differs from {original}, with which config.json ties it: set tie_word_embeddings to false"
-            )
+        _require_copy(name, tensors[name], original, tensors[original])
+
+
+def _require_copy(name: str, copy: Tensor, original: str, matrix: Tensor) -> None:
+    if copy.data_ptr() != matrix.data_ptr() and not torch.equal(copy.flatten(), matrix.flatten()):
+        raise CheckpointError(
+            f"{name} differs from {original}, with which config.json ties it: set tie_word_embeddings to false"
+        )

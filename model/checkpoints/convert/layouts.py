@@ -17,7 +17,8 @@ from model.checkpoints.formats.pickle import Plain, read_state
 from model.checkpoints.formats.plain_pickle import read_plain
 from model.checkpoints.load_hints import LoadHints
 from model.checkpoints.native import require_weights
-from model.checkpoints.tensors import is_of_training, read_tensors
+from model.checkpoints.quantized import fp8_notes, require_no_codes
+from model.checkpoints.tensors import described, is_of_training, read_tensors
 from model.network.config import TransformerConfig
 from model.runtime.errors import CheckpointError
 from model.runtime.untrusted_json import read_record
@@ -254,6 +255,8 @@ def find_layout(file: Path, hints: LoadHints) -> Layout:
     """
     tensors, records = _read(file)
     require_whole(file, {name: tuple(tensor.shape) for name, tensor in tensors.items()})
+    table = [described(name, tensor) for name, tensor in tensors.items()]
+    require_no_codes(table, file.name)
     state = State(file.name, tensors, records | _config_beside(file), hints)
     layout = next((layout for recognise in LAYOUTS if (layout := recognise(state)) is not None), None)
     if layout is None:
@@ -262,7 +265,7 @@ def find_layout(file: Path, hints: LoadHints) -> Layout:
             "Checkpoints → Read, and to compute with it, a config.json of transformers must lie beside it"
         )
     require_weights(layout.config, {name: tuple(tensor.shape) for name, tensor in layout.weights.items()}, file.name)
-    return layout
+    return replace(layout, assumed=(*layout.assumed, *fp8_notes(table)))
 
 
 def is_known(names: Iterable[str]) -> bool:

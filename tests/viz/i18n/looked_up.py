@@ -13,6 +13,7 @@ from model.checkpoints.families import REFUSED as UNOPENED
 from model.checkpoints.formats.pickle_steps import UNREADABLE
 from model.checkpoints.formats.weight_files import PARTS, REFUSED
 from model.checkpoints.hub import REASONS
+from model.checkpoints.quantized import ROUNDED, UNSCALED
 from model.cli.options import HELP
 from model.data.tasks import TASKS
 from model.experiments import runner
@@ -99,6 +100,7 @@ PIECES |= {"step {0}: loss {1}, gradient norm {2}, not finite first in {3}", "st
 PIECES |= {", not finite first in {0}"}
 PIECES |= {"{0} ({1} is not said)", "norms behind each block", "norms before each block"}  # what is assumed
 PIECES |= {"relu in the feed-forward networks"}
+PIECES |= {ROUNDED, UNSCALED, "whole numbers"}
 PIECES |= {"embeddings times √d_model", "embeddings as they are", "sinusoidal positions (there is no table of them)"}
 PIECES |= set(files.REFUSED.values())
 PIECES |= {"the training", "a model", "a file that is sent", "translating a file"}  # what memory is promised to
