@@ -297,8 +297,8 @@ def _require_plain(model: nn.Module, settings: dict[str, Any], table: list[Tenso
         method = told.get("quant_method", "") if isinstance(told, dict) else ""
         raise CheckpointError(
             f"{folder.name} is quantized {method}: {codes[0]} holds codes ({values[codes[0]]}), with which "
-            "transformers computes, and not weights that can be looked into: open the model that it was made from; its tensors can "
-            "be looked at under Checkpoints → Read"
+            "transformers computes, and not weights that can be looked into: open the model that it was made from; its "
+            "tensors can be looked at under Checkpoints → Read"
         )
 
 
