@@ -40,6 +40,15 @@ function linesOf({ panels, slot = SLOT }, width) {
   return lines;
 }
 
+// The colour bar below a panel: about as long as its cells are wide, and as its two ends need beside each other; where
+// there is no room for that, they stand below each other.
+function barOf({ low, high }, wide, room, measure) {
+  const ends = [low, high].map(significant);
+  const needed = measure(ends[0]) + measure(ends[1]) + 10;
+  const length = Math.min(room, Math.max(40, Math.min(110, wide), needed));
+  return { ends, length, below: length < needed ? FONT + 2 : 0 };
+}
+
 function arrangePanels(header, width, ratio, measure) {
   const { panels, cell = 34 } = header;
   const snap = (length) => Math.round(length * ratio) / ratio;
@@ -79,6 +88,7 @@ function arrangePanels(header, width, ratio, measure) {
       places[shape.index] = {
         ...shape, high, from: x, measure: measure.words,
         left: snap(start),
+        bar: panels[shape.index].scale && barOf(panels[shape.index].scale, shape.count[1] * shape.wide, room, measure.words),
         title: top + 8,
         top: snap(top + 18 + (noted ? 16 : 0) + above),
         every: [high >= LEGIBLE ? 1 : Math.ceil(APART / high), Math.max(1, Math.ceil((FONT + 1) / shape.wide))],
@@ -86,7 +96,7 @@ function arrangePanels(header, width, ratio, measure) {
       x = start + room + GAP;
     }
     const bottom = Math.max(...shapes.map(({ index }) => places[index].top + places[index].count[0] * high));
-    top = bottom + (line.some((index) => panels[index].scale) ? 34 : 8);
+    top = bottom + Math.max(8, ...line.map((index) => (places[index].bar ? 34 + places[index].bar.below : 0)));
   }
   return { places, width, height: Math.ceil(top) };
 }
@@ -163,15 +173,13 @@ function drawLabels(pen, place, panel, lit, pointed) {
 }
 
 function drawScale(pen, place, { scale }) {
-  const { left, wide, top, high, count } = place;
-  const [start, length] = [left, Math.max(40, Math.min(110, count[1] * wide))];
+  const { left: start, top, high, count, bar: { ends, length, below } } = place;
   const y = top + count[0] * high + 7;
   const { names } = paletteOf(scale);
   for (let slice = 0; slice < length; slice += 2) pen.box(start + slice, y, 2, 6, names[Math.round((255 * slice) / length)]);
   pen.frame(start, y, length, 6, { faint: true });
-  const short = (value) => significant(value);
-  pen.text(short(scale.low), start, y + 15, {});
-  pen.text(short(scale.high), start + length, y + 15, { align: "right" });
+  pen.text(ends[0], start, y + 15, {});
+  pen.text(ends[1], below ? start : start + length, y + 15 + below, { align: below ? "left" : "right" });
 }
 
 function drawPanels(pen, { places }, { header, lit = {}, pointed = {} }) {
