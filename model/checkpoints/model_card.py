@@ -91,6 +91,12 @@ def _vocabularies(config: TransformerConfig) -> str:
 
 
 def _split(record: Mapping[str, Any]) -> str:
+    shared, every = record.get("validation_overlap") or (0, 0)
+    seen = f" Of {every:,} texts for validation {shared:,} are trained on too: its loss is too low." if shared else ""
+    return _parts(record) + seen
+
+
+def _parts(record: Mapping[str, Any]) -> str:
     file = record.get("validation_data")
     if "training_characters" in record:
         percent = record.get("validation_percent") or 10

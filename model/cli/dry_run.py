@@ -7,6 +7,8 @@ import random
 from collections.abc import Sequence
 
 from model.cli.inspect import aligned
+from model.cli.train_notes import notes
+from model.data.datasets import Dataset
 from model.data.sources import TrainingData
 from model.network.config import TransformerConfig
 from model.network.costs import Costs, costs
@@ -25,9 +27,17 @@ MEMORY = {
 PREFIXES = ("", "k", "M", "G", "T", "P", "E")
 
 
-def print_costs(config: TransformerConfig, material: TrainingData, settings: TrainingSettings) -> None:
-    """Print parameters by part, batches and steps, operations and memory of a whole training."""
-    train, validation = material.corpora(config.max_length, settings.undo_merges)
+def print_costs(
+    config: TransformerConfig,
+    material: TrainingData,
+    corpora: tuple[Dataset, Dataset],
+    settings: TrainingSettings,
+) -> None:
+    """Print parameters by part, batches and steps, operations and memory of a whole training, and the notes on it.
+
+    corpora: for training and for validation.
+    """
+    train, validation = corpora
     # The trainer itself counts the steps. They depend on the data and the settings only: the smallest network will do.
     smallest = TransformerConfig.one_stack("decoder-only", 1, 1, d_model=2, n_heads=1, d_ff=1, max_length=1)
     trainer = Trainer(build(smallest), train, validation, dataclasses.replace(settings, compile=False))
@@ -49,6 +59,7 @@ def print_costs(config: TransformerConfig, material: TrainingData, settings: Tra
         "",
         *_memory(config, batch_costs, settings),
         "",
+        *notes(config, material, corpora, settings, trainer.total_steps),
         "dry run: nothing was trained or written",
     ]
     print("\n".join(lines))

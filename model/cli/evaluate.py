@@ -14,6 +14,7 @@ from model.checkpoints.load_hints import LoadHints
 from model.checkpoints.model_card import card
 from model.checkpoints.native import CARD, TRAINING
 from model.data.readers import SPEC_HELP, is_text, name_of
+from model.data.sources import digest_of_spec
 from model.inference.text_model import TextModel
 from model.runtime.files import write_text
 from model.training.evaluation import Figures, measure
@@ -95,14 +96,11 @@ def run(options: argparse.Namespace) -> None:
     beam = {"beam": options.beam, "length_penalty": options.length_penalty}
     if model.kind == "decoder-only" and not is_text(options.data) and "separator" not in model.training:
         print(f"note: {model.name} was not trained on pairs: it goes on with each sentence as a text", file=sys.stderr)
-    split = options.split or usual_split(model, options.data)
-    if options.split is None and split == "all":
-        print(
-            f"note: {model.name} was not trained on {options.data}, by its name: all of it is measured (--split test "
-            "for a part)",
-            file=sys.stderr,
-        )
-    if split != "all" and "validation_data" in model.training and model.training.get("data") == name_of(options.data):
+    own, how = trained_on(model, options.data)
+    split = options.split or ("test" if own else "all")
+    if note := _note(model, options.data, own, how, options.split):
+        print(f"note: {note}", file=sys.stderr)
+    if split != "all" and own and "validation_data" in model.training:
         print(f"note: {model.name} was trained on all of {options.data}: measure it on another file", file=sys.stderr)
     figures, written = measure(model, options.data, split, options.bleu, **beam)
     for source, text in list(written.items())[: options.show]:
@@ -110,10 +108,37 @@ def run(options: argparse.Namespace) -> None:
     print_figures(figures)
 
 
-def usual_split(model: TextModel, spec: str) -> Literal["test", "all"]:
-    """Test split of what the model was trained on, by its name, and of a built-in task; all of other data."""
-    own = spec.startswith("task:") or model.training.get("data") == name_of(spec)
-    return "test" if own else "all"
+def trained_on(model: TextModel, spec: str) -> tuple[bool, Literal["task", "content", "name"]]:
+    """Whether the model was trained on a part of these data, or they are of a built-in task; and by what that is known:
+    by their content, where its record has a digest of it, else by their name alone.
+
+    Raises:
+        ValueError: the data cannot be read.
+    """
+    if spec.startswith("task:"):
+        return True, "task"
+    if digest := model.training.get("data_digest"):
+        return digest_of_spec(model.kind, spec) == digest, "content"
+    return model.training.get("data") == name_of(spec), "name"
+
+
+def _note(model: TextModel, spec: str, own: bool, how: str, asked: str | None) -> str:
+    """What is to be known of a measurement by `trained_on`, in a sentence; "" for nothing. asked: the split."""
+    trained = str(model.training.get("data"))
+    named = trained == name_of(spec)
+    part = "all of it is measured (--split test for a part)"
+    if how == "task":
+        return ""
+    if how == "name" and own:
+        return f"{model.name} was trained on data of this name; whether of this content, its record does not tell"
+    if named and not own:
+        rest = part if asked is None else "what of it was trained on is unknown"
+        return f"{model.name} was trained on another content under the name of {spec}: {rest}"
+    if own and not named:
+        return f"{model.name} was trained on this content under the name of {trained}"
+    if not own and asked is None:
+        return f"{model.name} was not trained on {spec}, by its {how}: {part}"
+    return ""
 
 
 def print_figures(figures: Figures) -> None:

@@ -33,6 +33,7 @@ from model.cli.train_checks import (
     units_of,
     with_useful_merges,
 )
+from model.cli.train_notes import notes
 from model.data.datasets import unshuffled
 from model.data.readers import SPEC_HELP, name_of
 from model.data.sources import Source, TrainingData, Units, prepare, without_stack
@@ -44,7 +45,7 @@ from model.runtime.device import give_back_memory, keep_freed_memory, slower
 from model.training.cost import forecast, require_memory, table_memory
 from model.training.distributed import Processes, launched
 from model.training.gradients import first_nonfinite
-from model.training.live.saving import begun_from, training_record
+from model.training.live.saving import begun_from, incomparable, training_record
 from model.training.losses import loss_and_hits
 from model.training.settings import TrainingSettings
 from model.training.state import products_of
@@ -153,11 +154,11 @@ def _run(
     start: TextModel | None,
 ) -> None:
     config = _config(options, material, start)
+    train, validation = material.corpora(config.max_length, settings.undo_merges)
     if options.dry_run:
         if processes.main:
-            print_costs(config, material, settings)
+            print_costs(config, material, (train, validation), settings)
         return
-    train, validation = material.corpora(config.max_length, settings.undo_merges)
     require_memory(forecast(config, train, settings).training_memory + table_memory(config), processes.device)
     torch.manual_seed(settings.seed)
     say = print if processes.main else say_nothing
@@ -178,6 +179,8 @@ def _run(
         require_checkpoint(trainer, options.out, state)
         say(f"going on at step {trainer.progress.step} of {trainer.total_steps} ({state}){changes}")
     where = f", {processes.count} processes" if processes.count > 1 else ""
+    for note in notes(config, material, (train, validation), settings, trainer.total_steps):
+        say(note)
     say(f"{network.parameter_count():,} parameters, {len(train):,} examples, {trainer.total_steps:,} steps{where}")
 
     def save(folder: Path) -> None:
@@ -186,7 +189,8 @@ def _run(
             record = _record(options, trainer, material, kept="best" if best else "last")
             if not best:
                 record["validation_loss"] = dict(trainer.progress.validations).get(trainer.progress.step)
-            record |= {"note": trainer.begun} if trainer.begun else {}
+            origin = [trainer.begun, *(incomparable(start, record) if start else [])]
+            record |= {"note": " ".join(origin)} if trainer.begun else {}
             dtype = torch.float16 if options.half else torch.float32
             with trainer.averaged_weights():
                 text = card(folder.name, config, network.parameter_count(), record)

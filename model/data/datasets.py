@@ -52,8 +52,8 @@ class Batch:
 
 @runtime_checkable
 class Dataset(Protocol):
-    """Examples by number. The same generators give the same batches. long: number of examples that may be cut off or
-    were left out, as they reach the model's length. size: bytes of all, about.
+    """Examples by number. The same generators give the same batches. long: number of examples that were cut off or left
+    out, as they are longer than the model reads. size: bytes of all, about.
     """
 
     long: int
@@ -106,10 +106,9 @@ class PairDataset:
         undone: float = 0.0,
     ) -> None:
         """undone: share of merged source tokens that are cut in two, see `pairs.undo_merges`."""
-        self.examples = encode_pairs(pairs, *tokenizers, max_length)
+        self.examples, self.long = encode_pairs(pairs, *tokenizers, max_length)
         self.padding = tokenizers[0].need("padding"), tokenizers[1].need("padding")
         self.max_length, self.undone = max_length, undone
-        self.long = sum(len(source) >= max_length or len(target) > max_length for source, target in self.examples)
         self.parents = tokenizers[0].parents() if undone else {}
 
     def __len__(self) -> int:
@@ -251,8 +250,9 @@ class MaskedDataset(RowDataset):
         assert tokenizer.mask is not None
         before, after = tokenizer.margins("whole")
         room = max_length - len(before) - len(after)
-        rows = [[*before, *tokenizer.encode(text).ids[:room], *after] for text in texts]
-        super().__init__(rows, tokenizer.need("padding"), sum(len(row) >= max_length for row in rows))
+        whole = [tokenizer.encode(text).ids for text in texts]
+        rows = [[*before, *ids[:room], *after] for ids in whole]
+        super().__init__(rows, tokenizer.need("padding"), sum(len(ids) > room for ids in whole))
         self.rate, self.mask, self.first, self.vocabulary = rate, tokenizer.mask, 5, len(tokenizer)
 
     def batch(self, indices: Sequence[int], chance: random.Random | None) -> Batch:

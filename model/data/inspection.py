@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Literal, NamedTuple
 
 from model.data.pairs import Pair
-from model.data.readers import SHOWN, SOURCE, TARGET, scan_records, split_record
+from model.data.readers import SHOWN, SOURCE, TARGET, scan_records, split_record, with_line_feeds
 
 DELIMITERS = ("\t", ",", ";")
 LIMIT = 10 << 20  # bytes: larger files are for the command line
@@ -114,7 +114,7 @@ def decode(content: bytes) -> tuple[str, tuple[Fault, ...]]:
         raise ValueError("the file is in UTF-16: save it as UTF-8")
     if b"\0" in content:
         raise ValueError("the file holds zero bytes, so it is not a text: give a TSV, CSV or text file in UTF-8")
-    plain = content.removeprefix(b"\xef\xbb\xbf").replace(b"\r\n", b"\n").replace(b"\r", b"\n")
+    plain = with_line_feeds(content.removeprefix(b"\xef\xbb\xbf"))
     if not plain.strip():
         raise ValueError("there is nothing in it but white space: give rows with a source and a target, or a text")
     try:

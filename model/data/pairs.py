@@ -54,17 +54,18 @@ def parts_of(
     return {split: in_split(pairs, split, validation_percent) for split in get_args(Split)}
 
 
-def encode_pairs(pairs: Sequence[Pair], source: Tokenizer, target: Tokenizer, max_length: int) -> list[Example]:
-    """Ids of pairs, each side cut so that it fits `max_length` with its special tokens."""
+def encode_pairs(
+    pairs: Sequence[Pair], source: Tokenizer, target: Tokenizer, max_length: int
+) -> tuple[list[Example], int]:
+    """Ids of pairs, each side cut so that it fits `max_length` with its special tokens; and how many pairs were cut."""
     (before, after), (start, _), end = source.margins("source"), target.margins("target"), target.need("end")
     source_room, target_room = max_length - len(before) - len(after), max_length - len(start)
-    return [
-        Example(
-            [*before, *source.encode(pair.source).ids[:source_room], *after],
-            [*start, *target.encode(pair.target).ids[:target_room], end],
-        )
-        for pair in pairs
-    ]
+    examples, cut = [], 0
+    for pair in pairs:
+        read, written = source.encode(pair.source).ids, target.encode(pair.target).ids
+        examples.append(Example([*before, *read[:source_room], *after], [*start, *written[:target_room], end]))
+        cut += len(read) > source_room or len(written) > target_room
+    return examples, cut
 
 
 def batch_order(examples: Sequence[Example], tokens: int, shuffle: random.Random | None) -> list[list[int]]:

@@ -45,8 +45,13 @@ def is_text(spec: str) -> bool:
 
 
 def lines_of(text: str) -> list[str]:
-    """Lines of a text that are not empty, without white space around them."""
-    return [line.strip() for line in text.splitlines() if line.strip()]
+    r"""Lines of a text, ended by "\n", that are not empty, without white space around them."""
+    return [line.strip() for line in text.split("\n") if line.strip()]
+
+
+def with_line_feeds(content: bytes) -> bytes:
+    r"""Content of a file of UTF-8 whose lines end in "\n", also where they ended in "\r\n" or, on old Macs, "\r"."""
+    return content.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
 
 
 def read_pairs(path: Path, header: bool | None = None) -> list[Pair]:
@@ -78,13 +83,13 @@ def read_text(path: Path) -> str:
         ValueError: the file is missing, cannot be read, or is not UTF-8.
     """
     try:
-        content = Path(path).read_bytes()
+        content = with_line_feeds(Path(path).read_bytes())
     except FileNotFoundError:
         raise ValueError(f"{path} does not exist: give the path of a text file") from None
     except OSError as error:
         raise ValueError(f"{path} cannot be read: {error.strerror}") from error
     try:
-        text = content.decode("utf-8-sig")
+        return content.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         before = content[: error.start]
         start = before.rfind(b"\n") + 1
@@ -92,7 +97,6 @@ def read_text(path: Path) -> str:
         raise ValueError(
             f"line {before.count(10) + 1} of {path} cannot be read as UTF-8 text: {line[:60]!r}; save the file as UTF-8"
         ) from error
-    return text.replace("\r\n", "\n")
 
 
 def read_dataset(name: str, split: str = "train") -> list[Pair]:

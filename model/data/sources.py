@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from hashlib import sha256
 from pathlib import Path
 from typing import Any, Literal, Protocol, runtime_checkable
 
@@ -33,10 +34,12 @@ TEXT_VALIDATION_PERCENT = 10  # of a running text, its end, by default
 @runtime_checkable
 class TrainingData(Protocol):
     """Training data. example: a text for the first probe. tested: whether a part is kept for the test. data: what they
-    were made of by `material_of`, else None.
+    were made of by `material_of`, else None. overlap: how many of the texts to validate on are trained on too, and how
+    many there are; of a running text its lines.
     """
 
     data: Data | None
+    overlap: tuple[int, int]
     tokenizers: Tokenizers
     example: str
     tested: bool
@@ -82,6 +85,38 @@ def prepare(
     return Translations(pairs, task, units, vocabulary, tokenizers, others=others)
 
 
+def digest_of_spec(kind: Kind, spec: str) -> str:
+    """Digest of the data that `spec` names, as in the record of a model of this kind that was trained on them.
+
+    Raises:
+        ValueError: the data cannot be read or is empty.
+    """
+    if kind == "decoder-only" and is_text(spec):
+        return digest_of_texts([_text(spec)])
+    return digest_of_pairs(_pairs(kind, spec), kind == "encoder-only")
+
+
+def digest_of_pairs(pairs: Iterable[Pair], sources: bool = False) -> str:
+    """Digest of pairs, or of their sources alone."""
+    return digest_of_texts(
+        pair.source if sources else f"{pair.source.strip()}\t{pair.target.strip()}" for pair in pairs
+    )
+
+
+def digest_of_texts(texts: Iterable[str]) -> str:
+    """Digest of the content of data: the same in any order, without white space around the texts, each counted once."""
+    digest = sha256()
+    for text in sorted({text.strip() for text in texts}):
+        digest.update(f"{len(text)} {text}".encode("utf-8", "surrogatepass"))
+    return digest.hexdigest()[:16]
+
+
+def _overlap(train: Iterable[str], validation: Sequence[str]) -> tuple[int, int]:
+    """Number of texts for validation that are among those for training, and number of all."""
+    known = {text.strip() for text in train}
+    return sum(text.strip() in known for text in validation), len(validation)
+
+
 def _pairs(kind: Kind, spec: str) -> list[Pair]:
     if kind == "encoder-only" and is_text(spec):
         return [Pair(line, "") for line in lines_of(_text(spec))]
@@ -118,6 +153,8 @@ class _Pairs:
         self.pairs, self.task = parts_of(pairs, validation_percent, others), task
         self.percent = validation_percent if others is None else None
         self.tested = bool(test := self.pairs["test"])
+        self.overlap = _overlap(*([pair.source for pair in self.pairs[split]] for split in SPLITS))
+        self.digest = digest_of_pairs(pairs)
         self.tokenizers = tokenizers or self._new_tokenizers(units, vocabulary)
         self.example = _shown(test, self.pairs["train"]) + self.separator
 
@@ -129,6 +166,8 @@ class _Pairs:
             "task": self.task,
             "training_pairs": len(self.pairs["train"]),
             "validation_percent": self.percent,
+            "data_digest": self.digest,
+            **_said(self.overlap),
         }
 
 
@@ -191,6 +230,8 @@ class RunningText:
         self.parts = cut_text(text, validation_percent) if others is None else (text, others)
         self.percent = validation_percent if others is None else None
         self.tested = others is None
+        self.overlap = _overlap(*map(lines_of, self.parts)) if others is not None else (0, 0)
+        self.digest = digest_of_texts([text])
         train = [self.parts[0]]
         self.tokenizers = tokenizers or _twice(
             train_text_characters(train)
@@ -212,6 +253,8 @@ class RunningText:
             "training_characters": len(self.parts[0]),
             "validation_percent": self.percent,
             "validation_characters_per_token": len(self.parts[1]) / max(1, tokens),
+            "data_digest": self.digest,
+            **_said(self.overlap),
         }
 
 
@@ -239,6 +282,8 @@ class Sentences:
         self.tested = bool(test := parts["test"])
         self.percent = validation_percent if others is None else None
         train = self.texts["train"]
+        self.overlap = _overlap(train, self.texts["validation"])
+        self.digest = digest_of_texts(pair.source for pair in pairs)
         if tokenizers and tokenizers[0].mask is None:
             raise ValueError(f"the tokenizer has no {MASK} token: choose a model that was trained to fill in masks")
         self.tokenizers = tokenizers or _twice(_tokenizer(train, units, vocabulary, mask=True))
@@ -249,7 +294,17 @@ class Sentences:
         return train, validation
 
     def record(self) -> dict[str, Any]:
-        return {"training_sentences": len(self.texts["train"]), "validation_percent": self.percent}
+        return {
+            "training_sentences": len(self.texts["train"]),
+            "validation_percent": self.percent,
+            "data_digest": self.digest,
+            **_said(self.overlap),
+        }
+
+
+def _said(overlap: tuple[int, int]) -> dict[str, list[int]]:
+    """Field of a record where texts are validated on that are trained on too."""
+    return {"validation_overlap": list(overlap)} if overlap[0] else {}
 
 
 def cut_text(text: str, validation_percent: int = TEXT_VALIDATION_PERCENT) -> tuple[str, str]:

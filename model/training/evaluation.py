@@ -29,6 +29,8 @@ Figures = dict[str, float | int | str]
 TOKENS = 8192  # of a batch that is only read
 BEYOND = (1, 2, 4, 8)  # additional length of a built-in task's sources, compared with training
 COUNT = 200  # sources of each such length
+CUT = "texts cut off, as they are longer than max_length ({length})"
+UNENDED = "texts written that did not end before the most tokens"
 
 
 def measure(
@@ -72,7 +74,7 @@ def translation_figures(
     found = find_tokenizer([pair.target for pair in pairs]) if bleu == AUTO else None
     tokenizer = found.name if found else bleu
     require_installed(tokenizer)
-    written = _write(model, list(references), **options)
+    written, cut = _write(model, list(references), **options)
     scores = score(written, references, tokenizer)
     figures: Figures = {
         "sentences": scores.sentences,
@@ -80,6 +82,7 @@ def translation_figures(
         "chrF": scores.chrf,
         "BLEU signature": scores.bleu_signature,
         "chrF signature": scores.chrf_signature,
+        **cut,
     }
     if found:
         figures["BLEU tokenizer"] = str(found)
@@ -100,9 +103,10 @@ def task_figures(model: TextModel, task: str, pairs: Sequence[Pair], **options: 
     written: dict[str, str] = {}
     separator = _separator(model)
     for name, sources in questions.items():
-        answers = _write(model, [source + separator for source in sources], **options)
+        answers, cut = _write(model, [source + separator for source in sources], **options)
         figures[name] = 100 * exact_match(task, sources, list(answers.values()))
         written |= answers
+        figures |= {f"{what}, of {name}": count for what, count in cut.items()}
     return {"questions": len(pairs), **figures}, written
 
 
@@ -135,7 +139,9 @@ def masked_figures(model: TextModel, texts: Sequence[str]) -> Figures:
     """Cross-entropy in nats at hidden tokens, and the share of them for which the right one is the most probable."""
     corpus = MaskedDataset(texts, model.source_tokenizer, model.config.max_length)
     loss, tokens, right = _losses(model, corpus)
-    return {"sentences": len(texts), "hidden tokens": tokens, "nats": loss / tokens, "found, %": 100 * right / tokens}
+    figures: Figures = {"sentences": len(texts), "hidden tokens": tokens, "nats": loss / tokens}
+    cut = {CUT.format(length=model.config.max_length): corpus.long} if corpus.long else {}
+    return {**figures, "found, %": 100 * right / tokens, **cut}
 
 
 @torch.inference_mode()
@@ -148,10 +154,15 @@ def _losses(model: TextModel, corpus: Dataset) -> tuple[float, int, int]:
     return loss, tokens, right
 
 
-def _write(model: TextModel, sources: Sequence[str], **options: Any) -> dict[str, str]:
-    """Generated text of each source."""
+def _write(model: TextModel, sources: Sequence[str], **options: Any) -> tuple[dict[str, str], Figures]:
+    """Generated text of each source; and how many sources and texts were cut off, where any were."""
     written: dict[str, str] = {}
+    long = unended = 0
+    stops = model.target_tokenizer.stops
     for batch in tqdm(batches_of(sources, options.get("beam", 1)), unit="batch", leave=False):
         generations = model.generate_batch(batch, **options)
         written |= {source: made.text for source, made in zip(batch, generations, strict=True)}
-    return {source: written[source] for source in sources}
+        long += sum(bool(model.source_tokens(source).left_out) for source in batch)
+        unended += sum(stops.isdisjoint(made.ids[-1:]) for made in generations)
+    cut: Figures = {CUT.format(length=model.config.max_length): long, UNENDED: unended}
+    return {source: written[source] for source in sources}, {name: count for name, count in cut.items() if count}

@@ -9,10 +9,11 @@ from sacrebleu import corpus_bleu, corpus_chrf
 from model.__main__ import main
 from model.checkpoints.load import open_checkpoint
 from model.checkpoints.native import save_checkpoint
-from model.cli.evaluate import usual_split
+from model.cli.evaluate import trained_on
 from model.data.pairs import Pair, in_split
+from model.data.sources import Translations
 from model.inference.decoding import Generation, Sampling
-from model.inference.text_model import TextModel
+from model.inference.models import Translator
 from model.training.evaluation import translation_figures
 from model.training.translation_scores import ROWS, is_installed
 from tests.model.examples import network, sentences, tokenizers, write_pairs
@@ -116,9 +117,42 @@ def test_evaluate_takes_the_test_split_of_what_was_trained_on_unless_told_otherw
     assert "was not trained on" not in printed.err
     expected = len({pair.source for pair in in_split(PAIRS, "test")})
     assert f"sentences: {expected}\n" in printed.out
+    assert "whether of this content, its record does not tell" in printed.err
     usual = open_checkpoint(tmp_path / "c")
-    assert usual_split(usual, "elsewhere/own.tsv") == usual_split(usual, "task:sort:100") == "test"
-    assert usual_split(usual, "other.tsv") == "all"
+    assert trained_on(usual, "elsewhere/own.tsv") == (True, "name")
+    assert trained_on(usual, "task:sort:100") == (True, "task")
+    assert trained_on(usual, "other.tsv") == (False, "name")
+
+
+def test_evaluate_knows_what_was_trained_on_by_its_content(tmp_path, capsys):
+    both = tokenizers(PAIRS)
+    sizes = {"source_vocabulary": len(both[0]), "target_vocabulary": len(both[1])}
+    record = Translations(PAIRS, "", "bpe", 0, both).record() | {"data": "own.tsv"}
+    save_checkpoint(tmp_path / "c", network(**sizes), both, record)
+    same = write_pairs(tmp_path / "renamed.tsv", [*PAIRS[::-1], PAIRS[0]])
+    other = write_pairs(tmp_path / "own.tsv", [Pair(f"{pair.source} x", pair.target) for pair in PAIRS[:20]])
+    assert main(["evaluate", str(tmp_path / "c"), "--data", str(same)]) == 0
+    printed = capsys.readouterr()
+    assert "c was trained on this content under the name of own.tsv" in printed.err
+    assert f"sentences: {len({pair.source for pair in in_split(PAIRS, 'test')})}\n" in printed.out
+    assert main(["evaluate", str(tmp_path / "c"), "--data", str(other)]) == 0
+    printed = capsys.readouterr()
+    assert f"c was trained on another content under the name of {other}: all of it is measured" in printed.err
+    assert "sentences: 20\n" in printed.out
+
+
+def test_evaluate_counts_what_is_cut_off(tmp_path, capsys):
+    """The model reads 32 tokens, one of them </s>."""
+    model = open_checkpoint(checkpoint(tmp_path / "c"))
+    texts = [" ".join(["cat"] * count) for count in (1, 60, 61)]
+    assert [bool(model.source_tokens(text).left_out) for text in texts] == [False, True, True]
+    data = write_pairs(tmp_path / "others.tsv", [Pair(text, "猫。") for text in texts])
+    assert main(["evaluate", str(tmp_path / "c"), "--data", str(data)]) == 0
+    printed = capsys.readouterr().out
+    assert "texts cut off, as they are longer than max_length (32): 2\n" in printed
+    stops = model.target_tokenizer.stops
+    unended = sum(not stops & {*made.ids} for made in model.generate_batch(texts))
+    assert (f"texts written that did not end before the most tokens: {unended}\n" in printed) == bool(unended)
 
 
 def test_evaluate_refuses_files_that_hold_no_pairs_and_tokenizers_that_are_not_here(tmp_path, capsys):
@@ -135,7 +169,7 @@ def test_evaluate_refuses_files_that_hold_no_pairs_and_tokenizers_that_are_not_h
 
 
 def test_the_figures_are_sacrebleus_with_every_translation_as_reference(tmp_path):
-    class Fixed(TextModel):
+    class Fixed(Translator):
         """Translates from a table."""
 
         def generate_batch(self, texts, **options):

@@ -7,6 +7,7 @@ import pytest
 from model.__main__ import main
 from model.checkpoints.load import open_checkpoint
 from model.data.pairs import Pair
+from model.data.sources import prepare
 from tests.model.examples import sentences, write_pairs
 
 pytestmark = pytest.mark.unchecked
@@ -65,6 +66,28 @@ def test_all_of_the_data_is_trained_on(kind, text, tmp_path, capsys):
         assert "sentences: 9\n" in figures.out
     assert main(["evaluate", str(out), "--data", train]) == 0
     assert f"note: {out.name} was trained on all of {train}: measure it on another file\n" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(("kind", "text"), CASES)
+def test_texts_to_validate_on_that_are_trained_on_too_are_counted(kind, text, tmp_path, capsys):
+    train, others, _ = files(tmp_path, kind, text)
+    lines = Path(train).read_text(encoding="utf-8").split("\n")
+    with Path(others).open("a", encoding="utf-8") as file:
+        file.writelines(f" {line}\n" for line in lines[3:8])
+    given = ["train", "--data", train, "--validation", others, "--kind", kind, "--out", str(tmp_path / "run"), *RUN]
+    assert main([*given, "--dry-run"]) == 0
+    assert "note: 5 of 17 texts to validate on are among those that are trained on" in capsys.readouterr().out
+    material = prepare(kind, train, None, 90, validation=others)
+    assert material.record()["validation_overlap"] == [5, 17]
+    assert prepare(kind, train, None, 90).overlap[0] == 0
+
+
+def test_a_warm_up_as_long_as_the_run_is_said(tmp_path, capsys):
+    data = ["train", "--data", "task:copy:150", "--out", str(tmp_path / "run"), "--preset", "tiny", "--dry-run"]
+    for warmup, said in ((9, False), (10, True), (40, True)):
+        assert main([*data, "--steps", "10", "--warmup", str(warmup)]) == 0
+        assert ("note: the warm-up has" in (printed := capsys.readouterr().out)) == said
+    assert "the warm-up has 40 steps and the run 10: the rate ends at 2.5e-04 of 1.0e-03, still rising" in printed
 
 
 def test_an_empty_file_to_validate_on_is_refused(tmp_path, capsys):

@@ -10,7 +10,7 @@ import torch
 from model.data.datasets import IGNORED, AnswerDataset, MaskedDataset, PairDataset, TextDataset, digest_of, unshuffled
 from model.data.pairs import Pair
 from model.data.sources import prepare
-from model.text.tokenizer_training import train_bpe, train_text_characters
+from model.text.tokenizer_training import train_bpe, train_characters, train_text_characters
 from tests.model.examples import sentences, tokenizers
 
 PAIRS = sentences(60)
@@ -33,6 +33,17 @@ def test_pairs_are_padded_at_the_end_and_padding_is_not_asked_for():
         assert read_real[row].sum() in (len(target) - 1, len(target))  # the shorter one's </s> is read too
     assert batch.tokens == source.numel() + read.numel()
     assert batch.predicted == sum(len(corpus.examples[index].target) - 1 for index in (0, 2))
+
+
+def test_only_what_is_cut_off_or_left_out_is_counted_as_long():
+    """Of texts of so many characters: a source has </s>, a target <s>, a masked text both, a question all of them."""
+    pairs = [Pair("a" * count, "b" * other) for count, other in ((5, 4), (6, 4), (4, 6), (5, 5), (9, 9))]
+    letters = train_characters(["ab="]), train_characters(["ab="])
+    assert [PairDataset([pair], letters, 6).long for pair in pairs] == [0, 1, 1, 0, 1]
+    masked = train_characters(["ab"], mask=True)
+    texts = [["a" * count] for count in (3, 4, 5)]
+    assert [MaskedDataset(text, masked, 6).long for text in texts] == [0, 0, 1]
+    assert AnswerDataset(pairs, letters[0], 11, "=").long == 4  # <s> source = target fits in the first alone
 
 
 def test_undone_merges_never_outgrow_the_positions():

@@ -40,7 +40,7 @@ def test_no_english_sentence_is_in_two_splits():
 
 @given(st.integers(1, 6))
 def test_encoded_pairs_fit_the_positions(max_length):
-    examples = encode_pairs(PAIRS[:5], ENGLISH, CHINESE, max_length)
+    examples, _cut = encode_pairs(PAIRS[:5], ENGLISH, CHINESE, max_length)
     for (source, target), example in zip(PAIRS[:5], examples, strict=True):
         assert example.source == [*ENGLISH.encode(source).ids[: max_length - 1], ENGLISH.end]
         assert example.target[0] == CHINESE.start
@@ -72,7 +72,7 @@ def test_batches_are_as_full_as_their_order_allows(sizes, tokens):
 
 
 def test_the_order_follows_the_seed_and_batches_are_of_similar_length():
-    examples = encode_pairs(PAIRS, ENGLISH, CHINESE, 32)
+    examples, _cut = encode_pairs(PAIRS, ENGLISH, CHINESE, 32)
     first, again, other = (batch_order(examples, 120, random.Random(seed)) for seed in (1, 1, 2))
     assert first == again != other
     assert sorted(map(sorted, first)) != sorted(map(sorted, other))  # other batches, not only their order

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from model.data.readers import TASK_PAIRS, read_dataset, read_pairs, read_pairs_from, read_table, read_text
+from model.data.readers import TASK_PAIRS, lines_of, read_dataset, read_pairs, read_pairs_from, read_table, read_text
 from model.data.tasks import TASKS, task_pairs
 
 
@@ -92,6 +92,19 @@ def test_what_is_wrong_in_a_file_is_said_with_its_line(name, content, message, t
         path.write_bytes(content)
     with pytest.raises(ValueError, match=message):
         read_pairs(path)
+
+
+@pytest.mark.parametrize("end", ["\n", "\r\n", "\r"])
+def test_lines_end_as_on_any_system(end, tmp_path):
+    rows = [f"Hi {number}.\t嗨 {number}。" for number in range(3)]
+    for name, joined in (("p.tsv", rows), ("p.csv", [row.replace("\t", ",") for row in rows])):
+        (tmp_path / name).write_bytes(end.join([*joined, ""]).encode())
+        assert read_pairs(tmp_path / name) == [(f"Hi {number}.", f"嗨 {number}。") for number in range(3)]
+    (tmp_path / "t.txt").write_bytes(end.join(["a", "", "b\u2028c", "d"]).encode())
+    assert lines_of(read_text(tmp_path / "t.txt")) == ["a", "b\u2028c", "d"]
+    (tmp_path / "wrong.tsv").write_bytes(end.encode().join([b"a\tb", b"c\td", b"\xff\te"]))
+    with pytest.raises(ValueError, match=r"line 3 of .*wrong.tsv cannot be read as UTF-8 text: '\ufffd\\te'"):
+        read_pairs(tmp_path / "wrong.tsv")
 
 
 def test_a_text_is_read_with_or_without_a_mark(tmp_path):

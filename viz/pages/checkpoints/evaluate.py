@@ -16,6 +16,7 @@ from streamlit.delta_generator import DeltaGenerator
 
 from model.data.inspection import LIMIT, Usable, inspect, read_content, usable
 from model.data.pairs import Pair, in_split
+from model.data.sources import digest_of_pairs
 from model.network.config import TWO_STACKS
 from model.text.tokenizer import clean
 from viz.components.view import View
@@ -302,11 +303,18 @@ def read(
     if not chosen.texts:
         right.error(_("No row can be used: choose other columns, or another sign between them."))
         return None
-    held_out = is_own(model, content.name) and right.toggle(
+    own = is_own(model, content.name, chosen.pairs)
+    if not own and is_own(model, content.name):
+        right.caption(
+            _("The model was trained on data of this name, but of another content: all of these are translated.")
+        )
+    held_out = own and right.toggle(
         _("Only its test split"),
         value=True,
         key=Part.HELD_OUT,
-        help=_("The model was trained on data of this name: figures of all of them would be too high."),
+        help=_("The model was trained on these data: figures of all of them would be too high.")
+        if model.training.get("data_digest")
+        else _("The model was trained on data of this name: figures of all of them would be too high."),
         persist_state="session",
     )
     every, references = session.cached(Part.REFERENCES, (chosen, held_out), lambda: limited(chosen.pairs, held_out))
@@ -330,9 +338,15 @@ def counts() -> str:
     )
 
 
-def is_own(model: TextModel, file: str) -> bool:
-    """Whether a model's record says that it was trained on a part of the data of this name."""
-    return bool(file) and model.training.get("data") == file and "validation_data" not in model.training
+def is_own(model: TextModel, file: str, pairs: Sequence[Pair] = ()) -> bool:
+    """Whether a model's record says that it was trained on a part of these pairs; without them, or where the record has
+    no digest of the content, on data of this name.
+    """
+    if "validation_data" in model.training:
+        return False
+    if pairs and (digest := model.training.get("data_digest")):
+        return bool(digest_of_pairs(pairs) == digest)
+    return bool(file) and model.training.get("data") == file
 
 
 def limited(pairs: Sequence[Pair], held_out: bool) -> tuple[int, dict[str, list[str]]]:
@@ -528,6 +542,12 @@ def figures(scores: Scores, job: FileTranslation) -> None:
             "lower."
         )
         st.caption(sentence.format(done=f"{scores.sentences:,}", all=f"{len(job.references):,}"))
+    if job.cut:
+        sentence = _("{count} sources are longer than the model reads ({length} tokens): what is beyond is cut off.")
+        st.warning(sentence.format(count=f"{job.cut:,}", length=f"{job.longest:,}"))
+    if job.unended:
+        sentence = _("{count} translations did not end before the most tokens: they are cut off.")
+        st.warning(sentence.format(count=f"{job.unended:,}"))
     signatures = f"BLEU|{scores.bleu_signature} = {scores.bleu:.2f}\nchrF2|{scores.chrf_signature} = {scores.chrf:.2f}"
     st.code(signatures, language=None, wrap_lines=True)
 

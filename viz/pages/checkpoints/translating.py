@@ -62,8 +62,9 @@ class FileTranslation(Filling):
     """Translations of the sources of a file, as far as they are there.
 
     model: is let go of at the end. of: what it was begun with, which tells it from another. tokenizer: of BLEU, in the
-    scores that are made meanwhile. written: text by its source. chrf: of each text alone. scored: the newest scores,
-    and the tokenizer that they were made with.
+    scores that are made meanwhile. written: text by its source. cut: number of sources that are longer than the model
+    reads. unended: number of texts that did not end before the most tokens. chrf: of each text alone. scored: the
+    newest scores, and the tokenizer that they were made with.
 
     Raises:
         NoRoomError: memory has no room for a batch.
@@ -76,6 +77,8 @@ class FileTranslation(Filling):
 
         self.references, self.beam, self.tokenizer, self.of = references, beam, tokenizer, of
         self.written: dict[str, str] = {}
+        self.cut = self.unended = 0
+        self.longest = model.config.max_length
         self.chrf: dict[str, float] = {}
         self.scored: tuple[str, Scores] | None = None
         self._model: TextModel | None = model
@@ -143,6 +146,9 @@ class FileTranslation(Filling):
         assert model is not None
         with TURNS.taken(self._stopped):
             generations = model.generate_batch(batch, beam=self.beam)
+        self.cut += sum(bool(model.source_tokens(source).left_out) for source in batch)
+        stops = model.target_tokenizer.stops
+        self.unended += sum(stops.isdisjoint(generation.ids[-1:]) for generation in generations)
         made = {source: generation.text for source, generation in zip(batch, generations, strict=True)}
         self.chrf = self.chrf | sentence_chrf(made, self.references)
         self.written = self.written | made  # another thread may read what was there before

@@ -23,6 +23,7 @@ from model.training.settings import TrainingSettings
 from viz.i18n.catalogue import _
 from viz.i18n.errors import translate_error
 from viz.i18n.format import as_sentence, clock, significant
+from viz.pages.training import settings as training_settings
 from viz.state import training
 from viz.state.session import Session, current_session
 
@@ -73,13 +74,16 @@ def show(
         place.error(as_sentence(seconds))
     if long := sum(corpus.long for corpus in corpora):
         place.caption(too_long(config.kind).format(count=f"{long:,}", length=f"{config.max_length:,}"))
+    epoch = -(-len(corpora[0].order(settings.batch_tokens, None)) // settings.accumulation)
+    if sentence := training_settings.no_peak(settings, settings.steps or settings.epochs * epoch):
+        place.warning(sentence)
 
 
 def too_long(kind: Kind) -> str:
     """What becomes of texts that are longer than a model reads."""
     if kind == "decoder-only":
         return _("{count} pairs are longer than max_length ({length}) and are left out: raise it to learn from them.")
-    return _("{count} texts reach max_length ({length}): what is longer is cut off. Raise it to learn from the whole.")
+    return _("{count} texts are longer than max_length ({length}) and are cut off: raise it to learn from the whole.")
 
 
 def costs_of(config: TransformerConfig, material: TrainingData, settings: TrainingSettings) -> Known:

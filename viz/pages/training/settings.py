@@ -119,6 +119,21 @@ def read() -> tuple[TrainingSettings | None, dict[str, str]]:
         return None, {whose(str(error), NAMES) or NAMES[0]: translate_error(error)}
 
 
+def no_peak(settings: TrainingSettings, steps: int) -> str:
+    """That the warm-up lasts as long as the run, of so many steps, or longer; "" where it does not."""
+    if settings.warmup < steps:
+        return ""
+    return _(
+        "The warm-up has {warmup} steps and the training {steps}: the rate ends at {last} of {rate}, still rising. "
+        "Lower warmup, or raise steps."
+    ).format(
+        warmup=f"{settings.warmup:,}",
+        steps=f"{steps:,}",
+        last=f"{learning_rate(steps, steps, settings):.1e}",
+        rate=f"{settings.rate:g}",
+    )
+
+
 def change(name: str) -> None:
     """A field was changed: if a training lasts, it goes on with that."""
     live, (values, wrong) = training.steered(current_session()), form().read([name])
@@ -177,6 +192,8 @@ def page(session: Session) -> Views:
         def rest() -> None:
             if settings is None:
                 place.caption(_("The schedule is drawn once every field holds a number that can be."))
+            elif total and (sentence := no_peak(settings, total)):
+                place.warning(sentence)
             elif not total:
                 text = _("Without a number of steps the epochs say how many there are: known once the training begins.")
                 place.caption(text)

@@ -16,6 +16,7 @@ from model.checkpoints.load import open_checkpoint
 from model.checkpoints.native import save_checkpoint
 from model.data.inspection import LIMIT, read_content
 from model.data.pairs import Pair, in_split
+from model.data.sources import digest_of_pairs
 from model.inference.models import Translator
 from model.runtime import memory
 from model.runtime.ledger import Ledger
@@ -258,7 +259,8 @@ def test_a_text_that_is_far_too_long_for_the_model_is_cut_as_it_always_is():
     app = translated(pasted(f"{'cat ' * 5000}\t猫。\na dog\t狗。\n"))
     job = app.session_state["evaluate_job"].job
     assert len(job.written) == 2
-    assert not job.failed
+    assert (job.cut, job.failed) == (1, {})
+    assert "1 sources are longer than the model reads" in words(app)
     assert max(len(text) for text in job.written.values()) <= LENGTH
 
 
@@ -285,9 +287,13 @@ def test_a_language_model_is_no_translator():
 
 def test_of_its_own_data_only_the_test_split_counts(here):
     sizes = {"source_vocabulary": len(parts()[0]), "target_vocabulary": len(parts()[1]), "max_length": LENGTH}
-    save_checkpoint(here / "saved" / "mine", network(**sizes), parts(), {"data": "pairs.tsv"})
     pairs = [Pair(f"{pair.source} {number}", pair.target) for number, pair in enumerate(sentences(400))]
+    record = {"data": "pairs.tsv", "data_digest": digest_of_pairs(pairs)}
+    save_checkpoint(here / "saved" / "mine", network(**sizes), parts(), record)
     content = "".join(f"{pair.source}\t{pair.target}\n" for pair in pairs).encode()
+    app = sound(given(content[content.index(b"\n") + 1 :], page("mine")))
+    assert "evaluate_held_out" not in [each.key for each in app.toggle]
+    assert "of this name, but of another content" in words(app)
     app = sound(given(content, page("mine")))
     held_out = len(in_split(pairs, "test"))
     assert 0 < held_out < 40
