@@ -47,6 +47,7 @@ def add_parser(commands: Any) -> None:
         "ko-mecab for Korean, or char without the packages that these two need, 13a for all others (auto)",
     )
     add_hint_options(parser)
+    add_token_options(parser)
     add_beam_options(parser)
     parser.set_defaults(run=run)
 
@@ -78,6 +79,22 @@ def open_told(options: argparse.Namespace) -> TextModel:
     return model
 
 
+def add_token_options(parser: argparse.ArgumentParser) -> None:
+    """Add the switch for special tokens in a text."""
+    parser.add_argument(
+        "--special-tokens",
+        action=argparse.BooleanOptionalAction,
+        default=None,
+        help="read the names of special tokens in a text, such as <mask>, as these tokens, or as plain text; unless "
+        "told, as the model's own tokenizer does",
+    )
+
+
+def read_as_told(model: TextModel, options: argparse.Namespace) -> TextModel:
+    """The model as the options of its texts have it read them."""
+    return model if options.special_tokens is None else model.reading(options.special_tokens)
+
+
 def add_beam_options(parser: argparse.ArgumentParser) -> None:
     """Add the options of beam search."""
     parser.add_argument("--beam", type=int, default=1, help="hypotheses kept in a beam search; 1 is greedy (1)")
@@ -92,7 +109,7 @@ def run(options: argparse.Namespace) -> None:
     Raises:
         ValueError: the checkpoint or the data cannot be read, or the split is empty.
     """
-    model = open_told(options)
+    model = read_as_told(open_told(options), options)
     beam = {"beam": options.beam, "length_penalty": options.length_penalty}
     if model.kind == "decoder-only" and not is_text(options.data) and "separator" not in model.training:
         print(f"note: {model.name} was not trained on pairs: it goes on with each sentence as a text", file=sys.stderr)

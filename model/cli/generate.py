@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from model.cli.evaluate import add_beam_options, add_hint_options, open_told
+from model.cli.evaluate import add_beam_options, add_hint_options, add_token_options, open_told, read_as_told
 from model.inference.decoding import Sampling
 
 
@@ -22,6 +22,7 @@ def add_parser(commands: Any) -> None:
     parser.add_argument("checkpoint", type=Path, help="checkpoint folder, or file of weights")
     parser.add_argument("text", nargs="+", help="one or more texts, each in quotes")
     add_hint_options(parser)
+    add_token_options(parser)
     add_beam_options(parser)
     parser.add_argument("--temperature", type=float, help="draw by chance; below 1 the likely become likelier")
     parser.add_argument("--top-k", type=int, help="draw by chance from the K most probable tokens")
@@ -40,7 +41,7 @@ def run(options: argparse.Namespace) -> None:
     values = {"temperature": options.temperature, "top_k": options.top_k, "top_p": options.top_p}
     chosen = {name: value for name, value in values.items() if value is not None}
     sampling = Sampling(seed=options.seed, **chosen) if chosen else None
-    model = open_told(options)
+    model = read_as_told(open_told(options), options)
     beam = {"beam": options.beam, "length_penalty": options.length_penalty}
     for text in options.text:
         if left_out := model.source_tokens(text).left_out:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -31,7 +32,7 @@ class Tokenizer:
     generation. between: ids between two texts, which `pair_label`, the name of the first, parts;
     none where there is one text only. separator: that first, where tokens behind it are of another type; else None.
     template: in Jinja, of conversations, or "". markers: names of special tokens. reads_special: whether they are read
-    in a text, and are not plain text.
+    in a text, as published models' are at first, and are not plain text.
     """
 
     padding: int | None
@@ -211,13 +212,21 @@ class Tokenizer:
         return replace(self.tokens([*before, *text]), before=len(before))
 
 
+# Characters that Unicode calls printable and that show nothing: its Default_Ignorable_Code_Point, such as selectors of
+# variants (U+FE0F behind an emoji) and fillers of Hangul, and the blank pattern of Braille.
+UNSEEN = re.compile(
+    r"[\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u202a-\u202e\u2060-\u206f\u2800"
+    r"\u3164\ufe00-\ufe0f\ufeff\uffa0\ufff0-\ufff8\U0001bca0-\U0001bca3\U0001d173-\U0001d17a\U000e0000-\U000e0fff]"
+)
+
+
 def visible(label: str) -> str:
     """Label whose characters can all be seen: others by their code, as `<U+200B>`, such as spaces without width, signs
-    that turn the direction of the text, and code points that stand for nothing. Line breaks and tabs stay.
+    that turn the direction of the text, fillers, and code points that stand for nothing. Line breaks and tabs stay.
     """
-    if label.isprintable():
+    if label.isprintable() and not UNSEEN.search(label):
         return label
-    seen = (each.isprintable() or each in "\n\t" for each in label)
+    seen = ((each.isprintable() and not UNSEEN.match(each)) or each in "\n\t" for each in label)
     return "".join(each if shown else f"<U+{ord(each):04X}>" for each, shown in zip(label, seen, strict=True))
 
 

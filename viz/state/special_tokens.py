@@ -19,13 +19,13 @@ YES_NO = ("1", "0")
 
 
 def as_chosen(model: TextModel) -> TextModel:
-    """The model as it reads the texts: by default with special tokens where its tokenizer has marks of turns."""
+    """The model as it reads the texts: at first as its own tokenizer does, with special tokens by their names."""
     usual = YES_NO[not model.source_tokenizer.reads_special]
     return model.reading(choice(YES_NO, usual, SPECIAL) == "1")
 
 
 def switch(model: TextModel) -> None:
-    """The switch, where the texts hold the name of a special token or the tokenizer has the marks of conversations."""
+    """The switch, where the texts hold the name of a special token."""
     tokenizer = model.source_tokenizer
     read = {tokenizer.mask_label, tokenizer.pair_label} if model.kind == "encoder-only" else {""}  # in any case
     names = [name for name in tokenizer.markers if name not in read]

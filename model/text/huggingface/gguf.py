@@ -70,11 +70,14 @@ class GgufVocabulary:
 
     def names(self) -> dict[str, Any]:
         """What tokenizer_config.json would say."""
-        usual = self.model == PIECES or self.words == "llama-bpe"  # llama.cpp's own defaults
         named = {name: self.tokens[number] for name, number in self.ids.items() if number < len(self.tokens)}
-        begins = usual if self.begins is None else self.begins
-        around = {"add_bos_token": begins, "add_eos_token": bool(self.ends)}
-        return named | around | ({"chat_template": self.chat_template} if self.chat_template else {})
+        return named | ({"chat_template": self.chat_template} if self.chat_template else {})
+
+    def around(self) -> tuple[str, str]:
+        """Names of the tokens before and after a text; empty where there is none."""
+        usual = self.model == PIECES or self.words == "llama-bpe"  # llama.cpp's own defaults
+        begins, names = usual if self.begins is None else self.begins, self.names()
+        return names.get("bos_token", "") if begins else "", names.get("eos_token", "") if self.ends else ""
 
 
 def tokenizer_json(vocabulary: GgufVocabulary) -> bytes:
@@ -95,7 +98,22 @@ def tokenizer_json(vocabulary: GgufVocabulary) -> bytes:
     ):
         raise CheckpointError(f"its tokenizer has {len(tokens):,} tokens, and another number of their types or scores")
     parts = _byte_level(vocabulary) if kind == BYTE_LEVEL else _pieces(vocabulary)
-    return json.dumps({"version": "1.0", "added_tokens": _added(vocabulary), **parts}).encode()
+    around = {"post_processor": _around(vocabulary)}
+    return json.dumps({"version": "1.0", "added_tokens": _added(vocabulary), **around, **parts}).encode()
+
+
+def _around(vocabulary: GgufVocabulary) -> dict[str, Any]:
+    """Post-processor that puts the tokens around a text."""
+    before, after = ([name] if name else [] for name in vocabulary.around())
+    ids = {name: vocabulary.tokens.index(name) for name in (*before, *after)}
+    special = {name: {"id": name, "ids": [row], "tokens": [name]} for name, row in ids.items()}
+
+    def text(sequence: str, kind: int) -> list[dict[str, Any]]:
+        marks = [[{"SpecialToken": {"id": name, "type_id": kind}} for name in names] for names in (before, after)]
+        return [*marks[0], {"Sequence": {"id": sequence, "type_id": kind}}, *marks[1]]
+
+    single, pair = text("A", 0), [*text("A", 0), *text("B", 1)]
+    return {"type": "TemplateProcessing", "single": single, "pair": pair, "special_tokens": special}
 
 
 def _types(vocabulary: GgufVocabulary) -> Sequence[int]:
@@ -132,7 +150,6 @@ def _byte_level(vocabulary: GgufVocabulary) -> dict[str, Any]:
     return {
         "normalizer": {"type": "NFC"} if vocabulary.words == "qwen2" else None,
         "pre_tokenizer": cut,
-        "post_processor": None,
         "decoder": {**bytes_of_words, "use_regex": True},
         # A word that is a token is one in Llama 3, whichever merges make it.
         "model": _model(_rows(vocabulary), merges, ignore_merges=vocabulary.words == "llama-bpe"),
@@ -158,7 +175,6 @@ def _pieces(vocabulary: GgufVocabulary) -> dict[str, Any]:
     return {
         "normalizer": {"type": "Sequence", "normalizers": normalizers},
         "pre_tokenizer": None,
-        "post_processor": None,
         "decoder": {"type": "Sequence", "decoders": decoders},
         "model": model,
     }

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import tokenizers
+from tokenizers.pre_tokenizers import ByteLevel
 
 from model.runtime.errors import CheckpointError, first_line
 from model.runtime.transformers_import import import_transformers
@@ -38,6 +39,14 @@ from model.text.untrusted import PANIC, parse_tokenizer, read_tokenizer
 TOKENIZER = "tokenizer.json"
 TARGET = "target_tokenizer"  # folder of the target's tokenizer, where our export writes two
 GPT2_END = "<|endoftext|>"  # begins and ends texts, where GPT-2's tokenizer.json is the only file
+# Classes of transformers whose byte-level BPE puts a space before a text as tokenizer_config.json says, and families
+# that have them where no file names a class.
+BYTE_FAMILIES = {
+    **dict.fromkeys(("gpt2", "gpt_neo", "gptj", "gpt_bigcode", "opt", "codegen"), "GPT2Tokenizer"),
+    **dict.fromkeys(("roberta", "bart", "longformer", "led"), "RobertaTokenizer"),
+    "gpt_neox": "GPTNeoXTokenizer",
+}
+BYTE_CLASSES = {*BYTE_FAMILIES.values(), "BartTokenizer", "LongformerTokenizer", "LEDTokenizer", "CodeGenTokenizer"}
 LLAMA = "tokenizer.model"  # Llama's, whose settings of spaces transformers loses where no file names its class
 
 
@@ -134,10 +143,22 @@ def _foreign(
     size: int,
     usual: Mapping[str, Any] | None = None,
 ) -> Tokenizer:
+    _set_prefix_space(inner, names, settings)
     gpt2_alone = not names and not settings and inner.token_to_id(GPT2_END) is not None
     special_names = {"bos_token": GPT2_END, "eos_token": GPT2_END} if gpt2_alone else names
     special = special_tokens(special_names, settings, generation, inner.token_to_id, size, usual)
     return HuggingFaceTokenizer(inner, special, size, names, template=template_in(names))
+
+
+def _set_prefix_space(inner: tokenizers.Tokenizer, names: Mapping[str, Any], settings: Mapping[str, Any]) -> None:
+    """Put a space before a text, or do not, as tokenizer_config.json says: transformers' classes of byte-level BPE
+    follow that rather than tokenizer.json.
+    """
+    wanted, cut = names.get("add_prefix_space"), inner.pre_tokenizer
+    name = names.get("tokenizer_class") or BYTE_FAMILIES.get(str(settings.get("model_type")), "")
+    if isinstance(wanted, bool) and str(name).removesuffix("Fast") in BYTE_CLASSES and isinstance(cut, ByteLevel):
+        cut.add_prefix_space = wanted
+        inner.pre_tokenizer = cut
 
 
 def _older(
@@ -153,12 +174,15 @@ def _older(
         CheckpointError: the files make no tokenizer that cuts texts as its model does.
     """
     class_name, family = {**settings, **names}.get("tokenizer_class"), str(settings.get("model_type", ""))
+    if class_name == "LLaMATokenizer":  # of the first conversions, before transformers had the class
+        class_name = None
     usual_class = "AutoTokenizer" if class_name else CLASSES.get(family, "AutoTokenizer")
     with made_by_transformers(files, usual_class) as (tokenizer, folder):
         if LLAMA in files and not class_name and not cuts_as(tokenizer, folder / LLAMA):
-            # as its authors' code does
-            tokenizer = import_transformers().LlamaTokenizer.from_pretrained(str(folder), **OPTIONS, add_bos_token=True)
-        if not any(tokenizer.tokenize(probe) for probe in PROBES):
+            begins = names.get("add_bos_token") is not False  # as its authors' code does, where no file says it
+            llama = import_transformers().LlamaTokenizer
+            tokenizer = llama.from_pretrained(str(folder), **OPTIONS, add_bos_token=begins)
+        if not any(_cuts(tokenizer, probe) for probe in PROBES):
             raise CheckpointError("its tokenizer finds no token in any text: give a tokenizer.json")
         usual, inner = tokenizer.special_tokens_map, getattr(tokenizer, "backend_tokenizer", None)
         if isinstance(inner, tokenizers.Tokenizer):
@@ -172,6 +196,14 @@ def _older(
         kept = of_class(files, type(tokenizer).__name__)
         first = SlowTokenizer(tokenizer, kept, source, sizes[0], "source")
     return first, slow_tokenizer(kept, target, sizes[1], "target")
+
+
+def _cuts(tokenizer: Any, text: str) -> bool:
+    """Whether a tokenizer of transformers finds tokens in a text; one without an unknown token may refuse it."""
+    try:
+        return bool(tokenizer.tokenize(text))
+    except Exception:  # the libraries raise bare Exception
+        return False
 
 
 def _sentence(error: BaseException) -> str:

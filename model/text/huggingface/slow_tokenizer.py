@@ -6,6 +6,7 @@ import json
 from base64 import b64decode, b64encode
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from copy import copy
 from functools import cached_property
 from itertools import pairwise
 from pathlib import Path, PurePath
@@ -19,8 +20,8 @@ from tokenizers.processors import TemplateProcessing
 from model.runtime.errors import CheckpointError
 from model.runtime.transformers_import import import_transformers, quietly
 from model.runtime.untrusted_json import LARGEST, parse_json, read_bytes
-from model.text.huggingface.special_tokens import ForeignTokenizer, SpecialTokens, saved_json
-from model.text.tokenizer import SPACE, Role, Tokens, clean
+from model.text.huggingface.special_tokens import ForeignTokenizer, SpecialTokens, name_of, saved_json
+from model.text.tokenizer import SPACE, Role, Tokenizer, Tokens, clean
 from model.text.untrusted import read_pieces, require_pieces
 
 Side = Literal["source", "target"]
@@ -35,13 +36,24 @@ class SlowTokenizer(ForeignTokenizer):
     def __init__(self, inner: Any, files: Files, special: SpecialTokens, size: int, side: Side) -> None:
         """inner: the tokenizer that transformers makes of the files."""
         super().__init__(special, size)
-        self._inner, self.files, self.side, self.words = inner, files, side, True
+        self._inner, self.files, self.side, self.words, self.reads_special = inner, files, side, True, True
+        added = {token.content for token in inner.added_tokens_decoder.values() if token.special}
+        self.markers = sorted({*map(str, inner.all_special_tokens), *added})
+        self._other: SlowTokenizer | None = None
         self.special = sorted({*self.special, *(token for token in inner.all_special_ids if token is not None)})
         if side == "target" and hasattr(inner, "_switch_to_target_mode"):
             inner._switch_to_target_mode()
         framed = inner.build_inputs_with_special_tokens([-1])
         place = framed.index(-1)
         self._around = framed[:place], framed[place + 1 :]
+
+    def reading(self, special: bool) -> Tokenizer:
+        if special == self.reads_special or not self.markers:
+            return self
+        if self._other is None:
+            self._other = copy(self)
+            self._other.reads_special, self._other._other = special, self
+        return self._other
 
     def margins(self, role: Role) -> tuple[list[int], list[int]]:
         before, after = self._around
@@ -79,7 +91,7 @@ class SlowTokenizer(ForeignTokenizer):
         return saved_json(self._special_tokens, self.size, self._around, more=more)
 
     def _pieces(self, text: str) -> list[str]:
-        return list(self._inner.tokenize(text, split_special_tokens=True))
+        return list(self._inner.tokenize(text, split_special_tokens=not self.reads_special))
 
 
 def slow_tokenizer(files: Files, special: SpecialTokens, size: int, side: Side) -> SlowTokenizer:
@@ -198,14 +210,18 @@ def _require_sound(files: Files) -> None:
 
 def _harmless(files: Files) -> Files:
     """Files without settings by which transformers would read other files: any argument may be in the map of special
-    tokens, too.
+    tokens, too. And without empty names of special tokens, which transformers adds for ever: its class has usual ones.
     """
     harmless = dict(files)
     for file in {NAMES, SPECIAL} & files.keys():
-        settings = _record(files, file).items()
+        settings = [(name, value) for name, value in _record(files, file).items() if not _is_unnamed(name, value)]
         kept = {name: value for name, value in settings if name not in PATHS and not name.endswith(PATHS_END)}
         harmless[file] = json.dumps(kept).encode()
     return harmless
+
+
+def _is_unnamed(name: str, value: object) -> bool:
+    return name.endswith("_token") and isinstance(value, str | Mapping) and not name_of(value)
 
 
 def _record(files: Files, name: str) -> dict[str, Any]:

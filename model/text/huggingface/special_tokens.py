@@ -8,6 +8,8 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+import tokenizers
+
 from model.runtime.untrusted_json import read_record, read_text
 from model.text.generation_rules import NO_RULES, GenerationRules, rules_in, tokens_in
 from model.text.tokenizer import Tokenizer, Tokens, visible
@@ -148,6 +150,28 @@ def name_of(value: object) -> str:
     if isinstance(value, Mapping):
         value = value.get("content")
     return value if isinstance(value, str) else ""
+
+
+def named_tokens(names: Mapping[str, Any], inner: tokenizers.Tokenizer) -> list[tokenizers.AddedToken]:
+    """Special tokens that are named in the settings of a tokenizer and are in its vocabulary, but that a text is not
+    looked through for yet: transformers has them found, too.
+    """
+    listed = names.get("added_tokens_decoder")
+    values = list(listed.values()) if isinstance(listed, Mapping) else []
+    values += [value for name, value in names.items() if name.endswith("_token")]
+    for name in ("additional_special_tokens", "extra_special_tokens"):
+        more = names.get(name)
+        values += more.values() if isinstance(more, Mapping) else more if isinstance(more, list) else []
+    known = {token.content for token in inner.get_added_tokens_decoder().values()}
+    found: dict[str, tokenizers.AddedToken] = {}
+    for value in values:
+        content = name_of(value)
+        if content and content not in known and inner.token_to_id(content) is not None:
+            settings = value if isinstance(value, Mapping) else {}
+            ways = {way: settings.get(way) is True for way in ("single_word", "lstrip", "rstrip", "normalized")}
+            special = settings.get("special") is not False or value not in values[: len(listed or ())]
+            found.setdefault(content, tokenizers.AddedToken(content, **ways, special=special))
+    return list(found.values())
 
 
 def saved_json(

@@ -4,26 +4,23 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from copy import copy
 from dataclasses import replace
 from functools import cached_property
+from itertools import chain, islice
 from typing import Any
 
 import tokenizers
 from tokenizers import models
 
-from model.text.huggingface.special_tokens import ForeignTokenizer, SpecialTokens, name_of, saved_json
+from model.runtime.errors import CheckpointError, first_line
+from model.text.huggingface.special_tokens import ForeignTokenizer, SpecialTokens, named_tokens, saved_json
 from model.text.tokenizer import SPACE, Role, Tokenizer, Tokens, clean
 from model.text.untrusted import panics_named
 
-# Special tokens that stand between the turns of a conversation, in any family.
-MARKER = re.compile(
-    r"im_start|im_end|(start|end)_of_turn|_header_id|\beot|end_of_utterance|INST\b|[|｜](user|assistant|system|end)[|｜]"
-    r"|_of_role|_token\|>$|\|(channel|message|start|return)\|",
-    re.IGNORECASE,
-)
-PROBES = ("a", "0", ".", "的")  # texts that one of any tokenizer's tokens stands for
+PROBES = ("a", "0", ".", "的")  # texts that one of most tokenizers' tokens stands for
+MOST_PROBES = 64  # tokens of the vocabulary that are tried, where there is none
 
 
 def _byte_table() -> dict[str, int]:
@@ -37,7 +34,8 @@ BYTES = _byte_table()
 
 
 class HuggingFaceTokenizer(ForeignTokenizer):
-    """A tokenizer.json with the special tokens that its model expects around a text.
+    """A tokenizer.json with the special tokens that its model expects around a text, whose names in a text are read as
+    these tokens, as transformers does, unless `reading` says otherwise.
 
     In labels ▁ is a space and `<0xE6>` a byte of a character that was cut; a special token's label is its name, and a
     WordPiece token inside a word keeps its `##`.
@@ -59,13 +57,13 @@ class HuggingFaceTokenizer(ForeignTokenizer):
         self._inner = inner
         inner.no_truncation()
         inner.no_padding()
+        inner.add_tokens(named_tokens(names or {}, inner))
         self._added = inner.get_added_tokens_decoder()
         added = {id_ for id_, token in self._added.items() if token.special and id_ < size}
         self.special = sorted({*self.special, *added})
         self.markers = [self._added[id_].content for id_ in sorted(added)]
-        self.template = template
-        self.reads_special = bool(template) or any(map(MARKER.search, self.markers))
-        inner.encode_special_tokens = not self.reads_special
+        self.template, self.reads_special = template, True
+        inner.encode_special_tokens = False
         self._other: HuggingFaceTokenizer | None = None
         steps = [*_kinds(inner.pre_tokenizer), *_kinds(inner.normalizer), *_kinds(inner.decoder)]
         self._bytes = "ByteLevel" in steps
@@ -74,7 +72,7 @@ class HuggingFaceTokenizer(ForeignTokenizer):
         if not isinstance(inner.model, models.WordPiece):
             self.continues = ""
         self._labels: dict[int, str] = {}
-        self._around = around or self._template(names or {})
+        self._around = around or self._template()
         self.between, self.separator = self._pair_template()
         self.pair_label = self.label(self.between[0]) if self.between else ""
 
@@ -123,6 +121,14 @@ class HuggingFaceTokenizer(ForeignTokenizer):
         whole = one.between(None, between).between(None, two).between(before, after)
         return replace(whole, left_out=one.left_out + two.left_out, before=len(before), after=len(after))
 
+    def encode(self, text: str, masks: bool = False) -> Tokens:
+        """Tokens as of `Tokenizer.encode`; where special tokens are read, the mask is one of them in any text.
+
+        Raises:
+            ValueError: there is no token for a part of the text.
+        """
+        return super().encode(text, masks and not (self.reads_special and self.mask in self._added))
+
     def _encode_text(self, text: str) -> Tokens:
         return self.tokens(self._known(self._encoded(text).ids))
 
@@ -143,9 +149,28 @@ class HuggingFaceTokenizer(ForeignTokenizer):
         ]
 
     def _encoded(self, text: str) -> tokenizers.Encoding:
-        with panics_named("this text"):
-            (encoded,) = self._inner.encode_batch([clean(text)], add_special_tokens=False)  # lets other threads go on
+        try:
+            with panics_named("this text"):
+                (encoded,) = self._inner.encode_batch([clean(text)], add_special_tokens=False)  # lets others go on
+        except CheckpointError:
+            raise
+        except Exception as error:  # the library raises bare Exception
+            raise ValueError(
+                f"the tokenizer has no token for {self._untold(text)[:40]!r}, and none for what is unknown "
+                f"({first_line(error)}): leave it out"
+            ) from error
         return encoded
+
+    def _untold(self, text: str) -> str:
+        """First word of a text that has no token; the text itself where each word alone has some."""
+        return next((word for word in text.split() if not self._encodes(word)), text)
+
+    def _encodes(self, text: str) -> bool:
+        try:
+            self._inner.encode(text)
+        except Exception:  # the library raises bare Exception
+            return False
+        return True
 
     def decode(self, ids: Sequence[int]) -> str:
         """Text of `ids` without special tokens and without a last character that is not whole."""
@@ -206,16 +231,16 @@ class HuggingFaceTokenizer(ForeignTokenizer):
             raise ValueError(f"the model knows {self.size:,} tokens and not {name!r} ({strange}): leave it out")
         return [token if token < self.size else self.unknown for token in ids]
 
-    def _template(self, names: Mapping[str, Any]) -> tuple[list[int], list[int]]:
-        """Ids that the post-processor puts before and after a text; start and end alone, where the settings `names` ask
-        for them.
+    def _probes(self) -> Iterator[str]:
+        """Texts that have tokens: any of the usual ones, and tokens of a vocabulary that has none of these."""
+        words = (word.replace(SPACE, "").strip() for word in islice(self._inner.get_vocab(), MOST_PROBES))
+        return filter(self._encodes, chain(PROBES, filter(None, words)))
+
+    def _template(self) -> tuple[list[int], list[int]]:
+        """Ids that the post-processor puts before and after a text. As in transformers, what tokenizer_config.json says
+        of add_bos_token and add_eos_token does not count beside it.
         """
-        if {"add_bos_token", "add_eos_token"} & set(names):
-            asked = (("add_bos_token", "bos_token"), ("add_eos_token", "eos_token"))
-            ids = [self._inner.token_to_id(name_of(names.get(name))) if names.get(add) else None for add, name in asked]
-            before, after = ([token] if token is not None else [] for token in ids)
-            return before, after
-        for probe in PROBES:
+        for probe in self._probes():
             encoded = self._inner.encode(probe)
             plain = [place for place, added in enumerate(encoded.special_tokens_mask) if not added]
             if plain:
@@ -226,7 +251,7 @@ class HuggingFaceTokenizer(ForeignTokenizer):
         """Ids that the post-processor puts between two texts, none where it does not; and the one behind which tokens
         are of another type.
         """
-        for probe in PROBES:
+        for probe in self._probes():
             encoded = self._inner.encode(probe, probe)
             plain = [place for place, added in enumerate(encoded.special_tokens_mask) if not added]
             if not plain or len(plain) % 2:

@@ -1,4 +1,4 @@
-"""The switch that has the names of special tokens read in the texts."""
+"""The switch that has the names of special tokens in the texts read as plain text."""
 
 from __future__ import annotations
 
@@ -26,18 +26,18 @@ def test_the_switch_comes_with_a_name_and_is_in_the_address(tmp_path, monkeypatc
     app = sound(opened("masks", model="bloom", source="the cat sees"))
     assert not [each for each in app.toggle if each.key == SWITCH]
     app = sound(opened("masks", model="bloom", source=TEXT))
-    plain = session_of(app).source
+    read = session_of(app).source
     start = open_checkpoint(folder).source_tokenizer.start
-    assert start not in plain.ids[1:]
-    app.toggle(key=SWITCH).set_value(True).run()
-    read = session_of(sound(app))
-    assert read.source.ids.count(start) == plain.ids.count(start) + 1
-    assert app.query_params["special"] == "1"
-    expected = open_checkpoint(folder).reading(True).trace(TEXT)
-    assert torch.equal(read.trace["output.logits"], expected["output.logits"])
-    copied = sound(opened("masks", model="bloom", source=TEXT, special="1"))
-    assert session_of(copied).source.ids == read.source.ids
-    assert copied.toggle(key=SWITCH).value
-    copied.toggle(key=SWITCH).set_value(False).run()
-    assert session_of(sound(copied)).source.ids == plain.ids
-    assert copied.query_params["special"] == "0"
+    app.toggle(key=SWITCH).set_value(False).run()
+    plain = session_of(sound(app))
+    assert start not in plain.source.ids[1:]
+    assert read.ids.count(start) == plain.source.ids.count(start) + 1
+    assert app.query_params["special"] == "0"
+    expected = open_checkpoint(folder).reading(False).trace(TEXT)
+    assert torch.equal(plain.trace["output.logits"], expected["output.logits"])
+    copied = sound(opened("masks", model="bloom", source=TEXT, special="0"))
+    assert session_of(copied).source.ids == plain.source.ids
+    assert not copied.toggle(key=SWITCH).value
+    copied.toggle(key=SWITCH).set_value(True).run()
+    assert session_of(sound(copied)).source.ids == read.ids
+    assert copied.query_params["special"] == "1"

@@ -239,9 +239,9 @@ def test_how_texts_are_cut_is_said_where_it_is_assumed(family, pre, words, assum
 
 def test_the_chat_template_and_what_stands_around_a_text_are_named_as_in_a_folder():
     ids = {"bos_token": 0, "eos_token": 2, "eot_token": 1, "pad_token": 99}
-    names = vocabulary(ids=ids, begins=False, ends=True, chat_template="{{ x }}").names()
+    records = vocabulary(ids=ids, begins=False, ends=True, chat_template="{{ x }}")
     expected = {"bos_token": "a", "eos_token": "ab", "eot_token": "b", "chat_template": "{{ x }}"}
-    assert names == expected | {"add_bos_token": False, "add_eos_token": True}
+    assert (records.names(), records.around()) == (expected, ("", "ab"))
     (one, _other), _assumed = open_gguf_tokenizers(lambda: vocabulary(ids=ids, ends=True), {}, (3, 3))
     assert one.stops == {1, 2}
     assert one.framed("b", "source", 9).ids == [0, 1, 2]

@@ -52,6 +52,30 @@ def test_a_llama_with_a_tokenizer_model_alone_is_read_with_its_first_space(famil
     assert ours.framed("I 😀", "prompt", 99).labels[:2] == ["<s>", "▁I"]
 
 
+@pytest.mark.parametrize("class_name", ["LlamaTokenizer", "LLaMATokenizer"])
+@pytest.mark.parametrize("flags", [{}, {"add_bos_token": False}, {"add_bos_token": True, "add_eos_token": True}])
+def test_what_stands_around_the_text_of_a_llama_is_what_its_flags_say(flags, class_name, tmp_path):
+    """Where its special tokens have no names, or empty ones, they have those of its class."""
+    content = trained(*ENGLISH, **LLAMA)
+    (tmp_path / "tokenizer.model").write_bytes(content)
+    names = {"tokenizer_class": "LlamaTokenizer", **flags}
+    (tmp_path / "tokenizer_config.json").write_text(json.dumps(names))
+    reference = transformers.AutoTokenizer.from_pretrained(tmp_path, local_files_only=True)
+    begins = flags.get("add_bos_token", class_name == "LLaMATokenizer")  # as the authors' code of that time
+    empty = {"bos_token": "", "eos_token": {"content": ""}, "unk_token": ""}
+    (tmp_path / "tokenizer_config.json").write_text(json.dumps(names | empty | {"tokenizer_class": class_name}))
+    (tmp_path / "special_tokens_map.json").write_text(json.dumps(empty))
+    size = len(pieces(content))
+    ours, _ = open_tokenizers(tmp_path, {"model_type": "llama"}, (size, size))
+    assert ours.reason == ""
+    for text in (*ENGLISH[:2], "I </s> am"):
+        ids = reference(text, add_special_tokens=False)["input_ids"]
+        assert ours.encode(text).ids == ids
+    assert ours.margins("whole") == ([1] * begins, [2] * ("add_eos_token" in flags))
+    if class_name == "LlamaTokenizer":
+        assert ours.framed("I am", "whole", 99).ids == reference("I am")["input_ids"]
+
+
 def damages() -> dict[str, tuple[bytes, str]]:
     """Files that harm, and what is said of them."""
     whole = trained(*ENGLISH, **T5)

@@ -123,6 +123,7 @@ def both(files):
 @pytest.mark.parametrize("text", TEXTS)
 def test_ids_text_and_ends_are_those_of_transformers(both, text):
     ours, reference = both
+    ours = ours.reading(False)
     given = reference(text, split_special_tokens=True, return_offsets_mapping=True, add_special_tokens=False)
     assert ours.encode(text).ids == given["input_ids"]
     assert ours.decode(given["input_ids"]) == reference.decode(given["input_ids"], skip_special_tokens=True)
@@ -138,7 +139,7 @@ ROLES = {"GPT-2": "prompt", "Llama": "prompt", "T5": "source", "BERT": "whole", 
 def test_what_stands_around_a_text_is_what_its_post_processor_puts_there(both, files, text):
     ours, reference = both
     text = text.replace(ours.pair_label or "</s>", "</ s>")  # which would part it
-    assert ours.framed(text, ROLES[files[0]], 512).ids == reference(text, split_special_tokens=True)["input_ids"]
+    assert ours.framed(text, ROLES[files[0]], 512).ids == reference(text)["input_ids"]
 
 
 def test_labels_show_spaces_bytes_and_special_tokens(both, files):
@@ -162,27 +163,29 @@ def test_labels_show_spaces_bytes_and_special_tokens(both, files):
         assert (words[0][0], words[-1]) == ("▁", "</s>")
 
 
-def test_only_a_masked_model_reads_the_name_of_its_mask(both, files):
+def test_a_masked_model_reads_the_name_of_its_mask_even_where_others_are_plain(both, files):
     ours, reference = both
     if ours.mask is None:
         assert ours.encode("a <mask>", masks=True) == ours.encode("a <mask>")
         return
     text = f"I am a {ours.mask_label} and {ours.mask_label}."
-    assert ours.framed(text, "whole", 99).ids == reference(text)["input_ids"]
-    assert ours.mask not in ours.framed(text, "source", 99).ids
+    for role in ("whole", "source"):
+        assert ours.framed(text, role, 99).ids == reference(text)["input_ids"]
+    assert ours.reading(False).framed(text, "whole", 99).ids == reference(text)["input_ids"]
+    assert ours.mask not in ours.reading(False).framed(text, "source", 99).ids
 
 
 @pytest.mark.parametrize("text", [*TEXTS, "I <s>am</s> a[SEP] teacher <|endoftext|>", "</s></s>"])
-def test_special_tokens_are_read_in_a_text_where_that_is_wanted(both, text):
+def test_special_tokens_are_read_in_a_text_unless_they_are_not_wanted(both, text):
     ours, reference = both
-    assert not ours.reads_special
-    reading = ours.reading(True)
+    assert ours.reads_special
     given = reference(text, return_offsets_mapping=True, add_special_tokens=False)
-    assert reading.encode(text).ids == given["input_ids"]
-    assert reading.ends(text)[-1:] == [end for _begin, end in given["offset_mapping"]][-1:]
-    assert reading.reading(False) is ours
-    assert ours.reading(True) is reading
-    assert ours.encode(text).ids == reference(text, split_special_tokens=True, add_special_tokens=False)["input_ids"]
+    assert ours.encode(text).ids == given["input_ids"]
+    assert ours.ends(text)[-1:] == [end for _begin, end in given["offset_mapping"]][-1:]
+    plain = ours.reading(False)
+    assert plain.reading(True) is ours
+    assert ours.reading(False) is plain
+    assert plain.encode(text).ids == reference(text, split_special_tokens=True, add_special_tokens=False)["input_ids"]
 
 
 CHAT = ["<|im_start|>", "<|im_end|>"]
@@ -223,9 +226,94 @@ def test_a_tokenizer_of_conversations_reads_their_marks(where, tmp_path):
     assert again.encode(text) == ours.encode(text)
 
 
+WAYS = ("lstrip", "rstrip", "single_word", "normalized")
+
+
+@pytest.mark.parametrize("place", ["added_tokens", "mask_token", "added_tokens_decoder"])
+@pytest.mark.parametrize("number", range(16))
+def test_an_added_token_is_found_as_transformers_finds_it(number, place, tmp_path):
+    """Wherever its settings stand, and whatever they are."""
+    from transformers import AutoTokenizer
+
+    inner, names = byte_level(start=True)
+    record = json.loads(inner.to_str())
+    ways = {way: bool(number >> bit & 1) for bit, way in enumerate(WAYS)}
+    mask = {"content": "<mask>", "special": True, **ways}
+    record["added_tokens"] = [token for token in record["added_tokens"] if token["content"] != "<mask>"]
+    if place == "added_tokens":
+        record["added_tokens"].append({"id": 4, **mask})
+    names |= {"mask_token": {"__type": "AddedToken", **mask} if place == "mask_token" else "<mask>"}
+    names |= {"added_tokens_decoder": {"4": mask}} if place == "added_tokens_decoder" else {}
+    (tmp_path / "tokenizer.json").write_text(json.dumps(record))
+    (tmp_path / "tokenizer_config.json").write_text(json.dumps(names))
+    ours = open_tokenizers(tmp_path, {}, (inner.get_vocab_size(),) * 2)[0]
+    reference = AutoTokenizer.from_pretrained(tmp_path, local_files_only=True)
+    for text in ("I <mask> am", "I<mask>am", "I am <mask>\n<mask>.", " <mask> ", "I <MASK> am"):
+        assert ours.framed(text, "whole", 99).ids == reference(text)["input_ids"], text
+
+
+@pytest.mark.parametrize("class_name", ["GPT2Tokenizer", "GPTNeoXTokenizerFast", "PreTrainedTokenizerFast"])
+@pytest.mark.parametrize("wanted", [True, False])
+def test_a_space_stands_before_a_text_where_transformers_puts_one(class_name, wanted, tmp_path):
+    from transformers import AutoTokenizer
+
+    inner, names = byte_level()
+    inner.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=not wanted)
+    inner.save(str(tmp_path / "tokenizer.json"))
+    said = names | {"tokenizer_class": class_name, "add_prefix_space": wanted}
+    (tmp_path / "tokenizer_config.json").write_text(json.dumps(said))
+    ours = open_tokenizers(tmp_path, {}, (inner.get_vocab_size(),) * 2)[0]
+    reference = AutoTokenizer.from_pretrained(tmp_path, local_files_only=True)
+    assert ours.encode("am I").ids == reference("am I")["input_ids"]
+
+
+@pytest.mark.parametrize("flags", [{"add_bos_token": False}, {"add_bos_token": True, "add_eos_token": True}])
+def test_what_stands_around_a_text_is_the_post_processors_and_not_that_of_a_flag_beside_it(flags, tmp_path):
+    from transformers import AutoTokenizer
+
+    inner, names = byte_fallback()
+    inner.save(str(tmp_path / "tokenizer.json"))
+    (tmp_path / "tokenizer_config.json").write_text(json.dumps(names | flags | {"tokenizer_class": "LlamaTokenizer"}))
+    ours = open_tokenizers(tmp_path, {}, (inner.get_vocab_size(),) * 2)[0]
+    reference = AutoTokenizer.from_pretrained(tmp_path, local_files_only=True)
+    assert ours.framed("I am", "prompt", 99).ids == reference("I am")["input_ids"]
+
+
+def test_sentinels_take_the_spaces_before_them(tmp_path):
+    """As those of T5: a ▁ that the tokenizer put before one was in no text that the model has learnt from."""
+    from transformers import PreTrainedTokenizerFast
+
+    inner, names = unigram()
+    sentinels = ["<extra_id_1>", "<extra_id_0>"]
+    record = json.loads(inner.to_str())
+    record["model"]["vocab"] += [[name, 0.0] for name in sentinels]
+    reference = PreTrainedTokenizerFast(
+        tokenizer_object=Inner.from_str(json.dumps(record)), additional_special_tokens=sentinels, **names
+    )
+    reference.save_pretrained(tmp_path)
+    ours = open_tokenizers(tmp_path, {}, (len(reference),) * 2)[0]
+    for text in ("I <extra_id_0> a", "<extra_id_0>I am<extra_id_1>", "am  <extra_id_1> <extra_id_0>"):
+        assert ours.framed(text, "source", 99).ids == reference(text)["input_ids"], text
+    assert set(sentinels) <= {*ours.markers}
+
+
+@pytest.mark.parametrize("kind", [models.WordLevel, models.WordPiece])
+def test_a_vocabulary_without_an_unknown_token_reads_its_own_words(kind, tmp_path):
+    inner = Inner(kind({"the": 0, "quick": 1, "fox": 2}, unk_token="[UNK]"))
+    inner.pre_tokenizer = pre_tokenizers.Whitespace()
+    inner.save(str(tmp_path / "tokenizer.json"))
+    ours = open_tokenizers(tmp_path, {}, (3, 3))[0]
+    assert ours.reason == ""
+    assert ours.framed("the quick fox", "prompt", 9).labels == ["the", "quick", "fox"]
+    for read in (ours.encode, ours.ends):
+        with pytest.raises(ValueError, match="the tokenizer has no token for 'slow', and none for what is unknown"):
+            read("the slow fox")
+
+
 def test_what_cannot_be_seen_is_shown_by_its_code():
     inner, names = byte_level()
-    odd = ["\u200b", "\u202eRTL", "\ufeff", "\u00ad", "\u00a0", "\u2028", "\ue000", "a\u200db"]
+    odd = ["\u200b", "\u202eRTL", "\ufeff", "\u00ad", "\u00a0", "\u2028", "\ue000", "a\u200db", "❤\ufe0f"]
+    odd += ["\u3164", "\u115f", "\uffa0", "\u034f", "\u2800", "\U000e0101", "\u180e"]
     inner.add_tokens(odd)
     ours = made(inner, names)
     labels = [ours.label(inner.token_to_id(each)) for each in odd]
@@ -238,6 +326,8 @@ def test_what_cannot_be_seen_is_shown_by_its_code():
         "<U+2028>",
         "<U+E000>",
         "a<U+200D>b",
+        "❤<U+FE0F>",
+        *("<U+3164>", "<U+115F>", "<U+FFA0>", "<U+034F>", "<U+2800>", "<U+E0101>", "<U+180E>"),
     ]
     assert ours.encode("x\u202ey").labels  # by its bytes
     assert visible("naïve 的 😀\n\t") == "naïve 的 😀\n\t"

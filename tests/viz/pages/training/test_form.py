@@ -9,7 +9,7 @@ from types import SimpleNamespace
 import pytest
 
 from model.data.pairs import Pair, in_split
-from model.data.sources import task_data
+from model.data.sources import digest_of_pairs, task_data
 from model.training.cost import forecast, memory_needed
 from model.training.demonstration import REVERSE
 from model.training.settings import TrainingSettings
@@ -175,7 +175,13 @@ def test_what_is_learned_from_is_the_task_the_pairs_and_the_share_that_were_chos
     material = begun(app).material
     pairs = task_data("sort", 300).pairs
     trained = len(in_split(pairs, "train", 20))
-    assert material.record() == {"task": "sort", "training_pairs": trained, "validation_percent": 20}
+    expected = {
+        "task": "sort",
+        "training_pairs": trained,
+        "validation_percent": 20,
+        "data_digest": digest_of_pairs(pairs),
+    }
+    assert material.record() == expected
     assert material.pairs["validation"] == in_split(pairs, "validation", 20)
 
 
