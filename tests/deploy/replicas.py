@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import shutil
+import socket
 import subprocess
 import time
 import urllib.request
@@ -16,7 +18,7 @@ from urllib.error import URLError
 
 import psutil
 
-from tests.browser.server import PATIENCE, ROOT, answers, free_port, serve
+from tests.browser.server import PATIENCE, ROOT, free_port, serve
 
 NGINX = shutil.which("nginx") or shutil.which("nginx", path="/usr/sbin")
 LATE = Path(__file__).parent / "late"
@@ -62,25 +64,40 @@ def configuration(port: int, replicas: list[int], folder: Path) -> str:
 @contextmanager
 def replicas(folder: Path, count: int = 2, **environment: str) -> Iterator[Replicas]:
     """So many of them, at most two, all ready, until the end of the block. The second one's clock is an hour late."""
-    assert NGINX
-    ports, port = [free_port() for _ in range(count)], free_port()
+    ports = [free_port() for _ in range(count)]
     with ExitStack() as stack:
-        clocks: list[dict[str, str]] = [{}, {"PYTHONPATH": str(LATE)}]
-        told = [environment | clock for clock in clocks[:count]]
+        different = [{"VITRINE_REPLICA": "1"}, {"VITRINE_REPLICA": "2", "PYTHONPATH": str(LATE)}]
+        told = [environment | each for each in different[:count]]
         own = [stack.enter_context(serve("app.py", port=each, **more)) for each, more in zip(ports, told, strict=True)]
-        file = folder / "nginx.conf"
-        text = configuration(port, ports, folder)
-        if count == 1:
-            text = re.sub(r"\n *server vitrine-2.*", "", text)
-        file.write_text(text, encoding="utf-8")
-        nginx = subprocess.Popen([NGINX, "-c", str(file), "-g", "daemon off;"])
-        stack.callback(nginx.wait, 60)
-        stack.callback(nginx.terminate)
         end = time.monotonic() + PATIENCE / 1000
-        while not answers(f"http://127.0.0.1:{port}") or not all(map(is_ready, own)):
-            assert time.monotonic() < end, "nginx or a replica does not answer"
+        while not all(map(is_ready, own)):
+            assert time.monotonic() < end, "a replica does not answer"
             time.sleep(0.2)
-        yield Replicas(f"http://127.0.0.1:{port}", own)
+        yield Replicas(stack.enter_context(before(folder, ports[0], ports[-1])), own)
+
+
+@contextmanager
+def before(folder: Path, *replicas: int) -> Iterator[str]:
+    """The address of nginx before replicas at these ports, until the end of the block."""
+    assert NGINX
+    port, file = free_port(), folder / "nginx.conf"
+    file.write_text(configuration(port, list(replicas), folder), encoding="utf-8")
+    user = "user root;" if os.geteuid() == 0 else ""  # who may write into the folder
+    nginx = subprocess.Popen([NGINX, "-e", "stderr", "-c", str(file), "-g", f"daemon off; {user}"])
+    try:
+        end = time.monotonic() + PATIENCE / 1000
+        while not listens(port):
+            assert time.monotonic() < end, "nginx does not answer"
+            time.sleep(0.05)
+        yield f"http://127.0.0.1:{port}"
+    finally:
+        nginx.terminate()
+        nginx.wait(60)
+
+
+def listens(port: int) -> bool:
+    with socket.socket() as probe:
+        return probe.connect_ex(("127.0.0.1", port)) == 0
 
 
 def is_ready(address: str) -> bool:

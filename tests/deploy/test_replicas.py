@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import re
 import urllib.request
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import AsyncExitStack
+from http.client import HTTPConnection
 from urllib.error import HTTPError
+from urllib.parse import urlsplit
 
 import pytest
 from playwright.sync_api import Browser, Page, expect
@@ -31,7 +35,7 @@ def two(tmp_path) -> Iterator[Replicas]:
 
 
 def visitor(address: str, number: int) -> Visitor:
-    return Visitor(address, headers={"Cookie": f"vitrine_place=visitor-{number}"})
+    return Visitor(address, headers={"Cookie": f"vitrine_place={number % 2 + 1}"})
 
 
 def test_a_replica_that_is_killed_costs_its_own_visitors_alone_a_reload(two):
@@ -65,11 +69,47 @@ def test_a_replica_that_is_killed_costs_its_own_visitors_alone_a_reload(two):
     run(use())
 
 
+def files_of_a_first_visit(address: str) -> tuple[str, Counter[int]]:
+    """The cookie that a fresh browser is given, and how often each status came for the page and the files in it."""
+    connection, statuses = HTTPConnection(urlsplit(address).netloc, timeout=120), Counter[int]()
+    connection.request("GET", "/")
+    answer = connection.getresponse()
+    cookie = next(value for value in answer.headers.get_all("Set-Cookie") if value.startswith("vitrine_place="))
+    found = re.findall(r'"\./(static/[^"]+)"', answer.read().decode())
+    for path in ("", "_stcore/health", "_stcore/host-config", *found):
+        connection.request("GET", f"/{path}", headers={"Cookie": cookie.partition(";")[0], "Accept-Encoding": "gzip"})
+        answer = connection.getresponse()
+        answer.read()
+        statuses[answer.status] += 1
+    connection.close()
+    return cookie.partition(";")[0], statuses
+
+
+def test_thirty_visitors_who_arrive_within_three_seconds_see_their_page_and_type(two):
+    async def arrive(number: int, stack: AsyncExitStack) -> Counter[int]:
+        await asyncio.sleep(number / 10)
+        cookie, statuses = await asyncio.to_thread(files_of_a_first_visit, two.address)
+        own = await stack.enter_async_context(Visitor(two.address, headers={"Cookie": cookie}).there())
+        await own.type("I am a teacher.")
+        assert await own.settled()
+        assert not own.faults
+        return statuses
+
+    async def use() -> list[Counter[int]]:
+        async with AsyncExitStack() as stack:
+            found = await asyncio.gather(*(arrive(number, stack) for number in range(30)))
+            assert two.windows() == [15, 15]
+            return found
+
+    statuses = run(use())
+    assert all(set(each) == {200} and each.total() > 60 for each in statuses)
+
+
 def at_the_first(browser: Browser, two: Replicas) -> Page:
     """A page of the first replica: the other one's clock is late."""
     for _ in range(20):
         page = browser.new_context(viewport={"width": 1440, "height": 900}).new_page()
-        page.goto(two.address)
+        page.goto(f"{two.address}/attention")
         expect(page.locator(".vitrine.heatmap[data-painted]")).to_be_visible()
         if two.windows()[0]:
             return page

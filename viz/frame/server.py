@@ -6,6 +6,8 @@ import asyncio
 import ctypes
 import gc
 import importlib
+import os
+import re
 import signal
 import threading
 from collections.abc import AsyncIterator
@@ -25,6 +27,8 @@ from viz.frame.stopping import save_trainings
 from viz.state import training
 from viz.state.session import SESSIONS, all_sessions
 
+REPLICA = "VITRINE_REPLICA"  # in the environment: a replica's name for the proxy before it
+NAME = re.compile(r"[\w.-]+", re.ASCII)
 EVERY, PATIENCE = 20.0, 6  # seconds between looks at what can be given back; how often that is put off
 _ready = threading.Event()
 _draining = threading.Event()
@@ -100,11 +104,12 @@ async def health(_request: Request) -> JSONResponse:
 
 async def ready(_request: Request) -> JSONResponse:
     """Whether a page can be drawn at once and new visitors may come, and how many windows there are: one that is to end
-    waits until there is none.
+    waits until there is none. The header X-Vitrine-Replica says where: nginx sends newcomers there.
     """
     found, windows = _ready.is_set() and not _draining.is_set(), sum(len(each.channels) for each in all_sessions())
     told = {"ready": found, "draining": _draining.is_set(), "sessions": len(SESSIONS), "windows": windows}
-    return JSONResponse(told, 200 if found else 503)
+    name = os.environ.get(REPLICA, "").strip()
+    return JSONResponse(told, 200 if found else 503, {"X-Vitrine-Replica": name} if NAME.fullmatch(name) else None)
 
 
 ANSWERS = {"health": health, "ready": ready, "metrics": metrics}

@@ -87,6 +87,12 @@ def test_it_is_ready_once_what_a_page_needs_is_imported(imported):
     assert {session.token for session in sessions} <= set(SESSIONS)
 
 
+@pytest.mark.parametrize(("name", "header"), [("2", "2"), (" vitrine-2 ", "vitrine-2"), ("", None), ("a\nb: c", None)])
+def test_a_replica_says_its_name_where_it_says_whether_it_is_ready(monkeypatch, name, header):
+    monkeypatch.setenv("VITRINE_REPLICA", name)
+    assert run(server.ready(REQUEST)).headers.get("x-vitrine-replica") == header
+
+
 def test_a_server_begins_to_prepare_when_it_starts_and_does_not_wait_for_it(imported, monkeypatch):
     begun, finish = threading.Event(), threading.Event()
     monkeypatch.setattr(server.importlib, "import_module", lambda name: begun.set() or finish.wait(60))
