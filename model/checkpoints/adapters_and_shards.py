@@ -5,11 +5,15 @@ They are recognised by the names of files and of tensors, and refused with what 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import re
+from collections.abc import Collection, Mapping
 from pathlib import Path
+from typing import NoReturn
 
 from model.checkpoints.formats.weight_files import is_part
+from model.checkpoints.native import CONFIG, is_hugging_face
 from model.runtime.errors import CheckpointError
+from model.runtime.untrusted_json import read_record
 
 # Ends of names of query matrices in Hugging Face's families, whose layouts only a config.json tells apart; fairseq and
 # torchtune have some of these names too.
@@ -24,15 +28,29 @@ QUERIES = (
 )
 GPT2 = "h.0.attn.c_attn.weight"  # also nanoGPT's, whose matrix is the transpose of this one
 ADAPTER = (".lora_A.", ".lora_embedding_A")
+# Names of tensors by which a model is known to be of another kind.
+KINDS = {
+    r"(^|\.)(visual|vision_model|vision_tower|image_encoder|patch_embed|conv_proj)\.": "a model of images",
+    r"(^|\.)(down_blocks|up_blocks|input_blocks|time_embed|time_embedding)\.": "a diffusion model",
+    r"\.(A_log|dt_proj\.weight|dt_bias|time_mix_\w+|time_decay)$": "a recurrent model",
+    r"\.(weight_[ih]h_l0|lstm\.|gru\.)": "a recurrent model",
+}
+MOST_NAMED = 3
 
 
 def require_whole(file: Path, shapes: Mapping[str, tuple[int, ...]]) -> None:
     """Refuse weights of which no network can be built. shapes: of the file's tensors by name.
 
     Raises:
-        CheckpointError: the file holds an adapter, is a part of a model, or needs a config.json; the sentence says what
-            to open instead.
+        CheckpointError: the file holds an adapter or a model of another kind, is a part of a model, or needs a
+            config.json; the sentence says what to open instead.
     """
+    for pattern, kind in KINDS.items():
+        if found := next((name for name in shapes if re.search(pattern, name)), None):
+            raise CheckpointError(
+                f"{file.name} holds {found[:80]}, which {kind} has, so that it is no model of texts alone whose layers "
+                "attend: its tensors can be looked at under Checkpoints → Read"
+            )
     if any(part in name for name in shapes for part in ADAPTER):
         raise CheckpointError(
             f"{file.name} holds a LoRA adapter without the adapter_config.json that says what it changes and how: "
@@ -45,11 +63,42 @@ def require_whole(file: Path, shapes: Mapping[str, tuple[int, ...]]) -> None:
             "its tensors can be looked at under Checkpoints → Read"
         )
     if any(_is_hugging_face(name, shape) for name, shape in shapes.items()):
+        if (whole := _folder_of(file)) is not None:
+            raise CheckpointError(
+                f"{file.name} holds the weights of the Hugging Face model {whole.name}: open that folder, whose "
+                "config.json says how to compute with them"
+            )
         raise CheckpointError(
             f"{file.name} has weights named as Hugging Face (some also as fairseq or torchtune) names them, without "
             "the config.json that says how to compute with them: open the whole folder of the Hugging Face model, or a "
             ".zip of it; the tensors alone can be looked at under Checkpoints → Read"
         )
+
+
+def refuse_unknown(file: Path, names: Collection[str], known: str) -> NoReturn:
+    """Refuse a file of which no layout was recognised. names: of its tensors. known: the layouts, in words.
+
+    Raises:
+        CheckpointError: always; the sentence says what the file is, as far as its names tell.
+    """
+    if not names:
+        raise CheckpointError(f"{file.name} holds no tensors of a model: save a model's state_dict")
+    first = ", ".join(list(names)[:MOST_NAMED])
+    if (whole := _folder_of(file)) is not None:
+        raise CheckpointError(
+            f"{file.name} holds {len(names):,} tensors ({first}, …), by whose names it is none of {known}: open its "
+            f"folder {whole.name} as the Hugging Face model that the config.json there describes, or look at them "
+            "under Checkpoints → Read"
+        )
+    raise CheckpointError(
+        f"{file.name} holds {len(names):,} tensors ({first}, …), by whose names it is none of {known}: they can be "
+        "looked at under Checkpoints → Read; a model of transformers opens from the folder that save_pretrained writes"
+    )
+
+
+def _folder_of(file: Path) -> Path | None:
+    """Folder of a file that has a config.json of transformers; None: it has none."""
+    return file.resolve().parent if is_hugging_face(read_record(file.parent / CONFIG)) else None
 
 
 def _is_hugging_face(name: str, shape: tuple[int, ...]) -> bool:

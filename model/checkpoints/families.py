@@ -171,7 +171,8 @@ def formats() -> str:
         ),
         (
             f"{_coded(SUFFIXES)} of {KNOWN}, and nanoGPT's `meta.pkl`",
-            "recognised by their tensors and put together as ours; what no tensor tells is said as assumed",
+            "recognised by their tensors and put together as ours (nanochat is run by `transformers`); what no tensor "
+            "tells is read from the config that these programs write beside them, else said as assumed",
         ),
         (f"any other {_coded(READ)}", "their tensors: statistics, histograms, singular values, health"),
     ]

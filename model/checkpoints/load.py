@@ -16,11 +16,14 @@ from model.checkpoints.adapters import MERGED, Adapter, Merged, is_adapter, merg
 from model.checkpoints.adapters_and_shards import require_whole
 from model.checkpoints.convert.from_gguf import GgufModel, gguf_in
 from model.checkpoints.convert.from_huggingface import FAMILIES, checked_weights, rebuilt_config, rebuilt_weights
-from model.checkpoints.convert.layouts import KNOWN, SUFFIXES, find_layout, open_state
+from model.checkpoints.convert.layouts import KNOWN, SUFFIXES, find_layout, is_own, open_state
+from model.checkpoints.convert.state_dict import Layout
 from model.checkpoints.families import require_openable
 from model.checkpoints.formats.weight_files import (
+    PYTORCH,
     READ,
     REFUSED,
+    SAFETENSORS,
     files_of_weights,
     refuse_folder,
     require_weights_themselves,
@@ -29,7 +32,7 @@ from model.checkpoints.formats.weight_files import (
 from model.checkpoints.load_hints import Causal, Function, LoadHints, NormOrder, Positions
 from model.checkpoints.native import CONFIG, is_hugging_face, is_ours, open_ours, require_weights
 from model.checkpoints.quantized import fp8_notes, plain_weights, require_no_codes
-from model.checkpoints.tensors import TensorInfo, size, tensor_table
+from model.checkpoints.tensors import TensorInfo, described, size, tensor_table
 from model.checkpoints.wrapped_names import unwrapped, wrapping
 from model.inference.models import text_model
 from model.inference.text_model import TextModel
@@ -60,13 +63,34 @@ def open_foreign(path: Path, device: torch.device, dtype: torch.dtype, hints: Lo
         return _open_adapter(path, hints or LoadHints(), device, dtype)
     if (gguf := gguf_in(path)) is not None:
         return _open_gguf(gguf, device, dtype)
-    if path.is_dir() and is_hugging_face(settings := read_record(path / CONFIG)):
+    if path.is_dir() and is_hugging_face(settings := read_record(path / CONFIG)) and not _has_own_names(path):
         return _open_folder(path, settings, device, dtype)
     file = _file_of(path)
     layout, tokenizers = open_state(file, hints or LoadHints())
     name = path.resolve().name if path.is_dir() else file.stem
-    record = {"format": layout.name, "assumed": list(layout.assumed), "open": dict(layout.open)}
-    return text_model(name, assembled(layout.config, layout.weights, device, dtype), tokenizers, record)
+    run = "" if layout.config else ", run by transformers"
+    record = {"format": f"{layout.name}{run}", "assumed": list(layout.assumed), "open": dict(layout.open)}
+    return text_model(name, _network_of(layout, file.stem, device, dtype), tokenizers, record)
+
+
+def _has_own_names(folder: Path) -> bool:
+    """Whether the weights of a folder of transformers have names that none of its classes has, as Meta's and litgpt's,
+    which are written beside the same config.json.
+    """
+    files = files_of_weights(folder)
+    if len(files) != 1 or files[0].name in (SAFETENSORS, PYTORCH):
+        return False
+    return is_own(info.name for info in tensor_table(files[0]))
+
+
+def _network_of(layout: Layout, name: str, device: torch.device, dtype: torch.dtype) -> Any:
+    if layout.config is not None:
+        return assembled(layout.config, layout.weights, device, dtype)
+    from model.checkpoints.bridge.load import open_weights
+
+    return open_weights(
+        name, dict(layout.settings), [described(*pair) for pair in layout.weights.items()], device, dtype
+    )
 
 
 def renamed_weights(path: Path, hints: LoadHints) -> tuple[TransformerConfig, Mapping[str, Tensor]] | None:
@@ -86,11 +110,11 @@ def renamed_weights(path: Path, hints: LoadHints) -> tuple[TransformerConfig, Ma
             return None
         require_room(size(model.tensors)[0], torch.float32, CPU)
         return config, model.weights(config)
-    if path.is_dir() and is_hugging_face(settings := read_record(path / CONFIG)):
+    if path.is_dir() and is_hugging_face(settings := read_record(path / CONFIG)) and not _has_own_names(path):
         table, settings = plain_weights(tensor_table(path), settings, path.name)
         return _rebuilt(path, settings, table)
     layout = find_layout(_file_of(path), hints)
-    return layout.config, layout.weights
+    return None if layout.config is None else (layout.config, layout.weights)
 
 
 def merged_adapter(path: Path, hints: LoadHints, dtype: torch.dtype = torch.float32) -> tuple[Path, Adapter, Merged]:

@@ -45,7 +45,8 @@ HELP = {
     "activation": "of the feed-forward units; swiglu and geglu gate them",
     "tied_embeddings": "share the target's embedding with the output, the source (inputs), or both (all)",
     "bias": "biases in linear layers and norms",
-    "attention_bias": "where attentions have biases: as elsewhere (same), on query, key and value (inputs), or on all",
+    "attention_bias": "where attentions have biases: as elsewhere (same), on query, key and value (inputs), on their "
+    "output, or on all",
     "output_head": "what makes the logits: one matrix, a layer and a norm before it (transform), or nothing (none)",
     "output_bias": "a bias on each logit",
     "scale_output": "divide what the output reads by the square root of d_model",

@@ -15,7 +15,7 @@ Heads = Literal["split", "full"]
 Norm = Literal["layer", "textbook", "textbook-sample", "rms", "none"]
 NormPlacement = Literal["post", "pre", "sandwich"]
 Activation = Literal["relu", "gelu", "gelu-tanh", "silu", "swiglu", "geglu", "geglu-tanh"]
-AttentionBias = Literal["same", "none", "inputs", "all"]
+AttentionBias = Literal["same", "none", "inputs", "output", "all"]
 OutputHead = Literal["linear", "transform", "none"]
 TiedEmbeddings = Literal["none", "output", "inputs", "all"]
 PRESETS: dict[str, dict[str, Any]] = {
@@ -137,7 +137,7 @@ class TransformerConfig:
     activation: Activation | Literal["unknown"] = "relu"  # unknown: one that only foreign code computes
     tied_embeddings: TiedEmbeddings = "none"
     bias: bool = True
-    attention_bias: AttentionBias = "same"  # same: as `bias`; inputs: on queries, keys and values only
+    attention_bias: AttentionBias = "same"  # same: as `bias`; inputs: on queries, keys and values only; output: on it
     output_head: OutputHead = "linear"  # transform: linear layer, activation and norm before it; none: no logits
     output_bias: bool = False  # on the logits
     scale_output: bool = False  # states times 1/√d_model before the output
@@ -225,7 +225,7 @@ class TransformerConfig:
         """Whether attentions have biases on queries, keys and values, and on their output."""
         if self.attention_bias == "same":
             return self.bias, self.bias
-        return self.attention_bias != "none", self.attention_bias == "all"
+        return self.attention_bias in ("inputs", "all"), self.attention_bias in ("output", "all")
 
     @classmethod
     def option_names(cls) -> list[str]:

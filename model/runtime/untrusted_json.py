@@ -7,9 +7,12 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
+import yaml
+
 from model.runtime.errors import CheckpointError
 
 LARGEST = 64 << 20  # most bytes of a file: the largest tokenizers have half as many
+LARGEST_YAML = 1 << 17  # bytes
 LONGEST_NUMBER = 40  # most digits of a whole number
 PARTS = 3_000_000  # most values and containers: each takes up to 100 bytes in memory
 
@@ -32,6 +35,26 @@ def read_record(path: Path) -> dict[str, Any]:
     record = read_json(path, nan=True) if path.exists() else {}
     if not isinstance(record, dict):
         raise CheckpointError(f"{path.name} must hold a JSON object, not {type(record).__name__}")
+    return record
+
+
+def read_yaml(path: Path) -> dict[str, Any]:
+    """Mapping in a small YAML file without aliases, by which a few lines name endless content; empty if there is no
+    such file.
+
+    Raises:
+        CheckpointError: as of `read_text`, or the file is no such mapping.
+    """
+    if not path.exists():
+        return {}
+    text = read_text(path, LARGEST_YAML)
+    try:
+        aliases = any(isinstance(token, yaml.AliasToken) for token in yaml.scan(text))
+        record = None if aliases else yaml.safe_load(text)
+    except (yaml.YAMLError, ValueError, RecursionError) as error:
+        raise CheckpointError(f"{path.name} is not valid YAML") from error
+    if not isinstance(record, dict):
+        raise CheckpointError(f"{path.name} must hold a mapping of YAML without aliases")
     return record
 
 

@@ -59,8 +59,14 @@ def torch_transformer(state: State) -> Layout | None:
     stacks = sorted({match[1] for name in state.tensors if (match := re.match(STACK, name))})
     decoders = [stack for stack in stacks if f"{stack}layers.0.multihead_attn.in_proj_weight" in state.tensors]
     encoders = [stack for stack in stacks if stack not in decoders]
-    if len(encoders) != 1 or len(decoders) > 1:
+    if not stacks:
         return None
+    if len(encoders) != 1 or len(decoders) > 1:
+        raise CheckpointError(
+            f"{state.name} holds {len(encoders)} stacks of torch.nn.TransformerEncoder and {len(decoders)} of "
+            "torch.nn.TransformerDecoder: one encoder is opened, alone or with one decoder, for no tensor tells what "
+            "others read; its tensors can be looked at under Checkpoints → Read"
+        )
     around = _surroundings(state, encoders[0], decoders[0] if decoders else "")
     first, choices = f"{around.encoder}layers.0.", Choices(state, [])
     hidden, width = state.shape(f"{first}linear1.weight")
@@ -148,7 +154,7 @@ def _table(around: _Surroundings, causal: bool) -> Table:
         ours = "decoder" if causal else stack
         table |= {
             f"{ours}.embedding.tokens.weight": embeddings[stack],
-            f"{ours}.embedding.positions.table": WeightSource(positions[stack], _flat),
+            f"{ours}.embedding.positions.table": WeightSource(positions[stack], flat_table),
             **below(f"{ours}.layers.{{}}.", f"{path}layers.{{}}.", layer),
             f"{ours}.norm": around.norms[stack],
         }
@@ -174,15 +180,23 @@ def _surroundings(state: State, encoder: str, decoder: str) -> _Surroundings:
             "whole model to compute with it; its tensors can be looked at under Checkpoints → Read"
         )
     source, target = _sides(state, embeddings, decoder)
-    outputs = [name for name in outputs if state.shape(name)[0] == state.shape(target)[0]]
+    words = state.shape(target)[0]
+    others = [name for name in outputs if state.shape(name)[0] != words]
+    outputs = [name for name in outputs if name not in others]
+    if others and not outputs:
+        raise CheckpointError(
+            f"{state.name} is a classifier or the like: what stands behind its layers ({', '.join(others[:3])}) gives "
+            f"no number for each of the {words:,} tokens in {target}; its tensors can be looked at under Checkpoints → "
+            "Read"
+        )
     if len(outputs) > 1 or (decoder and not outputs):
         listed = ", ".join(outputs[:3]) or "0"
         raise CheckpointError(
             f"{state.name} holds torch.nn.Transformer without a single output to the target's tokens ({listed}): name "
             "one generator.weight"
         )
-    shapes = [tuple(_flat(state.tensors[name]).shape) for name in tables]
-    sines = not tables or all(_is_sinusoidal(state, name) for name in tables)
+    shapes = [tuple(flat_table(state.tensors[name]).shape) for name in tables]
+    sines = not tables or all(is_sinusoidal(state, name) for name in tables)
     length = min([shape[0] for shape in shapes], default=LENGTH)
     output = outputs[0] if outputs else ""
     length = min(length, MOST_SINES) if sines else length
@@ -246,13 +260,13 @@ def _is_table(state: State, name: str, width: int) -> bool:
     return bool(re.search(r"(^|[._])(pos|pe$|pe\.|position)", name.lower())) and len(shape) == 2 and shape[1] == width
 
 
-def _flat(table: Tensor) -> Tensor:
+def flat_table(table: Tensor) -> Tensor:
     """Table (position, d_model) without dimensions of a batch."""
     return table.reshape(-1, table.shape[-1])
 
 
-def _is_sinusoidal(state: State, name: str) -> bool:
-    table = _flat(state.tensors[name])
+def is_sinusoidal(state: State, name: str) -> bool:
+    table = flat_table(state.tensors[name])
     length = min(len(table), MOST_SINES)
     if table.shape[1] % 2:
         return False

@@ -9,8 +9,15 @@ from typing import Any
 
 from torch import Tensor
 
-from model.checkpoints.adapters_and_shards import require_whole
+from model.checkpoints.adapters_and_shards import refuse_unknown, require_whole
+from model.checkpoints.convert.courses import COURSES, course
 from model.checkpoints.convert.layout_torch import FIRST_LAYER, torch_transformer
+from model.checkpoints.convert.litgpt import ANCHOR as LITGPT
+from model.checkpoints.convert.litgpt import CONFIG as LITGPT_CONFIG
+from model.checkpoints.convert.litgpt import OLDER as OLDER_LITGPT
+from model.checkpoints.convert.litgpt import litgpt
+from model.checkpoints.convert.nanochat import ANCHOR as NANOCHAT
+from model.checkpoints.convert.nanochat import nanochat
 from model.checkpoints.convert.state_dict import FUNCTIONS, Choices, Layout, State, config_of
 from model.checkpoints.convert.weight_map import Table, WeightSource, below, packed, source, weight_map
 from model.checkpoints.formats.pickle import Plain, read_state
@@ -19,9 +26,8 @@ from model.checkpoints.load_hints import LoadHints
 from model.checkpoints.native import require_weights
 from model.checkpoints.quantized import fp8_notes, require_no_codes
 from model.checkpoints.tensors import described, is_of_training, read_tensors
-from model.network.config import TransformerConfig
 from model.runtime.errors import CheckpointError
-from model.runtime.untrusted_json import read_record
+from model.runtime.untrusted_json import read_record, read_yaml
 from model.text.huggingface.load import TOKENIZER, open_tokenizers
 from model.text.huggingface.tokenizer import NO_TOKENS, CharacterTokenizer, IdTokenizer
 from model.text.tokenizer import Tokenizer
@@ -202,6 +208,8 @@ def _gpt(state: State, name: str, kind: str, table: Table, **options: Any) -> La
     assumed: tuple[str, ...] = ()
     if name == "nanoGPT" and state.hints.activation is None:  # whose older form and newer one have the same tensors
         assumed = ("the exact GELU (nanoGPT before June 2023 had its form with tanh)",)
+    if "lm_head.weight" in state.tensors:
+        state.require_words("lm_head.weight", "transformer.wte.weight")
     config = config_of(
         state.name,
         kind="decoder-only",
@@ -218,10 +226,13 @@ def _gpt(state: State, name: str, kind: str, table: Table, **options: Any) -> La
     return Layout(name, config, state.weights(plan), assumed, state.open_heads | {"activation": config.activation})
 
 
-ANCHORS = (PACKED, FIRST_KEYS, ANCHOR, FIRST_LAYER)  # ends of names, one of which each layout has
-LAYOUTS = (gpt, first_min_gpt, annotated, torch_transformer)
+# Ends of names, one of which each layout has; the first two are also of Hugging Face's models.
+OWN_ANCHORS = (ANCHOR, NANOCHAT, LITGPT, OLDER_LITGPT, *(each.anchor for each in COURSES))
+ANCHORS = (PACKED, FIRST_LAYER, FIRST_KEYS, *OWN_ANCHORS)
+LAYOUTS = (gpt, first_min_gpt, annotated, torch_transformer, nanochat, litgpt, course)
 SUFFIXES = (".safetensors", ".pt", ".pth", ".bin", ".ckpt")
-KNOWN = "nanoGPT, minGPT, the Annotated Transformer, torch.nn.Transformer"
+PROGRAMS = ("nanoGPT", "minGPT", "the Annotated Transformer", "torch.nn.Transformer", "nanochat", "litgpt")
+KNOWN = ", ".join((*PROGRAMS, *(each.name for each in COURSES)))
 META = "meta.pkl"  # nanoGPT's characters
 MOST_LETTERS = 500  # tokens of a model that may be one of characters
 
@@ -236,11 +247,11 @@ def open_state(file: Path, hints: LoadHints) -> tuple[Layout, tuple[Tokenizer, T
             where only the number of heads is missing.
     """
     layout = find_layout(file, hints)
-    tokenizers = _tokenizers(file, layout.config, hints)
-    few = type(tokenizers[1]) is IdTokenizer and layout.config.vocabulary <= MOST_LETTERS
-    if layout.config.kind != "encoder-decoder" and (few or hints.alphabet is not None):
+    tokenizers = _tokenizers(file, layout, hints)
+    few = type(tokenizers[1]) is IdTokenizer and layout.vocabularies[1] <= MOST_LETTERS
+    if not layout.two_stacks and (few or hints.alphabet is not None):
         layout = replace(layout, open={**layout.open, "alphabet": hints.alphabet or ""})
-    if layout.config.kind != "encoder-decoder" or not isinstance(tokenizers[1], IdTokenizer):
+    if not layout.two_stacks or not isinstance(tokenizers[1], IdTokenizer):
         return layout, tokenizers
     assumed = () if hints.start is not None else ("targets begin with token 0 (there is no tokenizer)",)
     layout = replace(layout, assumed=layout.assumed + assumed, open={**layout.open, "start": hints.start or 0})
@@ -260,12 +271,16 @@ def find_layout(file: Path, hints: LoadHints) -> Layout:
     state = State(file.name, tensors, records | _config_beside(file), hints)
     layout = next((layout for recognise in LAYOUTS if (layout := recognise(state)) is not None), None)
     if layout is None:
-        raise CheckpointError(
-            f"{file.name} holds {len(tensors):,} tensors, and is none of {KNOWN}: its tensors can be looked at under "
-            "Checkpoints → Read, and to compute with it, a config.json of transformers must lie beside it"
-        )
-    require_weights(layout.config, {name: tuple(tensor.shape) for name, tensor in layout.weights.items()}, file.name)
+        refuse_unknown(file, tensors, KNOWN)
+    if layout.config is not None:
+        shapes = {name: tuple(tensor.shape) for name, tensor in layout.weights.items()}
+        require_weights(layout.config, shapes, file.name)
     return replace(layout, assumed=(*layout.assumed, *fp8_notes(table)))
+
+
+def is_own(names: Iterable[str]) -> bool:
+    """Whether a file with tensors of these names may be of a layout whose names no class of transformers has."""
+    return any(name.endswith(OWN_ANCHORS) for name in names)
 
 
 def is_known(names: Iterable[str]) -> bool:
@@ -280,9 +295,14 @@ def _read(file: Path) -> tuple[dict[str, Tensor], dict[str, Plain]]:
 
 
 def _config_beside(file: Path) -> dict[str, Plain]:
-    """Plain values of a config.json in the same folder, by name: minGPT writes one."""
+    """Plain values of the configs in the same folder, by name: minGPT and transformers write config.json, Meta
+    params.json, nanochat one for each file of weights, litgpt model_config.yaml.
+    """
     values: dict[str, Plain] = {}
-    waiting: list[tuple[str, Any]] = [("config", read_record(file.parent / "config.json"))]
+    written = [file.parent / name for name in ("config.json", "params.json")]
+    written.append(file.with_name(f"{file.stem.replace('model_', 'meta_')}.json"))
+    waiting: list[tuple[str, Any]] = [(each.stem, read_record(each)) for each in written]
+    waiting.append(("model_config", read_yaml(file.parent / LITGPT_CONFIG)))
     while waiting:
         name, value = waiting.pop()
         if isinstance(value, dict):
@@ -292,13 +312,13 @@ def _config_beside(file: Path) -> dict[str, Plain]:
     return values
 
 
-def _tokenizers(file: Path, config: TransformerConfig, hints: LoadHints) -> tuple[Tokenizer, Tokenizer]:
+def _tokenizers(file: Path, layout: Layout, hints: LoadHints) -> tuple[Tokenizer, Tokenizer]:
     """Tokenizers of source and target in the files beside the weights, else of bare ids."""
-    sizes = config.vocabularies
+    sizes = layout.vocabularies
     if (file.parent / TOKENIZER).is_file():
         return open_tokenizers(file.parent, {}, sizes)
     letters, reason = _alphabet(file, hints, sizes[1])
-    if letters and config.kind != "encoder-decoder":
+    if letters and not layout.two_stacks:
         return CharacterTokenizer(letters), CharacterTokenizer(letters)
     if hints.start is not None and hints.start >= sizes[1]:
         raise CheckpointError(f"{file.name}: start ({hints.start}) must be the id of one of its {sizes[1]} tokens")

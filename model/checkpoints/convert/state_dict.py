@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import math
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, get_args
 
@@ -37,15 +38,27 @@ class HeadsNeededError(CheckpointError):
 class Layout:
     """A recognised state dict as config and weights of ours. name: of the program that defines the layout.
 
+    config: None where transformers runs it; settings are then those of its config.json, and weights have its names.
     assumed: assumptions about what the weights do not tell, in words. open: values of the options that a user may
     choose otherwise on opening: "heads", "positions", "start".
     """
 
     name: str
-    config: TransformerConfig
+    config: TransformerConfig | None
     weights: dict[str, Tensor]
     assumed: tuple[str, ...] = ()
     open: Mapping[str, int | str] = field(default_factory=dict)
+    settings: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def two_stacks(self) -> bool:
+        """Whether it reads a source and writes a target."""
+        return self.config is not None and self.config.kind == "encoder-decoder"
+
+    @property
+    def vocabularies(self) -> tuple[int, int]:
+        """Numbers of tokens of source and target."""
+        return self.config.vocabularies if self.config else (self.settings["vocab_size"],) * 2
 
 
 @dataclass(frozen=True)
@@ -136,6 +149,19 @@ class State:
         inputs, outputs = self.same(source, target), self.same(target, output)
         return "all" if inputs and outputs else "inputs" if inputs else "output" if outputs else "none"
 
+    def require_words(self, output: str, tokens: str) -> None:
+        """Refuse an output that is not over the tokens. output, tokens: names of its matrix and of the embedding's.
+
+        Raises:
+            CheckpointError: its numbers are not one for each token.
+        """
+        classes, words = self.shape(output)[0], self.shape(tokens)[0]
+        if classes != words:
+            raise CheckpointError(
+                f"{self.name} is a classifier: {output} gives {classes:,} numbers, and there are {words:,} tokens in "
+                f"{tokens}, so that it predicts no words; its tensors can be looked at under Checkpoints → Read"
+            )
+
     def weights(self, plan: WeightMap) -> dict[str, Tensor]:
         """Weights by our names, in the shapes of our parameters.
 
@@ -161,12 +187,20 @@ class State:
         Raises:
             CheckpointError: a tensor has no place in the plan.
         """
-        used = {name for source in plan.values() for name in (*source.names, *source.copies)}
+        self.require_names((name for row in plan.values() for name in (*row.names, *row.copies)), kind, buffers)
+
+    def require_names(self, known: Iterable[str], kind: str, buffers: str = r"(?!)") -> None:
+        """Refuse a model that has tensors of other names; arguments as of `require_all_used`.
+
+        Raises:
+            CheckpointError: it has one.
+        """
+        used = set(known)
         more = [name for name in self.tensors if name not in used and not re.search(buffers, name)]
         if more:
             raise CheckpointError(
                 f"{self.name} looks like {kind}, which has no {more[0]} ({len(more)} such): its tensors can be looked "
-                "at under Checkpoints → Read, and to compute with it, a config.json of transformers is needed"
+                "at under Checkpoints → Read"
             )
 
 
@@ -199,6 +233,38 @@ class Choices:
                 )
         if hint:
             self.open[hint] = possible[value]
+        return value
+
+    def number(self, names: tuple[str, ...], usual: float, words: str = "") -> float:
+        """A number above 0, by default the usual one. words: for what is assumed then.
+
+        Raises:
+            CheckpointError: what is said is no such number.
+        """
+        value = self._said(names, words)
+        if value is None:
+            return usual
+        if isinstance(value, bool | str) or not value > 0 or not math.isfinite(value):
+            raise CheckpointError(f"{self.state.name}: {names[0]} ({str(value)[:40]}) must be a number above 0")
+        return float(value)
+
+    def count(self, names: tuple[str, ...], usual: int, words: str = "") -> int:
+        """A whole number from 1 on, by default the usual one. words: for what is assumed then.
+
+        Raises:
+            CheckpointError: what is said is no such number.
+        """
+        value = self._said(names, words)
+        if value is None:
+            return usual
+        if isinstance(value, bool) or not isinstance(value, int) or value < 1:
+            raise CheckpointError(f"{self.state.name}: {names[0]} ({str(value)[:40]}) must be a whole number above 0")
+        return value
+
+    def _said(self, names: tuple[str, ...], words: str) -> Plain | None:
+        value = self.state.record(*names)
+        if value is None and words:
+            self.assumed.append(f"{words} ({names[0]} is not said)")
         return value
 
 

@@ -59,10 +59,12 @@ SHARDED = (
     "accelerate merge-weights FOLDER OUTPUT",
 )
 MEGATRON = ("Megatron-LM", "convert them with its tools/checkpoint/convert.py, or export them to Hugging Face")
+META_PARTS = "consolidated.01.pth"
 ORBAX = ("Orbax (JAX)", "save the weights as model.safetensors with safetensors.flax.save_file")
 PARTS: dict[str, tuple[str, str]] = {
     **dict.fromkeys(("*zero_pp_rank_*_states.pt", "*_optim_states.pt", "zero_to_fp32.py"), DEEPSPEED),
     "*.distcp": SHARDED,
+    META_PARTS: ("Meta's model parallelism", "convert them with transformers' convert_llama_weights_to_hf.py"),
     **dict.fromkeys(("mp_rank_*/model_optim_rng.pt", "mp_rank_*/model_rng.pt"), MEGATRON),
     **dict.fromkeys(("manifest.ocdbt", "_CHECKPOINT_METADATA"), ORBAX),
 }
@@ -126,6 +128,8 @@ def files_of_weights(folder: Path) -> list[Path]:
 
 def is_part(file: Path) -> bool:
     """Whether a file is by its name a part of a model that a program has split."""
+    if file.name.startswith("consolidated.") and file.with_name(META_PARTS).exists():
+        return True
     return bool(SHARD.search(file.name)) or any(file.match(pattern) for pattern in PARTS)
 
 

@@ -8,6 +8,8 @@ import re
 from pathlib import Path
 from typing import get_args
 
+from model.checkpoints.adapters_and_shards import KINDS
+from model.checkpoints.convert.courses import COURSES
 from model.checkpoints.convert.from_gguf import READ_ON
 from model.checkpoints.families import REFUSED as UNOPENED
 from model.checkpoints.formats.pickle_steps import UNREADABLE
@@ -94,6 +96,9 @@ ERRORS = (
 TOLD = ("str(error)", "explain_nonfinite(self, error)", "self._message")
 PIECES = {text for pair in REFUSED.values() for text in pair} | set(REASONS.values()) | set(UNREADABLE.values())
 PIECES |= {text for pair in PARTS.values() for text in pair if re.search("[a-z] [a-z]", text)}
+PIECES |= {text for each in COURSES for text in each.assumed}
+PIECES |= {"logits divided by √d_model", "texts of at most 2,048 tokens", "ε = 1e-5 in its norms"}
+PIECES |= {"rotary positions of base {0}", *KINDS.values()}
 PIECES |= {"{0} is the norm behind the last layer (no tensor says where it stands)"}
 PIECES |= {"it claims {0} elements, {1} bytes, where the file has {2} for it"}
 PIECES |= {"step {0}: loss {1}, gradient norm {2}, not finite first in {3}", "step {0}: loss {1}, gradient norm {2}"}

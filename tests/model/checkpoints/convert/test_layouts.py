@@ -314,7 +314,10 @@ def test_a_hint_against_what_the_file_says_is_refused(hint, tmp_path):
 @pytest.mark.parametrize(
     ("state", "sentence"),
     [
-        ({"a.weight": torch.ones(2, 2)}, "model.pt holds 1 tensors, and is none of nanoGPT, minGPT"),
+        (
+            {"a.weight": torch.ones(2, 2)},
+            r"model.pt holds 1 tensors \(a\.weight, …\), by whose names it is none of nanoGPT, minGPT",
+        ),
         (quietly(nn.Transformer, 12, 3, 1, 1, 20).state_dict(), "layers of torch.nn.Transformer without embeddings"),
         (
             GPT().state_dict() | {"transformer.h.0.attn.q_norm.weight": torch.ones(4)},
