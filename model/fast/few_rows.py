@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import threadpoolctl
 import torch
+import torch.nn.functional as F
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
@@ -64,14 +65,18 @@ def relu(x: Array) -> Array:
 
 
 def linear(module: nn.Linear) -> Callable[[Array], Array]:
-    """x Wᵀ + b of x (batch, new, features)."""
-    weight, bias = as_array(module.weight).T, None if module.bias is None else as_array(module.bias)
+    """x Wᵀ + b of x (batch, new, features): of one row in NumPy, of several by torch, whose product is the faster."""
+    weight, bias = module.weight.detach(), None if module.bias is None else module.bias.detach()
+    rows = as_array(weight)
+    shift = None if bias is None else as_array(bias)
 
     def multiply(x: Array) -> Array:
-        product = x.reshape(-1, x.shape[-1]) @ weight
-        if bias is not None:
-            product += bias
-        return product.reshape(*x.shape[:-1], -1)
+        if x.shape[0] * x.shape[1] > 1:
+            return F.linear(torch.from_numpy(x), weight, bias).numpy()
+        product = rows @ x.reshape(-1)
+        if shift is not None:
+            product += shift
+        return product.reshape(1, 1, -1)
 
     return multiply
 

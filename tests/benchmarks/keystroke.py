@@ -25,15 +25,16 @@ SENTENCE = (
 TYPED = " one was much too small for us and for the three dogs."
 COUNTED = len(TYPED.replace(" ", ""))
 ECHO = '[data-testid="stText"]'
-# What a keystroke paints again on each page: the map has its picture and the facts beside it in one component.
+# What a keystroke paints again on each page: the map has its picture and the facts beside it in one component. Of the
+# bar only its tokens: the checks beneath them follow when all that is painted.
 PARTS = {
     "attention": {
         "stages": ".vitrine.stages",
         "heads": ".vitrine.heads",
-        "tokens": ".vitrine.bar",
+        "tokens": ".vitrine.bar .rows",
         "figure": ".vitrine.heatmap",
     },
-    "map": {"tokens": ".vitrine.bar", "map": ".model_map"},
+    "map": {"tokens": ".vitrine.bar .rows", "map": ".model_map"},
 }
 TITLES = {
     "attention": "From a keystroke to the painted change",
@@ -47,7 +48,8 @@ WATCH = """
   // Components live in shadow roots, which stay while their content is drawn again.
   const shadows = [...document.querySelectorAll('*')].map((host) => host.shadowRoot).filter((root) => root);
   const holder = (selector) => document.querySelector(selector)?.parentElement;
-  const part = (selector) => shadows.find((root) => root.querySelector(selector)) ?? holder(selector);
+  const root = (selector) => shadows.find((each) => each.querySelector(selector)) ?? holder(selector);
+  const part = (selector) => (selector.includes(' ') ? root(selector).querySelector(selector) : root(selector));
   let start = 0;
   document.addEventListener('input', () => {
     start = performance.now();

@@ -122,7 +122,13 @@ function receive(bytes) {
   if (!more) channel.came.clear();
   Object.assign(channel.drawn, edits);
   channel.say("");
-  channel.send({ seen: number });
+  afterPaint(() => channel.send({ seen: number }));
+}
+
+// Behind the frame that is drawn next: the server checks what it has sent when the picture is there, not beside it.
+function afterPaint(act) {
+  if (document.hidden) act(); // nothing is painted
+  else requestAnimationFrame(() => setTimeout(act));
 }
 
 function openChannel() {

@@ -80,9 +80,10 @@ function showBadges(parent, badges, follow) {
 
 // Whether a part shows this already: drawn again between press and release, its buttons would lose the click.
 function shows(parent, ...what) {
-  const [before, now] = [parent.dataset.shape, JSON.stringify(what)];
+  const now = JSON.stringify(what);
+  if (parent.dataset.shape === now) return true;
   parent.dataset.shape = now;
-  return now === before;
+  return false;
 }
 
 // What the model holds probable at a place: tokens with their probabilities, to be clicked.
@@ -215,10 +216,8 @@ function showAlignment(tokens, { inserted, deleted }) {
   }
 }
 
-export default function ({ data: bytes, parentElement, setTriggerValue }) {
-  const data = unpack(bytes);
-  const root = parentElement.querySelector(".vitrine") ?? build(parentElement);
-  root.choose = (side, position) => setTriggerValue("token", { side, position });
+// The chips of both sides, and beneath them what was cut off.
+function showTokens(root, rows, data) {
   for (const side of ["source", "target"]) {
     const tokens = root.querySelector(".tokens." + side);
     const labels = data[side].map(({ label }) => label);
@@ -231,7 +230,15 @@ export default function ({ data: bytes, parentElement, setTriggerValue }) {
     tokens.nextElementSibling?.remove();
     if (data.notes[side]) tokens.after(element("div", "note", data.notes[side]));
   }
-  root.querySelector(".rows").classList.toggle("one", !data.target.length);
+  rows.classList.toggle("one", !data.target.length);
+}
+
+export default function ({ data: bytes, parentElement, setTriggerValue }) {
+  const data = unpack(bytes);
+  const root = parentElement.querySelector(".vitrine") ?? build(parentElement);
+  root.choose = (side, position) => setTriggerValue("token", { side, position });
+  const rows = root.querySelector(".rows");
+  if (!shows(rows, data.source, data.target, data.notes, data.pin.alignments, data.words)) showTokens(root, rows, data);
   root.guess = (number, token) => setTriggerValue("guess", { number, token });
   showGuesses(root.querySelector(".guesses"), data.guesses, data.words.guess, (...guess) => root.guess(...guess));
   showBadges(root.querySelector(".badges"), data.badges, data.words.follow);
