@@ -80,7 +80,7 @@ def open_told(options: argparse.Namespace) -> TextModel:
 
 
 def add_token_options(parser: argparse.ArgumentParser) -> None:
-    """Add the switch for special tokens in a text."""
+    """Add the switch for special tokens in a text, and the language of the target."""
     parser.add_argument(
         "--special-tokens",
         action=argparse.BooleanOptionalAction,
@@ -88,11 +88,31 @@ def add_token_options(parser: argparse.ArgumentParser) -> None:
         help="read the names of special tokens in a text, such as <mask>, as these tokens, or as plain text; unless "
         "told, as the model's own tokenizer does",
     )
+    parser.add_argument(
+        "--target-language",
+        metavar="NAME",
+        help="of a translator into many languages: the one to write, by its token's name, such as fr_XX (mBART), "
+        "fra_Latn (NLLB) or __fr__ (M2M-100)",
+    )
 
 
 def read_as_told(model: TextModel, options: argparse.Namespace) -> TextModel:
-    """The model as the options of its texts have it read them."""
-    return model if options.special_tokens is None else model.reading(options.special_tokens)
+    """The model as the options of its texts have it read them, and write.
+
+    Raises:
+        ValueError: it has no such language.
+    """
+    read = model if options.special_tokens is None else model.reading(options.special_tokens)
+    if options.target_language is not None:
+        return read.into(options.target_language)
+    known = read.target_tokenizer.languages
+    if read.languages and set(known.values()).isdisjoint(read.target_tokenizer.margins("target")[0]):
+        print(
+            f"note: {model.name} writes {len(known)} languages, such as {', '.join(list(known)[:3])}, and no file says "
+            "which: give --target-language (a wrong name lists them all)",
+            file=sys.stderr,
+        )
+    return read
 
 
 def add_beam_options(parser: argparse.ArgumentParser) -> None:

@@ -13,7 +13,7 @@ from torch import Tensor
 from model.capture.trace import Trace, record
 from model.fast import install
 from model.inference.decoding import Alternative, Generation, Guess, Sampling
-from model.network.config import Kind, TransformerConfig
+from model.network.config import TWO_STACKS, Kind, TransformerConfig
 from model.network.transformer import Network
 from model.text.tokenizer import Tokenizer, Tokens
 
@@ -36,6 +36,7 @@ class TextModel:
         self.name, self.network, self.training = name, network, training
         self.source_tokenizer, self.target_tokenizer = tokenizers
         self._other: TextModel | None = None  # that reads special tokens, or does not
+        self._into: dict[str, TextModel] = {}
 
     def reading(self, special: bool) -> TextModel:
         """This model where texts have special tokens by their names, or where they have not; one object for each."""
@@ -45,8 +46,27 @@ class TextModel:
         if self._other is None:
             self._other = copy(self)
             self._other.source_tokenizer, self._other.target_tokenizer = tokenizers
-            self._other._other = self
+            self._other._other, self._other._into = self, {}
         return self._other
+
+    @property
+    def languages(self) -> tuple[str, ...]:
+        """Names of the languages into which the model translates, where its tokenizer has a token for each."""
+        return tuple(self.target_tokenizer.languages) if self.kind in TWO_STACKS else ()
+
+    def into(self, language: str) -> TextModel:
+        """This model where targets begin with the token of a language, as `forced_bos_token_id` of transformers or, in
+        the families that begin with it, `decoder_start_token_id` has it; one object for each.
+
+        Raises:
+            ValueError: its tokenizer has no such language.
+        """
+        if language not in self._into:
+            other = copy(self)
+            other.target_tokenizer = self.target_tokenizer.into(language)
+            other._other, other._into = None, self._into
+            self._into[language] = other
+        return self._into[language]
 
     @property
     def config(self) -> TransformerConfig:

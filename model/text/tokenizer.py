@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
+from types import MappingProxyType
 from typing import Literal
 
 import tokenizers
@@ -32,7 +33,8 @@ class Tokenizer:
     generation. between: ids between two texts, which `pair_label`, the name of the first, parts;
     none where there is one text only. separator: that first, where tokens behind it are of another type; else None.
     template: in Jinja, of conversations, or "". markers: names of special tokens. reads_special: whether they are read
-    in a text, as published models' are at first, and are not plain text.
+    in a text, as published models' are at first, and are not plain text. languages: ids of the tokens that say the
+    language of a target, by their names.
     """
 
     padding: int | None
@@ -49,6 +51,7 @@ class Tokenizer:
     pair_label = ""
     separator: int | None = None
     reads_special = False
+    languages: Mapping[str, int] = MappingProxyType({})
     stops: frozenset[int]
     special: list[int]
     words: bool
@@ -98,6 +101,17 @@ class Tokenizer:
         none to read.
         """
         return self
+
+    def into(self, language: str) -> Tokenizer:
+        """This tokenizer where a target begins with the token of a language.
+
+        Raises:
+            ValueError: it has none of that name.
+        """
+        if self.languages:
+            known = ", ".join(self.languages)
+            raise ValueError(f"language ({language!r}) must be one of {known}: the tokens of languages of this model")
+        raise ValueError(f"language ({language!r}) must be left out: this model's tokenizer has no tokens of languages")
 
     def _encode_text(self, text: str) -> Tokens:
         with panics_named("this text"):

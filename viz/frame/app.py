@@ -33,6 +33,7 @@ from viz.state import (
     position_override,
     shown_model,
     special_tokens,
+    target_language,
     texts,
     training,
 )
@@ -179,7 +180,8 @@ def arrange(session: Session, model: TextModel, page: str, trained: bool) -> Non
         mount([(first_line, lead(session, page, model))])
     if not trained:
         with note:
-            model = position_override.overridden(session, special_tokens.as_chosen(model))
+            model = target_language.as_chosen(special_tokens.as_chosen(model))
+            model = position_override.overridden(session, model)
     foreign_code.set(model.network.code)
     with bar:
         places = input_bar.show_controls(model)

@@ -13,7 +13,7 @@ from viz.frame import conversation
 from viz.i18n.catalogue import _
 from viz.i18n.errors import translate_error
 from viz.i18n.format import literal, no_predictions
-from viz.state import special_tokens, training
+from viz.state import special_tokens, target_language, training
 from viz.state.assumptions import assumptions
 from viz.state.session import Key, current_session
 from viz.state.texts import CONTINUED, first_source, model_and_text, typed, write, write_source
@@ -35,6 +35,7 @@ def show_controls(model: TextModel) -> list[DeltaGenerator]:
     with st.container(horizontal=True, vertical_alignment="center"):
         conversation.editor(model)
         special_tokens.switch(model)
+        target_language.field(model)
     if note := reads_ids(model):
         st.caption(note)
     if note := assumptions(model):

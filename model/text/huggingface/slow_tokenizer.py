@@ -20,7 +20,7 @@ from tokenizers.processors import TemplateProcessing
 from model.runtime.errors import CheckpointError
 from model.runtime.transformers_import import import_transformers, quietly
 from model.runtime.untrusted_json import LARGEST, parse_json, read_bytes
-from model.text.huggingface.special_tokens import ForeignTokenizer, SpecialTokens, name_of, saved_json
+from model.text.huggingface.special_tokens import ForeignTokenizer, SpecialTokens, languages_in, name_of, saved_json
 from model.text.tokenizer import SPACE, Role, Tokenizer, Tokens, clean
 from model.text.untrusted import read_pieces, require_pieces
 
@@ -39,9 +39,12 @@ class SlowTokenizer(ForeignTokenizer):
         self._inner, self.files, self.side, self.words, self.reads_special = inner, files, side, True, True
         added = {token.content for token in inner.added_tokens_decoder.values() if token.special}
         self.markers = sorted({*map(str, inner.all_special_tokens), *added})
-        self._other: SlowTokenizer | None = None
-        self.special = sorted({*self.special, *(token for token in inner.all_special_ids if token is not None)})
-        if side == "target" and hasattr(inner, "_switch_to_target_mode"):
+        named = {*self.markers, *getattr(inner, "lang_token_to_id", {})}  # of M2M-100, which does not list them
+        self.languages = languages_in(named, inner.convert_tokens_to_ids, size)
+        others = (token for token in inner.all_special_ids if token is not None)
+        self.special = sorted({*self.special, *others, *self.languages.values()})
+        chosen = getattr(inner, "tgt_lang", "") is not None  # M2M-100's cannot write a language that no file names
+        if side == "target" and chosen and hasattr(inner, "_switch_to_target_mode"):
             inner._switch_to_target_mode()
         framed = inner.build_inputs_with_special_tokens([-1])
         place = framed.index(-1)

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+import re
+from collections.abc import Callable, Iterable, Mapping
+from copy import copy
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -23,13 +25,19 @@ NAMES = {
 }
 TEMPLATE, TEMPLATE_FILE = "chat_template", "chat_template.jinja"
 LARGEST_TEMPLATE = 1 << 20  # letters
+# Names of languages as tokens: fr_XX (mBART), fra_Latn (NLLB), __fr__ (M2M-100, PLBart), __fra__ and __cmn_Hant__
+# (SeamlessM4T).
+LANGUAGE = re.compile(r"[a-z]{2,3}_[A-Z]{2}|[a-z]{3}_[A-Z][a-z]{3}|__[a-z]+(_[A-Z][A-Za-z]{1,3})?__")
+# Families in which a target begins with its language, where no file says with what: others put a token before it.
+LANGUAGE_FIRST = ("mbart", "plbart")
 
 
 @dataclass(frozen=True)
 class SpecialTokens:
     """Ids of special tokens; None: the model has no such token. stops: ids that end generated text.
 
-    target: ids that a target begins with; empty if no file has them. rules: of generation.
+    target: ids that a target begins with; empty if no file has them. rules: of generation. language_first: whether a
+    target begins with the token of its language, where none is among `target`.
     """
 
     padding: int | None
@@ -40,6 +48,7 @@ class SpecialTokens:
     stops: frozenset[int]
     target: tuple[int, ...]
     rules: GenerationRules = NO_RULES
+    language_first: bool = False
 
     @property
     def ids(self) -> list[int]:
@@ -51,11 +60,23 @@ class SpecialTokens:
 class ForeignTokenizer(Tokenizer):
     """A tokenizer with the special tokens of a published model. size: of the model's vocabulary."""
 
+    _other: Any = None  # the same that reads special tokens in a text, or does not
+
     def __init__(self, special: SpecialTokens, size: int) -> None:
         self._special_tokens, self.size = special, size
         self.padding, self.unknown, self.start = special.padding, special.unknown, special.start
         self.end, self.mask, self.stops, self._target = special.end, special.mask, special.stops, special.target
         self.rules, self.special = special.rules, sorted(set(special.ids))
+
+    def into(self, language: str) -> Tokenizer:
+        if language not in self.languages:
+            return super().into(language)
+        begun, chosen = self._target[:1], self.languages[language]
+        alone = self._special_tokens.language_first or not begun or begun[0] in self.languages.values()
+        other = copy(self)
+        other._other = None
+        other._target = (chosen,) if alone else (*begun, chosen)
+        return other
 
     def __len__(self) -> int:
         return self.size
@@ -142,7 +163,17 @@ def special_tokens(
         stops=frozenset(stops),
         target=(*begun, *(() if isinstance(forced, list) else tokens_in(forced, size))),
         rules=rules_in(rules, size, stops),
+        language_first=settings.get("model_type") in LANGUAGE_FIRST and not ids_in("decoder_start_token_id"),
     )
+
+
+def languages_in(names: Iterable[str], id_of: Callable[[str], int | None], size: int) -> dict[str, int]:
+    """Ids of the tokens that say a language, by their names, among those of special tokens; none where there is one
+    alone.
+    """
+    found = {name: id_of(name) for name in sorted(names) if LANGUAGE.fullmatch(name)}
+    known = {name: token for name, token in found.items() if token is not None and 0 <= token < size}
+    return known if len(known) > 1 else {}
 
 
 def name_of(value: object) -> str:

@@ -15,7 +15,13 @@ import tokenizers
 from tokenizers import models
 
 from model.runtime.errors import CheckpointError, first_line
-from model.text.huggingface.special_tokens import ForeignTokenizer, SpecialTokens, named_tokens, saved_json
+from model.text.huggingface.special_tokens import (
+    ForeignTokenizer,
+    SpecialTokens,
+    languages_in,
+    named_tokens,
+    saved_json,
+)
 from model.text.tokenizer import SPACE, Role, Tokenizer, Tokens, clean
 from model.text.untrusted import panics_named
 
@@ -62,9 +68,9 @@ class HuggingFaceTokenizer(ForeignTokenizer):
         added = {id_ for id_, token in self._added.items() if token.special and id_ < size}
         self.special = sorted({*self.special, *added})
         self.markers = [self._added[id_].content for id_ in sorted(added)]
+        self.languages = languages_in(self.markers, inner.token_to_id, size)
         self.template, self.reads_special = template, True
         inner.encode_special_tokens = False
-        self._other: HuggingFaceTokenizer | None = None
         steps = [*_kinds(inner.pre_tokenizer), *_kinds(inner.normalizer), *_kinds(inner.decoder)]
         self._bytes = "ByteLevel" in steps
         self.words = self._bytes or "Metaspace" in steps or SPACE in steps
@@ -92,7 +98,8 @@ class HuggingFaceTokenizer(ForeignTokenizer):
         if role == "target":
             usual = next((token for token in (self.start, self.padding) if token is not None), 0)
             begun = list(self._target) or [usual]
-            if len(begun) == 1 and before == [self.start] and before != begun:
+            said = begun[0] in self.languages.values()
+            if len(begun) == 1 and before == [self.start] and before != begun and not said:
                 begun += before  # as in training: the start, then a text as the tokenizer frames it
             return begun, []
         return before, [] if role == "prompt" else after

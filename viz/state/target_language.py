@@ -1,0 +1,44 @@
+"""The language into which a translator of many languages translates."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import streamlit as st
+
+from viz.i18n.catalogue import _
+from viz.state.session import choice, current_session
+
+if TYPE_CHECKING:
+    from model.inference.text_model import TextModel
+
+INTO, FIELD = "into", "into_field"  # the choice, which is a parameter of the address bar, and its field
+OWN = ""  # the beginning of targets that the model's files say
+
+
+def as_chosen(model: TextModel) -> TextModel:
+    """The model where its targets begin with the chosen language; at first as its files say."""
+    language = choice(model.languages, OWN, INTO)
+    return model.into(language) if language else model
+
+
+def field(model: TextModel) -> None:
+    """The field, where the model's tokenizer has tokens of languages."""
+    if not model.languages:
+        return
+    options = (OWN, *model.languages)
+    st.session_state[FIELD] = choice(model.languages, OWN, INTO)
+    st.selectbox(
+        _("Into"),
+        options,
+        key=FIELD,
+        format_func=lambda name: name or _("as its files say"),
+        on_change=turn,
+        width=200,
+        help=_("The token of a language with which the model begins each target, by its tokenizer's own name"),
+    )
+
+
+def turn() -> None:
+    st.session_state[INTO] = st.session_state[FIELD]
+    current_session().say(INTO, st.session_state[INTO] or None)
