@@ -113,30 +113,33 @@ def sources(batch: int) -> Tensor:
 COLUMNS = ("batch", "beam", "Marian, tokens a second", "Vitrine, tokens a second", "ratio", "target")
 
 
-def rows(rounds: int) -> Iterator[list[str]]:
+def rows(rounds: int, new: int) -> Iterator[list[str]]:
     """The table, a row for each way of decoding, as they are measured."""
     yield list(COLUMNS)
     yield ["---:"] * len(COLUMNS)
-    decoders = {"Marian": marian(), "Vitrine": vitrine()}
+    decoders = {"Marian": marian(new), "Vitrine": vitrine(new)}
     for (batch, beam), target in TARGETS.items():
         works = {name: partial(decode, sources(batch), beam) for name, decode in decoders.items()}
         seconds = results.in_turn(works, rounds)
-        speeds = [f"{batch * NEW / statistics.median(seconds[name]):,.0f}" for name in decoders]
+        speeds = [f"{batch * new / statistics.median(seconds[name]):,.0f}" for name in decoders]
         ratio = f"{results.ratio(seconds, 'Marian', 'Vitrine'):.2f}"
         yield [str(batch), str(beam) if beam > 1 else "greedy", *speeds, ratio, f"≥ {target}"]
 
 
 def main() -> None:
-    parser = results.options("Decoding beside Hugging Face's Marian, in tokens a second.", rounds=(20, "of each way"))
-    options = parser.parse_args()
+    options = results.options(
+        "Decoding beside Hugging Face's Marian, in tokens a second.",
+        rounds=(20, "of each way"),
+        tokens=(NEW, "that each text is written to"),
+    ).parse_args()
     keep_freed_memory()  # as the application does
     print(results.machine(), flush=True)
-    table = results.printed(rows(options.rounds))
+    table = results.printed(rows(options.rounds, options.tokens))
     if options.write:
         method = (
             f"Encoder-decoder, {SIZE['layers']} + {SIZE['layers']} layers, {SIZE['heads']} heads, d {SIZE['d_model']}, "
             f"d_ff {SIZE['d_ff']:,}, vocabulary {SIZE['vocabulary']:,}, random weights; source {SOURCE} tokens, "
-            f"{NEW} new, none ends early. Ratios are medians of {options.rounds} rounds in one process."
+            f"{options.tokens} new, none ends early. Ratios are medians of {options.rounds} rounds in one process."
         )
         results.write("Decoding", f"{method}\n\n{table}")
 

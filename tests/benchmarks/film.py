@@ -100,7 +100,7 @@ def main(rounds: int, steps: int, write: bool) -> None:
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description="The demonstration's time, and the speed of its film.")
-    parser.add_argument("rounds", type=int, nargs="?", default=5)
+    parser.add_argument("rounds", type=results.at_least_one, nargs="?", default=5)
     parser.add_argument("--steps", type=int, default=0, help="pause after so many, and measure the film only")
     parser.add_argument("--write", action="store_true", help="put the figures into RESULTS.md")
     options = parser.parse_args()

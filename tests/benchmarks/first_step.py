@@ -116,7 +116,7 @@ def main(name: str, rounds: int, write: bool) -> None:
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description="From a click on steps of training to the steps that are seen.")
     parser.add_argument("model", nargs="?", default="eng-cmn")
-    parser.add_argument("rounds", type=int, nargs="?", default=5)
+    parser.add_argument("rounds", type=results.at_least_one, nargs="?", default=5)
     parser.add_argument("--write", action="store_true", help="put the medians into RESULTS.md")
     options = parser.parse_args()
     main(options.model, options.rounds, options.write)

@@ -1,7 +1,7 @@
 """From a trace to the painted grid of 6 × 8 heads, beside a page that only echoes what is typed; and what a text of
 4,096 tokens takes: memory, and seconds to open one of its heads; and the same model on the map.
 
-    python -m tests.benchmarks.head_grid --write
+    python -m tests.benchmarks.head_grid [keystrokes] [--long 4096] [--write]
 """
 
 from __future__ import annotations
@@ -157,7 +157,7 @@ def server_memory() -> int:
     return max(each.memory_info().rss for each in servers)
 
 
-def measure_long(play: Playwright, app_url: str) -> list[str]:
+def measure_long(play: Playwright, app_url: str, tokens: int) -> list[str]:
     """Peak memory of the server while a long text is shown, what stays, and how long a head takes to open."""
     page = watched(play, f"{app_url}/attention?model=small", ".vitrine.heads[data-painted]")
     before, peak, done = server_memory(), [0], threading.Event()
@@ -168,7 +168,7 @@ def measure_long(play: Playwright, app_url: str) -> list[str]:
 
     watcher = threading.Thread(target=watch)
     watcher.start()
-    field(page).fill(text(LONG))
+    field(page).fill(text(tokens))
     painted = ".vitrine.heads[data-cells='96 96']"
     page.wait_for_selector(painted, timeout=120_000)
     settle(page, 120_000)
@@ -180,9 +180,9 @@ def measure_long(play: Playwright, app_url: str) -> list[str]:
     done.set()
     watcher.join()
     kept = server_memory() - before
-    everything = 4 * 4 * LONG * LONG  # two layers of two heads in float32
+    everything = 4 * 4 * tokens * tokens  # two layers of two heads in float32
     line = (
-        f"{LONG} tokens, 2 × 2 heads: server {before / 2**20:.0f} MB, at most {peak[0] / 2**20:.0f} MB, "
+        f"{tokens} tokens, 2 × 2 heads: server {before / 2**20:.0f} MB, at most {peak[0] / 2**20:.0f} MB, "
         f"afterwards {kept / 2**20:+.0f} MB; all maps would be {everything / 2**20:.0f} MB; "
         f"another head opens in {opened:.1f} s"
     )
@@ -191,7 +191,7 @@ def measure_long(play: Playwright, app_url: str) -> list[str]:
     return [line]
 
 
-def main(strokes: int, write: bool) -> None:
+def main(strokes: int, long: int, write: bool) -> None:
     with tempfile.TemporaryDirectory() as name, sync_playwright() as play:
         folder = Path(name)
         write_model(folder / "checkpoints" / "wide", 6, 8)
@@ -201,13 +201,14 @@ def main(strokes: int, write: bool) -> None:
         with serve("tests/benchmarks/echo_page.py") as echo_url, serve(str(script)) as app_url:
             lines = measure_short(play, app_url, echo_url, folder, strokes)
             lines += measure_map(play, app_url, folder, strokes)
-            lines += measure_long(play, app_url)
+            lines += measure_long(play, app_url, long)
     results.publish("From a trace to the painted heads", lines, write)
 
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description="From a trace to the painted grid of heads, in a real browser.")
-    parser.add_argument("keystrokes", type=int, nargs="?", default=9)
+    parser.add_argument("keystrokes", type=results.at_least_one, nargs="?", default=9)
+    parser.add_argument("--long", type=int, default=LONG, help=f"tokens of the long text, 97 to {LONG:,}")
     parser.add_argument("--write", action="store_true", help="put the medians into RESULTS.md")
     options = parser.parse_args()
-    main(options.keystrokes, options.write)
+    main(options.keystrokes, options.long, options.write)

@@ -1,7 +1,7 @@
-"""A text of 4,096 tokens pasted on the page of attention: from the paste to the chosen head, to all heads, to the
-checks; how long the picture of the text before stands there unmarked; memory; and where the seconds go.
+"""A long text, of 4,096 tokens, pasted on the page of attention: from the paste to the chosen head, to all heads, to
+the checks; how long the picture of the text before stands there unmarked; memory; and where the seconds go.
 
-    python -m tests.benchmarks.long_text --write
+    python -m tests.benchmarks.long_text [pastes] [--tokens 4096] [--write]
 """
 
 from __future__ import annotations
@@ -65,15 +65,15 @@ WATCH = """
 """
 
 
-def long_model() -> TextModel:
-    """The bundled language model where it may read 4,096 tokens: its positions are rotary."""
-    return vary(open_checkpoint(ROOT / "checkpoints" / "shakespeare"), max_length=LONGEST)
+def long_model(tokens: int) -> TextModel:
+    """The bundled language model where it may read so many tokens: its positions are rotary."""
+    return vary(open_checkpoint(ROOT / "checkpoints" / "shakespeare"), max_length=tokens)
 
 
 def long_text(model: TextModel, seed: int) -> str:
-    """Words in any order, as many as fill 4,096 tokens."""
+    """Words in any order, as many as the model can read."""
     draw = random.Random(seed)
-    words = [draw.choice(WORDS) for _ in range(LONGEST)]
+    words = [draw.choice(WORDS) for _ in range(model.config.max_length)]
     low, high = 0, len(words)
     while low < high:
         middle = (low + high + 1) // 2
@@ -137,25 +137,25 @@ def measure_browser(model: TextModel, pastes: int) -> list[str]:
             page.close()
     figure, marked = (sorted(each[name] for each in found) for name in ("figure", "marked"))
     return [
-        f"{pastes} pastes of {LONGEST:,} tokens, each while the rest of the one before is computed: the chosen head "
-        f"after {statistics.median(figure):.1f} s (target {TARGET:.0f}; {figure[0]:.1f} to {figure[-1]:.1f}), the "
-        f"picture of the text before unmarked for {statistics.median(marked):.2f} s",
+        f"{pastes} pastes of {model.config.max_length:,} tokens, each while the rest of the one before is computed: "
+        f"the chosen head after {statistics.median(figure):.1f} s (target {TARGET:.0f}; {figure[0]:.1f} to "
+        f"{figure[-1]:.1f}), the picture of the text before unmarked for {statistics.median(marked):.2f} s",
         f"one more: the chosen head after {whole['figure']:.1f} s, all heads {whole['heads']:.1f} s, with the checks "
         f"{whole['checks']:.1f} s",
         f"server {before / 2**20:.0f} MB before, at most {peak[0] / 2**20:.0f} MB; load of the machine {load:.1f}",
     ]
 
 
-def main(pastes: int, write: bool) -> None:
-    model = long_model()
+def main(pastes: int, tokens: int, write: bool) -> None:
+    model = long_model(tokens)
     lines = measure_server(model) + measure_browser(model, pastes)
-    print("\n".join(lines), flush=True)
-    results.publish("A text of 4,096 tokens", lines, write)
+    results.publish(f"A text of {tokens:,} tokens", lines, write)
 
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description="A long text pasted on the page of attention, in a real browser.")
-    parser.add_argument("pastes", type=int, nargs="?", default=5)
+    parser.add_argument("pastes", type=results.at_least_one, nargs="?", default=5)
+    parser.add_argument("--tokens", type=int, default=LONGEST, help=f"of the text ({LONGEST:,})")
     parser.add_argument("--write", action="store_true", help="put the medians into RESULTS.md")
     options = parser.parse_args()
-    main(options.pastes, options.write)
+    main(options.pastes, options.tokens, options.write)

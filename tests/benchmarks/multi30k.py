@@ -1,6 +1,6 @@
 """Multi30k, English to German: trains the model that RESULTS.md tells of, and translates test_2016_flickr.
 
-    python -m tests.benchmarks.multi30k FOLDER OUT [--cycles 3] [--length-penalty 1.6]
+    python -m tests.benchmarks.multi30k FOLDER OUT [--cycles 3] [--steps STEPS] [--length-penalty 1.6]
 
 FOLDER holds .en.gz and .de.gz of train, val and test_2016_flickr. It takes hours on a CPU: stopped with Ctrl-C, the
 same command goes on. The rate rises and falls as a cosine once in each cycle, which begins with the averaged weights
@@ -23,6 +23,7 @@ from sacrebleu.metrics.bleu import BLEU
 from model.checkpoints.load import open_checkpoint
 from model.data.pairs import Pair
 from model.inference.text_model import TextModel
+from tests.benchmarks.results import at_least_one
 
 ROOT = Path(__file__).parents[2]
 BEAM, LENGTH_PENALTY = 5, 1.6  # the best one on the validation set
@@ -67,11 +68,12 @@ def place_of(out: Path, cycle: int) -> Path:
     return out.parent / f"{out.name}-{cycle}"
 
 
-def training_options(data: Path, validation: Path, out: Path, cycle: int) -> list[str]:
-    """Those of `python -m model` for a cycle; the same ones go on with a run."""
+def training_options(data: Path, validation: Path, out: Path, cycle: int, steps: int = 0) -> list[str]:
+    """Those of `python -m model` for a cycle; the same ones go on with a run. steps: 0 for as many as it has."""
     places = ["--data", str(data), "--validation", str(validation), "--out", str(place_of(out, cycle))]
+    shorter = ["--steps", str(steps), "--warmup", "0"] if steps else []  # the later ones of an option count
     network = NETWORK if cycle == 1 else ["--start", str(place_of(out, cycle - 1))]
-    return ["train", *places, *network, *TRAINING, *CYCLES[cycle - 1]]
+    return ["train", *places, *network, *TRAINING, *CYCLES[cycle - 1], *shorter]
 
 
 def score(model: TextModel, pairs: Sequence[Pair], length_penalty: float = LENGTH_PENALTY) -> tuple[float, str]:
@@ -89,6 +91,7 @@ def main() -> None:
     parser.add_argument(
         "--cycles", type=int, choices=range(1, len(CYCLES) + 1), default=len(CYCLES), help="of the rate"
     )
+    parser.add_argument("--steps", type=at_least_one, default=0, help="of each cycle, in the place of its thousands")
     parser.add_argument(
         "--length-penalty", type=float, default=LENGTH_PENALTY, help=f"of the beam search ({LENGTH_PENALTY})"
     )
@@ -100,7 +103,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         data = write_tsv(Path(folder) / "multi30k.tsv", train), write_tsv(Path(folder) / "val.tsv", validation)
         for cycle in range(1, options.cycles + 1):
-            command = training_options(*data, options.out.resolve(), cycle)
+            command = training_options(*data, options.out.resolve(), cycle, options.steps)
             if status := subprocess.run([sys.executable, "-m", "model", *command], cwd=ROOT, check=False).returncode:
                 raise SystemExit(status)
     bleu, signature = score(open_checkpoint(place_of(options.out, options.cycles)), test, options.length_penalty)

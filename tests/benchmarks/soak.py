@@ -16,8 +16,6 @@ from tests.benchmarks.visitors import Visitor, quantile
 from tests.browser.server import serve
 
 PAGES = ("map", "positions", "", "masks", "residual", "feed_forward", "predictions", "training", "checkpoints", "lab")
-FIRST = 10  # sessions after which the server is looked at, to be compared with the end
-REST = 70.0  # seconds after the last visitor before it is looked at again: three looks of what gives memory back
 
 
 @dataclass
@@ -70,11 +68,12 @@ async def visit(address: str, lesson: Lesson, chance: random.Random, seconds: fl
     lesson.unseen += sum(stroke.waited is None for stroke in visitor.strokes)
 
 
-async def begin(address: str) -> None:
+async def begin(address: str, count: int) -> None:
     """The first sessions: each turns all pages, begins with another one, and trains a step."""
     works = []
-    for number in range(FIRST):
-        pages = [*PAGES[number:], *PAGES[:number]]
+    for number in range(count):
+        first = number % len(PAGES)
+        pages = [*PAGES[first:], *PAGES[:first]]
         works.append(visit(address, Lesson(), random.Random(1000 + number), 40, pages))
     await asyncio.gather(*works)
 
@@ -118,14 +117,19 @@ def server_at(address: str) -> psutil.Process:
 
 def main() -> None:
     parser = options(
-        __doc__ or "", minutes=(20, "of the lesson"), visitors=(12, "at a time"), stay=(60, "seconds of a visit, about")
+        __doc__ or "",
+        minutes=(20, "of the lesson"),
+        visitors=(12, "at a time"),
+        stay=(60, "seconds of a visit, about"),
+        first=(len(PAGES), "sessions after which the server is looked at, to be compared with the end"),
+        rest=(70, "seconds after the last visitor before that: three looks of what gives memory back"),
     )
     given = parser.parse_args()
     # Whoever has gone is freed soon, and not after the minutes that a reload has.
     with serve("app.py", "--server.disconnectedSessionTTL", "5", VITRINE_KEPT_MINUTES="0.1") as address:
         server, lesson = server_at(address), Lesson()
-        asyncio.run(begin(address))
-        time.sleep(REST)
+        asyncio.run(begin(address, given.first))
+        time.sleep(given.rest)
         first = looked_at(server)
         print("after the first sessions", first, flush=True)
         course: list[int] = []
@@ -137,7 +141,7 @@ def main() -> None:
             await watching
 
         asyncio.run(both())
-        time.sleep(REST)
+        time.sleep(given.rest)
         last = looked_at(server)
     lines = [
         f"{given.minutes} minutes, {given.visitors} visitors at a time: {lesson.sessions} sessions, "

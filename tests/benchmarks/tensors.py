@@ -1,6 +1,6 @@
 """Listing and measuring the tensors of a file of GPT-2-small's size, beside the plain ways in one process.
 
-    python -m tests.benchmarks.tensors [--rounds 7] [--spectra 3] [--write]
+    python -m tests.benchmarks.tensors [--rounds 7] [--spectra 3] [--layers 12] [--write]
 
 The file has GPT-2's names and shapes, 124 million parameters in float32, normal with deviation 0.02, and is written to
 a temporary folder as .safetensors and as .pt. Plain: `torch.load(weights_only=True)`; safetensors' `load_file` with a
@@ -112,9 +112,10 @@ def main() -> None:
         "Listing and measuring a file's tensors beside the plain ways.",
         rounds=(7, "rounds of each comparison"),
         spectra=(3, "rounds of all singular values, which take longest"),
+        layers=(LAYERS, "of the file's network"),
     ).parse_args()
     print(results.machine(), flush=True)
-    tensors = gpt2()
+    tensors = gpt2(layers=options.layers)
     with tempfile.TemporaryDirectory() as folder:
         table = results.printed(rows(comparisons(Path(folder), tensors), options.rounds, options.spectra))
     if options.write:

@@ -11,7 +11,7 @@ from tempfile import TemporaryDirectory
 from tests.benchmarks.full_class import Class, write
 from tests.benchmarks.results import options, publish
 from tests.benchmarks.visitors import Visitor
-from tests.deploy.replicas import replicas
+from tests.deploy.replicas import NGINX, replicas
 
 
 async def behind_nginx(address: str, count: int, seconds: float) -> Class:
@@ -31,6 +31,8 @@ async def behind_nginx(address: str, count: int, seconds: float) -> Class:
 def main() -> None:
     parser = options(__doc__ or "", seconds=(30, "that each class types"), visitors=(24, "in the class"))
     given = parser.parse_args()
+    if NGINX is None:
+        raise SystemExit("this benchmark needs nginx, and there is none (Debian: apt-get install nginx-light)")
     drawn: dict[int, float] = {}
     lines = []
     for count in (1, 2):

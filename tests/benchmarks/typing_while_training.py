@@ -93,7 +93,7 @@ def main(model: str, rounds: int, write: bool) -> None:
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description="From a keystroke to the painted change while a model is trained.")
     parser.add_argument("model", nargs="?", default="eng-cmn", choices=TEXTS)
-    parser.add_argument("rounds", type=int, nargs="?", default=12)
+    parser.add_argument("rounds", type=results.at_least_one, nargs="?", default=12)
     parser.add_argument("--write", action="store_true", help="put the medians into RESULTS.md")
     options = parser.parse_args()
     main(options.model, options.rounds, options.write)

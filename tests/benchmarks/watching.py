@@ -139,7 +139,7 @@ def main(rounds: int, write: bool) -> None:
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description="What watching a training costs.")
-    parser.add_argument("rounds", type=int, nargs="?", default=5)
+    parser.add_argument("rounds", type=results.at_least_one, nargs="?", default=5)
     parser.add_argument("--write", action="store_true", help="put the medians into RESULTS.md")
     options = parser.parse_args()
     main(options.rounds, options.write)

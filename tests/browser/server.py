@@ -52,15 +52,16 @@ def answers(address: str) -> bool:
 def serve(script: str, *options: str, port: int = 0, **environment: str) -> Iterator[str]:
     """The address of `script` served from the project's root; the server ends with the block.
 
-    port: 0 for any that is free. environment: of the server, beside that of this process.
+    port: 0 for any that is free. environment: of the server, beside that of this process; where neither says where
+    checkpoints are saved, they go with the server.
     """
     port = port or free_port()
     address = f"http://127.0.0.1:{port}"
     command = [sys.executable, "-m", "streamlit", "run", script, "--server.headless", "true"]
     command += ["--server.port", str(port), *options]
-    environment = {**os.environ, "OMP_WAIT_POLICY": "PASSIVE", **environment}
     # What it says goes into a file: a pipe nobody reads fills up, and then the server waits for ever.
-    with tempfile.TemporaryFile() as said:
+    with tempfile.TemporaryFile() as said, tempfile.TemporaryDirectory() as saved:
+        environment = {"VITRINE_SAVED": saved, **os.environ, "OMP_WAIT_POLICY": "PASSIVE", **environment}
         server = subprocess.Popen(command, cwd=ROOT, env=environment, stdout=said, stderr=subprocess.STDOUT)
         try:
             end = time.monotonic() + PATIENCE / 1000
