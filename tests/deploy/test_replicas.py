@@ -13,7 +13,7 @@ from urllib.error import HTTPError
 from urllib.parse import urlsplit
 
 import pytest
-from playwright.sync_api import Browser, Page, expect
+from playwright.sync_api import Browser, BrowserContext, Page, expect
 
 from tests.benchmarks.visitors import Visitor
 from tests.browser.looking import eventually, expect_painted, source
@@ -103,6 +103,29 @@ def test_thirty_visitors_who_arrive_within_three_seconds_see_their_page_and_type
 
     statuses = run(use())
     assert all(set(each) == {200} and each.total() > 60 for each in statuses)
+
+
+def test_in_the_browser_eight_who_come_at_once_get_their_page_and_ask_for_little_the_second_time(two, browser):
+    def ask(context: BrowserContext) -> tuple[Page, list[str], list[str]]:
+        page, faults, files = context.new_page(), list[str](), list[str]()
+        page.on("console", lambda message: faults.append(message.text) if message.type == "error" else None)
+        page.on("pageerror", lambda error: faults.append(str(error)))
+        page.on("response", lambda answer: files.append(answer.url) if answer.url.startswith("http") else None)
+        page.goto(two.address, wait_until="commit")
+        return page, faults, files
+
+    contexts = [browser.new_context(viewport={"width": 1440, "height": 900}) for _ in range(8)]
+    for page, faults, files in [ask(context) for context in contexts]:
+        expect(page.locator(".model_map[data-painted]")).to_be_visible()
+        assert not faults
+        assert 60 < len(files) < 110  # Streamlit's page alone names 62
+    page = contexts[0].new_page()
+    page.goto(two.address)
+    expect(page.locator(".model_map[data-painted]")).to_be_visible()
+    sent = page.evaluate("performance.getEntries().filter((each) => each.transferSize > 0).map((each) => each.name)")
+    assert 1 <= len(sent) <= 4, sent  # its page, whether the server is there, and its settings
+    for context in contexts:
+        context.close()
 
 
 def at_the_first(browser: Browser, two: Replicas) -> Page:
