@@ -198,7 +198,8 @@ def _open_folder(
 
         changed = table is not None or any(info.loaded for info in plain)
         model = open_bridged(folder, settings, device, dtype, table=plain if changed else None, texts=texts)
-        model.training = {**model.training, "assumed": notes} if notes else model.training
+        assumed = [*model.training.get("assumed", []), *notes]
+        model.training = model.training | ({"assumed": assumed} if assumed else {})
         return model
     config, weights = rebuilt
     network = assembled(config, weights, device, dtype)

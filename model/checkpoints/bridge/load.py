@@ -23,6 +23,7 @@ from torch.nn.modules import module
 
 from model.checkpoints.bridge.hooks import NAME, register
 from model.checkpoints.bridge.network import BridgedNetwork, build_bridged, keep_its_masks
+from model.checkpoints.leftover import Leftover, leftover
 from model.checkpoints.native import BUILT, MOST_LAYERS
 from model.checkpoints.quantized import require_no_codes
 from model.checkpoints.tensors import TensorInfo, size, tensor_table
@@ -36,10 +37,13 @@ from model.runtime.memory import require_room
 from model.runtime.transformers_import import import_transformers, quietly
 from model.text.huggingface.load import open_tokenizers
 
+TEXTS_ALONE = "texts alone are read (its parts for pictures or sounds take no part)"
+ROWS = r"(^|\.)embeddings\.position_embeddings\.weight$"  # of positions, which rotary ones have no use for
 LONGEST = 300  # characters of an error of transformers
 FULL = os.strerror(errno.ENOSPC)  # in errors of safetensors, which have no number
 MASKED, CAUSAL = "AutoModelForMaskedLM", "AutoModelForCausalLM"
 TWO, BARE, ENCODER = "AutoModelForSeq2SeqLM", "AutoModel", "AutoModelForTextEncoding"
+SEEING, HEARING = "AutoModelForImageTextToText", "AutoModelForMultimodalLM"  # and writing
 JOINED = "eh_proj.weight"  # of a layer that predicts a further token, to which it joins states and embeddings
 OWN_ARGUMENTS = re.compile(r"missing \d+ required positional arguments?: (.{1,120})")
 # Classes whose output is not of words; ELECTRA's is trained to find replaced tokens.
@@ -67,8 +71,10 @@ def open_bridged(
     tokenizers = open_tokenizers(texts or folder, settings, model.config.vocabularies)
     model.runner.read_types(tokenizers[0].separator)
     record: dict[str, Any] = {"format": f"Hugging Face, {settings.get('model_type')}, run by transformers"}
-    if unused := getattr(model.runner.model, "vitrine_unused", []):
-        record["unused"] = unused
+    unused = model.runner.model.vitrine_unused
+    record |= {key: names for key, names in (("unused", unused.harmless), ("beside", unused.beside)) if names}
+    if model.kind == "decoder-only" and model.runner.model.config.get_text_config() is not model.runner.model.config:
+        record["assumed"] = [TEXTS_ALONE]
     return text_model(folder.resolve().name, model, tokenizers, record)
 
 
@@ -114,7 +120,7 @@ def open_weights(
         (folder / "config.json").write_text(json.dumps(settings), encoding="utf-8")
         network = _network(folder, settings, table, True, device, dtype, None)
     model = network.runner.model
-    if more := model.vitrine_unused:
+    if more := [*model.vitrine_unused.harmless, *model.vitrine_unused.beside]:
         raise CheckpointError(
             f"{name} has a tensor {more[0][:60]!r} ({len(more)} such), which {type(model).__name__} does not have: its "
             "tensors can be looked at under Checkpoints → Read"
@@ -233,9 +239,8 @@ def _load(
         ) from error
     _require_plain(model, settings, table, folder)
     _require_all_loaded(loading, folder, model_class)
-    unused = _require_all_layers(loading, folder, model)
+    model.vitrine_unused = _leftover(loading, table, folder, model)
     model = model.eval().requires_grad_(False)
-    model.vitrine_unused = unused
     if offload is not None and offload.is_used():
         model.vitrine_offload = offload  # which must live as long as the model
     return kind, model if device_map is not None else model.to(device)
@@ -321,26 +326,26 @@ def _require_all_loaded(loading: dict[str, Any], folder: Path, model_class: Any)
         )
 
 
-def _require_all_layers(loading: dict[str, Any], folder: Path, model: nn.Module) -> list[str]:
-    """Names of the tensors of the files that the model has no use for, such as those of a head of another task, or of
-    a layer behind the last that predicts a further token (DeepSeek-AI, 2024, DeepSeek-V3, section 2.2).
+def _leftover(loading: dict[str, Any], table: list[TensorInfo], folder: Path, model: Any) -> Leftover:
+    """Tensors of the files that the model has no use for, such as those of a head of another task.
 
     Raises:
-        CheckpointError: one is of another layer behind the last that config.json asks for.
+        CheckpointError: one is of a layer behind the last that config.json asks for, or of a part of the model.
     """
     names, known = sorted(map(str, loading["unexpected_keys"])), model.state_dict().keys()
-    text = model.config.get_text_config()
-    last, further = text.num_hidden_layers, getattr(text, "num_nextn_predict_layers", None) or 0
-    predicting = tuple(name.removesuffix(JOINED) for name in names if name.endswith(JOINED))
-    predicting += tuple(f"model.layers.{number}." for number in range(last, last + further))
     beyond = [name for name in names if any(first in known for first in _first_layers(name))]
-    beyond = [name for name in beyond if not name.startswith(predicting)]
     if beyond:
         raise CheckpointError(
             f"{folder.name} holds {beyond[0]} ({len(beyond)} such), a layer that config.json leaves out: its number of "
             "layers must be that of the weights"
         )
-    return names
+    turned = getattr(model.config.get_text_config(), "position_embedding_type", None) == "rotary"
+    modules, prefix = {name for name, _module in model.named_modules()}, model.base_model_prefix
+    trunk = prefix if prefix in modules else ""
+    found = leftover(names, modules, trunk, folder.name, ROWS if turned else r"(?!)")
+    ignored = [re.compile(pattern) for pattern in model._keys_to_ignore_on_load_unexpected or ()]
+    passed = [info.name for info in table if info.name not in known and any(each.search(info.name) for each in ignored)]
+    return Leftover(sorted({*found.harmless, *passed} - {*found.beside}), found.beside)
 
 
 def _first_layers(name: str) -> list[str]:
@@ -373,13 +378,15 @@ def _kind(transformers: Any, config: Any, family: str) -> tuple[Kind, Any]:
     Raises:
         CheckpointError: the family has no class for language models of one or two stacks.
     """
-    mappings = {name: getattr(transformers, name)._model_mapping for name in (MASKED, CAUSAL, TWO, BARE, ENCODER)}
+    known = (MASKED, CAUSAL, TWO, BARE, ENCODER, SEEING, HEARING)
+    mappings = {name: getattr(transformers, name)._model_mapping for name in known}
     classes = {name: _classes(mapping[type(config)]) for name, mapping in mappings.items() if type(config) in mapping}
     for kind, name in _order(
         config, {name: [member.__name__ for member in members] for name, members in classes.items()}
     ):
         if name in classes and hasattr(config.get_text_config(), "vocab_size"):
-            return kind, classes[name][0]
+            wrote = (config.architectures or [""])[0]
+            return kind, next((each for each in classes[name] if each.__name__ == wrote), classes[name][0])
     raise CheckpointError(
         f"model_type {family!r} is no language model of one or two stacks: causal, masked and sequence-to-sequence "
         "models can be opened"
@@ -406,6 +413,8 @@ def _order(config: Any, names: dict[str, list[str]]) -> list[tuple[Kind, str]]:
         return [("encoder-decoder", BARE if bare else TWO)]
     if "CausalLM" in wrote or "LMHead" in wrote:
         return [("decoder-only", CAUSAL)]
+    if not names.keys() & {MASKED, CAUSAL} and (writing := [name for name in (SEEING, HEARING) if name in names]):
+        return [("decoder-only", BARE if wrote in names.get(BARE, []) else writing[0])]
     if bare and names.keys() & {MASKED, CAUSAL}:
         return [("encoder-only" if MASKED in names else "decoder-only", BARE)]
     return [("encoder-only", MASKED), ("decoder-only", CAUSAL), ("encoder-only", BARE)]
