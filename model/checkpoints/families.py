@@ -105,7 +105,8 @@ def page() -> str:
             "| families | because |\n| --- | --- |\n"
             + "\n".join(f"| {_listed(families)} | {reason} |" for reason, families in reasons.items()),
             "Any other causal, masked or sequence-to-sequence family that transformers knows is tried in the same way: "
-            "it opens where its stacks run one by one and every layer attends.",
+            "it opens where its stacks run one by one and every layer attends. Of a model that sees pictures or hears "
+            "sounds too, the part that writes is opened, for texts alone.",
         ]
     )
 

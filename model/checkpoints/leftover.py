@@ -43,9 +43,7 @@ class Leftover(NamedTuple):
     beside: list[str]
 
 
-def leftover(
-    names: Iterable[str], modules: Collection[str], trunk: str, name: str, harmless: str = r"(?!)"
-) -> Leftover:
+def leftover(names: Iterable[str], modules: Collection[str], trunk: str, name: str) -> Leftover:
     """Tensors of a file that the model with these modules has no use for.
 
     names: of those tensors. modules: paths of the model's modules. trunk: path of the module that is the model without
@@ -56,7 +54,7 @@ def leftover(
     """
     found = Leftover([], [])
     for each in sorted(names):
-        if is_harmless(each) or re.search(harmless, each):
+        if is_harmless(each):
             found.harmless.append(each)
         elif within := _part(each, modules, trunk):
             raise CheckpointError(

@@ -16,7 +16,15 @@ from model.checkpoints.adapters import MERGED, Adapter, Merged, is_adapter, merg
 from model.checkpoints.adapters_and_shards import require_whole
 from model.checkpoints.convert.from_gguf import GgufModel, gguf_in
 from model.checkpoints.convert.from_huggingface import FAMILIES, checked_weights, rebuilt_config, rebuilt_weights
-from model.checkpoints.convert.layouts import KNOWN, SUFFIXES, find_layout, is_own, open_state
+from model.checkpoints.convert.layouts import (
+    KNOWN,
+    MODEL,
+    NO_PREFIX,
+    SUFFIXES,
+    find_layout,
+    is_own,
+    open_state,
+)
 from model.checkpoints.convert.state_dict import Layout
 from model.checkpoints.families import require_openable
 from model.checkpoints.formats.weight_files import (
@@ -29,18 +37,19 @@ from model.checkpoints.formats.weight_files import (
     require_weights_themselves,
     weights_of,
 )
+from model.checkpoints.leftover import is_harmless
 from model.checkpoints.load_hints import Causal, Function, LoadHints, NormOrder, Positions
 from model.checkpoints.native import CONFIG, is_hugging_face, is_ours, open_ours, require_weights
 from model.checkpoints.quantized import fp8_notes, plain_weights, require_no_codes
-from model.checkpoints.tensors import TensorInfo, described, size, tensor_table
-from model.checkpoints.wrapped_names import unwrapped, wrapping
+from model.checkpoints.tensors import TensorInfo, described, size, tensor_table, under
+from model.checkpoints.wrapped_names import models_in, unwrapped, wrapping
 from model.inference.models import text_model
 from model.inference.text_model import TextModel
 from model.network.config import TransformerConfig
 from model.network.transformer import Network, skeleton
 from model.runtime import superseded
 from model.runtime.device import choose_device, choose_dtype
-from model.runtime.errors import CheckpointError
+from model.runtime.errors import CheckpointError, MissingWeightsError
 from model.runtime.files import finish_replacing
 from model.runtime.memory import loading, require_room
 from model.runtime.untrusted_json import read_record
@@ -64,12 +73,14 @@ def open_foreign(path: Path, device: torch.device, dtype: torch.dtype, hints: Lo
     if (gguf := gguf_in(path)) is not None:
         return _open_gguf(gguf, device, dtype)
     if path.is_dir() and is_hugging_face(settings := read_record(path / CONFIG)) and not _has_own_names(path):
-        return _open_folder(path, settings, device, dtype)
+        return _open_folder(path, settings, device, dtype, prefix=None if hints is None else hints.prefix)
     file = _file_of(path)
     layout, tokenizers = open_state(file, hints or LoadHints())
     name = path.resolve().name if path.is_dir() else file.stem
     run = "" if layout.config else ", run by transformers"
     record = {"format": f"{layout.name}{run}", "assumed": list(layout.assumed), "open": dict(layout.open)}
+    record |= {} if layout.prefix is None else {"models": list(layout.models), "prefix": layout.prefix}
+    record |= {"beside": list(layout.beside)} if layout.beside else {}
     return text_model(name, _network_of(layout, file.stem, device, dtype), tokenizers, record)
 
 
@@ -111,7 +122,9 @@ def renamed_weights(path: Path, hints: LoadHints) -> tuple[TransformerConfig, Ma
         require_room(size(model.tensors)[0], torch.float32, CPU)
         return config, model.weights(config)
     if path.is_dir() and is_hugging_face(settings := read_record(path / CONFIG)) and not _has_own_names(path):
-        table, settings = plain_weights(tensor_table(path), settings, path.name)
+        stored = tensor_table(path)
+        stored = stored if hints.prefix is None else under(stored, hints.prefix, path.name)
+        table, settings = plain_weights(stored, settings, path.name)
         return _rebuilt(path, settings, table)
     layout = find_layout(_file_of(path), hints)
     return None if layout.config is None else (layout.config, layout.weights)
@@ -186,20 +199,74 @@ def _open_folder(
     dtype: torch.dtype,
     table: list[TensorInfo] | None = None,
     texts: Path | None = None,
+    prefix: str | None = None,
 ) -> TextModel:
-    """table: tensors in the place of the folder's. texts: folder of the tokenizers, by default the same."""
+    """table: tensors in the place of the folder's. texts: folder of the tokenizers, by default the same. prefix: of one
+    of several models in the folder; by default the one that is named as its family, else the first.
+    """
     require_openable(str(settings.get("model_type", "")), folder.name)
     stored = tensor_table(folder) if table is None else table
+    names = [info.name for info in stored]
+    paths, place = models_in(names), (folder, settings, device, dtype, texts)
+    if prefix is not None:
+        return _one_of(_open_tensors(*place, under(stored, prefix, folder.name), True), names, paths, prefix, told=True)
+    if "" in paths:  # a model, and beside it another one whose names have a beginning
+        begins = tuple(f"{path}." for path in paths if path)
+        model = _open_tensors(*place, [info for info in stored if not info.name.startswith(begins)], True)
+        return _one_of(model, names, paths, "")
+    try:
+        model = _open_tensors(*place, stored, table is not None)
+    except MissingWeightsError:
+        if not paths:
+            raise
+        model = _open_tensors(*place, under(stored, paths[0], folder.name), True)
+        return _one_of(model, names, paths, paths[0])
+    beside = model.training.get("beside", [])
+    others = [path for path in paths if any(name.startswith(f"{path}.") for name in beside)]
+    return _one_of(model, names, ["", *others], "") if others else model
+
+
+def _one_of(model: TextModel, names: list[str], paths: list[str], prefix: str, told: bool = False) -> TextModel:
+    """The model, which says that it is one of several and which tensors are outside of it.
+
+    names: of all tensors. paths: beginnings of the models' names, of which `prefix` is this one's. told: by a hint.
+    """
+    begins = tuple(f"{path}." for path in paths if len(path) > len(prefix))
+    inside = [name for name in names if name.startswith(f"{prefix}." if prefix else "")]
+    inside = [name for name in inside if not (begins and name.startswith(begins))]
+    outside = [name for name in names if name not in {*inside} and not is_harmless(name)]
+    training = {**model.training, "prefix": prefix}
+    if len(paths) > 1:
+        training |= {"models": paths, "open": {"prefix": prefix}}
+        if not told:
+            said = MODEL.format(chosen=prefix or NO_PREFIX, listed=", ".join(path or NO_PREFIX for path in paths))
+            training["assumed"] = [*training.get("assumed", []), said]
+    if beside := sorted({*training.get("beside", []), *outside}):
+        training["beside"] = beside
+    model.training = training
+    return model
+
+
+def _open_tensors(
+    folder: Path,
+    settings: dict[str, Any],
+    device: torch.device,
+    dtype: torch.dtype,
+    texts: Path | None,
+    stored: list[TensorInfo],
+    apart: bool,
+) -> TextModel:
+    """stored: tensors, of the folder or (apart) in their place."""
     plain, settings = plain_weights(stored, settings, folder.name)
     notes = fp8_notes(plain)
     rebuilt = _rebuilt(folder, settings, plain, (dtype, device))
     if rebuilt is None:
         from model.checkpoints.bridge.load import open_bridged
 
-        changed = table is not None or any(info.loaded for info in plain)
+        changed = apart or any(info.loaded for info in plain)
         model = open_bridged(folder, settings, device, dtype, table=plain if changed else None, texts=texts)
         assumed = [*model.training.get("assumed", []), *notes]
-        model.training = model.training | ({"assumed": assumed} if assumed else {})
+        model.training = {**model.training, **({"assumed": assumed} if assumed else {})}
         return model
     config, weights = rebuilt
     network = assembled(config, weights, device, dtype)

@@ -66,7 +66,9 @@ def keep_as_ours(folder: Path, model: TextModel) -> None:
         f"# {folder.name}\n\nA copy of {model.name} ({form}), put together as Vitrine's own network with the same "
         "weights. Whatever licence the original has holds for it too.\n"
     )
-    record = {name: value for name, value in model.training.items() if name != "open"}  # now in the config
+    # What was told is now in the config, and what was not used is in the old file alone.
+    left = ("open", "unused", "beside", "models", "prefix")
+    record = {name: value for name, value in model.training.items() if name not in left}
     tokenizers = model.source_tokenizer, model.target_tokenizer
     save_checkpoint(folder, model.network, tokenizers, record, card, model.dtype)
 

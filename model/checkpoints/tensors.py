@@ -104,6 +104,23 @@ def tensor_table(path: Path | str) -> list[TensorInfo]:
     return infos
 
 
+def under(table: Iterable[TensorInfo], prefix: str, name: str) -> list[TensorInfo]:
+    """Tensors of one of several models in a file, without the beginning of their names. name: of the file or folder.
+
+    Raises:
+        CheckpointError: no name begins so.
+    """
+    begin = f"{prefix}."
+    found = [info for info in table if info.name.startswith(begin)]
+    if not found:
+        raise CheckpointError(f"{name} has no tensors whose names begin with {begin}: leave prefix:{prefix} out")
+    places = [info.place.removeprefix(begin) if info.place.startswith(begin) else "" for info in found]
+    names = [info.name.removeprefix(begin) for info in found]
+    return [
+        replace(info, name=short, place=place or short) for info, short, place in zip(found, names, places, strict=True)
+    ]
+
+
 def described(name: str, tensor: Tensor) -> TensorInfo:
     """A tensor that was read, of any shape."""
     size, dtype = tensor.numel() * tensor.element_size(), str(tensor.dtype).removeprefix("torch.")

@@ -1,4 +1,5 @@
-"""Names of tensors without what wraps a model: DistributedDataParallel, torch.compile, FSDP, a class around it."""
+"""Names of tensors without what wraps a model: DistributedDataParallel, torch.compile, FSDP, a class around it; and of
+several models in one file."""
 
 from __future__ import annotations
 
@@ -42,3 +43,31 @@ def _around(names: Collection[str], own: Sequence[str]) -> str:
         return root
     several = len({name.partition(".")[0] for name in inner}) > 1
     return root if root not in own and (several or _around(inner, own)) else ""
+
+
+# Several models in one file, as a student and its teacher, a model and its average.
+
+FEWEST = 4  # names of tensors that two models have in common
+HALVES = re.compile(r"((src|tgt|source|target)_)?(en|de)coder|mtp|h|layers|blocks|\d+")  # parts of one model
+
+
+def models_in(names: Collection[str]) -> list[str]:
+    """Beginnings of the names of models that lie side by side and have most names of tensors in common, "" for one
+    without a beginning, the shortest first; empty: there are not several.
+    """
+    common = ""
+    while len({name.partition(".")[0] for name in names}) == 1 and all("." in name for name in names):
+        first = next(iter(names)).partition(".")[0]
+        common, names = f"{common}{first}.", [name.partition(".")[2] for name in names]
+    parts: dict[str, set[str]] = {}
+    for name in names:
+        first, dot, rest = name.partition(".")
+        if dot and not HALVES.fullmatch(first):
+            parts.setdefault(first, set()).add(re.sub(r"\.\d+\.", ".*.", rest))
+    found = set[str]()
+    for first, inside in parts.items():
+        whole = {re.sub(r"\.\d+\.", ".*.", name) for name in names if not name.startswith(f"{first}.")}
+        for other, compared in {"": whole, **parts}.items():
+            if other != first and len(inside & compared) >= max(FEWEST, min(len(inside), len(compared)) / 2):
+                found |= {first, other}
+    return sorted((f"{common}{first}".rstrip(".") for first in found), key=lambda path: (len(path.split(".")), path))

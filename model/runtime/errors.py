@@ -38,6 +38,10 @@ class CheckpointError(ValueError):
         super().__init__("".join(sign if sign.isprintable() else ascii(sign)[1:-1] for sign in shown))
 
 
+class MissingWeightsError(CheckpointError):
+    """Weights that a model needs and its file does not hold."""
+
+
 class UnmeasuredError(CheckpointError):
     """Tensor whose values cannot be read, as their type is unknown; it is listed all the same."""
 

@@ -141,6 +141,8 @@ def main() -> None:
         st.warning(sentence)
     shown_model.show_refusal(chosen)
     summary.caption(describe(model, shown_model.format_of(here, name, model)), help=assumptions.in_short(model) or None)
+    if left := assumptions.beside(model):
+        summary.caption(f":red[{left}]")
     texts.follow_model(session, model)
     session.moving, session.stands = training.is_moving(live), training.standing(live)
     with strip_place, session.lock:

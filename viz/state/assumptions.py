@@ -24,7 +24,7 @@ KNOWN = "told_of_models"  # in the session: the same by the names of models
 FIELD = "telling"  # how the keys of the fields begin
 MOST_LETTERS = 500  # of an alphabet
 MOST_NAMED = 8  # tensors that are not used, by name
-OPEN = ("heads", "positions", "causal", "norm", "activation", "alphabet", "start")
+OPEN = ("prefix", "heads", "positions", "causal", "norm", "activation", "alphabet", "start")
 
 
 def assumptions(model: TextModel) -> str:
@@ -81,12 +81,23 @@ def fields(
     tokens: int,
     show: Callable[[str], None],
     bases: Sequence[str] = (),
+    models: Sequence[str] = (),
 ) -> None:
     """In a row a field for each of `values`, None where nothing is known yet, and a button that opens the model so.
 
-    show: called with the model's name in the button's callback. bases: the models that an adapter may change.
+    show: called with the model's name in the button's callback. bases: the models that an adapter may change. models:
+    beginnings of the names of several models in the file.
     """
     keys = {each: f"{FIELD}_{each}_{name}" for each in values}
+    if "prefix" in values:
+        row.selectbox(
+            _("Model in the file"),
+            models,
+            models.index(values["prefix"]) if values["prefix"] in models else 0,
+            key=keys["prefix"],
+            format_func=lambda path: path or _("no prefix"),
+            width=190,
+        )
     if "heads" in values:
         at = heads.index(values["heads"]) if values["heads"] in heads else None
         row.selectbox(_("Heads"), heads, at, key=keys["heads"], placeholder="?", width=110)
@@ -131,6 +142,7 @@ def _tell(name: str, keys: dict[str, str], show: Callable[[str], None]) -> None:
     found: dict[str, Any] = {each: st.session_state[key] for each, key in keys.items()}
     if "alphabet" in found:
         found["alphabet"] = str(found["alphabet"] or "").replace(LINE_BREAK, "\n") or None
+    found["prefix"] = found.get("prefix") or None
     st.session_state[KNOWN][name] = LoadHints(**found).text()
     show(name)
 
@@ -186,21 +198,38 @@ def missing(model: TextModel) -> dict[str, list[str]]:
 
 def unused(model: TextModel) -> str:
     """Which tensors of its file it has no use for; empty where there are none."""
-    found = model.training.get("unused")
-    names = [str(name) for name in found] if isinstance(found, list) else []
-    if not names:
-        return ""
+    names = _names(model, "unused")
+    return _("Not used, {count} tensors of the file:").format(count=len(names)) + f" {_short(names)}" if names else ""
+
+
+def beside(model: TextModel) -> str:
+    """Which tensors of its file are of other parts than the model that is shown; empty where there are none."""
+    names = _names(model, "beside")
+    sentence = _("Not part of what is shown, {count} tensors of the file:")
+    return f"{sentence.format(count=len(names))} {_short(names)}" if names else ""
+
+
+def models_of(model: TextModel) -> list[str]:
+    """Beginnings of the names of several models in its file; empty where there is one."""
+    return _names(model, "models")
+
+
+def _names(model: TextModel, key: str) -> list[str]:
+    found = model.training.get(key)
+    return [str(name) for name in found] if isinstance(found, list) else []
+
+
+def _short(names: Sequence[str]) -> str:
+    """Names of tensors, those of all layers as one."""
     parts = sorted({re.sub(r"\.\d+\.", ".*.", name) for name in names})
-    more = ", …" if len(parts) > MOST_NAMED else ""
-    sentence = _("Not used, {count} tensors of the file:").format(count=len(names))
-    return f"{sentence} {token_code(', '.join(parts[:MOST_NAMED]))}{more}"
+    return f"{token_code(', '.join(parts[:MOST_NAMED]))}{', …' if len(parts) > MOST_NAMED else ''}"
 
 
 def in_short(model: TextModel) -> str:
     """All of it in a few lines of Markdown; empty where there is nothing to say."""
     lines = [f"- {_('Assumed')}: {literal(each)}" for each in assumed(model)]
     lines += [f"- {why} {token_code(', '.join(names))}" for why, names in missing(model).items()]
-    lines += [f"- {left}"] if (left := unused(model)) else []
+    lines += [f"- {left}" for left in (beside(model), unused(model)) if left]
     return "\n".join(lines)
 
 

@@ -32,13 +32,13 @@ from model.inference.models import text_model
 from model.inference.text_model import TextModel
 from model.network.config import Kind
 from model.runtime.device import choose_device_map
-from model.runtime.errors import CheckpointError, first_line
+from model.runtime.errors import CheckpointError, MissingWeightsError, first_line
 from model.runtime.memory import require_room
 from model.runtime.transformers_import import import_transformers, quietly
 from model.text.huggingface.load import open_tokenizers
 
 TEXTS_ALONE = "texts alone are read (its parts for pictures or sounds take no part)"
-ROWS = r"(^|\.)embeddings\.position_embeddings\.weight$"  # of positions, which rotary ones have no use for
+ROWS = re.compile(r"(^|\.)embeddings\.position_embeddings\.weight$")  # of positions, which rotary ones have no use for
 LONGEST = 300  # characters of an error of transformers
 FULL = os.strerror(errno.ENOSPC)  # in errors of safetensors, which have no number
 MASKED, CAUSAL = "AutoModelForMaskedLM", "AutoModelForCausalLM"
@@ -311,10 +311,11 @@ def _require_all_loaded(loading: dict[str, Any], folder: Path, model_class: Any)
     """Require that the files had every weight of the model, in its shape. loading: as transformers reports it.
 
     Raises:
-        CheckpointError: a weight is missing, or of another shape.
+        MissingWeightsError: a weight is missing.
+        CheckpointError: one is of another shape.
     """
     if lacking := sorted(map(str, loading["missing_keys"])):
-        raise CheckpointError(
+        raise MissingWeightsError(
             f"{folder.name} lacks weights of {model_class.__name__}, such as {lacking[0]} ({len(lacking)} in all): "
             "the file is of another model, or not whole"
         )
@@ -327,25 +328,32 @@ def _require_all_loaded(loading: dict[str, Any], folder: Path, model_class: Any)
 
 
 def _leftover(loading: dict[str, Any], table: list[TensorInfo], folder: Path, model: Any) -> Leftover:
-    """Tensors of the files that the model has no use for, such as those of a head of another task.
+    """Tensors of the files that the model has no use for, such as those of a head of another task, or of a layer behind
+    the last that predicts a further token (DeepSeek-AI, 2024, DeepSeek-V3, section 2.2).
 
     Raises:
-        CheckpointError: one is of a layer behind the last that config.json asks for, or of a part of the model.
+        CheckpointError: one is of another layer behind the last that config.json asks for, or of a part of the model.
     """
     names, known = sorted(map(str, loading["unexpected_keys"])), model.state_dict().keys()
+    text = model.config.get_text_config()
+    last, further = getattr(text, "num_hidden_layers", 0), getattr(text, "num_nextn_predict_layers", None) or 0
+    predicting = tuple(name.removesuffix(JOINED) for name in names if name.endswith(JOINED))
+    predicting += tuple(f"model.layers.{number}." for number in range(last, last + further))
     beyond = [name for name in names if any(first in known for first in _first_layers(name))]
+    beyond = [name for name in beyond if not name.startswith(predicting)]
     if beyond:
         raise CheckpointError(
             f"{folder.name} holds {beyond[0]} ({len(beyond)} such), a layer that config.json leaves out: its number of "
             "layers must be that of the weights"
         )
-    turned = getattr(model.config.get_text_config(), "position_embedding_type", None) == "rotary"
+    passed = [name for name in names if name.startswith(predicting)]
+    turned = getattr(text, "position_embedding_type", None) == "rotary"
+    passed += [name for name in names if turned and ROWS.search(name)]
+    for pattern in model._keys_to_ignore_on_load_unexpected or ():  # known to transformers, which does not report them
+        passed += [info.name for info in table if info.name not in known and re.search(pattern, info.name)]
     modules, prefix = {name for name, _module in model.named_modules()}, model.base_model_prefix
-    trunk = prefix if prefix in modules else ""
-    found = leftover(names, modules, trunk, folder.name, ROWS if turned else r"(?!)")
-    ignored = [re.compile(pattern) for pattern in model._keys_to_ignore_on_load_unexpected or ()]
-    passed = [info.name for info in table if info.name not in known and any(each.search(info.name) for each in ignored)]
-    return Leftover(sorted({*found.harmless, *passed} - {*found.beside}), found.beside)
+    found = leftover({*names} - {*passed}, modules, prefix if prefix in modules else "", folder.name)
+    return Leftover(sorted({*found.harmless, *passed}), found.beside)
 
 
 def _first_layers(name: str) -> list[str]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -22,6 +22,7 @@ from model.checkpoints.convert.state_dict import FUNCTIONS, Choices, Layout, Sta
 from model.checkpoints.convert.weight_map import Table, WeightSource, below, packed, source, weight_map
 from model.checkpoints.formats.pickle import Plain, read_state
 from model.checkpoints.formats.plain_pickle import read_plain
+from model.checkpoints.leftover import is_harmless
 from model.checkpoints.load_hints import LoadHints
 from model.checkpoints.native import require_weights
 from model.checkpoints.quantized import fp8_notes, require_no_codes
@@ -233,6 +234,8 @@ LAYOUTS = (gpt, first_min_gpt, annotated, torch_transformer, nanochat, litgpt, c
 SUFFIXES = (".safetensors", ".pt", ".pth", ".bin", ".ckpt")
 PROGRAMS = ("nanoGPT", "minGPT", "the Annotated Transformer", "torch.nn.Transformer", "nanochat", "litgpt")
 KNOWN = ", ".join((*PROGRAMS, *(each.name for each in COURSES)))
+MODEL = "the model under {chosen}, one of those in the file ({listed})"
+NO_PREFIX = "no prefix"
 META = "meta.pkl"  # nanoGPT's characters
 MOST_LETTERS = 500  # tokens of a model that may be one of characters
 
@@ -268,8 +271,7 @@ def find_layout(file: Path, hints: LoadHints) -> Layout:
     require_whole(file, {name: tuple(tensor.shape) for name, tensor in tensors.items()})
     table = [described(name, tensor) for name, tensor in tensors.items()]
     require_no_codes(table, file.name)
-    state = State(file.name, tensors, records | _config_beside(file), hints)
-    layout = next((layout for recognise in LAYOUTS if (layout := recognise(state)) is not None), None)
+    layout = _recognised(State(file.name, tensors, records | _config_beside(file), hints))
     if layout is None:
         refuse_unknown(file, tensors, KNOWN)
     if layout.config is not None:
@@ -281,6 +283,53 @@ def find_layout(file: Path, hints: LoadHints) -> Layout:
 def is_own(names: Iterable[str]) -> bool:
     """Whether a file with tensors of these names may be of a layout whose names no class of transformers has."""
     return any(name.endswith(OWN_ANCHORS) for name in names)
+
+
+def _recognised(state: State) -> Layout | None:
+    """Layout of the whole file, or of the one of several models in it that the hints choose, by default the first.
+
+    Raises:
+        CheckpointError: it is of a layout, and not as that asks for; or there is no model of the chosen prefix.
+    """
+    paths, prefix = _paths(state.tensors), state.hints.prefix
+    chosen = paths[0] if prefix is None else prefix
+    begins = [f"{path}." for path in paths if path not in ("", chosen) and not chosen.startswith(f"{path}.")]
+    inside = {
+        name: tensor
+        for name, tensor in state.tensors.items()
+        if name.startswith(f"{chosen}." if chosen else "") and not name.startswith(tuple(begins))
+    }
+    if not inside:
+        begin = f"{chosen}."
+        raise CheckpointError(f"{state.name} has no tensors whose names begin with {begin}: leave prefix:{chosen} out")
+    layout = next((layout for each in LAYOUTS if (layout := each(replace(state, tensors=inside))) is not None), None)
+    if layout is None:
+        return None
+    beside = [name for name in state.tensors if name not in inside and not is_harmless(name)]
+    if prefix is None and len(paths) == 1:
+        return replace(layout, beside=tuple(beside))
+    said = MODEL.format(chosen=chosen or NO_PREFIX, listed=", ".join(path or NO_PREFIX for path in paths))
+    assumed = (*layout.assumed, said) if prefix is None else layout.assumed
+    asked = {**layout.open, "prefix": chosen} if len(paths) > 1 else layout.open
+    return replace(layout, assumed=assumed, open=asked, models=tuple(paths), prefix=chosen, beside=tuple(beside))
+
+
+def _paths(names: Collection[str]) -> list[str]:
+    """Beginnings of the names of the models in a file, the shortest first; "" for one whose names have none."""
+    for anchor in ANCHORS:
+        ends = [name.removesuffix(anchor) for name in names if name.endswith(anchor)]
+        found = [path for path in ends if not path or path.endswith(".")]
+        if anchor == FIRST_LAYER:  # whose path is that of a stack
+            found = [path for path in found if f"{path}layers.0.multihead_attn.in_proj_weight" not in names]
+            parts = [path.split(".")[:-1] for path in found]
+            if len(parts) < 2:
+                return [""]
+            while all(parts) and len({part[-1] for part in parts}) == 1:
+                parts = [part[:-1] for part in parts]
+            found = [".".join([*part, ""]) for part in parts]
+        if found:
+            return sorted(dict.fromkeys(path.removesuffix(".") for path in found), key=lambda path: path.count("."))
+    return [""]
 
 
 def is_known(names: Iterable[str]) -> bool:

@@ -40,7 +40,8 @@ class Layout:
 
     config: None where transformers runs it; settings are then those of its config.json, and weights have its names.
     assumed: assumptions about what the weights do not tell, in words. open: values of the options that a user may
-    choose otherwise on opening: "heads", "positions", "start".
+    choose otherwise on opening: "heads", "positions", "start". models: beginnings of the names of several models in the
+    file, of which `prefix` is this one's. beside: names of tensors outside the model.
     """
 
     name: str
@@ -49,6 +50,9 @@ class Layout:
     assumed: tuple[str, ...] = ()
     open: Mapping[str, int | str] = field(default_factory=dict)
     settings: Mapping[str, Any] = field(default_factory=dict)
+    models: tuple[str, ...] = ()
+    prefix: str | None = None
+    beside: tuple[str, ...] = ()
 
     @property
     def two_stacks(self) -> bool:

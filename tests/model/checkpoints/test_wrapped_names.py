@@ -9,7 +9,7 @@ from safetensors.torch import load_file, save_file
 
 from model.checkpoints.load import open_checkpoint
 from model.checkpoints.native import save_checkpoint
-from model.checkpoints.wrapped_names import unwrapped, wrapping
+from model.checkpoints.wrapped_names import models_in, unwrapped, wrapping
 from model.runtime.errors import CheckpointError
 from tests.model.checkpoints.bridge.models import theirs, write_tokenizer
 from tests.model.examples import one_stack
@@ -84,3 +84,19 @@ def test_a_name_that_only_looks_wrapped_stays():
     assert wrapping(["0.weight", "0.bias"], []) == []
     assert wrapping([], []) == []
     assert wrapping(["module"], []) == []
+
+
+SMALL = [
+    f"{path}.{part}" for path in ("layers.0.attn.q", "layers.1.attn.q", "layers.0.mlp") for part in ("weight", "bias")
+]
+
+
+def test_models_side_by_side_are_known_by_what_they_have_in_common():
+    def below(*paths):
+        return [f"{path}{name}" for path in paths for name in (*SMALL, "norm.weight")]
+
+    assert models_in(below("student.", "teacher.")) == ["student", "teacher"]
+    assert models_in(below("", "ema.")) == ["", "ema"]
+    assert models_in(below("m.actor.", "m.critic.")) == ["m.actor", "m.critic"]
+    assert models_in(below("")) == models_in(below("encoder.", "decoder.")) == models_in(below("module.")) == []
+    assert models_in([*below("model."), "lm_head.weight"]) == models_in([]) == []

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import get_args
 
 from model.checkpoints.adapters_and_shards import KINDS
+from model.checkpoints.bridge.load import TEXTS_ALONE
 from model.checkpoints.convert.courses import COURSES
 from model.checkpoints.convert.from_gguf import READ_ON
 from model.checkpoints.families import REFUSED as UNOPENED
@@ -86,6 +87,7 @@ ERRORS = (
     "FloatingPointError",
     "CheckpointError",
     "AdapterBaseError",
+    "MissingWeightsError",
     "UnmeasuredError",
     "FormatError",
     "RefusedError",
@@ -105,7 +107,7 @@ PIECES |= {"step {0}: loss {1}, gradient norm {2}, not finite first in {3}", "st
 PIECES |= {", not finite first in {0}"}
 PIECES |= {"{0} ({1} is not said)", "norms behind each block", "norms before each block"}  # what is assumed
 PIECES |= {"relu in the feed-forward networks"}
-PIECES |= {ROUNDED, UNSCALED, "whole numbers"}
+PIECES |= {ROUNDED, UNSCALED, "whole numbers", TEXTS_ALONE, "the model under {0}, one of those in the file ({1})"}
 PIECES |= {"embeddings times √d_model", "embeddings as they are", "sinusoidal positions (there is no table of them)"}
 PIECES |= set(files.REFUSED.values())
 PIECES |= {"the training", "a model", "a file that is sent", "translating a file"}  # what memory is promised to

@@ -65,7 +65,8 @@ def unsaid_row(session: Session) -> None:
     values, width = assumptions.chosen(model), model.config.d_model
     if values and model.name == st.session_state.get(Key.MODEL):
         heads = [each for each in range(1, width + 1) if width % each == 0]
-        assumptions.fields(row, model.name, values, heads, model.config.vocabulary, shown_model.show)
+        models = assumptions.models_of(model)
+        assumptions.fields(row, model.name, values, heads, model.config.vocabulary, shown_model.show, models=models)
 
 
 def _groups(session: Session, here: Sequence[CheckpointEntry], space: Room) -> list[dict[str, Any]]:

@@ -13,7 +13,7 @@ import torch
 import transformers
 from safetensors.torch import load_file, save_file
 
-from model.checkpoints.bridge.load import open_bridged, open_network
+from model.checkpoints.bridge.load import TEXTS_ALONE, open_bridged, open_network
 from model.checkpoints.bridge.missing import Reason
 from model.runtime.errors import CheckpointError
 from tests.model.checkpoints.bridge.models import (
@@ -132,6 +132,35 @@ def test_a_model_that_predicts_no_words_opens_without_an_output(kind, options, t
         expected = wanted[f"{stack}_attentions" if two else "attentions"]
         for weights, theirs_ in zip(trace.attention(stack), expected, strict=True):
             torch.testing.assert_close(weights, theirs_[0], atol=1e-5, rtol=0)
+
+
+SEEING = {"hidden_size": 32, "intermediate_size": 48, "num_hidden_layers": 1, "num_attention_heads": 4}
+MROPE = {"rope_parameters": {"rope_type": "default", "mrope_section": [1, 1, 2], "rope_theta": 10000.0}}
+PICTURES = {
+    "Llava": (
+        {"text_config": {"model_type": "llama", **ONE}},
+        {"vision_config": {"model_type": "clip_vision_model", **SEEING, "image_size": 28, "patch_size": 14}},
+    ),
+    "Qwen2_5_VL": (
+        {"text_config": {**ONE, **MROPE, "num_key_value_heads": 2}},
+        {"vision_config": {"depth": 1, "num_heads": 4, "hidden_size": 32, "out_hidden_size": 32}},
+    ),
+}
+
+
+@pytest.mark.parametrize("family", PICTURES)
+def test_a_model_that_sees_pictures_is_opened_as_the_one_that_writes(family, tmp_path):
+    texts, pictures = PICTURES[family]
+    config = getattr(transformers, f"{family}Config")(**texts, **pictures)
+    model = getattr(transformers, f"{family}ForConditionalGeneration")(config).eval()
+    model.save_pretrained(tmp_path)
+    write_tokenizer(tmp_path)
+    lens = open_bridged(tmp_path, settings_in(tmp_path), CPU, SINGLE)
+    assert (lens.kind, lens.predicts, lens.training["assumed"]) == ("decoder-only", True, [TEXTS_ALONE])
+    assert not lens.training.keys() & {"unused", "beside"}
+    (ids,) = inputs(lens.network)
+    with torch.inference_mode():
+        torch.testing.assert_close(lens.network(ids), model(input_ids=ids).logits, atol=1e-5, rtol=0)
 
 
 @pytest.mark.parametrize(

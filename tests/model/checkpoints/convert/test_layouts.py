@@ -281,6 +281,34 @@ def test_the_number_of_heads_is_asked_for(tmp_path):
         opened("checkpoints/sort", heads=3)
 
 
+@pytest.mark.parametrize("kind", [GPT, Annotated, Seq2Seq])
+@pytest.mark.parametrize("paths", [("student", "teacher"), ("", "ema"), ("net.actor", "net.critic")])
+def test_of_two_models_in_a_file_the_opened_one_is_said_and_the_other_can_be_chosen(kind, paths, tmp_path):
+    networks = [random_weights(kind(), seed) for seed in range(2)]
+    both = {}
+    for path, network in zip(paths, networks, strict=True):
+        both |= {f"{path}.{name}".removeprefix("."): each for name, each in network.state_dict().items()}
+    torch.save(both, tmp_path / "m.pt")
+    inputs = (IDS,) if kind is GPT else (IDS, TARGET)
+    for prefix, network, other in zip((None, paths[1]), networks, reversed(paths), strict=True):
+        model = opened(tmp_path / "m.pt", heads=3, prefix=prefix)
+        with torch.inference_mode():
+            torch.testing.assert_close(model.network(*inputs), network(*inputs), **EXACT)
+        training = model.training
+        assert (training["models"], training["open"]["prefix"]) == ([*paths], prefix or paths[0])
+        assert any("one of those in the file" in each for each in training["assumed"]) == (prefix is None)
+        outside = [name for name in training["beside"] if other and name.startswith(f"{other}.")]
+        assert bool(outside) == bool(other)
+    with pytest.raises(CheckpointError, match=r"no tensors whose names begin with x\.: leave prefix:x out"):
+        opened(tmp_path / "m.pt", heads=3, prefix="x")
+
+
+def test_what_lies_outside_of_the_model_is_said(tmp_path):
+    state = {f"model.{name}": each for name, each in GPT().state_dict().items()}
+    torch.save(state | {"projection.weight": torch.ones(2), "score.weight": torch.ones(2)}, tmp_path / "m.pt")
+    assert opened(tmp_path / "m.pt", heads=3).training["beside"] == ["projection.weight"]
+
+
 HINTS = {
     "positions": "none",
     "start": 2,

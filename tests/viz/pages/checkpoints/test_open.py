@@ -12,7 +12,7 @@ import viz.state.checkpoints
 from model.checkpoints.catalog import catalog_entry
 from model.checkpoints.load import open_checkpoint
 from tests.app_reading import opened, sound
-from tests.model.checkpoints.convert.layout_references import GPT, Seq2Seq, quietly
+from tests.model.checkpoints.convert.layout_references import GPT, Seq2Seq, quietly, random_weights
 from tests.viz.pages.checkpoints.checkpoints_page import here as here
 from tests.viz.pages.checkpoints.checkpoints_page import packed, page, rows, uploaded
 from tests.viz.small import write_small
@@ -91,7 +91,9 @@ def test_layers_that_are_no_model_are_a_sentence_and_the_model_stays(here):
 
 
 def test_weights_that_do_not_tell_their_heads_are_asked_for_them(here):
-    torch.save(GPT().state_dict(), here / "models" / "gpt.pt")
+    """And of two models in a file the other one can be chosen."""
+    models = {name: random_weights(GPT(), seed).state_dict() for seed, name in enumerate(("student", "teacher"))}
+    torch.save(models, here / "models" / "gpt.pt")
     app = page()
     app.selectbox(key="model").set_value("gpt.pt").run()
     assert not app.error
@@ -104,9 +106,15 @@ def test_weights_that_do_not_tell_their_heads_are_asked_for_them(here):
     assert app.session_state["session"].model.config.n_heads == 3
     assert any("nanoGPT" in caption.value for caption in app.caption)
     assert app.query_params["told"] == "heads:3@gpt.pt"
+    assert any(caption.value.startswith(":red[") and "`teacher.lm_head" in caption.value for caption in app.caption)
     app.selectbox(key="telling_heads_gpt.pt").set_value(4).run()
+    assert app.selectbox(key="telling_prefix_gpt.pt").value == "student"
+    app.selectbox(key="telling_prefix_gpt.pt").set_value("teacher").run()
     app.button(key="telling_gpt.pt").click().run()
-    assert sound(app).session_state["session"].model.config.n_heads == 4
+    model = sound(app).session_state["session"].model
+    assert model.config.n_heads == 4
+    wanted = models["teacher"]["transformer.wpe.weight"]
+    assert torch.equal(model.network.get_parameter("decoder.embedding.positions.table"), wanted)
     again = sound(page(model="gpt.pt", told="heads:6@gpt.pt"))  # a copied link
     assert again.session_state["session"].model.config.n_heads == 6
     app.selectbox(key="model").set_value("small").run()
