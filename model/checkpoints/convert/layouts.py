@@ -322,9 +322,9 @@ def _paths(names: Collection[str]) -> list[str]:
         if anchor == FIRST_LAYER:  # whose path is that of a stack
             found = [path for path in found if f"{path}layers.0.multihead_attn.in_proj_weight" not in names]
             parts = [path.split(".")[:-1] for path in found]
-            if len(parts) < 2:
+            if len(parts) == 1:
                 return [""]
-            while all(parts) and len({part[-1] for part in parts}) == 1:
+            while parts and all(parts) and len({part[-1] for part in parts}) == 1:
                 parts = [part[:-1] for part in parts]
             found = [".".join([*part, ""]) for part in parts]
         if found:

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from safetensors.torch import save_file
 
 from model.analysis.checks import checks
 from model.analysis.comparison import Comparison
@@ -156,6 +157,7 @@ def test_what_is_not_rebuilt_runs_as_it_is(tmp_path, monkeypatch):
     asked, made = [], open_checkpoint("checkpoints/sort", CPU)
     monkeypatch.setattr(bridged, "open_bridged", lambda *given, **_whole: asked.append(given) or made)
     (tmp_path / "config.json").write_text(json.dumps({"architectures": ["Something"]}))
+    save_file({"a": torch.ones(2)}, tmp_path / "model.safetensors")
     assert opened(tmp_path) is made
     assert asked == [(tmp_path, {"architectures": ["Something"]}, CPU, torch.float32)]
 
