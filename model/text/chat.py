@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from model.runtime.untrusted_json import parse_json
 from model.text.chat_worker import BEGIN, END, SECONDS
 
 MARKED = re.compile(r"\{%[-+]?\s*generation\b")
@@ -52,9 +53,17 @@ class Conversation:
         ]
 
 
-def converse(template: str, turns: Sequence[Turn], names: Mapping[str, str], prompt: bool = False) -> Conversation:
+def converse(
+    template: str,
+    turns: Sequence[Turn],
+    names: Mapping[str, str],
+    prompt: bool = False,
+    tools: Sequence[Mapping[str, Any]] | None = None,
+    thinking: bool | None = None,
+) -> Conversation:
     """Conversation as the template writes it. names: of special tokens, such as bos_token. prompt: whether the text
-    ends where the assistant is to begin.
+    ends where the assistant is to begin. tools: that the assistant may call, each as a JSON schema, see `tools_in`.
+    thinking: what the template is told as `enable_thinking`; None: nothing.
 
     What the assistant wrote is what the template puts between `generation` and `endgeneration`; without these, what its
     turn adds to the text that asks for it.
@@ -66,7 +75,9 @@ def converse(template: str, turns: Sequence[Turn], names: Mapping[str, str], pro
     marked = bool(MARKED.search(template))
     places = [] if marked else [number for number, turn in enumerate(turns) if turn.role == "assistant"]
     asked = [(told, prompt), *((told[:number], True) for number in places), *((told[: n + 1], False) for n in places)]
-    named = [{"messages": part, "add_generation_prompt": begin, **names} for part, begin in asked]
+    given = {"tools": None if tools is None else list(tools), "documents": None, **names}
+    given |= {} if thinking is None else {"enable_thinking": thinking}
+    named = [{"messages": part, "add_generation_prompt": begin, **given} for part, begin in asked]
     text, *parts = _rendered(template, named)
     if marked:
         return Conversation(*_without_marks(text))
@@ -76,6 +87,26 @@ def converse(template: str, turns: Sequence[Turn], names: Mapping[str, str], pro
         other.startswith(one) for one, other in zip(before, after, strict=True)
     )
     return Conversation(text, tuple(spans) if known else None)
+
+
+def tools_in(text: str) -> list[dict[str, Any]] | None:
+    """Tools in a JSON text, a list of one object each; a single object is a list of one. None: the text is empty.
+
+    Raises:
+        ValueError: it is something else.
+    """
+    if not text.strip():
+        return None
+    found = parse_json(text.encode("utf-8", "replace"), "the list of tools")
+    found = [found] if isinstance(found, dict) else found
+    if not isinstance(found, list) or not all(isinstance(each, dict) for each in found):
+        raise ValueError("the list of tools must be a list of JSON objects, one for each tool")
+    return found
+
+
+def takes(template: str, name: str) -> bool:
+    """Whether a template speaks of what it may be told by this name, such as tools."""
+    return re.search(rf"\b{name}\b", template) is not None
 
 
 def _without_marks(text: str) -> tuple[str, tuple[tuple[int, int], ...]]:

@@ -28,13 +28,13 @@ class Tokenizer:
     """A trained tokenizer. An unknown character becomes `<unk>`, never an exception.
 
     padding, unknown, start, end, mask: ids; tokenizers of other programs may lack any of them. stops: ids that end
-    generated text. special: ids of tokens that stand in no text. words: whether the first token of a word begins with
-    ▁. continues: beginning of labels of tokens inside a word, or "". reason: why texts are bare ids, or "". rules: of
-    generation. between: ids between two texts, which `pair_label`, the name of the first, parts;
-    none where there is one text only. separator: that first, where tokens behind it are of another type; else None.
-    template: in Jinja, of conversations, or "". markers: names of special tokens. reads_special: whether they are read
-    in a text, as published models' are at first, and are not plain text. languages: ids of the tokens that say the
-    language of a target, by their names.
+    generated text. special: ids of tokens that stand in no text. words: whether the first token of a word begins
+    with ▁. continues: beginning of labels of tokens inside a word, or "". reason: why texts are bare ids, or "".
+    rules: of generation. between: ids between two texts, which `pair_label`, the name of the first, parts; none
+    where there is one text only. separator: that first, where tokens behind it are of another type; else None.
+    template: in Jinja, of conversations, or ""; tool_template: of those with tools, if another. markers: names of
+    special tokens. reads_special: whether they are read in a text, as published models' are at first, and are not
+    plain text. languages: ids of the tokens that say the language of a target, by their names.
     """
 
     padding: int | None
@@ -45,7 +45,7 @@ class Tokenizer:
     continues = ""
     reason = ""
     rules: GenerationRules = NO_RULES
-    template = ""
+    template = tool_template = ""
     markers: Sequence[str] = ()
     between: Sequence[int] = ()
     pair_label = ""

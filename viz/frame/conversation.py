@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import streamlit as st
 
+from model.text.tokenizer import clean
 from viz.i18n.catalogue import _
 from viz.i18n.errors import translate_error
 from viz.i18n.format import as_sentence, literal, token_code
@@ -17,15 +18,17 @@ if TYPE_CHECKING:
     from model.text.chat import Conversation
 
 TURNS, PROMPT, OPEN = "conversation_turns", "conversation_prompt", "conversation"
+TOOLS, THINKING = "conversation_tools", "conversation_thinking"
 MOST = 20  # turns
 SHOWN = 400  # tokens whose part in the loss is shown
-ROLES = ("system", "user", "assistant")
+ROLES = ("system", "user", "assistant", "tool")
 FIRST = (("user", "What is a Transformer?"), ("assistant", "A network that attends."), ("user", "To what?"))
 
 
 def editor(model: TextModel) -> None:
     """A button that opens it; nothing where the tokenizer has no template."""
-    if not model.source_tokenizer.template:
+    tokenizer = model.source_tokenizer
+    if not tokenizer.template:
         return
     place = st.popover(_("Conversation"), key=OPEN, on_change="rerun")
     if not place.open:
@@ -38,6 +41,7 @@ def editor(model: TextModel) -> None:
         row.button(_("One more"), on_click=change, args=(1,), disabled=st.session_state[TURNS] >= MOST)
         row.button(_("One less"), on_click=change, args=(-1,), disabled=st.session_state[TURNS] < 2)
         st.toggle(_("Ask the assistant for an answer"), True, key=PROMPT)
+        choose_options(tokenizer.template + tokenizer.tool_template)
         try:
             made = conversation(model, turns(), bool(st.session_state[PROMPT]))
         except ValueError as error:
@@ -45,6 +49,23 @@ def editor(model: TextModel) -> None:
             return
         st.button(_("Put it into the text"), on_click=write_source, args=(made.text,), type="primary")
         loss_mask(model, made)
+
+
+def choose_options(template: str) -> None:
+    """The tools and the thinking, where the template speaks of them."""
+    from model.text.chat import takes
+
+    if takes(template, "tools"):
+        st.text_area(
+            _("Tools that the assistant may call, as JSON"),
+            height=68,
+            max_chars=longest_text(),
+            key=TOOLS,
+            placeholder='[{"type": "function", "function": {"name": "…", "parameters": {}}}]',
+        )
+    if takes(template, "enable_thinking"):
+        words = {"": _("as the template does"), "on": _("on"), "off": _("off")}
+        st.selectbox(_("Thinking"), list(words), key=THINKING, format_func=words.__getitem__)
 
 
 def turn(number: int) -> None:
@@ -70,7 +91,7 @@ def turn(number: int) -> None:
 
 
 def role_name(role: str) -> str:
-    return {"system": _("system"), "user": _("user"), "assistant": _("assistant")}[role]
+    return {"system": _("system"), "user": _("user"), "assistant": _("assistant"), "tool": _("tool")}[role]
 
 
 def change(by: int) -> None:
@@ -84,23 +105,36 @@ def turns() -> tuple[tuple[str, str], ...]:
 
 
 def conversation(model: TextModel, said: tuple[tuple[str, str], ...], prompt: bool) -> Conversation:
-    """The conversation by the model's template.
+    """The conversation by the model's template, with the tools and the thinking that are chosen.
 
     Raises:
-        ValueError: the template refuses it.
+        ValueError: the template refuses it, or the tools are no JSON.
     """
+    from model.text.chat import tools_in
+
     tokenizer = model.source_tokenizer
     ids = {"bos_token": tokenizer.start, "eos_token": tokenizer.end, "pad_token": tokenizer.padding}
+    ids |= {"unk_token": tokenizer.unknown, "mask_token": tokenizer.mask}
     names = {name: tokenizer.label(token) for name, token in ids.items() if token is not None}
-    found: Conversation = _conversation(tokenizer.template, said, tuple(names.items()), prompt)
+    tools = tools_in(clean(str(st.session_state.get(TOOLS) or "")))
+    template = tokenizer.template if tools is None else tokenizer.tool_template or tokenizer.template
+    thinking = {"on": True, "off": False}.get(str(st.session_state.get(THINKING) or ""))
+    found: Conversation = _conversation(template, said, tuple(names.items()), prompt, tools, thinking)
     return found
 
 
 @st.cache_data(max_entries=64, show_spinner=False)
-def _conversation(template: str, said: tuple[tuple[str, str], ...], names: tuple[Any, ...], prompt: bool) -> Any:
+def _conversation(
+    template: str,
+    said: tuple[tuple[str, str], ...],
+    names: tuple[Any, ...],
+    prompt: bool,
+    tools: list[dict[str, Any]] | None,
+    thinking: bool | None,
+) -> Any:
     from model.text.chat import Turn, converse
 
-    return converse(template, [Turn(*each) for each in said], dict(names), prompt)
+    return converse(template, [Turn(*each) for each in said], dict(names), prompt, tools, thinking)
 
 
 def loss_mask(model: TextModel, made: Conversation) -> None:

@@ -31,7 +31,7 @@ from model.text.huggingface.slow_tokenizer import (
     require_same_cuts,
     slow_tokenizer,
 )
-from model.text.huggingface.special_tokens import SpecialTokens, names_of, special_tokens, template_in
+from model.text.huggingface.special_tokens import TOOLS, SpecialTokens, names_of, special_tokens, template_in
 from model.text.huggingface.tokenizer import PROBES, CharacterTokenizer, HuggingFaceTokenizer, IdTokenizer
 from model.text.tokenizer import Tokenizer
 from model.text.untrusted import PANIC, parse_tokenizer, read_tokenizer
@@ -147,7 +147,8 @@ def _foreign(
     gpt2_alone = not names and not settings and inner.token_to_id(GPT2_END) is not None
     special_names = {"bos_token": GPT2_END, "eos_token": GPT2_END} if gpt2_alone else names
     special = special_tokens(special_names, settings, generation, inner.token_to_id, size, usual)
-    return HuggingFaceTokenizer(inner, special, size, names, template=template_in(names))
+    templates = {"template": template_in(names), "tool_template": template_in(names, TOOLS)}
+    return HuggingFaceTokenizer(inner, special, size, names, **templates)
 
 
 def _set_prefix_space(inner: tokenizers.Tokenizer, names: Mapping[str, Any], settings: Mapping[str, Any]) -> None:
@@ -253,8 +254,8 @@ def _from_record(record: dict[str, Any], inner: Any) -> Tokenizer:
         return IdTokenizer(size, str(record["reason"]), special)
     tokenizer = parse_tokenizer(json.dumps(inner).encode(), "its tokenizer")
     around = (list(around[0]), list(around[1]))
-    template = record.get("template", "")
-    return HuggingFaceTokenizer(tokenizer, special, size, around=around, template=str(template))
+    templates = {name: str(record.get(name, "")) for name in ("template", "tool_template")}
+    return HuggingFaceTokenizer(tokenizer, special, size, around=around, **templates)
 
 
 def _slow(files: dict[str, str], side: Any, special: SpecialTokens, size: int) -> Tokenizer:

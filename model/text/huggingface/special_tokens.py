@@ -24,6 +24,8 @@ NAMES = {
     "mask": ("mask_token",),
 }
 TEMPLATE, TEMPLATE_FILE = "chat_template", "chat_template.jinja"
+TOOL_FILE = "additional_chat_templates/tool_use.jinja"
+DEFAULT, TOOLS = "default", "tool_use"  # of several templates: the usual one, and that of conversations with tools
 LARGEST_TEMPLATE = 1 << 20  # letters
 # Names of languages as tokens: fr_XX (mBART), fra_Latn (NLLB), __fr__ (M2M-100, PLBart), __fra__ and __cmn_Hant__
 # (SeamlessM4T).
@@ -111,15 +113,20 @@ def names_of(folder: Path) -> dict[str, Any]:
     names = read_record(folder / "special_tokens_map.json") | read_record(folder / "tokenizer_config.json")
     if (folder / TEMPLATE_FILE).is_file():
         names[TEMPLATE] = read_text(folder / TEMPLATE_FILE, LARGEST_TEMPLATE)
+    if (folder / TOOL_FILE).is_file():
+        named = {DEFAULT: template_in(names), TOOLS: read_text(folder / TOOL_FILE, LARGEST_TEMPLATE)}
+        names[TEMPLATE] = [{"name": name, "template": template} for name, template in named.items()]
     return names
 
 
-def template_in(names: Mapping[str, Any]) -> str:
-    """Template of conversations in the settings of a tokenizer, of several the default one; "": there is none."""
+def template_in(names: Mapping[str, Any], wanted: str = DEFAULT) -> str:
+    """Template of conversations in the settings of a tokenizer, of several the `wanted` one; "": there is none."""
     found = names.get(TEMPLATE)
     if isinstance(found, list):
         named = {each.get("name"): each.get("template") for each in found if isinstance(each, dict)}
-        found = named.get("default")
+        found = named.get(wanted)
+    elif wanted != DEFAULT:
+        return ""
     return found if isinstance(found, str) and len(found) <= LARGEST_TEMPLATE else ""
 
 

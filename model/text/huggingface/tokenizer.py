@@ -55,9 +55,11 @@ class HuggingFaceTokenizer(ForeignTokenizer):
         names: Mapping[str, Any] | None = None,
         around: tuple[list[int], list[int]] | None = None,
         template: str = "",
+        tool_template: str = "",
     ) -> None:
         """names: settings of tokenizer_config.json. around: ids before and after a text, where they are known.
-        template: in Jinja, by which a conversation becomes a text; "": there is none.
+        template: in Jinja, by which a conversation becomes a text; "": there is none. tool_template: of conversations
+        with tools, where that is another.
         """
         super().__init__(special, size)
         self._inner = inner
@@ -69,7 +71,7 @@ class HuggingFaceTokenizer(ForeignTokenizer):
         self.special = sorted({*self.special, *added})
         self.markers = [self._added[id_].content for id_ in sorted(added)]
         self.languages = languages_in(self.markers, inner.token_to_id, size)
-        self.template, self.reads_special = template, True
+        self.template, self.tool_template, self.reads_special = template, tool_template, True
         inner.encode_special_tokens = False
         steps = [*_kinds(inner.pre_tokenizer), *_kinds(inner.normalizer), *_kinds(inner.decoder)]
         self._bytes = "ByteLevel" in steps
@@ -221,7 +223,7 @@ class HuggingFaceTokenizer(ForeignTokenizer):
 
     def to_json(self) -> str:
         """Content of the tokenizer's file in a checkpoint of ours, which `read_saved` reads."""
-        more = {"template": self.template}
+        more = {"template": self.template, "tool_template": self.tool_template}
         return saved_json(self._special_tokens, self.size, self._around, inner=self._inner.to_str(), more=more)
 
     def _known(self, ids: Sequence[int]) -> list[int]:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 import torch
 from tokenizers import Tokenizer, models, pre_tokenizers
 
-from model.text.chat import Turn, converse
+from model.text.chat import Turn, converse, takes, tools_in
 
 CHATML = (
     "{% for m in messages %}<|im_start|>{{ m['role'] }}\n{{ m['content'] }}<|im_end|>\n{% endfor %}"
@@ -27,6 +29,13 @@ GEMMA = """{{ bos_token }}{% if messages[0]['role'] == 'system' %}{{ raise_excep
 {% endfor %}{% if add_generation_prompt %}{{'<start_of_turn>model\\n'}}{% endif %}"""
 OTHER = """{% for m in messages %}{% if loop.last %}{% continue %}{% endif %}[{{ m | tojson }}]{% endfor %}
 {{ eos_token }}"""
+TOOLED = """{%- if tools is not none %}{{ '# Tools\n' }}
+{%- for tool in tools %}{{ tool | tojson(indent=2, sort_keys=true) }}{{ tool | tojson(separators=(',', ':')) }}
+{%- endfor %}{%- endif %}{% if documents is none %}!{% endif %}
+{%- for m in messages %}{{ '<|' ~ m.role ~ '|>' ~ m.content }}{% endfor %}
+{%- if add_generation_prompt %}<|assistant|>
+{%- if enable_thinking is defined and enable_thinking is false %}<think>\n\n</think>{% endif %}{% endif %}"""
+CALL = {"type": "function", "function": {"name": "add", "description": "a<b — 加", "parameters": {"type": "object"}}}
 TALK = [
     Turn("user", " What is 你好? "),
     Turn("assistant", "A <b>greeting</b>.\n"),
@@ -50,6 +59,26 @@ def test_a_conversation_is_written_as_transformers_writes_it(template, prompt):
     talk = [{"role": turn.role, "content": turn.content} for turn in TALK]
     expected = theirs(template).apply_chat_template(talk, tokenize=False, add_generation_prompt=prompt)
     assert converse(template, TALK, NAMES, prompt).text == expected
+
+
+@pytest.mark.parametrize("tools", [None, [], [CALL, CALL]])
+@pytest.mark.parametrize("thinking", [None, True, False])
+def test_tools_and_thinking_reach_the_template(tools, thinking):
+    talk = [{"role": turn.role, "content": turn.content} for turn in TALK]
+    chosen = {} if thinking is None else {"enable_thinking": thinking}
+    options = {"tokenize": False, "add_generation_prompt": True, "tools": tools}
+    expected = theirs(TOOLED).apply_chat_template(talk, **options, **chosen)
+    assert converse(TOOLED, TALK, NAMES, True, tools, thinking).text == expected
+    assert takes(TOOLED, "tools")
+    assert not takes(CHATML, "enable_thinking")
+
+
+def test_tools_are_a_list_of_json_objects():
+    assert tools_in(" ") is None
+    assert tools_in(json.dumps(CALL)) == tools_in(json.dumps([CALL])) == [CALL]
+    for text, sentence in (("[1]", "must be a list of JSON objects"), ("[{]", "the list of tools")):
+        with pytest.raises(ValueError, match=sentence):
+            tools_in(text)
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ import pytest
 from model.text.chat import Turn, converse
 from tests.app_reading import opened, sound
 from tests.model.checkpoints.bridge.models import theirs, write_tokenizer
-from tests.model.text.test_chat import CHATML
+from tests.model.text.test_chat import CALL, CHATML, TOOLED
 from viz.frame import conversation
 from viz.state.session import Key
 
@@ -21,7 +21,10 @@ def app(tmp_path, monkeypatch):
     shutil.copytree(theirs("llama")[1], folder)
     write_tokenizer(folder)
     named = json.loads((folder / "tokenizer_config.json").read_text())
-    (folder / "tokenizer_config.json").write_text(json.dumps(named | {"chat_template": CHATML.replace("\\n", " ")}))
+    (folder / "tokenizer_config.json").write_text(json.dumps(named))
+    (folder / "chat_template.jinja").write_text(CHATML.replace("\\n", " ") + "{# enable_thinking #}")
+    (folder / "additional_chat_templates").mkdir()
+    (folder / "additional_chat_templates" / "tool_use.jinja").write_text(TOOLED)
     monkeypatch.setenv("VITRINE_MODELS", str(tmp_path))
     found = opened("masks", model="chat", source="the cat")
     found.session_state[conversation.OPEN] = True
@@ -41,6 +44,18 @@ def test_a_conversation_becomes_the_text(app):
     tokenizer = model.source_tokenizer
     counted = sum(expected.counts(tokenizer.ends(expected.text)))
     assert any(f"counts {counted} of {len(tokenizer.ends(expected.text))} tokens" in each.value for each in app.caption)
+
+
+def test_tools_have_a_template_of_their_own(app):
+    app.text_area(key=conversation.TOOLS).set_value("[{]").run()
+    assert any("list of tools" in each.value for each in app.error)
+    app.text_area(key=conversation.TOOLS).set_value(json.dumps(CALL)).run()
+    app.selectbox(key=conversation.THINKING).set_value("off").run()
+    next(button for button in app.button if button.label == "Put it into the text").click().run()
+    text = sound(app).session_state[Key.SESSION].texts[Key.SOURCE].replace("⏎", "\n")
+    talk = [Turn(role, said) for role, said in conversation.FIRST]
+    assert text == converse(TOOLED, talk, {}, True, [CALL], False).text
+    assert text.endswith("<think>\n\n</think>")
 
 
 def test_without_a_template_there_is_none(monkeypatch, tmp_path):
