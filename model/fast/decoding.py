@@ -15,8 +15,9 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from model.capture.hooks import is_watched, original_class
-from model.fast import few_rows
+from model.fast import one_token
 from model.fast.attention import fused, unrecorded
+from model.fast.packed_weights import laid_out, product
 from model.network.attention import HeadProjection, MultiHeadAttention, TurnedProjection, side_by_side
 from model.network.kv_cache import Cache, DecoderCache, GrowingCache, LayerCache
 from model.network.layers import (
@@ -39,9 +40,13 @@ Kind = type[nn.Module]
 
 
 class Use(NamedTuple):
-    """Use of a module in decoding. arrays: its function takes and gives NumPy's arrays (`few_rows`), not tensors."""
+    """Use of a module in decoding.
+
+    arrays: its function takes and gives NumPy's arrays (`one_token`), not tensors. text: cache of the text.
+    """
 
     arrays: bool
+    text: DecoderCache
 
 
 def step_of(module: nn.Module, text: DecoderCache, rows: int, **caches: LayerCache) -> Function:
@@ -51,17 +56,17 @@ def step_of(module: nn.Module, text: DecoderCache, rows: int, **caches: LayerCac
     """
     if torch.is_grad_enabled() or torch.compiler.is_compiling() or is_watched():
         return partial(module, **caches)
-    few = rows <= few_rows.MOST_ROWS
-    key = (module, few, *map(id, caches.values()))
+    alone = rows == 1
+    key = (module, alone, *map(id, caches.values()))
     if key not in text.steps:
         needs_module = any(part.training or part._forward_hooks or part._forward_pre_hooks for part in module.modules())
-        text.steps[key] = partial(module, **caches) if needs_module else _bound(module, few, **caches)
+        text.steps[key] = partial(module, **caches) if needs_module else _bound(module, text, alone, **caches)
     return text.steps[key]
 
 
-def _bound(module: nn.Module, few: bool, **caches: LayerCache) -> Function:
-    """Module of tensors as a function of tensors, computed in NumPy where that suits."""
-    use = Use(arrays=few and original_class(module) in _binders and few_rows.suits(module))
+def _bound(module: nn.Module, text: DecoderCache, alone: bool, **caches: LayerCache) -> Function:
+    """Module as a function of tensors. alone: there is one token, which is computed in NumPy where that suits."""
+    use = Use(alone and original_class(module) in _binders and one_token.suits(module), text)
     function = bind_layer(module, use, **caches)
     if not use.arrays:
         return function
@@ -76,7 +81,7 @@ def bind_layer(module: nn.Module, use: Use, **caches: Cache | LayerCache) -> Fun
     binder = None if "forward" in module.__dict__ else _binders.get(original_class(module))
     if binder is None:
         plain = partial(module, **caches) if caches else module
-        return few_rows.by_torch(plain) if use.arrays else plain
+        return one_token.by_torch(plain) if use.arrays else plain
     function: Function = binder(module, use, **caches)
     return function
 
@@ -128,11 +133,11 @@ def _attention_with(attention: MultiHeadAttention, use: Use, cache: Cache) -> Fu
     query, key, value = (bind_layer(part, use) for part in (attention.query, attention.key, attention.value))
     output = bind_layer(attention.output, use)
     if use.arrays:
-        keys_and_values = few_rows.cached(cache, attention, key, value)
+        keys_and_values = one_token.cached(cache, attention, key, value)
 
         def step_in_arrays(x: Any, memory: Any, mask: Any) -> Any:
             queries = query(x, cache.length)
-            return output(few_rows.attend(attention, queries, *keys_and_values(memory), mask))
+            return output(one_token.attend(attention, queries, *keys_and_values(memory), mask))
 
         return step_in_arrays
     attend = partial(unrecorded if isinstance(attention.biased, RelativeBias) else fused, attention)
@@ -153,15 +158,17 @@ def _attention_with(attention: MultiHeadAttention, use: Use, cache: Cache) -> Fu
 @register_fast(nn.Linear)
 def _linear(module: nn.Linear, use: Use) -> Function:
     if use.arrays:
-        return few_rows.linear(module)
-    weight, bias = module.weight, module.bias
-    return lambda x: F.linear(x, weight, bias)
+        return one_token.linear(module)
+    weight, bias, packed = module.weight, module.bias, laid_out(module.weight, use.text)
+    if packed is None:
+        return lambda x: F.linear(x, weight, bias)
+    return lambda x: product(x, packed, bias)
 
 
 @register_fast(HeadProjection, TurnedProjection)
 def _projection(module: HeadProjection, use: Use) -> Function:
     if use.arrays:
-        return few_rows.projection(module)
+        return one_token.projection(module)
     multiply, split = _linear(module, use), module.split
     return lambda x, first=0: split(multiply(x), first)
 
@@ -170,7 +177,7 @@ def _projection(module: HeadProjection, use: Use) -> Function:
 def _layer_norm(module: LayerNorm, use: Use) -> Function:
     weight, bias, eps = module.weight, module.bias, module.eps
     compute = lambda x: torch.layer_norm(x, weight.shape, weight, bias, eps)  # noqa: E731
-    return few_rows.by_torch(compute) if use.arrays else compute
+    return one_token.by_torch(compute) if use.arrays else compute
 
 
 @register_fast(Residual)
@@ -203,7 +210,7 @@ def _sandwich_norm(module: SandwichNorm, use: Use) -> Function:
 
 @register_fast(nn.ReLU)
 def _relu(module: nn.ReLU, use: Use) -> Function:
-    return few_rows.relu if use.arrays else torch.relu
+    return one_token.relu if use.arrays else torch.relu
 
 
 @register_fast(FeedForward)
@@ -221,5 +228,5 @@ def _gated_feed_forward(module: GatedFeedForward, use: Use) -> Function:
 
 @register_fast(Output, ScaledOutput, TransformedOutput)
 def _output(module: Output, use: Use) -> Function:
-    before, logits = few_rows.by_torch(module.before) if use.arrays else module.before, bind_layer(module.logits, use)
+    before, logits = one_token.by_torch(module.before) if use.arrays else module.before, bind_layer(module.logits, use)
     return lambda x: logits(before(x))

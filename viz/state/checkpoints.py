@@ -212,11 +212,13 @@ def _open(name: str, path: str, device: str, dtype: str, told: str, base: tuple[
 
     from model.checkpoints.load import open_checkpoint
     from model.checkpoints.load_hints import LoadHints
+    from model.fast.packed_weights import is_faster
     from model.runtime.device import DTYPES, keep_freed_memory
 
     keep_freed_memory()
     if device == "cpu":
         torch.set_num_threads(1)  # a sentence gains nothing from a second thread, the browser needs the core
+        is_faster(1)  # measured now, and not while somebody types
     hints = asdict(LoadHints.read(told)) | ({} if base is None else {"base": base[0]})
     model = open_checkpoint(path, torch.device(device), DTYPES[dtype], **hints)
     model.name = name  # a folder of Hugging Face's cache is called by a number

@@ -9,7 +9,7 @@ from torch.testing import assert_close
 
 from model.capture.trace import record
 from model.experiments.training_claims import put_norm_on_the_short_cut
-from model.fast import decoding, few_rows
+from model.fast import decoding, one_token
 from model.network.config import NormPlacement
 from model.network.kernels import plain_kernels
 from model.network.kv_cache import DecoderCache
@@ -29,12 +29,12 @@ OPTIONS = [
 ]
 
 
-def stepped(model):
-    """The states of five tokens, fed three and then one by one, of a batch of two; the same in every call."""
-    ids = torch.tensor([[1, 4, 5, 6, 7], [1, 6, 4, 9, 8]])
+def stepped(model, batch=2):
+    """The states of five tokens, fed three and then one by one; the same in every call."""
+    ids = torch.tensor([[1, 6, 4, 9, 8], [1, 4, 5, 6, 7]])[:batch]
     memory = torch.randn(2, 4, 16, dtype=torch.float64, generator=torch.Generator().manual_seed(2))
     memory = memory.to(model.decoder.embedding.tokens.weight)
-    real = torch.tensor([[True] * 4, [True, True, False, False]])
+    memory, real = memory[:batch], torch.tensor([[True, True, False, False], [True] * 4])[:batch]
     cache, states = DecoderCache(model.config.n_decoder_layers), []
     given = (memory, Mask(keys=real)) if model.kind == "encoder-decoder" else ()
     mask = Mask(causal=True, window=model.config.window)
@@ -52,18 +52,19 @@ def called(monkeypatch):
     return calls
 
 
-@pytest.mark.parametrize("most_rows", [0, few_rows.MOST_ROWS], ids=["torch", "numpy"])
+@pytest.mark.parametrize("suits", [False, True], ids=["torch", "numpy"])
 @pytest.mark.parametrize("make", [network, lambda **options: one_stack("decoder-only", **options)])
 @pytest.mark.parametrize("options", OPTIONS, ids=str)
-def test_steps_give_what_modules_give(make, options, most_rows, called, monkeypatch):
-    monkeypatch.setattr(few_rows, "MOST_ROWS", most_rows)
+def test_steps_give_what_modules_give(make, options, suits, called, monkeypatch):
+    if not suits:
+        monkeypatch.setattr(one_token, "suits", lambda _module: False)
     model = make(**options).double().eval()
-    expected = stepped(model)  # with gradients
+    expected = stepped(model, batch=2 - suits)  # with gradients
     attentions = [part for part in model.modules() if isinstance(part, decoding.MultiHeadAttention)]
     assert set(attentions) & set(called)
     called.clear()
     with torch.inference_mode():
-        assert_close(stepped(model), expected.detach(), rtol=1e-12, atol=1e-12)
+        assert_close(stepped(model, batch=2 - suits), expected.detach(), rtol=1e-12, atol=1e-12)
     assert not set(attentions) & set(called)
 
 
@@ -118,28 +119,25 @@ def test_hooks_plain_kernels_and_training_are_served(called):
         assert attention not in called
 
 
-def test_few_rows_are_computed_in_numpy_and_many_are_not(monkeypatch):
-    multiplied, multiply = [], few_rows.linear
-    monkeypatch.setattr(few_rows, "linear", lambda module: (multiplied.append(module), multiply(module))[1])
+def test_one_token_is_computed_in_numpy_and_more_are_not(monkeypatch):
+    multiplied, multiply = [], one_token.linear
+    monkeypatch.setattr(one_token, "linear", lambda module: (multiplied.append(module), multiply(module))[1])
     model = network().eval()
     with torch.inference_mode():
-        stepped(model)
+        stepped(model, batch=1)
         assert model.decoder.layers[1].feed_forward.hidden in multiplied
         multiplied.clear()
-        model.decoder(
-            torch.ones(1, 9, dtype=torch.long), Mask(causal=True), torch.randn(1, 4, 16), Mask(), DecoderCache(2)
-        )
-        stepped(model.bfloat16())
+        stepped(model, batch=2)
+        stepped(model.bfloat16(), batch=1)
         assert not multiplied
 
 
 def test_a_query_that_may_look_nowhere_gets_zeros():
-    model = network().double().eval()
-    attention, query = model.decoder.layers[0].cross_attention, torch.randn(2, 2, 3, 8, dtype=torch.float64)
-    mask = Mask(keys=torch.tensor([[True, False], [False, False]]))
-    key, value = query[:, :, :2], query[:, :, 1:]
-    heads = few_rows.attend(attention, query.numpy(), key.numpy(), value.numpy(), mask)
-    with torch.no_grad():
-        expected = attention.attend(query, key, value, mask).transpose(1, 2).flatten(2)
-    assert_close(torch.from_numpy(heads), expected, rtol=1e-12, atol=1e-12)
-    assert not heads[1].any()
+    attention, heads = network().double().eval().decoder.layers[0].cross_attention, torch.randn(3, 1, 2, 2, 8).double()
+    query, key, value = heads[0, :, :, :1], heads[1], heads[2]
+    for keys in ([True, False], [False, False]):
+        mask = Mask(keys=torch.tensor([keys]))
+        with torch.no_grad():
+            expected = attention.attend(query, key, value, mask).flatten(1)[None]
+        found = one_token.attend(attention, query.numpy(), key.numpy(), value.numpy(), mask)
+        assert_close(torch.from_numpy(found), expected, rtol=1e-12, atol=1e-12)

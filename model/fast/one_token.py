@@ -1,8 +1,4 @@
-"""Products and attention of a decoding step in NumPy, whose calls cost a fraction of torch's: a step of one token makes
-a hundred, each with less than a microsecond's work.
-
-On two cores of an AMD EPYC a step of `checkpoints/eng-cmn` takes a third of the time (tests/benchmarks/decoding.py).
-"""
+"""A decoding step of one token in NumPy, whose calls cost a fraction of torch's: a step makes a hundred small ones."""
 
 from __future__ import annotations
 
@@ -13,7 +9,6 @@ from typing import Any
 import numpy as np
 import threadpoolctl
 import torch
-import torch.nn.functional as F
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
@@ -22,7 +17,6 @@ from model.network.kv_cache import Cache, GrowingCache, KeysAndValues
 from model.network.masks import Mask
 
 Array = NDArray[np.floating[Any]]
-MOST_ROWS = 8  # above, torch's products gain more than their calls cost
 LARGE = 1 << 22  # weights of a matrix from which several threads of torch gain more than NumPy's one
 
 
@@ -65,44 +59,35 @@ def relu(x: Array) -> Array:
 
 
 def linear(module: nn.Linear) -> Callable[[Array], Array]:
-    """x Wᵀ + b of x (batch, new, features): of one row in NumPy, of several by torch, whose product is the faster."""
-    weight, bias = module.weight.detach(), None if module.bias is None else module.bias.detach()
-    rows = as_array(weight)
-    shift = None if bias is None else as_array(bias)
+    """x Wᵀ + b of one token x (1, 1, features)."""
+    weight, bias = as_array(module.weight), None if module.bias is None else as_array(module.bias)
 
     def multiply(x: Array) -> Array:
-        if x.shape[0] * x.shape[1] > 1:
-            return F.linear(torch.from_numpy(x), weight, bias).numpy()
-        product = rows @ x.reshape(-1)
-        if shift is not None:
-            product += shift
+        product = weight @ x.reshape(-1)
+        if bias is not None:
+            product += bias
         return product.reshape(1, 1, -1)
 
     return multiply
 
 
 def projection(module: HeadProjection) -> Callable[..., Array]:
-    """Heads (batch, head, new, channel) of a projection; `first` is the position of the first token."""
+    """Heads (1, head, 1, channel) of a projection; `first` is the position of the token."""
     multiply, n_heads = linear(module), module.n_heads
     if type(module).split is HeadProjection.split:
-        return lambda x, first=0: _split(multiply(x), n_heads)
+        return lambda x, first=0: multiply(x).reshape(1, n_heads, 1, -1)
     return lambda x, first=0: module.split(torch.from_numpy(multiply(x)), first).numpy()  # turned or normalised
-
-
-def _split(projected: Array, n_heads: int) -> Array:
-    batch, length, _ = projected.shape
-    return projected.reshape(batch, length, n_heads, -1).swapaxes(1, 2)
 
 
 def cached(
     cache: Cache, attention: MultiHeadAttention, key: Callable[..., Array], value: Callable[..., Array]
 ) -> Callable[[Any], tuple[Array, Array]]:
-    """Function from new states to the keys and values of all: of an encoder's output, which is a tensor, once."""
+    """Function from the newest state to the keys and values of all; those of an encoder's output, a tensor, stay."""
     if not isinstance(cache, GrowingCache):
         return lambda memory: _arrays(cache(attention.keys_and_values, memory))
 
     def grown(states: Array) -> tuple[Array, Array]:
-        first, end = cache.length, cache.length + states.shape[1]
+        first, end = cache.length, cache.length + 1
         new = key(states, first), value(states)
         cache.make_room((torch.from_numpy(new[0]), torch.from_numpy(new[1])), end)
         assert cache.room is not None
@@ -120,24 +105,19 @@ def _arrays(tensors: KeysAndValues) -> tuple[Array, Array]:
 
 
 def attend(attention: MultiHeadAttention, query: Array, key: Array, value: Array, mask: Mask) -> Array:
-    """softmax(Q Kᵀ / √d_k) V of every head (equation 1), side by side (batch, query, channels)."""
-    queries, keys, groups = query.shape[-2], key.shape[-2], query.shape[1] // key.shape[1]
+    """softmax(Q Kᵀ / √d_k) V of every head (equation 1) for one query (1, head, 1, channel), side by side."""
+    keys, groups = key.shape[-2], query.shape[1] // key.shape[1]
     if groups > 1:
         key, value = key.repeat(groups, axis=1), value.repeat(groups, axis=1)
-    weights = query * query.dtype.type(attention.scaled.factor) @ key.swapaxes(-1, -2)
-    bias = attention.biased.bias(queries, keys, torch.from_numpy(query))
+    scores = query * query.dtype.type(attention.scaled.factor) @ key.swapaxes(-1, -2)
+    bias = attention.biased.bias(1, keys, torch.from_numpy(query))
     if bias is not None:
-        weights += as_array(bias)
-    if mask.is_plain(queries, keys) and (queries == 1 or not mask.causal):
-        weights -= weights.max(axis=-1, keepdims=True)
-        np.exp(weights, out=weights)
-        weights /= weights.sum(axis=-1, keepdims=True)
-    else:
-        visible = mask.visible(queries, keys, torch.device("cpu")).numpy()
-        weights = np.where(visible, weights, -np.inf)
-        largest = weights.max(axis=-1, keepdims=True)
-        weights = np.exp(weights - np.where(largest == -np.inf, 0, largest))
-        total = weights.sum(axis=-1, keepdims=True)
-        weights /= np.where(total == 0, 1, total)  # of a query that may look nowhere: zeros
-    heads = weights @ value
-    return heads.swapaxes(1, 2).reshape(heads.shape[0], queries, -1)
+        scores += as_array(bias)
+    if not mask.is_plain(1, keys):
+        visible = mask.visible(1, keys, torch.device("cpu")).numpy()
+        if not visible.any():
+            return np.zeros((1, 1, query.shape[1] * value.shape[-1]), query.dtype)
+        scores = np.where(visible, scores, -np.inf)
+    weights = np.exp(scores - scores.max(axis=-1, keepdims=True))
+    weights /= weights.sum(axis=-1, keepdims=True)
+    return (weights @ value).reshape(1, 1, -1)
