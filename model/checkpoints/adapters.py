@@ -501,6 +501,13 @@ class _Merging:
 
     def _found(self, name: str, info: TensorInfo) -> tuple[str, TensorInfo]:
         if (found := self._lookup(name)) is None:
+            whole = name.removesuffix("bias") + "weight"
+            if name.endswith(".bias") and self._lookup(whole) is not None:
+                raise CheckpointError(
+                    f"{self.adapter.name} adds a bias ({info.name}) where its base has none beside {whole[:120]}, so "
+                    "that no merged model of this base exists: peft alone runs it; its tensors can be looked at under "
+                    "Checkpoints → Read"
+                )
             raise AdapterBaseError(
                 f"{self.adapter.name}: {info.name} {tuple(info.shape)} is of {name[:120]}, which this base has not: "
                 f"choose the base that the adapter was trained on ({shown_base(self.adapter.base)})"

@@ -33,7 +33,7 @@ KINDS = {
     r"(^|\.)(visual|vision_model|vision_tower|image_encoder|patch_embed|conv_proj)\.": "a model of images",
     r"(^|\.)(down_blocks|up_blocks|input_blocks|time_embed|time_embedding)\.": "a diffusion model",
     r"\.(A_log|dt_proj\.weight|dt_bias|time_mix_\w+|time_decay)$": "a recurrent model",
-    r"\.(weight_[ih]h_l0|lstm\.|gru\.)": "a recurrent model",
+    r"(^|\.)(weight_[ih]h_l0|lstm\.|gru\.)": "a recurrent model",
 }
 MOST_NAMED = 3
 
@@ -83,16 +83,10 @@ def refuse_unknown(file: Path, names: Collection[str], known: str) -> NoReturn:
     """
     if not names:
         raise CheckpointError(f"{file.name} holds no tensors of a model: save a model's state_dict")
-    first = ", ".join(list(names)[:MOST_NAMED])
-    if (whole := _folder_of(file)) is not None:
-        raise CheckpointError(
-            f"{file.name} holds {len(names):,} tensors ({first}, …), by whose names it is none of {known}: open its "
-            f"folder {whole.name} as the Hugging Face model that the config.json there describes, or look at them "
-            "under Checkpoints → Read"
-        )
+    first = ", ".join([*list(names)[:MOST_NAMED], *["…"] * (len(names) > MOST_NAMED)])
     raise CheckpointError(
-        f"{file.name} holds {len(names):,} tensors ({first}, …), by whose names it is none of {known}: they can be "
-        "looked at under Checkpoints → Read; a model of transformers opens from the folder that save_pretrained writes"
+        f"{file.name} holds {len(names):,} tensors ({first}), by whose names it is none of {known}: they can be looked "
+        "at under Checkpoints → Read; a language model of transformers opens from the folder of its save_pretrained"
     )
 
 

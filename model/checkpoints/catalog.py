@@ -12,7 +12,7 @@ from model.checkpoints.adapters_and_shards import require_whole
 from model.checkpoints.convert.from_gguf import GgufModel, gguf_in
 from model.checkpoints.convert.layouts import is_known
 from model.checkpoints.formats.weight_files import PICKLED, weights_of
-from model.checkpoints.native import CONFIG, is_hugging_face, is_ours
+from model.checkpoints.native import CONFIG, is_hugging_face, is_ours, whole_of
 from model.checkpoints.tensors import TensorInfo, size, tensor_table
 from model.network.config import Kind, TransformerConfig
 from model.runtime.errors import CheckpointError
@@ -92,6 +92,7 @@ def catalog_entry(path: Path) -> CatalogEntry:
 
 def _recognised(path: Path, table: list[TensorInfo]) -> CatalogEntry:
     """Entry without sizes, by the config and the names and shapes of tensors."""
+    path = whole_of(path)
     if is_adapter(path):
         return _adapter(path)
     if (gguf := gguf_in(path)) is not None:

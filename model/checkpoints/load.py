@@ -39,7 +39,7 @@ from model.checkpoints.formats.weight_files import (
 )
 from model.checkpoints.leftover import is_harmless
 from model.checkpoints.load_hints import Causal, Function, LoadHints, NormOrder, Positions
-from model.checkpoints.native import CONFIG, is_hugging_face, is_ours, open_ours, require_weights
+from model.checkpoints.native import CONFIG, is_hugging_face, is_ours, open_ours, require_weights, whole_of
 from model.checkpoints.quantized import fp8_notes, plain_weights, require_no_codes
 from model.checkpoints.tensors import TensorInfo, described, size, tensor_table, under
 from model.checkpoints.wrapped_names import models_in, unwrapped, wrapping
@@ -111,6 +111,7 @@ def renamed_weights(path: Path, hints: LoadHints) -> tuple[TransformerConfig, Ma
     Raises:
         CheckpointError: as `open_foreign` does.
     """
+    path = whole_of(path)
     if is_adapter(path):
         base, _adapter, merged = merged_adapter(path, hints)
         return _rebuilt(base, merged.settings, merged.table)
@@ -362,6 +363,7 @@ def open_checkpoint(
     finish_replacing(path)
     if not path.exists():
         raise CheckpointError(f"{path} is not a checkpoint: no folder or file of that name")
+    path = whole_of(path)
     try:
         with loading():
             model = open_ours(path, place, precision) if is_ours(path) else open_foreign(path, place, precision, hints)

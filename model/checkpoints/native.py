@@ -12,6 +12,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from model.checkpoints.formats.weight_files import ADAPTERS, READ, weights_of
 from model.checkpoints.quantized import require_no_codes
 from model.checkpoints.tensors import tensor_table
 from model.checkpoints.wrapped_names import unwrapped, wrapping
@@ -79,6 +80,23 @@ def is_ours(folder: Path, options: Mapping[str, Any] | None = None) -> bool:
 def is_hugging_face(settings: Mapping[str, Any]) -> bool:
     """Whether a config.json of this content is one of transformers."""
     return "model_type" in settings or "architectures" in settings
+
+
+def whole_of(path: Path) -> Path:
+    """Folder of a model, ours or another's, where a path is its only file of weights, for the config beside it says how
+    to compute with them; else the path.
+    """
+    folder = path.parent
+    if path.suffix.lower() not in READ or not path.is_file():
+        return path
+    options = read_record(folder / CONFIG)
+    adapted = path.name in ADAPTERS and (folder / "adapter_config.json").is_file()
+    if not (adapted or is_hugging_face(options) or "source_vocabulary" in options):
+        return path
+    try:
+        return folder if weights_of(folder).files == [folder / path.name] else path
+    except CheckpointError:
+        return path
 
 
 def open_ours(folder: Path, device: torch.device, dtype: torch.dtype) -> TextModel:

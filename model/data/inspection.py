@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Literal, NamedTuple
 
 from model.data.pairs import Pair
-from model.data.readers import SHOWN, SOURCE, TARGET, scan_records, split_record, with_line_feeds
+from model.data.readers import SHOWN, SOURCE, TARGET, is_utf16, scan_records, split_record, with_line_feeds
 
 DELIMITERS = ("\t", ",", ";")
 LIMIT = 10 << 20  # bytes: larger files are for the command line
@@ -16,7 +16,6 @@ SAMPLE = 200  # lines on which the delimiter is sought
 FEWEST = 3  # lines from which on a table with spaces behind its commas is told from a text
 MOST_COLUMNS = 100  # to choose from
 ALIKE = 0.5  # share of the lines that must have as many columns as the first
-UTF16 = (b"\xff\xfe", b"\xfe\xff")
 Reason = Literal["encoding", "quote", "columns", "empty"]
 
 
@@ -110,7 +109,7 @@ def decode(content: bytes) -> tuple[str, tuple[Fault, ...]]:
             f"the file has {len(content) / (1 << 20):.1f} MiB, and {LIMIT >> 20} MiB is the most here: "
             "train on it with python -m model train"
         )
-    if content.startswith(UTF16):
+    if is_utf16(content):
         raise ValueError("the file is in UTF-16: save it as UTF-8")
     if b"\0" in content:
         raise ValueError("the file holds zero bytes, so it is not a text: give a TSV, CSV or text file in UTF-8")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import re
+import unicodedata
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -83,11 +84,14 @@ def read_text(path: Path) -> str:
         ValueError: the file is missing, cannot be read, or is not UTF-8.
     """
     try:
-        content = with_line_feeds(Path(path).read_bytes())
+        raw = Path(path).read_bytes()
     except FileNotFoundError:
         raise ValueError(f"{path} does not exist: give the path of a text file") from None
     except OSError as error:
         raise ValueError(f"{path} cannot be read: {error.strerror}") from error
+    if is_utf16(raw):
+        raise ValueError(f"{path} is in UTF-16: save it as UTF-8")
+    content = with_line_feeds(raw)
     try:
         return content.decode("utf-8-sig")
     except UnicodeDecodeError as error:
@@ -97,6 +101,26 @@ def read_text(path: Path) -> str:
         raise ValueError(
             f"line {before.count(10) + 1} of {path} cannot be read as UTF-8 text: {line[:60]!r}; save the file as UTF-8"
         ) from error
+
+
+UTF16 = (b"\xff\xfe", b"\xfe\xff")  # the marks that a text in UTF-16 may begin with
+LOOKED_AT = 1 << 16  # bytes
+NO_LETTERS = ("Cc", "Cn", "Co", "Cs")  # control characters and what is no character, by Unicode's categories
+
+
+def is_utf16(content: bytes) -> bool:
+    """Whether a file is a text in UTF-16, by its mark; else by zero bytes, which no text in UTF-8 has, where pairs of
+    bytes are characters that can be printed.
+    """
+    if content.startswith(UTF16):
+        return True
+    if b"\0" not in content or len(content) % 2:
+        return False
+    for order in ("utf-16-le", "utf-16-be"):
+        text = content[:LOOKED_AT].decode(order, "replace").rstrip("\ufffd")  # half of one at the end
+        if text and not any(unicodedata.category(letter) in NO_LETTERS and letter not in "\t\r\n" for letter in text):
+            return True
+    return False
 
 
 def read_dataset(name: str, split: str = "train") -> list[Pair]:

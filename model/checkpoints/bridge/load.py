@@ -392,6 +392,8 @@ def _kind(transformers: Any, config: Any, family: str) -> tuple[Kind, Any]:
     for kind, name in _order(
         config, {name: [member.__name__ for member in members] for name, members in classes.items()}
     ):
+        if name == BARE and _compares(transformers, config):
+            break
         if name in classes and hasattr(config.get_text_config(), "vocab_size"):
             wrote = (config.architectures or [""])[0]
             return kind, next((each for each in classes[name] if each.__name__ == wrote), classes[name][0])
@@ -399,6 +401,12 @@ def _kind(transformers: Any, config: Any, family: str) -> tuple[Kind, Any]:
         f"model_type {family!r} is no language model of one or two stacks: causal, masked and sequence-to-sequence "
         "models can be opened"
     )
+
+
+def _compares(transformers: Any, config: Any) -> bool:
+    """Whether a model only compares texts with images or sounds, as CLIP, and writes none."""
+    beside = any(hasattr(config, other) for other in ("vision_config", "audio_config"))
+    return beside and type(config) not in transformers.AutoModelForImageTextToText._model_mapping
 
 
 def _classes(entry: Any) -> tuple[Any, ...]:

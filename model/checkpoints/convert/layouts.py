@@ -268,9 +268,9 @@ def find_layout(file: Path, hints: LoadHints) -> Layout:
         CheckpointError: as `open_state` does.
     """
     tensors, records = _read(file)
-    require_whole(file, {name: tuple(tensor.shape) for name, tensor in tensors.items()})
     table = [described(name, tensor) for name, tensor in tensors.items()]
     require_no_codes(table, file.name)
+    require_whole(file, {name: tuple(tensor.shape) for name, tensor in tensors.items()})
     layout = _recognised(State(file.name, tensors, records | _config_beside(file), hints))
     if layout is None:
         refuse_unknown(file, tensors, KNOWN)

@@ -230,6 +230,7 @@ def test_a_base_in_a_hint_is_any_text():
 # What does not fit, and what is of others' making.
 
 C_ATTN, NEXT, WTE = f"{QUERIES}.lora_", "transformer.h.7.attn.c_attn.lora_", "transformer.wte.token_adapter."
+WPE = "transformer.wpe.lora_"
 TOKENS = {f"{WTE}trainable_tokens_delta": (1, 32)}
 # Shapes of other tensors (None: left out), other settings, and what is said.
 WRONG = {
@@ -252,6 +253,11 @@ WRONG = {
     ),
     "head": ({"score.weight": (2, 32)}, {}, r"score.weight \(2, 32\) is of score.weight, which this base has not"),
     "vector": ({f"{C_ATTN}B.bias": (95,)}, {}, r"lora_B.bias \(95,\) does not fit transformer.h.0.attn.c_attn.bias"),
+    "bias": (
+        {f"{WPE}A.weight": (2, 32), f"{WPE}B.weight": (32, 2), f"{WPE}B.bias": (32,)},
+        {"lora_bias": True},
+        r"adds a bias \(\S+wpe\.lora_B\.bias\) where its base has none beside transformer\.wpe\.weight, so that no",
+    ),
     "dora": ({}, {"use_dora": True}, "says use_dora True, and transformer.h.0.attn.c_attn contradicts it"),
     "setting": ({}, {"layer_replication": [[0, 1], [0, 1]]}, "says layer_replication"),
     "unheard": ({}, {"a_new_way": 3}, "says a_new_way '3', and what that changes is not known here"),
