@@ -271,8 +271,8 @@ def find_layout(file: Path, hints: LoadHints) -> Layout:
     table = [described(name, tensor) for name, tensor in tensors.items()]
     require_no_codes(table, file.name)
     require_whole(file, {name: tuple(tensor.shape) for name, tensor in tensors.items()})
-    layout = _recognised(State(file.name, tensors, records | _config_beside(file), hints))
-    if layout is None:
+    state = State(file.name, tensors, records | _config_beside(file), hints)
+    if not tensors or (layout := _recognised(state)) is None:
         refuse_unknown(file, tensors, KNOWN)
     if layout.config is not None:
         shapes = {name: tuple(tensor.shape) for name, tensor in layout.weights.items()}
