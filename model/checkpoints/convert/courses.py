@@ -10,8 +10,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from model.checkpoints.convert.layout_torch import flat_table, is_sinusoidal
-from model.checkpoints.convert.state_dict import Choices, Layout, State, config_of
+from model.checkpoints.convert.layout_torch import flat_table
+from model.checkpoints.convert.state_dict import Choices, Layout, State, config_of, is_sinusoidal
 from model.checkpoints.convert.weight_map import Layout as Place
 from model.checkpoints.convert.weight_map import Table, WeightSource, below, source, weight_map
 from model.network.config import AttentionBias
@@ -131,7 +131,7 @@ class _Reading:
             choices.assumed.extend(assumed)
             choices.open["positions"] = position
             return {"position": position, "max_length": self.program.length}
-        sines = all(is_sinusoidal(self.state, name) for name in tables)
+        sines = all(is_sinusoidal(self.state.tensors[name]) for name in tables)
         length = min(flat_table(self.state.tensors[name]).shape[0] for name in tables)
         return {"position": "sinusoidal" if sines else "learned", "max_length": length}
 

@@ -6,13 +6,11 @@ import re
 from dataclasses import dataclass
 from typing import Any
 
-import torch
 from torch import Tensor
 
-from model.checkpoints.convert.state_dict import FUNCTIONS, Choices, Layout, State, config_of
+from model.checkpoints.convert.state_dict import FUNCTIONS, MOST_SINES, Choices, Layout, State, config_of, is_sinusoidal
 from model.checkpoints.convert.weight_map import Table, WeightSource, below, packed, weight_map
 from model.network.config import TransformerConfig
-from model.network.positions import sinusoidal
 from model.runtime.errors import CheckpointError
 
 FIRST_LAYER = "layers.0.self_attn.in_proj_weight"
@@ -20,10 +18,9 @@ STACK = rf"(.*?){re.escape(FIRST_LAYER)}$"
 OUTPUTS = r"generator|logit|head|fc_out|output|proj|linear|classifier|unembed|(^|\.)(fc|out|decoder)\.weight$"
 SOURCES, TARGETS = r"src|source|enc|input", r"tgt|trg|target|dec|output"
 EMBEDDED = r"emb|input|pre_?norm"  # of a norm on the embeddings
-BUFFERS = r"(^|[._])(pe|pos\w*|position\w*|mask)(\.|$)"  # and tables of positions, which `_surroundings` finds
+BUFFERS = r"(^|[._])(pe|pos\w*|\w*mask)(\.|$)"  # and tables of positions, which `_surroundings` finds
 CAUSAL = ("causal", "is_causal", "is_decoder")
 LENGTH = 512  # positions where there is no table of them
-MOST_SINES = 4096  # rows that are kept of a longer table of sines
 
 
 @dataclass(frozen=True)
@@ -196,7 +193,7 @@ def _surroundings(state: State, encoder: str, decoder: str) -> _Surroundings:
             "one generator.weight"
         )
     shapes = [tuple(flat_table(state.tensors[name]).shape) for name in tables]
-    sines = not tables or all(is_sinusoidal(state, name) for name in tables)
+    sines = not tables or all(is_sinusoidal(state.tensors[name]) for name in tables)
     length = min([shape[0] for shape in shapes], default=LENGTH)
     output = outputs[0] if outputs else ""
     length = min(length, MOST_SINES) if sines else length
@@ -263,11 +260,3 @@ def _is_table(state: State, name: str, width: int) -> bool:
 def flat_table(table: Tensor) -> Tensor:
     """Table (position, d_model) without dimensions of a batch."""
     return table.reshape(-1, table.shape[-1])
-
-
-def is_sinusoidal(state: State, name: str) -> bool:
-    table = flat_table(state.tensors[name])
-    length = min(len(table), MOST_SINES)
-    if table.shape[1] % 2:
-        return False
-    return bool(torch.allclose(table[:length].double(), sinusoidal(length, table.shape[1]), atol=1e-3))

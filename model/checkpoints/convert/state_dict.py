@@ -15,9 +15,12 @@ from model.checkpoints.convert.weight_map import WeightMap
 from model.checkpoints.formats.pickle import Plain
 from model.checkpoints.load_hints import Function, LoadHints, Positions
 from model.network.config import TiedEmbeddings, TransformerConfig
+from model.network.positions import sinusoidal
 from model.runtime.errors import CheckpointError
 
 MOST_LAYERS = 512
+MOST_SINES = 4096  # rows that are kept of a longer table of sines
+POSITIONS = r"(^|[._])(pe|pos\w*|encoding)(\.\w+)?$"  # names of tables of positions
 FUNCTIONS = {name: name for name in get_args(Function)}
 HEADS = ("n_head", "n_heads", "num_heads", "nhead", "heads", "h", "num_attention_heads", "n_attn_heads")
 
@@ -200,12 +203,33 @@ class State:
             CheckpointError: it has one.
         """
         used = set(known)
-        more = [name for name in self.tensors if name not in used and not re.search(buffers, name)]
+        more = [name for name in self.tensors if name not in used]
+        more = [name for name in more if not re.search(buffers, name) or not self._is_buffer(name)]
         if more:
             raise CheckpointError(
                 f"{self.name} looks like {kind}, which has no {more[0]} ({len(more)} such): its tensors can be looked "
                 "at under Checkpoints → Read"
             )
+
+    def _is_buffer(self, name: str) -> bool:
+        """Whether a tensor that is called as one is a mask of two values, a table of sines, or one of indices: others,
+        such as biases by distance, would have a part in what is computed.
+        """
+        tensor = self.tensors[name]
+        if tensor.ndim < 2 or "freqs" in name:
+            return True
+        if re.search(POSITIONS, name):
+            return not tensor.is_floating_point() or is_sinusoidal(tensor)
+        return bool(((tensor == tensor.min()) | (tensor == tensor.max())).all())
+
+
+def is_sinusoidal(table: Tensor) -> bool:
+    """Whether a table (…, position, d_model) is of sines and cosines by turns, up to its precision."""
+    table = table.reshape(-1, table.shape[-1])[:MOST_SINES]
+    coarse = table.dtype in (torch.float16, torch.bfloat16)
+    if table.shape[1] % 2:
+        return False
+    return bool(torch.allclose(table.double(), sinusoidal(*table.shape), atol=1e-2 if coarse else 1e-3))
 
 
 @dataclass(frozen=True)

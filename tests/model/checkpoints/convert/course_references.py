@@ -26,11 +26,13 @@ class Weights(dict):
 
 
 def drawn(*shapes, seed=0):
-    """Weights of these shapes by name, with a number around 1 for each scale of a norm."""
+    """Weights of these shapes by name, with a number around 1 for each scale of a norm; and masks."""
     chance, state = torch.Generator().manual_seed(seed), Weights()
     for name, shape in (pair for each in shapes for pair in each.items()):
         scale = len(shape) == 1 and name.endswith(("weight", "scale", "gamma"))
         state[name] = 0.3 * torch.randn(shape, generator=chance) + scale
+        if name.endswith(("mask", "tril")):
+            state[name] = torch.ones(shape).tril()
     return state
 
 

@@ -309,6 +309,30 @@ def test_what_lies_outside_of_the_model_is_said(tmp_path):
     assert opened(tmp_path / "m.pt", heads=3).training["beside"] == ["projection.weight"]
 
 
+ODD = torch.randn(1, 40, 12, generator=torch.Generator().manual_seed(0))
+LEFT_OUT = {
+    "other positions than sines": (Annotated, "src_embed.1.pe", ODD, "pe"),
+    "a mask of several values": (GPT, "transformer.h.0.attn.bias", ODD[:, :16, :], "attn.bias"),
+    "biases by distance in a layer": (Seq2Seq, "transformer.encoder.layers.0.self_attn.pos_bias", ODD[0, :, :3], "pos"),
+    "a table of relative positions": (Seq2Seq, "relative_position.weight", ODD[0, :, :3], "relative_position"),
+    "a second table of positions": (Seq2Seq, "pos_extra.weight", ODD[0, :, :5], "pos_extra"),
+}
+
+
+@pytest.mark.parametrize("name", LEFT_OUT)
+def test_what_is_called_as_a_buffer_and_is_none_is_not_left_out(name, tmp_path):
+    kind, tensor, values, named = LEFT_OUT[name]
+    torch.save(kind().state_dict() | {tensor: values}, tmp_path / "m.pt")
+    with pytest.raises(CheckpointError, match=rf"looks like .*, which has no \S*{named}"):
+        opened(tmp_path / "m.pt", heads=3)
+
+
+def test_masks_and_indices_are_buffers(tmp_path):
+    buffers = {"src_mask": torch.full((9, 9), -torch.inf).triu(1), "position_ids": torch.arange(9)[None]}
+    torch.save(random_weights(Seq2Seq()).state_dict() | buffers, tmp_path / "m.pt")
+    assert opened(tmp_path / "m.pt", heads=3).kind == "encoder-decoder"
+
+
 HINTS = {
     "positions": "none",
     "start": 2,
