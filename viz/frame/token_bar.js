@@ -66,7 +66,10 @@ function build(parentElement) {
 function showBadges(parent, badges, follow) {
   if (!badges) {
     if (!parent.children.length) badges = [{ text: follow, passed: null, title: "" }];
-    for (const badge of parent.children) Object.assign(badge, { className: "badge waiting", title: follow });
+    for (const badge of parent.children) {
+      Object.assign(badge, { className: "badge waiting", title: follow });
+      write(badge, "…" + badge.textContent.slice(1));
+    }
   }
   if (!badges) return;
   while (parent.children.length > badges.length) parent.lastElementChild.remove();
