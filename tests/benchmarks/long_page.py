@@ -17,9 +17,9 @@ HERE = Path(__file__).parent
 if not hasattr(Session, "timed"):
     look = Session.look
 
-    def timed(self: Session, *arguments: object) -> object:
+    def timed(self: Session, *arguments: object, **named: object) -> object:
         before = self.shown and self.trace
-        trace = look(self, *arguments)  # type: ignore[arg-type]
+        trace = look(self, *arguments, **named)  # type: ignore[arg-type]
         if trace is not before:  # else the script has asked for what the channel has drawn
             (HERE / "traced").write_text(str(time.time()), encoding="ascii")
         return trace
