@@ -1,41 +1,72 @@
-"""How many messages a websocket may bring: as many as a person causes. Each of Streamlit's asks for a run of the script
-and holds everybody up for a millisecond or two, so that some thousand of them, a hundred kilobytes, stop a server.
+"""How many messages websockets may bring: as many as people cause. Each of Streamlit's asks for a run of the script,
+for which a thread is begun while the one before ends: some hundred at once hold everybody up for seconds.
 """
 
 from __future__ import annotations
 
+import asyncio
 import time
 
 from starlette.types import Message, Receive, Send
 
-PER_SECOND, BURST = 40.0, 80.0  # a key that is held down comes 33 times a second; a page asks for a few at once
+PER_SECOND, BURST = 40.0, 40.0  # of one websocket; a key that is held down comes 33 times a second
+ALL_PER_SECOND, ALL_BURST = 60.0, 60.0  # of all together: of a class that clicks at once
 POLICY = 1008  # code of a websocket's end: what came is against the rules
 
 
-def limited(receive: Receive, send: Send) -> tuple[Receive, Send]:
-    """The same websocket without the messages that come faster than PER_SECOND, but for BURST of them; where as many
-    again come too fast, it is closed.
-    """
-    left, since, closed = BURST, time.monotonic(), False
+class Allowance:
+    """So many at once, and then so many a second. left: how many may come now; below 0, how many came too fast."""
 
-    async def receive_some() -> Message:
-        nonlocal left, since, closed
-        while True:
-            message = await receive()
-            if message["type"] != "websocket.receive":
-                return message
-            now = time.monotonic()
-            left, since = min(BURST, left + PER_SECOND * (now - since)) - 1, now
-            if left >= 0:
-                return message
-            if left < -BURST:
-                closed = True
-                await send({"type": "websocket.close", "code": POLICY, "reason": "messages come too fast"})
-                return {"type": "websocket.disconnect", "code": POLICY}
+    def __init__(self, per_second: float, burst: float) -> None:
+        self._per_second, self._burst = per_second, burst
+        self.left, self._since = burst, time.monotonic()
 
-    async def send_until_closed(message: Message) -> None:
-        if closed:
-            raise OSError("the websocket is closed")  # as of a browser that has gone
-        await send(message)
+    def take(self) -> float:
+        """What is left after one more."""
+        now = time.monotonic()
+        self.left, self._since = min(self._burst, self.left + self._per_second * (now - self._since)) - 1, now
+        return self.left
 
-    return receive_some, send_until_closed
+    def late(self) -> float:
+        """Seconds until none has come too fast."""
+        return max(0.0, -self.left / self._per_second)
+
+
+class Messages:
+    """Those of all websockets of a server: what they bring together waits, each for its turn."""
+
+    def __init__(self) -> None:
+        self._all, self._turn = Allowance(ALL_PER_SECOND, ALL_BURST), asyncio.Lock()
+
+    async def _wait(self) -> None:
+        async with self._turn:  # in the order in which they ask: whoever sends one waits for one of each other
+            self._all.take()
+            await asyncio.sleep(self._all.late())
+
+    def limited(self, receive: Receive, send: Send) -> tuple[Receive, Send]:
+        """The same websocket without the messages that come faster than PER_SECOND, but for BURST of them; where as
+        many again come too fast, it is closed.
+        """
+        own, closed = Allowance(PER_SECOND, BURST), False
+
+        async def receive_some() -> Message:
+            nonlocal closed
+            while True:
+                message = await receive()
+                if message["type"] != "websocket.receive":
+                    return message
+                left = own.take()
+                if left >= 0:
+                    await self._wait()
+                    return message
+                if left < -BURST:
+                    closed = True
+                    await send({"type": "websocket.close", "code": POLICY, "reason": "messages come too fast"})
+                    return {"type": "websocket.disconnect", "code": POLICY}
+
+        async def send_until_closed(message: Message) -> None:
+            if closed:
+                raise OSError("the websocket is closed")  # as of a browser that has gone
+            await send(message)
+
+        return receive_some, send_until_closed

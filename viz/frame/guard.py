@@ -21,7 +21,7 @@ from starlette.responses import PlainTextResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from streamlit.web.server.starlette.starlette_websocket import is_host_allowed
 
-from viz.frame.allowance import limited
+from viz.frame.allowance import Messages
 from viz.pages.attention.bertviz_scripts import every_script
 from viz.state import uploading
 from viz.state.browsers import is_encrypted, new_cookie, secret
@@ -46,7 +46,7 @@ class Guard:
     """The application behind it hears only who may ask; every answer carries HEADERS and `policy`."""
 
     def __init__(self, app: ASGIApp) -> None:
-        self._app = app
+        self._app, self._messages = app, Messages()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] not in ("http", "websocket"):
@@ -55,7 +55,7 @@ class Guard:
         if problem and scope["type"] == "websocket":
             return await send({"type": "websocket.close", "code": 1008, "reason": problem[:100]})
         if scope["type"] == "websocket":
-            own = limited(receive, send) if asked_path(scope) == STREAM else (receive, send)
+            own = self._messages.limited(receive, send) if asked_path(scope) == STREAM else (receive, send)
             return await self._app(as_own(scope), *own)
 
         async def answer(message: Message) -> None:
