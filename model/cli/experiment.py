@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from model.experiments.experiment import Calculation, Experiment, Figure, Grid, Outcome, Quantity, Table, written
+from model.experiments.experiment import SEEDS, Calculation, Experiment, Figure, Grid, Outcome, Quantity, Table, written
 from model.experiments.runner import explained
 from model.runtime.device import compute_alone, keep_freed_memory
 
@@ -35,7 +35,13 @@ def add_parser(commands: Any) -> None:
     parser.add_argument("--checkpoint", type=Path, help="folder of the model that is looked at; a bundled one without")
     parser.add_argument("--text", help="text for that model; its own example without")
     parser.add_argument("--set", action="append", default=[], metavar="NAME=VALUE", help="parameter of the experiment")
-    parser.add_argument("--seeds", type=int, default=1, metavar="COUNT", help="seeds of what chance plays a part in")
+    parser.add_argument(
+        "--seeds",
+        type=int,
+        default=SEEDS,
+        metavar="COUNT",
+        help=f"seeds of what chance plays a part in, {SEEDS} without",
+    )
     parser.add_argument("--first-seed", type=int, default=1, metavar="SEED", help="first of them")
     parser.add_argument("--format", choices=("markdown", "csv"), default="markdown", help="of the table")
     parser.set_defaults(run=run)

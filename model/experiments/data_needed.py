@@ -30,6 +30,7 @@ from model.experiments.experiment import (
     say,
 )
 from model.experiments.runner import Report
+from model.experiments.spread import above, few
 from model.experiments.training_claims import lengths_of
 from model.network.config import Kind, TransformerConfig
 from model.network.lm_head import output
@@ -46,7 +47,7 @@ SIZES = 3  # numbers of training pairs, each four times the one before
 TESTED = 200  # pairs that no training sees
 VALIDATIONS = 4  # of a training; the best one counts, so that learning by heart at its end does not
 REPORTED = 10  # steps between two reports
-MARGIN = 0.03  # mean lead in accuracy that counts, if it has one sign with every seed
+MARGIN = 0.03  # mean lead in accuracy that counts
 LEVEL = 0.75  # accuracy for which the pairs that are needed are told
 NAMES: Mapping[str, Words] = {"transformer": "Transformer", "recurrent": say("recurrent network (GRU)")}
 
@@ -191,20 +192,24 @@ def pairs_needed(sizes: Sequence[int], accuracies: Sequence[float], level: float
     points = list(zip(sizes, accuracies, strict=True))
     if points and points[0][1] >= level:
         return float(points[0][0])
-    for (few, below), (many, above) in pairwise(points):
-        if below < level <= above:
-            return float(few * (many / few) ** ((level - below) / (above - below)))
+    for (fewer, below), (more, beyond) in pairwise(points):
+        if below < level <= beyond:
+            return float(fewer * (more / fewer) ** ((level - below) / (beyond - below)))
     return None
 
 
 def judge(found: Found) -> tuple[Verdict, Sentence]:
-    """Verdict: at equal pairs, a network that needs more of them is less accurate, in the mean over the sizes."""
+    """Verdict: at equal pairs, a network that needs more of them is less accurate, in the mean over the sizes, beside
+    the spread of the seeds.
+    """
     leads = {task: found.leads(task) for task in found.tasks}
     leads = {task: each for task, each in leads.items() if each}
     if not leads:
         return Verdict.OPEN, say("nothing is measured yet")
-    more = [task for task, each in leads.items() if min(each) > MARGIN]
-    less = [task for task, each in leads.items() if max(each) < -MARGIN]
+    needs_more = {task: above(each, MARGIN) for task, each in leads.items()}
+    more = [task for task, found in needs_more.items() if found]
+    less = [task for task, each in leads.items() if above([-lead for lead in each], MARGIN)]
+    unsure = [task for task, found in needs_more.items() if found is None]
     lowest, highest = (end(leads, key=lambda task: fmean(leads[task])) for end in (min, max))
     numbers = say(
         "at equal pairs the recurrent network is ahead by {low} in accuracy ({lowest}) to {high} ({highest})",
@@ -215,19 +220,19 @@ def judge(found: Found) -> tuple[Verdict, Sentence]:
     )
     if len(more) == len(leads):
         return Verdict.HOLDS, say("{numbers}: the Transformer needs more data on every task", numbers=numbers)
-    if more:
+    if more and not unsure:
         return Verdict.ONLY_IF, say(
             "{numbers}: the Transformer needs more data on some tasks only: {tasks}",
             numbers=numbers,
             tasks=", ".join(more),
         )
-    if less:
+    if less and not more and not unsure:
         return Verdict.WRONG, say(
             "{numbers}: the Transformer needs more data on no task, and less on: {tasks}",
             numbers=numbers,
             tasks=", ".join(less),
         )
-    return Verdict.OPEN, say("{numbers}: too little, or not with every seed", numbers=numbers)
+    return Verdict.OPEN, say("{numbers}: too little beside the spread of the seeds", numbers=numbers)
 
 
 def outcome(found: Found) -> Outcome:
@@ -252,7 +257,7 @@ def outcome(found: Found) -> Outcome:
         )
         for task in found.tasks
     ]
-    return Outcome(verdict, reason, quantities, [*figures, needed(found)])
+    return Outcome(verdict, reason, quantities, [*figures, needed(found)], remarks=few(len(found.seeds)))
 
 
 def curve(found: Found, task: str, name: str) -> Curve:

@@ -19,6 +19,9 @@ if TYPE_CHECKING:
     from model.inference.text_model import TextModel
 
 
+SEEDS = 3  # of what chance plays a part in: with fewer, their spread is not known, and nothing is called clear
+
+
 class Verdict(StrEnum):
     """Verdict on a statement, computed from what was measured. OPEN: the numbers do not decide it."""
 
@@ -226,7 +229,7 @@ class Request:
     model: TextModel
     text: str
     values: Mapping[str, Any] = field(default_factory=dict)
-    seeds: Sequence[int] = (1,)
+    seeds: Sequence[int] = tuple(range(1, SEEDS + 1))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -256,7 +259,9 @@ class Experiment:
     code: Sequence[Any] = ()
     source: str = ""
 
-    def request(self, model: TextModel, text: str, values: Mapping[str, Any], seeds: Sequence[int] = (1,)) -> Request:
+    def request(
+        self, model: TextModel, text: str, values: Mapping[str, Any], seeds: Sequence[int] = Request.seeds
+    ) -> Request:
         """Request with the defaults of the parameters beneath `values`.
 
         Raises:

@@ -15,6 +15,7 @@ from model.data.datasets import IGNORED, Batch, Dataset
 from model.data.sources import Data, Source, TrainingData, material_of, new_config
 from model.data.tasks import MADE, find_task, task_pairs
 from model.experiments.runner import Report
+from model.experiments.spread import above
 from model.inference.text_model import TextModel
 from model.network.config import Kind
 from model.network.transformer import Network
@@ -164,8 +165,7 @@ def frequencies_alone(corpus: Dataset) -> float:
 
 # Numbers for the verdicts on trainings side by side.
 
-CLEAR = 0.9  # a loss below this times another is clearly lower, if that holds with every seed
-UNLEARNT = 0.9  # times the loss of frequencies alone: an arm above it has learnt next to nothing
+UNLEARNT = 0.9  # times the loss of frequencies alone: an arm that is not clearly below it has learnt next to nothing
 
 
 def ends(courses: Sequence[Course]) -> list[float]:
@@ -173,44 +173,39 @@ def ends(courses: Sequence[Course]) -> list[float]:
     return [math.inf if math.isnan(course.final) else course.final for course in courses]
 
 
-def clearly_below(these: Sequence[float], those: Sequence[float]) -> bool:
-    """Whether all of these losses are below all of those, and their mean is by the factor `CLEAR`."""
-    return max(these) < min(those) and fmean(these) < CLEAR * fmean(those)
-
-
-def growth(side: Side, arm: str) -> float:
+def growth(side: Side, arm: str, stack: str) -> float:
     """Mean of `growths`; NaN where there are none."""
-    ratios = growths(side, arm)
+    ratios = growths(side, arm, stack)
     return fmean(ratios) if ratios else math.nan
 
 
-def growths(side: Side, arm: str) -> list[float]:
-    """Ratio of the first step's gradient norm at the input end of the last stack to that at its output end, for each
-    seed that has both.
+def growths(side: Side, arm: str, stack: str) -> list[float]:
+    """Ratio of the first step's gradient norm at the input end of a stack to that at its output end, for each seed that
+    has both; none where float32 has lost one of them, which is then 0.
     """
     ratios = []
     for course in side.of(arm):
-        norms = last_stack(course.first)
-        if len(norms) > 1 and norms[-1] > 0:
+        norms = [norm for name, norm in course.first.items() if name.startswith(f"{stack}.layers.")]
+        if len(norms) > 1 and min(norms[0], norms[-1]) > 0:
             ratios.append(norms[0] / norms[-1])
     return ratios
 
 
-def last_stack(norms: Mapping[str, float]) -> list[float]:
-    """Gradient norms of the layers of the last stack, from its input on."""
-    stack = "decoder" if any(name.startswith("decoder.layers.") for name in norms) else "encoder"
-    return [norm for name, norm in norms.items() if name.startswith(f"{stack}.layers.")]
+def stacks(side: Side) -> list[str]:
+    """Stacks of the networks, "encoder" and "decoder" or one of them."""
+    parts = [part for course in side.courses for part in course.first]
+    return [stack for stack in ("encoder", "decoder") if any(part.startswith(f"{stack}.layers.") for part in parts)]
 
 
 def learnt(side: Side, arm: str) -> bool:
-    """Whether an arm has learnt more than the frequency of each token; false where a seed diverged."""
-    return fmean(ends(side.of(arm))) < UNLEARNT * side.chance
+    """Whether an arm has clearly learnt more than the frequency of each token; false where a seed diverged."""
+    return above(ends(side.of(arm)), UNLEARNT * side.chance) is False
 
 
-def share_of_fall(side: Side, arm: str, other: str) -> float:
-    """Fall of an arm's loss below that of frequencies alone, as a share of the other arm's fall."""
-    fallen, whole = (side.chance - fmean(ends(side.of(name))) for name in (arm, other))
-    return max(0.0, fallen / whole)
+def shares_of_fall(side: Side, arm: str, other: str) -> list[float]:
+    """Fall of an arm's loss below that of frequencies alone, as a share of the other arm's fall, for each seed."""
+    pairs = zip(ends(side.of(arm)), ends(side.of(other)), strict=True)
+    return [max(0.0, side.chance - end) / (side.chance - reference) for end, reference in pairs]
 
 
 def perplexity(side: Side, arm: str) -> float:

@@ -1,4 +1,4 @@
-"""Verdicts on trainings side by side: what their numbers say of the arms, with every seed."""
+"""Verdicts on trainings side by side: what their numbers say of the arms, beside the spread of the seeds."""
 
 from __future__ import annotations
 
@@ -7,91 +7,114 @@ from collections.abc import Sequence
 from statistics import fmean
 from typing import Literal
 
+from model.experiments.experiment import Verdict
 from model.experiments.side_by_side import (
     Side,
-    clearly_below,
     ends,
     growths,
     learnt,
     perplexities,
-    share_of_fall,
+    shares_of_fall,
     shares_of_right,
 )
+from model.experiments.spread import Order, above, order
 
+CLEAR = 0.1  # of the larger loss: by less, losses are alike
 HOLDS = 0.5  # of the answers at the lengths trained on: with fewer right of longer texts, codes do not carry over
 FACTOR = 2.0  # between gradients: less is about the same
+NEEDED = 0.5  # of the fall of the loss: where less is left without a thing, that is needed
 ALMOST_NOTHING = 0.25  # of the fall of the loss that residuals give
 AS_MUCH = 0.9  # of it, and more
 SHARE = 0.01  # of tokens predicted rightly, or of a perplexity: less is no difference
 
-Order = Literal["lower", "higher", "same"]
-WithoutResiduals = Literal["unlearnt", "almost nothing", "clearly less", "clearly more", "less", "as much"]
-
-
-def order(these: Sequence[float], those: Sequence[float]) -> Order:
-    """Whether these losses are clearly lower than those, clearly higher, or neither."""
-    if clearly_below(these, those):
-        return "lower"
-    return "higher" if clearly_below(those, these) else "same"
+Holds = bool | Literal["some"] | None  # "some": at some of the depths; None: the seeds do not decide
+WithoutResiduals = Literal["unlearnt", "almost nothing", "clearly less", "clearly more", "as much", "open"]
 
 
 def losses_of(side: Side, one: str, other: str) -> Order:
     """Final loss of one arm beside that of the other."""
-    return order(ends(side.of(one)), ends(side.of(other)))
+    these, those = ends(side.of(one)), ends(side.of(other))
+    larger = max((mean for mean in (fmean(these), fmean(those)) if math.isfinite(mean)), default=0.0)
+    return order(these, those, CLEAR * larger)
 
 
-def slopes_of(side: Side, one: str, other: str) -> Order | None:
-    """Gradient of the first layer over that of the last one, of one arm beside the other: "lower" where all seeds have
-    it `FACTOR` times smaller. None: there is one layer, or a gradient is 0.
+def slopes_of(side: Side, one: str, other: str, stack: str) -> Order | None:
+    """Gradient of a stack's first layer over that of its last one, of one arm beside the other: "lower" where it is
+    clearly lower, and by the factor `FACTOR`. None: there is one layer, or float32 has lost the gradients.
     """
-    first, second = growths(side, one), growths(side, other)
-    if not first or not second:
+    first, second = ([math.log(ratio) for ratio in growths(side, arm, stack)] for arm in (one, other))
+    return order(first, second, math.log(FACTOR)) if first and second else None
+
+
+def needs(side: Side, without: str, whole: str) -> bool | None:
+    """Whether what an arm leaves out is needed: less than `NEEDED` is left of what the whole learns."""
+    if not learnt(side, whole):
         return None
-    if FACTOR * max(first) < min(second):
-        return "lower"
-    return "higher" if FACTOR * max(second) < min(first) else "same"
+    enough = above(shares_of_fall(side, without, whole), NEEDED)
+    return None if enough is None else not enough
 
 
-def helped(side: Side, arm: str) -> bool:
-    """Whether warm-up makes the loss of an arm clearly lower."""
-    return losses_of(side, arm, f"{arm} cold") == "lower"
+def at_depths(found: Sequence[bool | None]) -> Holds:
+    """What was found at each depth, in one word."""
+    if True in found:
+        return True if set(found) == {True} else "some"
+    return None if None in found else False
+
+
+def contrast(one: Holds, other: Holds) -> Verdict:
+    """Verdict on "one does, the other does not"."""
+    if one is False or other in (True, "some"):
+        return Verdict.WRONG
+    if one is None or other is None:
+        return Verdict.OPEN
+    return Verdict.ONLY_IF if one == "some" else Verdict.HOLDS
+
+
+def both(first: Verdict, second: Verdict) -> Verdict:
+    """Verdict on a sentence of two halves."""
+    if first is second:
+        return first
+    return Verdict.OPEN if Verdict.OPEN in (first, second) else Verdict.ONLY_IF
+
+
+def of_halves(first: bool | None, second: bool | None) -> Verdict:
+    """Verdict on a sentence of two halves, of each of which it is known whether it holds."""
+    words = {True: Verdict.HOLDS, False: Verdict.WRONG, None: Verdict.OPEN}
+    return both(words[first], words[second])
 
 
 def without_residuals(side: Side) -> WithoutResiduals:
     """What is learnt without residuals, by the fall of the loss with them."""
     if not learnt(side, "on"):
         return "unlearnt"
-    share, found = share_of_fall(side, "off", "on"), losses_of(side, "off", "on")
-    if share < ALMOST_NOTHING:
+    shares, found = shares_of_fall(side, "off", "on"), losses_of(side, "off", "on")
+    more = above(shares, ALMOST_NOTHING)
+    if more is False:
         return "almost nothing"
-    if found != "same":
-        return "clearly less" if found == "higher" else "clearly more"
-    return "less" if share < AS_MUCH else "as much"
+    if found == "higher":
+        return "open" if more is None else "clearly less"
+    return "clearly more" if found == "lower" else "as much" if above(shares, AS_MUCH) else "open"
 
 
 def smoothed_perplexity(side: Side) -> Order | None:
     """Perplexity with label smoothing beside that without; None: nothing has been validated."""
     sharp, smooth = perplexities(side, "sharp"), perplexities(side, "smooth")
-    if len(sharp) != len(smooth):  # a seed diverged before it was validated
+    if not sharp or len(sharp) != len(smooth):  # a seed diverged before it was validated
         return None
-    return agreed([after / before - 1 for before, after in zip(sharp, smooth, strict=True)])
+    return beside_nothing([after / before - 1 for before, after in zip(sharp, smooth, strict=True)])
 
 
 def smoothed_accuracy(side: Side) -> Order | None:
     """Share of right tokens with label smoothing beside that without; None: nothing has been validated."""
     sharp, smooth = shares_of_right(side, "sharp"), shares_of_right(side, "smooth")
-    if len(sharp) != len(smooth):
+    if not sharp or len(sharp) != len(smooth):
         return None
-    return agreed([after - before for before, after in zip(sharp, smooth, strict=True)])
+    return beside_nothing([after - before for before, after in zip(sharp, smooth, strict=True)])
 
 
-def agreed(differences: Sequence[float]) -> Order | None:
-    """Sign of the mean difference, where it is above `SHARE` and every seed has the same sign; None without any."""
-    if not differences:
-        return None
-    if abs(fmean(differences)) <= SHARE or min(differences) <= 0 <= max(differences):
-        return "same"
-    return "higher" if differences[0] > 0 else "lower"
+def beside_nothing(differences: Sequence[float]) -> Order:
+    """Differences of two arms with the same seeds beside none."""
+    return order(differences, [0.0] * len(differences), SHARE)
 
 
 def answered(side: Side, arm: str) -> list[tuple[float, float]]:
@@ -106,6 +129,11 @@ def answered(side: Side, arm: str) -> list[tuple[float, float]]:
     return found
 
 
-def carries_over(within: float, beyond: float) -> bool | None:
-    """Whether longer texts are answered about as well; None: not even those of the trained lengths are."""
-    return beyond >= HOLDS * within if within >= HOLDS else None
+def knows(answers: Sequence[tuple[float, float]]) -> bool | None:
+    """Whether an arm answers at the lengths trained on, by its `answered`."""
+    return above([within for within, _beyond in answers], HOLDS)
+
+
+def carries_over(answers: Sequence[tuple[float, float]]) -> bool | None:
+    """Whether longer texts are answered about as well; None: the seeds do not decide, or it has not learnt the task."""
+    return above([beyond / within for within, beyond in answers], HOLDS) if knows(answers) else None

@@ -26,6 +26,7 @@ from model.experiments.experiment import (
     say,
 )
 from model.experiments.runner import Report
+from model.experiments.spread import few
 from model.inference.models import Translator
 from model.inference.text_model import TextModel
 from model.training.translation_scores import Scores, batches_of, find_language, find_tokenizer, references_of, score
@@ -116,7 +117,11 @@ def rises(values: Sequence[float]) -> int:
 
 
 def verdict_of(courses: Sequence[Sequence[float]]) -> Verdict:
-    """Verdict on scores from the most corrupted to the right translations, one course a seed."""
+    """Verdict on scores from the most corrupted to the right translations, one course a seed: which words are wrong is
+    chance.
+    """
+    if few(len(courses)):
+        return Verdict.OPEN
     if all(rises(course) == len(course) - 1 for course in courses):
         return Verdict.HOLDS
     return Verdict.ONLY_IF if all(course[-1] > course[0] for course in courses) else Verdict.WRONG
@@ -179,7 +184,8 @@ def judged(
         Quantity(say("BLEU, {share} % wrong", share=100 * shares[0]), tuple(course[0] for course in bleu)),
         Quantity(say("chrF, {share} % wrong", share=100 * shares[0]), tuple(course[0] for course in chrf)),
     ]
-    return Outcome(verdict_of(bleu), reason, quantities, figures(data, own, written, shares, bleu, chrf))
+    drawn = figures(data, own, written, shares, bleu, chrf)
+    return Outcome(verdict_of(bleu), reason, quantities, drawn, remarks=few(len(bleu)))
 
 
 def figures(

@@ -28,6 +28,7 @@ from model.experiments.experiment import (
 )
 from model.experiments.runner import Report
 from model.experiments.side_by_side import Arm, Learner, Setup
+from model.experiments.spread import few
 from model.inference.text_model import TextModel
 from model.text.tokenizer import Tokenizer
 from model.text.tokenizer_training import train_text_bpe
@@ -136,6 +137,9 @@ def judge(lesson: Lesson) -> Outcome:
     verdict = Verdict.WRONG if apart <= max(within) else Verdict.OPEN
     if min(between) > max(within):
         verdict = Verdict.HOLDS
+    too_few = few(lesson.distributions.shape[1])
+    if too_few:
+        verdict = Verdict.OPEN
     reason = say(
         "the next token's distributions are {between} apart between the corpora (at least {least}), and at most "
         "{within} between two seeds of the same corpus",
@@ -168,11 +172,11 @@ def judge(lesson: Lesson) -> Outcome:
         for number, (found, text) in enumerate(zip(corpus, texts, strict=True), start=1)
     ]
     columns = (say("corpus"), say("seed"), say("next token"), say("its probability"), say("answer"))
-    return Outcome(verdict, reason, quantities, [figure, Table(say("the same prompt"), columns, rows)])
+    return Outcome(verdict, reason, quantities, [figure, Table(say("the same prompt"), columns, rows)], remarks=too_few)
 
 
 def run(request: Request) -> Iterator[Report[Outcome]]:
-    """Train on both corpora, the two towns where none is given; two seeds at least, to tell chance from data."""
+    """Train on both corpora, the two towns where none is given; two seeds at least, for a distance between them."""
     chosen = request.values
     texts = [chosen[name].strip() or sentences(town) for name, town in (("first", NORTH), ("second", SOUTH))]
     seeds = list(request.seeds) if len(request.seeds) > 1 else [request.seeds[0], request.seeds[0] + 1]

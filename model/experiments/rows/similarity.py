@@ -29,8 +29,9 @@ from model.experiments.experiment import (
     say,
 )
 from model.experiments.runner import Report
-from model.experiments.scaling import Against, against_width, first_below, last_alike
+from model.experiments.scaling import Against, against_width, first_below
 from model.experiments.similarity import cosines, dots
+from model.experiments.spread import above, few, order
 from model.experiments.timing import Fit, Numbers, Task, Times, fit, rounds
 
 # Dot product and cosine (row 1).
@@ -244,11 +245,15 @@ def scaling_outcome(found: Sequence[Against]) -> Outcome:
     softmaxes, queries = (ratios(found, name) for name in ("derivative", "gradient"))
     mean, at_query = softmaxes.mean(dim=0), queries.mean(dim=0)
     last, first = float(mean[-1]), float(mean[0])
-    alike = last_alike(widths, mean, ALIKE)
-    if last >= LOST:
-        verdict = Verdict.WRONG
+    left = [above(values[:, -1].tolist(), LOST) for values in (softmaxes, queries)]
+    nothing = [0.0] * len(found)
+    beside = order(softmaxes[:, 0].log().tolist(), nothing, math.log(ALIKE))
+    if left[0] is not False:
+        verdict = Verdict.WRONG if left[0] else Verdict.OPEN
+    elif left[1] is None or beside == "open":
+        verdict = Verdict.OPEN
     else:
-        verdict = Verdict.HOLDS if alike is not None and float(at_query[-1]) < LOST else Verdict.ONLY_IF
+        verdict = Verdict.HOLDS if beside == "alike" and left[1] is False else Verdict.ONLY_IF
     reason = say(
         "without the factor the softmax's derivative is {first} times what it is with it at d_k = {small}, and {last} "
         "times at d_k = {large}; the gradient that reaches the query is {query} times as large there",
@@ -289,7 +294,7 @@ def scaling_outcome(found: Sequence[Against]) -> Outcome:
         ),
         Table(say("Where less than a tenth is left"), (say("gradient"), say("from d_k on")), rows),
     ]
-    return Outcome(verdict, reason, quantities, figures)
+    return Outcome(verdict, reason, quantities, figures, remarks=few(len(found)))
 
 
 def ratios(found: Sequence[Against], name: str) -> Float[Tensor, "seed width"]:

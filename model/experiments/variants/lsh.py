@@ -29,9 +29,11 @@ BUCKETS = 32
 ITSELF = -1e5  # score of a token with itself where keys are the queries: seen if there is no other
 
 
-def rotations(channels: int, buckets: int, rounds: int, like: Tensor) -> Float[Tensor, "round channel half"]:
-    """Random matrices R, one for each hash, always the same ones."""
-    draw = torch.Generator().manual_seed(0)
+def rotations(
+    channels: int, buckets: int, rounds: int, like: Tensor, seed: int = 0
+) -> Float[Tensor, "round channel half"]:
+    """Random matrices R, one for each hash, the same ones for a seed."""
+    draw = torch.Generator().manual_seed(seed)
     return torch.randn(rounds, channels, buckets // 2, generator=draw).to(like)
 
 
@@ -43,11 +45,13 @@ def hashed(
     return torch.cat([turned, -turned], dim=-1).argmax(dim=-1)
 
 
-def lsh(query: Tensor, key: Tensor, value: Tensor, visible: Tensor, buckets: int, rounds: int) -> Attended:
+def lsh(
+    query: Tensor, key: Tensor, value: Tensor, visible: Tensor, buckets: int, rounds: int, seed: int = 0
+) -> Attended:
     """Full attention over keys that share a bucket with the query in one of the rounds; a query always sees itself."""
     own = torch.eye(query.shape[-2], key.shape[-2], dtype=torch.bool, device=query.device)
     shared = own.expand(*query.shape[:-1], key.shape[-2])
-    for rotation in rotations(query.shape[-1], buckets, rounds, query):
+    for rotation in rotations(query.shape[-1], buckets, rounds, query, seed):
         shared = shared | (hashed(query, rotation)[..., :, None] == hashed(key, rotation)[..., None, :])
     return full(query, key, value, visible & shared)
 
@@ -95,7 +99,7 @@ def variant(sizes: Sizes) -> Variant:
         formula=r"h(q_i) = h(k_j),\quad h(x) = \arg\max\,[xR;\, -xR]",
         source="Kitaev et al., 2020, section 2",
         exponents=(1, 1),
-        attend=partial(lsh, buckets=buckets, rounds=rounds),
+        attend=partial(lsh, buckets=buckets, rounds=rounds, seed=sizes.seed),
         quick=quick,
         kept=all_kept,
         cached=all_cached,

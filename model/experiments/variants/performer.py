@@ -14,18 +14,18 @@ from model.experiments.variants.variant import Attended, Shape, Sizes, Variant
 
 
 @cache
-def drawn(count: int, channels: int) -> Float[Tensor, "feature channel"]:
+def drawn(count: int, channels: int, seed: int = 0) -> Float[Tensor, "feature channel"]:
     """Rows w, orthogonal to one another in groups of `channels`, each as long as a standard normal vector."""
-    draw = torch.Generator().manual_seed(0)
+    draw = torch.Generator().manual_seed(seed)
     numbers = torch.randn(-(-count // channels), channels, channels, generator=draw, dtype=torch.float64)
     q, r = torch.linalg.qr(numbers)
     rows = (q * r.diagonal(dim1=-2, dim2=-1).sign()[:, None, :]).flatten(0, 1)[:count]  # else some signs are fixed
     return rows * torch.randn(count, channels, generator=draw, dtype=torch.float64).norm(dim=-1, keepdim=True)
 
 
-def directions(count: int, like: Tensor) -> Float[Tensor, "feature channel"]:
+def directions(count: int, like: Tensor, seed: int = 0) -> Float[Tensor, "feature channel"]:
     """The rows w for vectors `like` these."""
-    return drawn(count, like.shape[-1]).to(like)
+    return drawn(count, like.shape[-1], seed).to(like)
 
 
 def features(x: Tensor, rows: Tensor, over: tuple[int, ...]) -> Tensor:
@@ -50,13 +50,13 @@ def quick(query: Tensor, key: Tensor, value: Tensor, rows: Tensor) -> Tensor:
 
 def variant(sizes: Sizes) -> Variant:
     """`sizes.features` random features."""
-    count = sizes.features
+    count, seed = sizes.features, sizes.seed
 
     def attend(query: Tensor, key: Tensor, value: Tensor, visible: Tensor) -> Attended:
-        return performer(query, key, value, visible, directions(count, query))
+        return performer(query, key, value, visible, directions(count, query, seed))
 
     def kept(key: Tensor, value: Tensor) -> tuple[Tensor, ...]:
-        made = features(key, directions(count, key), (-2, -1))
+        made = features(key, directions(count, key, seed), (-2, -1))
         return made.mT @ value, made.sum(dim=-2)
 
     def cached(shape: Shape) -> int:
@@ -69,7 +69,7 @@ def variant(sizes: Sizes) -> Variant:
         source="Choromanski et al., 2021, sections 2.3 and 2.4",
         exponents=(1, 1),
         attend=attend,
-        quick=lambda q, k, v: quick(q, k, v, directions(count, q)),
+        quick=lambda q, k, v: quick(q, k, v, directions(count, q, seed)),
         kept=kept,
         cached=cached,
         code=(features, performer, in_brackets),

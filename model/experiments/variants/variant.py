@@ -21,7 +21,8 @@ class Sizes:
 
     width: tokens of a window, a block or a chunk. sinks: first tokens that all queries see. rank: rows of keys and
     values after Linformer's projection, and channels of a latent. features: random ones of Performer. buckets: of a
-    hash, an even number. rounds: hashes. groups: heads of keys and values that are shared.
+    hash, an even number. rounds: hashes. groups: heads of keys and values that are shared. seed: of random features and
+    hashes.
     """
 
     width: int = 4
@@ -31,6 +32,7 @@ class Sizes:
     buckets: int = 4
     rounds: int = 2
     groups: int = 2
+    seed: int = 0
 
 
 class Attended(NamedTuple):

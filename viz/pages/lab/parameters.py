@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import pandas as pd
 import streamlit as st
 
-from model.experiments.experiment import Experiment, Parameter
+from model.experiments.experiment import SEEDS, Experiment, Parameter
 from viz.i18n.catalogue import _
 from viz.i18n.format import literal
 from viz.pages.lab.outcome import words
@@ -17,7 +17,7 @@ from viz.ui.fields import NARROW, Field, number_field, written
 if TYPE_CHECKING:
     from streamlit.delta_generator import DeltaGenerator
 
-SEEDS, LAST = 9, 9999  # at most; the largest that can be the first
+MOST, LAST = 9, 9999  # seeds at most; the largest that can be the first
 IN_A_ROW = 5  # fields
 LONGEST = 200_000  # letters of a text with many lines
 NAME = "^[^:;]+$"  # of a row of a table
@@ -27,7 +27,7 @@ def fields(key: str, experiment: Experiment) -> tuple[tuple[tuple[str, Any], ...
     """What its fields hold, and the seeds; None while one holds nothing that can be. key: beginning of their keys."""
     parameters = [*experiment.parameters]
     if experiment.seeded:
-        parameters += [Parameter("seeds", _("seeds"), 1, 1, SEEDS), Parameter("seed", _("first seed"), 1, 1, LAST)]
+        parameters += [Parameter("seeds", _("seeds"), SEEDS, 1, MOST), Parameter("seed", _("first seed"), 1, 1, LAST)]
     if not parameters:
         return (), (1,)
     st.html(NARROW)

@@ -21,7 +21,7 @@ def tiny(kind: Kind, **options: Any) -> TextModel:
 
 
 def request_of(name: str, model: TextModel | None = None, text: str = TEXT, **values: Any) -> Request:
-    return experiments()[name].request(model or tiny("encoder-decoder"), text, values, (1, 2))
+    return experiments()[name].request(model or tiny("encoder-decoder"), text, values, (1, 2, 3))
 
 
 def judged(name: str, model: TextModel | None = None, text: str = TEXT, **values: Any) -> Outcome:

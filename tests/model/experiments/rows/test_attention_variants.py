@@ -10,7 +10,7 @@ import torch.nn.functional as F
 
 from model.experiments.experiment import Grid, Verdict
 from model.experiments.index import experiments
-from model.experiments.rows.attention_variants import Loaded, compare, loaded
+from model.experiments.rows.attention_variants import Loaded, compare, judge, loaded
 from model.experiments.runner import explained
 from model.experiments.variants.index import variants
 from model.experiments.variants.variant import Sizes, Variant
@@ -44,10 +44,30 @@ def test_the_verdict_follows_the_errors(errors: tuple[float, float], expected: V
     full, *others = variants(Sizes())
     chosen = {each.key: each for each in others}
     odd = [planted(chosen[name], errors[number % 2]) for number, name in enumerate(("window", "linear", "latent"))]
-    outcome = compare(given(), 2, [full, *odd, planted(chosen["additive"], 0.9)])  # which is no cheaper
+    drawn = [full, *odd, planted(chosen["additive"], 0.9)]  # which is no cheaper
+    outcome = compare(given(), 2, [drawn] * 3)
     assert outcome.verdict is expected
+    assert compare(given(), 2, [drawn] * 2).verdict is Verdict.OPEN
     measured = [quantity.values[0] / 100 for quantity in outcome.quantities]
     assert measured == pytest.approx([errors[0], errors[1], errors[0], 0.9])
+
+
+def test_variants_whose_draws_differ_are_judged_by_their_spread() -> None:
+    (window,) = [each for each in variants(Sizes()) if each.key == "window"]
+    near, far, unsure = ({"window": errors} for errors in ((0.05, 0.06, 0.05), (0.2, 0.3, 0.25), (0.02, 0.09, 0.12)))
+    cheaper = [window, window]
+    found = [judge(cheaper, errors)[0] for errors in (near, far, unsure)]
+    assert found == [Verdict.HOLDS, Verdict.WRONG, Verdict.OPEN]
+
+
+def test_random_features_and_hashes_are_drawn_anew_with_a_seed() -> None:
+    errors = {}
+    for seed in (1, 2):
+        for each in variants(Sizes(features=8, seed=seed)):
+            heads = each.attend(given().query, given().key, given().value, given().visible).heads
+            errors.setdefault(each.key, []).append(heads)
+    differing = {key for key, (one, other) in errors.items() if not torch.equal(one, other)}
+    assert differing == {"performer", "lsh"}
 
 
 @pytest.mark.parametrize(

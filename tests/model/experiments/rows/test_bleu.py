@@ -48,13 +48,19 @@ def deaf(written, references, tokenizer: str) -> Scores:
     ("scorer", "expected"), [(score, Verdict.HOLDS), (turned, Verdict.WRONG), (deaf, Verdict.ONLY_IF)]
 )
 def test_the_verdict_is_that_of_the_score(model: TextModel, scorer: bleu.Scorer, expected: Verdict) -> None:
-    outcome = found(model, scorer, (1, 2))
+    outcome = found(model, scorer, (1, 2, 3))
     assert outcome.verdict is expected
     if scorer is score:
         values = {str(each.name): each.values for each in outcome.quantities}
         assert values["BLEU of reverse"] == (pytest.approx(100.0),)
-        assert values["BLEU, none wrong"] == (pytest.approx(100.0),) * 2
+        assert values["BLEU, none wrong"] == (pytest.approx(100.0),) * 3
         assert all(value < 10 for value in values["BLEU, 100 % wrong"])
+
+
+def test_the_verdict_needs_a_spread() -> None:
+    rising = [[1.0, 2.0], [1.0, 3.0], [2.0, 3.0]]
+    assert bleu.verdict_of(rising) is Verdict.HOLDS
+    assert [bleu.verdict_of(rising[:few]) for few in (1, 2)] == [Verdict.OPEN] * 2
 
 
 def test_errors_are_as_many_as_is_said_and_only_repaired() -> None:

@@ -30,27 +30,30 @@ def test_the_distance_is_the_most_that_an_event_can_differ_by() -> None:
 
 
 def planted(first: list[list[float]], second: list[list[float]]) -> Lesson:
-    return Lesson(torch.tensor([first, second], dtype=torch.float64), ["a", "b"], [["a", "a"], ["b", "b"]], 1)
+    return Lesson(
+        torch.tensor([first, second], dtype=torch.float64), ["a", "b"], [["a"] * len(first), ["b"] * len(second)], 1
+    )
 
 
 def test_the_verdict_compares_corpora_with_seeds() -> None:
-    apart = planted([[0.9, 0.1], [0.8, 0.2]], [[0.1, 0.9], [0.2, 0.8]])
-    assert judge(apart).verdict is Verdict.HOLDS
-    chance = planted([[0.9, 0.1], [0.1, 0.9]], [[0.8, 0.2], [0.2, 0.8]])
+    first, second = [[0.9, 0.1], [0.8, 0.2], [0.85, 0.15]], [[0.1, 0.9], [0.2, 0.8], [0.2, 0.8]]
+    assert judge(planted(first, second)).verdict is Verdict.HOLDS
+    assert judge(planted(first[:2], second[:2])).verdict is Verdict.OPEN
+    chance = planted([[0.9, 0.1], [0.1, 0.9], [0.5, 0.5]], [[0.8, 0.2], [0.2, 0.8], [0.5, 0.5]])
     assert judge(chance).verdict is Verdict.WRONG
-    unclear = planted([[0.9, 0.1], [0.5, 0.5]], [[0.4, 0.6], [0.1, 0.9]])
+    unclear = planted([[0.9, 0.1], [0.5, 0.5], [0.9, 0.1]], [[0.4, 0.6], [0.1, 0.9], [0.1, 0.9]])
     assert judge(unclear).verdict is Verdict.OPEN
 
 
 def test_two_corpora_differ() -> None:
     texts = ["Anna drinks tea.\n" * 20, "Anna drinks coffee.\n" * 20]
-    *_before, last = teach(texts, "Anna drinks", 30, 16, (1, 2))
+    *_before, last = teach(texts, "Anna drinks", 45, 16, (1, 2, 3))
     assert judge(last).verdict is Verdict.HOLDS
-    assert [answer.split(".")[0] for corpus in last.answers for answer in corpus] == ["tea"] * 2 + ["coffee"] * 2
+    assert [answer.split(".")[0] for corpus in last.answers for answer in corpus] == ["tea"] * 3 + ["coffee"] * 3
 
 
 def test_one_corpus_twice_does_not_differ() -> None:
-    *_before, last = teach(["Anna drinks tea.\n" * 20] * 2, "Anna drinks", 5, 16, (1, 2))
+    *_before, last = teach(["Anna drinks tea.\n" * 20] * 2, "Anna drinks", 5, 16, (1, 2, 3))
     assert torch.equal(last.distributions[0], last.distributions[1])  # the same text and seed is the same network
     assert judge(last).verdict is Verdict.WRONG
 

@@ -26,12 +26,28 @@ def _few_pairs(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def course(arm: str, loss: float, seed: int = 1, parameters: int = 1000, slope: float = 1.0, **more) -> Course:
-    norms = {"encoder.layers.0": 9.0, "decoder.layers.0": slope, "decoder.layers.1": 1.0}
+    norms = {"encoder.layers.0": slope, "encoder.layers.1": 1.0, "decoder.layers.0": slope, "decoder.layers.1": 1.0}
     return Course(arm, seed, parameters, (loss,) * STEPS, (1e-3,) * STEPS, first=norms, seconds=0.01, **more)
 
 
-def side(*courses: Course, **more) -> Side:
-    return Side(courses, STEPS, 3.0, **more)
+def three(arm: str, loss: float, noise: float = 0.01, **more) -> list[Course]:
+    """An arm with three seeds whose losses differ by `noise`, and gradients by the same share."""
+    slope = more.pop("slope", 1.0)
+    return [
+        course(arm, loss + off * noise, seed, slope=slope * (1 + off * noise), **more)
+        for seed, off in enumerate((-1, 0, 1), start=1)
+    ]
+
+
+def side(*courses: Course | list[Course], **more) -> Side:
+    """Courses, and those of arms with three seeds."""
+    every = [each for one in courses for each in (one if isinstance(one, list) else [one])]
+    return Side(tuple(every), STEPS, 3.0, **more)
+
+
+def fewer(judged: Side) -> list[Side]:
+    """The same with one seed, and with two."""
+    return [replace(judged, courses=tuple(each for each in judged.courses if each.seed <= most)) for most in (1, 2)]
 
 
 def last(reports: Iterator[Report[Outcome]]) -> Outcome:
@@ -40,37 +56,70 @@ def last(reports: Iterator[Report[Outcome]]) -> Outcome:
 
 
 @pytest.mark.parametrize(
-    ("wrong", "expected"), [((2.0, 2.1), Verdict.WRONG), ((0.5, 0.6), Verdict.HOLDS), ((2.0, 0.5), Verdict.OPEN)]
+    ("wrong", "noise", "expected"),
+    [
+        (2.0, 0.01, Verdict.WRONG),
+        (0.5, 0.01, Verdict.HOLDS),
+        (1.0, 0.01, Verdict.HOLDS),  # alike
+        (2.0, 0.6, Verdict.OPEN),  # every seed is higher, but by less than twice their spread
+        (1.05, 0.05, Verdict.OPEN),  # it may be a tenth
+    ],
 )
-def test_the_wrong_norm_is_judged_by_all_seeds(wrong: tuple[float, ...], expected: Verdict) -> None:
-    made = [course(arm, 1.0, seed) for arm in ("post", "pre") for seed in (1, 2)]
-    made += [course("wrong", loss, seed) for seed, loss in enumerate(wrong, start=1)]
-    verdict, reason = trainings.judge_norms(side(*made))
+def test_the_wrong_norm_is_judged_beside_the_spread_of_the_seeds(wrong: float, noise: float, expected: Verdict) -> None:
+    made = side(three("post", 1.0), three("pre", 1.0), three("wrong", wrong, noise))
+    verdict, reason = trainings.judge_norms(made)
     assert verdict is expected
-    assert str(reason).count("wrong pre-norm ends at a loss of") == 2
-    assert ("post-norm at 1: clearly higher" in str(reason)) == (expected is Verdict.WRONG)
+    assert str(reason).count(f"wrong pre-norm ends at a loss of {wrong:.3g} ± {noise:.2g}") == 2
+    assert ("post-norm at 1 ± 0.01: clearly higher" in str(reason)) == (expected is Verdict.WRONG)
+    assert [trainings.judge_norms(each)[0] for each in fewer(made)] == [Verdict.OPEN] * 2
+
+
+WARM = {"post@2": 1.0, "post@6": 1.0, "pre@2": 1.0, "pre@6": 1.0}
+COLD = {f"{arm} cold": loss for arm, loss in WARM.items()}
 
 
 @pytest.mark.parametrize(
-    ("losses", "expected"),
+    ("losses", "expected", "words"),
     [
-        ({"post@2 cold": 2.0, "post@6": 1.5, "post@6 cold": 2.0}, Verdict.HOLDS),
-        ({"post@2 cold": 2.0, "post@6": 1.5, "post@6 cold": 2.0, "pre@6": 1.5, "pre@6 cold": 1.5}, Verdict.ONLY_IF),
-        ({"post@2 cold": 2.0, "post@6 cold": 2.0}, Verdict.ONLY_IF),
-        ({"post@6 cold": 2.0}, Verdict.ONLY_IF),
-        ({"post@6 cold": 2.0, "pre@6 cold": 2.0}, Verdict.WRONG),
-        ({"pre@6 cold": 2.0}, Verdict.WRONG),
-        ({}, Verdict.OPEN),
+        # of the fall from 3 to 1, a loss of 2.5 leaves a quarter, and 1.3 leaves most
+        (
+            {"post@2 cold": 2.5, "post@6": 1.5, "post@6 cold": 2.9},
+            Verdict.HOLDS,
+            "post-norm needs warm-up, and pre-norm does not need warm-up; post-norm learns clearly less with more",
+        ),
+        ({"post@6": 1.5, "post@6 cold": 2.9}, Verdict.ONLY_IF, "post-norm needs warm-up with 6 layers, and"),
+        ({"post@2 cold": 2.5, "post@6 cold": 2.9}, Verdict.ONLY_IF, "post-norm does not learn less with more"),
+        ({"post@6": 1.5, "post@6 cold": 1.5}, Verdict.ONLY_IF, "post-norm does not need warm-up, and"),
+        (  # pre-norm is helped, and does not need it
+            {"post@2 cold": 2.5, "post@6": 1.5, "post@6 cold": 2.9, "pre@2 cold": 1.3, "pre@6 cold": 1.3},
+            Verdict.HOLDS,
+            "pre-norm is helped by warm-up and does not need it",
+        ),
+        (
+            {"post@2 cold": 2.5, "post@6": 1.5, "post@6 cold": 2.9, "pre@6": 1.5, "pre@6 cold": 2.9},
+            Verdict.WRONG,
+            "pre-norm needs warm-up with 6 layers; post-norm learns clearly less with more layers, and pre-norm learns",
+        ),
+        ({}, Verdict.WRONG, "post-norm does not need warm-up, and pre-norm does not need warm-up"),
+        ({"post@2 cold": 2.5, "post@6": 2.95, "post@6 cold": 2.9}, Verdict.ONLY_IF, "post-norm needs warm-up with 2"),
+        ({"pre@2": 2.95, "post@6": 1.5, "post@6 cold": 2.9}, Verdict.OPEN, "whether pre-norm needs warm-up is open"),
     ],
 )
-def test_warm_up_may_help_at_each_depth(losses: dict[str, float], expected: Verdict) -> None:
-    arms = [f"{arm}@{depth}{cold}" for depth in (2, 6) for arm in ("post", "pre") for cold in ("", " cold")]
-    verdict, reason = trainings.judge_depth(side(*(course(arm, losses.get(arm, 1.0)) for arm in arms)))
+def test_each_half_of_the_sentence_on_depth_is_judged_by_itself(losses, expected: Verdict, words: str) -> None:
+    made = side(*(three(arm, loss) for arm, loss in (WARM | COLD | losses).items()))
+    verdict, reason = trainings.judge_depth(made)
+    assert words in str(reason)
     assert verdict is expected
-    assert "with 6 layers post-norm ends at a loss of 1" in str(reason)
-    harder = {arm for arm in ("post", "pre") if losses.get(f"{arm}@6", 1.0) > 1}
-    who = {0: "neither learns", 1: "post-norm alone learns", 2: "both learn"}[len(harder)]
-    assert f"with more layers {who} clearly less" in str(reason)
+    assert "with 6 layers post-norm ends at a loss of" in str(reason)
+    assert [trainings.judge_depth(each)[0] for each in fewer(made)] == [Verdict.OPEN] * 2
+
+
+def test_a_spread_may_leave_the_sentence_on_depth_open() -> None:
+    losses = WARM | COLD | {"post@2 cold": 2.5, "post@6": 1.5, "post@6 cold": 2.9}
+    loud = [three(arm, loss, 0.5 if arm == "post@6" else 0.01) for arm, loss in losses.items()]
+    verdict, reason = trainings.judge_depth(side(*loud))
+    assert verdict is Verdict.OPEN
+    assert "whether post-norm learns less with more layers is open" in str(reason)
 
 
 @pytest.mark.parametrize(
@@ -79,52 +128,82 @@ def test_warm_up_may_help_at_each_depth(losses: dict[str, float], expected: Verd
         (0.1, "post-norm's are nearer"),
         (10.0, "pre-norm's are nearer"),
         (1.1, "no clear difference"),
-        (None, "cannot be"),
+        (0.0, "cannot be"),
     ],
 )
-def test_gradients_may_be_nearer_to_the_output_with_either(slope: float | None, words: str) -> None:
-    made = [course(f"{arm}@6{cold}", 1.0) for arm in ("post", "pre") for cold in ("", " cold")]
-    first = {"decoder.layers.0": slope, "decoder.layers.1": 1.0} if slope else {"decoder.layers.0": 1.0}
-    made[0] = replace(made[0], first=first)
+def test_gradients_may_be_nearer_to_the_output_with_either(slope: float, words: str) -> None:
+    made = [three(arm, 1.0, slope=slope if arm == "post@6" else 1.0) for arm in WARM | COLD]
     _verdict, reason = trainings.judge_depth(side(*made))
     assert words in str(reason)
 
 
 @pytest.mark.parametrize(
-    ("on", "off", "expected"), [(1.0, 0.1, Verdict.HOLDS), (1.0, 9.0, Verdict.WRONG), (1.0, 1.5, Verdict.OPEN)]
+    ("on", "off", "noise", "expected"),
+    [
+        (1.0, 0.1, 0.01, Verdict.HOLDS),
+        (1.0, 9.0, 0.01, Verdict.WRONG),
+        (1.0, 1.2, 0.01, Verdict.WRONG),  # alike
+        (1.0, 0.45, 0.5, Verdict.OPEN),
+        (1.0, 0.5, 0.01, Verdict.OPEN),  # twice, give or take
+    ],
 )
-def test_the_gradient_may_grow_or_vanish(on: float, off: float, expected: Verdict) -> None:
-    verdict, reason = trainings.judge_gradient(side(course("on", 1.0, slope=on), course("off", 1.0, slope=off)))
+def test_the_gradient_may_grow_or_vanish(on: float, off: float, noise: float, expected: Verdict) -> None:
+    made = side(three("on", 1.0, slope=on), three("off", 1.0, noise, slope=off))
+    verdict, reason = trainings.judge_gradient(made)
     assert verdict is expected
-    assert f"{off:.3g} without" in str(reason)
+    assert f"(encoder), at the first step: {on:.3g} with residuals, {off:.3g} without" in str(reason)
+    assert [trainings.judge_gradient(each)[0] for each in fewer(made)] == [Verdict.OPEN] * 2
+
+
+def test_a_decoder_that_reads_an_encoder_is_not_what_the_gradient_is_judged_in() -> None:
+    """There float32 loses what passes through the queries of cross-attention, residuals or not."""
+    lost = {"encoder.layers.0": 1.0, "encoder.layers.1": 1.0, "decoder.layers.0": 0.0, "decoder.layers.1": 1.0}
+    off = [replace(each, first=lost) for each in three("off", 1.0)]
+    assert trainings.judge_gradient(side(three("on", 1.0), off))[0] is Verdict.WRONG  # of the encoder: alike
+    alone = [
+        [
+            replace(each, first={part: norm for part, norm in each.first.items() if part.startswith("decoder")})
+            for each in arm
+        ]
+        for arm in (three("on", 1.0), off)
+    ]
+    verdict, reason = trainings.judge_gradient(side(*alone))
+    assert verdict is Verdict.OPEN
+    assert "float32 has them as 0" in str(reason)
+    assert [str(each.name) for each in trainings.slopes(side(*alone))] == [
+        "gradient of the first layer over that of the last (decoder), with residuals"
+    ]
 
 
 @pytest.mark.parametrize(
-    ("on", "off", "expected"),
+    ("on", "off", "noise", "expected"),
     [
-        (1.0, 2.9, Verdict.HOLDS),
-        (1.0, 2.0, Verdict.ONLY_IF),
-        (1.0, 1.0, Verdict.WRONG),
-        (1.0, 0.5, Verdict.WRONG),
-        (2.5, 2.7, Verdict.OPEN),  # less is learnt, but the losses are not clearly apart
-        (2.9, 3.0, Verdict.OPEN),
+        (1.0, 2.9, 0.01, Verdict.HOLDS),
+        (1.0, 2.0, 0.01, Verdict.ONLY_IF),
+        (1.0, 1.0, 0.01, Verdict.WRONG),
+        (1.0, 0.5, 0.01, Verdict.WRONG),
+        (1.0, 2.0, 0.6, Verdict.OPEN),
+        (2.5, 2.7, 0.01, Verdict.OPEN),  # less is learnt, but the losses are not clearly apart
+        (2.9, 3.0, 0.01, Verdict.OPEN),
     ],
 )
-def test_residuals_may_matter_or_not(on: float, off: float, expected: Verdict) -> None:
-    verdict, _reason = trainings.judge_residual(side(course("on", on), course("off", off)))
+def test_residuals_may_matter_or_not(on: float, off: float, noise: float, expected: Verdict) -> None:
+    made = side(three("on", on), three("off", off, noise))
+    verdict, _reason = trainings.judge_residual(made)
     assert verdict is expected
+    assert [trainings.judge_residual(each)[0] for each in fewer(made)] == [Verdict.OPEN] * 2
 
 
 def test_residuals_that_diverge_with_one_seed_have_not_learnt() -> None:
     lost = Course("on", 2, 1000, (9.0,), (1e-3,), diverged=2)
-    made = side(course("on", 1.0), course("off", 2.9), lost, course("off", 2.9, 2))
-    verdict, reason = trainings.judge_residual(made)
+    first, _second, third = three("on", 1.0)
+    verdict, reason = trainings.judge_residual(side(first, lost, third, three("off", 2.9)))
     assert verdict is Verdict.OPEN
     assert "train longer" in str(reason)
 
 
 def test_one_layer_has_no_spread_of_gradients() -> None:
-    arms = [replace(course(arm, 1.0), first={"decoder.layers.0": 1.0}) for arm in ("on", "off")]
+    arms = [replace(each, first={"decoder.layers.0": 1.0}) for arm in ("on", "off") for each in three(arm, 1.0)]
     verdict, reason = trainings.judge_gradient(side(*arms))
     assert verdict is Verdict.OPEN
     assert "cannot be compared" in str(reason)
@@ -132,81 +211,102 @@ def test_one_layer_has_no_spread_of_gradients() -> None:
 
 @pytest.mark.parametrize(("post", "pre", "expected"), [(1.0, 2.0, Verdict.HOLDS), (2.0, 1.0, Verdict.WRONG)])
 def test_the_wrong_norm_is_judged_by_pre_norm_and_not_by_post_norm(post: float, pre: float, expected: Verdict) -> None:
-    verdict, _reason = trainings.judge_norms(side(course("post", post), course("pre", pre), course("wrong", 1.5)))
+    verdict, _reason = trainings.judge_norms(side(three("post", post), three("pre", pre), three("wrong", 1.5)))
     assert verdict is expected
 
 
 @pytest.mark.parametrize(
-    ("output", "every", "saved", "expected"),
+    ("output", "every", "noise", "saved", "expected"),
     [
-        (1.0, 1.0, 100, Verdict.HOLDS),
-        (1.5, 1.0, 100, Verdict.ONLY_IF),
-        (1.5, 1.5, 100, Verdict.WRONG),
-        (1.0, 1.0, 0, Verdict.WRONG),
+        (1.0, 1.0, 0.01, 100, Verdict.HOLDS),
+        (1.5, 1.0, 0.01, 100, Verdict.ONLY_IF),
+        (1.5, 1.5, 0.01, 100, Verdict.WRONG),
+        (1.5, 1.5, 0.4, 100, Verdict.OPEN),
+        (1.0, 1.0, 0.1, 100, Verdict.OPEN),  # that nothing is lost must be clear, too
+        (1.0, 1.0, 0.01, 0, Verdict.WRONG),
     ],
 )
-def test_tying_may_cost_or_save_nothing(output: float, every: float, saved: int, expected: Verdict) -> None:
-    tied = [course("output", output, parameters=1000 - saved), course("all", every, parameters=1000 - 2 * saved)]
-    verdict, reason = trainings.judge_tying(side(course("untied", 1.0), *tied))
+def test_tying_may_cost_or_save_nothing(output: float, every: float, noise: float, saved: int, expected) -> None:
+    tied = [
+        three("output", output, noise, parameters=1000 - saved),
+        three("all", every, noise, parameters=1000 - 2 * saved),
+    ]
+    made = side(three("untied", 1.0), *tied)
+    verdict, reason = trainings.judge_tying(made)
     assert verdict is expected
     assert f"of 1,000 parameters tying saves up to {2 * saved}, {saved / 5:g} %" in str(reason)
+    if saved:
+        assert [trainings.judge_tying(each)[0] for each in fewer(made)] == [Verdict.OPEN] * 2
 
 
 @pytest.mark.parametrize(
-    ("full", "equal", "expected"),
+    ("full", "equal", "noise", "expected"),
     [
-        (0.5, 1.0, Verdict.HOLDS),
-        (0.5, 0.5, Verdict.ONLY_IF),
-        (2.0, 1.0, Verdict.WRONG),
-        (1.0, 1.0, Verdict.OPEN),
+        (0.5, 1.0, 0.01, Verdict.HOLDS),
+        (0.5, 0.5, 0.01, Verdict.ONLY_IF),
+        (0.5, 0.55, 0.01, Verdict.OPEN),  # whether it is the width that helps
+        (2.0, 1.0, 0.01, Verdict.WRONG),
+        (1.0, 1.0, 0.01, Verdict.WRONG),  # no more is learnt
+        (0.5, 1.0, 0.3, Verdict.OPEN),
     ],
 )
-def test_wide_heads_are_judged_beside_as_many_parameters(full: float, equal: float, expected: Verdict) -> None:
-    arms = [course("split", 1.0), course("full", full, parameters=2000), course("as many", equal, parameters=2000)]
-    verdict, reason = trainings.judge_heads(side(*arms))
+def test_wide_heads_are_judged_beside_as_many_parameters(full, equal, noise: float, expected: Verdict) -> None:
+    arms = [three("full", full, noise, parameters=2000), three("as many", equal, parameters=2000)]
+    made = side(three("split", 1.0), *arms)
+    verdict, reason = trainings.judge_heads(made)
     assert verdict is expected
     assert "with 2 times the parameters and 1 times the time" in str(reason)
+    assert [trainings.judge_heads(each)[0] for each in fewer(made)] == [Verdict.OPEN] * 2
+
+
+def validated(arm: str, loss: float, right: float, noise: float) -> list[Course]:
+    offs = enumerate((-1, 0, 1), start=1)
+    return [course(arm, 1.0, each, validations=((STEPS, loss, right + off * noise),)) for each, off in offs]
 
 
 @pytest.mark.parametrize(
-    ("loss", "right", "expected"),
-    [(1.0, 0.9, Verdict.HOLDS), (1.0, 0.7, Verdict.ONLY_IF), (0.1, 0.9, Verdict.ONLY_IF), (0.1, 0.5, Verdict.WRONG)],
+    ("loss", "right", "noise", "expected"),
+    [
+        (1.0, 0.9, 0.01, Verdict.HOLDS),
+        (1.0, 0.7, 0.001, Verdict.ONLY_IF),
+        (0.1, 0.9, 0.01, Verdict.ONLY_IF),
+        (0.1, 0.5, 0.01, Verdict.WRONG),
+        (1.0, 0.8, 0.06, Verdict.OPEN),
+    ],
 )
-def test_smoothing_may_help_or_not(loss: float, right: float, expected: Verdict) -> None:
-    sharp = course("sharp", 1.0, validations=((STEPS, 0.5, 0.7),))
-    verdict, reason = trainings.judge_smoothing(side(sharp, course("smooth", 1.0, validations=((STEPS, loss, right),))))
+def test_smoothing_may_help_or_not(loss: float, right: float, noise: float, expected: Verdict) -> None:
+    made = side(validated("sharp", 0.5, 0.7, 0.0), validated("smooth", loss, right, noise))
+    verdict, reason = trainings.judge_smoothing(made)
     assert verdict is expected
     assert f"perplexity is {math.exp(loss):.3g}, without {math.exp(0.5):.3g}" in str(reason)
-
-
-def test_seeds_that_disagree_on_smoothing_show_no_difference() -> None:
-    made = [course("sharp", 1.0, seed, validations=((STEPS, 0.5, 0.7),)) for seed in (1, 2)]
-    made += [course("smooth", 1.0, seed, validations=((STEPS, 1.0, right),)) for seed, right in ((1, 0.9), (2, 0.6))]
-    verdict, reason = trainings.judge_smoothing(side(*made))
-    assert verdict is Verdict.ONLY_IF
-    assert str(reason).endswith("75 % and 70 %: no clear difference")
+    assert [trainings.judge_smoothing(each)[0] for each in fewer(made)] == [Verdict.OPEN] * 2
 
 
 @pytest.mark.parametrize(
     ("losses", "expected"),
     [
-        ((2.0, 2.0, 2.0, 2.0), Verdict.HOLDS),
-        ((1.0, 2.0, 1.0, 1.0), Verdict.ONLY_IF),
-        ((1.0, 1.0, 1.0, 0.5), Verdict.WRONG),
+        ((2.9, 2.9, 2.9, 2.9), Verdict.HOLDS),
+        ((1.0, 2.9, 1.3, 1.0), Verdict.ONLY_IF),
+        ((1.0, 1.0, 1.3, 0.5), Verdict.WRONG),  # what only helps is not needed
+        ((1.0, 2.0, 1.0, 1.0), Verdict.OPEN),  # half is left
     ],
 )
 def test_the_recipe_may_need_each_of_its_parts_or_none(losses: tuple[float, ...], expected: Verdict) -> None:
     names = ("no warm-up", "no Xavier", "no clipping", "no Adam")
-    arms = [course(arm, loss) for arm, loss in zip(names, losses, strict=True)]
-    verdict, reason = trainings.judge_recipe(side(course("whole", 1.0), *arms))
+    arms = [three(arm, loss) for arm, loss in zip(names, losses, strict=True)]
+    made = side(three("whole", 1.0), *arms)
+    verdict, reason = trainings.judge_recipe(made)
     assert verdict is expected
-    assert ("no Xavier" in str(reason).split("(")[0]) == (losses[1] > 1)
-    assert trainings.judge_recipe(side(course("whole", 2.9), *arms))[0] is Verdict.OPEN
+    needed, helping, *_ = str(reason).split(";")
+    assert ("no Xavier" in needed) == (losses[1] == 2.9)
+    assert ("no clipping" in helping) == (losses[2] == 1.3)
+    assert [trainings.judge_recipe(each)[0] for each in fewer(made)] == [Verdict.OPEN] * 2
+    assert trainings.judge_recipe(side(three("whole", 2.9), *arms))[0] is Verdict.OPEN
 
 
 def test_an_arm_that_diverged_is_said_to() -> None:
-    lost = Course("no Adam", 1, 1000, (9.0,), (1e-3,), diverged=2)
-    whole = replace(side(course("whole", 1.0), lost), steps=STEPS)
+    lost = [Course("no Adam", seed, 1000, (9.0,), (1e-3,), diverged=2) for seed in (1, 2, 3)]
+    whole = replace(side(three("whole", 1.0), lost), steps=STEPS)
     found = trainings.outcome(
         whole, trainings.judge_recipe, (trainings.losses, trainings.rates), trainings.final_losses
     )
@@ -225,24 +325,40 @@ def test_an_arm_that_diverged_is_said_to() -> None:
         ((1.0, 0.1), (1.0, 0.1), Verdict.WRONG),
         ((1.0, 0.9), (1.0, 0.9), Verdict.ONLY_IF),
         ((0.2, 0.1), (1.0, 0.1), Verdict.OPEN),
+        ((1.0, 0.52), (1.0, 0.1), Verdict.OPEN),
     ],
 )
 def test_longer_texts_may_be_answered_or_not(sines, table, expected: Verdict) -> None:
     tests = tuple(
-        Answered(arm, 1, length, exact, exact)
+        Answered(arm, seed, length, exact + off, exact + off)
+        for seed, off in enumerate((-0.03, 0.0, 0.03), start=1)
         for arm, pair in (("sinusoidal", sines), ("learned", table))
         for length, exact in zip((8, 16), pair, strict=True)
     )
-    tested = side(course("sinusoidal", 1.0), course("learned", 1.0), tests=tests, due=4, trained=8)
+    tested = side(three("sinusoidal", 1.0), three("learned", 1.0), tests=tests, due=12, trained=8)
     verdict, reason = trainings.judge_positions(tested)
     assert verdict is expected
     assert f"sinusoidal {100 * sines[0]:.3g} % and {100 * sines[1]:.3g} %" in str(reason)
-    ends = {None: "it has not learnt the task", True: "it carries over", False: "it does not carry over"}
-    carries = None if sines[0] < 0.5 else sines[1] > 0.5
-    assert str(trainings.carried(tested)[0]).startswith(f"sinusoidal: {ends[carries]}")
-    other = replace(tested, tests=(*tests, *(replace(each, seed=2, exact=1.0) for each in tests)), due=8)
-    if expected is Verdict.HOLDS:  # with seed 2 the learned positions carry over
-        assert trainings.judge_positions(other)[0] is Verdict.OPEN
+    ends = {None: "the seeds do not decide", True: "it carries over", False: "it does not carry over"}
+    carries = None if sines[1] == 0.52 else sines[1] > 0.5
+    end = "it has not learnt the task" if sines[0] < 0.5 else ends[carries]
+    assert str(trainings.carried(tested)[0]).startswith(f"sinusoidal: {end}")
+    for most in (1, 2):
+        few = replace(tested, tests=tuple(each for each in tests if each.seed <= most))
+        assert trainings.judge_positions(few)[0] is Verdict.OPEN
+    loud = replace(tested, tests=tuple(replace(each, exact=1.0) if each.seed == 3 else each for each in tests))
+    if expected is Verdict.HOLDS:  # with seed 3 the learned positions carry over
+        assert trainings.judge_positions(loud)[0] is Verdict.OPEN
+
+
+def test_that_nothing_is_clear_with_few_seeds_is_said() -> None:
+    whole = side(three("post", 1.0), three("pre", 1.0), three("wrong", 2.0))
+
+    def remarks(judged: Side) -> list[str]:
+        return [str(each) for each in trainings.outcome(judged, trainings.judge_norms, (), trainings.slopes).remarks]
+
+    assert remarks(whole) == []
+    assert [remarks(each)[0][:20] for each in fewer(whole)] == ["with fewer than 3 se"] * 2
 
 
 @pytest.mark.parametrize("name", [each.name for each in trainings.EXPERIMENTS])
@@ -280,8 +396,8 @@ def test_gradients_of_the_newest_step_are_drawn_too() -> None:
     )
     found = trainings.newest_gradients(side(*courses))
     (curve,) = found.curves  # the other has no newest step yet
-    assert (list(curve.xs), list(curve.ys)) == ([0, 2], [2.0, 4.0])
-    assert list(found.ticks or ()) == ["encoder 1", "decoder 1", "decoder 2"]
+    assert (list(curve.xs), list(curve.ys)) == ([0, 3], [2.0, 4.0])
+    assert list(found.ticks or ()) == ["encoder 1", "encoder 2", "decoder 1", "decoder 2"]
 
 
 def test_layers_are_drawn_in_their_order_whatever_the_depths() -> None:
@@ -290,7 +406,7 @@ def test_layers_are_drawn_in_their_order_whatever_the_depths() -> None:
     expected = [f"{stack} {number}" for stack in ("encoder", "decoder") for number in range(1, 12)]
     assert list(found.ticks or ()) == expected
     shallow, whole = found.curves
-    assert list(shallow.xs) == [0, 11, 12]
+    assert list(shallow.xs) == [0, 1, 11, 12]
     assert list(whole.ys) == [*range(11), *range(11)]
 
 
@@ -343,7 +459,7 @@ def test_wide_heads_stand_beside_a_narrow_network_of_their_size(kind) -> None:
 
 def test_depths_are_those_of_the_networks() -> None:
     setup = setup_of("depth", "encoder-decoder", depth=3, d_model=8)
-    made, _chance = learners(trainings.at_depths(setup), setup, 300)
+    made, _chance = learners(trainings.with_depths(setup), setup, 300)
     found = {each.arm.name: (each.model.config.n_encoder_layers, each.trainer.settings.warmup) for each in made}
     assert found["post@2"] == (2, 40)
     assert found["pre@3 cold"] == (3, 0)
@@ -358,7 +474,7 @@ def test_the_verdict_flips_where_the_formulas_are_exchanged() -> None:
         return Arm("post", {"norm_placement": "post"}), Arm("pre", change=put_norm_on_the_short_cut), Arm("wrong")
 
     values = {parameter.name: parameter.default for parameter in experiments()["wrong-pre-norm"].parameters}
-    request = Request(None, "", values, (1,))  # type: ignore[arg-type]  # no model is looked at
+    request = Request(None, "", values)  # type: ignore[arg-type]  # no model is looked at
     true = last(trainings.run_of("norms", trainings.judge_norms)(request))
     planted = last(trainings.run_of("norms", trainings.judge_norms, arms=exchanged)(request))
     assert (true.verdict, planted.verdict) == (Verdict.WRONG, Verdict.HOLDS)

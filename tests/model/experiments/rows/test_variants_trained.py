@@ -25,8 +25,13 @@ def _few_pairs(monkeypatch):
     monkeypatch.setattr("model.experiments.side_by_side.PAIRS", 300)
 
 
-def side(losses: dict[str, float], steps: int = 10) -> Side:
-    courses = tuple(Course(key, 1, 100, losses=(loss,) * steps, seconds=0.1) for key, loss in losses.items())
+def side(losses: dict[str, float], steps: int = 10, seeds: int = 3, noise: float = 0.01) -> Side:
+    """Losses of each variant but full attention that differ by `noise` from seed to seed."""
+    courses = tuple(
+        Course(key, seed, 100, losses=(loss + seed * noise * (key != "full"),) * steps, seconds=0.1)
+        for seed in range(seeds)
+        for key, loss in losses.items()
+    )
     return Side(courses, steps, CHANCE)
 
 
@@ -38,11 +43,15 @@ def side(losses: dict[str, float], steps: int = 10) -> Side:
         ({"full": 1.0, "window": 2.0, "linear": 2.0, NONE: 2.5}, Verdict.WRONG),
         ({"full": 1.0, "window": 1.0, "linear": 1.0, NONE: 1.0}, Verdict.OPEN),  # nothing is needed
         ({"full": 2.9, "window": 2.9, "linear": 2.9, NONE: 2.9}, Verdict.OPEN),  # nothing is learnt
+        ({"full": 1.0, "window": 1.1, "linear": 0.9, NONE: 2.5}, Verdict.OPEN),  # a twentieth less, give or take
     ],
 )
 def test_the_verdict_follows_the_losses(learnt: dict[str, float], expected: Verdict) -> None:
     compared = [each for each in compared_of(SIZES, "decoder-only") if each.key in learnt]
     assert judge(compared, side(learnt))[0] is expected
+    assert [judge(compared, side(learnt, seeds=few))[0] for few in (1, 2)] == [Verdict.OPEN] * 2
+    if expected is Verdict.HOLDS:
+        assert judge(compared, side(learnt, noise=0.5))[0] is Verdict.OPEN
     assert judge(compared, replace(side(learnt), steps=20))[0] is Verdict.OPEN
 
 
