@@ -193,7 +193,7 @@ def maximum(maps: Maps, heads: Heads) -> Float[Tensor, "query key"]:
 def rollout(maps: Maps, heads: Heads, residual: bool = True) -> Float[Tensor, "token token"]:
     """Ã_L ⋯ Ã_1, the share of each input token in each position after the last of these layers.
 
-    Ã is ½ W + ½ I with its rows scaled to 1, W the average of a layer's heads (Abnar and Zuidema, 2020, section 4);
+    Ã is ½ W + ½ I with its rows scaled to 1, W the average of a layer's heads (Abnar and Zuidema, 2020, section 3);
     without `residual`, where a model adds none, it is W. Rows are not scaled in a layer with sinks: what goes to these
     comes from no token. Layers without any of these heads are left out.
 

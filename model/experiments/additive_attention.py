@@ -26,6 +26,7 @@ from model.experiments.experiment import (
     Words,
     say,
 )
+from model.experiments.ratios import Ratio, ratio
 from model.experiments.runner import Report
 from model.experiments.timing import SECONDS, Task, Times, peak_memory, rounds
 from model.runtime.device import choose_device, give_back_memory
@@ -98,17 +99,22 @@ class Point:
     @property
     def slowdown(self) -> float:
         """Time of additive attention, in times that of the dot product."""
-        return self.times["additive"].median / self.times["dot-product"].median
+        return self.relative.value
 
     @property
     def slower(self) -> bool:
-        """Whether additive attention is slower by more than the quartiles' noise."""
-        return self.times["additive"].low > self.times["dot-product"].high
+        """Whether additive attention is slower by more than the noise of the medians."""
+        return self.relative.low > 1
 
     @property
     def faster(self) -> bool:
-        """Whether additive attention is faster by more than the quartiles' noise."""
-        return self.times["additive"].high < self.times["dot-product"].low
+        """Whether additive attention is faster by more than the noise of the medians."""
+        return self.relative.high < 1
+
+    @property
+    def relative(self) -> Ratio:
+        """Time of additive attention over that of the dot product, with its interval."""
+        return ratio(self.times["additive"], self.times["dot-product"])
 
 
 @dataclass(frozen=True)

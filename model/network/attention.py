@@ -165,7 +165,11 @@ class HeadProjection(nn.Linear):
 
 
 class TurnedProjection(HeadProjection):
-    """Queries or keys, normalised (QK-norm; Henry et al., 2020), turned to their positions (rotary), or both."""
+    """Queries or keys, normalised (QK-norm), turned to their positions (rotary), or both.
+
+    The norm is RMSNorm over a head's channels with a gain for each, before 1/√d_k. Henry et al. (2020), who named
+    QK-norm, make both of length 1 instead (ℓ2) and multiply the scores by one learnt number in the place of 1/√d_k.
+    """
 
     def __init__(self, config: TransformerConfig, n_heads: int, rotary: bool) -> None:
         super().__init__(config, n_heads)

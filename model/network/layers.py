@@ -164,7 +164,8 @@ class TokenEmbedding(nn.Embedding):
 
 class TokenTypes(nn.Module):
     """Trained vector that each token of a second text gets, which begins behind a separator (Devlin et al., 2019,
-    section 3.2: segment embeddings, as the difference from the first text's, which the positions hold).
+    section 3, input/output representations: segment embeddings, as the difference from the first text's, which the
+    positions hold).
     """
 
     def __init__(self, separator: int, config: TransformerConfig) -> None:

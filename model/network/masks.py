@@ -1,4 +1,4 @@
-"""Masks of attention (section 3.2.3): True where a query may look at a key."""
+"""Masks of attention: True where a query may look at a key. The paper has the causal one alone (section 3.2.3)."""
 
 from __future__ import annotations
 

@@ -190,7 +190,7 @@ class OwnGate(nn.Module):
 
 
 class OwnGatedFeedForward(MirrorFeedForward):
-    """gate(x W, x V) W₂, the gate a function of the model's own (OpenAI, 2025, gpt-oss model card, section 2.1)."""
+    """gate(x W, x V) W₂, the gate a function of the model's own (OpenAI, 2025, gpt-oss model card, section 2.2)."""
 
     def __init__(self, hidden: MirrorLinear, gated: OwnGate, output: MirrorLinear, linear: MirrorLinear) -> None:
         nn.Module.__init__(self)

@@ -36,7 +36,7 @@ from model.experiments.runner import Report
 from model.inference.models import Translator
 from model.inference.text_model import TextModel
 
-AGREES = 0.5  # rank correlation above which weights and effects are said to agree
+AGREES = 0.5  # rank correlation above which weights and effects are said to agree; below it, and above 0, weakly
 LEAST = 8  # tokens, below which nothing is decided
 DRAWS = 1000  # of the bootstrap
 DISAGREEING = 5  # tokens in the table
@@ -230,9 +230,10 @@ def judged(found: Sequence[Observed], seed: int) -> Outcome:
     best = max(((each.r, layer, head) for layer, row in enumerate(by_head) for head, each in enumerate(row)))
     reason = say(
         "the rank correlation of the mean weight of a token and the effect of hiding it is {r} (95 % interval {low} "
-        "to {high}; {tokens} tokens of {texts} texts); {agreeing} of {count} heads are surely above {limit}, the best "
-        "is head {layer}.{head} with {best}; {example}",
+        "to {high}; {tokens} tokens of {texts} texts): {strength}; {agreeing} of {count} heads are surely above "
+        "{limit}, the best is head {layer}.{head} with {best}; {example}",
         r=whole.r,
+        strength=strength(low, high),
         low=low,
         high=high,
         tokens=tokens,
@@ -254,12 +255,23 @@ def judged(found: Sequence[Observed], seed: int) -> Outcome:
 
 
 def verdict_of(low: float, high: float, some_heads: bool) -> Verdict:
-    """Verdict by the interval of the correlation, and by whether some heads surely agree."""
+    """Verdict by the interval of the correlation, and by whether some heads surely agree; weak agreement is some."""
     if low > AGREES:
         return Verdict.HOLDS
-    if some_heads:
+    if some_heads or 0 < low <= high < AGREES:
         return Verdict.ONLY_IF
     return Verdict.WRONG if high < AGREES else Verdict.OPEN
+
+
+def strength(low: float, high: float) -> Sentence:
+    """How strong an agreement is, by its interval."""
+    if low > AGREES:
+        return say("they agree")
+    if high < 0:
+        return say("they run against each other")
+    if low > 0:
+        return say("they agree weakly") if high < AGREES else say("they agree, weakly or more")
+    return say("no agreement is sure")
 
 
 def disagreements(found: Sequence[Observed]) -> list[tuple[float, Observed, int]]:

@@ -163,12 +163,21 @@ def find_fill(request: Request, fill: Fills = fills) -> Outcome:
         verdict = Verdict.WRONG
     else:
         verdict = Verdict.HOLDS if all(hides.values()) and not any(uniform.values()) else Verdict.ONLY_IF
+    refused = [name for name in types if not own.loc[name, "accepted"]]
+    lowest = table[table["fill"] == "min"].set_index("dtype")["stored"]
     reason = say(
         "{fill} hides what it must in {types}; a row with nothing to look at gives each hidden key a weight of "
-        "{weight} in float32",
+        "{weight} in float32{end}",
         fill=str(own["fill"].iloc[0]),
         types=", ".join(name for name, each in hides.items() if each) or "—",
         weight=plain(float(own.loc["float32", "empty_high"])),
+        end=say(
+            "; {types} cannot hold it, its lowest number is {lowest}, and torch refuses to fill it in",
+            types=refused[0],
+            lowest=plain(float(lowest[refused[0]])),
+        )
+        if refused
+        else "",
     )
     quantities = [
         Quantity(say("largest weight on a hidden key, {type}", type=name), (float(own.loc[name, "hidden"]),))
@@ -457,7 +466,7 @@ EXPERIMENTS = (
             r"M^{dec}_{ij} = -\infty \text{ if } j > i \text{ or target } j \text{ is padding}",
         ),
         code=(Mask, Batch),
-        source="Vaswani et al., 2017, section 3.2.3",
+        source="Vaswani et al., 2017, section 3.2.3, of the future; of padding The Annotated Transformer (Rush, 2018)",
     ),
     Experiment(
         name="causal-mask",
@@ -492,7 +501,7 @@ EXPERIMENTS = (
         seconds=0.5,
         formulas=(r"M_{b,i,j} = -\infty \text{ if } j \text{ of text } b \text{ is padding}",),
         code=(Batch, padded),
-        source="Vaswani et al., 2017, section 3.2.3",
+        source="The Annotated Transformer (Rush, 2018); the paper says nothing of padding",
     ),
     Experiment(
         name="mask-shapes",
@@ -510,6 +519,6 @@ EXPERIMENTS = (
         parameters=(KEYS,),
         formulas=(r"(B, 1, 1, L) \wedge (L, L) \to (B, 1, L, L)",),
         code=(padding_mask, look_ahead_mask, Mask),
-        source="Vaswani et al., 2017, section 3.2.3",
+        source="The Annotated Transformer (Rush, 2018); of the look-ahead mask Vaswani et al., 2017, section 3.2.3",
     ),
 )

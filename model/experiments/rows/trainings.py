@@ -910,7 +910,8 @@ EXPERIMENTS = (
         ),
         method=METHOD,
         code=(Residual, NoResidual, Gradients.norms, judge_gradient),
-        source="He et al., 2016, 5; Vaswani et al., 2017, 3.1",
+        source="He et al., 2016, Identity Mappings in Deep Residual Networks, section 2, equation 5; "
+        "Vaswani et al., 2017, 3.1",
     ),
     Experiment(
         name="without-residuals",
@@ -930,7 +931,7 @@ EXPERIMENTS = (
         formulas=(r"x \mapsto x + S(\mathrm{LN}(x)) \qquad \text{without: } x \mapsto S(\mathrm{LN}(x))",),
         method=METHOD,
         code=(Residual, NoResidual, judge_residual, without_residuals),
-        source="He et al., 2016",
+        source="He et al., 2016, Deep Residual Learning for Image Recognition, section 4.1; Vaswani et al., 2017, 3.1",
     ),
     Experiment(
         name="tied-matrices",

@@ -43,12 +43,12 @@ def explain(key: str, network: Network, wish: HeadView, below: str) -> None:
         ran.append(COMBINATIONS[wish.combination])
     text = _(
         "Vaswani et al., *Attention Is All You Need*, section 3.2, equation 1. Each thumbnail is one head. "
-        "A row is a query: how it divides its attention over the keys; the row adds up to 1. "
-        "A hatched cell is masked: M is −∞ there. In cross-attention the queries come from the target, "
-        "the keys and values from the source. The numbers beside the heads are means over the queries, always of the "
-        "weights. ‖w·v‖ and ‖w·v·Wᴼ‖ say how much a key gives, not how much it is looked at (Kobayashi et al., 2020); "
-        "rollout follows the weights through the layers, residuals included (Abnar & Zuidema, 2020). "
-        "This is the code that has just run:"
+        "A row is a query: how it divides its attention over the keys; the row adds up to 1, with what goes to a "
+        "sink where there is one. A hatched cell is masked: M is −∞ there. In cross-attention the queries come from "
+        "the target, the keys and values from the source. The numbers beside the heads are means over the queries, "
+        "always of the weights. ‖w·v‖ and ‖w·v·Wᴼ‖ say how much a key gives, not how much it is looked at "
+        "(Kobayashi et al., 2020); rollout follows the weights through the layers, residuals included (Abnar & "
+        "Zuidema, 2020). This is the code that has just run:"
     )
     explanation(key, formulas, text, *ran)
 
@@ -99,7 +99,8 @@ def about_map(shown: HeadMaps, layer: int) -> About:
         formulas = [r"\tilde A_L \cdots \tilde A_1, \qquad \tilde A = \tfrac12 W + \tfrac12 I"]
         return About(sentence, formulas, [COMBINATIONS[combination]])
     sentence = _(
-        "How a query, a row, divides its attention over the keys, the columns: the weights of a row add up to 1."
+        "How a query, a row, divides its attention over the keys, the columns: the weights of a row add up to 1, with "
+        "what goes to a sink where there is one."
     )
     formulas = [rf"W = \mathrm{{softmax}}\left({scores_formula(attention)} + M\right)"]
     ran: list[Any] = [type(attention)]

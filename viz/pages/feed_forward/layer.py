@@ -139,7 +139,10 @@ def about_direction(file: str) -> About:
     if file == "unit-writes":
         sentence = _("The tokens whose logits this unit raises most where it is on, and those that it lowers most.")
         return About(sentence, [r"W_U\, w_{2,u}"], [write_scores])
-    sentence = _("The tokens whose embeddings point most along what this unit reads, and those most against it.")
+    sentence = _(
+        "The tokens whose embeddings point most along what this unit reads, and those most against it. Embeddings and "
+        "weights are taken as they are: the gain γ of the norm in front of the unit is left out."
+    )
     formula = r"\cos(E_t, w_{1,u}) = \frac{E_t \cdot w_{1,u}}{\lVert E_t \rVert\, \lVert w_{1,u} \rVert}"
     return About(sentence, [formula], [read_scores])
 

@@ -125,10 +125,20 @@ def test_where_one_head_alone_agrees_it_is_named(model: TextModel) -> None:
 
 
 @pytest.mark.parametrize(
-    ("low", "high", "heads", "expected"), [(0.4, 0.6, False, Verdict.OPEN), (0.6, 0.8, True, Verdict.HOLDS)]
+    ("low", "high", "heads", "expected", "words"),
+    [
+        (0.4, 0.6, False, Verdict.OPEN, "they agree, weakly or more"),
+        (-0.1, 0.6, False, Verdict.OPEN, "no agreement is sure"),
+        (0.6, 0.8, True, Verdict.HOLDS, "they agree"),
+        (0.216, 0.499, False, Verdict.ONLY_IF, "they agree weakly"),
+        (0.2, 0.4, True, Verdict.ONLY_IF, "they agree weakly"),
+        (-0.1, 0.4, False, Verdict.WRONG, "no agreement is sure"),
+        (-0.6, -0.4, False, Verdict.WRONG, "they run against each other"),
+    ],
 )
-def test_an_interval_that_reaches_over_the_limit_decides_nothing(low, high, heads, expected) -> None:
+def test_weak_agreement_is_called_weak(low, high, heads, expected, words) -> None:
     assert maps.verdict_of(low, high, heads) is expected
+    assert str(maps.strength(low, high)) == words
 
 
 def test_few_tokens_decide_nothing(model: TextModel) -> None:

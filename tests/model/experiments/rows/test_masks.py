@@ -86,6 +86,13 @@ def own_hidden(length: int) -> Tensor:
     return torch.ones(length, length).triu(0) == 0
 
 
+def test_a_type_that_cannot_hold_the_number_is_named_with_its_lowest_one() -> None:
+    reason = str(judged("mask-number").reason)
+    assert "hides what it must in float32, bfloat16;" in reason
+    assert reason.endswith("; float16 cannot hold it, its lowest number is -6.55e+04, and torch refuses to fill it in")
+    assert "cannot hold" not in str(judged("mask-number", fill=-1e4).reason)
+
+
 @pytest.mark.parametrize(
     ("plant", "expected"),
     [
