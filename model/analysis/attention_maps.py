@@ -73,7 +73,7 @@ class Maps:
         if self.small:
             return self.trace[f"{path}.weights"][heads]
         superseded.check()
-        _name, weights = deque(_steps(self.trace, path, heads, slice(None)), maxlen=1).pop()
+        _name, weights = deque(steps(self.trace, path, heads, slice(None)), maxlen=1).pop()
         return weights
 
     def sink(self, layer: int, heads: slice) -> Float[Tensor, "head query"] | None:
@@ -96,8 +96,8 @@ class Maps:
         path, heads = self.paths[layer], slice(head, head + 1)
         if self.small:
             return {name: self.trace[f"{path}.{name}"][head, query].float() for name in self.trace.maps_of(path)}
-        steps = _steps(self.trace, path, heads, slice(query, query + 1))
-        return {name: tensor[0, 0].float() for name, tensor in steps}
+        of_row = steps(self.trace, path, heads, slice(query, query + 1))
+        return {name: tensor[0, 0].float() for name, tensor in of_row}
 
     @property
     def small(self) -> bool:
@@ -143,17 +143,24 @@ class Maps:
         return torch.einsum("hkc,dhc->hkd", values, parts).norm(dim=-1)
 
 
-def _steps(trace: Trace, path: str, heads: slice, rows: slice) -> Iterator[tuple[str, Tensor]]:
-    """Maps of some heads and rows by name, from the recorded query and key to the weights, by the model's modules."""
+def steps(
+    trace: Trace, path: str, heads: slice, rows: slice, dtype: torch.dtype | None = None
+) -> Iterator[tuple[str, Tensor]]:
+    """Maps of some heads and rows by name, from the recorded query and key to the weights, by the model's modules.
+
+    dtype: precision to compute in; None: that of the pass.
+    """
     query = trace[f"{path}.query"]
     key = for_each_head(trace[f"{path}.key"], len(query))[heads]
     visible = heads_of(trace.visible(path), heads)[:, rows]
     with torch.inference_mode(), no_recording(), changed(trace.network, trace.changes):
-        bias = _position_bias(trace, path, heads, rows)
+        bias = position_bias(trace, path, heads, rows)
+        if dtype is not None:
+            query, key, bias = query.to(dtype), key.to(dtype), None if bias is None else bias.to(dtype)
         yield from trace.attention_at(path).steps(query[heads, rows], key, visible, bias)
 
 
-def _position_bias(trace: Trace, path: str, heads: slice, rows: slice) -> Float[Tensor, "head query key"] | None:
+def position_bias(trace: Trace, path: str, heads: slice, rows: slice) -> Float[Tensor, "head query key"] | None:
     """Numbers that positions add to the scores of some heads and rows; None where they add none."""
     query, key = trace[f"{path}.query"], trace[f"{path}.key"]
     biased = trace.attention_at(path).biased

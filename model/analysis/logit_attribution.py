@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from model.analysis.checks import TOLERANCES
 from model.analysis.logit_lens import last_stack
 from model.analysis.residual import blocks
 from model.analysis.weights.heads import head_weights, unclear
@@ -20,6 +20,8 @@ from model.runtime.device import exact
 from model.runtime.errors import MissingQuantityError
 
 ATTENTIONS = ("self_attention", "cross_attention")
+# Largest errors of a sum that rounding alone explains, relative to its parts.
+TOLERANCES = {torch.float64: 1e-12, torch.float32: 1e-5, torch.bfloat16: 5e-2, torch.float16: 5e-3}
 
 
 @dataclass(frozen=True)
@@ -39,8 +41,9 @@ class Part:
 class Attribution:
     """Logits that each part adds, minus their mean over the vocabulary: softmax does not see the mean.
 
-    parts: of each row, the last one their sum. error: largest difference of that sum from what it should be, the
-    model's own logits, or those of the attentions whose heads are added up. allowed: error that rounding explains.
+    parts: of each row, the last one their sum. error: difference of that sum from what it should be, the model's own
+    logits, or those of the attentions whose heads are added up, where rounding explains it least. allowed: error that
+    rounding explains there.
     """
 
     parts: list[Part]
@@ -51,7 +54,7 @@ class Attribution:
     @property
     def holds(self) -> bool:
         """Whether the parts add up."""
-        return self.error <= self.allowed  # False for NaN
+        return self.error <= self.allowed < math.inf  # False for NaN
 
 
 class FrozenNorm:
@@ -63,8 +66,7 @@ class FrozenNorm:
     def __init__(self, norm: Norm, x: Float[Tensor, d_model]) -> None:
         x = exact(x)
         mean, std, self.centred = Norm.mean(x), Norm.std(x), norm.centred
-        one = torch.ones_like(x) + (mean if self.centred else 0)  # what becomes of it is 1 / deviation
-        self.scale = exact(norm.weight.detach()).to(x.device) * norm._normal(one, mean, std)
+        self.scale = exact(norm.weight.detach()).to(x.device) / norm.divisor(mean, std)
         self.shift = torch.zeros_like(x) if norm.bias is None else exact(norm.bias.detach()).to(x.device)
 
     def __call__(self, vectors: Float[Tensor, "part d_model"]) -> Float[Tensor, "part d_model"]:
@@ -202,7 +204,9 @@ def unembedded(
 def _attribution(trace: Trace, parts: list[Part], values: Tensor, counts: list[int], own: Tensor) -> Attribution:
     """values: (part, vocabulary). counts: how many of them in turn are to add up to each row of `own`."""
     sums = torch.stack([each.sum(dim=0) for each in values.split(counts)])
-    error = float((sums - own).abs().max())
-    allowed = TOLERANCES[trace.dtype()] * max(1.0, float(values.abs().sum(dim=0).max()))
+    sizes = values.abs().sum(dim=0)  # a small logit may be a difference of what is as large as in others
+    allowed = TOLERANCES[trace.dtype()] * sizes.maximum(sizes.median()).clamp(min=torch.finfo(sizes.dtype).tiny)
+    errors = (sums - own).abs().amax(dim=0)
+    place = int((errors / allowed).argmax())  # NaN is above all numbers
     logits = torch.cat([values, values.sum(dim=0, keepdim=True)])
-    return Attribution(parts, logits - logits.mean(dim=-1, keepdim=True), error, allowed)
+    return Attribution(parts, logits - logits.mean(dim=-1, keepdim=True), float(errors[place]), float(allowed[place]))

@@ -51,6 +51,14 @@ def is_watched() -> bool:
     return not torch.compiler.is_compiling() and bool(recording.get() or changing.get())
 
 
+def recorders_of(module: nn.Module) -> list[tuple[Any, str]]:
+    """Recorders of this context that record the network of an observed module, each with the module's path in it."""
+    if torch.compiler.is_compiling() or not recording.get() or "_observed" not in module.__dict__:
+        return []
+    reference, path, _name, _keep = module.__dict__["_observed"]
+    return [(recorder, path) for recorder in recording.get() if recorder.network is reference()]
+
+
 def looks_ahead(network: nn.Module) -> bool:
     """Whether a change to `network` makes the states of a token depend on later tokens."""
     return any(change.looks_ahead for change in changes_to(network))

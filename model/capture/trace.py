@@ -48,6 +48,7 @@ class Trace:
         self._masks: dict[str, Mask] = {}
         self._maps: dict[str, Tensor] = {}
         self._steps: dict[str, list[str]] = {}
+        self._fused: set[str] = set()
 
     def names(self) -> list[str]:
         """Names of all quantities, in order of computation."""
@@ -160,6 +161,15 @@ class Trace:
     def has_weights(self, path: str) -> bool:
         """Whether the pass itself recorded the weights of the attention at `path`."""
         return f"{path}.weights" in self._tensors
+
+    def is_fused(self, path: str) -> bool:
+        """Whether a fused kernel computed the heads of the attention at `path` in the pass."""
+        return path in self._fused
+
+    def keep_kernel(self, path: str, is_fused: bool) -> None:
+        """Note by which kernel torch computes the heads of the attention at `path` in the pass."""
+        if is_fused:
+            self._fused.add(path)
 
     def mask(self, path: str) -> Mask:
         """Mask of the attention at `path`, for the whole batch."""

@@ -9,8 +9,9 @@ import torch
 import torch.nn.functional as F
 from jaxtyping import Bool, Float
 from torch import Tensor
+from torch.nn.attention import SDPBackend
 
-from model.capture.hooks import is_watched, no_recording
+from model.capture.hooks import is_watched, no_recording, recorders_of
 from model.network.attention import MultiHeadAttention, for_each_head
 from model.network.dropout import dropout
 from model.network.kv_cache import Cache
@@ -86,7 +87,38 @@ def products(attention: MultiHeadAttention, query: Tensor, key: Tensor, value: T
 
 def fused(attention: MultiHeadAttention, query: Tensor, key: Tensor, value: Tensor, mask: Mask) -> Tensor:
     """Heads by torch's fused kernel, which keeps nothing of size query × key."""
-    queries, keys = query.shape[-2], key.shape[-2]
+    options, blind = _options(attention, query, key, mask)
+    for recorder, path in recorders_of(attention):
+        recorder.keep_kernel(path, _has_kernel(query, key, value, options))
+    heads = F.scaled_dot_product_attention(query, key, value, **options)
+    return heads if blind is None else heads.masked_fill(blind, 0.0)
+
+
+def is_fused(attention: MultiHeadAttention, query: Tensor, key: Tensor, value: Tensor, mask: Mask) -> bool:
+    """Whether `fused` computes these heads by a fused kernel: torch has none for every shape and device."""
+    return _has_kernel(query, key, value, _options(attention, query, key, mask)[0])
+
+
+def _has_kernel(query: Tensor, key: Tensor, value: Tensor, options: dict[str, Any]) -> bool:
+    """Whether torch chooses a fused kernel for these arguments; else it computes step by step too."""
+    arguments = (options.get("attn_mask"), options["dropout_p"], options.get("is_causal", False))
+    named = {"scale": options["scale"], "enable_gqa": options["enable_gqa"]}
+    try:
+        return bool(torch._fused_sdp_choice(query, key, value, *arguments, **named) != SDPBackend.MATH.value)
+    except NotImplementedError:  # on MPS there is nothing to choose
+        return False
+
+
+def _options(
+    attention: MultiHeadAttention, query: Tensor, key: Tensor, mask: Mask
+) -> tuple[dict[str, Any], Bool[Tensor, "batch head query 1"] | None]:
+    """Options of torch's attention, and which queries are to get zeros instead of its result, if any.
+
+    For blind queries, which may look nowhere, only the CPU's kernels ensure zeros, not NaN, also in the gradients:
+    others give NaN or a mean (pytorch's issues 103963, 156707). There a blind query sees all keys, and its result is
+    replaced by zeros.
+    """
+    queries, keys, blind = query.shape[-2], key.shape[-2], None
     bias = attention.biased.bias(queries, keys, query)
     options: dict[str, Any] = {
         "dropout_p": attention.dropout if attention.training else 0.0,
@@ -94,28 +126,14 @@ def fused(attention: MultiHeadAttention, query: Tensor, key: Tensor, value: Tens
         "enable_gqa": key.shape[1] != query.shape[1],
     }
     if bias is not None or not mask.is_plain(queries, keys):
-        return _masked(query, key, value, mask, bias, **options)
-    if mask.causal and queries > 1:  # compiled, the comparison itself is no bool
+        if query.device.type == "cpu":
+            visible = mask.visible(queries, keys, query.device)
+        else:
+            visible, blind = opened(mask, queries, keys, query.device)
+        options["attn_mask"] = visible if bias is None else bias.masked_fill(~visible, -torch.inf)
+    elif mask.causal and queries > 1:  # compiled, the comparison itself is no bool
         options["is_causal"] = True
-    return F.scaled_dot_product_attention(query, key, value, **options)
-
-
-def _masked(
-    query: Tensor, key: Tensor, value: Tensor, mask: Mask, bias: Tensor | None, **options: Any
-) -> Float[Tensor, "batch head query channel"]:
-    """Heads by torch's fused kernel with a mask; zeros, not NaN, for blind queries, also in the gradients.
-
-    Only the CPU's kernels ensure that: others give NaN or a mean (pytorch's issues 103963, 156707). There a blind query
-    sees all keys, and its result is replaced by zeros.
-    """
-    size, blind = (query.shape[-2], key.shape[-2], query.device), None
-    if query.device.type == "cpu":
-        visible = mask.visible(*size)
-    else:
-        visible, blind = opened(mask, *size)
-    added = visible if bias is None else bias.masked_fill(~visible, -torch.inf)
-    heads = F.scaled_dot_product_attention(query, key, value, attn_mask=added, **options)
-    return heads if blind is None else heads.masked_fill(blind, 0.0)
+    return options, blind
 
 
 def added_mask(mask: Mask, queries: int, keys: int, like: Tensor) -> Float[Tensor, "batch head query key"] | None:

@@ -67,6 +67,21 @@ class Mask:
         return visible & self.keys[:, None, None, :]
 
 
+class FixedMask(Mask):
+    """Mask (batch, head, query, key) that no rule gives."""
+
+    def __init__(self, fixed: Bool[Tensor, "batch head query key"]) -> None:
+        super().__init__()
+        object.__setattr__(self, "fixed", fixed)
+
+    def visible(self, queries: int, keys: int, device: torch.device) -> Bool[Tensor, "batch head query key"]:
+        fixed: Tensor = self.__dict__["fixed"]
+        return fixed
+
+    def is_plain(self, queries: int, keys: int) -> bool:
+        return False
+
+
 def positions(
     queries: int, keys: int, device: torch.device | None = None
 ) -> tuple[Int[Tensor, "query 1"], Int[Tensor, "1 key"]]:

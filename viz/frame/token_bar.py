@@ -105,26 +105,30 @@ def badges_of_rest(rest: long_text.RestOfText) -> list[dict[str, Any]]:
 
 def badges_of_checks(checks: Sequence[Check], odd: NotFinite | None) -> list[dict[str, Any]]:
     """The badge of each check; odd: what is not finite, which comes first."""
-    badges = [
-        {
-            "text": " · ".join(
-                [check_name(check.name), significant(check.error), *([] if check.passed else [check.tensor])]
-            ),
-            "passed": check.passed,
-            "title": f"{check_explanation(check.name)} {_('Largest error')}: {check.error:.3e} ({check.tensor})",
-        }
-        if check.cells
-        else {
-            "text": _("{check}: cannot be checked here").format(check=check_name(check.name)),
-            "passed": None,
-            "title": _("This model does not show what would have to be compared.")
-            + " "
-            + check_explanation(check.name),
-        }
-        for check in checks
-        if check.cells or not check.possible
-    ]
+    badges = [_badge(check) for check in checks if check.cells or not check.possible]
     return [*([] if odd is None else [not_finite(odd)]), *badges]
+
+
+def _badge(check: Check) -> dict[str, Any]:
+    """What was checked, in how many attentions or norms where not in all of them, and the error; or that it cannot be."""
+    name, about = check_name(check.name), check_explanation(check.name)
+    if not check.cells:
+        text = _("{check}: cannot be checked here").format(check=name)
+        why = _("This model does not show what would have to be compared.")
+        if check.name == "fused":
+            why = _("No fused kernel computed the attention of this pass: there is no second way to compare with.")
+        return {"text": text, "passed": None, "title": f"{why} {about}"}
+    parts, sentences = [name], [about]
+    if check.modules < check.all_modules:
+        parts.append(_("{count} of {all}").format(count=check.modules, all=check.all_modules))
+        sentences.append(_("In the others there is nothing to compare: no second way, or not what it takes."))
+    parts += [significant(check.error), *([] if check.passed else [check.tensor])]
+    found = _("Largest error, beside what rounding explains: {error}, at most {tolerance} ({tensor}).")
+    if not check.tolerance:
+        found = _("Largest: {error} ({tensor}); nothing but 0 is right.") if check.tensor else ""
+    error, tolerance = f"{check.error:.3e}", f"{check.tolerance:.3e}"
+    sentences.append(found.format(error=error, tolerance=tolerance, tensor=check.tensor))
+    return {"text": " · ".join(parts), "passed": check.passed, "title": " ".join(filter(None, sentences))}
 
 
 def not_finite(odd: NotFinite) -> dict[str, Any]:

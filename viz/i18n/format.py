@@ -158,7 +158,7 @@ def check_explanation(name: str) -> str:
         "padding": _("The largest weight on padding that is not in the future."),
         "hidden": _("The largest weight on a cell that a window, or a change of the mask, hides."),
         "fused": _("The fused kernel's output against softmax, weights and values computed step by step."),
-        "norm": _("Each norm's output against its formula in float64, from the mean and deviation shown."),
+        "norm": _("Each norm's output against its formula in float64, from what the norm read."),
     }[name]
 
 

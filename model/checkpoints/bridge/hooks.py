@@ -13,7 +13,7 @@ from torch import Tensor, nn
 
 from model.capture.hooks import changing, recording
 from model.network.attention import for_each_head
-from model.network.masks import Mask
+from model.network.masks import FixedMask, Mask
 from model.runtime.errors import CheckpointError
 
 Side = Literal["in", "out", "both", "attention", "weights", "call", "result"]
@@ -131,21 +131,6 @@ class Pass:
             return FixedMask(visible)
         table = visible[0, 0]
         return Mask(pattern=lambda query, key: table)
-
-
-class FixedMask(Mask):
-    """A mask (batch, 1, query, key) that no rule gives, different for the texts of a batch."""
-
-    def __init__(self, fixed: Tensor) -> None:
-        super().__init__()
-        object.__setattr__(self, "fixed", fixed)
-
-    def visible(self, queries: int, keys: int, device: torch.device) -> Tensor:
-        fixed: Tensor = self.__dict__["fixed"]
-        return fixed
-
-    def is_plain(self, queries: int, keys: int) -> bool:
-        return False
 
 
 current: ContextVar[Pass | None] = ContextVar("bridged_pass", default=None)

@@ -250,10 +250,8 @@ class MirrorNorm(Norm):
             return F.layer_norm(x, self.weight.shape, self.weight, self.bias, self.eps)
         return F.rms_norm(x, self.weight.shape, self.weight, self.eps)
 
-    def _normal(self, x: Tensor, mean: Tensor, std: Tensor) -> Tensor:
-        if self.centred:
-            return (x - mean) / (std**2 + self.eps).sqrt()
-        return x / (std**2 + mean**2 + self.eps).sqrt()
+    def divisor(self, mean: Tensor, std: Tensor) -> Tensor:
+        return (std**2 + (0 if self.centred else mean**2) + self.eps).sqrt()
 
 
 class MirrorLinear(nn.Linear):

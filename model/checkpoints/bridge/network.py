@@ -85,6 +85,7 @@ class BridgedNetwork(Network):
             self.missing["output.logits"] = Reason.OUTPUT
         elif not wide:
             self.missing["output.logits.weight"] = Reason.WIDTH
+        self.eval()  # in training another kernel would compute, which drops out
 
     def forward(
         self,

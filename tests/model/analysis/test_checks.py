@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import nn
 
-from model.analysis.checks import TOLERANCES, Check, checks
+from model.analysis.checks import Check, checks
 from model.capture.interventions import Causal, Cells, PaddingSeen
 from model.capture.trace import Trace
 from tests.model import examples
@@ -54,12 +54,8 @@ def break_tensor(trace: Trace, name: str, place: tuple[int, ...], by: float) -> 
     trace._tensors[name][place] += by
 
 
-def largest(trace: Trace, *endings: str) -> float:
-    return max(float(trace[name].abs().max()) for name in trace.names() if name.endswith(endings))
-
-
 @pytest.mark.parametrize("maps", [False, True])
-@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.bfloat16])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.bfloat16, torch.float16])
 @pytest.mark.parametrize("placement", ["post", "pre"])
 def test_they_pass_on_a_real_trace(placement, dtype, maps):
     batch = traced(network(norm_placement=placement).to(dtype), maps=maps)
@@ -68,9 +64,9 @@ def test_they_pass_on_a_real_trace(placement, dtype, maps):
         assert [check.name for check in made] == NAMES
         assert not failed(trace), made
         assert error_of(trace, "future") == error_of(trace, "padding") == 0
-        sizes = [largest(trace, ".heads"), largest(trace, "norm.output")]
-        expected = [TOLERANCES[dtype], 0, 0, 0, *(TOLERANCES[dtype] * max(1, size) for size in sizes)]
-        assert [check.tolerance for check in made] == pytest.approx(expected)
+        of = {check.name: (check.modules, check.all_modules) for check in made}
+        norms = len(trace.norm_paths())
+        assert (of["rows"], of["fused"], of["norm"]) == ((6, 6), (6, 6), (norms, norms))
 
 
 LEAKS = [
@@ -193,6 +189,90 @@ def test_a_norm_that_is_not_the_formula_fails(placement):
     trace = traced(network(norm_placement=placement))
     trace.network.get_submodule(path).eps = 0.1
     assert failed(trace) == ["norm"]
+
+
+# Faults beside what is very large or not finite, in every precision; and where no kernel ran.
+
+DTYPES = [torch.float64, torch.float32, torch.bfloat16, torch.float16]
+HEADS, NORM = "decoder.layers.1.cross_attention.heads", "decoder.layers.1.feed_forward_block.norm"
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_one_wrong_entry_of_a_head_fails_beside_a_very_large_head(dtype):
+    """Each head is judged by its own size: the second one's values are 10,000 times as large, and right."""
+    model = network().to(dtype)
+    with torch.no_grad():
+        model.decoder.layers[1].cross_attention.value.weight[8:] *= 1e4  # of the second head
+    trace = traced(model)
+    assert not failed(trace)
+    assert float(trace[HEADS][1].abs().max()) > 1e4
+    assert float(trace[HEADS][0].abs().max()) < 10
+    break_tensor(trace, HEADS, (0, 0, 3, 5), 0.01 if dtype in DTYPES[:2] else 0.3)
+    assert failed(trace) == ["fused"]
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_one_wrong_entry_of_a_norm_fails_beside_a_very_large_position(dtype):
+    trace = traced(network().to(dtype))
+    with torch.no_grad():
+        norm = trace.network.get_submodule(NORM)
+        trace._norm_inputs[NORM] = trace._norm_inputs[NORM].clone()
+        trace._norm_inputs[NORM][:, 0, 3] = 3e4  # where other features are far smaller
+        trace._tensors[f"{NORM}.output"] = norm(trace._norm_inputs[NORM])
+    assert not failed(trace)
+    break_tensor(trace, f"{NORM}.output", (0, 2, 7), 0.01 if dtype in DTYPES[:2] else 0.2)
+    assert failed(trace) == ["norm"]
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("name", [HEADS, f"{NORM}.output"])
+def test_what_is_not_finite_is_no_measure_of_others(name, dtype):
+    """One infinite number must not excuse all others, nor itself."""
+    trace = traced(network().to(dtype))
+    break_tensor(trace, name, (0, 0, 0, 0) if name == HEADS else (0, 0, 0), math.inf)
+    assert failed(trace) == ["fused" if name == HEADS else "norm"]
+
+
+@pytest.mark.parametrize("kind", ["layer", "rms"])
+@pytest.mark.parametrize(("scale", "dtypes"), [(1.0, DTYPES[:2]), (4.0, DTYPES[:2]), (1e-3, DTYPES)])
+def test_epsilon_beside_the_deviation_is_not_epsilon_beside_the_variance(kind, scale, dtypes):
+    """In half precision the two differ by less than a digit, unless the deviation is small."""
+    for dtype in dtypes:
+        trace = traced(network(norm=kind).to(dtype))
+        norm, x = trace.network.get_submodule(NORM), trace._norm_inputs[NORM]
+        x = (x.double() / x.double().std(dim=-1, keepdim=True) * scale).to(dtype)
+        trace._norm_inputs[NORM] = x
+        trace._tensors[f"{NORM}.output"] = norm(x).detach()
+        assert not failed(trace)
+        exactly = x.double() - (x.double().mean(dim=-1, keepdim=True) if kind == "layer" else 0)
+        other = exactly / (exactly.square().mean(dim=-1, keepdim=True).sqrt() + norm.eps) * norm.weight.double()
+        trace._tensors[f"{NORM}.output"] = (other + (0 if norm.bias is None else norm.bias.double())).to(dtype).detach()
+        assert failed(trace) == ["norm"]
+
+
+def test_only_what_a_kernel_computed_is_compared():
+    """Relative biases are added step by step, which leaves cross-attention; in training, heads are plain products."""
+    model = network(position="relative")
+    called = {check.name: check for check in checks(traced(model))}["fused"]
+    assert (called.modules, called.all_modules, called.cells) == (2, 6, 2 * 4 * 16)
+    training = {check.name: check for check in checks(traced(network().train()))}["fused"]
+    assert (training.modules, training.cells, training.possible) == (0, 0, False)
+    explicit = {check.name: check for check in checks(traced(model, maps=True))}["fused"]
+    assert explicit.modules == 6
+    assert explicit.passed
+
+
+def test_only_what_torch_computes_by_a_fused_kernel_is_called_fused(monkeypatch):
+    """Where torch itself goes step by step there is no second way."""
+    monkeypatch.setattr(torch, "_fused_sdp_choice", lambda *arguments, **named: 0)
+    for maps in (False, True):
+        fused = {check.name: check for check in checks(traced(network(), maps=maps))}["fused"]
+        assert (fused.cells, fused.possible) == (0, False)
+
+
+def test_a_cell_that_one_head_alone_may_see_is_compared_head_by_head():
+    trace = traced(network(), Cells("decoder", False, 2, 1, layer=0, head=1), maps=True)
+    assert not failed(trace)
 
 
 def test_a_network_that_computes_nan_fails_every_check_it_reaches():

@@ -6,11 +6,12 @@ from typing import Any
 
 import pytest
 
+from model.analysis.checks import Check
 from model.capture.interventions import Causal
 from tests.test_app_kinds import write
 from tests.viz.components.test_registry import unpack
 from tests.viz.small import looking, small_model
-from viz.frame.token_bar import pinned, token_bar
+from viz.frame.token_bar import badges_of_checks, pinned, token_bar
 from viz.state.session import Key, Session, serving
 from viz.state.texts import look
 from viz.state.what_if import CHANGES
@@ -134,3 +135,17 @@ def test_the_model_computes_as_it_was_trained_again(session):
     assert (session.what_if.changes, said(session, CHANGES)) == ((), None)
     assert session.look(session.model, *session.traced) is plain
     assert sent(session)["changed"]["text"] == ""
+
+
+def test_a_badge_says_in_how_many_attentions_it_is_true_and_what_rounding_explains():
+    """Of six attentions of which two are fused, of none, and of a sum that is too far off."""
+    two = Check("fused", 3e-7, 2e-6, 128, "decoder.layers.1.cross_attention.heads", 2, 6)
+    none = Check("fused", 0.0, 0.0, 0, "", 0, 6)
+    off = Check("rows", 0.5, 1e-5, 40, "encoder.layers.0.self_attention.weights", 6, 6)
+    made = badges_of_checks([two, none, off, Check("padding", 0.0, 0.0, 0)], None)
+    assert [badge["passed"] for badge in made] == [True, None, False]
+    assert made[0]["text"] == "fused = explicit · 2 of 6 · 3e−7"
+    assert "3.000e-07, at most 2.000e-06 (decoder.layers.1.cross_attention.heads)" in made[0]["title"]
+    assert made[1]["text"] == "fused = explicit: cannot be checked here"
+    assert made[1]["title"].startswith("No fused kernel computed")
+    assert made[2]["text"] == "rows sum to 1 · 0.5 · encoder.layers.0.self_attention.weights"

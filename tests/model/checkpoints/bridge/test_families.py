@@ -77,6 +77,30 @@ def test_what_is_recognised_adds_up(name):
     assert all(each not in trace for each in network.missing)
 
 
+# Families whose self-attentions a fused kernel computes, and of the others how many attentions it does.
+FUSED = (
+    "gpt2 llama gemma3 gemma4 opt phi phi3 bert electra albert mobilebert bare bart pegasus m2m_100 bert2bert".split()
+)
+FEWER = {"gemma2": 0, "openai-gpt": 0, "gptj": 0, "gpt_oss": 0, "doge": 0, "mt5": 2, "t5": 2, "nllb_moe": 0}
+
+
+@pytest.mark.parametrize("name", [*FUSED, *FEWER])
+def test_fused_heads_are_compared_where_the_kernel_ran(name, monkeypatch):
+    """As often as torch's attention is called, a few tokens or many; and our modules are in evaluation mode."""
+    network, calls = bridged(name), []
+    assert not any(module.training for module in network.modules())
+    compute = torch.nn.functional.scaled_dot_product_attention
+    monkeypatch.setattr(
+        torch.nn.functional, "scaled_dot_product_attention", lambda *a, **k: calls.append(1) or compute(*a, **k)
+    )
+    trace = traced(network)
+    fused = next(check for check in checks(trace) if check.name == "fused")
+    paths = [path for kind in ("encoder", "decoder", "cross") for path in trace.attention_paths(kind)]
+    assert fused.all_modules == len(paths)
+    assert fused.modules == len(calls) == FEWER.get(name, len(paths))
+    assert fused.possible is bool(calls)
+
+
 def test_missing_quantities_say_why():
     assert bridged("gptj").missing["decoder.layers.0.self_attention.scores"] == Reason.OUTSIDE
     assert bridged("gpt_oss").missing["decoder.layers.0.self_attention.masked"] == Reason.SINK
