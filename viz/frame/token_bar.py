@@ -110,7 +110,7 @@ def badges_of_checks(checks: Sequence[Check], odd: NotFinite | None) -> list[dic
 
 
 def _badge(check: Check) -> dict[str, Any]:
-    """What was checked, in how many attentions or norms where not in all of them, and the error; or that it cannot be."""
+    """What was checked, in how many attentions where not in all of them, and the error; or that it cannot be."""
     name, about = check_name(check.name), check_explanation(check.name)
     if not check.cells:
         text = _("{check}: cannot be checked here").format(check=name)
