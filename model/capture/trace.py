@@ -34,8 +34,12 @@ class Trace:
     """Quantities of one forward pass on one example; tensors stay on their device and have no batch dimension.
 
     The trace of a pass over a batch is that of its first example; `example` gives the others.
-    maps: whether the pass itself recorded the attention maps; otherwise they are computed on demand.
+    maps: whether the pass itself recorded the attention maps; otherwise they are computed on demand. size: bytes that
+    it has recorded. room: what holds the promise of its memory, None where nobody made one.
     """
+
+    size = 0
+    room: object = None
 
     def __init__(self, network: Network, maps: bool = False) -> None:
         self.network, self.maps, self._example, self._modules = network, maps, 0, _parts.setdefault(network, {})
@@ -230,6 +234,7 @@ class Trace:
         if name in self._tensors:
             raise RuntimeError(f"{name} was computed twice inside one record(): use one record() a forward pass")
         self._tensors[name] = output
+        self.size += output.nbytes
 
     def _keep_norm(self, path: str, name: str, inputs: Sequence[Any], output: Tensor) -> None:
         self._keep_output(path, name, inputs, output)

@@ -14,6 +14,7 @@ from model.network.config import TransformerConfig
 from model.network.costs import FLOAT, costs
 from model.network.decoding_state import DecodingState
 from model.runtime import superseded
+from model.runtime.ledger import NoRoomError
 from model.runtime.memory import available
 from model.text.generation_rules import NO_RULES, GenerationRules
 
@@ -130,7 +131,8 @@ def require_room(
     rows: ids of each text. limit: most tokens to write.
 
     Raises:
-        ValueError: the search does not fit, or beam is below 1.
+        NoRoomError: the search does not fit.
+        ValueError: beam is below 1.
     """
     if beam < 1:
         raise ValueError(f"beam ({beam}) must be at least 1")
@@ -140,7 +142,9 @@ def require_room(
     numbers = 3 * config.vocabulary + 6 * min(2 * beam, config.vocabulary)  # logits; their best, as ids and sums
     needed, free = cache + hypotheses * (FLOAT * numbers + 2 * NODE * limit), available(device)
     if needed > free:
-        raise ValueError(f"beam ({beam}) needs about {needed / 1e9:.1f} GB, and {free / 1e9:.1f} GB are free: lower it")
+        raise NoRoomError(
+            f"beam ({beam}) needs about {needed / 1e9:.1f} GB, and {free / 1e9:.1f} GB are free: lower it"
+        )
 
 
 @torch.inference_mode()

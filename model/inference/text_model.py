@@ -10,9 +10,10 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from model.capture.trace import Trace, record
+from model.capture.trace import Trace
 from model.fast import install
 from model.inference.decoding import Alternative, Generation, Guess, Sampling
+from model.inference.pass_memory import recorded_pass
 from model.network.config import TWO_STACKS, Kind, TransformerConfig
 from model.network.transformer import Network
 from model.text.tokenizer import Tokenizer, Tokens
@@ -128,9 +129,13 @@ class TextModel:
         """Trace of one forward pass on tokens, with the special tokens around them.
 
         times: size of a batch of equal examples; the trace is that of the last one.
+
+        Raises:
+            NoRoomError: memory has no room for the trace.
         """
         texts = [source] if target is None else [source, target]
-        with torch.inference_mode(), record(self.network) as trace:
+        lengths = [len(tokens.ids) for tokens in texts]
+        with torch.inference_mode(), recorded_pass(self.network, *lengths, times=times) as (trace, _promise):
             self.network(*(self._ids(tokens).expand(times, -1) for tokens in texts))
         return self._named(trace.example(times - 1) if times > 1 else trace, source, target)
 

@@ -197,6 +197,36 @@ def activations(config: TransformerConfig, batch: int, source: int, target: int,
     return FLOAT * (numbers + predicted * _output_saved(config))
 
 
+def recorded(config: TransformerConfig, source: int, target: int) -> int:
+    """Numbers that a trace of one text keeps, about: the outputs of all modules that it names, and of experts as many
+    as a token goes through.
+    """
+    numbers = 0
+    for stack, length, memory in (("encoder", source, 0), ("decoder", target, source)):
+        if not (depth := config.depth(stack)):
+            continue
+        width, heads, shared, channels = config.shape_of(stack)
+        queries, keys = heads * channels, shared * channels
+        numbers += (4 + 2 * (config.output_head == "transform")) * length * width
+        if config.kind == "recurrent":
+            numbers += length * (5 * width + 2 * memory)
+            continue
+        blocks = 3 if config.kind == "encoder-decoder" and stack == "decoder" else 2
+        norms = 2 if config.norm_placement == "sandwich" else 1
+        turned = queries + keys if config.qk_norm else 0
+        of_token = blocks * (2 + norms) * width + (blocks - 1) * (2 * queries + turned) + 2 * keys
+        numbers += depth * length * of_token
+        if blocks == 3:
+            numbers += depth * memory * 2 * keys
+        if config.position in ("alibi", "relative"):
+            numbers += heads * length * length  # which all layers share
+        for layer in range(depth):
+            units = config.units_of(stack, layer)
+            width_of_units = (units.width or 4 * width) * max(1, units.chosen) + units.shared
+            numbers += length * ((4 if config.gated else 2) * width_of_units + 2 * units.experts)
+    return numbers + (target or source) * (config.vocabulary if config.output_head != "none" else 0)
+
+
 def _output_saved(config: TransformerConfig) -> int:
     """Numbers kept for each prediction: log-probabilities, and inputs and outputs of a transforming head."""
     if config.output_head == "none":

@@ -5,7 +5,8 @@ from __future__ import annotations
 import os
 import re
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 
 MEMORY = "VITRINE_MEMORY"  # in the environment: the most that the process may take, as 12GB, 800MB or 80%
@@ -51,11 +52,18 @@ class Ledger:
     """Promises of main memory, from any thread.
 
     limit: bytes that the process may take. resident: bytes that it has. free: bytes that the machine can still give;
-    None: unknown.
+    None: unknown. reclaims: ways to give what the process has freed back to the system, the quicker ones first, which
+    are tried before anybody is refused.
     """
 
-    def __init__(self, limit: int, resident: Callable[[], int], free: Callable[[], int | None]) -> None:
-        self.limit, self._resident, self._free = limit, resident, free
+    def __init__(
+        self,
+        limit: int,
+        resident: Callable[[], int],
+        free: Callable[[], int | None],
+        reclaims: Sequence[Callable[[], None]] = (),
+    ) -> None:
+        self.limit, self._resident, self._free, self._reclaims = limit, resident, free, reclaims
         self._base = resident()  # of the program itself, before anything was promised
         self._promises: list[Reservation] = []
         self._lock = threading.RLock()
@@ -86,7 +94,7 @@ class Ledger:
             NoRoomError: they do not fit; `instead_of` then stays.
         """
         with self._lock:
-            self._require(name, size, self.left(instead_of))
+            self._require(name, size, lambda: self.left(instead_of))
             if instead_of is not None:
                 self.release(instead_of)
             made = Reservation(self, name, size)
@@ -96,7 +104,7 @@ class Ledger:
     def resize(self, reservation: Reservation, size: int) -> None:
         with self._lock:
             if size > reservation.size:
-                self._require(reservation.name, size, self.left(reservation))
+                self._require(reservation.name, size, lambda: self.left(reservation))
             reservation.size = size
 
     def grow(self, reservation: Reservation, more: int) -> None:
@@ -108,13 +116,46 @@ class Ledger:
             if reservation in self._promises:
                 self._promises.remove(reservation)
 
-    def _require(self, name: str, size: int, left: int) -> None:
+    @contextmanager
+    def taking(self, name: str, size: int, within: Reservation | None = None) -> Iterator[None]:
+        """Block in which `size` bytes are taken. within: a promise that they may be part of.
+
+        Raises:
+            NoRoomError: the process would then have more than it may, with what is still to be taken of other promises.
+        """
+        with self._lock:
+            self._require(name, size, lambda: self._untaken(within))
+            taken = Reservation(self, name, size)
+            self._promises.append(taken)
+        try:
+            yield
+        finally:
+            self.release(taken)
+
+    def _untaken(self, within: Reservation | None) -> int:
+        still = sum(each.open for each in self._promises if each is not within)
+        room, free = self.limit - self._resident(), self._free()
+        return max(0, (room if free is None else min(room, free)) - still)
+
+    def _require(self, name: str, size: int, count: Callable[[], int]) -> None:
+        """count: bytes that are left."""
+        left = count()
+        for reclaim in self._reclaims:
+            if size <= left:
+                return
+            reclaim()
+            left = count()
         if size > left:
             raise NoRoomError(
-                f"{name} needs about {size / 1e9:.1f} GB, and {left / 1e9:.1f} GB are free of the "
-                f"{self.limit / 1e9:.1f} GB that this server may take: choose something smaller, or wait until others "
+                f"{name} needs about {gigabytes(size)} GB, and {gigabytes(left)} GB are free of the "
+                f"{gigabytes(self.limit)} GB that this server may take: choose something smaller, or wait until others "
                 "have ended"
             )
+
+
+def gigabytes(size: int) -> str:
+    """Bytes in GB: tenths, of little thousandths."""
+    return f"{size / 1e9:.1f}" if size >= 1e8 else f"{size / 1e9:.3f}"
 
 
 def memory_limit(machine: int, text: str | None = None) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -10,7 +11,7 @@ from pathlib import Path
 
 import torch
 
-from model.runtime.device import DTYPES
+from model.runtime.device import DTYPES, give_back_memory
 from model.runtime.errors import CheckpointError
 from model.runtime.ledger import Ledger, NoRoomError, Reservation, memory_limit, resident_memory
 from model.runtime.once import once
@@ -52,7 +53,13 @@ def ledger() -> Ledger:
         limit = memory_limit(machine)
     except ValueError:
         limit = memory_limit(machine, "")
-    return Ledger(limit, resident_memory, free_memory)
+    return Ledger(limit, resident_memory, free_memory, (give_back_memory, collect))
+
+
+def collect() -> None:
+    """Give the memory of objects that only point at one another back to the system."""
+    gc.collect()
+    give_back_memory()
 
 
 def left_memory() -> int | None:
@@ -127,10 +134,10 @@ def require_room_for_map(queries: int, keys: int, size: int, device: torch.devic
     """Refuse a text of which one head's map, with what it is computed from, does not fit into memory. size: its bytes.
 
     Raises:
-        ValueError: it does not fit.
+        NoRoomError: it does not fit.
     """
     if size > (free := available(device)):
-        raise ValueError(
+        raise NoRoomError(
             f"one head's map of {queries:,} × {keys:,} tokens takes {size / 1e9:.1f} GB while it is computed and "
             f"{free / 1e9:.1f} GB are free: choose a shorter text"
         )

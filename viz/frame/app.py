@@ -229,7 +229,8 @@ def draw_views(session: Session, stage: Stage, model: TextModel, bar: DeltaGener
     long_text.watch_rest(session, partial(long_text.rest_bar, session))
     with telling():
         if rest:
-            rest()
+            with drawing.asking_of(session):
+                rest()
 
 
 @contextmanager
@@ -238,14 +239,16 @@ def telling() -> Iterator[None]:
     rest.
     """
     from model.runtime.errors import MissingQuantityError, device_trouble
+    from model.runtime.ledger import NoRoomError
     from viz.i18n.errors import absent_words
 
     try:
         yield
     except MissingQuantityError as absent:
         st.info(absent_words(absent))
-    except (RuntimeError, MemoryError) as error:
-        if not (told := device_trouble(error)):
+    except (NoRoomError, RuntimeError, MemoryError) as error:
+        told = str(error) if isinstance(error, NoRoomError) else device_trouble(error)
+        if not told:
             raise
         st.error(as_sentence(translate_error(told)))
 

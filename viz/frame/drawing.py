@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -61,12 +62,20 @@ def views(session: Session, stage: Stage, model: TextModel, mount: Callable[[Seq
     drawing = stage.views(model)
     while True:
         try:
-            placed = next(drawing)
+            with asking_of(session):
+                placed = next(drawing)
             session.followed.update(view.key for _place, view in placed)
             mount(placed)
         except StopIteration as end:
             rest: Rest | None = end.value
             return rest
+
+
+def asking_of(session: Session) -> AbstractContextManager[None]:
+    """Block in which what is computed of a large trace asks for memory, operation by operation."""
+    from model.runtime.room import asking
+
+    return asking(session.is_large)
 
 
 def frames(session: Session, stage: Stage) -> Iterator[tuple[list[View], bool]]:
@@ -90,7 +99,11 @@ def frames(session: Session, stage: Stage) -> Iterator[tuple[list[View], bool]]:
     group += long_text.rest_bars(session)
     drawing = stage.views(model)
     try:
-        for placed in drawing:
+        while True:
+            with asking_of(session):
+                placed = next(drawing, None)
+            if placed is None:
+                break
             group += [view for _place, view in placed]
             if session.is_long:
                 yield group, True

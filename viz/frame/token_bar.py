@@ -82,14 +82,22 @@ def token_bar(session: Session, later: bool = False) -> View:
 
 
 def badges_of(session: Session) -> list[dict[str, Any]]:
-    """The checks of the trace, before them what is not finite in it. They end where another text is there."""
+    """The checks of the trace, before them what is not finite in it, or why memory has no room for them. They end where
+    another text is there.
+    """
     from model.analysis.checks import checks
     from model.analysis.finite import first_not_finite
+    from model.runtime.ledger import NoRoomError
+    from model.runtime.room import asking
 
     def check() -> tuple[list[Check], NotFinite | None]:
-        return checks(session.trace, lambda _heads: superseded.check()), first_not_finite(session.trace)
+        with asking(session.is_large):
+            return checks(session.trace, lambda _heads: superseded.check()), first_not_finite(session.trace)
 
-    return badges_of_checks(*session.cached("checks", (session.trace,), check))
+    try:
+        return badges_of_checks(*session.cached("checks", (session.trace,), check))
+    except NoRoomError as error:
+        return [{"text": _("not checked"), "passed": None, "title": translate_error(error)}]
 
 
 def badges_of_rest(rest: long_text.RestOfText) -> list[dict[str, Any]]:

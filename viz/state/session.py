@@ -63,6 +63,7 @@ class Watching:
 Origin = Literal["", "data", "trained"]  # written by the model, the answer in the data, or by the model as trained
 DRAFTS = 12  # texts that are kept: most of what is written for a changed text stands in one of those before it
 LONG = 100  # tokens of both texts
+LARGE, LARGE_TEXT = 1 << 26, 500  # bytes of a trace, and tokens of both texts
 FIRST_SOURCE = "She bought a red car yesterday."
 
 
@@ -307,7 +308,27 @@ class Session:
         """The trace of this input, computed once per change; an empty target is the model's to write, if it has one.
 
         writer: who writes it in the model's place, so that both are of the same tokens.
+
+        Raises:
+            ValueError: the model cannot read it, or memory has no room for it, even without what was shown before.
         """
+        from model.runtime.ledger import NoRoomError
+
+        try:
+            return self._look(model, source, target, writer)
+        except NoRoomError:
+            if self.shown is None:
+                raise
+        self.forget()  # not in the handler, whose traceback holds what the pass has recorded
+        return self._look(model, source, target, writer)
+
+    def forget(self) -> None:
+        """Let go of what is shown, with all that was computed of it."""
+        self.stop_rest()
+        self.shown = self.rest = self._comparison = self.what_if.plain = self.what_if._trace = None
+        self.memory.clear()
+
+    def _look(self, model: TextModel, source: str, target: str, writer: TextModel | None) -> Trace:
         wanted, before = (source, target), self.shown
         plain: Trace | None = None
         trained = self.step is not None  # what was shown before is of a training, which may have begun with this model
@@ -355,6 +376,14 @@ class Session:
     def is_long(self) -> bool:
         """Whether the checks of the trace take longer than a page should wait."""
         return self.shown is not None and len(self.trace.source_tokens) + len(self.trace.target_tokens) > LONG
+
+    @property
+    def is_large(self) -> bool:
+        """Whether what is computed of the trace may need much memory: each operation then asks for it."""
+        if self.shown is None:
+            return False
+        tokens = len(self.trace.source_tokens) + len(self.trace.target_tokens)
+        return self.trace.size >= LARGE or tokens > LARGE_TEXT
 
     @property
     def written(self) -> str:

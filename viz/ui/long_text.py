@@ -60,6 +60,12 @@ class RestOfText(Filling):
         kept = {key: value for key, value in found.items() if key[0] != COMBINED or key in wanted}  # which is large
         super().__init__([*jobs, checking, *compared], kept)
 
+    def _work(self) -> None:
+        from model.runtime.room import asking
+
+        with asking():
+            super()._work()
+
     @property
     def keys(self) -> list[Any]:
         """What its jobs are."""

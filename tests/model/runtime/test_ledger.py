@@ -129,3 +129,35 @@ def test_a_model_that_is_loaded_has_its_memory_promised_meanwhile(monkeypatch):
         with pytest.raises(ValueError, match="are free"):
             require_room(3 * 10**9, float32, cpu)
     assert own.promises == ()
+
+
+def test_what_was_freed_is_given_back_before_anybody_is_refused_the_quicker_way_first():
+    machine, ways = Machine(resident=9 * GB), []
+
+    def way(name, gives):
+        def reclaim():
+            ways.append(name)
+            machine.resident -= gives
+
+        return reclaim
+
+    ledger = Ledger(10 * GB, lambda: machine.resident, lambda: None, (way("quick", 4 * GB), way("slow", 2 * GB)))
+    ledger._base = 0
+    ledger.reserve("the text", 5 * GB).release()
+    assert ways == ["quick"]
+    ledger.reserve("the text", 7 * GB).release()
+    assert ways == ["quick", "quick"]
+    with pytest.raises(NoRoomError, match=r"needs about 11\.0 GB"):
+        ledger.reserve("the text", 11 * GB)
+    assert ways[-2:] == ["quick", "slow"]
+
+
+def test_two_that_grow_one_promise_at_once_both_count():
+    ledger = Machine().ledger()
+    promise = ledger.reserve("the training", GB)
+    promise.grow(GB)
+    promise.grow(2 * GB)
+    assert promise.size == 4 * GB
+    with pytest.raises(NoRoomError):
+        promise.grow(7 * GB)
+    assert promise.size == 4 * GB

@@ -110,7 +110,14 @@ PIECES |= {"relu in the feed-forward networks"}
 PIECES |= {ROUNDED, UNSCALED, "whole numbers", TEXTS_ALONE, "the model under {0}, one of those in the file ({1})"}
 PIECES |= {"embeddings times √d_model", "embeddings as they are", "sinusoidal positions (there is no table of them)"}
 PIECES |= set(files.REFUSED.values())
-PIECES |= {"the training", "a model", "a file that is sent", "translating a file"}  # what memory is promised to
+PIECES |= {
+    "the training",
+    "the text",
+    "what is computed of this text",
+    "a model",
+    "a file that is sent",
+    "translating a file",
+}  # what memory is promised to
 PIECES |= {"there is no tokenizer.json beside the weights"}
 PIECES |= {READ_ON, "a list"}  # of a GGUF file; the next ones are what is assumed of it
 PIECES |= {"scores are divided by √{0}, as in Gemma 2 of this size"}

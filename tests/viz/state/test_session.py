@@ -2,6 +2,7 @@
 
 import gc
 import threading
+import weakref
 from collections.abc import Iterator
 from contextlib import contextmanager
 from itertools import count
@@ -15,11 +16,13 @@ import viz.state.checkpoints
 import viz.state.session
 from model.analysis.checks import checks
 from model.capture.interventions import Causal
+from model.inference import pass_memory
 from model.inference.text_model import TextModel
+from model.runtime.ledger import Ledger, NoRoomError
 from model.runtime.superseded import SupersededError, watch
 from model.text.tokenizer_training import train_characters
 from tests.viz.no_server import Address, no_server
-from tests.viz.small import small_model, write_small
+from tests.viz.small import looking, small_model, write_small
 from viz.state.checkpoints import checkpoint_names, find, open_place, places
 from viz.state.session import SESSIONS, Key, Parameter, Selection, Session, address_count, attention_kinds, serving
 
@@ -307,3 +310,20 @@ def test_what_was_computed_is_kept_until_something_else_is_asked_for(tmp_path):
     assert [found("one", trace, 1), found("one", trace, 1), found("two", trace, 1)] == [1, 1, 2]
     assert [found("one", other, 1), found("one", trace, 1)] == [3, 4]
     assert found("two", trace, 1) == 2
+
+
+def test_a_long_text_takes_the_place_of_the_one_before_where_there_is_no_room_for_both(tmp_path, monkeypatch):
+    model = small_model(tmp_path)
+    book = Ledger(pass_memory.pass_bytes(model.network, 20, 20), lambda: 0, lambda: None)
+    monkeypatch.setattr(pass_memory, "ledger", lambda: book)
+    monkeypatch.setattr(pass_memory, "SMALL", 1)
+    session = looking(model, "The dog sees the cat.", "狗")
+    before = weakref.ref(session.trace)
+    session.look(model, "The cat sees the dog.", "狗")
+    assert before() is None
+    assert [each.name for each in book.promises] == ["the text"]
+    book.limit //= 4
+    with pytest.raises(NoRoomError, match="the text needs about"):
+        session.look(model, "The dog sees the cat. " * 2, "狗")
+    assert session.shown is None
+    assert book.promises == ()
