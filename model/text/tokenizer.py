@@ -15,6 +15,7 @@ import tokenizers
 from tokenizers import models
 
 from model.runtime.errors import CheckpointError
+from model.text.cutting import cutter
 from model.text.generation_rules import NO_RULES, GenerationRules
 from model.text.untrusted import panics_named, read_tokenizer
 
@@ -59,6 +60,7 @@ class Tokenizer:
     def __init__(self, inner: tokenizers.Tokenizer) -> None:
         self._inner = inner
         inner.encode_special_tokens = True  # "</s>" in a sentence is plain text, not the end of it
+        self._cutter = cutter(inner)
         self.padding, self.unknown, self.start, self.end = needed = [self._id(label) for label in SPECIAL]
         self.mask = inner.token_to_id(MASK)
         self.special = needed if self.mask is None else [*needed, self.mask]
@@ -115,7 +117,7 @@ class Tokenizer:
 
     def _encode_text(self, text: str) -> Tokens:
         with panics_named("this text"):
-            (encoded,) = self._inner.encode_batch([clean(text)], add_special_tokens=False)  # lets other threads go on
+            encoded = self._cutter.encode(clean(text))
         return Tokens(list(encoded.ids), list(map(visible, encoded.tokens)))
 
     def _encode_piece(self, piece: str, first: bool, last: bool) -> Tokens:
@@ -132,11 +134,11 @@ class Tokenizer:
 
     def ends(self, text: str) -> list[int]:
         """For each token of `text`, the number of characters of the text up to the token's end."""
-        return [end for _begin, end in self._inner.encode(clean(text), add_special_tokens=False).offsets]
+        return [end for _begin, end in self._cutter.encode(clean(text)).offsets]
 
     def decode(self, ids: Sequence[int]) -> str:
         """Text of `ids` without special tokens."""
-        return self._inner.decode(list(ids), skip_special_tokens=True)
+        return self._cutter.decode(ids)
 
     def label(self, token: int) -> str:
         """Text to show for a token id.

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from model.runtime.errors import CheckpointError
+from model.text.cutting import LLAMA3, QWEN2
 from model.text.tokenizer import SPACE
 from model.text.untrusted import MOST_WORK
 
@@ -19,14 +20,10 @@ LONGEST = 1 << 16  # characters of a token
 MOST_LETTERS = 1 << 24  # of all tokens of a sentencepiece model, each of which is cut at every place
 # Patterns of the words that texts are cut into before merges, by tokenizer.ggml.pre: as the tokenizer.json of GPT-2
 # (its own, in the library), Llama 3 and Qwen 2 has them.
-LLAMA3 = (
-    r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}"
-    r"| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+"
-)
 WORDS: dict[str, str] = {
     "gpt-2": "",
     "llama-bpe": LLAMA3,
-    "qwen2": LLAMA3.replace(r"\p{N}{1,3}", r"\p{N}"),
+    "qwen2": QWEN2,
 }
 CALLED = {"llama3": "llama-bpe", "llama-v3": "llama-bpe", "deepseek-r1-qwen": "qwen2"}  # other names of these
 USUAL = {"llama": "llama-bpe", "qwen2": "qwen2", "qwen3": "qwen2"}  # by family, where the file says none

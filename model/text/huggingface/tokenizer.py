@@ -14,7 +14,8 @@ from typing import Any
 import tokenizers
 from tokenizers import models
 
-from model.runtime.errors import CheckpointError, first_line
+from model.runtime.errors import first_line
+from model.text.cutting import Encoded, cutter
 from model.text.huggingface.special_tokens import (
     ForeignTokenizer,
     SpecialTokens,
@@ -73,6 +74,7 @@ class HuggingFaceTokenizer(ForeignTokenizer):
         self.languages = languages_in(self.markers, inner.token_to_id, size)
         self.template, self.tool_template, self.reads_special = template, tool_template, True
         inner.encode_special_tokens = False
+        self._cutter = cutter(inner)
         steps = [*_kinds(inner.pre_tokenizer), *_kinds(inner.normalizer), *_kinds(inner.decoder)]
         self._bytes = "ByteLevel" in steps
         self.words = self._bytes or "Metaspace" in steps or SPACE in steps
@@ -91,6 +93,7 @@ class HuggingFaceTokenizer(ForeignTokenizer):
             other = copy(self)
             other._inner = tokenizers.Tokenizer.from_str(self._inner.to_str())
             other._inner.encode_special_tokens = self.reads_special
+            other._cutter = cutter(other._inner)
             other.reads_special, other._other = special, self
             self._other = other
         return self._other
@@ -157,18 +160,17 @@ class HuggingFaceTokenizer(ForeignTokenizer):
             begin if spans[place : place + 1] == [(begin, end)] else end for place, (begin, end) in enumerate(spans, 1)
         ]
 
-    def _encoded(self, text: str) -> tokenizers.Encoding:
+    def _encoded(self, text: str) -> Encoded:
         try:
             with panics_named("this text"):
-                (encoded,) = self._inner.encode_batch([clean(text)], add_special_tokens=False)  # lets others go on
-        except CheckpointError:
+                return self._cutter.encode(clean(text))
+        except ValueError:  # which says itself what is wrong
             raise
         except Exception as error:  # the library raises bare Exception
             raise ValueError(
                 f"the tokenizer has no token for {self._untold(text)[:40]!r}, and none for what is unknown "
                 f"({first_line(error)}): leave it out"
             ) from error
-        return encoded
 
     def _untold(self, text: str) -> str:
         """First word of a text that has no token; the text itself where each word alone has some."""
@@ -176,7 +178,9 @@ class HuggingFaceTokenizer(ForeignTokenizer):
 
     def _encodes(self, text: str) -> bool:
         try:
-            self._inner.encode(text)
+            self._cutter.encode(text)
+        except ValueError:  # of what takes too long, which is not tried with the next one
+            raise
         except Exception:  # the library raises bare Exception
             return False
         return True
@@ -185,7 +189,7 @@ class HuggingFaceTokenizer(ForeignTokenizer):
         """Text of `ids` without special tokens and without a last character that is not whole."""
         kept = [token for token in ids if token not in self._set_apart]
         with panics_named("these tokens"):
-            text = self._inner.decode(kept, skip_special_tokens=True)
+            text = self._cutter.decode(kept)
         return text.rstrip("\N{REPLACEMENT CHARACTER}")
 
     @cached_property
@@ -250,7 +254,7 @@ class HuggingFaceTokenizer(ForeignTokenizer):
         of add_bos_token and add_eos_token does not count beside it.
         """
         for probe in self._probes():
-            encoded = self._inner.encode(probe)
+            encoded = self._cutter.encode(probe, frame=True)
             plain = [place for place, added in enumerate(encoded.special_tokens_mask) if not added]
             if plain:
                 return self._known(encoded.ids[: plain[0]]), self._known(encoded.ids[plain[-1] + 1 :])
@@ -261,7 +265,7 @@ class HuggingFaceTokenizer(ForeignTokenizer):
         are of another type.
         """
         for probe in self._probes():
-            encoded = self._inner.encode(probe, probe)
+            encoded = self._cutter.encode(probe, probe, frame=True)
             plain = [place for place, added in enumerate(encoded.special_tokens_mask) if not added]
             if not plain or len(plain) % 2:
                 continue

@@ -114,6 +114,8 @@ PIECES |= {
     "the training",
     "the text",
     "what is computed of this text",
+    "this text",
+    "these tokens",
     "a model",
     "a file that is sent",
     "translating a file",
