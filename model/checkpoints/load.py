@@ -383,11 +383,11 @@ def _require_followed(hints: LoadHints, model: TextModel, name: str) -> None:
     """
     config, letters = model.config, getattr(model.source_tokenizer, "letters", None)
     one_stack = {"decoder-only": "yes", "encoder-only": "no"}
-    start, *more = model.target_tokenizer.margins("target")[0] or [None]
+    begin = model.target_tokenizer.margins("target")[0]
     own = {
         "heads": config.n_heads,
         "positions": "sinusoidal" if config.position.startswith("sinusoidal") else config.position,
-        "start": None if more else start,
+        "start": begin[0] if len(begin) == 1 else None,
         "causal": one_stack.get(config.kind),
         "norm": config.norm_placement,
         "activation": config.activation,

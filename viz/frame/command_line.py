@@ -32,7 +32,7 @@ def unfollowed() -> list[str]:
     if words and words[-1] == GIVEN:
         found.append(_("After {option} a path is missing.").format(option=GIVEN))
     try:
-        LoadHints.read(",".join(words_after(TOLD)))
+        LoadHints.read(",".join(word.partition("@")[0] for word in words_after(TOLD)))
     except ValueError as error:
         found.append(as_sentence(f"{TOLD}: {translate_error(error)}"))
     try:

@@ -50,7 +50,7 @@ def hints_for(name: str, given: bool) -> str:
         text, _sign, of = st.query_params.get(ADDRESS, "").partition("@")
         st.session_state[KNOWN] = {of: _read(text)}
     known: str = st.session_state[KNOWN].get(name, "")
-    return known or (given_told() if given else "")
+    return known or (given_told(name) if given else "")
 
 
 def say(name: str) -> None:

@@ -90,12 +90,16 @@ def given_paths() -> list[Path]:
     return [Path(os.path.abspath(os.path.expanduser(text))) for text in words_after(GIVEN)]
 
 
-def given_told() -> str:
-    """What the command line tells of the weights that it gives; empty where it says nothing that can be read."""
+def given_told(name: str = "") -> str:
+    """What the command line tells of the weights of that name; empty where it says nothing that can be read.
+
+    Behind a hint may stand of which checkpoint it is, as in heads:8@gpt.pt; without that it is of each that is given.
+    """
     from model.checkpoints.load_hints import LoadHints
 
+    told = (word.partition("@") for word in words_after(TOLD))
     try:
-        return LoadHints.read(",".join(words_after(TOLD))).text()
+        return LoadHints.read(",".join(hints for hints, _sign, of in told if of in ("", name))).text()
     except ValueError:  # `given.unfollowed` says it
         return ""
 

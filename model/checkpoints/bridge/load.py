@@ -44,6 +44,7 @@ FULL = os.strerror(errno.ENOSPC)  # in errors of safetensors, which have no numb
 MASKED, CAUSAL = "AutoModelForMaskedLM", "AutoModelForCausalLM"
 TWO, BARE, ENCODER = "AutoModelForSeq2SeqLM", "AutoModel", "AutoModelForTextEncoding"
 SEEING, HEARING = "AutoModelForImageTextToText", "AutoModelForMultimodalLM"  # and writing
+WORD_HEAD = re.compile(r"(^|\.)(lm_head|embed_out)\.weight$")  # of a head over words that is one matrix
 JOINED = "eh_proj.weight"  # of a layer that predicts a further token, to which it joins states and embeddings
 OWN_ARGUMENTS = re.compile(r"missing \d+ required positional arguments?: (.{1,120})")
 # Classes whose output is not of words; ELECTRA's is trained to find replaced tokens.
@@ -192,7 +193,8 @@ def _load(
         config.tie_word_embeddings = config.get_text_config().tie_word_embeddings = False
     if apart and "quantization_config" not in settings and hasattr(config, "quantization_config"):
         del config.quantization_config  # undone: the tensors are plain weights
-    kind, model_class = _kind(transformers, config, family)
+    headed = any(WORD_HEAD.search(info.name) for info in table)
+    kind, model_class = _kind(transformers, config, family, headed)
     # A model whose code never selects an attention function would get masks that its own does not expect.
     selects = model_class._supports_attention_backend or model_class._can_set_attn_implementation()
     offload = None if device_map is None else _OffloadFolder()
@@ -336,6 +338,13 @@ def _leftover(loading: dict[str, Any], table: list[TensorInfo], folder: Path, mo
     """
     names, known = sorted(map(str, loading["unexpected_keys"])), model.state_dict().keys()
     text = model.config.get_text_config()
+    relative = getattr(text, "position_embedding_type", None)
+    if str(relative).startswith("relative_key") and not any("distance_embedding" in name for name in known):
+        raise CheckpointError(
+            f"{folder.name} has position_embedding_type {relative} in its config.json, and the code that runs this "
+            "model knows no relative positions: it would compute something else; its tensors can be looked at under "
+            "Checkpoints → Read"
+        )
     last, further = getattr(text, "num_hidden_layers", 0), getattr(text, "num_nextn_predict_layers", None) or 0
     predicting = tuple(name.removesuffix(JOINED) for name in names if name.endswith(JOINED))
     predicting += tuple(f"model.layers.{number}." for number in range(last, last + further))
@@ -380,8 +389,8 @@ def _reason(error: Exception, folder: Path) -> str:
     return first_line(error, 2 * LONGEST).replace(str(folder), folder.name)[:LONGEST]
 
 
-def _kind(transformers: Any, config: Any, family: str) -> tuple[Kind, Any]:
-    """Kind of a model, and the class that runs it, if possible the one that wrote the file.
+def _kind(transformers: Any, config: Any, family: str, headed: bool) -> tuple[Kind, Any]:
+    """Kind of a model, and the class that runs it, if possible the one that wrote the file. headed: as of `_order`.
 
     Raises:
         CheckpointError: the family has no class for language models of one or two stacks.
@@ -390,7 +399,7 @@ def _kind(transformers: Any, config: Any, family: str) -> tuple[Kind, Any]:
     mappings = {name: getattr(transformers, name)._model_mapping for name in known}
     classes = {name: _classes(mapping[type(config)]) for name, mapping in mappings.items() if type(config) in mapping}
     for kind, name in _order(
-        config, {name: [member.__name__ for member in members] for name, members in classes.items()}
+        config, {name: [member.__name__ for member in members] for name, members in classes.items()}, headed
     ):
         if name == BARE and _compares(transformers, config):
             break
@@ -413,16 +422,17 @@ def _classes(entry: Any) -> tuple[Any, ...]:
     return entry if isinstance(entry, tuple) else (entry,)
 
 
-def _order(config: Any, names: dict[str, list[str]]) -> list[tuple[Kind, str]]:
+def _order(config: Any, names: dict[str, list[str]], headed: bool) -> list[tuple[Kind, str]]:
     """Kinds to try with their auto class, by the class that wrote the file: BERT may be a causal model, or have no
     output.
 
-    names: of the family's classes, by auto class.
+    names: of the family's classes, by auto class. headed: whether the files hold an output over words, whatever class
+    config.json names.
     """
     wrote = (config.architectures or [""])[0]
     tied = getattr(config.get_text_config(), "tie_word_embeddings", True)
     # A bare decoder has its output too where that is the embedding.
-    bare = OTHER_OUTPUT.search(wrote) or (wrote in names.get(BARE, []) and (MASKED in names or not tied))
+    bare = OTHER_OUTPUT.search(wrote) or (wrote in names.get(BARE, []) and (MASKED in names or not tied) and not headed)
     if wrote.endswith("EncoderModel") and ENCODER in names:  # of T5: one of its two stacks
         return [("encoder-only", ENCODER)]
     if getattr(config, "is_encoder_decoder", False):
@@ -430,7 +440,7 @@ def _order(config: Any, names: dict[str, list[str]]) -> list[tuple[Kind, str]]:
     if "CausalLM" in wrote or "LMHead" in wrote:
         return [("decoder-only", CAUSAL)]
     if not names.keys() & {MASKED, CAUSAL} and (writing := [name for name in (SEEING, HEARING) if name in names]):
-        return [("decoder-only", BARE if wrote in names.get(BARE, []) else writing[0])]
+        return [("decoder-only", BARE if wrote in names.get(BARE, []) and not headed else writing[0])]
     if bare and names.keys() & {MASKED, CAUSAL}:
         return [("encoder-only" if MASKED in names else "decoder-only", BARE)]
     return [("encoder-only", MASKED), ("decoder-only", CAUSAL), ("encoder-only", BARE)]

@@ -81,7 +81,7 @@ class SourceCheckpoint:
             raise UnsupportedError(f"architectures is {architectures!r}")
         if architectures[0] not in (*self.family.headed, *self.family.bare):
             raise UnsupportedError(f"the architecture is {architectures[0]!r}")
-        return architectures[0] in self.family.headed
+        return architectures[0] in self.family.headed or any(name.startswith(self.family.head) for name in self.names)
 
     def weight_map(self, config: TransformerConfig) -> WeightMap:
         """Sources of the weights of the network of `config`, by our names."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from shutil import copytree
 
 import pytest
@@ -75,6 +76,29 @@ def test_a_folder_with_one_more_tensor_says_so_or_is_refused(family, name, key, 
         return
     training = open_checkpoint(folder).training
     assert {each: training[each] for each in ("unused", "beside") if each in training} == ({key: [name]} if key else {})
+
+
+@pytest.mark.parametrize(("family", "model", "ours"), [("llama", "LlamaModel", True), ("gemma2", "Gemma2Model", False)])
+def test_an_output_in_the_file_is_opened_whatever_class_the_config_names(family, model, ours, tmp_path):
+    copytree(theirs(family)[1], folder := tmp_path / family)
+    write_tokenizer(folder)
+    weights = load_file(folder / "model.safetensors")
+    weights.setdefault("lm_head.weight", weights["model.embed_tokens.weight"] + 0.1)
+    save_file(weights, folder / "model.safetensors", metadata={"format": "pt"})
+    config = json.loads((folder / "config.json").read_text())
+    changes = {"architectures": [model], "tie_word_embeddings": False}
+    (folder / "config.json").write_text(json.dumps(config | changes))
+    lens = open_checkpoint(folder)
+    assert (lens.predicts, lens.network.ours) == (True, ours)
+    torch.testing.assert_close(lens.network.output.logits.weight, weights["lm_head.weight"])
+
+
+def test_relative_positions_that_the_code_has_not_are_refused(tmp_path):
+    copytree(theirs("bert")[1], folder := tmp_path / "bert")
+    config = json.loads((folder / "config.json").read_text())
+    (folder / "config.json").write_text(json.dumps(config | {"position_embedding_type": "relative_key"}))
+    with pytest.raises(CheckpointError, match="position_embedding_type relative_key"):
+        open_checkpoint(folder)
 
 
 def test_of_two_models_in_a_folder_the_opened_one_is_said_and_the_other_can_be_chosen(tmp_path):

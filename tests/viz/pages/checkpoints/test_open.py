@@ -17,7 +17,7 @@ from tests.viz.pages.checkpoints.checkpoints_page import here as here
 from tests.viz.pages.checkpoints.checkpoints_page import packed, page, rows, uploaded
 from tests.viz.small import write_small
 from viz.state import checkpoints as session
-from viz.state.checkpoints import CheckpointEntry
+from viz.state.checkpoints import CheckpointEntry, given_told
 
 
 def test_everything_that_is_here_is_listed_from_its_headers():
@@ -123,7 +123,8 @@ def test_weights_that_do_not_tell_their_heads_are_asked_for_them(here):
 
 def test_positions_and_the_start_of_a_target_can_be_told(here, monkeypatch):
     torch.save(Seq2Seq(positions=False).state_dict(), here / "seq.pt")
-    monkeypatch.setattr(sys, "argv", ["app.py", f"--checkpoint={here / 'seq.pt'}", "--told", "heads:3,start:2"])
+    monkeypatch.setattr(sys, "argv", ["app.py", f"--checkpoint={here / 'seq.pt'}", "--told", "heads:3,start:2@seq.pt"])
+    assert (given_told("seq.pt"), given_told("another")) == ("heads:3,start:2", "")
     app = sound(page())
     assert not app.warning
     assert app.session_state["session"].trace.target_tokens[0] == "2"
