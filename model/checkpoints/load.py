@@ -28,10 +28,8 @@ from model.checkpoints.convert.layouts import (
 from model.checkpoints.convert.state_dict import Layout
 from model.checkpoints.families import require_openable
 from model.checkpoints.formats.weight_files import (
-    PYTORCH,
     READ,
     REFUSED,
-    SAFETENSORS,
     files_of_weights,
     refuse_folder,
     require_weights_themselves,
@@ -89,9 +87,7 @@ def _has_own_names(folder: Path) -> bool:
     which are written beside the same config.json.
     """
     files = files_of_weights(folder)
-    if len(files) != 1 or files[0].name in (SAFETENSORS, PYTORCH):
-        return False
-    return is_own(info.name for info in tensor_table(files[0]))
+    return len(files) == 1 and is_own(info.name for info in tensor_table(files[0]))
 
 
 def _network_of(layout: Layout, name: str, device: torch.device, dtype: torch.dtype) -> Any:

@@ -33,7 +33,7 @@ def assumptions(model: TextModel) -> str:
     if not named:
         return ""
     listed = literal("; ".join(named))
-    if str(model.training.get("format")).startswith("GGUF"):  # which no config.json beside it completes
+    if not any(each.endswith("is not said)") for each in named):  # by a setting's name, which a config.json may have
         return _(
             "The file does not tell everything; assumed: {listed}. Where this is not how the model was trained, what "
             "is shown is not what it computes."

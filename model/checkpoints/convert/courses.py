@@ -367,6 +367,7 @@ def _meta(state: State, choices: Choices) -> Mapping[str, Any]:
     return {
         "norm_epsilon": choices.number(("norm_eps", "rms_norm_eps"), 1e-5, "ε = 1e-5 in its norms"),
         "max_length": length,
+        "window": choices.count(("sliding_window",), 0) or None,
         **rotary_options(state, choices, usual),
     }
 

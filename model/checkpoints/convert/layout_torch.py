@@ -69,14 +69,17 @@ def torch_transformer(state: State) -> Layout | None:
     first, choices = f"{around.encoder}layers.0.", Choices(state, [])
     hidden, width = state.shape(f"{first}linear1.weight")
     bias, last = f"{first}self_attn.in_proj_bias" in state.tensors, all(around.norms.values())
+    outer = [name for stack, name in around.norms.items() if name and name != f"{_stacks(around)[stack]}norm"]
+    placements = {False: "post", True: "pre"}
     usual = "norms behind each block (norm_first is not said)"
-    pre = choices.of("norm", ("norm_first", "pre_norm"), {False: "post", True: "pre"}, usual)
+    if outer:  # of which a stack that already ends in a norm has no need
+        placements, usual = {True: "pre", False: "post"}, "norms before each block (norm_first is not said)"
+    pre = choices.of("norm", ("norm_first", "pre_norm"), placements, usual)
     if pre and not last:
         raise CheckpointError(
             f"{state.name} has its norms before each block and none behind the last layer, neither in the stack nor "
             "outside of it, which ours cannot be: its tensors can be looked at under Checkpoints → Read"
         )
-    outer = [name for stack, name in around.norms.items() if name and name != f"{_stacks(around)[stack]}norm"]
     choices.assumed.extend(
         f"{name} is the norm behind the last layer (no tensor says where it stands)" for name in outer
     )

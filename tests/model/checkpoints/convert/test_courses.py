@@ -92,6 +92,8 @@ def test_what_lies_beside_meta_s_file_is_read(tmp_path):
     model = opened(path)
     compare(model, partial(courses.meta, state, base=50.0, eps=0.1), IDS)
     assert model.training["assumed"] == META[:1]
+    (tmp_path / "params.json").write_text(json.dumps({"n_heads": 4, "sliding_window": 3}))  # as Mistral's
+    assert opened(path).config.window == 3
     (tmp_path / "params.json").unlink()
     settings = {"model_type": "llama", "num_attention_heads": 4, "rms_norm_eps": 0.1, "rope_theta": 50.0}
     (tmp_path / "config.json").write_text(json.dumps({**settings, "max_position_embeddings": 64}))

@@ -204,6 +204,9 @@ def test_the_last_norm_may_lie_outside_of_the_stack(name, tmp_path):
         torch.testing.assert_close(model.network(IDS), network["head"](network["last"](states)), **EXACT)
     said = f"{name} is the norm behind the last layer (no tensor says where it stands)"
     assert said in model.training["assumed"]
+    untold = opened(path, heads=3)  # a norm behind the last layer is what pre-norm needs
+    assert untold.config.norm_placement == "pre"
+    assert "norms before each block (norm_first is not said)" in untold.training["assumed"]
     torch.save({**torch.load(path), "second.weight": torch.ones(12), "second.bias": torch.ones(12)}, path)
     with pytest.raises(CheckpointError, match="holds several norms outside of its layers"):
         opened(path, heads=3, norm="pre")
