@@ -54,6 +54,22 @@ function exact(value) {
   return Number.isFinite(value) ? String(Number(value.toPrecision(9))) : significant(value);
 }
 
+// Of numbers that may be off by `error`: how many decimals to write of them, and how far off they then are.
+function precisionOf(error) {
+  const digits = Math.min(20, Math.max(0, 1 - Math.floor(Math.log10(error))));
+  return { digits, off: Number((Math.ceil(error * 10 ** digits + 0.5) / 10 ** digits).toPrecision(3)) };
+}
+
+const signed = (number) => String(number).replaceAll("-", "−");
+
+// A number on the screen that may be off by `error`: with it, where three digits would promise more.
+function about(value, error) {
+  const third = 10 ** (Math.floor(Math.log10(Math.abs(value))) - 2);
+  if (!error || !Number.isFinite(value) || error <= third / 2) return significant(value);
+  const { digits, off } = precisionOf(error);
+  return `${signed(Number(value.toFixed(digits)))} ± ${signed(off)}`;
+}
+
 function largest(values) {
   return values.reduce((top, value) => (Number.isFinite(value) ? Math.max(top, Math.abs(value)) : top), 0);
 }

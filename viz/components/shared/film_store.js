@@ -117,6 +117,15 @@ function overRuns(values, tokens, firsts, { rest = 1, mean = true } = {}) {
   return found;
 }
 
+// How far a weight of one kind may be off: it is kept in steps of 1 / 255, and those of the tokens of a run are added up.
+function filmError(kind) {
+  const { shape, rows, columns } = bus.film.kinds[kind];
+  const [queries, keys] = [bus.film.runs[rows]?.firsts, bus.film.runs[columns]?.firsts];
+  if (!queries && !keys) return 0.5 / 255;
+  const longest = keys ? Math.max(...keys.map((first, run) => (keys[run + 1] ?? shape[3]) - first)) : 1;
+  return (0.5 * longest + 0.5) / 255; // their sum is rounded once more
+}
+
 // The weights (layer, head, row, column) of one kind, 0 to 255, at a step: rows of a run averaged, columns added up.
 function filmWeights(kind, step) {
   const { first, shape, rows, columns } = bus.film.kinds[kind];

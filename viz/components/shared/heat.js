@@ -1,6 +1,7 @@
 // A labelled heatmap: rows look at columns; masked cells are hatched, cells below the threshold empty; beside it a colour
 // bar. A scale that begins below 0 is a diverging one; one with a floor is logarithmic, on both sides of 0. Cells may hold
-// words, in `texts`, and below them their values, where these are `valued`. Lengths are CSS pixels.
+// words, in `texts`, and below them their values, where these are `valued`. Values may be off by an `error`. Lengths are
+// CSS pixels.
 
 // Which label of an axis is the token at this position of its side; -1, none.
 function labelAt({ places }, position, block) {
@@ -236,7 +237,7 @@ function cellAt({ place, canvas }, event) {
 
 function point(root, event) {
   const { header, values, visible } = root.shown;
-  const { rows, columns, scale, words, texts } = header;
+  const { rows, columns, scale, words, texts, error } = header;
   const { row, column } = (root.pointed = event ? cellAt(root, event) : { row: -1, column: -1 });
   const [high, wide] = header.block ?? [1, 1]; // tokens that a cell stands for
   const cell = row * columns.labels.length + column;
@@ -251,7 +252,7 @@ function point(root, event) {
   for (const label of [rows.labels[row], " → ", columns.labels[column]]) pair.appendChild(element("bdi", "", label));
   const missing = Number.isNaN(values[cell]) && words.missing;
   const weak = visible[cell] === HIDDEN ? ` (${words.hidden})` : "";
-  const value = visible[cell] ? (visible[cell] === ODD ? false : missing) || `${scale.title} ${exact(values[cell])}${weak}` : words.masked;
+  const value = visible[cell] ? (visible[cell] === ODD ? false : missing) || `${scale.title} ${error ? about(values[cell], error) : exact(values[cell])}${weak}` : words.masked;
   const label = texts?.[cell] ?? header.tokens?.labels[token];
   const held = label ? [element("div", "pair", shown(label))] : [];
   showTip(root, [pair, ...held, element("div", "", value)], root.place.x(column + 1) + 6, root.place.y(row));

@@ -202,14 +202,16 @@ function svgPen(svg, look) {
 const HIDDEN = 2; // among visible cells (1) and masked ones (0): below the threshold, so not drawn
 const ODD = 3; // among them: not a number, or infinite
 
-// The table of a map's CSV: a line for each row and column.
+// The table of a map's CSV: a line for each row and column. Values that may be off by an `error` have no more decimals.
 function cellLines({ header, values, visible }) {
-  const { rows, columns, words, texts } = header;
-  const found = [words.csv];
+  const { rows, columns, words, texts, error } = header;
+  const { digits, off } = error ? precisionOf(error) : {};
+  const written = (value) => (error && Number.isFinite(value) ? value.toFixed(digits) : exact(value));
+  const found = [error ? words.csv.map((name, column) => (column === 2 ? `${name} ± ${signed(off)}` : name)) : words.csv];
   values.forEach((value, cell) => {
     const row = rows.labels[Math.floor(cell / columns.labels.length)];
     const masked = visible[cell] ? "False" : "True";
-    found.push([row, columns.labels[cell % columns.labels.length], exact(value), masked, ...(texts ? [texts[cell]] : [])]);
+    found.push([row, columns.labels[cell % columns.labels.length], written(value), masked, ...(texts ? [texts[cell]] : [])]);
   });
   return found;
 }

@@ -39,7 +39,10 @@ def head_grid(
     largest = float(np.abs(cells).max(initial=0.0, where=finite)) or 1.0
     low = -largest if header["difference"] else 0.0
     known = np.where(finite, cells, low)
-    levels = np.rint((known - low) * (LEVELS / (largest - low))).astype(np.uint16)
+    places = np.multiply(
+        known - low, LEVELS / (largest - low), dtype=np.float64
+    )  # float32 would round some to a neighbour
+    levels = np.rint(places).astype(np.uint16)
     levels[~finite] = LEVELS + 3
     if header["difference"]:
         levels[np.isnan(cells)] = LEVELS + 1

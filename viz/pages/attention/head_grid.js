@@ -38,16 +38,17 @@ function drawMaps(pen, { places, picture, hatched, shown: { columns, rows, cells
 }
 
 // The table of the file: a line for each cell of as many whole heads as it may hold, in the order of the page; then what
-// it does not say. Values are as exact as the picture's.
+// it does not say. Values are as exact as the picture's: half a step off, and of a film's frame as far as it says.
 function gridLines({ shown }) {
-  const { order, rows, cells, block, levels, states, low, high, labels, words } = shown;
+  const { order, rows, cells, block, levels, states, low, high, labels, words, error } = shown;
   const size = rows * cells;
   const step = (high - low) / LEVELS;
-  const digits = Math.max(0, Math.ceil(-Math.log10(step)));
+  const exactly = Math.max(0, 5 + Math.ceil(-Math.log10(step))); // so many that rounding them adds nothing
+  const { digits, off } = error ? precisionOf(error) : { digits: exactly, off: roundedUp(step / 2 + 0.5 * 10 ** -exactly) };
   const there = order.map((_, index) => index).filter((index) => !shown.waiting?.[index]);
   const held = Math.min(there.length, Math.floor(MOST_LINES / size));
   const names = [...words.csv];
-  names[4] += ` ± ${significant(step / 2)}`;
+  names[4] += ` ± ${error ? signed(off) : significant(off)}`;
   const found = [names];
   const value = (level, state) => {
     if (level === LEVELS + 1 || state === 2) return words.missing;
@@ -65,6 +66,12 @@ function gridLines({ shown }) {
   if (block[0] * block[1] > 1) found.push([blockOf(shown)]);
   if (held < order.length) found.push([words.left_out.replace("{count}", order.length - held)]);
   return found;
+}
+
+// Three significant digits that are no less.
+function roundedUp(value) {
+  const nearest = Number(value.toPrecision(3));
+  return nearest >= value ? nearest : Number((nearest + 10 ** (Math.floor(Math.log10(value)) - 2)).toPrecision(3));
 }
 
 const blockOf = ({ words, block }) => words.block.replace("{rows}", block[0]).replace("{columns}", block[1]);
@@ -86,13 +93,13 @@ function choose(root, layer, head) {
 
 // What the line below says of a cell: its tokens and its value.
 function point(root, index, map, event) {
-  const { rows, cells, block, levels, states, low, high, order, words, labels, sides, difference } = root.shown;
+  const { rows, cells, block, levels, states, low, high, order, words, labels, sides, difference, error } = root.shown;
   const box = map.getBoundingClientRect();
   const row = Math.max(0, Math.min(rows - 1, Math.floor(((event.clientY - box.top) / box.height) * rows)));
   const cell = Math.max(0, Math.min(cells - 1, Math.floor(((event.clientX - box.left) / box.width) * cells)));
   const level = levels[(index * rows + row) * cells + cell];
   const state = states[row * cells + cell];
-  const number = significant(low + (level / LEVELS) * (high - low));
+  const number = about(low + (level / LEVELS) * (high - low), error ?? (0.5 * (high - low)) / LEVELS);
   const said = { [LEVELS + 1]: words.missing, [LEVELS + 2]: words.hidden, [ODD_LEVEL]: words.odd };
   const value = root.shown.waiting?.[index] ? words.waiting : state === 0 ? words.masked : state === 2 ? words.missing : (said[level] ?? `${difference ? "Δ " : ""}${number}`);
   const [first, second] = [row * block[0], cell * block[1]];
@@ -126,7 +133,8 @@ function filmed(sent) {
   });
   const caption = words.film.replace("{step}", bus.at.toLocaleString("en"));
   const scale = { low: 0, high: 1, tops: tops.every((top) => top === 1) ? tops : highest };
-  return { ...sent, ...scale, levels, notes: order.map(() => ""), words: { ...words, caption }, step: bus.at };
+  const error = filmError(kind) + 0.5 / LEVELS;
+  return { ...sent, ...scale, levels, error, notes: order.map(() => ""), words: { ...words, caption }, step: bus.at };
 }
 
 function showHeads(root) {

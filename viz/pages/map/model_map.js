@@ -115,7 +115,8 @@ function pointCell(root, made, event) {
 function valueOf(header, level) {
   if (!level) return header.words.masked;
   if (level === ODD_LEVEL) return header.words.odd;
-  return header.differing ? significant(((level - 1) / (LEVELS - 1) - 0.5) * 2 * header.top) : significant((level - 1) / (LEVELS - 1));
+  const [low, high] = header.differing ? [-header.top, header.top] : [0, 1];
+  return about(low + ((level - 1) / (LEVELS - 1)) * (high - low), (0.5 * (high - low)) / (LEVELS - 1));
 }
 
 // The stacks whose tokens are the rows and columns of an attention's maps.

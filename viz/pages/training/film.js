@@ -174,7 +174,8 @@ function findLargest(root) {
   const { variation, before, after } = largestChange(kind, layer, head);
   const { steps } = bus.film;
   root.flags = { a: steps[before], b: steps[after] };
-  const text = { head: `${layer + 1}.${head + 1}`, before: steps[before], after: steps[after], moved: significant(variation) };
+  const moved = about(variation, filmShape(kind)[3] * filmError(kind)); // half of the change of as many weights
+  const text = { head: `${layer + 1}.${head + 1}`, before: steps[before], after: steps[after], moved };
   write(root.note, words.moved.replace(/{(\w+)}/g, (_, name) => text[name]));
   seek(root, after);
   showFilmSoon(root);
@@ -376,6 +377,7 @@ function showLarge(root, weights, top, sentence, step) {
     rows: { title: titles.rows, labels: labels.rows, side: sides.rows },
     columns: { title: titles.columns, labels: labels.columns, side: sides.columns },
     scale, name, sentence, words, about: root.header.about,
+    error: (root.comparing ? 2 : 1) * filmError(kind),
     alt: `${name}, ${sentence}`, file: `film-${kind}-layer${layer + 1}-head${head + 1}-step${step}`, stamp: String(step),
   };
   showPlot(root.large, { header, values: Float32Array.from(weights, (weight) => weight / 255), visible, chosen: root.position });
