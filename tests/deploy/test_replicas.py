@@ -98,7 +98,8 @@ def test_thirty_visitors_who_arrive_within_three_seconds_see_their_page_and_type
     async def use() -> list[Counter[int]]:
         async with AsyncExitStack() as stack:
             found = await asyncio.gather(*(arrive(number, stack) for number in range(30)))
-            assert two.windows() == [15, 15]
+            assert sum(two.windows()) == 30
+            assert min(two.windows()) >= 8  # they are shared out
             return found
 
     statuses = run(use())
