@@ -32,7 +32,7 @@ from model.text.huggingface.slow_tokenizer import (
     slow_tokenizer,
 )
 from model.text.huggingface.special_tokens import TOOLS, SpecialTokens, names_of, special_tokens, template_in
-from model.text.huggingface.tokenizer import PROBES, CharacterTokenizer, HuggingFaceTokenizer, IdTokenizer
+from model.text.huggingface.tokenizer import CharacterTokenizer, HuggingFaceTokenizer, IdTokenizer, probes
 from model.text.tokenizer import Tokenizer
 from model.text.untrusted import PANIC, parse_tokenizer, read_tokenizer
 
@@ -183,7 +183,7 @@ def _older(
             begins = names.get("add_bos_token") is not False  # as its authors' code does, where no file says it
             llama = import_transformers().LlamaTokenizer
             tokenizer = llama.from_pretrained(str(folder), **OPTIONS, add_bos_token=begins)
-        if not any(_cuts(tokenizer, probe) for probe in PROBES):
+        if not any(_cuts(tokenizer, probe) for probe in probes(tokenizer.get_vocab(), tokenizer.all_special_tokens)):
             raise CheckpointError("its tokenizer finds no token in any text: give a tokenizer.json")
         usual, inner = tokenizer.special_tokens_map, getattr(tokenizer, "backend_tokenizer", None)
         if isinstance(inner, tokenizers.Tokenizer):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from copy import copy
 from dataclasses import replace
 from functools import cached_property
@@ -38,6 +38,12 @@ def _byte_table() -> dict[str, int]:
 
 
 BYTES = _byte_table()
+
+
+def probes(vocabulary: Iterable[str], special: Collection[str]) -> Iterator[str]:
+    """Texts that a tokenizer is tried with: the usual ones, then tokens of a vocabulary that may have none of these."""
+    words = (word.replace(SPACE, "").strip() for word in vocabulary if word not in special)
+    return chain(PROBES, islice(filter(None, words), MOST_PROBES))
 
 
 class HuggingFaceTokenizer(ForeignTokenizer):
@@ -245,9 +251,8 @@ class HuggingFaceTokenizer(ForeignTokenizer):
         return [token if token < self.size else self.unknown for token in ids]
 
     def _probes(self) -> Iterator[str]:
-        """Texts that have tokens: any of the usual ones, and tokens of a vocabulary that has none of these."""
-        words = (word.replace(SPACE, "").strip() for word in islice(self._inner.get_vocab(), MOST_PROBES))
-        return filter(self._encodes, chain(PROBES, filter(None, words)))
+        """Texts that have tokens."""
+        return filter(self._encodes, probes(self._inner.get_vocab(), self.markers))
 
     def _template(self) -> tuple[list[int], list[int]]:
         """Ids that the post-processor puts before and after a text. As in transformers, what tokenizer_config.json says

@@ -310,6 +310,16 @@ def test_a_vocabulary_without_an_unknown_token_reads_its_own_words(kind, tmp_pat
             read("the slow fox")
 
 
+def test_a_list_of_words_without_an_unknown_token_reads_its_own_words(tmp_path):
+    (tmp_path / "vocab.txt").write_text("\n".join(["[PAD]", "[CLS]", "[SEP]", "the", "quick", "fox"]))
+    (tmp_path / "config.json").write_text(json.dumps({"model_type": "bert"}))
+    ours = open_tokenizers(tmp_path, {"model_type": "bert"}, (6, 6))[0]
+    assert ours.reason == ""
+    assert ours.framed("the quick fox", "whole", 9).labels == ["[CLS]", "the", "quick", "fox", "[SEP]"]
+    with pytest.raises(ValueError, match="no token for 'slow'"):
+        ours.encode("the slow fox")
+
+
 def test_what_cannot_be_seen_is_shown_by_its_code():
     inner, names = byte_level()
     odd = ["\u200b", "\u202eRTL", "\ufeff", "\u00ad", "\u00a0", "\u2028", "\ue000", "a\u200db", "❤\ufe0f"]
