@@ -13,6 +13,7 @@ from model.checkpoints.load import open_checkpoint
 from model.checkpoints.load_hints import LoadHints
 from model.checkpoints.model_card import card
 from model.checkpoints.native import CARD, TRAINING
+from model.data.pairs import Split
 from model.data.readers import SPEC_HELP, is_text, name_of
 from model.data.sources import digest_of_spec
 from model.inference.text_model import TextModel
@@ -134,7 +135,7 @@ def run(options: argparse.Namespace) -> None:
     if model.kind == "decoder-only" and not is_text(options.data) and "separator" not in model.training:
         print(f"note: {model.name} was not trained on pairs: it goes on with each sentence as a text", file=sys.stderr)
     own, how = trained_on(model, options.data)
-    split = options.split or ("test" if own else "all")
+    split: Split | Literal["all"] = options.split or ("test" if own else "all")
     if note := _note(model, options.data, own, how, options.split):
         print(f"note: {note}", file=sys.stderr)
     if split != "all" and own and "validation_data" in model.training:

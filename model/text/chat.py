@@ -75,7 +75,7 @@ def converse(
     marked = bool(MARKED.search(template))
     places = [] if marked else [number for number, turn in enumerate(turns) if turn.role == "assistant"]
     asked = [(told, prompt), *((told[:number], True) for number in places), *((told[: n + 1], False) for n in places)]
-    given = {"tools": None if tools is None else list(tools), "documents": None, **names}
+    given: dict[str, Any] = {"tools": None if tools is None else list(tools), "documents": None, **names}
     given |= {} if thinking is None else {"enable_thinking": thinking}
     named = [{"messages": part, "add_generation_prompt": begin, **given} for part, begin in asked]
     text, *parts = _rendered(template, named)

@@ -147,8 +147,8 @@ def _foreign(
     gpt2_alone = not names and not settings and inner.token_to_id(GPT2_END) is not None
     special_names = {"bos_token": GPT2_END, "eos_token": GPT2_END} if gpt2_alone else names
     special = special_tokens(special_names, settings, generation, inner.token_to_id, size, usual)
-    templates = {"template": template_in(names), "tool_template": template_in(names, TOOLS)}
-    return HuggingFaceTokenizer(inner, special, size, names, **templates)
+    template, tool_template = template_in(names), template_in(names, TOOLS)
+    return HuggingFaceTokenizer(inner, special, size, names, template=template, tool_template=tool_template)
 
 
 def _set_prefix_space(inner: tokenizers.Tokenizer, names: Mapping[str, Any], settings: Mapping[str, Any]) -> None:
@@ -254,8 +254,8 @@ def _from_record(record: dict[str, Any], inner: Any) -> Tokenizer:
         return IdTokenizer(size, str(record["reason"]), special)
     tokenizer = parse_tokenizer(json.dumps(inner).encode(), "its tokenizer")
     around = (list(around[0]), list(around[1]))
-    templates = {name: str(record.get(name, "")) for name in ("template", "tool_template")}
-    return HuggingFaceTokenizer(tokenizer, special, size, around=around, **templates)
+    template, tool_template = (str(record.get(name, "")) for name in ("template", "tool_template"))
+    return HuggingFaceTokenizer(tokenizer, special, size, around=around, template=template, tool_template=tool_template)
 
 
 def _slow(files: dict[str, str], side: Any, special: SpecialTokens, size: int) -> Tokenizer:
