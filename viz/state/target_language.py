@@ -16,9 +16,14 @@ INTO, FIELD = "into", "into_field"  # the choice, which is a parameter of the ad
 OWN = ""  # the beginning of targets that the model's files say
 
 
+def chosen(model: TextModel) -> str:
+    """Name of the chosen language; "" where targets begin as the model's files say, as they do at first."""
+    return choice(model.languages, OWN, INTO)
+
+
 def as_chosen(model: TextModel) -> TextModel:
-    """The model where its targets begin with the chosen language; at first as its files say."""
-    language = choice(model.languages, OWN, INTO)
+    """The model where its targets begin with the chosen language."""
+    language = chosen(model)
     return model.into(language) if language else model
 
 
@@ -27,7 +32,7 @@ def field(model: TextModel) -> None:
     if not model.languages:
         return
     options = (OWN, *model.languages)
-    st.session_state[FIELD] = choice(model.languages, OWN, INTO)
+    st.session_state[FIELD] = chosen(model)
     st.selectbox(
         _("Into"),
         options,

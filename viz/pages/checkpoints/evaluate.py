@@ -24,7 +24,7 @@ from viz.i18n.catalogue import _
 from viz.i18n.errors import translate_error
 from viz.i18n.format import as_sentence, literal, no_predictions
 from viz.pages.checkpoints.translating import FileTranslation
-from viz.state import checkpoints, permissions, shown_model, training
+from viz.state import checkpoints, permissions, shown_model, target_language, training
 from viz.state.permissions import Permission
 from viz.state.session import Key, Session, choose
 from viz.state.texts import write_source
@@ -145,11 +145,13 @@ def translator(session: Session) -> Subject | None:
     else:
         try:  # without this session's changes to its positions
             place = checkpoints.find(name, checkpoints.all_places(session))
-            model = shown_model.open_named(name)
+            model = target_language.as_chosen(shown_model.open_named(name))
         except ValueError as error:
             st.error(as_sentence(translate_error(error)))
             return None
-        found = Subject(model, name, (str(place.path), place.changed, str(model.dtype)))
+        language = target_language.chosen(model)
+        words = f"{name} → {language}" if language else name
+        found = Subject(model, words, (str(place.path), place.changed, str(model.dtype), language))
     if found.model.kind not in TWO_STACKS:
         st.info(
             _(
