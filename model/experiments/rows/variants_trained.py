@@ -66,7 +66,8 @@ def judge(compared: Sequence[Variant], side: Side) -> tuple[Verdict, Sentence]:
     if not learnt(side, first):
         return Verdict.OPEN, say("full attention has learnt next to nothing: give it more steps")
     by_seed = {each.key: shares_of_fall(side, each.key, first) for each in compared}
-    as_well, shares = ({key: find(found) for key, found in by_seed.items()} for find in (well, fmean))
+    as_well = {key: above(found, AS_WELL) for key, found in by_seed.items()}
+    shares = {key: fmean(found) for key, found in by_seed.items()}
     if as_well.get(NONE, False) is not False:
         return Verdict.OPEN, say("this task may be learnt as well without self-attention, so that it tells nothing")
     judged = [each for each in compared[1:] if each.key != NONE]
@@ -91,11 +92,6 @@ def judge(compared: Sequence[Variant], side: Side) -> tuple[Verdict, Sentence]:
     if set(found) == {False}:
         return Verdict.WRONG, reason
     return Verdict.ONLY_IF if {True, False} <= set(found) else Verdict.OPEN, reason
-
-
-def well(shares: Sequence[float]) -> bool | None:
-    """Whether a variant learns as well as full attention; None: the seeds do not decide it."""
-    return above(shares, AS_WELL)
 
 
 def outcome(compared: Sequence[Variant], side: Side) -> Outcome:
