@@ -33,7 +33,7 @@ def assumptions(model: TextModel) -> str:
     if not named:
         return ""
     listed = literal("; ".join(named))
-    if not any(each.endswith("is not said)") for each in named):  # by a setting's name, which a config.json may have
+    if not any(str(each).endswith("is not said)") for each in model.training["assumed"]):  # a setting's name before
         return _(
             "The file does not tell everything; assumed: {listed}. Where this is not how the model was trained, what "
             "is shown is not what it computes."

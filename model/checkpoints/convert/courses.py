@@ -54,7 +54,7 @@ def _layout(program: Course, state: State) -> Layout:
     """Layout of a program's state dict. The number of heads, which shapes seldom tell, is required last."""
     read = _Reading(program, state)
     choices = Choices(state, [*program.assumed])
-    options = read.options(choices) | program.options | program.more(state, choices)
+    options = {**read.options(choices), **program.options, **program.more(state, choices)}
     query, key = read.rows("self_attention.query"), read.rows("self_attention.key")
     whole = config_of(state.name, **options, n_heads=1, head_width=None if query == options["d_model"] else query)
     state.require_all_used(weight_map(whole, read.table, state.tensors), program.name, program.buffers)
@@ -114,7 +114,7 @@ class _Reading:
         if len(self.stacks) == 2:
             options |= {"source_vocabulary": sizes[0][0], "target_vocabulary": sizes[1][0]}
             options |= {f"n_{stack}_layers": self.depth(stack) for stack in self.stacks}
-            return options | {"tied_embeddings": state.tied(*tokens, output)}
+            return options | {"tied_embeddings": state.tied(tokens[0], tokens[1], output)}
         tied = output not in state.tensors or state.same(tokens[0], output)
         options |= {"kind": "decoder-only", "vocabulary": sizes[0][0], "n_layers": self.depth("decoder")}
         return options | {"tied_embeddings": "output" if tied else "none"}
@@ -338,6 +338,9 @@ def _meta_table(state: State, head: int) -> Table:
     }
 
 
+STRETCHES = re.compile(r"rope_(scaling|parameters|adjustments)\.")
+
+
 def rotary_options(state: State, choices: Choices, usual: float) -> dict[str, Any]:
     """Base and stretch of rotary positions as config.json or params.json beside the file says. usual: the base where it
     is not said.
@@ -346,7 +349,9 @@ def rotary_options(state: State, choices: Choices, usual: float) -> dict[str, An
         CheckpointError: they are stretched in a way that ours are not.
     """
     base = choices.number(("rope_theta", "rope_base"), usual, f"rotary positions of base {usual:,.0f}")
-    kind = state.record("rope_type", "type")
+    found = {name.rpartition(".")[2]: value for name, value in state.records.items() if STRETCHES.search(name)}
+    untold = "llama3" if "low_freq_factor" in found else "linear" if "factor" in found else None
+    kind = found.get("rope_type", found.get("type", untold))
     if kind not in (None, "default", "llama3"):
         raise CheckpointError(
             f"{state.name}: its rotary positions are of the kind {str(kind)[:40]!r}, which is not computed from these "

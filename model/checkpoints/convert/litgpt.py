@@ -21,7 +21,7 @@ CONFIG = "model_config.yaml"
 OFF = (
     *("sliding_window_size", "attention_logit_softcapping", "final_logit_softcapping", "attention_scores_scalar"),
     *("norm_qk", "post_attention_norm", "post_mlp_norm", "rope_interleave", "n_expert", "rope_local_base_freq"),
-    *("q_lora_rank", "beta_fast"),
+    *("q_lora_rank", "rope_condense_ratio"),
 )
 FORMS = ("GptNeoxMLP", "LLaMAMLP", "GemmaMLP")
 NORMS = {"LayerNorm": "layer", "RMSNorm": "rms"}
@@ -58,7 +58,7 @@ def litgpt(state_dict: State) -> Layout | None:
             "beside it"
         )
     for name in OFF:
-        if value := state.record(name):
+        if (value := state.record(name)) and (name, value) != ("rope_condense_ratio", 1):
             raise CheckpointError(
                 f"{state.name}: {CONFIG} says {name} {value!r}, which ours does not compute: convert it to Hugging "
                 "Face's format (litgpt convert_from_litgpt) and open that folder"
@@ -143,6 +143,6 @@ def _table(state: State, queries: int, keys: int, groups: int) -> Table:
         "decoder.norm": "transformer.ln_f",
         "output.logits": "lm_head",
     }
-    if "Gemma" not in str(state.record("name")):
+    if "Gemma" not in str(state.records.get("model_config.name")):
         return table
     return {ours: replace(source(row), make=one_more) if ours.endswith("norm") else row for ours, row in table.items()}

@@ -101,12 +101,10 @@ def _loaded(path: Path) -> Any:
 @cache
 def _let_numbers_through() -> None:
     """Have torch read what `inspect` has found to be a scalar of NumPy, a frozenset of plain values, or no bytes."""
-    scalar = np.float64(0).__reduce__()[0]
-    modules = ("numpy.core.multiarray", "numpy._core.multiarray")
-    types = {type(np.dtype(code)) for code in (*"?bBhHiIqQlLefd", "U1")}
-    torch.serialization.add_safe_globals(
-        [*((scalar, f"{module}.scalar") for module in modules), np.dtype, *types, frozenset, bytes]
-    )
+    scalar: Any = np.float64(0).__reduce__()[0]
+    let: list[Any] = [(scalar, f"numpy.{place}.multiarray.scalar") for place in ("core", "_core")]
+    let += {type(np.dtype(code)) for code in (*"?bBhHiIqQlLefd", "U1")}
+    torch.serialization.add_safe_globals([*let, np.dtype, frozenset, bytes])
 
 
 def _refused(error: Exception) -> str:

@@ -24,7 +24,11 @@ def model(training, **network):
 def test_what_was_assumed_is_said_in_both_languages():
     given = model({"assumed": ["norms behind each block (norm_first is not said)"]})
     assert in_short(given) == "- Assumed: norms behind each block (norm_first is not said)"
-    use("zh")
+    told = model({"assumed": ["sinusoidal positions (there is no table of them)"]})
+    for language, file in (("en", "a config.json beside the weights can say"), ("zh", "config.json")):
+        use(language)
+        assert file in assumptions(given)
+        assert "config.json" not in assumptions(told)  # which cannot say that
     assert assumed(given) == ["归一化在每个块之后（没有写明 norm_first）"]
 
 

@@ -182,8 +182,18 @@ def test_litgpt_computes_as_its_model_config_says(name, tmp_path):
     (tmp_path / "config.json").write_text(json.dumps({"model_type": "gpt_neox"}))  # which litgpt copies beside it
     for place in (path, tmp_path):
         model = opened(place)
+        assert model.config.rotary_stretch == 1
         compare(model, lambda ids: courses.litgpt(state, ids, config), IDS)
     assert (model.training["format"], model.training["assumed"]) == ("litgpt", [])
+
+
+def test_litgpt_stretches_llama_3_s_positions(tmp_path):
+    path = saved(tmp_path, courses.litgpt_weights(LLAMA), "lit_model.pth")
+    stretch = {"factor": 32.0, "low_freq_factor": 1.0, "high_freq_factor": 4.0, "original_max_seq_len": 8192}
+    own = LLAMA | {"rope_adjustments": stretch, "rope_condense_ratio": 1, "hf_config": {"name": "Gemma"}}
+    (tmp_path / "model_config.yaml").write_text(yaml.dump(own))
+    config = opened(path).config
+    assert (config.rotary_stretch, config.rotary_short, config.rotary_long) == (32.0, 2048.0, 8192.0)
 
 
 def test_older_files_of_litgpt_hold_the_rows_of_groups_by_turns(tmp_path):
@@ -206,6 +216,8 @@ def test_older_files_of_litgpt_hold_the_rows_of_groups_by_turns(tmp_path):
     [
         ({"sliding_window_size": 9}, "says sliding_window_size 9, which ours does not compute: convert it"),
         ({"norm_qk": True}, "says norm_qk True, which ours"),
+        ({"rope_condense_ratio": 4}, "says rope_condense_ratio 4, which ours"),
+        ({"rope_adjustments": {"factor": 2.0}}, "its rotary positions are of the kind 'linear'"),
         ({"mlp_class_name": "LLaMAMoE"}, "names LLaMAMoE, which ours does not compute"),
         ({"rotary_percentage": "half"}, r"rotary_percentage \(half\) must be a number above 0"),
     ],
