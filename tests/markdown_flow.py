@@ -38,6 +38,8 @@ SINKS = frozenset(
 )
 MARKDOWN = ("label", "body", "help", "text")  # their other arguments that are
 SHOWN = ("radio", "segmented_control", "pills", "select_slider")  # whose choices are Markdown too
+# Functions of ours that hand arguments on to such a method: their places and names, looked at in every call.
+HANDED_ON = {"choose": {0: "label", 4: "words"}}
 HARMLESS = frozenset({"literal", "as_sentence", "token_code"})
 NUMBERS = frozenset(
     [
@@ -62,15 +64,20 @@ class Code:
         self.types: dict[str, set[str]] = defaultdict(set)
         self.constants: dict[str, list[tuple[Function, ast.expr]]] = defaultdict(list)
         self.fields: dict[str, list[str]] = {}  # of classes, in their order
+        self.owners: dict[int, str] = {}  # classes of methods
+        self.attributes: dict[str, set[str]] = {}  # of classes: fields, properties, what methods give them
         # Fields that hold numbers or words of our own, as Class.field: what is given to them is looked at.
         self.words = words
-        self.kept = {each.rpartition(".")[2] for each in words}
+        self.kept: set[str] = set()  # of these, whose name no other class has for anything else
         self.busy: set[tuple[str, ...]] = set()
         self.all: list[Function] = []
         self.places = {name.removesuffix(".py").replace("/", "."): name for name in self.trees}
         self.imported = {name: dict(imported(tree)) for name, tree in self.trees.items()}
         for name, tree in self.trees.items():
             self._read(name, tree)
+        for name in {each.rpartition(".")[2] for each in words}:
+            if all(f"{kind}.{name}" in words for kind, every in self.attributes.items() if name in every):
+                self.kept.add(name)
 
     def _read(self, file: str, tree: ast.Module) -> None:
         module = Function(self, file, tree, None)
@@ -92,6 +99,8 @@ class Code:
             elif isinstance(child, ast.ClassDef):
                 named = [last(each.target) for each in child.body if isinstance(each, ast.AnnAssign)]
                 self.fields[child.name] = named
+                self.owners |= {id(each): child.name for each in child.body}
+                self.attributes[child.name] = {*named, *attributes(child)}
             if isinstance(child, ast.AnnAssign):
                 self.types[last(child.target)].add(ast.unparse(child.annotation))
             if isinstance(inside.node, ast.Module) and isinstance(child, ast.Assign):
@@ -130,6 +139,9 @@ class Code:
         """What a call shows as Markdown, and what it gives to fields that are to hold words of our own."""
         if isinstance(call.func, ast.Attribute) and call.func.attr in SINKS:
             yield from shown(call)
+        elif handed := HANDED_ON.get(last(call.func)):
+            yield from (call.args[place] for place in handed if place < len(call.args))
+            yield from (word.value for word in call.keywords if word.arg in handed.values())
         elif isinstance(call.func, ast.Subscript | ast.IfExp):  # one of several, such as {"good": st.success}[how]
             chosen = (each.attr for each in ast.walk(call.func) if isinstance(each, ast.Attribute))
             yield from call.args if SINKS.intersection(chosen) else ()
@@ -137,6 +149,14 @@ class Code:
         named = {name for kind, _point, name in (each.partition(".") for each in self.words) if kind == made}
         yield from (value for name, value in zip(self.fields.get(made, []), call.args, strict=False) if name in named)
         yield from (word.value for word in call.keywords if word.arg in named)
+
+
+def attributes(kind: ast.ClassDef) -> Iterator[str]:
+    """Names of what instances of a class have, by properties and by what its methods give them."""
+    yield from (each.name for each in kind.body if isinstance(each, ast.FunctionDef) and each.decorator_list)
+    for node in ast.walk(kind):
+        if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store) and last(node.value) == "self":
+            yield node.attr
 
 
 def imported(tree: ast.Module) -> Iterator[tuple[str, str]]:
@@ -329,6 +349,12 @@ class Function:
         name = node.attr
         if self.code.is_number(name) or name in self.code.kept:
             return ""
+        of = self._class_of(node.value)
+        if of is not None and f"{of}.{name}" in self.code.words:
+            return ""
+        module = isinstance(node.value, ast.Name) and node.value.id in self.code.imported[self.file]
+        if module and name in self.code.functions:
+            return self._first_returned(node)
         if isinstance(node.value, ast.Name) and node.value.id[:1].isupper():  # an option of ours, or a constant
             return ""
         if name == "__getitem__":
@@ -336,6 +362,16 @@ class Function:
         if name in self.code.constants and name.isupper():
             return next(filter(None, (there.why(value) for there, value in self.code.constants[name])), "")
         return ast.unparse(node)[:60]
+
+    def _class_of(self, node: ast.expr) -> str | None:
+        """The class of an object, where a parameter says it, or it is the method's own."""
+        if not isinstance(node, ast.Name):
+            return None
+        if node.id == "self":
+            return self.code.owners.get(id(self.node))
+        if (parameter := self.parameters.get(node.id)) is not None and parameter.annotation is not None:
+            return ast.unparse(parameter.annotation).removesuffix(" | None")
+        return self.around._class_of(node) if self.around is not None and node.id not in self.given else None
 
     def _of_call(self, node: ast.Call) -> str:
         name = last(node.func)
@@ -349,6 +385,8 @@ class Function:
             return ""
         if name == "_":
             return self._first(list(node.args))
+        if name == "partial" and not method:
+            return self.why(node.args[0])
         if method and name == "format":
             return self._of_format(node)
         if method and name in OF_TEXTS:

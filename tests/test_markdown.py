@@ -9,7 +9,8 @@ from tests.test_rooms import ROOT
 
 # Fields that hold numbers or words of our own; what is given to them is looked at as if it were shown.
 OWN = [
-    *(f"Experiment.{name}" for name in ("claim", "truth", "info", "begin", "forecast", "explanation")),
+    *(f"Experiment.{name}" for name in ("claim", "truth", "explanation")),
+    *("Findings.info", "Measurement.begin", "Measurement.forecast"),
     *("About.sentence", "Task.description", "Field.label", "Option.name"),
     *("Weighed.unit", "Chosen.head", "Chosen.layer", "Chosen.place", "Place.head", "Setup.steps", "Film.kinds"),
 ]
@@ -42,8 +43,23 @@ UNDERSTOOD = {
         "viz/ui/parts.py",
         "f'<div class=\"saved_table\">{html}</div>'",
     ): "HTML, in which pandas escapes what is in the table",
+    ("viz/pages/checkpoints/open.py", "lambda name: name"): "precisions have names of our own",
+    ("viz/pages/lab/experiment.py", "lacking"): "of absent_words",
+    ("viz/pages/lab/statements.py", "forecast"): "times of our own, kept from one run to the next",
+    ("viz/pages/masks/page.py", "f':small[{alarm}]'"): "numbers of a layer and a head",
+    ("viz/pages/predictions/page.py", "found.sentence"): "of absent_words, or of no_sum, which has numbers",
+    ("viz/pages/predictions/page.py", "lambda width: _('beam {width}').format(width=width)"): "one of BEAMS",
+    (
+        "viz/pages/training/curves.py",
+        "_('The share of feed-forward units that are off at all tokens of the probe, by the rule of the page "
+        "Feed-forward: what W₂ multiplies is 0 with ReLU, and at most {small} in size with other activations, which "
+        "are never exactly 0.').format(small=SMALL)",
+    ): "a number",
+    ("viz/pages/training/curves.py", "smoothing_name"): "a number of a list of our own",
+    ("viz/ui/fields.py", "field.name"): "an option of ours",
+    ("viz/ui/parts.py", "about.sentence"): "of About, whose sentences are looked at where they are given",
     ("viz/state/session.py", "options"): "names of our own, through words",
-    ("viz/state/session.py", "words"): "every function given to choose is one of those looked at, or str",
+    ("viz/state/session.py", "words"): "looked at wherever choose is called",
     ("viz/ui/text_table.py", "label"): "one of two words",
 }
 
@@ -94,6 +110,19 @@ def test_a_strangers_text_is_found_by_whatever_way_it_comes(before, after):
     assert before in HARMLESS
     (file, *_rest), *_others = Code({"viz/a.py": HARMLESS.replace(before, after, 1)}).findings()
     assert file == "viz/a.py"
+
+
+def test_the_words_of_choices_are_looked_at_wherever_they_are_given():
+    """A function of ours hands them on to Streamlit's format_func."""
+    code = (
+        "from words import literal, _, choose\ndef shown(place, model):\n"
+        "    choose(_('Way'), WAYS, WAYS[0], 'way', lambda way: words(way, model), place)\n"
+        "def words(way, model):\n    return _('new') if way == 'new' else _('on with {{name}}').format(name={})\n"
+        "WAYS = ('new', 'on')\n"
+    )
+    assert Code({"viz/a.py": code.format("literal(model.name)")}).findings() == []
+    (found,) = Code({"viz/a.py": code.format("model.name")}).findings()
+    assert found[1] == "lambda way: words(way, model)"
 
 
 def test_a_parameter_is_followed_to_every_call_and_a_field_to_all_that_is_given_to_it():

@@ -183,7 +183,7 @@ def _begin(plan: Plan, settings: Any) -> None:
 
 
 def way_name(way: str, model: TextModel) -> str:
-    return _("A new model") if way == "new" else _("Go on with {name}").format(name=model.name)
+    return _("A new model") if way == "new" else _("Go on with {name}").format(name=literal(model.name))
 
 
 # What was typed for a training that has not begun: a reload finds it again, under a key in the address.
