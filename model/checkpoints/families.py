@@ -149,7 +149,8 @@ def formats() -> str:
         (
             f"Hugging Face folders of {titles}",
             "put together as our own network with their weights: every page, what-if, other positions, training and "
-            "export work; attentions, hidden states and logits equal Hugging Face's to 1e-5",
+            "export work; attentions, hidden states and logits equal Hugging Face's to 1e-5. FP8 weights are "
+            "multiplied by their scales; codes of other quantizations are refused by name",
         ),
         (
             f"other causal, masked and seq2seq models that `transformers` knows: {len(COMPARED)} families are compared "

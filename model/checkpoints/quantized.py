@@ -8,7 +8,7 @@ import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import Any
+from typing import Any, NoReturn
 
 from torch import Tensor
 
@@ -31,6 +31,7 @@ WRITERS = {
     "torchao": r".*weight\W?_?(qdata|int_data|scale_and_zero|tensor_impl)\w*",
     "EETQ": r"\.weight_scales",
 }
+ENDS = re.compile(f"(.*)({'|'.join(WRITERS.values())})")
 MLX = (".scales", ".biases")  # beside a weight of whole numbers
 WHOLE = re.compile(r"q?u?int\w+|bits\w+|float4\w*|bool")
 LONG = ("int64", "bool")  # of indices and masks more often than of codes
@@ -92,11 +93,14 @@ def require_no_codes(table: Iterable[TensorInfo], name: str) -> None:
         CheckpointError: there are; the sentence names the quantization.
     """
     if found := _codes(list(table)):
-        kind, info = found
-        raise CheckpointError(
-            f"{name} is quantized ({kind}): {info.name} ({info.values}) belongs to codes, from which weights are not "
-            "computed here: open the model that it was made from; its tensors can be looked at under Checkpoints → Read"
-        )
+        _refuse(name, *found)
+
+
+def _refuse(name: str, kind: str, info: TensorInfo) -> NoReturn:
+    raise CheckpointError(
+        f"{name} is quantized ({kind}): {info.name} ({info.values}) belongs to codes, from which weights are not "
+        "computed here: open the model that it was made from; its tensors can be looked at under Checkpoints → Read"
+    )
 
 
 def fp8_notes(table: Iterable[TensorInfo]) -> list[str]:
@@ -108,9 +112,9 @@ def fp8_notes(table: Iterable[TensorInfo]) -> list[str]:
 def _codes(table: Sequence[TensorInfo]) -> tuple[str, TensorInfo] | None:
     """Name of a quantization, and a tensor that holds codes or belongs to them; None: there are none."""
     names = {info.name: info for info in table}
+    ends = [info for info in table if ENDS.fullmatch(info.name)]
     for kind, end in WRITERS.items():
-        pattern = re.compile(f"(.*){end}")
-        found = next((info for info in table if pattern.fullmatch(info.name)), None)
+        found = next((info for info in ends if re.fullmatch(f"(.*)({end})", info.name)), None)
         if found is not None:
             return kind, found
     for info in table:
@@ -158,8 +162,10 @@ def _scaled(info: TensorInfo, scale: TensorInfo, blocks: Sequence[int], name: st
     """An FP8 weight times its scale.
 
     Raises:
-        CheckpointError: the scale has numbers for blocks that cannot be told.
+        CheckpointError: the scale is in whole numbers, or has some for blocks that cannot be told.
     """
+    if WHOLE.fullmatch(scale.values):  # exponents, as of MX formats
+        _refuse(name, "FP8", scale)
     shape, of_scale = info.shape, scale.shape
     if math.prod(of_scale) == 1:
         of_scale = (1,) * len(shape)

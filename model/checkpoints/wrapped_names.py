@@ -48,7 +48,8 @@ def _around(names: Collection[str], own: Sequence[str]) -> str:
 # Several models in one file, as a student and its teacher, a model and its average.
 
 FEWEST = 4  # names of tensors that two models have in common
-HALVES = re.compile(r"((src|tgt|source|target)_)?(en|de)coder|mtp|h|layers|blocks|\d+")  # parts of one model
+PARTS = re.compile(r"((src|tgt|source|target)_)?(en|de)coder|mtp|(h|layers?|blocks?|stages?)?_?\d*")  # of one model
+DEEPEST, MOST = 16, 32  # names before the models' own; parts of a file that may be models
 
 
 def models_in(names: Collection[str]) -> list[str]:
@@ -56,16 +57,18 @@ def models_in(names: Collection[str]) -> list[str]:
     without a beginning, the shortest first; empty: there are not several.
     """
     common = ""
-    while len({name.partition(".")[0] for name in names}) == 1 and all("." in name for name in names):
+    for _depth in range(DEEPEST):
+        if len({name.partition(".")[0] for name in names}) != 1 or not all("." in name for name in names):
+            break
         first = next(iter(names)).partition(".")[0]
         common, names = f"{common}{first}.", [name.partition(".")[2] for name in names]
     parts: dict[str, set[str]] = {}
     for name in names:
         first, dot, rest = name.partition(".")
-        if dot and not HALVES.fullmatch(first):
+        if dot and not PARTS.fullmatch(first):
             parts.setdefault(first, set()).add(re.sub(r"\.\d+\.", ".*.", rest))
     found = set[str]()
-    for first, inside in parts.items():
+    for first, inside in parts.items() if len(parts) <= MOST else ():
         whole = {re.sub(r"\.\d+\.", ".*.", name) for name in names if not name.startswith(f"{first}.")}
         for other, compared in {"": whole, **parts}.items():
             if other != first and len(inside & compared) >= max(FEWEST, min(len(inside), len(compared)) / 2):

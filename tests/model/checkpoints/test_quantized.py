@@ -80,6 +80,8 @@ def test_a_scale_in_powers_of_two_and_no_scale_at_all():
         plain_weights(alone, {"quantization_config": {"quant_method": "fp8"}}, "m")
     with pytest.raises(CheckpointError, match=r"a.scale has shape \(3, 1\), which is none of scales"):
         plain_weights(table({"a.weight": weight, "a.scale": torch.ones(3, 1)}), {}, "m")
+    with pytest.raises(CheckpointError, match=r"is quantized \(FP8\): a.weight_scale \(uint8\) belongs to codes"):
+        plain_weights(table({"a.weight": weight, "a.weight_scale": torch.ones(4, 1, dtype=torch.uint8)}), {}, "m")
 
 
 whole = torch.int32

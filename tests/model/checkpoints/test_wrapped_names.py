@@ -99,4 +99,9 @@ def test_models_side_by_side_are_known_by_what_they_have_in_common():
     assert models_in(below("", "ema.")) == ["", "ema"]
     assert models_in(below("m.actor.", "m.critic.")) == ["m.actor", "m.critic"]
     assert models_in(below("")) == models_in(below("encoder.", "decoder.")) == models_in(below("module.")) == []
-    assert models_in([*below("model."), "lm_head.weight"]) == models_in([]) == []
+    assert (
+        models_in([*below("model."), "lm_head.weight"])
+        == models_in(below("layer_0.", "layer_1."))
+        == models_in([])
+        == []
+    )
