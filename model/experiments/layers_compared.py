@@ -396,7 +396,8 @@ EXPERIMENTS = (
             Parameter("distance", say("gradient up to distance"), 128, 8, 1024),
         ),
         seeded=True,
-        seconds=50.0,
+        seconds=1.0,
+        once=40.0,
         formulas=(
             r"h_t = (1 - z_t) \odot \tanh(W x_t + r_t \odot U h_{t-1}) + z_t \odot h_{t-1}",
             r"y_t = b + \sum_{j=0}^{k-1} W_j\, x_{t - j k^i}",

@@ -204,7 +204,7 @@ EXPERIMENTS = (
             Parameter("d_model", "d_model", 32, 8, 256),
         ),
         seeded=True,
-        seconds=25.0,
+        seconds=5.0,
         formulas=(r"\tfrac12 \sum_t |p_t - q_t|",),
         code=(sentences, next_token, distance, judge),
     ),

@@ -354,7 +354,8 @@ EXPERIMENTS = (
             Parameter("temperature", say("temperature T"), 0.25, 0.01, 100),
         ),
         seeded=True,
-        seconds=3.0,
+        seconds=0.0,
+        once=3.0,
         formulas=(
             r"p_i = \frac{e^{x_i / T}}{\sum_j e^{x_j / T}}",
             r"\frac{\partial p}{\partial x} = \frac{1}{T} \left( \mathrm{diag}(p) - p p^\top \right)",

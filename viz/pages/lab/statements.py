@@ -145,7 +145,7 @@ def forecast_words(
     """
     forecast = experiment.forecast
     if forecast is None:
-        return _("about {seconds} s").format(seconds=f"{max(1.0, experiment.seconds * len(seeds)):.0f}")
+        return _("about {seconds} s").format(seconds=f"{max(1.0, experiment.about(len(seeds))):.0f}")
     request = experiment.request(model, text_of(model), dict(values), seeds)
     seconds = current_session().cached(f"{key_of(experiment)}_forecast", (values, seeds), lambda: forecast(request))
     return _("about {seconds} s, by steps just measured").format(seconds=f"{max(1.0, seconds):.0f}")

@@ -193,6 +193,11 @@ def test_the_forecast_is_that_of_the_fields_and_its_refusal_a_sentence(monkeypat
     assert not [each for each in app.button if each.key == "statement_planted_run_begin"]
 
 
+def test_what_seeds_do_not_repeat_is_counted_once() -> None:
+    timed = replace(PLANTED, seconds=2.0, once=40.0)
+    assert (timed.about(1), timed.about(3)) == (42.0, 46.0)
+
+
 class Chart(Plot):
     """A plot of one kind, with nothing to draw."""
 
