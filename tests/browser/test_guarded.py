@@ -59,7 +59,8 @@ def test_only_127_0_0_1_is_listened_on(url: str) -> None:
 def test_sizes_are_limited_and_no_rerun_collects_garbage() -> None:
     asked = tomllib.loads((ROOT / ".streamlit" / "config.toml").read_text(encoding="utf-8"))
     assert asked["runner"]["postScriptGC"] is False
-    assert (asked["server"]["maxUploadSize"], asked["server"]["maxMessageSize"]) == (500, 50)  # megabytes
+    sizes = [asked["server"][f"max{name}Size"] for name in ("Upload", "Message", "WidgetState")]
+    assert sizes == [500, 50, 8]  # megabytes
     assert asked["server"]["enableCORS"] is asked["server"]["enableXsrfProtection"] is True
 
 

@@ -11,6 +11,7 @@ from starlette.types import Message, Receive, Send
 
 PER_SECOND, BURST = 40.0, 40.0  # of one websocket; a key that is held down comes 33 times a second
 ALL_PER_SECOND, ALL_BURST = 60.0, 60.0  # of all together: of a class that clicks at once
+LARGE = 100_000  # bytes that cost as much as one message more; the largest has a limit in .streamlit/config.toml
 POLICY = 1008  # code of a websocket's end: what came is against the rules
 
 
@@ -21,10 +22,10 @@ class Allowance:
         self._per_second, self._burst = per_second, burst
         self.left, self._since = burst, time.monotonic()
 
-    def take(self) -> float:
-        """What is left after one more."""
+    def take(self, cost: float) -> float:
+        """What is left after one more, or what costs as much as several."""
         now = time.monotonic()
-        self.left, self._since = min(self._burst, self.left + self._per_second * (now - self._since)) - 1, now
+        self.left, self._since = min(self._burst, self.left + self._per_second * (now - self._since)) - cost, now
         return self.left
 
     def late(self) -> float:
@@ -38,9 +39,9 @@ class Messages:
     def __init__(self) -> None:
         self._all, self._turn = Allowance(ALL_PER_SECOND, ALL_BURST), asyncio.Lock()
 
-    async def _wait(self) -> None:
+    async def _wait(self, cost: float) -> None:
         async with self._turn:  # in the order in which they ask: whoever sends one waits for one of each other
-            self._all.take()
+            self._all.take(cost)
             await asyncio.sleep(self._all.late())
 
     def limited(self, receive: Receive, send: Send) -> tuple[Receive, Send]:
@@ -55,9 +56,10 @@ class Messages:
                 message = await receive()
                 if message["type"] != "websocket.receive":
                     return message
-                left = own.take()
+                cost = min(BURST, 1 + len(message.get("bytes") or message.get("text") or "") / LARGE)
+                left = own.take(cost)
                 if left >= 0:
-                    await self._wait()
+                    await self._wait(cost)
                     return message
                 if left < -BURST:
                     closed = True

@@ -43,7 +43,7 @@ class Flood:
 
     def __init__(self, clock: Clock, *pauses: float) -> None:
         self.heard: list[float] = []
-        self.code, self.later = 0, ""
+        self.code, self.later, self.message = 0, "", b"\x5a\x00"
         self._clock, self._pauses, self._first = clock, iter(pauses), True
 
     async def through(self, guard: Guard, path: str = "/_stcore/stream") -> None:
@@ -71,7 +71,7 @@ class Flood:
         if pause is None:
             return {"type": "websocket.disconnect", "code": 1001}
         self._clock.now += pause
-        return {"type": "websocket.receive", "bytes": b"\x5a\x00"}
+        return {"type": "websocket.receive", "bytes": self.message}
 
     async def _send(self, message: Any) -> None:
         if message["type"] == "websocket.close":
@@ -82,8 +82,9 @@ async def behind(scope: Any, receive: Any, send: Any) -> None:
     await scope["flood"].hear(WebSocket(scope, receive, send))
 
 
-def heard(clock: Clock, *pauses: float, path: str = "/_stcore/stream") -> Flood:
+def heard(clock: Clock, *pauses: float, path: str = "/_stcore/stream", size: int = 2) -> Flood:
     flood = Flood(clock, *pauses)
+    flood.message = bytes(size)
 
     async def use() -> None:
         await flood.through(Guard(behind), path)
@@ -117,6 +118,15 @@ def test_who_is_a_little_too_fast_loses_some_messages_and_is_heard_again(clock):
     flood = heard(clock, *[1 / 50] * 250, *[1.0] * 10)  # in five seconds ten a second too many, of which 39 may come
     assert len(flood.heard) == pytest.approx(195 + 10, abs=2)
     assert (flood.code, flood.heard[-10:]) == (0, pytest.approx([6.0 + number for number in range(10)]))
+
+
+def test_large_messages_count_as_many_and_one_of_them_is_always_heard(clock):
+    """A megabyte of a hundred thousand widgets holds everybody up for a fifth of a second."""
+    flood = heard(clock, *[0.0] * 100, size=1_000_000)
+    assert len(flood.heard) == 3
+    assert flood.code == 1008
+    texts = heard(clock, *[2.0] * 10, size=6_000_000)  # what twenty long texts take, and each click brings them again
+    assert (len(texts.heard), texts.code) == (10, 0)
 
 
 def test_what_many_websockets_bring_together_waits_each_for_its_turn(clock):
