@@ -269,7 +269,7 @@ def test_a_file_is_promised_its_memory_before_it_is_read_and_counts_no_longer_af
     assert (refused.status, refused.seen) == (413, None)
     assert session.notice == refused.text.decode()
     assert session.begun
-    assert "a file that is sent needs about 0.0 GB" in session.notice
+    assert "a file that is sent needs about 0.011 GB" in session.notice
 
 
 @pytest.mark.usefixtures("setting")
