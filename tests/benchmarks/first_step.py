@@ -63,7 +63,7 @@ def visit(page: Page, url: str, server: int) -> tuple[float, float, float, float
     page.evaluate(WATCH)
     before = seconds_of(server)[""]
     page.get_by_role("button", name=f"Train {STEPS} steps", exact=True).click()
-    page.wait_for_function(DONE, timeout=PATIENCE)
+    page.wait_for_function(DONE, timeout=PATIENCE, polling=100)
     used = seconds_of(server)[""] - before
     page.wait_for_timeout(1000)  # the figure may follow the strip
     marks = [mark for mark in page.evaluate("window.marks") if mark[1] > 0]
