@@ -158,7 +158,9 @@ def reads(network: Network, path: str, unit: int, tokenizer: Tokenizer, keep: in
 
 @torch.inference_mode()
 def read_scores(network: Network, path: str, unit: int) -> Float[Tensor, " token"]:
-    """Cosine of every token's embedding with a unit's input weights, its row of W₁."""
+    """Cosine of every token's embedding with a unit's input weights, its row of W₁. The gain γ of the norm before
+    it is left out.
+    """
     weight = network_at(network, path).hidden.weight[unit].float()
     stack = path.partition(".")[0]
     embedding = network.get_submodule(f"{stack}.embedding.tokens")

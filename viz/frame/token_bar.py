@@ -210,7 +210,7 @@ def _guess(guess: Guess, model: TextModel) -> dict[str, Any]:
 def _pieces_words() -> dict[str, str]:
     about = _(
         "The tokens of a word, and the bytes of a character, are one in every view. Weights to them are added up and "
-        "rows from them averaged, so that each row still sums to 1; all else is the mean of the pieces, and a "
+        "rows from them averaged, so that rows sum to what they did; all else is the mean of the pieces, and a "
         "prediction that after the last one. The checks are of the tokens."
     )
     return {"merge": _("Merge pieces"), "about": about}
