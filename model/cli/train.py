@@ -181,6 +181,8 @@ def _run(
     where = f", {processes.count} processes" if processes.count > 1 else ""
     for note in notes(config, material, (train, validation), settings, trainer.total_steps):
         say(note)
+    for sentence in incomparable(start, {"data": name_of(options.data), **material.record()}) if start else []:
+        say(f"note: {sentence}")
     say(f"{network.parameter_count():,} parameters, {len(train):,} examples, {trainer.total_steps:,} steps{where}")
 
     def save(folder: Path) -> None:

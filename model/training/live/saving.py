@@ -93,7 +93,10 @@ def incomparable(start: TextModel, record: Record) -> list[str]:
     """Sentence for the model card where the validation of `record` is not that of the run that `start` comes from."""
     if not start.training:
         return []
-    own, here = data_of_run(start.kind, start.training), record.get("validation_percent")
+    here, content = record.get("validation_percent"), record.get("data_digest")
+    if content and here and (content, here) == tuple(map(start.training.get, ("data_digest", "validation_percent"))):
+        return []
+    own = data_of_run(start.kind, start.training)
     running = "training_characters" in record
     if own is not None and own.name == record["data"] and usual_percent(own, running) == here:
         return []

@@ -35,6 +35,12 @@ def test_it_begins_where_the_other_ended(kind, tmp_path, capsys):
         torch.testing.assert_close(weight, theirs[name], rtol=0, atol=1e-6)
     card = (tmp_path / "second" / "README.md").read_text(encoding="utf-8")
     assert "Trained on in Vitrine from first (trained on `pairs.tsv`: licence not recorded)." in card
+    assert "not comparable" not in card + capsys.readouterr().out
+    write_pairs(tmp_path / "pairs.tsv", sentences(150))  # others under the same name
+    third = trained(tmp_path, "third", "--start", str(tmp_path / "first"))
+    said = "Its validation loss is not comparable with that of first"
+    assert f"note: {said}" in capsys.readouterr().out
+    assert said in (third / "README.md").read_text(encoding="utf-8")
 
 
 @pytest.mark.parametrize(

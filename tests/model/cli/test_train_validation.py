@@ -76,7 +76,7 @@ def test_texts_to_validate_on_that_are_trained_on_too_are_counted(kind, text, tm
         file.writelines(f" {line}\n" for line in lines[3:8])
     given = ["train", "--data", train, "--validation", others, "--kind", kind, "--out", str(tmp_path / "run"), *RUN]
     assert main([*given, "--dry-run"]) == 0
-    assert "note: 5 of 17 texts to validate on are among those that are trained on" in capsys.readouterr().out
+    assert "the validation overlaps the training: 5 of 17 texts to validate on" in capsys.readouterr().out
     material = prepare(kind, train, None, 90, validation=others)
     assert material.record()["validation_overlap"] == [5, 17]
     assert prepare(kind, train, None, 90).overlap[0] == 0
