@@ -41,8 +41,8 @@ def _overlap(material: TrainingData) -> str:
     if not shared:
         return ""
     return (
-        f"the validation overlaps the training: {shared:,} of {every:,} texts to validate on are trained on too, so that "
-        "its loss will be too low; give --validation others"
+        f"the validation overlaps the training: {shared:,} of {every:,} texts to validate on are trained on too, so "
+        "that its loss will be too low; give --validation others"
     )
 
 
