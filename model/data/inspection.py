@@ -9,6 +9,7 @@ from typing import Literal, NamedTuple
 
 from model.data.pairs import Pair
 from model.data.readers import SHOWN, SOURCE, TARGET, is_utf16, scan_records, split_record, with_line_feeds
+from model.runtime.files import open_file
 
 DELIMITERS = ("\t", ",", ";")
 LIMIT = 10 << 20  # bytes: larger files are for the command line
@@ -87,7 +88,7 @@ def read_content(path: Path) -> bytes:
     try:
         if not path.is_file():
             raise ValueError(f"{path.name} is not there, or is no file: give the path of a table or a text")
-        with path.open("rb") as file:
+        with open_file(path) as file:
             content = file.read(LIMIT + 1)
     except OSError as error:
         raise ValueError(f"{path.name} cannot be read: {error.strerror}") from error

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 from model.data.pairs import Pair
 from model.data.tasks import find_task, task_pairs
 from model.runtime.errors import first_line
+from model.runtime.files import open_file
 
 TASK_PAIRS = 10_000  # of a built-in task, unless the spec says otherwise
 MOST_TASK_PAIRS = 1_000_000  # more take minutes to draw and to cut into tokens
@@ -84,7 +85,8 @@ def read_text(path: Path) -> str:
         ValueError: the file is missing, cannot be read, or is not UTF-8.
     """
     try:
-        raw = Path(path).read_bytes()
+        with open_file(Path(path)) as file:
+            raw = file.read()
     except FileNotFoundError:
         raise ValueError(f"{path} does not exist: give the path of a text file") from None
     except OSError as error:

@@ -8,10 +8,12 @@ import os
 import re
 import shutil
 import socket
+import stat
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import BinaryIO
 
 from jaxtyping import Shaped
 from safetensors import SafetensorError
@@ -30,6 +32,33 @@ REFUSED = {
     errno.EACCES: "the folder may not be written in: change its permissions, or choose another folder",
     errno.EPERM: "the folder may not be written in: change its permissions, or choose another folder",
 }
+
+
+class NotAFileError(OSError):
+    """What is no file where one is to be read: a folder, a device, or a pipe, at which a reader would wait for ever."""
+
+    def __init__(self) -> None:
+        super().__init__("it is not a file")
+        self.strerror = "it is not a file"
+
+
+def open_file(path: Path) -> BinaryIO:
+    """A file open for reading. Whatever may be a stranger's is read by this function.
+
+    Raises:
+        OSError: it cannot be read; NotAFileError: it is no file.
+    """
+    descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0))
+    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+        os.close(descriptor)
+        raise NotAFileError
+    return os.fdopen(descriptor, "rb")
+
+
+def require_file(path: Path) -> Path:
+    """The path, for a library that opens it by its name; errors as of `open_file`."""
+    open_file(path).close()
+    return path
 
 
 @contextmanager
@@ -157,7 +186,7 @@ def is_dead(host: str, process: str) -> bool:
 
 def flush(path: Path) -> None:
     """Wait until the content of `path` is on the disk."""
-    with path.open("rb") as file:
+    with open_file(path) as file:
         os.fsync(file.fileno())
 
 

@@ -10,6 +10,7 @@ from typing import Any
 import yaml
 
 from model.runtime.errors import CheckpointError
+from model.runtime.files import open_file
 
 LARGEST = 64 << 20  # most bytes of a file: the largest tokenizers have half as many
 LARGEST_YAML = 1 << 17  # bytes
@@ -65,9 +66,7 @@ def read_bytes(path: Path, largest: int = LARGEST) -> bytes:
         CheckpointError: the file cannot be read, has more than `largest` bytes, or is no file (a pipe never ends).
     """
     try:
-        if path.exists() and not path.is_file():
-            raise CheckpointError(f"{path.name} cannot be read: it is not a file")
-        with path.open("rb") as file:
+        with open_file(path) as file:
             content = file.read(largest + 1)
     except OSError as error:
         raise CheckpointError(f"{path.name} cannot be read: {error}") from error

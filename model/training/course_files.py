@@ -14,6 +14,7 @@ from safetensors import SafetensorError, safe_open
 from model.checkpoints.formats.safetensors import read_header
 from model.checkpoints.native import TRAINING
 from model.runtime.errors import CheckpointError
+from model.runtime.files import require_file
 from model.runtime.untrusted_json import parse_json, read_record
 
 TRAINER_STATE = "trainer_state.json"  # of Hugging Face's Trainer, in every checkpoint-STEP folder
@@ -86,7 +87,7 @@ def _state_beside(path: Path) -> tuple[dict[str, Any], dict[str, Any]]:
         return {}, {}
     read_header(state)
     try:
-        with safe_open(state, framework="pt") as file:
+        with safe_open(require_file(state), framework="pt") as file:
             told = file.metadata() or {}
     except (SafetensorError, OSError) as error:
         raise CheckpointError(f"{state.name} cannot be read: {error}") from error

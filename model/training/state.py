@@ -10,6 +10,8 @@ from typing import Any
 from safetensors import SafetensorError, safe_open
 from torch import Size, Tensor
 
+from model.runtime.files import require_file
+
 LONGER = ("epochs", "steps")  # of a run that goes on
 CHANGEABLE = ("rate", "warmup", "schedule", "clip", "precision", "seed")  # of a run that has not come to its end
 
@@ -21,7 +23,7 @@ def read(path: Path) -> tuple[dict[str, Tensor], dict[str, str]]:
         ValueError: the file cannot be read, or is no training state.
     """
     try:
-        with safe_open(path, framework="pt") as file:
+        with safe_open(require_file(path), framework="pt") as file:
             metadata = file.metadata() or {}
             tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
     except (SafetensorError, OSError) as error:
@@ -37,7 +39,7 @@ def read(path: Path) -> tuple[dict[str, Tensor], dict[str, str]]:
 def products_of(path: Path) -> str:
     """Name of the matrix library of the run whose state is at `path`; empty if there is none or it cannot be read."""
     try:
-        with safe_open(path, framework="pt") as file:
+        with safe_open(require_file(path), framework="pt") as file:
             return str((file.metadata() or {}).get("products", ""))
     except (SafetensorError, OSError):
         return ""

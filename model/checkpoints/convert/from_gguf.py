@@ -28,6 +28,7 @@ from model.checkpoints.formats.weight_files import READ, require_weights_themsel
 from model.checkpoints.tensors import TensorInfo, load_unchanged, stamp_of
 from model.network.config import TransformerConfig
 from model.runtime.errors import CheckpointError
+from model.runtime.files import open_file
 from model.text.huggingface.gguf import GgufVocabulary
 
 SUFFIX = ".gguf"
@@ -358,7 +359,7 @@ class GgufModel:
         first, second = self._stored.get(EMBEDDING), self._stored.get(OUTPUT)
         if first is None or second is None or (first.kind, first.shape) != (second.kind, second.shape):
             return second is not None
-        with self.path.open("rb") as file:
+        with open_file(self.path) as file:
             for begin in range(0, first.bytes, PIECE):
                 pieces = []
                 for tensor in (first, second):

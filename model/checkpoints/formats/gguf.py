@@ -24,6 +24,7 @@ from torch import Tensor
 from model.checkpoints.formats.safetensors import FormatError, require_name
 from model.checkpoints.formats.weight_files import map_file
 from model.runtime.errors import CheckpointError, UnmeasuredError
+from model.runtime.files import open_file
 
 MOST_TENSORS = 50_000
 MOST_RECORDS = 100_000
@@ -95,7 +96,7 @@ class GgufFile:
             CheckpointError: the file is damaged.
         """
         try:
-            with self.path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as content:
+            with open_file(self.path) as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as content:
                 yield content
         except (FormatError, CheckpointError, OSError, ValueError, struct.error) as error:
             why = "its header goes on beyond its end" if isinstance(error, struct.error) else str(error)

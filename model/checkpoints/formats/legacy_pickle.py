@@ -31,6 +31,7 @@ from model.checkpoints.formats.pickle_steps import (
 )
 from model.checkpoints.formats.weight_files import map_file
 from model.checkpoints.formats.zip import LARGEST_PICKLE
+from model.runtime.files import open_file
 
 BEGINNING = bytes.fromhex("80028a0a6cfc9c46f9206aa850192e")  # the magic number 0x1950a86a20f9469cfc6c as a pickle
 VERSION = 1001
@@ -52,7 +53,7 @@ DTYPES = {
 
 def is_legacy(path: Path) -> bool:
     """Whether a file begins as torch.save wrote it before torch 1.6."""
-    with path.open("rb") as file:
+    with open_file(path) as file:
         return file.read(len(BEGINNING)) == BEGINNING
 
 
@@ -63,7 +64,7 @@ def read_legacy(path: Path) -> Any:
         RefusedError: the file is damaged, or would make something else; to stand after its name.
         CheckpointError: the memory does not hold a tensor.
     """
-    with path.open("rb") as file:
+    with open_file(path) as file:
         content = file.read(LARGEST_PICKLE)
     size, at = path.stat().st_size, len(BEGINNING)
     version, at = _next(content, at)
@@ -78,7 +79,7 @@ def read_legacy(path: Path) -> Any:
     places: dict[str, int] = {}
     for key in keys:
         storage = reading.storages[str(key)]
-        with path.open("rb") as file:
+        with open_file(path) as file:
             file.seek(at)
             count = int.from_bytes(file.read(8), "little", signed=True)
         if count != storage.numbers or at + 8 + storage.bytes > size:

@@ -17,6 +17,7 @@ from model.checkpoints.formats.safetensors import LONGEST_NAME
 from model.checkpoints.formats.weight_files import MAPPING_ERRORS, map_file
 from model.checkpoints.formats.zip import read_archive
 from model.runtime.errors import CheckpointError
+from model.runtime.files import require_file
 
 Plain = int | float | str | bool
 DEEPEST = 32  # containers within containers
@@ -91,11 +92,11 @@ def _loaded(path: Path) -> Any:
     """
     _let_numbers_through()
     try:
-        return torch.load(path, map_location="cpu", weights_only=True, mmap=True)
+        return torch.load(require_file(path), map_location="cpu", weights_only=True, mmap=True)
     except MAPPING_ERRORS as error:
         if "unable to mmap" not in str(error):
             raise
-        return torch.load(path, map_location="meta", weights_only=True)
+        return torch.load(require_file(path), map_location="meta", weights_only=True)
 
 
 @cache

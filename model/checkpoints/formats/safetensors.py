@@ -17,6 +17,7 @@ from torch import Tensor
 
 from model.checkpoints.formats.weight_files import MAPPING_ERRORS, map_file
 from model.runtime.errors import CheckpointError, UnmeasuredError, first_line
+from model.runtime.files import open_file, require_file
 from model.runtime.untrusted_json import parse_json
 
 LARGEST_HEADER = 100_000_000  # bytes: the format's own limit
@@ -66,7 +67,7 @@ def read_header(path: Path) -> list[Entry]:
         CheckpointError: the file is no safetensors file, or its header and its size contradict each other.
     """
     try:
-        with path.open("rb") as file:
+        with open_file(path) as file:
             size = os.fstat(file.fileno()).st_size
             length = int.from_bytes(file.read(8), "little")
             if size < 8 or length > min(size - 8, LARGEST_HEADER):
@@ -99,7 +100,7 @@ class SafeValues:
         """
         try:
             if self._file is None:
-                self._file = safe_open(self.path, framework="pt")
+                self._file = safe_open(require_file(self.path), framework="pt")
             tensor: Tensor = self._file.get_tensor(entry.name)
         except MAPPING_ERRORS:
             return self._alone(entry)
@@ -117,7 +118,7 @@ class SafeValues:
         if dtype is None:
             reason = "it has no such type"
             raise UnmeasuredError(f"torch cannot compute with {entry.dtype}, the type of {entry.name!r}: {reason}")
-        with self.path.open("rb") as file:
+        with open_file(self.path) as file:
             begin = 8 + int.from_bytes(file.read(8), "little")
         return map_file(self.path, begin + entry.start, entry.end - entry.start).view(dtype).reshape(entry.shape)
 

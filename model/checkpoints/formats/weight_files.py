@@ -11,8 +11,8 @@ import torch
 from torch import Tensor
 
 from model.runtime.errors import CheckpointError
-from model.runtime.files import finish_replacing
-from model.runtime.untrusted_json import read_json
+from model.runtime.files import finish_replacing, require_file
+from model.runtime.untrusted_json import read_bytes, read_json
 
 SAFETENSORS, PYTORCH = "model.safetensors", "pytorch_model.bin"  # in a folder, ours or of Hugging Face
 ADAPTERS = ("adapter_model.safetensors", "adapter_model.bin")  # in a folder of PEFT
@@ -208,7 +208,7 @@ def require_weights_themselves(file: Path, size: int) -> None:
     Raises:
         CheckpointError: the file is such a note.
     """
-    if size < POINTER_MOST and file.read_bytes().startswith(POINTER):
+    if size < POINTER_MOST and read_bytes(file).startswith(POINTER):
         raise CheckpointError(f"{file} only points to the weights, which Git LFS keeps: fetch them with git lfs pull")
 
 
@@ -240,7 +240,7 @@ def map_file(path: Path, start: int, count: int) -> Tensor:
     if not count:
         return torch.empty(0, dtype=torch.uint8)
     try:
-        return torch.from_numpy(np.memmap(path, np.uint8, "c", start, (count,)))
+        return torch.from_numpy(np.memmap(require_file(path), np.uint8, "c", start, (count,)))
     except ValueError as error:
         raise CheckpointError(f"{path} has changed since it was listed: open it again") from error
     except (OSError, MemoryError) as error:

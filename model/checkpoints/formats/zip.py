@@ -13,6 +13,7 @@ from typing import IO, cast
 import torch
 
 from model.runtime.errors import CheckpointError, first_line
+from model.runtime.files import open_file
 
 MOST_FILES = 100_000
 LARGEST_DIRECTORY = 16 << 20  # bytes: the names and places of that many files
@@ -35,7 +36,7 @@ def read_archive(path: Path) -> Archive:
         CheckpointError: the file is damaged, compressed, or another program's archive.
     """
     try:
-        with path.open("rb") as file, zipfile.ZipFile(cast(IO[bytes], Bounded(file, LARGEST_PICKLE))) as archive:
+        with open_file(path) as file, zipfile.ZipFile(cast(IO[bytes], Bounded(file, LARGEST_PICKLE))) as archive:
             sizes = _sizes(path, archive, os.fstat(file.fileno()).st_size)
             first = archive.infolist()[0].filename.partition("/")[0]
             content = archive.read(f"{first}/data.pkl")

@@ -12,6 +12,7 @@ import tokenizers
 from tokenizers.pre_tokenizers import ByteLevel
 
 from model.runtime.errors import CheckpointError, first_line
+from model.runtime.files import open_file
 from model.runtime.transformers_import import import_transformers
 from model.runtime.untrusted_json import read_json, read_record
 from model.text.generation_rules import GenerationRules
@@ -220,7 +221,7 @@ BEGINS = b'{"foreign":'  # beginning of such a file, and of none of the tokenize
 def is_saved(path: Path) -> bool:
     """Whether a file was written by `to_json` of a published model's tokenizer."""
     try:
-        with path.open("rb") as file:
+        with open_file(path) as file:
             return file.read(len(BEGINS)) == BEGINS
     except OSError:
         return False

@@ -26,7 +26,7 @@ from model.data.pairs import Pair
 from model.data.sources import Data, Source, TrainingData, material_of
 from model.inference.text_model import TextModel
 from model.runtime.errors import CheckpointError
-from model.runtime.files import write_tensors, write_text
+from model.runtime.files import require_file, write_tensors, write_text
 from model.runtime.untrusted_json import read_json
 from model.text.tokenizer import Tokens
 from model.training.live.camera import Frame, Probe
@@ -117,7 +117,7 @@ def read_kept(folder: Path) -> KeptTraining:
     try:
         start = open_checkpoint(folder / START)
         told: dict[str, Any] = read_json(folder / DATA, largest=LARGEST)
-        with safe_open(folder / STATE, framework="pt") as file:
+        with safe_open(require_file(folder / STATE), framework="pt") as file:
             now = json.loads((file.metadata() or {})["training"])
             given = {name: file.get_tensor(name).clone() for name in file.keys()}  # noqa: SIM118
         start.name = str(start.training.get("name") or start.name)

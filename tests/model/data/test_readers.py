@@ -112,7 +112,7 @@ def test_a_text_is_read_with_or_without_a_mark(tmp_path):
     for content in ("\ufeffa\r\nb \u2028c".encode(), "a\nb \u2028c".encode()):
         (tmp_path / "t.txt").write_bytes(content)
         assert read_text(tmp_path / "t.txt") == "a\nb \u2028c"
-    with pytest.raises(ValueError, match="cannot be read: Is a directory"):
+    with pytest.raises(ValueError, match="cannot be read: it is not a file"):
         read_text(tmp_path)
 
 

@@ -1,8 +1,10 @@
 """Files and folders written so that a death at any step leaves the old or the new content."""
 
+import ast
 import errno
 import itertools
 import os
+import re
 import subprocess
 import sys
 import threading
@@ -14,16 +16,20 @@ import torch
 from safetensors import SafetensorError, safe_open
 from safetensors.torch import load_file
 
+from model.checkpoints.native import _read_tokenizer
 from model.runtime.errors import CheckpointError
 from model.runtime.files import (
     begin_folder,
     finish_replacing,
+    open_file,
     remove_left,
     replace_folder,
+    require_file,
     this_process,
     write_tensors,
     write_text,
 )
+from model.runtime.untrusted_json import read_bytes
 from tests.model.checkpoints.killing import dying_at
 
 
@@ -229,3 +235,42 @@ def test_a_limit_of_the_system_on_files_is_a_sentence(tmp_path):
     assert told[0][1].startswith("it is larger than a file may be here")
     assert told[1][1].startswith("it is larger than a file may be here")
     assert [path.name for path in tmp_path.iterdir()] == ["file"]
+
+
+# Of the same names: texts and bytes in memory, members of an archive, new files, what is checked and then read.
+HARMLESS = r"^read_text\(|^read_bytes\(|^archive\.open|'xb'|'w|^os\.open|Bounded\("
+READS = {"open", "read_bytes", "read_text", "safe_open", "memmap", "ZipFile", "torch.load", "np.load", "np.fromfile"}
+OWN = {  # what no stranger gives
+    "model/runtime/files.py": "open_file itself",
+    "model/runtime/ledger.py": "/proc",
+    "model/runtime/memory.py": "/proc and the control group",
+}
+
+
+def test_every_read_of_a_file_in_the_model_refuses_what_is_no_file():
+    """By name a library opens only what `require_file` has looked at."""
+    root, found = Path(__file__).parents[3], []
+    for path in sorted((root / "model").rglob("*.py")):
+        name = path.relative_to(root).as_posix()
+        if name in OWN or name.startswith("model/experiments"):
+            continue
+        for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+            called = ast.unparse(node.func) if isinstance(node, ast.Call) else ""
+            if READS & {called, called.rpartition(".")[2]}:
+                given = " ".join(map(ast.unparse, [*node.args, *(word.value for word in node.keywords)]))
+                if "require_file(" not in given and not re.search(HARMLESS, f"{called}({given}"):
+                    found.append(f"{name}:{node.lineno} {called}({given})")
+    assert not found, "read these by open_file, or give them to require_file first:\n" + "\n".join(found)
+
+
+@pytest.mark.parametrize("make", [os.mkfifo, Path.mkdir], ids=["pipe", "folder"])
+def test_a_pipe_or_a_folder_in_the_place_of_a_file_is_refused_at_once(tmp_path, make):
+    path = tmp_path / "source_tokenizer.json"
+    make(path)
+    for read in (open_file, require_file):
+        with pytest.raises(OSError, match=r"^it is not a file$"):
+            read(path)
+    with pytest.raises(CheckpointError, match=r"^source_tokenizer\.json cannot be read: it is not a file$"):
+        read_bytes(path)
+    with pytest.raises(CheckpointError, match="it is not a file"):
+        _read_tokenizer(path)
