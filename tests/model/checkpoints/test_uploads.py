@@ -55,8 +55,9 @@ def test_our_folder_comes_back_from_its_zip(uploads, tmp_path_factory):
 
 
 def test_files_sent_together_are_a_folder_and_one_alone_is_a_file(uploads):
-    together = uploads.add([("model.safetensors", WEIGHTS), ("config.json", b"{}")])
-    assert {file.name for file in together.iterdir()} == {"model.safetensors", "config.json"}
+    configs = {"config.json", "model_config.yaml"}  # the second is litgpt's
+    together = uploads.add([("model.safetensors", WEIGHTS), *((name, b"{}") for name in sorted(configs))])
+    assert {file.name for file in together.iterdir()} == {"model.safetensors", *configs}
     alone = uploads.add([("x.safetensors", WEIGHTS)])
     assert alone.name == "x.safetensors"
     assert [info.name for info in tensor_table(alone)] == [info.name for info in tensor_table(together)] == ["w"]

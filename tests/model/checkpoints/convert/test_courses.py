@@ -9,6 +9,7 @@ import pytest
 import torch
 import yaml
 
+from model.checkpoints.catalog import catalog_entry
 from model.checkpoints.load import open_checkpoint, renamed_weights
 from model.checkpoints.load_hints import LoadHints
 from model.runtime.errors import CheckpointError
@@ -81,6 +82,7 @@ def test_it_computes_as_its_program_does(name, tmp_path):
     assert model.training["format"].removesuffix(", run by transformers") == name.partition(", ")[0]
     assert model.training["assumed"] == assumed
     assert ("heads" in model.training["open"]) != counted
+    assert catalog_entry(tmp_path / "model.pt").parameters == model.network.parameter_count()
     assert model.trace("3 1 4", *(["2 7"] if two else []))["output.logits"].shape == (3, WORDS)
 
 
