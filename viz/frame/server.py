@@ -29,7 +29,8 @@ from viz.state.session import SESSIONS, all_sessions
 
 REPLICA = "VITRINE_REPLICA"  # in the environment: a replica's name for the proxy before it
 NAME = re.compile(r"[\w.-]+", re.ASCII)
-EVERY, PATIENCE = 20.0, 6  # seconds between looks at what can be given back; how often that is put off
+SOON = 5.0  # seconds between looks for sessions whose time to come back is over
+EVERY, PATIENCE = 4, 6  # looks from one giving back of memory to the next; how often that is put off
 _ready = threading.Event()
 _draining = threading.Event()
 
@@ -64,12 +65,17 @@ def _give_back(ended: threading.Event, loop: asyncio.AbstractEventLoop) -> None:
     """What closed windows have left goes back to the system, now and then, when nobody types: no run of a script
     collects garbage (.streamlit/config.toml), and the C library keeps what is freed.
     """
-    while not ended.wait(EVERY):
-        for _ in range(PATIENCE):
-            if not channel.typing() or ended.wait(EVERY):
-                break
+    looks = put_off = 0
+    while not ended.wait(SOON):
         with suppress(RuntimeError):  # the server ends at this moment
             loop.call_soon_threadsafe(_forget)
+        looks += 1
+        if looks % EVERY:
+            continue
+        if channel.typing() and put_off < PATIENCE:
+            put_off += 1
+            continue
+        put_off = 0
         gc.collect()
         with suppress(OSError, AttributeError):  # not glibc
             ctypes.CDLL(None).malloc_trim(0)
@@ -77,10 +83,16 @@ def _give_back(ended: threading.Event, loop: asyncio.AbstractEventLoop) -> None:
 
 def _forget() -> None:
     """Sessions of Streamlit whose time to come back is over are let go, each with an event loop of three descriptors:
-    Streamlit drops them only when the next session leaves. It has no public way to ask for it.
+    Streamlit drops them only when the next session leaves. It has no public way to ask for it. Their tokens open no
+    channel from then on, though garbage is collected later.
     """
     with suppress(AttributeError):
-        cast("Any", get_instance())._session_mgr._session_storage._cache.expire()
+        manager = cast("Any", get_instance())._session_mgr
+        manager._session_storage._cache.expire()
+        there = {info.session.id for info in manager.list_sessions()}
+        for session in all_sessions():
+            if session.visitor and session.visitor not in there:
+                SESSIONS.pop(session.token, None)
 
 
 def _tidy() -> None:

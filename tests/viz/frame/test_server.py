@@ -159,3 +159,36 @@ def test_a_session_of_streamlits_whose_time_is_over_is_let_go_before_another_lea
     server._forget()
     gc.collect()
     assert left() is None
+
+
+def test_the_token_of_a_closed_window_opens_nothing_once_its_time_is_over(monkeypatch):
+    """Garbage that holds the session is collected later."""
+    storage = MemorySessionStorage(ttl_seconds=0)
+    manager: Any = WebsocketSessionManager(storage, Any, Any, None)
+    monkeypatch.setattr(server, "get_instance", lambda: SimpleNamespace(_session_mgr=manager))
+    closed, shown, script = Session(visitor="a"), Session(visitor="b"), Session()
+    storage.save(cast("Any", SimpleNamespace(session=SimpleNamespace(id="a"))))
+    manager._active_session_info_by_id["b"] = SimpleNamespace(session=SimpleNamespace(id="b"))
+    server._forget()
+    assert [each.token in SESSIONS for each in (closed, shown, script)] == [False, True, True]
+
+
+def test_sessions_are_looked_for_while_somebody_types_and_garbage_is_collected_when_nobody_does(monkeypatch):
+    done: list[str] = []
+    typing = iter([1] * 3 + [0] * 100)
+
+    class Ended:
+        looks = 0
+
+        def wait(self, seconds):
+            self.looks += 1
+            done.append(f"{seconds:g} s")
+            return self.looks > 5 * server.EVERY
+
+    monkeypatch.setattr(server.channel, "typing", lambda: next(typing))
+    monkeypatch.setattr(server, "gc", SimpleNamespace(collect=lambda: done.append("collected")))
+    loop: Any = SimpleNamespace(call_soon_threadsafe=lambda call: done.append(call.__name__))
+    server._give_back(cast("Any", Ended()), loop)
+    assert done.count("_forget") == 5 * server.EVERY
+    assert done[: 2 * 3] == ["5 s", "_forget"] * 3
+    assert done.count("collected") == 2
