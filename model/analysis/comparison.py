@@ -15,6 +15,7 @@ from torch import Tensor
 
 from model.capture.trace import AttentionKind, Trace
 from model.network.attention import MAPS
+from model.runtime.device import exact
 
 if TYPE_CHECKING:
     import pandas
@@ -215,7 +216,7 @@ def divergence(
     now: Float[Tensor, "position vocabulary"], before: Float[Tensor, "position vocabulary"]
 ) -> Float[Tensor, position]:
     """KL(p′ ‖ p) = Σ p′ (ln p′ − ln p) in nats, from the logits of p (now) and p′ (before); NaN where one is."""
-    return divergence_of_logs(now.float().log_softmax(dim=-1), before.float().log_softmax(dim=-1))
+    return divergence_of_logs(exact(now).log_softmax(dim=-1), exact(before).log_softmax(dim=-1))
 
 
 def divergence_of_logs(

@@ -164,7 +164,7 @@ class Removals:
             return
         for part in states.split(PLACES, dim=1):
             with torch.inference_mode():
-                logs = self.network.output(part)[0].float().log_softmax(dim=-1)
+                logs = exact(self.network.output(part)[0]).log_softmax(dim=-1)  # small KLs are small differences
             yield logs
 
     def _effect(self, states: Tensor) -> Effect:
@@ -183,6 +183,7 @@ class Removals:
 
 def _losses(logs: Tensor, actual: Tensor) -> Tensor:
     """−ln p of the actual tokens that are known."""
+    actual = actual.to(logs.device)
     return exact(-logs.gather(-1, actual.clamp(min=0)[:, None])[:, 0][actual != UNKNOWN])
 
 

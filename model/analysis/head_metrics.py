@@ -83,11 +83,12 @@ METRICS: dict[str, Callable[[Tensor, Tensor], Tensor]] = {
 }
 
 
-def metric(name: str, maps: Maps, layer: int, heads: slice, weights: Tensor, marked: Tensor) -> Float[Tensor, " head"]:
-    """A metric of some heads of a layer, from their weights; the entropy counts what goes to a sink, too."""
+def metric(
+    name: str, weights: Float[Tensor, "head query key"], marked: Tensor, sink: Float[Tensor, "head query"] | None = None
+) -> Float[Tensor, " head"]:
+    """A metric of some heads, from their weights; the entropy counts what goes to a sink, too."""
     found = METRICS[name](weights, marked)
-    sink = maps.sink(layer, heads) if name == "entropy" else None
-    return found if sink is None else found + exact(entropy_terms(sink)).mean(dim=-1)
+    return found if sink is None or name != "entropy" else found + exact(entropy_terms(sink)).mean(dim=-1)
 
 
 def _places(weights: Tensor) -> Tensor:

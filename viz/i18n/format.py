@@ -176,8 +176,8 @@ def type_text(info: TensorInfo) -> str:
 def bytes_text(count: int) -> str:
     """A size in units of a thousand."""
     for unit, size in (("GB", 1e9), ("MB", 1e6), ("kB", 1e3)):
-        if count >= size:
-            return f"{count / size:.3g} {unit}"
+        if count >= 0.9995 * size or (unit == "kB" and count >= size):  # three digits of it are 1.00 of the next unit
+            return f"{count / size:.3g} {unit}" if count < 999.5 * size else f"{count / size:,.0f} {unit}"
     return f"{count} B"
 
 

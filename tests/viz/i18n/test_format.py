@@ -12,7 +12,15 @@ from model.capture.trace import AttentionKind, record
 from model.network.masks import Mask
 from tests.model.examples import network
 from viz.i18n.catalogue import use
-from viz.i18n.format import attention_name, attention_sentence, check_explanation, check_name, clock, significant
+from viz.i18n.format import (
+    attention_name,
+    attention_sentence,
+    bytes_text,
+    check_explanation,
+    check_name,
+    clock,
+    significant,
+)
 
 
 @pytest.fixture(autouse=True)
@@ -53,6 +61,22 @@ def test_numbers_have_three_significant_digits_and_a_true_minus(value, text):
 )
 def test_a_long_time_is_said_in_hours_or_days(seconds, text):
     assert clock(seconds) == text
+
+
+@pytest.mark.parametrize(
+    ("count", "text"),
+    [
+        (0, "0 B"),
+        (999, "999 B"),
+        (65_536, "65.5 kB"),
+        (999_400, "999 kB"),
+        (999_600, "1 MB"),
+        (999_950_000, "1 GB"),
+        (1_999_900_000_000, "2,000 GB"),
+    ],
+)
+def test_a_size_has_no_exponent(count, text):
+    assert bytes_text(count) == text
 
 
 class Masked(dict[str, torch.Tensor]):

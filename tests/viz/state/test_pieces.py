@@ -20,8 +20,9 @@ from tests.viz.small import looking, small_model, write_small
 from viz.components.plots import Axis, Chart, Heading, Heatmap, Panel, Panels, Scale, Series
 from viz.frame.token_bar import token_bar
 from viz.pages.attention import bertviz
+from viz.pages.attention.head_grid import thumbnails
 from viz.pages.attention.steps import steps_of
-from viz.pages.attention.view import HeadMaps, HeadView
+from viz.pages.attention.view import HeadMaps, HeadView, metrics
 from viz.pages.checkpoints.course import Asked, film_panels, frame_of
 from viz.pages.map.pictures import Pictures
 from viz.pages.masks.page import Part, on_cell
@@ -187,6 +188,20 @@ def test_each_row_of_every_head_still_sums_to_one(session):
     assert drawn.cells.shape == (2, *view.shape)
     assert view.shape == (len(merged(session)["source"]),) * 2
     torch.testing.assert_close(drawn.cells.sum(-1), torch.ones(drawn.cells.shape[:2]))
+
+
+def test_a_number_below_a_merged_map_is_that_maps(session):
+    """Not that of the tokens; beside a pinned trace, whose runs are others, that of the tokens."""
+    view = shown(session)
+    weights = view.maps.weights(1, slice(0, 2))
+    entropies = [-(each * each.log()).nan_to_num().sum(-1).mean(-1) for each in (view.runs.of(weights), weights)]
+    assert float((entropies[0] - entropies[1]).abs().min()) > 1e-3
+    np.testing.assert_allclose(thumbnails(view).values[1, :2], entropies[0], rtol=1e-5)
+    np.testing.assert_allclose(
+        metrics(view.maps, "entropy", runs=view.measured_runs)["entropy"][1, :2], entropies[0], rtol=1e-5
+    )
+    session.keep()
+    np.testing.assert_allclose(thumbnails(shown(session)).values[1, :2], entropies[1], rtol=1e-5)
 
 
 def test_differences_of_merged_maps_are_those_of_the_words(session):

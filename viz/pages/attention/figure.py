@@ -213,7 +213,10 @@ def metrics_table(shown: HeadMaps) -> pd.DataFrame:
     """A row a head: all its numbers."""
     maps = shown.maps
     layers, heads = np.indices((maps.layers, maps.heads)) + 1
-    numbers = {metric_name(name): values.flatten() for name, values in metrics(maps, *METRICS).items()}
+    numbers = {
+        metric_name(name): values.flatten()
+        for name, values in metrics(maps, *METRICS, runs=shown.measured_runs).items()
+    }
     table = pd.DataFrame({_("layer"): layers.flatten(), _("head"): heads.flatten(), **numbers})
     if shown.pinned is not None:  # of the pinned text as it was, where that model has the head
         before = metrics(shown.pinned, *METRICS)

@@ -15,7 +15,6 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from model.analysis.attention_maps import Quantity
-from model.analysis.head_metrics import metric
 from model.capture.interventions import RemovedHead, removed_heads
 from model.runtime import superseded
 from viz.components.view import Answer, View
@@ -30,7 +29,7 @@ from viz.pages.attention.text import (
     metric_parts,
     quantity_name,
 )
-from viz.pages.attention.view import HeadMaps, marked
+from viz.pages.attention.view import HeadMaps, marked, measured
 from viz.ui.parts import stamp
 from viz.ui.plots import heading
 
@@ -171,7 +170,7 @@ def words(shown: HeadMaps, count: int, cells: NDArray[np.float32]) -> dict[str, 
         caption += " · " + _("{sign} = removed from the model").format(sign=GONE)
     if faint(shown, cells):
         caption += " · " + _("most weights are small here: “scale 0 to largest” shows them")
-    if shown.runs.joined:
+    if shown.runs.joined and shown.measured_runs is None:
         caption += " · " + _("the numbers are of the tokens, not of merged pieces")
     if shown.differing:
         caption += " · " + _("Δ = this trace − the pinned one")
@@ -294,7 +293,7 @@ class Counted:
 
     @cached_property
     def own(self) -> Tensor:
-        return marked(self._shown.maps, self._shown.wish.metric)
+        return marked(self._shown.maps, self._shown.wish.metric, self._shown.measured_runs)
 
     @cached_property
     def pinned(self) -> Tensor:
@@ -307,7 +306,7 @@ def thumbnail(shown: HeadMaps, layer: int, heads: slice, counted: Counted) -> Th
     name, block = shown.wish.metric, block_size(*shown.shape, CELLS)
     weights = shown.maps.weights(layer, heads)
     superseded.check()
-    values = metric(name, shown.maps, layer, heads, weights, counted.own).double().cpu().numpy()
+    values = measured(name, shown.maps, layer, heads, weights, counted.own, shown.measured_runs).double().cpu().numpy()
     if shown.differing:
         values = values - _pinned_metric(shown, layer, heads, counted)
     superseded.check()
@@ -323,6 +322,6 @@ def _pinned_metric(shown: HeadMaps, layer: int, heads: slice, counted: Counted) 
         return math.nan
     weights = shown.pinned.weights(layer, heads)
     found: NDArray[np.float64] = (
-        metric(shown.wish.metric, shown.pinned, layer, heads, weights, counted.pinned).double().cpu().numpy()
+        measured(shown.wish.metric, shown.pinned, layer, heads, weights, counted.pinned).double().cpu().numpy()
     )
     return found

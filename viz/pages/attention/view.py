@@ -87,6 +87,13 @@ class HeadMaps:
         self.row_labels, self.column_labels = self.runs.labels
 
     @property
+    def measured_runs(self) -> Runs | None:
+        """What is one row and one column of the map whose numbers are shown; None: tokens, also beside a pinned map,
+        whose runs are others.
+        """
+        return self.runs if self.runs.joined and self.comparison is None else None
+
+    @property
     def shape(self) -> tuple[int, int]:
         """Numbers of rows and columns."""
         return len(self.row_labels), len(self.column_labels)
@@ -199,27 +206,40 @@ class HeadMaps:
         return found
 
 
-def marked(maps: Maps, metric: str) -> Tensor:
+def measured(
+    name: str, maps: Maps, layer: int, heads: slice, weights: Tensor, counted: Tensor, runs: Runs | None = None
+) -> Tensor:
+    """A metric of some heads (head) with these weights. counted: see `marked`. runs: what is one row and one column of
+    the map; None: tokens.
+    """
+    sink = maps.sink(layer, heads) if name == "entropy" else None
+    if runs is not None:
+        weights = runs.of(weights)
+        sink = sink if sink is None or runs.rows is None else runs.rows.mean(sink, 1)
+    return metric(name, weights, counted, sink)
+
+
+def marked(maps: Maps, metric: str, runs: Runs | None = None) -> Tensor:
     """What a metric counts: the keys that are special tokens; for induction, in a text that looks at itself, the keys
-    after a query's earlier likes. The other metrics ask for nothing.
+    after a query's earlier likes. The other metrics ask for nothing. runs: see `measured`.
     """
     if metric not in ("special", "induction"):
         return torch.empty(0)
     device = maps.trace[f"{maps.paths[0]}.visible"].device
-    labels = tokens(maps.trace, sides(maps.trace, maps.kind)[1])
+    labels = runs.labels[1] if runs else tokens(maps.trace, sides(maps.trace, maps.kind)[1])
     if metric == "special":
         return torch.tensor([label in maps.trace.special_labels for label in labels], device=device)
     if maps.kind == "cross":
-        return torch.zeros(maps.queries, maps.keys, dtype=torch.bool, device=device)
+        return torch.zeros(len(runs.labels[0]) if runs else maps.queries, len(labels), dtype=torch.bool, device=device)
     return after_the_same(labels).to(device)
 
 
-def metrics(maps: Maps, *names: str) -> dict[str, NDArray[np.float64]]:
-    """Numbers of every head (layer, head), by name."""
+def metrics(maps: Maps, *names: str, runs: Runs | None = None) -> dict[str, NDArray[np.float64]]:
+    """Numbers of every head (layer, head), by name. runs: see `measured`."""
     found = {name: np.zeros((maps.layers, maps.heads)) for name in names}
-    counted = {name: marked(maps, name) for name in names}
+    counted = {name: marked(maps, name, runs) for name in names}
     for layer, heads in maps.groups():
         weights = maps.weights(layer, heads)
         for name in names:
-            found[name][layer, heads] = metric(name, maps, layer, heads, weights, counted[name]).cpu().numpy()
+            found[name][layer, heads] = measured(name, maps, layer, heads, weights, counted[name], runs).cpu().numpy()
     return found

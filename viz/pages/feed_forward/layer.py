@@ -235,7 +235,7 @@ def unit_table(session: Session, chosen: Chosen, seen: Seen) -> pd.DataFrame:
     strongest = own.abs().nan_to_num(nan=-1.0).argmax(dim=0)
     table = pd.DataFrame(
         {
-            _("unit"): np.arange(own.shape[1]),
+            _("unit"): np.arange(1, own.shape[1] + 1),
             _("strongest token"): [labels[place] for place in strongest.tolist()],
             unit_quantity(chosen.quantity): array(own.gather(0, strongest[None])[0]),
             _("share of tokens with it on"): array((~silent).float().mean(dim=0)),

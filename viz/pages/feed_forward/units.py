@@ -110,6 +110,11 @@ def expert_name(expert: str) -> str:
     return _("shared expert") if expert == SHARED else _("expert {number}").format(number=int(expert) + 1)
 
 
+def unit_name(unit: int) -> str:
+    """A unit's number on the screen: from 1, as those of layers, heads and experts."""
+    return str(unit + 1)
+
+
 def choose_units(session: Session, config: TransformerConfig, wishes: Wishes) -> Chosen:
     """The wishes, moved inside what there is; without a wish the expert that the chosen token takes with the largest
     weight, and the strongest unit there.
@@ -232,7 +237,7 @@ def unit_map(session: Session, chosen: Chosen, key: str, on_cell: Answer) -> Hea
     before = None if other is None else other[:, units]
     signed = bool((own < 0).any())
     shown, scale = levels(own[:, units], before, session, unit_quantity(chosen.quantity), signed=signed)
-    columns = Axis(_("unit"), [str(unit) for unit in units], f"units of {chosen.page}")
+    columns = Axis(_("unit"), [unit_name(unit) for unit in units], f"units of {chosen.page}")
     first = chosen.page * PAGE + 1
     title = _("{place}: units {first} to {last} of {count}").format(
         place=chosen.place, first=first, last=first + len(units) - 1, count=own.shape[1]
@@ -294,14 +299,16 @@ def unit_chart(session: Session, chosen: Chosen, key: str, on_place: Answer) -> 
     series = [Series(quantity, places, column, SECOND, "bars")]
     if other is not None:
         series.append(Series(_("pinned"), places, array(other[:, chosen.unit]), PINNED, dash=True))
-    title = _("{place}: unit {unit}").format(place=chosen.place, unit=chosen.unit)
+    title = _("{place}: unit {unit}").format(place=chosen.place, unit=unit_name(chosen.unit))
     finite = np.isfinite(column)
     strongest = int(np.where(finite, np.abs(column), -1).argmax())
     note = f"{trace.tokens_of(chosen.name)[strongest]} {significant(float(column[strongest]))}"
     if not finite[goes_through(session, chosen)].all():
         note = _("not a number")
     about = _about(session, chosen, _("One unit at every token of the text: its {quantity}.").format(quantity=quantity))
-    above = heading(trace, title, f"unit-{chosen.name}-{chosen.unit}", note, missing(session, other), about=about)
+    above = heading(
+        trace, title, f"unit-{chosen.name}-{unit_name(chosen.unit)}", note, missing(session, other), about=about
+    )
     x_axis, y_axis = token_axis(trace, chosen.stack), Axis(quantity)
     return Chart(key, above, series, x_axis, y_axis, chosen=chosen.token, tall=110, on_place=on_place)
 
@@ -311,7 +318,7 @@ def token_chart(session: Session, chosen: Chosen, key: str, on_place: Answer) ->
     trace, quantity = session.trace, unit_quantity(chosen.quantity)
     own, other = values_of(session, chosen)
     units = top_units(session, chosen)
-    places, names = np.arange(len(units)), [str(unit) for unit in units]
+    places, names = np.arange(len(units)), [unit_name(unit) for unit in units]
     series = [Series(quantity, places, array(own[chosen.token, units]), SECOND, "bars")]
     if other is not None:
         series.append(Series(_("pinned"), places, array(other[chosen.token, units]), PINNED, "dots"))

@@ -116,7 +116,7 @@ def activity(pictures: Pictures, block: Block) -> str:
     if not bool(largest.isfinite().all()):
         return _("not a number")
     unit = int(largest.argmax())
-    return _("most active: unit {unit}").format(unit=unit)
+    return _("most active: unit {unit}").format(unit=unit + 1)
 
 
 def loads(pictures: Pictures, block: Block) -> str:

@@ -33,21 +33,20 @@ def form_name(form: str) -> str:
 
 
 def form_table(session: Session, path: str, position: int, eps: float) -> pd.DataFrame:
-    """LayerNorm's three forms on a norm's input: what each divides by at a token, and how far it is from torch's; then
-    the same of the pinned input, at the tokens of both, without a divisor where this token is not among them.
+    """LayerNorm's three forms on a norm's input at a token: what each divides by, and how far it is from torch's; then
+    the same of the pinned input, where it has this token.
     """
-    table = _form_rows(session.trace[f"{path}.input"], position, eps)
+    table = _form_rows(session.trace[f"{path}.input"][position], eps)
     other = pinned(session)(f"{path}.input")
-    kept = None if other is None else ~other.isnan().any(dim=-1)
-    if other is None or kept is None or not kept.any():
+    if other is None or bool(other[position].isnan().any()):
         return table
-    before = _form_rows(other[kept], int(kept[:position].sum()) if kept[position] else 0, eps)
-    before = before.iloc[:, 1 if kept[position] else 2 :]
+    before = _form_rows(other[position], eps).iloc[:, 1:]
     return table.join(before.rename(columns=lambda name: _("{name}, pinned").format(name=name)))
 
 
-def _form_rows(x: Tensor, position: int, eps: float) -> pd.DataFrame:
-    variance = float(exact(x[position]).var(correction=0))
+def _form_rows(x: Tensor, eps: float) -> pd.DataFrame:
+    """x: (d_model)."""
+    variance = float(exact(x).var(correction=0))
     n = x.shape[-1]
     sample = variance * n / max(1, n - 1)
     divisors = {

@@ -49,7 +49,7 @@ def test_with_the_sink_every_row_is_a_distribution(whole):
 def test_entropy_counts_the_sink_and_distance_is_of_what_goes_to_keys(model, whole):
     maps = Maps(model.trace(TEXT), "decoder")
     weights = maps.weights(1, slice(None))
-    found = metric("entropy", maps, 1, slice(None), weights, torch.empty(0))
+    found = metric("entropy", weights, torch.empty(0), maps.sink(1, slice(None)))
     expected = -(whole[1] * whole[1].log().nan_to_num(neginf=0)).sum(-1).mean(-1)
     torch.testing.assert_close(found, expected, atol=1e-5, rtol=1e-5)
     keys = whole[1, ..., :-1]

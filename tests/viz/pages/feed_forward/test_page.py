@@ -71,12 +71,16 @@ def test_units_are_paged_in_order_and_none_is_left_out(tmp_path):
     units = session.trace[f"{PATH}.activation"].numpy()
     maps = [unit_map(session, units_of(session, page=number), "key", None) for number in range(3)]
     assert np.array_equal(np.concatenate([each.values for each in maps], axis=1), units)
-    assert [each.columns.labels[0] for each in maps] == ["0", str(PAGE), str(2 * PAGE)]
+    assert [each.columns.labels[0] for each in maps] == [
+        "1",
+        str(PAGE + 1),
+        str(2 * PAGE + 1),
+    ]  # as layers and heads, from 1
     assert maps[0].chosen == 2
     strongest = np.abs(units).max(axis=0)
     chosen = units_of(session, order="strength")
     drawn = unit_map(session, chosen, "key", None)
-    order = [int(label) for label in drawn.columns.labels]
+    order = [int(label) - 1 for label in drawn.columns.labels]
     assert strongest[order].tolist() == pytest.approx(sorted(strongest, reverse=True)[:PAGE])
     assert np.array_equal(drawn.values, units[:, order])
     everything, shown = all_units(session, chosen, "key", None).series
@@ -98,7 +102,7 @@ def test_zeros_dead_units_and_those_of_the_session_are_counted_and_a_field_turns
     both = len(units) + len(more)
     assert f"over the {both} positions seen on this page: **{never}** were never on" in words(app)
     app.number_input[0].set_value(2).run()
-    assert sent(sound(app), "units_map")[0]["columns"]["labels"][0] == str(PAGE)
+    assert sent(sound(app), "units_map")[0]["columns"]["labels"][0] == str(PAGE + 1)
 
 
 def test_a_unit_a_token_and_the_layer_are_looked_at(models):
@@ -106,10 +110,12 @@ def test_a_unit_a_token_and_the_layer_are_looked_at(models):
     chosen, units = units_of(session), session.trace[f"{PATH}.activation"].numpy()
     (unit,) = unit_chart(session, chosen, "key", None).series
     assert np.array_equal(unit.ys, units[:, 5])
+    assert unit_chart(session, chosen, "key", None).heading.name.endswith("unit 6")
+    assert of_layer(layer.unit_table, session)["unit"].tolist() == [*range(1, units.shape[1] + 1)]
     note = layer_map(session, session.model.config, chosen, "key", None).heading.note
     assert note == f"layer 2: {(units == 0).mean():.1%}"
     token = token_chart(session, chosen, "key", None)
-    strongest = [int(label) for label in token.x.labels]
+    strongest = [int(label) - 1 for label in token.x.labels]
     assert token.series[0].ys.tolist() == pytest.approx(units[2, strongest].tolist())
     assert units[2, strongest[0]] == units[2].max()
     assert layer.histogram(session, chosen, "key").series[0].ys.sum() == units.size
@@ -211,7 +217,7 @@ def test_units_that_are_not_finite_are_told_and_drawn(models, tmp_path):
         model.network.encoder.layers[1].feed_forward.hidden.weight[3, 2] = torch.nan
     session = looking(model, SOURCE, TARGET, layer=1)
     chosen = units_of(session, order="strength", unit=3)
-    assert unit_map(session, chosen, "key", None).columns.labels[0] == "3"  # before all others
+    assert unit_map(session, chosen, "key", None).columns.labels[0] == "4"  # before all others
     assert "not a number, or infinite" in layer.histogram(session, chosen, "key").heading.note
     assert unit_chart(session, chosen, "key", None).heading.note == "not a number"
     assert "**1** are not a number" in of_layer(layer.layer_sentence, session)

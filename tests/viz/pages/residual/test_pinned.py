@@ -72,10 +72,7 @@ def test_a_token_that_is_not_in_the_pinned_text_is_said_to_be_none(pinned):
         assert header["sentence"] == "this token is not in the pinned text"
         assert not any("pinned" in each["name"] for each in header["series"])
     (table,) = [each.value for each in app.dataframe]
-    assert [name for name in table if "pinned" in name] == [
-        "largest difference, pinned",
-        "relative difference, pinned",
-    ]
+    assert not [name for name in table if "pinned" in name]  # it is of this token
     assert not table.isna().any(axis=None)
 
 
@@ -99,12 +96,11 @@ def test_the_forms_of_the_pinned_input_stand_in_the_table(pinned):
     app = turned(app, residual_view="forms", stack="encoder")
     (table,) = [each.value for each in app.dataframe]
     kept = session.comparison.counterpart("encoder.layers.0.self_attention_block.norm.input")
-    kept = kept[~kept.isnan().any(dim=-1)]
     eps = app.session_state["session"].model.config.norm_epsilon
     variance = float(kept[0].double().var(correction=0))
     expected = [(variance + eps) ** 0.5, variance**0.5 + eps]
     assert table["divides by, pinned"][:2].tolist() == pytest.approx(expected, rel=1e-6)
-    gaps = [form_gap(kept, eps, form) for form in ("layer", "textbook", "textbook-sample")]
+    gaps = [form_gap(kept[0], eps, form) for form in ("layer", "textbook", "textbook-sample")]
     assert table["relative difference, pinned"].tolist() == pytest.approx(gaps)
 
 
