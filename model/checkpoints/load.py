@@ -18,8 +18,6 @@ from model.checkpoints.convert.from_gguf import GgufModel, gguf_in
 from model.checkpoints.convert.from_huggingface import FAMILIES, checked_weights, rebuilt_config, rebuilt_weights
 from model.checkpoints.convert.layouts import (
     KNOWN,
-    MODEL,
-    NO_PREFIX,
     SUFFIXES,
     find_layout,
     is_own,
@@ -40,7 +38,7 @@ from model.checkpoints.load_hints import Causal, Function, LoadHints, NormOrder,
 from model.checkpoints.native import CONFIG, is_hugging_face, is_ours, open_ours, require_weights, whole_of
 from model.checkpoints.quantized import fp8_notes, plain_weights, require_no_codes
 from model.checkpoints.tensors import TensorInfo, described, size, tensor_table, under
-from model.checkpoints.wrapped_names import models_in, unwrapped, wrapping
+from model.checkpoints.wrapped_names import chosen_model, models_in, unwrapped, wrapping
 from model.inference.models import text_model
 from model.inference.text_model import TextModel
 from model.network.config import TransformerConfig
@@ -236,8 +234,7 @@ def _one_of(model: TextModel, names: list[str], paths: list[str], prefix: str, t
     if len(paths) > 1:
         training |= {"models": paths, "open": {"prefix": prefix}}
         if not told:
-            said = MODEL.format(chosen=prefix or NO_PREFIX, listed=", ".join(path or NO_PREFIX for path in paths))
-            training["assumed"] = [*training.get("assumed", []), said]
+            training["assumed"] = [*training.get("assumed", []), chosen_model(prefix, paths)]
     if beside := sorted({*training.get("beside", []), *outside}):
         training["beside"] = beside
     model.training = training

@@ -74,3 +74,11 @@ def models_in(names: Collection[str]) -> list[str]:
             if other != first and len(inside & compared) >= max(FEWEST, min(len(inside), len(compared)) / 2):
                 found |= {first, other}
     return sorted((f"{common}{first}".rstrip(".") for first in found), key=lambda path: (len(path.split(".")), path))
+
+
+def chosen_model(prefix: str, paths: Collection[str]) -> str:
+    """Sentence of what is assumed where one of several models was chosen without a hint. paths: as of `models_in`."""
+    others = ", ".join(path for path in paths if path != prefix)
+    if not prefix:
+        return f"the model whose names have no prefix (the file holds others, under {others})"
+    return f"the model under {prefix} (the file holds others, under {others})"

@@ -27,6 +27,7 @@ from model.checkpoints.load_hints import LoadHints
 from model.checkpoints.native import require_weights
 from model.checkpoints.quantized import fp8_notes, require_no_codes
 from model.checkpoints.tensors import described, is_of_training, read_tensors
+from model.checkpoints.wrapped_names import chosen_model
 from model.runtime.errors import CheckpointError
 from model.runtime.untrusted_json import read_record, read_yaml
 from model.text.huggingface.load import TOKENIZER, open_tokenizers
@@ -234,8 +235,6 @@ LAYOUTS = (gpt, first_min_gpt, annotated, torch_transformer, nanochat, litgpt, c
 SUFFIXES = (".safetensors", ".pt", ".pth", ".bin", ".ckpt")
 PROGRAMS = ("nanoGPT", "minGPT", "the Annotated Transformer", "torch.nn.Transformer", "nanochat", "litgpt")
 KNOWN = ", ".join((*PROGRAMS, *(each.name for each in COURSES)))
-MODEL = "the model under {chosen}, one of those in the file ({listed})"
-NO_PREFIX = "no prefix"
 META = "meta.pkl"  # nanoGPT's characters
 MOST_LETTERS = 500  # tokens of a model that may be one of characters
 
@@ -308,8 +307,7 @@ def _recognised(state: State) -> Layout | None:
     beside = [name for name in state.tensors if name not in inside and not is_harmless(name)]
     if prefix is None and len(paths) == 1:
         return replace(layout, beside=tuple(beside))
-    said = MODEL.format(chosen=chosen or NO_PREFIX, listed=", ".join(path or NO_PREFIX for path in paths))
-    assumed = (*layout.assumed, said) if prefix is None else layout.assumed
+    assumed = (*layout.assumed, chosen_model(chosen, paths)) if prefix is None else layout.assumed
     asked = {**layout.open, "prefix": chosen} if len(paths) > 1 else layout.open
     return replace(layout, assumed=assumed, open=asked, models=tuple(paths), prefix=chosen, beside=tuple(beside))
 

@@ -117,15 +117,14 @@ def test_of_two_models_in_a_folder_the_opened_one_is_said_and_the_other_can_be_c
         assert model.network.ours
         return model.network.get_parameter("decoder.embedding.tokens.weight"), model.training
 
-    for one, other, shown in (("student.", "teacher.", "student"), ("", "ema.", "no prefix")):
+    for one, other, shown in (("student.", "teacher.", "under student"), ("", "ema.", "whose names have no prefix")):
         saved(one, other)
         table, training = embedding()
         torch.testing.assert_close(table, first["model.embed_tokens.weight"])
         paths = [one.rstrip("."), other.rstrip(".")]
         assert training["models"] == paths
         assert training["open"] == {"prefix": paths[0]}
-        listed = ", ".join(path or "no prefix" for path in paths)
-        assert training["assumed"] == [f"the model under {shown}, one of those in the file ({listed})"]
+        assert training["assumed"] == [f"the model {shown} (the file holds others, under {paths[1]})"]
         assert len(training["beside"]) == len(second)
         table, training = embedding(prefix=paths[1])
         torch.testing.assert_close(table, second["model.embed_tokens.weight"])
