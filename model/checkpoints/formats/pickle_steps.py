@@ -24,9 +24,10 @@ BYTES = {
 DTYPES = """float64 float32 float16 bfloat16 complex64 complex128 int64 int32 int16 int8 uint64 uint32 uint16 uint8 bool
 float8_e4m3fn float8_e4m3fnuz float8_e5m2 float8_e5m2fnuz float8_e8m0fnu float4_e2m1fn_x2 complex32 bits16 bits8 bits4x2
 bits2x4 bits1x8""".split()
+LAYOUT = "torch.serialization._get_layout"
 UNREADABLE = {
     "torch._utils._rebuild_sparse_tensor": "sparse",
-    "torch.serialization._get_layout": "sparse",
+    LAYOUT: "sparse",
     "torch._utils._rebuild_qtensor": "quantized",
     **{f"torch.{bits}Storage": "quantized" for bits in ("QInt8", "QUInt8", "QInt32", "QUInt4x2", "QUInt2x4")},
     "torch._utils._rebuild_nested_tensor": "nested",
@@ -42,6 +43,7 @@ class StandIn(Enum):
     TENSOR = "Tensor"
     STORAGE = "storage"
     DEVICE = "device"
+    LAYOUT = "layout"
     SET = "set"
 
 
@@ -122,6 +124,13 @@ def _device(arguments: tuple[Any, ...]) -> StandIn | None:
     return StandIn.DEVICE if plain else None
 
 
+def _layout(arguments: tuple[Any, ...]) -> StandIn:
+    """torch.layout by its name, of which only sparse tensors have another one."""
+    if arguments != ("torch.strided",):
+        raise refusal(LAYOUT)
+    return StandIn.LAYOUT
+
+
 def _set(arguments: tuple[Any, ...]) -> StandIn | None:
     """Set of the values in a list. Those whose hashes may have been chosen to fall into one place are few."""
     if len(arguments) != 1 or not isinstance(arguments[0], list):
@@ -184,6 +193,7 @@ CALLS: dict[str, Callable[[tuple[Any, ...]], Any]] = {
     **{f"{module}.scalar": _numpy_scalar for module in ("numpy.core.multiarray", "numpy._core.multiarray")},
     "numpy.dtype": _numpy_type,
     "torch.device": _device,
+    LAYOUT: _layout,
     "_codecs.encode": _encoded,
     "collections.OrderedDict": lambda arguments: Dictionary() if not arguments else None,
     "collections.Counter": _counter,

@@ -95,6 +95,7 @@ PLAIN = {
     "set": {1, "b", None, 0.5, (1, 2)},
     "frozen": frozenset("ab"),
     "bytes": bytes(range(256)),
+    "layout": torch.strided,
     "none": (b"", bytearray(b"ab"), bytearray(), set(), 1j, torch.float16),
 }
 NUMBERS = (
