@@ -14,8 +14,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+import model.fast.one_token as one_token
 from model.capture.hooks import is_watched, original_class
-from model.fast import one_token
 from model.fast.attention import fused, unrecorded
 from model.fast.packed_weights import laid_out, product
 from model.network.attention import HeadProjection, MultiHeadAttention, TurnedProjection, side_by_side
