@@ -77,6 +77,8 @@ def open_told(options: argparse.Namespace) -> TextModel:
     model = open_checkpoint(options.checkpoint, **hints)
     for assumed in model.training.get("assumed", []):
         print(f"note: {model.name}: assumed: {assumed}", file=sys.stderr)
+    if beside := model.training.get("beside"):
+        print(f"note: {model.name}: not part of it: {beside[0]} ({len(beside)} such)", file=sys.stderr)
     return model
 
 

@@ -108,7 +108,8 @@ def test_a_language_model_writes_as_much_as_it_is_told(tmp_path, capsys):
 
 def test_a_file_that_does_not_say_its_heads_is_told(tmp_path, capsys):
     file = tmp_path / "annotated.pt"
-    torch.save(random_weights(Annotated()).state_dict(), file)
+    state = {f"model.{name}": each for name, each in random_weights(Annotated()).state_dict().items()}
+    torch.save(state | {"projection.weight": torch.ones(2, 2)}, file)
     assert main(["generate", str(file), "3 1 4"]) == 2
     assert "(on the command line --heads N)" in capsys.readouterr().err
     assert main(["generate", str(file), "3 1 4", "--heads", "3"]) == 0
@@ -117,6 +118,7 @@ def test_a_file_that_does_not_say_its_heads_is_told(tmp_path, capsys):
     printed = capsys.readouterr()
     assert printed.out == open_checkpoint(file, heads=3, norm="post").generate("3 1 4").text + "\n"
     assert "note: annotated: assumed: targets begin with token 0" in printed.err
+    assert "note: annotated: not part of it: projection.weight (1 such)" in printed.err
     assert "norm_first" not in printed.err
     assert main(["generate", str(file), "3 1 4", "--told", "heads:3,causal:no"]) == 2
     assert "leave causal:no out" in capsys.readouterr().err
