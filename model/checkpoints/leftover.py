@@ -28,7 +28,7 @@ TASK_HEADS = re.compile(
 WORD_HEADS = re.compile(r"lm_head|embed_out|output_projection|predictions|vocab_|generator")
 OTHER_SENSES = re.compile(r"vis|image|img|video|audio|speech|sound|mm_|multi_modal")
 COMPUTING = re.compile(
-    r"position|relative|(^|_)(pos|rel)(_|$)|norm|embed|scale|bias|alibi|rotary|codebook|router|gate|expert|adapter|lora"
+    r"position|relative|(^|_)(pos|rel)(_|$)|norm|embed|scale|alibi|(attn|attention)_bias|rotary|codebook|router|gate|expert|adapter|lora"
 )
 
 
@@ -43,7 +43,7 @@ class Leftover(NamedTuple):
     beside: list[str]
 
 
-def leftover(names: Iterable[str], modules: Collection[str], trunk: str, name: str) -> Leftover:
+def leftover(names: Iterable[str], modules: Collection[str], trunk: str, name: str, bare: bool = False) -> Leftover:
     """Tensors of a file that the model with these modules has no use for.
 
     names: of those tensors. modules: paths of the model's modules. trunk: path of the module that is the model without
@@ -56,7 +56,7 @@ def leftover(names: Iterable[str], modules: Collection[str], trunk: str, name: s
     for each in sorted(names):
         if is_harmless(each):
             found.harmless.append(each)
-        elif within := _part(each, modules, trunk):
+        elif within := _part(each, modules, trunk, bare):
             raise CheckpointError(
                 f"{name} holds {each}, which belongs to the computation of {within} and which the code that runs this "
                 "model does not use: it would compute something else; its tensors can be looked at under Checkpoints → "
@@ -73,12 +73,14 @@ def is_harmless(name: str) -> bool:
     return is_of_training(name) or any(pattern.search(name) for pattern in known)
 
 
-def _part(name: str, modules: Collection[str], trunk: str) -> str:
+def _part(name: str, modules: Collection[str], trunk: str, bare: bool) -> str:
     """The part of the model that a tensor of this name lies within, or is by its own name; "": it lies beside."""
-    for path in {name, f"{trunk}.{name}"}:  # a bare model is saved without the prefix of its trunk
-        parents = [path[: dot.start()] for dot in re.finditer(r"\.", path)]
-        if inside := [parent for parent in parents if parent in modules and parent not in ("", trunk)]:
-            return inside[-1]
-    first = name.removeprefix(f"{trunk}.").partition(".")[0]
+    path = f"{trunk}.{name}" if bare and trunk else name
+    parents = [path[: dot.start()] for dot in re.finditer(r"\.", path)]
+    if inside := [parent for parent in parents if parent in modules and parent not in ("", trunk)]:
+        return inside[-1]
+    if trunk and not path.startswith(f"{trunk}."):
+        return ""
+    first = path.removeprefix(f"{trunk}.").partition(".")[0]
     beside = WORD_HEADS.search(first) or OTHER_SENSES.search(first)
     return first if COMPUTING.search(first) and not beside else ""

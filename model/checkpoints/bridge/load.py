@@ -361,7 +361,8 @@ def _leftover(loading: dict[str, Any], table: list[TensorInfo], folder: Path, mo
     for pattern in model._keys_to_ignore_on_load_unexpected or ():  # known to transformers, which does not report them
         passed += [info.name for info in table if info.name not in known and re.search(pattern, info.name)]
     modules, prefix = {name for name, _module in model.named_modules()}, model.base_model_prefix
-    found = leftover({*names} - {*passed}, modules, prefix if prefix in modules else "", folder.name)
+    trunk, bare = prefix if prefix in modules else "", not any(info.name.startswith(f"{prefix}.") for info in table)
+    found = leftover({*names} - {*passed}, modules, trunk, folder.name, bare)
     return Leftover(sorted({*found.harmless, *passed}), found.beside)
 
 
