@@ -21,7 +21,7 @@ THE_TEXT = "the text"
 def pass_bytes(network: Network, source: int, target: int = 0) -> int:
     """Bytes of the trace of a pass over so many tokens, about. target: 0 where the network has one stack."""
     sides = (source, target) if network.config.n_encoder_layers else (0, source)
-    return recorded(network.config, *sides) * next(network.parameters()).element_size()
+    return recorded(network.config, *sides) * next(network.parameters()).dtype.itemsize
 
 
 class Room:

@@ -126,8 +126,9 @@ def replace_folder(folder: Path, written: Path) -> None:
     for left in (new, old):
         if left.exists() and folder.exists():
             shutil.rmtree(left)
-    for file in written.iterdir():
-        flush(file)
+    for file in written.rglob("*"):
+        if file.is_file():
+            flush(file)
     os.rename(written, new)
     if folder.exists():
         os.rename(folder, old)

@@ -105,6 +105,7 @@ def _tidy() -> None:
     remove_left_uploads()
     if (kept := training.kept_folder("")) is not None:
         remove_old(kept.parent)
+        remove_left(kept.parent)
     if saved_folder().is_dir():
         remove_left(saved_folder())
 

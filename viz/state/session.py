@@ -159,6 +159,7 @@ class Session:
     message: str = ""
     notice: str = ""  # what is said once
     visitor: str = ""  # Streamlit's own name of the session
+    unkept: int = 0  # number of the training of which it was said that it is kept no more
     moving: bool = False  # the training was, when the script last ran
     sent: Sent = field(default_factory=Sent)  # of the film
     asked: dict[str, str] = field(default_factory=dict)  # choices that a click elsewhere makes, by their keys

@@ -58,6 +58,8 @@ def training(session: Session) -> LiveTraining | None:
     """This session's training, found again by the address after a reload; being asked for is a sign of life."""
     key = session.run or session.parameter(RUN)
     found = (trainings().get(key) or _kept(key)) if key else None
+    if found and found.unkept and session.unkept != found.number and is_own(session, found):
+        session.unkept, session.notice, session.begun = found.number, found.unkept, True  # the script says it, once
     if found and not session.run:
         session.run = key or ""
         session.say(RUN, session.run)
@@ -85,7 +87,12 @@ def kept_folder(key: str) -> Path | None:
 def _kept(key: str) -> LiveTraining | None:
     """A training that another process has left, as it stood last; None where none is kept, or it cannot be read."""
     folder = kept_folder(key)
-    if folder is None or not folder.is_dir() or key in _unreadable:
+    if folder is None or key in _unreadable:
+        return None
+    from model.runtime.files import finish_replacing
+
+    finish_replacing(folder)
+    if not folder.is_dir():
         return None
     from model.training.live.kept import read_kept
     from model.training.live.live_training import LiveTraining

@@ -26,7 +26,7 @@ from model.data.pairs import Pair
 from model.data.sources import Data, Source, TrainingData, material_of
 from model.inference.text_model import TextModel
 from model.runtime.errors import CheckpointError
-from model.runtime.files import require_file, write_tensors, write_text
+from model.runtime.files import begin_folder, replace_folder, require_file, write_tensors, write_text, writing
 from model.runtime.untrusted_json import read_json
 from model.text.tokenizer import Tokens
 from model.training.live.camera import Frame, Probe
@@ -70,6 +70,30 @@ def keep_start(folder: Path, start: TextModel, data: Data, source: Source, owner
         "owner": owner,
     }
     write_text(folder / DATA, json.dumps(told, ensure_ascii=False))
+
+
+def keep_first(
+    folder: Path,
+    start: TextModel,
+    data: Data,
+    source: Source,
+    owner: str,
+    recorded: RecordedTrainer,
+    batches: BatchSizes,
+) -> None:
+    """Write all of it for the first time, in one step: a folder that is there can be read back.
+
+    Raises:
+        CheckpointError: it cannot be written.
+    """
+    with writing(folder):
+        written = begin_folder(folder)
+        try:
+            keep_start(written, start, data, source, owner)
+            keep_state(written, recorded, batches)
+            replace_folder(folder, written)
+        finally:
+            shutil.rmtree(written, ignore_errors=True)
 
 
 def keep_state(folder: Path, recorded: RecordedTrainer, batches: BatchSizes) -> None:

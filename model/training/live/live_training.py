@@ -21,7 +21,7 @@ from model.runtime.errors import CheckpointError, describe_training_error
 from model.runtime.ledger import Reservation
 from model.training.live import saving
 from model.training.live.camera import Probe
-from model.training.live.kept import KeptTraining, go_on, keep_start, keep_state, remove_kept
+from model.training.live.kept import KeptTraining, go_on, keep_first, keep_state, remove_kept
 from model.training.live.key_frames import KeyFrame
 from model.training.live.pending_steps import MANY
 from model.training.live.recorded_trainer import RecordedTrainer
@@ -39,6 +39,7 @@ USED_UP = (
     "this training has had its {minutes:g} minutes, which is all that this server gives to one: look at its film, "
     "download it, or begin another one"
 )
+UNKEPT = "this training is not kept for a restart of the server any more: {reason}"
 RECENT = 2 * MANY  # steps that the speed is measured on: some of them stop to be filmed
 
 
@@ -54,6 +55,7 @@ class LiveTraining:
     """
 
     promise: Reservation | None = None
+    unkept = ""  # why its folder does not hold it any more
 
     def __init__(
         self,
@@ -414,19 +416,22 @@ class LiveTraining:
     def _keep_state(self) -> None:
         """Have the folder, if there is one, hold how the run stands now."""
         self._kept_at, self._kept_step = self._clock(), self.recorded.steps_done
-        if (data := self.material.data) and not self._start_kept:  # not before the first step, which is waited for
-            self._keep(lambda folder: keep_start(folder, self.start, data, self.source, self.owner))
+        recorded, data = self.recorded, self.material.data
+        if self._start_kept:
+            self._keep(lambda folder: keep_state(folder, recorded, self.batches))
+        elif data is not None:  # after the first step, which is waited for; without its data nobody could go on with it
+            begun = self.start, data, self.source, self.owner
+            self._keep(lambda folder: keep_first(folder, *begun, recorded, self.batches))
             self._start_kept = True
-        self._keep(lambda folder: keep_state(folder, self.recorded, self.batches))
 
     def _keep(self, write: Callable[[Path], None]) -> None:
         """A training goes on where its folder cannot be written, and is kept no longer."""
         try:
             if self._kept:
                 write(self._kept)
-        except CheckpointError:
+        except CheckpointError as error:
             logging.getLogger(__name__).exception("a training is not kept any more")
-            self._kept = None
+            self._kept, self.unkept = None, UNKEPT.format(reason=error)
 
     def _look(self) -> None:
         self._looked_at = self._clock()

@@ -33,7 +33,7 @@ from model.runtime.errors import (
     TRAINING_BROKEN_OFF,
     WENT_BACK,
 )
-from model.training.live.live_training import USED_UP
+from model.training.live.live_training import UNKEPT, USED_UP
 
 ROOT = Path(__file__).resolve().parents[3]
 # What `_()` is given that is not a literal, and every value it can have.
@@ -159,7 +159,7 @@ def texts() -> set[str]:
 def said_by_model() -> set[str]:
     """Every sentence of an error in the files whose errors a page shows, its values numbered; and parts of such."""
     found = PIECES | {numbered(text) for text in (NO_ROOM, TRAINING_BROKEN_OFF, STANDS, WENT_BACK, NO_WAY_BACK)}
-    found |= {numbered(text) for text in (AGAIN, NOT_FINITE, NO_PREDICTIONS, USED_UP)}
+    found |= {numbered(text) for text in (AGAIN, NOT_FINITE, NO_PREDICTIONS, USED_UP, UNKEPT)}
     found |= {numbered(text) for text in (runner.NO_ROOM, runner.BROKEN_OFF, errors.BROKEN_OFF)}
     found |= {numbered(text) for text in (errors.NO_ROOM_HERE, errors.DEVICE_GONE)}
     places = {name: sorted((ROOT / "model").glob(f"{name}.py")) for name in SPEAKING}

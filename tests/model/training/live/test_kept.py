@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import time
 
@@ -13,9 +14,11 @@ from model.data.sources import Data, Source, material_of
 from model.inference.text_model import TextModel
 from model.network.config import Kind
 from model.runtime.errors import CheckpointError
+from model.runtime.files import finish_replacing
 from model.training.live import live_training
-from model.training.live.kept import DATA, LONGEST, STATE, read_kept, remove_old
+from model.training.live.kept import DATA, LONGEST, STATE, keep_first, read_kept, remove_old
 from model.training.live.live_training import LiveTraining
+from tests.model.checkpoints.killing import dying_at
 from tests.model.training.live.live_examples import (
     KEY_EVERY,
     PAIRS,
@@ -120,6 +123,33 @@ def test_where_nothing_can_be_written_it_trains_all_the_same(tmp_path, caplog):
     advanced(training, 2)
     assert (status(training), training.snapshot.step) == ("idle", 2)
     assert [record.message for record in caplog.records] == ["a training is not kept any more"]
+    assert training.unkept.startswith("this training is not kept for a restart of the server any more: run cannot be")
+
+
+def test_a_kill_at_any_moment_of_the_first_keeping_leaves_nothing_or_what_can_be_read_back(tmp_path, monkeypatch):
+    training = advanced(begun(tmp_path / "first"), 1)
+    left = read_kept(tmp_path / "first")
+    given = training.start, training.material.data, left.source, left.owner, training.recorded, training.batches
+    found = []
+    for step in itertools.count(1):
+        folder = tmp_path / f"run {step}"
+        with dying_at(step, monkeypatch) as died:
+            keep_first(folder, *given)
+        finish_replacing(folder)
+        found.append(folder.exists())
+        if folder.exists():
+            assert read_kept(folder).told["step"] == 1
+        if not died:
+            break
+    assert found == sorted(found)  # first nothing, then all of it
+    assert found.count(False) > 5
+
+
+def test_of_a_training_whose_data_are_unknown_nothing_is_kept(tmp_path):
+    model = model_of("decoder-only")
+    training = LiveTraining(model, material("decoder-only"), SETTINGS, probe(model), kept=tmp_path / "run")
+    advanced(training, 1)
+    assert not (tmp_path / "run").exists()
 
 
 @pytest.mark.parametrize("damage", [STATE, DATA, "start"])
