@@ -15,7 +15,13 @@ from model.checkpoints.adapter_base import base_name, find_base, read_base
 from model.checkpoints.adapters import MERGED, Adapter, Merged, is_adapter, merge, read_adapter
 from model.checkpoints.adapters_and_shards import require_whole
 from model.checkpoints.convert.from_gguf import GgufModel, gguf_in
-from model.checkpoints.convert.from_huggingface import FAMILIES, checked_weights, rebuilt_config, rebuilt_weights
+from model.checkpoints.convert.from_huggingface import (
+    FAMILIES,
+    checked_weights,
+    file_parameters,
+    rebuilt_config,
+    rebuilt_weights,
+)
 from model.checkpoints.convert.layouts import (
     KNOWN,
     SUFFIXES,
@@ -266,6 +272,10 @@ def _open_tensors(
     network = assembled(config, weights, device, dtype)
     tokenizers = open_tokenizers(texts or folder, settings, config.vocabularies)
     record = {"format": f"Hugging Face, {settings['model_type']}"} | ({"assumed": notes} if notes else {})
+    names = _names(settings, plain)
+    in_file = file_parameters(settings, config, {names[info.name]: info.shape for info in plain})
+    if in_file != network.parameter_count():
+        record["in_file"] = in_file
     return text_model(folder.resolve().name, network, tokenizers, record)
 
 
@@ -281,9 +291,7 @@ def _rebuilt(
     """
     if not isinstance(settings.get("model_type"), str):
         return None
-    family = FAMILIES.get(settings["model_type"])
-    around = wrapping([info.name for info in table], list(filter(None, [family.prefix]))) if family else []
-    names = {info.name: unwrapped(info.name, around) for info in table}
+    names = _names(settings, table)
     config = rebuilt_config(settings, list(names.values()))
     if config is None:
         return None
@@ -296,6 +304,13 @@ def _rebuilt(
     if any(info.loaded for info in table):  # computed when they are loaded, one after another
         return config, checked_weights(settings, config, shapes, lambda name: loads[name]())
     return config, rebuilt_weights(settings, config, {name: load() for name, load in loads.items()})
+
+
+def _names(settings: Mapping[str, Any], table: list[TensorInfo]) -> dict[str, str]:
+    """Name of each tensor in its family, by its name in the file."""
+    family = FAMILIES.get(settings["model_type"])
+    around = wrapping([info.name for info in table], list(filter(None, [family.prefix]))) if family else []
+    return {info.name: unwrapped(info.name, around) for info in table}
 
 
 def _with_second_text(

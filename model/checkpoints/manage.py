@@ -67,7 +67,7 @@ def keep_as_ours(folder: Path, model: TextModel) -> None:
         "weights. Whatever licence the original has holds for it too.\n"
     )
     # What was told is now in the config, and what was not used is in the old file alone.
-    left = ("open", "unused", "beside", "models", "prefix")
+    left = ("open", "unused", "beside", "models", "prefix", "in_file")
     record = {name: value for name, value in model.training.items() if name not in left}
     tokenizers = model.source_tokenizer, model.target_tokenizer
     save_checkpoint(folder, model.network, tokenizers, record, card, model.dtype)

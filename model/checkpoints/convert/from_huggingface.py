@@ -8,6 +8,7 @@ text has it; γ of Gemma's norms is kept with the 1 that the norm adds to it.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Collection, Iterator, Mapping
 from typing import Any
 
@@ -85,6 +86,17 @@ def rebuilt_weights(
     tensors = {modern(name): tensor for name, tensor in weights.items()}
     _require_copies(plan, tensors)
     return _weights(plan, tensors, config)
+
+
+def file_parameters(
+    settings: Mapping[str, Any], config: TransformerConfig, shapes: Mapping[str, tuple[int, ...]]
+) -> int:
+    """Count of numbers in those tensors of a file that the weights are made from; ours may be fewer, where some are
+    added up. shapes: of the file's tensors by name.
+    """
+    plan = SourceCheckpoint(FAMILIES[settings["model_type"]], settings, shapes).weight_map(config)
+    read = {name for source in plan.values() for name in source.names}
+    return sum(math.prod(shape) for name, shape in shapes.items() if modern(name) in read)
 
 
 def checked_weights(

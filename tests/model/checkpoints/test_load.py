@@ -99,6 +99,8 @@ def test_a_bart_writes_what_transformers_writes(forced, tmp_path):
 def test_a_masked_model_fills_in_its_own_mask(made, tmp_path):
     network = saved(tmp_path, "BertForMaskedLM", made(), **BERT)
     model = opened(tmp_path)
+    assert model.training["in_file"] == sum(each.numel() for each in network.parameters())  # but for a row of types
+    assert model.training["in_file"] > model.network.parameter_count()
     mask = model.source_tokenizer.mask_label
     assert mask == ("[MASK]" if made is word_piece else "<mask>")
     text = f"I am a {mask}."

@@ -203,6 +203,7 @@ def summary(trace: Trace, model: TextModel, found: list[Block]) -> Said:
     }[config.norm_placement]
     said = [
         (_("parameters"), f"{model.network.parameter_count():,}"),
+        *([(_("in its file"), _in_file(int(model.training["in_file"])))] if "in_file" in model.training else []),
         *([(_("in no block"), f"{rest:,}")] if (rest := elsewhere(model.network, found)) else []),
         (_("matrix products"), flops_text(total_flops(trace, found))),
         *((f"· {block_name(kind)}", flops_text(_sum(flops))) for kind, flops in by_kind.items() if _sum(flops) != 0),
@@ -220,6 +221,11 @@ def summary(trace: Trace, model: TextModel, found: list[Block]) -> Said:
         said.append((_("output"), _("only the decoder ends in a softmax; the encoder gives keys and values")))
     said.append((_("arrows"), _("as thick as the mean norm of what flows")))
     return said
+
+
+def _in_file(count: int) -> str:
+    sentence = _("{count}: here rows of its positions and token types are added up, and unused ones left out")
+    return sentence.format(count=f"{count:,}")
 
 
 def alternative(model: TextModel, found: list[Block], guess: dict[str, Any], note: str) -> str:
