@@ -74,7 +74,7 @@ const HINTS = {
   head_grid(root) {
     const said = root.sent.words;
     if (!choosesHeads) said.caption = said.caption.replace(` · ${words.click}`, "");
-    root.tip.textContent = said.caption;
+    root.caption.textContent = said.caption;
   },
   model_map(model) {
     const root = model.querySelector(".model_map");
