@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
@@ -57,7 +57,9 @@ def _layout(program: Course, state: State) -> Layout:
     options = {**read.options(choices), **program.options, **program.more(state, choices)}
     query, key = read.rows("self_attention.query"), read.rows("self_attention.key")
     whole = config_of(state.name, **options, n_heads=1, head_width=None if query == options["d_model"] else query)
-    state.require_all_used(weight_map(whole, read.table, state.tensors), program.name, program.buffers)
+    # What a program itself names a mask only hides, whatever its values are.
+    weights = {name: tensor for name, tensor in state.tensors.items() if not re.search(program.buffers, name)}
+    replace(state, tensors=weights).require_all_used(weight_map(whole, read.table, weights), program.name, r"(?!)")
     heads = program.heads(state) if program.heads else state.n_heads(query)
     if query % heads or key % (query // heads):
         raise CheckpointError(f"{state.name}: queries of {query} and keys of {key} channels cannot have {heads} heads")

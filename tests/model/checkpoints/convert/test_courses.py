@@ -254,6 +254,12 @@ def test_what_a_course_does_not_have_is_refused(changes, sentence, tmp_path):
         opened(saved(tmp_path, state), heads=HEADS)
 
 
+def test_a_mask_that_the_program_names_only_hides_whatever_its_values(tmp_path):
+    state = courses.raschka_weights()
+    assert len(state["trf_blocks.0.att.mask"].unique()) > 2
+    assert opened(saved(tmp_path, state), heads=HEADS).training["format"] == "LLMs-from-scratch"
+
+
 def test_heads_that_do_not_fit_are_refused_by_their_number(tmp_path):
     path = saved(tmp_path, courses.raschka_weights(groups=1, out_bias=False))
     with pytest.raises(CheckpointError, match="queries of 16 and keys of 4 channels cannot have 2 heads"):
