@@ -154,6 +154,11 @@ def show_explanation(model: TextModel) -> None:
         Part.EXPLANATION,
         [r"x \leftarrow x + \mathrm{Sublayer}(x)", r"P(\text{next}) = \mathrm{softmax}(x W^\top)"],
         _(
+            "Layers, heads, units and experts count from 1 on every page; names of tensors are the model's own, and "
+            "count from 0."
+        )
+        + " "
+        + _(
             "Vaswani et al., *Attention Is All You Need*, section 3 and figure 1, with the numbers of this input. "
             "Tokens enter at the bottom. The line on the left of a stack is the residual stream: each block reads it "
             "and adds to it, at ⊕. A line is as thick as the mean norm of the vectors that flow there. "
