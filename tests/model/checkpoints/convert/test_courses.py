@@ -256,7 +256,7 @@ def test_what_a_course_does_not_have_is_refused(changes, sentence, tmp_path):
 
 def test_a_mask_that_the_program_names_only_hides_whatever_its_values(tmp_path):
     state = courses.raschka_weights()
-    assert len(state["trf_blocks.0.att.mask"].unique()) > 2
+    state |= {name: torch.arange(400.0).reshape(20, 20) for name in state if name.endswith(".att.mask")}
     assert opened(saved(tmp_path, state), heads=HEADS).training["format"] == "LLMs-from-scratch"
 
 
