@@ -12,8 +12,8 @@ import stat
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
+from io import BufferedReader
 from pathlib import Path
-from typing import BinaryIO
 
 from jaxtyping import Shaped
 from safetensors import SafetensorError
@@ -42,7 +42,7 @@ class NotAFileError(OSError):
         self.strerror = "it is not a file"
 
 
-def open_file(path: Path) -> BinaryIO:
+def open_file(path: Path) -> BufferedReader:
     """A file open for reading. Whatever may be a stranger's is read by this function.
 
     Raises:

@@ -35,7 +35,8 @@ def answer(known: OrderedDict[str, tokenizers.Tokenizer], wish: Mapping[str, Any
     tokenizer = known[wish["id"]]
     if "decode" in wish:
         return {"text": tokenizer.decode(wish["decode"], skip_special_tokens=True)}
-    encoded = tokenizer.encode(*wish["encode"], add_special_tokens=wish["frame"])
+    text, *pair = wish["encode"]
+    encoded = tokenizer.encode(text, pair[0] if pair else None, add_special_tokens=wish["frame"])
     found = (encoded.ids, encoded.tokens, encoded.offsets, encoded.special_tokens_mask, encoded.type_ids)
     return {"encoded": found}
 

@@ -116,6 +116,7 @@ PIECES |= {
     "the text",
     "what is computed of this text",
     "this text",
+    "it is not a file",
     "these tokens",
     "a model",
     "a file that is sent",
