@@ -234,7 +234,7 @@ def _compare_heads(
             biases = (position_bias(trace, path, heads, slice(None)) for path in chosen)
             scores += torch.stack([bias.abs().amax() for bias in biases if bias is not None])[:, None, None, None]
         roundings = torch.finfo(wide).eps / 2 * (EXPONENTIALS + SCORES * scores)
-        least = torch.finfo(wide).tiny
+        least: Tensor | float = torch.finfo(wide).tiny
         if wide != actual.dtype:
             roundings += own.eps / 2 * (NARROW + (NARROW_STEPS * (1 + scores) if trace.maps else 0))
             least = own.smallest_normal * own.eps * (1 + value.abs().sum(dim=-2, keepdim=True))

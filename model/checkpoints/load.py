@@ -271,7 +271,8 @@ def _open_tensors(
     config, weights = rebuilt
     network = assembled(config, weights, device, dtype)
     tokenizers = open_tokenizers(texts or folder, settings, config.vocabularies)
-    record = {"format": f"Hugging Face, {settings['model_type']}"} | ({"assumed": notes} if notes else {})
+    record: dict[str, Any] = {"format": f"Hugging Face, {settings['model_type']}"}
+    record |= {"assumed": notes} if notes else {}
     names = _names(settings, plain)
     in_file = file_parameters(settings, config, {names[info.name]: info.shape for info in plain})
     if in_file != network.parameter_count():
