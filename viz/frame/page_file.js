@@ -296,7 +296,7 @@ export default function ({ data, parentElement, setTriggerValue }) {
     try {
       const link = element("a");
       link.href = URL.createObjectURL(await wholePage(data, root));
-      link.download = `vitrine-${location.pathname.replaceAll("/", "") || "attention"}.html`;
+      link.download = `vitrine-${location.pathname.replaceAll("/", "") || "map"}.html`;
       link.click();
       setTimeout(() => URL.revokeObjectURL(link.href), 10_000);
     } finally {
