@@ -27,6 +27,7 @@ QUERIES = (
     "SelfAttention.q.weight",  # T5
 )
 GPT2 = "h.0.attn.c_attn.weight"  # also nanoGPT's, whose matrix is the transpose of this one
+OURS = ("encoder.embedding.tokens.weight", "decoder.embedding.tokens.weight")
 ADAPTER = (".lora_A.", ".lora_embedding_A")
 # Names of tensors by which a model is known to be of another kind.
 KINDS = {
@@ -83,6 +84,11 @@ def refuse_unknown(file: Path, names: Collection[str], known: str) -> NoReturn:
     """
     if not names:
         raise CheckpointError(f"{file.name} holds no tensors of a model: save a model's state_dict")
+    if any(name in names for name in OURS):
+        raise CheckpointError(
+            f"{file.name} has the weights of a model of Vitrine without the config.json that says how to compute with "
+            "them: open the whole folder in which it was saved"
+        )
     first = ", ".join([*list(names)[:MOST_NAMED], *["…"] * (len(names) > MOST_NAMED)])
     raise CheckpointError(
         f"{file.name} holds {len(names):,} tensors ({first}), by whose names it is none of {known}: they can be looked "
