@@ -217,6 +217,7 @@ MOST_TENSORS = 20_000
 STOP = ord(".")
 LARGEST_KEY = 1 << 31  # of a dictionary: larger numbers can be chosen so that all fall into one place
 MOST_CHOSEN = 1000  # values of a set that can be chosen so
+FEW_BYTES = 1 << 16
 
 
 def inspect(content: bytes, sizes: Mapping[str, int]) -> None:
@@ -242,7 +243,7 @@ class Reading:
 
     def __init__(self, content: bytes, sizes: Mapping[str, int], at: int = 0) -> None:
         self.content, self.sizes, self.at = content, sizes, at
-        self.steps = self.tensors = 0
+        self.steps = self.tensors = self.bytes = 0
         self.stack: list[Any] = []
         self.below: list[list[Any]] = []
         self.memory: dict[int, Any] = {}
@@ -380,6 +381,10 @@ class Reading:
         if (result := call(arguments)) is None:
             raise RefusedError(f"is damaged: it calls {asked.path} with what that does not take")
         self.steps += sum(map(_cost, arguments))
+        if type(result) in (str, bytes):
+            self.bytes += sum(len(each) for each in arguments if type(each) in (str, bytes))
+            if self.bytes > 2 * len(self.content) + FEW_BYTES:  # each is encoded, then made a scalar or an array
+                raise RefusedError("makes more bytes than it holds: save only a model's state_dict")
         self.tensors += result is StandIn.TENSOR
         if self.tensors > MOST_TENSORS:
             raise RefusedError(f"holds more than {MOST_TENSORS:,} tensors, the most that are read")
@@ -390,9 +395,7 @@ def _cost(argument: Any) -> int:
     """Steps that a call takes more for the size of an argument, which the pickle may name in many calls."""
     if isinstance(argument, Dictionary):
         return argument.entries
-    return (
-        len(argument) if isinstance(argument, list) else len(argument) // 1000 if type(argument) in (str, bytes) else 0
-    )
+    return len(argument) if isinstance(argument, list) else 0
 
 
 STEPS: dict[int, Callable[[Reading], object]] = {

@@ -154,12 +154,17 @@ def refuse_folder(folder: Path, files: list[Path]) -> None:
             f"{folder} holds the weights in parts, as {program} saves them ({file.relative_to(folder)}), of which none "
             f"is opened alone: {instead}"
         )
+    gguf = bool(files) and all(file.suffix.lower() == ".gguf" for file in files)
+    if gguf and all(SHARD.search(file.name) for file in files):
+        raise CheckpointError(
+            f"{folder} holds parts of a GGUF file ({files[0].name}): join them with llama-gguf-split --merge"
+        )
     if files and all(SHARD.search(file.name) for file in files):
         raise CheckpointError(
             f"{folder} holds parts of one model ({files[0].name}) and no index that says which tensor lies in which: "
             "get its model.safetensors.index.json (or pytorch_model.bin.index.json) from where they come"
         )
-    if files and all(file.suffix.lower() == ".gguf" for file in files):
+    if gguf:
         named = ", ".join(file.name for file in files[:MOST_NAMED])
         raise CheckpointError(
             f"{folder} holds {len(files)} GGUF files, each of them a model: give one of them ({named})"

@@ -113,6 +113,10 @@ def test_quantized_tensors_are_refused_as_such(tmp_path):
             ["a-Q4_K_M.gguf", "a-Q8_0.gguf"],
             r"2 GGUF files, each of them a model: give one .*a-Q4_K_M.gguf, a-Q8_0.gguf",
         ),
+        (
+            ["a-00001-of-00002.gguf", "a-00002-of-00002.gguf"],
+            r"parts of a GGUF file \(a-00001-of-00002\.gguf\): join them with llama-gguf-split --merge",
+        ),
         (["model-00001-of-00002.safetensors", "model-00002-of-00002.safetensors"], "no index that says which tensor"),
         (
             [f"checkpoint-{step}/config.json" for step in (500, 1000, 9)],

@@ -167,10 +167,9 @@ def copies_of_a_set():
     return HEAD + b"(" + filled + call("builtins.set", b"h\x00") * 10_000 + b"t" + STOP
 
 
-def copies_of_bytes():
-    return (
-        HEAD + b"(" + text("a" * 100_000) + b"q\x00" + call("_codecs.encode", b"h\x00", text("latin1")) * 9_000 + b"t."
-    )
+def copies_of_bytes(function):
+    """One text of 999,000 characters, of which 480 copies are made."""
+    return HEAD + b"(" + text("a" * 999_000) + b"q\x00" + call(function, b"h\x00", text("latin1")) * 480 + b"t."
 
 
 NUMPY_TYPE = call("numpy.dtype", text("U9"), b"\x89", b"\x88")
@@ -186,7 +185,8 @@ HARMFUL = {
         "a set of more than 1,000 values",
     ),
     "hashes": (lambda: HEAD + call("builtins.set", b"]" + TUPLES + b"a") + STOP, "a set with a value of type tuple"),
-    "encoded": (copies_of_bytes, "more than 500,000 steps"),
+    "encoded": (lambda: copies_of_bytes("_codecs.encode"), "makes more bytes than it holds"),
+    "arrays": (lambda: copies_of_bytes("builtins.bytearray"), "makes more bytes than it holds"),
     "codec": (lambda: HEAD + call("_codecs.encode", text("a"), text("rot13")) + STOP, "with what that does not take"),
     "array": (lambda: HEAD + call("builtins.bytearray", b"J\xff\xff\xff\x7f") + STOP, "with what that does not take"),
     "no bytes": (lambda: HEAD + call("builtins.bytes", b"J\xff\xff\xff\x7f") + STOP, "with what that does not take"),
