@@ -27,7 +27,8 @@ ALMOST_NOTHING = 0.25  # of the fall of the loss that residuals give
 AS_MUCH = 0.9  # of it, and more
 SHARE = 0.01  # of tokens predicted rightly, or of a perplexity: less is no difference
 
-Holds = bool | Literal["some"] | None  # "some": at some of the depths; None: the seeds do not decide
+# "some": at some of the depths alone; "some at least": the seeds do not decide of the others; None: they do not decide
+Holds = bool | Literal["some", "some at least"] | None
 WithoutResiduals = Literal["unlearnt", "almost nothing", "clearly less", "clearly more", "as much", "open"]
 
 
@@ -57,15 +58,15 @@ def needs(side: Side, without: str, whole: str) -> bool | None:
 def at_depths(found: Sequence[bool | None]) -> Holds:
     """What was found at each depth, in one word."""
     if True in found:
-        return True if set(found) == {True} else "some"
+        return "some" if False in found else "some at least" if None in found else True
     return None if None in found else False
 
 
 def contrast(one: Holds, other: Holds) -> Verdict:
     """Verdict on "one does, the other does not"."""
-    if one is False or other in (True, "some"):
+    if one is False or other in (True, "some", "some at least"):
         return Verdict.WRONG
-    if one is None or other is None:
+    if one in (None, "some at least") or other is None:
         return Verdict.OPEN
     return Verdict.ONLY_IF if one == "some" else Verdict.HOLDS
 

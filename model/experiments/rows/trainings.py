@@ -278,7 +278,7 @@ def warm_up_words(side: Side, arm: str, depths: Sequence[int], found: Holds) -> 
     name = arm_name(arm)
     if found is None:
         return say("whether {arm} needs warm-up is open", arm=name)
-    if found == "some":
+    if found in ("some", "some at least"):
         layers = next(each for each in depths if needs(side, f"{arm}@{each} cold", f"{arm}@{each}"))
         return say("{arm} needs warm-up with {layers} layers", arm=name, layers=layers)
     if found:
