@@ -47,7 +47,7 @@ def _overlap(material: TrainingData) -> str:
 
 
 def _warmup(settings: TrainingSettings, steps: int) -> str:
-    if settings.warmup < steps:
+    if settings.warmup <= steps:
         return ""
     last = learning_rate(steps, steps, settings)
     return (

@@ -82,9 +82,9 @@ def test_texts_to_validate_on_that_are_trained_on_too_are_counted(kind, text, tm
     assert prepare(kind, train, None, 90).overlap[0] == 0
 
 
-def test_a_warm_up_as_long_as_the_run_is_said(tmp_path, capsys):
+def test_a_warm_up_longer_than_the_run_is_said(tmp_path, capsys):
     data = ["train", "--data", "task:copy:150", "--out", str(tmp_path / "run"), "--preset", "tiny", "--dry-run"]
-    for warmup, said in ((9, False), (10, True), (40, True)):
+    for warmup, said in ((10, False), (11, True), (40, True)):
         assert main([*data, "--steps", "10", "--warmup", str(warmup)]) == 0
         assert ("note: the warm-up has" in (printed := capsys.readouterr().out)) == said
     assert "the warm-up has 40 steps and the run 10: the rate ends at 2.5e-04 of 1.0e-03, still rising" in printed

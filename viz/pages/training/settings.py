@@ -120,8 +120,8 @@ def read() -> tuple[TrainingSettings | None, dict[str, str]]:
 
 
 def no_peak(settings: TrainingSettings, steps: int) -> str:
-    """That the warm-up lasts as long as the run, of so many steps, or longer; "" where it does not."""
-    if settings.warmup < steps:
+    """That the warm-up lasts longer than the run, of so many steps; "" where it does not."""
+    if settings.warmup <= steps:
         return ""
     return _(
         "The warm-up has {warmup} steps and the training {steps}: the rate ends at {last} of {rate}, still rising. "

@@ -96,10 +96,12 @@ def test_every_setting_and_dropout_is_changed_from_its_field():
     changes = [mark.changes for mark in live(app).current.marks]
     assert {name: new for change in changes for name, (_old, new) in change.items()} == wanted
     app.text_input(key="setting_warmup").set_value("9").run()
+    assert not sound(app).warning  # the last step has the whole rate
+    app.text_input(key="setting_warmup").set_value("10").run()
     (said,) = [each.value for each in sound(app).warning]
-    assert "The warm-up has 9 steps and the training 9: the rate ends at 2.0e-02" in said
+    assert "The warm-up has 10 steps and the training 9: the rate ends at 1.8e-02" in said
     choices = given.choices
-    wanted["warmup"] = 9
+    wanted["warmup"] = 10
     assert dataclasses.asdict(choices.settings) | dict(choices.rates) | wanted == (
         dataclasses.asdict(choices.settings) | dict(choices.rates)
     )
