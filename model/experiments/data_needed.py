@@ -226,13 +226,15 @@ def judge(found: Found) -> tuple[Verdict, Sentence]:
             numbers=numbers,
             tasks=", ".join(more),
         )
-    if less and not more and not unsure:
+    if unsure:
+        return Verdict.OPEN, say("{numbers}: the seeds do not decide", numbers=numbers)
+    if less:
         return Verdict.WRONG, say(
             "{numbers}: the Transformer needs more data on no task, and less on: {tasks}",
             numbers=numbers,
             tasks=", ".join(less),
         )
-    return Verdict.OPEN, say("{numbers}: too little beside the spread of the seeds", numbers=numbers)
+    return Verdict.WRONG, say("{numbers}: the Transformer needs more data on no task", numbers=numbers)
 
 
 def outcome(found: Found) -> Outcome:

@@ -111,6 +111,7 @@ MORE, LESS = (0.15, 0.2, 0.18), (-0.15, -0.2, -0.18)
         ({"copy": MORE, "sort": (0.1, 0.1, 0.1)}, Verdict.HOLDS),
         ({"copy": MORE, "sort": LESS}, Verdict.ONLY_IF),
         ({"copy": LESS, "sort": (-0.1, -0.1, -0.1)}, Verdict.WRONG),
+        ({"copy": (0.01, 0.01, 0.01), "sort": (0.0, 0.01, -0.01)}, Verdict.WRONG),  # surely less than the margin
         ({"copy": LESS, "sort": (0.1, -0.1, 0.0)}, Verdict.OPEN),  # sort may need more
         ({"copy": MORE, "sort": (0.1, -0.1, 0.0)}, Verdict.OPEN),
         ({"copy": (0.1, 0.3, 0.2), "sort": MORE}, Verdict.OPEN),  # ahead with every seed, by less than twice the spread
@@ -126,3 +127,6 @@ def test_the_verdict_follows_the_leads(leads: dict, verdict: Verdict) -> None:
 
 def test_the_tasks_with_a_lead_are_told() -> None:
     assert "some tasks only: copy" in str(judge(found(copy=MORE, sort=LESS))[1])
+    assert "on no task, and less on: copy" in str(judge(found(copy=LESS, sort=(0.0, 0.0, 0.0)))[1])
+    assert str(judge(found(copy=(0.01, 0.01, 0.01)))[1]).endswith("needs more data on no task")
+    assert str(judge(found(copy=MORE[:2]))[1]).endswith("the seeds do not decide")
