@@ -10,8 +10,10 @@ from contextvars import ContextVar
 _stale: ContextVar[threading.Event | None] = ContextVar("stale", default=None)
 
 
-class SupersededError(Exception):
-    """Nobody waits for this any more; what was computed so far is thrown away."""
+class SupersededError(BaseException):
+    """Nobody waits for this any more; what was computed so far is thrown away. No `except Exception` takes it for a
+    fault of what was computed.
+    """
 
 
 @contextmanager

@@ -6,38 +6,47 @@ The library looks for such expressions by trying; `(?:a|aa)+c` in a few thousand
 
 from __future__ import annotations
 
-import hashlib
 import json
 import math
+import os
+import signal
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import tokenizers
 
+from model.runtime import superseded
 from model.runtime.errors import CheckpointError
-from model.runtime.once import once
 
 LETTERS = r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?"
 REST = r"| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+"
 LLAMA3 = rf"{LETTERS}\p{{L}}+|\p{{N}}{{1,3}}{REST}"
 QWEN2 = rf"{LETTERS}\p{{L}}+|\p{{N}}{REST}"
-# Expressions of published tokenizers, which take time in proportion to a text.
+# Expressions of tokenizers that are trained here.
+SPACES, CHARACTER, ANY_CHARACTER = r"\s+", ".", "(?m:.)"
+WORDS = r"▁?\w+|▁?[^\w\s▁]+|\s|▁+"  # and runs of signs, with the space before them
+# They and those of published tokenizers take time in proportion to a text.
 KNOWN = {
+    *(SPACES, CHARACTER, ANY_CHARACTER, WORDS),
     LLAMA3,
     QWEN2,
     rf"{LETTERS}[\p{{L}}\p{{M}}]+|\p{{N}}" + REST.replace(r"\p{L}", r"\p{L}\p{M}"),  # Qwen 3.5
     r"'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+",  # GPT-2
     r"'s|'t|'re|'ve|'m|'ll|'d|[\p{L}]+|[\p{N}]|[^\s\p{L}\p{N}]+",  # CLIP
     r" ?[^(\s|[.,!?…。，、।۔،])]+",  # BLOOM
-    *(r"\s+", r"\s", " ", " {2,}", r"\n", r"[\r\n]", r"[\n\r\t]", r"\s{2,}|[\n\r\t]", r"\p{N}", r"\d", "[0-9]"),
+    *(r"\s", " ", " {2,}", r"\n", r"[\r\n]", r"[\n\r\t]", r"\s{2,}|[\n\r\t]", r"\p{N}", r"\d", "[0-9]"),
     *(r"\p{N}{1,3}", r"[0-9][0-9][0-9]", "▁"),
 }
-SECONDS, LOADING = 2.0, 20.0  # of the processor, for a text and for a tokenizer
-PATIENCE = 10.0  # seconds beside them for which a busy machine is waited for
+SECONDS = 2.0  # of the processor, for a text
+LOADING, PATIENCE = 20.0, 10.0  # seconds beside them for which a tokenizer and a busy machine are waited for
+STEP = 0.05  # seconds between two looks whether who waits still wants the answer
+MOST = (os.cpu_count() or 1) + 1  # processes
 WORKER = Path(__file__).with_name("cutting_worker.py")
 
 
@@ -76,36 +85,39 @@ class Cutter:
 
 
 class CutterElsewhere(Cutter):
-    """The library in the worker's process.
+    """The library in a worker's process.
 
-    Of what took too long, half as much is refused at once from then on: nobody is to wait for it again and again.
+    Of what used its time up, half as much is refused at once from then on: nobody is to wait for it again and again.
     """
-
-    _most: float = math.inf  # letters, or tokens, that are not tried
 
     def __init__(self, inner: tokenizers.Tokenizer) -> None:
         super().__init__(inner)
-        self._json, self._special = inner.to_str(), inner.encode_special_tokens
-        self._id = hashlib.sha256(f"{self._special} {self._json}".encode()).hexdigest()
+        self._worker = Worker({"json": inner.to_str(), "special": inner.encode_special_tokens})
+        self._most = {"encode": math.inf, "decode": math.inf}  # letters, and tokens, that are not tried
 
     def encode(self, *texts: str, frame: bool = False) -> Encoded:
-        found = self._ask("this text", encode=texts, frame=frame)["encoded"]
+        wish = {"encode": texts, "frame": frame}
+        found = self._ask("this text", "encode", sum(map(len, texts)), wish)["encoded"]
         return EncodedElsewhere(found[0], found[1], [(begin, end) for begin, end in found[2]], *found[3:])
 
     def decode(self, ids: Sequence[int]) -> str:
-        return str(self._ask("these tokens", decode=list(ids))["text"])
+        return str(self._ask("these tokens", "decode", len(ids), {"decode": list(ids)})["text"])
 
-    def _ask(self, doing: str, **wish: Any) -> dict[str, Any]:
-        size = sum(map(len, wish.get("encode") or [wish["decode"]]))
-        told = None
-        if size < self._most:
-            load = {"load": self._id, "json": self._json, "special": self._special}
-            told = worker().ask({"id": self._id, **wish}, load)
+    def _ask(self, doing: str, kind: str, size: int, wish: dict[str, Any]) -> dict[str, Any]:
+        told: dict[str, Any] | None = {"spent": True}
+        if size < self._most[kind]:
+            told = self._worker.ask(wish)
+            if told == {"spent": True}:
+                self._most[kind] = size // 2 + 1
         if told is None:
-            self._most = min(self._most, size // 2 + 1)
             raise ValueError(
-                f"the regular expressions of this tokenizer take longer than {SECONDS:g} s, or too much memory, for "
-                f"{doing}: shorten it, or choose another model"
+                f"the process in which this tokenizer's regular expressions are tried has ended twice at {doing}, as "
+                "where memory is short or the machine busy: try again, shorten it, or choose another model"
+            )
+        if told.get("spent"):
+            raise ValueError(
+                f"the regular expressions of this tokenizer take longer than {SECONDS:g} s for {doing}: shorten it, or "
+                "choose another model"
             )
         if told.get("panic"):
             raise CheckpointError(f"the tokenizer fails at {doing}: {told['error']}; give another tokenizer.json")
@@ -142,14 +154,34 @@ def expressions(inner: tokenizers.Tokenizer) -> Iterator[str]:
 
 
 class Worker:
-    """The other process, for any thread: one wish at a time. It begins when it is needed, and ends where one takes too
-    long.
+    """The other process of a tokenizer, for any thread: one wish at a time. It begins when it is needed, and ends where
+    a wish takes too long or is superseded, or where it has idled longest when one more is to live.
     """
 
-    def __init__(self, patience: float = PATIENCE) -> None:
-        self.patience = patience
+    _alive: ClassVar[set[Worker]] = set()  # at most MOST
+    _places: ClassVar = threading.RLock()  # around it
+
+    def __init__(self, tokenizer: dict[str, Any]) -> None:
+        """tokenizer: what the process reads first."""
+        self._tokenizer = json.dumps(tokenizer) + "\n"
         self._lock = threading.Lock()
         self._process: subprocess.Popen[str] | None = None
+        self._used = 0.0
+
+    def ask(self, wish: dict[str, Any]) -> dict[str, Any] | None:
+        """Answer to a wish; `spent` where it used its time up; None where the process ended twice for another reason.
+
+        Raises:
+            SupersededError: nobody waits for it any more.
+        """
+        while not self._lock.acquire(timeout=STEP):
+            superseded.check()
+        try:
+            self._used = time.monotonic()
+            line = json.dumps({**wish, "seconds": SECONDS}) + "\n"
+            return self._told(line) or self._told(line)
+        finally:
+            self._lock.release()
 
     def stop(self) -> None:
         """End the process; the next wish begins another one."""
@@ -157,44 +189,62 @@ class Worker:
             self._process.kill()
             self._process.communicate()  # closes the pipes
             self._process = None
+        with self._places:
+            self._alive.discard(self)
 
-    def ask(self, wish: dict[str, Any], load: dict[str, Any]) -> dict[str, Any] | None:
-        """Answer to a wish; None where it takes too long. load: the wish that makes its tokenizer known."""
-        with self._lock:
-            told = self._told({**wish, "seconds": SECONDS})
-            if told is not None and told.get("unknown"):
-                told = self._told({**load, "seconds": LOADING})
-                if not told:  # no error
-                    told = told if told is None else self._told({**wish, "seconds": SECONDS})
-            return told
-
-    def _told(self, wish: dict[str, Any]) -> dict[str, Any] | None:
+    def _told(self, line: str) -> dict[str, Any] | None:
+        late = time.monotonic() + SECONDS + PATIENCE
         if self._process is None or self._process.poll() is not None:
-            self.stop()
-            command = [sys.executable, "-I", str(WORKER)]
-            pipe = subprocess.PIPE
-            self._process = subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=subprocess.DEVNULL, text=True)
+            self._begin()
+            line, late = self._tokenizer + line, time.monotonic() + LOADING + SECONDS + PATIENCE
         process = self._process
-        assert process.stdin is not None
-        assert process.stdout is not None
-        late = threading.Timer(wish["seconds"] + self.patience, process.kill)
-        late.start()
+        assert process is not None
+        told: list[str] = []
+        thread = threading.Thread(target=_exchange, args=(process, line, told), daemon=True)
+        thread.start()
         try:
-            process.stdin.write(json.dumps(wish) + "\n")
-            process.stdin.flush()
-            line = process.stdout.readline()
-        except OSError:  # it has ended
-            line = ""
+            thread.join(STEP)
+            while thread.is_alive():
+                superseded.check()
+                if time.monotonic() > late:
+                    process.kill()
+                thread.join(STEP)
         finally:
-            late.cancel()
-        if not line.endswith("\n"):
-            self.stop()
-            return None
-        told: dict[str, Any] = json.loads(line)
-        return told
+            if not (told and told[0].endswith("\n")):
+                process.kill()
+                thread.join()
+                self.stop()
+        if self._process is None:
+            return {"spent": True} if process.returncode == -signal.SIGPROF else None
+        answer: dict[str, Any] = json.loads(told[0])
+        return answer
+
+    def _begin(self) -> None:
+        self.stop()
+        while not self._has_place():
+            superseded.check()
+            time.sleep(STEP)
+        command, pipe = [sys.executable, "-I", str(WORKER)], subprocess.PIPE
+        self._process = subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=subprocess.DEVNULL, text=True)
+
+    def _has_place(self) -> bool:
+        """Whether it may live, if need be in the place of the one that has idled longest."""
+        with self._places:
+            if len(self._alive) >= MOST:
+                workers = sorted(self._alive, key=lambda worker: worker._used)
+                idle = next((worker for worker in workers if worker._lock.acquire(blocking=False)), None)
+                if idle is None:
+                    return False
+                idle.stop()
+                idle._lock.release()
+            self._alive.add(self)
+            return True
 
 
-@once
-def worker() -> Worker:
-    """The one of this process."""
-    return Worker()
+def _exchange(process: subprocess.Popen[str], line: str, told: list[str]) -> None:
+    assert process.stdin is not None
+    assert process.stdout is not None
+    with suppress(OSError):  # it has ended
+        process.stdin.write(line)
+        process.stdin.flush()
+        told.append(process.stdout.readline())

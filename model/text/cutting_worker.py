@@ -1,7 +1,8 @@
 """Texts cut into tokens by a stranger's regular expressions: a program of its own, started and stopped by `cutting`.
 
-It reads a line of JSON for each wish and writes one with the answer: {"load": id, "json", "special"} takes a tokenizer,
-{"id", "encode" or "decode", …} uses one. A wish that takes more `seconds` of the processor than it says ends it.
+Of what it reads, the first line of JSON is the tokenizer, {"json", "special"}, and each other a wish, {"encode" or
+"decode", …}, to which it writes a line with the answer. A wish that takes more `seconds` of the processor than it says
+ends it, by SIGPROF.
 """
 
 from __future__ import annotations
@@ -10,29 +11,16 @@ import json
 import resource
 import signal
 import sys
-from collections import OrderedDict
 from collections.abc import Mapping
 from typing import Any
 
 import tokenizers
 
 MEMORY = 2 << 30  # bytes
-KEPT = 4  # tokenizers
 
 
-def answer(known: OrderedDict[str, tokenizers.Tokenizer], wish: Mapping[str, Any]) -> dict[str, Any]:
-    """Answer to one wish; unknown: whether its tokenizer is to be loaded first."""
-    if "load" in wish:
-        loaded = tokenizers.Tokenizer.from_str(wish["json"])
-        loaded.encode_special_tokens = wish["special"]
-        known[wish["load"]] = loaded
-        while len(known) > KEPT:
-            known.popitem(last=False)
-        return {}
-    if wish["id"] not in known:
-        return {"unknown": True}
-    known.move_to_end(wish["id"])
-    tokenizer = known[wish["id"]]
+def answer(tokenizer: tokenizers.Tokenizer, wish: Mapping[str, Any]) -> dict[str, Any]:
+    """Answer to one wish."""
     if "decode" in wish:
         return {"text": tokenizer.decode(wish["decode"], skip_special_tokens=True)}
     text, *pair = wish["encode"]
@@ -44,12 +32,14 @@ def answer(known: OrderedDict[str, tokenizers.Tokenizer], wish: Mapping[str, Any
 def main() -> None:
     for limit, most in ((resource.RLIMIT_AS, MEMORY), (resource.RLIMIT_FSIZE, 0), (resource.RLIMIT_CORE, 0)):
         resource.setrlimit(limit, (most, most))
-    known: OrderedDict[str, tokenizers.Tokenizer] = OrderedDict()
+    first = json.loads(sys.stdin.readline())
+    tokenizer = tokenizers.Tokenizer.from_str(first["json"])
+    tokenizer.encode_special_tokens = first["special"]
     for line in sys.stdin:
         wish = json.loads(line)
         signal.setitimer(signal.ITIMER_PROF, wish["seconds"])  # then it is killed
         try:
-            told = answer(known, wish)
+            told = answer(tokenizer, wish)
         except BaseException as error:  # the library raises bare Exception, and panics of Rust are not even that
             told = {"error": str(error)[:300], "panic": not isinstance(error, Exception)}
         signal.setitimer(signal.ITIMER_PROF, 0)

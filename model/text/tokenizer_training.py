@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator
 import tokenizers
 from tokenizers import Regex, decoders, models, normalizers, pre_tokenizers, trainers
 
+from model.text.cutting import ANY_CHARACTER, CHARACTER, SPACES, WORDS
 from model.text.tokenizer import LONGEST_WORD, MASK, SPACE, SPECIAL, UNKNOWN, Tokenizer
 
 
@@ -57,7 +58,7 @@ def _of_words(model: models.Model) -> tokenizers.Tokenizer:
     """Tokenizer that cuts a text into words, signs and digits before its model does."""
     inner = tokenizers.Tokenizer(model)
     inner.normalizer = normalizers.Sequence(
-        [normalizers.NFKC(), normalizers.Replace(Regex(r"\s+"), " "), normalizers.Strip()]
+        [normalizers.NFKC(), normalizers.Replace(Regex(SPACES), " "), normalizers.Strip()]
     )
     inner.pre_tokenizer = pre_tokenizers.Sequence(
         [
@@ -83,8 +84,7 @@ def _of_text(model: models.Model) -> tokenizers.Tokenizer:
     """Tokenizer that cuts a text into words or runs of signs with the space before them, line breaks, and spaces."""
     inner = tokenizers.Tokenizer(model)
     inner.normalizer = normalizers.Sequence([normalizers.NFC(), normalizers.Replace(" ", SPACE)])
-    words = Regex(rf"{SPACE}?\w+|{SPACE}?[^\w\s{SPACE}]+|\s|{SPACE}+")
-    inner.pre_tokenizer = pre_tokenizers.Split(words, "isolated")
+    inner.pre_tokenizer = pre_tokenizers.Split(Regex(WORDS), "isolated")
     inner.decoder = decoders.Sequence([decoders.Replace(SPACE, " "), decoders.Fuse()])
     return inner
 
@@ -97,9 +97,9 @@ def train_characters(texts: Iterable[str], mask: bool = False) -> Tokenizer:
     """Tokenizer with one token per character, as for Chinese. mask: whether there is a mask token."""
     inner = tokenizers.Tokenizer(models.WordLevel(unk_token=UNKNOWN))
     inner.normalizer = normalizers.Sequence(
-        [normalizers.NFC(), normalizers.Replace(Regex(r"\s+"), " "), normalizers.Strip()]
+        [normalizers.NFC(), normalizers.Replace(Regex(SPACES), " "), normalizers.Strip()]
     )
-    inner.pre_tokenizer = pre_tokenizers.Split(Regex(r"."), "isolated")
+    inner.pre_tokenizer = pre_tokenizers.Split(Regex(CHARACTER), "isolated")
     inner.decoder = decoders.Fuse()
     return _trained(inner, texts, _character_trainer([*SPECIAL, MASK] if mask else SPECIAL))
 
@@ -108,7 +108,7 @@ def train_text_characters(texts: Iterable[str]) -> Tokenizer:
     """Tokenizer with one token per character, space and line break: decoding gives the text back."""
     inner = tokenizers.Tokenizer(models.WordLevel(unk_token=UNKNOWN))
     inner.normalizer = normalizers.NFC()
-    inner.pre_tokenizer = pre_tokenizers.Split(Regex(r"(?m:.)"), "isolated")
+    inner.pre_tokenizer = pre_tokenizers.Split(Regex(ANY_CHARACTER), "isolated")
     inner.decoder = decoders.Fuse()
     return _trained(inner, texts, _character_trainer(SPECIAL))
 
