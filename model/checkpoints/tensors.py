@@ -22,7 +22,7 @@ from model.runtime.errors import CheckpointError, UnmeasuredError, first_line
 PIECE = 1 << 16  # elements turned into float64 at a time
 TRAINING = re.compile(r"optim|(lr_)?sched|scaler")  # beginnings of names of a training's state
 # Masks that GPT-2's families keep under the name of a bias of one dimension; and tables that are not trained.
-BUFFER = re.compile(r"\.(att|attn|attention|self_attn)\.(bias|masked_bias|mask)$")
+BUFFER = re.compile(r"\.((self|cross)_?)?(att|attn|attention)\.(bias|masked_bias|mask)$")
 TABLE = re.compile(
     r"(\binv_freq|\bfreqs(_cos|_sin|_cis)?|\b(position|token_type)_ids|num_batches_tracked|_embed\.1\.pe|\.tril|"
     r"\.pos_table|\.pos_emb\.encoding)$"

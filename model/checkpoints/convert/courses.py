@@ -343,9 +343,9 @@ def _meta_table(state: State, head: int) -> Table:
 STRETCHES = re.compile(r"rope_(scaling|parameters|adjustments)\.")
 
 
-def rotary_options(state: State, choices: Choices, usual: float) -> dict[str, Any]:
-    """Base and stretch of rotary positions as config.json or params.json beside the file says. usual: the base where it
-    is not said.
+def rotary_options(state: State, choices: Choices, usual: float, factor: float = 8.0) -> dict[str, Any]:
+    """Base and stretch of rotary positions as config.json or params.json beside the file says. usual, factor: the base
+    and the stretch where they are not said; what else is not said of a stretch is as of Llama 3.1.
 
     Raises:
         CheckpointError: they are stretched in a way that ours are not.
@@ -361,21 +361,28 @@ def rotary_options(state: State, choices: Choices, usual: float) -> dict[str, An
         )
     if kind != "llama3" and state.record("use_scaled_rope") is not True:
         return {"position_base": base}
-    trained = choices.number(("original_max_position_embeddings", "original_max_seq_len"), 8192.0)
-    slow, fast = choices.number(("low_freq_factor",), 1.0), choices.number(("high_freq_factor",), 4.0)
-    stretch = choices.number(("factor", "rope_scaling_factor"), 8.0)
+    names = {
+        ("factor", "rope_scaling_factor"): factor,
+        ("original_max_position_embeddings", "original_max_seq_len"): 8192.0,
+        ("low_freq_factor",): 1.0,
+        ("high_freq_factor",): 4.0,
+    }
+    stretch, trained, slow, fast = (choices.number(each, value) for each, value in names.items())
+    if untold := [f"{each[0]} {value:g}" for each, value in names.items() if state.record(*each) is None]:
+        choices.assumed.append(f"rotary positions stretched with {', '.join(untold)} (rope_scaling is not said)")
     lengths = {"rotary_short": trained / fast, "rotary_long": trained / slow}
     return {"position_base": base, "rotary_stretch": stretch, **lengths}
 
 
 def _meta(state: State, choices: Choices) -> Mapping[str, Any]:
     usual = 500000.0 if state.shape("tok_embeddings.weight")[0] == LLAMA_3 else 10000.0
+    tied = "output.weight" not in state.tensors or state.same("tok_embeddings.weight", "output.weight")
     length = choices.count(("max_seq_len", "max_position_embeddings"), 2048, "texts of at most 2,048 tokens")
     return {
         "norm_epsilon": choices.number(("norm_eps", "rms_norm_eps"), 1e-5, "ε = 1e-5 in its norms"),
         "max_length": length,
         "window": choices.count(("sliding_window",), 0) or None,
-        **rotary_options(state, choices, usual),
+        **rotary_options(state, choices, usual, 32.0 if tied else 8.0),  # of the two tied ones, Llama 3.2 1B and 3B
     }
 
 

@@ -313,7 +313,9 @@ def _recognised(state: State) -> Layout | None:
 
 
 def _paths(names: Collection[str]) -> list[str]:
-    """Beginnings of the names of the models in a file, the shortest first; "" for one whose names have none."""
+    """Beginnings of the names of the models in a file: "" for one whose names have none, which comes first, then the
+    shortest.
+    """
     for anchor in ANCHORS:
         ends = [name.removesuffix(anchor) for name in names if name.endswith(anchor)]
         found = [path for path in ends if not path or path.endswith(".")]
@@ -326,7 +328,8 @@ def _paths(names: Collection[str]) -> list[str]:
                 parts = [part[:-1] for part in parts]
             found = [".".join([*part, ""]) for part in parts]
         if found:
-            return sorted(dict.fromkeys(path.removesuffix(".") for path in found), key=lambda path: path.count("."))
+            found = list(dict.fromkeys(path.removesuffix(".") for path in found))
+            return sorted(found, key=lambda path: (bool(path), path.count(".")))
     return [""]
 
 

@@ -113,7 +113,8 @@ def test_codes_are_refused_by_the_name_of_their_quantization(name):
 
 def test_masks_indices_and_counts_are_no_codes():
     long, small = torch.zeros(1, 9, dtype=torch.int64), torch.ones(1, 1, 4, 4, dtype=torch.uint8)
-    names = {"embeddings.position_ids": long, "h.0.attn.bias": small, "h.0.attn.mask": small.bool(), "rel_index": long}
+    names = {"embeddings.position_ids": long, "h.0.attn.mask": small.bool(), "rel_index": long}
+    names |= {f"h.0.{of}.bias": small for of in ("attn", "crossattention", "self_attention", "cross_attention")}
     names |= {"step": torch.tensor(3, dtype=torch.int32), "optimizer.0.step": long, "a.weight": torch.ones(2, 2)}
     require_no_codes(table(names), "m")
 

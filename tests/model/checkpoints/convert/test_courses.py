@@ -111,11 +111,21 @@ def test_what_lies_beside_meta_s_file_is_read(tmp_path):
         opened(tmp_path)
 
 
-def test_llama_3_stretches_its_rotary_positions(tmp_path):
-    state = courses.meta_weights()
-    (tmp_path / "params.json").write_text(json.dumps({"n_heads": 4, "use_scaled_rope": True}))
-    config = opened(saved(tmp_path, state)).config
-    assert (config.rotary_stretch, config.rotary_short, config.rotary_long) == (8.0, 2048.0, 8192.0)
+@pytest.mark.parametrize(("tied", "stretch"), [(False, 8.0), (True, 32.0)], ids=["Llama 3.1", "Llama 3.2 1B"])
+def test_llama_3_stretches_its_rotary_positions(tied, stretch, tmp_path):
+    """By Meta's use_scaled_rope alone, to which transformers' convert_llama_weights_to_hf.py gives these factors."""
+    state, params = courses.meta_weights(groups=4 if tied else 2, tied=tied), {"n_heads": 4, "use_scaled_rope": True}
+    (tmp_path / "params.json").write_text(json.dumps(params))
+    model = opened(saved(tmp_path, state))
+    config = model.config
+    assert (config.rotary_stretch, config.rotary_short, config.rotary_long) == (stretch, 2048.0, 8192.0)
+    rest = "original_max_position_embeddings 8192, low_freq_factor 1, high_freq_factor 4"
+    said = f"rotary positions stretched with factor {stretch:g}, {rest} (rope_scaling is not said)"
+    assert said in model.training["assumed"]
+    (tmp_path / "params.json").write_text(json.dumps({**params, "rope_scaling_factor": 16}))
+    model = opened(tmp_path / "model.pt")
+    assert model.config.rotary_stretch == 16
+    assert said.replace(f"factor {stretch:g}, ", "", 1) in model.training["assumed"]
 
 
 def test_where_jadore801120_puts_the_root_can_be_said(tmp_path):

@@ -289,7 +289,7 @@ def test_the_number_of_heads_is_asked_for(tmp_path):
 def test_of_two_models_in_a_file_the_opened_one_is_said_and_the_other_can_be_chosen(kind, paths, tmp_path):
     networks = [random_weights(kind(), seed) for seed in range(2)]
     both = {}
-    for path, network in zip(paths, networks, strict=True):
+    for path, network in sorted(zip(paths, networks, strict=True), key=lambda each: not each[0]):  # ema's come first
         both |= {f"{path}.{name}".removeprefix("."): each for name, each in network.state_dict().items()}
     torch.save(both, tmp_path / "m.pt")
     inputs = (IDS,) if kind is GPT else (IDS, TARGET)
