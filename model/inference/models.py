@@ -13,7 +13,7 @@ from model.capture.hooks import looks_ahead, no_recording
 from model.capture.trace import Trace
 from model.inference.beam_search import SearchTree, beam_search, require_room
 from model.inference.decoding import Alternative, Generation, Guess, Sampling, Step, greedy, sample
-from model.inference.pass_memory import pass_bytes, recorded_pass
+from model.inference.pass_memory import recorded_pass
 from model.inference.text_model import TextModel
 from model.network.config import TransformerConfig
 from model.network.decoding_state import DecodingState
@@ -161,14 +161,13 @@ class Translator(Writer):
         if not self.predicts:
             target = tokenizer.written([])
             return self.trace_tokens(source, target), target, self._generation(source.ids, [])
-        with torch.inference_mode(), recorded_pass(self.network, len(source.ids), 1) as (trace, promise):
+        longest = self._limit(source.ids, None)
+        with torch.inference_mode(), recorded_pass(self.network, len(source.ids), longest + 1) as trace:
             memory = self.network.encode(self._ids(source))
             with no_recording():
-                limits, context = [self._limit(source.ids, None)], self._context([source.ids], memory)
-                generation = self._write([source.ids], context, limits, [draft.ids for draft in drafts])[0]
+                context = self._context([source.ids], memory)
+                generation = self._write([source.ids], context, [longest], [draft.ids for draft in drafts])[0]
             target = tokenizer.written(generation.ids)
-            if promise is not None:
-                promise.resize(max(promise.size, pass_bytes(self.network, len(source.ids), len(target.ids))))
             self.network.output(self.network.decode(self._ids(target), memory))
         return self._named(trace, source, target), target, generation
 

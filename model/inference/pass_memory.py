@@ -9,7 +9,6 @@ from contextlib import contextmanager
 from model.capture.trace import Trace, record
 from model.network.costs import recorded
 from model.network.transformer import Network
-from model.runtime.ledger import Reservation
 from model.runtime.memory import ledger
 from model.runtime.room import asking
 
@@ -37,13 +36,10 @@ class Room:
 
 
 @contextmanager
-def recorded_pass(
-    network: Network, source: int, target: int = 0, times: int = 1
-) -> Iterator[tuple[Trace, Reservation | None]]:
-    """Block whose forward pass is recorded, over so many tokens; its trace, and the promise of its memory.
+def recorded_pass(network: Network, source: int, target: int = 0, times: int = 1) -> Iterator[Trace]:
+    """Block whose forward pass is recorded, over so many tokens at most; its trace, for which memory is promised.
 
-    times: size of the batch. The promise is None where the trace is small or not in main memory; whoever writes more
-    tokens than these has it resized.
+    times: size of the batch. Nothing is promised where the trace is small or not in main memory.
 
     Raises:
         NoRoomError: the trace does not fit beside what is promised already; or, while it runs, the next operation.
@@ -56,7 +52,7 @@ def recorded_pass(
         if promise is not None:
             running = weakref.ref(trace)
             promise.realised = lambda: now.size if (now := running()) else 0
-        yield trace, promise
+        yield trace
     if promise is not None:
         size = promise.size = min(promise.size, trace.size)
         promise.realised = lambda: size

@@ -135,7 +135,7 @@ class TextModel:
         """
         texts = [source] if target is None else [source, target]
         lengths = len(source.ids), len(target.ids) if target else 0
-        with torch.inference_mode(), recorded_pass(self.network, *lengths, times) as (trace, _promise):
+        with torch.inference_mode(), recorded_pass(self.network, *lengths, times) as trace:
             self.network(*(self._ids(tokens).expand(times, -1) for tokens in texts))
         return self._named(trace.example(times - 1) if times > 1 else trace, source, target)
 

@@ -12,7 +12,7 @@ from streamlit.runtime.state import QueryParamsProxy, session_state_proxy
 from tests.app_reading import opened, sound
 from tests.viz.every_view import VIEWS
 from tests.viz.frame.window import stamp
-from viz.frame import drawing
+from viz.frame import drawing, token_bar
 from viz.i18n import catalogue
 from viz.pages.lab.page import ARITHMETIC
 from viz.state.session import Key, Selection, Session, by_channel, serving
@@ -70,7 +70,8 @@ class Page:
                 catalogue.use(self.session.stage.language)
                 change(self.session)
                 groups = drawing.frames(self.session, self.session.stage)
-                return {view.key: view.frame() for views, _more in groups for view in views}
+                drawn = {view.key: view.frame() for views, _more in groups for view in views}
+                return drawn | {Key.TOKENS: token_bar.token_bar(self.session).frame()}  # with the checks, which follow
 
         with ThreadPoolExecutor(1) as pool:
             return pool.submit(draw).result()

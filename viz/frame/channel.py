@@ -323,7 +323,7 @@ class Window:
                 seen = views if asked else [view for view in views if view.key in self._visible]
                 self._send(seen, edits, more, asked, () if more else session.followed - drawn)
             self._owes = True
-        elif self._owes:
+        elif self._owes and session.shown is not None:
             self._owes = False
             self._send([token_bar.token_bar(session)], edits, False, False, None)
         if moved:

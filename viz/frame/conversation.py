@@ -140,9 +140,9 @@ def _conversation(
 def loss_mask(model: TextModel, made: Conversation) -> None:
     """Which tokens a training on it would count: those that the assistant wrote."""
     tokenizer = model.reading(True).source_tokenizer
-    tokens, ends = tokenizer.encode(made.text), tokenizer.ends(made.text)
     try:
-        counted = made.counts(ends)
+        tokens = tokenizer.encode(made.text)
+        counted = made.counts(tokenizer.ends(made.text))
     except ValueError as error:
         st.caption(literal(as_sentence(translate_error(error))))
         return

@@ -94,7 +94,9 @@ def frames(session: Session, stage: Stage) -> Iterator[tuple[list[View], bool]]:
     group = fields(session, model)
     if stage.page:
         group.append(lead(session, stage.page, model))
-    if session.is_long and not long_text.is_very_long(session):
+    very_long = long_text.is_very_long(session)
+    tokens_first = session.is_long and not very_long
+    if tokens_first:
         group.append(token_bar.token_bar(session, later=True))
     group += long_text.rest_bars(session)
     drawing = stage.views(model)
@@ -110,5 +112,6 @@ def frames(session: Session, stage: Stage) -> Iterator[tuple[list[View], bool]]:
                 group = []
     except MissingQuantityError:
         pass  # the script has said it in place of the rest
-    bar = token_bar.token_bar(session, later=not long_text.is_very_long(session))
-    yield [*group, bar, *long_text.rest_bars(session)], False
+    if not tokens_first:
+        group.append(token_bar.token_bar(session, later=not very_long))
+    yield [*group, *long_text.rest_bars(session)], False

@@ -98,7 +98,8 @@ def into_one(session: Session) -> None:
 
 def _as_typed(session: Session) -> list[Pair]:
     """All of them, with what is typed now."""
-    now = (typed(Key.SOURCE, first_source(session.model)), typed(Key.TARGET, ""))
+    model = session.model if session.shown else session.stage.model
+    now = (typed(Key.SOURCE, first_source(model)), typed(Key.TARGET, ""))
     every, at = sentences(session), place(session)
     return [*every[:at], now, *every[at + 1 :]]
 

@@ -118,5 +118,7 @@ def say(session: Session, model: TextModel) -> None:
 
 
 def model_and_text() -> tuple[TextModel, str]:
-    model = current_session().model
+    """The model that is shown, or would be if it had room for its text, and what is typed."""
+    session = current_session()
+    model: TextModel = session.model if session.shown else session.stage.model
     return model, typed(Key.SOURCE, first_source(model))

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import hashlib
 import logging
+import math
 import os
 import secrets
 import threading
+import time
 import weakref
 from contextlib import suppress
 from dataclasses import dataclass
@@ -19,7 +21,7 @@ import streamlit as st
 from viz.i18n.catalogue import _
 from viz.i18n.format import significant
 from viz.state.permissions import Quota, limit, seconds_kept
-from viz.state.session import Key, Session, Untyped, Watching
+from viz.state.session import Key, Session, Untyped, Watching, by_channel
 
 if TYPE_CHECKING:
     from model.data.sources import Data, Source, TrainingData
@@ -43,7 +45,8 @@ Standing = tuple[int, int, int]
 
 
 TRAININGS = "VITRINE_TRAININGS"  # in the environment: a folder in which trainings are kept, which servers may share
-_unreadable: set[str] = set()  # keys of what was kept and cannot be gone on with
+AGAIN = 60.0  # seconds after which a training for which there was no room is asked for again
+_unreadable: dict[str, float] = {}  # until when what was kept is not asked for again, by its key
 
 
 @st.cache_resource(show_spinner=False)
@@ -59,7 +62,8 @@ def training(session: Session) -> LiveTraining | None:
     key = session.run or session.parameter(RUN)
     found = (trainings().get(key) or _kept(key)) if key else None
     if found and found.unkept and session.unkept != found.number and is_own(session, found):
-        session.unkept, session.notice, session.begun = found.number, found.unkept, True  # the script says it, once
+        session.unkept, session.notice = found.number, found.unkept  # the script says it, once
+        session.begun = session.begun or by_channel()
     if found and not session.run:
         session.run = key or ""
         session.say(RUN, session.run)
@@ -87,13 +91,14 @@ def kept_folder(key: str) -> Path | None:
 def _kept(key: str) -> LiveTraining | None:
     """A training that another process has left, as it stood last; None where none is kept, or it cannot be read."""
     folder = kept_folder(key)
-    if folder is None or key in _unreadable:
+    if folder is None or time.monotonic() < _unreadable.get(key, 0.0):
         return None
     from model.runtime.files import finish_replacing
 
     finish_replacing(folder)
     if not folder.is_dir():
         return None
+    from model.runtime.errors import CheckpointError
     from model.training.live.kept import read_kept
     from model.training.live.live_training import LiveTraining
 
@@ -111,9 +116,9 @@ def _kept(key: str) -> LiveTraining | None:
                 return LiveTraining(*first, slots=slots, going_on=left, **given)
 
             return trainings().begin(key, made, needed)
-        except ValueError:
+        except ValueError as error:
             logging.getLogger(__name__).exception("a training that was kept does not go on")
-            _unreadable.add(key)
+            _unreadable[key] = math.inf if isinstance(error, CheckpointError) else time.monotonic() + AGAIN
             return None
 
 

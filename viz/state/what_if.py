@@ -84,6 +84,7 @@ class WhatIf:
     def _make(self, model: TextModel, source: Tokens, target: Tokens | None) -> Trace | None:
         """The trace with as many changes as this model can make: of masks, of heads, or of both; None with none."""
         from model.capture.interventions import RemovedHead, intervening
+        from model.runtime.ledger import NoRoomError
 
         heads = tuple(each for each in self.changes if isinstance(each, RemovedHead))
         masks = tuple(each for each in self.changes if not isinstance(each, RemovedHead))
@@ -94,6 +95,8 @@ class WhatIf:
                     with intervening(model.network, made):
                         trace = model.trace_tokens(source, target)
                 break
+            except NoRoomError:
+                raise  # which tells nothing of the changes
             except ValueError as error:
                 why = why or str(error)
         if why:

@@ -221,7 +221,7 @@ def test_of_a_long_text_what_is_nearest_to_the_eyes_comes_first(session, monkeyp
         assert first == {"source", "target", "tokens", "near"}
         assert rest == [{"far", "still"}, set(), {"tokens"}]
         assert [(each["number"], each["more"]) for each in messages] == [(1, True), (2, True), (3, False), (4, False)]
-        assert [each["gone"] for each in messages] == [[], [], ["absent"], []]
+        assert [each["gone"] for each in messages] == [[], [], ["absent"], None]
         assert all(each["edits"] == {"source": 1} for each in messages)
 
     assert open_window(session, use) == []
