@@ -133,6 +133,8 @@ class _Reading:
             choices.assumed.extend(assumed)
             choices.open["positions"] = position
             return {"position": position, "max_length": self.program.length}
+        for name in tables:
+            self.state.shape(name, max(2, self.state.tensors[name].ndim))
         sines = all(is_sinusoidal(self.state.tensors[name]) for name in tables)
         length = min(flat_table(self.state.tensors[name]).shape[0] for name in tables)
         return {"position": "sinusoidal" if sines else "learned", "max_length": length}

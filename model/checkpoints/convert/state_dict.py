@@ -216,20 +216,31 @@ class State:
         such as biases by distance, would have a part in what is computed.
         """
         tensor = self.tensors[name]
-        if tensor.ndim < 2 or "freqs" in name:
+        if tensor.ndim < 2 or not tensor.numel() or "freqs" in name:
             return True
         if re.search(POSITIONS, name):
-            return not tensor.is_floating_point() or is_sinusoidal(tensor)
-        return bool(((tensor == tensor.min()) | (tensor == tensor.max())).all())
+            return not (tensor.is_floating_point() or tensor.is_complex()) or is_sinusoidal(tensor)
+        values = _real(tensor)
+        return values is not None and bool(((values == values.min()) | (values == values.max())).all())
 
 
 def is_sinusoidal(table: Tensor) -> bool:
     """Whether a table (…, position, d_model) is of sines and cosines by turns, up to its precision."""
-    table = table.reshape(-1, table.shape[-1])[:MOST_SINES]
-    coarse = table.dtype in (torch.float16, torch.bfloat16)
-    if table.shape[1] % 2:
+    if table.ndim < 2 or not table.numel() or table.shape[-1] % 2:
         return False
-    return bool(torch.allclose(table.double(), sinusoidal(*table.shape), atol=1e-2 if coarse else 1e-3))
+    table = table.reshape(-1, table.shape[-1])[:MOST_SINES]
+    coarse, values = table.dtype in (torch.float16, torch.bfloat16), _real(table)
+    if values is None:
+        return False
+    return bool(torch.allclose(values, sinusoidal(*table.shape), atol=1e-2 if coarse else 1e-3))
+
+
+def _real(tensor: Tensor) -> Tensor | None:
+    """Values in float64; None: they are complex, or of a type with which torch cannot compute."""
+    try:
+        return None if tensor.is_complex() else tensor.double()
+    except RuntimeError:
+        return None
 
 
 @dataclass(frozen=True)

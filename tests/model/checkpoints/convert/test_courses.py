@@ -255,6 +255,8 @@ def test_a_yaml_of_aliases_is_not_followed(tmp_path):
         ({"out_head.weight": torch.ones(2, D)}, r"is a classifier: out_head\.weight gives 2 numbers, and there are 19"),
         ({"out_head.bias": torch.ones(2)}, "output.logits.bias has shape"),
         ({"final_norm.scale": None}, "lacks final_norm.scale"),
+        ({"pos_emb.weight": torch.ones(())}, r"pos_emb\.weight has shape \(\), not 2 dimensions above 0"),
+        ({"pos_emb.weight": torch.ones(20, 0)}, r"pos_emb\.weight has shape \(20, 0\), not 2 dimensions above 0"),
         ({"trf_blocks.1.att.W_key.weight": torch.ones(3, D)}, "W_key|has shape"),
     ],
 )

@@ -315,6 +315,8 @@ def test_what_lies_outside_of_the_model_is_said(tmp_path):
 ODD = torch.randn(1, 40, 12, generator=torch.Generator().manual_seed(0))
 LEFT_OUT = {
     "other positions than sines": (Annotated, "src_embed.1.pe", ODD, "pe"),
+    "a complex mask": (GPT, "transformer.h.0.attn.bias", torch.ones(1, 4, 4, dtype=torch.complex64), "attn.bias"),
+    "a complex table": (Seq2Seq, "pos_extra.weight", torch.ones(40, 5, dtype=torch.complex64), "pos_extra"),
     "a mask of several values": (GPT, "transformer.h.0.attn.bias", ODD[:, :16, :], "attn.bias"),
     "biases by distance in a layer": (Seq2Seq, "transformer.encoder.layers.0.self_attn.pos_bias", ODD[0, :, :3], "pos"),
     "a table of relative positions": (Seq2Seq, "relative_position.weight", ODD[0, :, :3], "relative_position"),
@@ -334,6 +336,10 @@ def test_masks_and_indices_are_buffers(tmp_path):
     buffers = {"src_mask": torch.full((9, 9), -torch.inf).triu(1), "position_ids": torch.arange(9)[None]}
     torch.save(random_weights(Seq2Seq()).state_dict() | buffers, tmp_path / "m.pt")
     assert opened(tmp_path / "m.pt", heads=3).kind == "encoder-decoder"
+    seen = torch.ones(1, 1, 8, 8).tril()
+    for mask in (seen.to(torch.float8_e4m3fn), seen.to(torch.uint16), torch.ones(1, 1, 0, 0)):
+        torch.save(random_weights(GPT()).state_dict() | {"transformer.h.0.attn.bias": mask}, tmp_path / "m.pt")
+        assert opened(tmp_path / "m.pt", heads=3).kind == "decoder-only"
 
 
 HINTS = {
