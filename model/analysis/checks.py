@@ -205,7 +205,8 @@ def _compare_heads(
     trace: Trace, paths: list[str], heads: slice, weights: Float[Tensor, "layer head query key"], worst: _Worst
 ) -> None:
     """Add how far the heads of the pass are from those by the other way, where there are two: step by step, where a
-    fused kernel computed them; by the fused kernel, where the pass did step by step.
+    fused kernel computed them; by the fused kernel, where the pass did step by step. Queries of which rounding may
+    explain any weights are left out.
     """
     alike: dict[tuple[object, ...], list[tuple[int, list[Tensor]]]] = {}  # layers may have heads of other widths
     for layer, path in enumerate(paths):
@@ -230,16 +231,26 @@ def _compare_heads(
             expected[layer, _removed(trace, path, heads)] = 0
         longest = key.to(wide).norm(dim=-1).amax(dim=-1)[..., None, None]
         scores = query.to(wide).norm(dim=-1, keepdim=True) * longest * factor
+        bias: Tensor | float = 0.0
         if isinstance(trace.attention_at(chosen[0]).biased, PositionBias):
             biases = (position_bias(trace, path, heads, slice(None)) for path in chosen)
-            scores += torch.stack([bias.abs().amax() for bias in biases if bias is not None])[:, None, None, None]
-        roundings = torch.finfo(wide).eps / 2 * (EXPONENTIALS + SCORES * scores)
+            bias = torch.stack([each.abs().amax() for each in biases if each is not None])[:, None, None, None]
+        roundings = torch.finfo(wide).eps / 2 * (EXPONENTIALS + SCORES * (scores + bias))
         least: Tensor | float = torch.finfo(wide).tiny
         if wide != actual.dtype:
-            roundings += own.eps / 2 * (NARROW + (NARROW_STEPS * (1 + scores) if trace.maps else 0))
+            roundings += own.eps / 2 * NARROW
             least = own.smallest_normal * own.eps * (1 + value.abs().sum(dim=-2, keepdim=True))
+            if trace.maps:  # which round the scores themselves, as large as they are
+                real = (query.to(wide) @ key.to(wide).mT).abs_().amax(dim=-1, keepdim=True) * factor
+                roundings += own.eps / 2 * NARROW_STEPS * (1 + real + bias)
+        errors, names, cells = (expected - actual.to(wide)).abs_(), [f"{path}.heads" for path in chosen], None
         tolerances = roundings.clamp(max=1) * size + least
-        worst.add((expected - actual.to(wide)).abs_(), tolerances, [f"{path}.heads" for path in chosen])
+        if bool((roundings >= 1).any()):
+            vague = (roundings >= 1) & errors.isfinite()
+            kept = [layer for layer, some in enumerate((~vague).flatten(1).any(dim=1).tolist()) if some]
+            cells, names = int((~vague).sum()), [names[layer] for layer in kept]
+            errors, tolerances = errors.masked_fill(vague, 0)[kept], tolerances[kept]
+        worst.add(errors, tolerances, names, cells)
 
 
 def _has_two_ways(trace: Trace, path: str) -> bool:

@@ -124,7 +124,10 @@ def _badge(check: Check) -> dict[str, Any]:
         text = _("{check}: cannot be checked here").format(check=name)
         why = _("This model does not show what would have to be compared.")
         if check.name == "fused":
-            why = _("No fused kernel computed the attention of this pass: there is no second way to compare with.")
+            why = _(
+                "There is no second way to compare with: no fused kernel computes the attention of this pass, or its "
+                "scores are so large that rounding in this precision explains any weights."
+            )
         return {"text": text, "passed": None, "title": f"{why} {about}"}
     parts, sentences = [name], [about]
     if check.modules < check.all_modules:

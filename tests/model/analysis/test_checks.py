@@ -211,6 +211,37 @@ def test_one_wrong_entry_of_a_head_fails_beside_a_very_large_head(dtype):
     assert failed(trace) == ["fused"]
 
 
+def with_large_scores(dtype: torch.dtype, times: float) -> Trace:
+    """A pass with maps, the queries of the last cross-attention enlarged."""
+    model = network().to(dtype)
+    with torch.no_grad():
+        for parameter in model.decoder.layers[1].cross_attention.query.parameters():
+            parameter *= times
+    return traced(model, maps=True, ids=UNPADDED)
+
+
+def test_heads_that_are_far_too_small_fail_wherever_the_scores_themselves_are_small_enough():
+    """‖q‖ ‖k‖ / √d_k would excuse any weights, and the scores do not."""
+    trace = with_large_scores(torch.bfloat16, 6.0)
+    query, key = (trace[f"{ATTENTIONS[2]}.{part}"].double() for part in ("query", "key"))
+    norms = query.norm(dim=-1) * key.norm(dim=-1).amax(dim=-1, keepdim=True)
+    assert norms.amin() / 8**0.5 > 43  # from where six half epsilons are more than 1
+    assert (query @ key.mT)[0].abs().amax() / 8**0.5 < 30
+    assert not failed(trace)
+    trace._tensors[HEADS] = trace._tensors[HEADS] / 8
+    assert failed(trace) == ["fused"]
+
+
+@pytest.mark.parametrize("dtype", DTYPES[2:])
+def test_queries_of_which_rounding_explains_any_weights_are_not_compared(dtype):
+    trace = with_large_scores(dtype, 3e3)
+    fused = {check.name: check for check in checks(trace)}["fused"]
+    assert (fused.modules, fused.all_modules, fused.passed) == (5, 6, True)
+    assert fused.cells == (2 * 5 + 3 * 4) * 16
+    break_tensor(trace, HEADS, (0, 0, 3, 5), math.inf)
+    assert failed(trace) == ["fused"]
+
+
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_one_wrong_entry_of_a_norm_fails_beside_a_very_large_position(dtype):
     trace = traced(network().to(dtype))
