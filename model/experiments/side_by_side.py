@@ -197,9 +197,12 @@ def stacks(side: Side) -> list[str]:
     return [stack for stack in ("encoder", "decoder") if any(part.startswith(f"{stack}.layers.") for part in parts)]
 
 
-def learnt(side: Side, arm: str) -> bool:
-    """Whether an arm has clearly learnt more than the frequency of each token; false where a seed diverged."""
-    return above(ends(side.of(arm)), UNLEARNT * side.chance) is False
+def learnt(side: Side, arm: str) -> bool | None:
+    """Whether an arm has clearly learnt more than the frequency of each token; None: the seeds do not decide, or one
+    diverged.
+    """
+    over = above(ends(side.of(arm)), UNLEARNT * side.chance)
+    return None if over is None else not over
 
 
 def shares_of_fall(side: Side, arm: str, other: str) -> list[float]:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from statistics import fmean
 from typing import Literal
 
-from model.experiments.experiment import Verdict
+from model.experiments.experiment import Sentence, Verdict, Words, say
 from model.experiments.side_by_side import (
     Side,
     ends,
@@ -29,7 +29,7 @@ SHARE = 0.01  # of tokens predicted rightly, or of a perplexity: less is no diff
 
 # "some": at some of the depths alone; "some at least": the seeds do not decide of the others; None: they do not decide
 Holds = bool | Literal["some", "some at least"] | None
-WithoutResiduals = Literal["unlearnt", "almost nothing", "clearly less", "clearly more", "as much", "open"]
+WithoutResiduals = Literal["undecided", "unlearnt", "almost nothing", "clearly less", "clearly more", "as much", "open"]
 
 
 def losses_of(side: Side, one: str, other: str) -> Order:
@@ -48,11 +48,18 @@ def slopes_of(side: Side, one: str, other: str, stack: str) -> Order | None:
 
 
 def needs(side: Side, without: str, whole: str) -> bool | None:
-    """Whether what an arm leaves out is needed: less than `NEEDED` is left of what the whole learns."""
+    """Whether what an arm leaves out is needed: less than `NEEDED` is left of what the whole learns. None: the seeds do
+    not decide, or the whole has learnt nothing.
+    """
     if not learnt(side, whole):
         return None
     enough = above(shares_of_fall(side, without, whole), NEEDED)
     return None if enough is None else not enough
+
+
+def whether_learnt(arm: Words) -> Sentence:
+    """That the seeds do not decide whether an arm, by its name, has learnt anything."""
+    return say("the seeds do not decide whether more is learnt than how frequent each token is: {arm}", arm=arm)
 
 
 def at_depths(found: Sequence[bool | None]) -> Holds:
@@ -86,8 +93,8 @@ def of_halves(first: bool | None, second: bool | None) -> Verdict:
 
 def without_residuals(side: Side) -> WithoutResiduals:
     """What is learnt without residuals, by the fall of the loss with them."""
-    if not learnt(side, "on"):
-        return "unlearnt"
+    if not (known := learnt(side, "on")):
+        return "undecided" if known is None else "unlearnt"
     shares, found = shares_of_fall(side, "off", "on"), losses_of(side, "off", "on")
     more = above(shares, ALMOST_NOTHING)
     if more is False:

@@ -75,6 +75,7 @@ from model.experiments.training_verdicts import (
     slopes_of,
     smoothed_accuracy,
     smoothed_perplexity,
+    whether_learnt,
     without_residuals,
 )
 from model.network.attention import MultiHeadAttention
@@ -182,8 +183,11 @@ def judge_positions(side: Side) -> Found:
     """Row 9: longer texts, with sinusoidal and with learned positions."""
     found = {arm: answered(side, arm) for arm in dict.fromkeys(each.arm for each in side.tests)}
     sines, table = (carries_over(found.get(arm, [])) for arm in SAID)
-    if not all(knows(found.get(arm, [])) for arm in SAID):
+    known = [knows(found.get(arm, [])) for arm in SAID]
+    if False in known:
         verdict, end = Verdict.OPEN, say("an arm has not learnt the task with every seed")
+    elif None in known:
+        verdict, end = Verdict.OPEN, say("the seeds do not decide whether both arms have learnt the task")
     elif sines is False:
         verdict, end = Verdict.WRONG, say("the sinusoidal codes do not carry over")
     elif sines is None or table is None:
@@ -329,6 +333,7 @@ def judge_residual(side: Side) -> Found:
     """Row 30: how far the loss falls without residuals."""
     found = without_residuals(side)
     verdict = {
+        "undecided": Verdict.OPEN,
         "unlearnt": Verdict.OPEN,
         "almost nothing": Verdict.HOLDS,
         "clearly less": Verdict.ONLY_IF,
@@ -337,6 +342,8 @@ def judge_residual(side: Side) -> Found:
         "clearly more": Verdict.WRONG,
     }[found]
     shares = shares_of_fall(side, "off", "on")
+    if found == "undecided":
+        return verdict, whether_learnt(arm_name("on"))
     if found == "unlearnt":
         return verdict, say("with residuals too, no more is learnt than how frequent each token is: train longer")
     return verdict, say(
@@ -405,7 +412,10 @@ def judge_smoothing(side: Side) -> Found:
 
 def judge_recipe(side: Side) -> Found:
     """Row 35: which ingredient is needed, and which one only helps."""
-    if not learnt(side, "whole"):
+    known = learnt(side, "whole")
+    if known is None:
+        return Verdict.OPEN, whether_learnt(arm_name("whole"))
+    if not known:
         return Verdict.OPEN, say("all together, no more is learnt than how frequent each token is: train longer")
     arms = [arm for arm in dict.fromkeys(course.arm for course in side.courses) if arm != "whole"]
     found = {arm: needs(side, arm, "whole") for arm in arms}
@@ -692,9 +702,11 @@ def carried(side: Side) -> list[Sentence]:
                 True: say("{arm}: it carries over to longer texts", arm=name),
                 False: say("{arm}: it does not carry over to longer texts", arm=name),
             }[carries_over(pairs)]
-            said.append(
-                say("{arm}: it has not learnt the task with every seed", arm=name) if not knows(pairs) else remark
-            )
+            unlearnt = {
+                None: say("{arm}: the seeds do not decide whether it has learnt the task", arm=name),
+                False: say("{arm}: it has not learnt the task with every seed", arm=name),
+            }
+            said.append(unlearnt.get(knows(pairs), remark))
     return said
 
 

@@ -26,6 +26,7 @@ from model.experiments.runner import Report
 from model.experiments.side_by_side import Arm, Setup, Side, ends, learnt, shares_of_fall, train
 from model.experiments.spread import above, few
 from model.experiments.training_claims import lengths_of
+from model.experiments.training_verdicts import whether_learnt
 from model.experiments.variants.full import full
 from model.experiments.variants.index import variants
 from model.experiments.variants.module import putting
@@ -63,7 +64,10 @@ def judge(compared: Sequence[Variant], side: Side) -> tuple[Verdict, Sentence]:
     first = compared[0].key
     if not side.done:
         return Verdict.OPEN, say("the trainings go on: step {step} of {steps}", step=side.step, steps=side.steps)
-    if not learnt(side, first):
+    known = learnt(side, first)
+    if known is None:
+        return Verdict.OPEN, whether_learnt(compared[0].name)
+    if not known:
         return Verdict.OPEN, say("full attention has learnt next to nothing: give it more steps")
     by_seed = {each.key: shares_of_fall(side, each.key, first) for each in compared}
     as_well = {key: above(found, AS_WELL) for key, found in by_seed.items()}
