@@ -208,7 +208,7 @@ def _compare_heads(
     fused kernel computed them; by the fused kernel, where the pass did step by step. Queries of which rounding may
     explain any weights are left out.
     """
-    alike: dict[tuple[object, ...], list[tuple[int, list[Tensor]]]] = {}  # layers may have heads of other widths
+    alike: dict[tuple[torch.Size, float], list[tuple[int, list[Tensor]]]] = {}  # layers may have heads of other widths
     for layer, path in enumerate(paths):
         if _has_two_ways(trace, path):
             parts = [trace[f"{path}.{part}"] for part in ("query", "key", "value", "heads")]
