@@ -370,8 +370,8 @@ def rotary_options(state: State, choices: Choices, usual: float, factor: float =
         ("high_freq_factor",): 4.0,
     }
     stretch, trained, slow, fast = (choices.number(each, value) for each, value in names.items())
-    if untold := [f"{each[0]} {value:g}" for each, value in names.items() if state.record(*each) is None]:
-        choices.assumed.append(f"rotary positions stretched with {', '.join(untold)} (rope_scaling is not said)")
+    if missing := [f"{each[0]} {value:g}" for each, value in names.items() if state.record(*each) is None]:
+        choices.assumed.append(f"rotary positions stretched with {', '.join(missing)} (rope_scaling is not said)")
     lengths = {"rotary_short": trained / fast, "rotary_long": trained / slow}
     return {"position_base": base, "rotary_stretch": stretch, **lengths}
 

@@ -11,6 +11,7 @@ from typing import Any, get_args
 import torch
 from torch import Tensor
 
+from model.checkpoints.convert.family import ACTIVATIONS
 from model.checkpoints.convert.weight_map import WeightMap
 from model.checkpoints.formats.pickle import Plain
 from model.checkpoints.load_hints import Function, LoadHints, Positions
@@ -22,6 +23,7 @@ MOST_LAYERS = 512
 MOST_SINES = 4096  # rows that are kept of a longer table of sines
 POSITIONS = r"(^|[._])(pe|pos\w*|encoding)(\.\w+)?$"  # names of tables of positions
 FUNCTIONS = {name: name for name in get_args(Function)}
+ALIASES = {**ACTIVATIONS, "gelu_tanh": "gelu-tanh"}
 HEADS = ("n_head", "n_heads", "num_heads", "nhead", "heads", "h", "num_attention_heads", "n_attn_heads")
 
 
@@ -256,11 +258,24 @@ class Choices:
     def of(self, hint: str, names: tuple[str, ...], possible: Mapping[Any, str], usual: str) -> Any:
         """One of the possible values, by default the first. possible: with the hint that stands for each. usual: what
         is assumed with the first one, in words.
+
+        Raises:
+            CheckpointError: another value is said, and no hint overrides it; or the hint is of none.
         """
-        value = self.state.record(*names)
+        said = self.state.record(*names)
+        value = ALIASES.get(said.lower(), said.lower()) if isinstance(said, str) else said
         if value in possible:
             return value
         told = getattr(self.state.hints, hint) if hint else None
+        if said is not None:
+            name = next(each for each in names if self.state.record(each) is not None)
+            if told is None:
+                ways = "" if not hint else f", or open it with {hint}={'|'.join(possible.values())}"
+                raise CheckpointError(
+                    f"{self.state.name} says {name} {str(said)[:40]!r}, which is none of "
+                    f"{', '.join(map(str, possible))}: say which one in a config.json beside it{ways}"
+                )
+            self.assumed.append(f"{hint} {told} as it is told (the file says {name} {str(said)[:40]!r})")
         if told is None:
             value = next(iter(possible))
             self.assumed.append(usual)

@@ -360,6 +360,26 @@ def test_a_hint_that_a_model_cannot_follow_is_refused_by_its_name(hint, folder_o
         opened(folder_of_gpt2, **{hint: HINTS[hint]})
 
 
+def test_an_activation_is_the_one_that_the_file_says_or_refused_by_its_name(tmp_path):
+    layer = nn.TransformerEncoderLayer(12, 3, 20, dropout=0.0, batch_first=True)
+    network = nn.ModuleDict({"emb": nn.Embedding(17, 12), "encoder": quietly(nn.TransformerEncoder, layer, 1)})
+    for name in ("gelu_new", "gelu_pytorch_tanh", "gelu_tanh", "gelu-tanh"):
+        model = opened(saved(tmp_path, network, beside(activation=name)))
+        assert model.config.activation == "gelu-tanh"
+        assert not any("activation" in each for each in model.training["assumed"])
+    path = saved(tmp_path, network, beside(activation="Mish", scale_embedding="maybe"))
+    with pytest.raises(
+        CheckpointError, match=r"model\.pt says activation 'Mish', which is none of relu, gelu, gelu-tan"
+    ):
+        opened(path)
+    with pytest.raises(CheckpointError, match="says scale_embedding 'maybe', which is none of True, False: say which"):
+        opened(path, activation="gelu")
+    (tmp_path / "config.json").write_text('{"scale_embedding": true}')
+    model = opened(path, activation="gelu")
+    assert (model.config.activation, model.training["open"]["activation"]) == ("gelu", "gelu")
+    assert "activation gelu as it is told (the file says activation 'Mish')" in model.training["assumed"]
+
+
 @pytest.mark.parametrize("hint", ["norm:post", "causal:no"])
 def test_a_hint_against_what_the_file_says_is_refused(hint, tmp_path):
     layer = nn.TransformerEncoderLayer(12, 3, 20, dropout=0.0, batch_first=True, norm_first=True)
