@@ -100,7 +100,8 @@ PIECES = {text for pair in REFUSED.values() for text in pair} | set(REASONS.valu
 PIECES |= {text for pair in PARTS.values() for text in pair if re.search("[a-z] [a-z]", text)}
 PIECES |= {text for each in COURSES for text in each.assumed}
 PIECES |= {"logits divided by √d_model", "texts of at most 2,048 tokens", "ε = 1e-5 in its norms"}
-PIECES |= {"rotary positions of base {0}", *KINDS.values()}
+PIECES |= {"rotary positions of base {0}", "rotary positions stretched with {0}", *KINDS.values()}
+PIECES |= {"{0} {1} as it is told (the file says {2} {3})", ", or open it with {0}={1}"}
 PIECES |= {"{0} is the norm behind the last layer (no tensor says where it stands)"}
 PIECES |= {"it claims {0} elements, {1} bytes, where the file has {2} for it"}
 PIECES |= {"step {0}: loss {1}, gradient norm {2}, not finite first in {3}", "step {0}: loss {1}, gradient norm {2}"}
