@@ -209,8 +209,8 @@ class State:
         more = [name for name in more if not re.search(buffers, name) or not self._is_buffer(name)]
         if more:
             raise CheckpointError(
-                f"{self.name} looks like {kind}, which has no {more[0]} ({len(more)} such): its tensors can be looked "
-                "at under Checkpoints → Read"
+                f"{self.name} looks like {kind}, but holds {more[0]} ({len(more)} in all), for which that network "
+                "has no place: its tensors can be looked at under Checkpoints → Read"
             )
 
     def _is_buffer(self, name: str) -> bool:

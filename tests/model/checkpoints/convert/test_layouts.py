@@ -328,7 +328,7 @@ LEFT_OUT = {
 def test_what_is_called_as_a_buffer_and_is_none_is_not_left_out(name, tmp_path):
     kind, tensor, values, named = LEFT_OUT[name]
     torch.save(kind().state_dict() | {tensor: values}, tmp_path / "m.pt")
-    with pytest.raises(CheckpointError, match=rf"looks like .*, which has no \S*{named}"):
+    with pytest.raises(CheckpointError, match=rf"looks like .*, but holds \S*{named}"):
         opened(tmp_path / "m.pt", heads=3)
 
 
