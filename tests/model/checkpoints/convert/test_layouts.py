@@ -402,7 +402,7 @@ def test_a_hint_against_what_the_file_says_is_refused(hint, tmp_path):
         (quietly(nn.Transformer, 12, 3, 1, 1, 20).state_dict(), "layers of torch.nn.Transformer without embeddings"),
         (
             GPT().state_dict() | {"transformer.h.0.attn.q_norm.weight": torch.ones(4)},
-            "has no transformer.h.0.attn.q_norm",
+            "holds transformer.h.0.attn.q_norm",
         ),
         ({k: v for k, v in GPT().state_dict().items() if "ln_f" not in k}, "lacks transformer.ln_f.weight"),
         ({k: v for k, v in GPT().state_dict().items() if ".h.0.ln" not in k}, "lacks transformer.h.0.ln_1.weight"),
