@@ -101,7 +101,7 @@ def is_fused(attention: MultiHeadAttention, query: Tensor, key: Tensor, value: T
 
 def _has_kernel(query: Tensor, key: Tensor, value: Tensor, options: dict[str, Any]) -> bool:
     """Whether torch chooses a fused kernel for these arguments; else, and where it does not tell, step by step."""
-    if query.device.type not in ("cpu", "cuda", "xpu"):  # as MPS, which chooses by itself
+    if query.device.type == "mps":  # where torch cannot be asked
         return False
     arguments = (options.get("attn_mask"), options["dropout_p"], options.get("is_causal", False))
     named = {"scale": options["scale"], "enable_gqa": options["enable_gqa"]}

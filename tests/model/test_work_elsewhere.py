@@ -176,5 +176,6 @@ def test_every_operation_so_far_has_a_kernel_on_mps():
         return "\n  dispatch:" in entry and not re.search(r"^    [\w, ]*(MPS|Composite)\w*[\w, ]*:", entry, re.M)
 
     assert len(run_as_on_mps) > 50
-    assert not {name for name in run_as_on_mps if missing(name)}
+    asked = {"aten._fused_sdp_choice.default"}  # of other devices than MPS alone
+    assert not {name for name in run_as_on_mps - asked if missing(name)}
     assert missing("_linalg_svd")
