@@ -251,7 +251,10 @@ def test_a_yaml_of_aliases_is_not_followed(tmp_path):
 @pytest.mark.parametrize(
     ("changes", "sentence"),
     [
-        ({"trf_blocks.0.att.W_query.lora.A": torch.ones(2, D)}, r"has no trf_blocks\.0\.att\.W_query\.lora\.A"),
+        (
+            {"trf_blocks.0.att.W_query.lora.A": torch.ones(2, D)},
+            r"holds trf_blocks\.0\.att\.W_query\.lora\.A .1 in all., for which that network has no place",
+        ),
         ({"out_head.weight": torch.ones(2, D)}, r"is a classifier: out_head\.weight gives 2 numbers, and there are 19"),
         ({"out_head.bias": torch.ones(2)}, "output.logits.bias has shape"),
         ({"final_norm.scale": None}, "lacks final_norm.scale"),
