@@ -13,6 +13,5 @@ from tests.benchmarks import decoding
 @pytest.mark.benchmark
 @pytest.mark.parametrize("beam", [1, 4])
 def test_both_write_as_much_as_they_may(beam: int) -> None:
-    pytest.importorskip("transformers")
     for decoder in (decoding.vitrine(new=6), decoding.marian(new=6)):
         assert [len(text) for text in decoder(decoding.sources(2), beam)] == [6, 6]

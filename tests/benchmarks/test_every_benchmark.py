@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gzip
-import importlib.util
 import re
 import subprocess
 import sys
@@ -75,8 +74,6 @@ def test_a_benchmark_prints_its_lines(name: str, tmp_path: Path) -> None:
     module, (options, lines) = name.split()[0], RUNS[name]
     if module in NEEDS_CHROMIUM and not CHROMIUM:
         pytest.skip("needs Chromium")
-    if module == "decoding" and importlib.util.find_spec("transformers") is None:
-        pytest.skip("needs transformers")
     if module == "gpu_training" and torch.cuda.is_available():
         pytest.skip("there is a GPU, on which it takes minutes")
     expected = 0 if module != "gpu_training" else 1

@@ -79,7 +79,6 @@ def test_an_adapter_without_its_config_says_what_is_missing(tmp_path):
 
 
 def test_a_file_of_llama_cpp_that_does_not_say_what_it_is(tmp_path):
-    pytest.importorskip("gguf")
     refused(gguf_file(tmp_path / "x.gguf"), "x.gguf does not say general.architecture: convert it again")
     refused(tmp_path, "x.gguf does not say general.architecture")
 

@@ -59,7 +59,6 @@ def test_a_resumed_run_has_the_same_training_losses(tmp_path):
 
 
 def test_the_log_of_hugging_faces_trainer(tmp_path):
-    pytest.importorskip("accelerate")
     from transformers import GPT2Config, GPT2LMHeadModel, Trainer, TrainingArguments
 
     model = GPT2LMHeadModel(GPT2Config(vocab_size=20, n_positions=8, n_embd=8, n_layer=1, n_head=2))

@@ -11,13 +11,12 @@ import math
 from pathlib import Path
 from typing import Any
 
+import gguf
 import numpy as np
-import pytest
 import torch
 
 from model.checkpoints.tensors import read_tensors
 
-gguf = pytest.importorskip("gguf")  # what imports this file is skipped without it
 Kind = gguf.GGMLQuantizationType
 FILE_TYPES = {Kind.F32: 0, Kind.F16: 1, Kind.Q4_0: 2, Kind.Q8_0: 7}
 ARCHITECTURES = {"mistral": "llama"}  # others have their family's name

@@ -5,6 +5,7 @@ import os
 import struct
 from pathlib import Path
 
+import gguf
 import numpy as np
 import pytest
 
@@ -106,7 +107,6 @@ def record(name, kind, value):
 
 
 def test_gguf_is_listed_as_the_package_reads_it(tmp_path, monkeypatch):
-    gguf = pytest.importorskip("gguf")
     values = np.random.default_rng(0).normal(size=(4, 64)).astype(np.float32)
     packed = gguf.quants.quantize(values, gguf.GGMLQuantizationType.Q8_0)
     writer = gguf.GGUFWriter(tmp_path / "x.gguf", "llama")
@@ -174,7 +174,6 @@ def test_gguf_is_listed_as_the_package_reads_it(tmp_path, monkeypatch):
     ],
 )
 def test_a_harmful_gguf_is_refused(options, message, tmp_path):
-    pytest.importorskip("gguf")
     assert [info.shape for info in tensor_table(gguf_file(tmp_path / "y.gguf"))] == [(3, 2)]
     with pytest.raises(CheckpointError, match=message):
         tensor_table(gguf_file(tmp_path / "x.gguf", **options))
@@ -185,7 +184,6 @@ def packed_text(*values: bytes) -> bytes:
 
 
 def test_records_are_read_as_they_were_written(tmp_path, monkeypatch):
-    gguf = pytest.importorskip("gguf")
     writer = gguf.GGUFWriter(tmp_path / "x.gguf", "llama")
     values = {"uint8": 200, "int8": -5, "uint16": 65535, "int16": -3, "uint32": 1 << 31, "int32": -(1 << 31)}
     values |= {"uint64": 1 << 63, "int64": -(1 << 63), "float64": 1 / 3, "bool": True, "string": "的 é"}
@@ -217,7 +215,6 @@ def test_records_are_read_as_they_were_written(tmp_path, monkeypatch):
 
 def test_texts_of_strangers_are_bounded(tmp_path, monkeypatch):
     """A text that is too long is left out, one that is not UTF-8 is kept readable; a list of such is refused."""
-    pytest.importorskip("gguf")
     monkeypatch.setattr(safe_gguf, "LONGEST_TEXT", 10)
     monkeypatch.setattr(safe_gguf, "MOST_TEXT", 12)
     texts = {"long": b"x" * 11, "first": b"x" * 9, "strange": b"\xff", "last": b"x" * 3}

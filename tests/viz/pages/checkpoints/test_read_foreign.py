@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import threading
 
+import gguf
 import numpy as np
 import pytest
 import torch
@@ -87,7 +88,6 @@ def test_the_bar_is_there_before_the_first_tensor_is_measured(here, monkeypatch)
 @pytest.mark.filterwarnings("error")
 def test_a_quantized_file_of_llama_cpp_is_listed_and_measured(here, monkeypatch):
     """Each type as its values are; one that the package gguf turns into no numbers is listed, and says so."""
-    gguf = pytest.importorskip("gguf")
     write_small(here / "small")
     (here / "files").mkdir()
     monkeypatch.setenv(viz.state.checkpoints.MODELS, str(here / "files"))
