@@ -4,8 +4,8 @@ Up come JSON texts: first {token}, the session's; {type, text, edit}, what is in
 on a view that the channel answers; {seen}, the number of the message that was painted; {visible}, keys of the views
 that can be seen; {hidden}, whether the whole window is not. Down go frames of views, many in one message behind a
 header {number, edits, frames: their lengths, more: others of this input follow, gone: keys of views that it does not
-have, or null where the views are not of an input, moved: by a training and not by this window, took: milliseconds since
-the turn began}, and JSON texts: {hello};
+have, or null where the views are not of an input, moved: by a training since the script ran, and not by this window,
+took: milliseconds since the turn began}, and JSON texts: {hello};
 {script}, the script shall run; {waiting, typing}, seconds until it is this window's turn, and in how many
 windows somebody types; {works}, the turn goes on.
 """
@@ -313,6 +313,7 @@ class Window:
         moving, stands = training.is_moving(live), training.standing(live)
         news = stands, live.snapshot.status if live else "", self._visible
         moved = live is not None and news != self._drawn and not self._hidden
+        old = live is not None and stands != session.stands  # what the script has drawn of it
         if moved:
             self._drawn = news
         if asked or (moved and stage.trained):
@@ -321,7 +322,7 @@ class Window:
                 session.views.update({view.key: view for view in views})
                 drawn.update(view.key for view in views)
                 seen = views if asked else [view for view in views if view.key in self._visible]
-                self._send(seen, edits, more, asked, () if more else session.followed - drawn)
+                self._send(seen, edits, more, asked, () if more else session.followed - drawn, moved=old and not asked)
             self._owes = True
         elif self._owes and session.shown is not None:
             self._owes = False
@@ -351,11 +352,18 @@ class Window:
             self._post(json.dumps({"script": True}))
 
     def _send(
-        self, views: Iterable[View], edits: dict[str, int], more: bool, always: bool, gone: Iterable[str] | None = ()
+        self,
+        views: Iterable[View],
+        edits: dict[str, int],
+        more: bool,
+        always: bool,
+        gone: Iterable[str] | None = (),
+        moved: bool = False,
     ) -> None:
         """What this window does not have already; always: even if that is nothing, for it is waited for.
 
-        gone: keys of views that this input does not have; None where the views are not of an input.
+        gone: keys of views that this input does not have; None where the views are not of an input. moved: by a
+        training, since the script ran.
         """
         frames = []
         for view in views:
@@ -370,7 +378,7 @@ class Window:
         header = {"number": self._number, "edits": edits, "frames": [len(frame) for frame in frames], "more": more}
         header |= {
             "gone": None if gone is None else sorted(gone),
-            "moved": not always and gone is not None,
+            "moved": moved,
             "took": round(1000 * (self._sent_at - self._begun), 1),
         }
         self._post(pack(header) + b"".join(frames))

@@ -603,6 +603,26 @@ def test_what_is_measured_is_sent_as_it_goes_on_and_the_script_asked_when_it_has
     assert open_window(session, use) == []
 
 
+@pytest.mark.parametrize("stands", [None, 5], ids=["a step ago", "now"])
+def test_what_the_script_drew_is_old_where_a_training_has_gone_on_since_and_not_where_another_view_is_seen(
+    session, monkeypatch, stands
+):
+    live = SimpleNamespace(snapshot=SimpleNamespace(status="paused"))
+    found = SimpleNamespace(training=lambda _session: live, is_moving=lambda _live: False, standing=lambda _live: 5)
+    monkeypatch.setattr(channel, "training", found)
+    monkeypatch.setattr(channel.training_strip, "strip", lambda *_given: view("strip")[1])
+    session.stage = Stage(session.model, True, views, "en")
+    session.stands = stands
+
+    async def use(window: Window) -> None:
+        window.say(visible=["near"])
+        while "near" not in (message := await window.message()).get("views", {}):
+            pass
+        assert message["moved"] is (stands is None)
+
+    assert open_window(session, use) == []
+
+
 def test_a_hidden_window_is_sent_nothing_of_it_and_it_goes_on(session, measuring, monkeypatch):
     monkeypatch.setattr(channel, "REST", 0.005)
 

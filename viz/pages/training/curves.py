@@ -271,7 +271,8 @@ def curve_chart(title: str, lines: Sequence[Line], table: Table, look: Look, run
         quiet = len(lines) == 1 or len(lines) > LEGIBLE or (line.dash and "/" in line.name)
         if look.keep and line.name.partition("/")[0] in NOISY and len(ys) > 1:
             if "/" not in line.name:
-                series.append(Series(line.label, *kept, f"hsl({line.colour} 65% 50% / 0.28)", quiet=True))
+                name = f"{line.label} · {smoothing_name('0')}"
+                series.append(Series(name, *kept, f"hsl({line.colour} 65% 50% / 0.28)", quiet=True))
             kept = outline(xs, smoothed(ys, look.keep), most)
         series.append(Series(line.label, *kept, f"hsl({line.colour} 65% 50%)", dash=line.dash, quiet=quiet))
     quantity = lines[0].name.partition("/")[0]

@@ -59,6 +59,7 @@ class Part(StrEnum):
     SCHEDULE = "training_schedule"
     RARE = "training_rare"
     EXPLANATION = "training_settings_explanation"
+    WORDS = "training_settings_words"
 
 
 def form() -> Form:
@@ -156,7 +157,7 @@ def page(session: Session) -> Views:
     wrong |= broken | form().read(RATES)[1]
     left, right = st.columns([11, 9], gap="medium")
     with left:
-        st.caption(
+        st.container(key=Part.WORDS).caption(
             _("These are in force. A change counts from the next step on, and is marked on the curves.")
             if live
             else _("The next training begins with these; while it runs they can be changed here.")

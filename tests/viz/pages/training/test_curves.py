@@ -68,6 +68,7 @@ def test_the_runs_are_drawn_over_each_other_with_what_was_changed(opened, traine
     ]
     loss, arrays = charts["training loss"]
     quiet = [each["quiet"] for each in loss["series"]]
+    assert len({each["name"] for each in loss["series"]}) == len(quiet)  # read under the pointer
     raw = arrays[1::2][quiet.index(True)]
     assert_allclose(raw, first.curves.get("loss")[1], rtol=1e-6)
     assert "0.9" in loss["sentence"]
