@@ -41,7 +41,7 @@ from model.checkpoints.formats.weight_files import (
 )
 from model.checkpoints.leftover import is_harmless
 from model.checkpoints.load_hints import Causal, Function, LoadHints, NormOrder, Positions
-from model.checkpoints.native import CONFIG, is_hugging_face, is_ours, open_ours, require_weights, whole_of
+from model.checkpoints.native import CONFIG, WEIGHTS, is_hugging_face, is_ours, open_ours, require_weights, whole_of
 from model.checkpoints.quantized import fp8_notes, plain_weights, require_no_codes
 from model.checkpoints.tensors import TensorInfo, described, size, tensor_table, under
 from model.checkpoints.wrapped_names import chosen_model, models_in, unwrapped, wrapping
@@ -74,7 +74,7 @@ def open_foreign(path: Path, device: torch.device, dtype: torch.dtype, hints: Lo
         return _open_adapter(path, hints or LoadHints(), device, dtype)
     if (gguf := gguf_in(path)) is not None:
         return _open_gguf(gguf, device, dtype)
-    if path.is_dir() and is_hugging_face(settings := read_record(path / CONFIG)) and not _has_own_names(path):
+    if path.is_dir() and is_hugging_face(settings := read_record(path / CONFIG)) and not _has_own_names(path, settings):
         return _open_folder(path, settings, device, dtype, prefix=None if hints is None else hints.prefix)
     file = _file_of(path)
     layout, tokenizers = open_state(file, hints or LoadHints())
@@ -86,12 +86,14 @@ def open_foreign(path: Path, device: torch.device, dtype: torch.dtype, hints: Lo
     return text_model(name, _network_of(layout, file.stem, device, dtype), tokenizers, record)
 
 
-def _has_own_names(folder: Path) -> bool:
+def _has_own_names(folder: Path, settings: Mapping[str, Any]) -> bool:
     """Whether the weights of a folder of transformers have names that none of its classes has, as Meta's and litgpt's,
-    which are written beside the same config.json.
+    which are written beside the same config.json. What it wrote itself of other families it translates, as Mistral's.
     """
     files = files_of_weights(folder)
-    return len(files) == 1 and is_own(info.name for info in tensor_table(files[0]))
+    if len(files) != 1 or (files[0].name == WEIGHTS and settings.get("model_type") not in FAMILIES):
+        return False
+    return is_own(info.name for info in tensor_table(files[0]))
 
 
 def _network_of(layout: Layout, name: str, device: torch.device, dtype: torch.dtype) -> Any:
@@ -122,7 +124,7 @@ def renamed_weights(path: Path, hints: LoadHints) -> tuple[TransformerConfig, Ma
             return None
         require_room(size(model.tensors)[0], torch.float32, CPU)
         return config, model.weights(config)
-    if path.is_dir() and is_hugging_face(settings := read_record(path / CONFIG)) and not _has_own_names(path):
+    if path.is_dir() and is_hugging_face(settings := read_record(path / CONFIG)) and not _has_own_names(path, settings):
         stored = tensor_table(path)
         stored = stored if hints.prefix is None else under(stored, hints.prefix, path.name)
         table, settings = plain_weights(stored, settings, path.name)
@@ -208,7 +210,8 @@ def _open_folder(
     require_openable(str(settings.get("model_type", "")), folder.name)
     stored = tensor_table(folder) if table is None else table
     names = [info.name for info in stored]
-    paths, place = models_in(names), (folder, settings, device, dtype, texts)
+    parts = isinstance(settings.get("text_config"), dict)  # of one model, whose config tells them apart
+    paths, place = [] if parts else models_in(names), (folder, settings, device, dtype, texts)
     if prefix is not None:
         return _one_of(_open_tensors(*place, under(stored, prefix, folder.name), True), names, paths, prefix, told=True)
     if "" in paths:  # a model, and beside it another one whose names have a beginning

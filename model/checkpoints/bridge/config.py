@@ -64,3 +64,11 @@ class BridgedConfig(TransformerConfig):
 
     def units_of(self, stack: str, layer: int) -> Units:
         return self.units[stack][layer]
+
+
+def setting(config: Any, name: str) -> Any:
+    """Value of a setting of transformers; None where a config has none, or another for each layer."""
+    try:
+        return getattr(config, name, None)
+    except RuntimeError:  # of a config whose layers have settings of their own
+        return None

@@ -15,18 +15,24 @@ from functools import cache, partial
 from pathlib import Path
 from shutil import rmtree
 from tempfile import TemporaryDirectory, gettempdir, mkdtemp
-from typing import Any
+from typing import Any, NoReturn
 
 import torch
 from torch import Tensor, nn
 from torch.nn.modules import module
 
 from model.checkpoints.bridge.hooks import NAME, register
-from model.checkpoints.bridge.network import BridgedNetwork, build_bridged, keep_its_masks
-from model.checkpoints.leftover import Leftover, leftover
+from model.checkpoints.bridge.network import (
+    BridgedNetwork,
+    build_bridged,
+    keep_its_masks,
+    reads_texts,
+    sees_earlier_alone,
+)
+from model.checkpoints.leftover import Leftover, is_harmless, leftover
 from model.checkpoints.native import BUILT, MOST_LAYERS
 from model.checkpoints.quantized import require_no_codes
-from model.checkpoints.tensors import TensorInfo, size, tensor_table
+from model.checkpoints.tensors import TensorInfo, size, tensor_table, under
 from model.checkpoints.wrapped_names import wrapping
 from model.inference.models import text_model
 from model.inference.text_model import TextModel
@@ -46,6 +52,7 @@ TWO, BARE, ENCODER = "AutoModelForSeq2SeqLM", "AutoModel", "AutoModelForTextEnco
 SEEING, HEARING = "AutoModelForImageTextToText", "AutoModelForMultimodalLM"  # and writing
 WORD_HEAD = re.compile(r"(^|\.)(lm_head|embed_out)\.weight$")  # of a head over words that is one matrix
 JOINED = "eh_proj.weight"  # of a layer that predicts a further token, to which it joins states and embeddings
+WRITES = re.compile(r"CausalLM|LMHead|ConditionalGeneration|Text2Text")  # in names of classes
 OWN_ARGUMENTS = re.compile(r"missing \d+ required positional arguments?: (.{1,120})")
 # Classes whose output is not of words; ELECTRA's is trained to find replaced tokens.
 OTHER_OUTPUT = re.compile(
@@ -74,7 +81,7 @@ def open_bridged(
     record: dict[str, Any] = {"format": f"Hugging Face, {settings.get('model_type')}, run by transformers"}
     unused = model.runner.model.vitrine_unused
     record |= {key: names for key, names in (("unused", unused.harmless), ("beside", unused.beside)) if names}
-    if model.kind == "decoder-only" and model.runner.model.config.get_text_config() is not model.runner.model.config:
+    if model.runner.model.vitrine_texts_alone:
         record["assumed"] = [TEXTS_ALONE]
     return text_model(folder.resolve().name, model, tokenizers, record)
 
@@ -148,6 +155,8 @@ def _network(
         try:
             if device_map is None and model.config.get_text_config()._attn_implementation == NAME:
                 keep_its_masks(model, kind)
+            if kind == "encoder-only" and sees_earlier_alone(model):
+                kind = "decoder-only"
             return build_bridged(model, kind, settings)
         except CheckpointError:
             raise
@@ -158,6 +167,11 @@ def _network(
                     "that it cannot be run alone and looked into; its tensors can be looked at under Checkpoints → Read"
                 ) from error
             reason = f"{first_line(error)} ({type(error).__name__})"
+            if reads_texts(model, kind):
+                raise CheckpointError(
+                    f"{folder.name}: this {family} model reads texts as a whole, and not stack by stack, as is needed "
+                    f"to look into it: {reason}; its tensors can be looked at under Checkpoints → Read"
+                ) from error
             raise CheckpointError(f"{folder.name}: this {family} model cannot read a few tokens: {reason}") from error
 
 
@@ -188,7 +202,17 @@ def _load(
     """
     transformers = import_transformers()
     family = str(settings.get("model_type", ""))
-    config = _read_config(transformers, folder, family)
+    config, outside = _read_config(transformers, folder, family), list[str]()
+    texts_alone = _senses(config)
+    if getattr(config, "default_language", "") is None:
+        raise CheckpointError(
+            f"{folder.name}: config.json says no default_language, without which this {family} model reads no text: "
+            f"write one of its languages there, such as {str(next(iter(config.languages), 'en_XX'))[:20]}"
+        )
+    if _compares(transformers, config):
+        config, inside = _text_model(transformers, config, family, table)
+        outside = sorted({info.name for info in table} - {f"{TEXT_MODEL}.{info.name}" for info in inside})
+        table, apart = inside, True
     if apart and settings.get("tie_word_embeddings") is False:
         config.tie_word_embeddings = config.get_text_config().tie_word_embeddings = False
     if apart and "quantization_config" not in settings and hasattr(config, "quantization_config"):
@@ -206,7 +230,7 @@ def _load(
     if apart:
         options |= {"config": config, "state_dict": {info.name: _copied(info, dtype) for info in table}}
     read = partial(
-        model_class.from_pretrained,
+        _from_pretrained,
         None if apart else folder,
         local_files_only=True,
         trust_remote_code=False,
@@ -218,9 +242,20 @@ def _load(
     own = [f"{model_class.base_model_prefix}."] if model_class.base_model_prefix else []
     around = wrapping([info.name for info in table], own)
     try:
-        model, loading = read(**options)
+        try:
+            model, loading = read(model_class, **options)
+        except KeyError as error:  # a part of the model, unlike others in its file, selects no attention function
+            if error.args != (NAME,):
+                raise
+            options["attn_implementation"] = "eager"
+            model, loading = read(model_class, **options)
         if around and loading["missing_keys"]:
-            model, loading = read(**options, key_mapping=dict.fromkeys(around, ""))
+            model, loading = read(model_class, **options, key_mapping=dict.fromkeys(around, ""))
+        plain = _plain(transformers, config)
+        if loading["missing_keys"] and plain not in (None, model_class):
+            options.pop("add_pooling_layer", None)
+            model_class = plain  # without the output, whose weights are missing
+            model, loading = read(model_class, **options)
         if not apart:
             _detach_from_files(model)
     except CheckpointError:
@@ -239,13 +274,23 @@ def _load(
         raise CheckpointError(
             f"{folder.name}: transformers cannot open this {family} model: {_reason(error, folder)}"
         ) from error
+    if outside and loading["missing_keys"]:
+        _refuse_comparing(family)
     _require_plain(model, settings, table, folder)
     _require_all_loaded(loading, folder, model_class)
-    model.vitrine_unused = _leftover(loading, table, folder, model)
+    found = _leftover(loading, table, folder, model)
+    outside = [name for name in outside if not is_harmless(name)]
+    model.vitrine_unused = Leftover(found.harmless, sorted({*found.beside, *outside}))
+    model.vitrine_texts_alone = texts_alone and kind != "encoder-decoder"
     model = model.eval().requires_grad_(False)
     if offload is not None and offload.is_used():
         model.vitrine_offload = offload  # which must live as long as the model
     return kind, model if device_map is not None else model.to(device)
+
+
+def _from_pretrained(folder: Path | None, model_class: Any, **options: Any) -> tuple[Any, dict[str, Any]]:
+    model, loading = model_class.from_pretrained(folder, **options)
+    return model, loading
 
 
 def _read_config(transformers: Any, folder: Path, family: str) -> Any:
@@ -402,21 +447,83 @@ def _kind(transformers: Any, config: Any, family: str, headed: bool) -> tuple[Ki
     for kind, name in _order(
         config, {name: [member.__name__ for member in members] for name, members in classes.items()}, headed
     ):
-        if name == BARE and _compares(transformers, config):
-            break
         if name in classes and hasattr(config.get_text_config(), "vocab_size"):
             wrote = (config.architectures or [""])[0]
             return kind, next((each for each in classes[name] if each.__name__ == wrote), classes[name][0])
-    raise CheckpointError(
-        f"model_type {family!r} is no language model of one or two stacks: causal, masked and sequence-to-sequence "
-        "models can be opened"
-    )
+    text = config.get_text_config()
+    if not hasattr(text, "vocab_size"):
+        raise CheckpointError(
+            f"model_type {family!r} is of no language model: by its config.json it has no vocabulary of texts; its "
+            "tensors can be looked at under Checkpoints → Read"
+        )
+    two = getattr(config, "is_encoder_decoder", False)
+    if two and TWO not in classes:
+        raise CheckpointError(
+            f"the encoder of model_type {family!r} reads pictures, sounds or pages, and transformers lists no class of "
+            "it that makes texts of texts alone; its tensors can be looked at under Checkpoints → Read"
+        )
+    writer = _writer(transformers, config)
+    if writer is None or OTHER_OUTPUT.search(writer.__name__):
+        raise CheckpointError(
+            f"transformers {transformers.__version__} lists no class of model_type {family!r} that writes or fills in "
+            "words, and config.json names none under architectures; its tensors can be looked at under Checkpoints → "
+            "Read"
+        )
+    return "decoder-only" if WRITES.search(writer.__name__) else "encoder-only", writer
+
+
+def _writer(transformers: Any, config: Any) -> Any:
+    """Class of transformers that wrote the file, by config.json; None: it names none of such a config."""
+    name = (config.architectures or [""])[0]
+    found = getattr(transformers, name, None) if name.isidentifier() else None
+    return found if getattr(found, "config_class", None) is type(config) else None
+
+
+def _plain(transformers: Any, config: Any) -> Any:
+    """The same, if it is one without an output; else None."""
+    mapping, writer = transformers.AutoModel._model_mapping, _writer(transformers, config)
+    return writer if type(config) in mapping and writer in _classes(mapping[type(config)]) else None
+
+
+def _senses(config: Any) -> bool:
+    """Whether a model sees pictures or hears sounds too, by itself or by what it attends to."""
+    beside = ("vision_config", "audio_config", "cross_attention_layers")
+    return config.get_text_config() is not config or any(getattr(config, name, None) is not None for name in beside)
 
 
 def _compares(transformers: Any, config: Any) -> bool:
     """Whether a model only compares texts with images or sounds, as CLIP, and writes none."""
-    beside = any(hasattr(config, other) for other in ("vision_config", "audio_config"))
-    return beside and type(config) not in transformers.AutoModelForImageTextToText._model_mapping
+    writing = (getattr(transformers, name)._model_mapping for name in (MASKED, CAUSAL, TWO, SEEING, HEARING))
+    beside = {name for name in getattr(config, "sub_configs", {}) if hasattr(config, name)}
+    return {"text_config"} < beside and not any(type(config) in mapping for mapping in writing)
+
+
+TEXT_MODEL = "text_model"  # how the names of its tensors begin in a model that compares texts
+
+
+def _text_model(transformers: Any, config: Any, family: str, table: list[TensorInfo]) -> tuple[Any, list[TensorInfo]]:
+    """Config of the text model within a model that compares texts with pictures or sounds, and its tensors.
+
+    Raises:
+        CheckpointError: transformers has no class that runs it alone.
+    """
+    text = config.text_config
+    wrote = (config.architectures or [""])[0].removesuffix("Model")
+    listed = [getattr(transformers, name)._model_mapping for name in (BARE, ENCODER)]
+    own = getattr(transformers, f"{wrote}TextModel", None)
+    classes = [own] if getattr(own, "config_class", None) is type(text) else []
+    classes += [_classes(mapping[type(text)])[0] for mapping in listed if type(text) in mapping]
+    if not classes or not any(info.name.startswith(f"{TEXT_MODEL}.") for info in table):
+        _refuse_comparing(family)
+    text.architectures = [classes[0].__name__]
+    return text, under(table, TEXT_MODEL, family)
+
+
+def _refuse_comparing(family: str) -> NoReturn:
+    raise CheckpointError(
+        f"model_type {family!r} compares texts with pictures or sounds and writes none, and transformers has no class "
+        "that runs its text model alone from these files; its tensors can be looked at under Checkpoints → Read"
+    )
 
 
 def _classes(entry: Any) -> tuple[Any, ...]:
@@ -433,17 +540,18 @@ def _order(config: Any, names: dict[str, list[str]], headed: bool) -> list[tuple
     wrote = (config.architectures or [""])[0]
     tied = getattr(config.get_text_config(), "tie_word_embeddings", True)
     # A bare decoder has its output too where that is the embedding.
-    bare = OTHER_OUTPUT.search(wrote) or (wrote in names.get(BARE, []) and (MASKED in names or not tied) and not headed)
+    plain = wrote in names.get(BARE, []) and not headed
+    bare = OTHER_OUTPUT.search(wrote) or (plain and (MASKED in names or not tied or wrote.endswith("Encoder")))
     if wrote.endswith("EncoderModel") and ENCODER in names:  # of T5: one of its two stacks
         return [("encoder-only", ENCODER)]
     if getattr(config, "is_encoder_decoder", False):
         return [("encoder-decoder", BARE if bare else TWO)]
     if "CausalLM" in wrote or "LMHead" in wrote:
         return [("decoder-only", CAUSAL)]
-    if not names.keys() & {MASKED, CAUSAL} and (writing := [name for name in (SEEING, HEARING) if name in names]):
-        return [("decoder-only", BARE if wrote in names.get(BARE, []) and not headed else writing[0])]
+    if not names.keys() & {MASKED, CAUSAL} and (writing := [name for name in (SEEING, HEARING, TWO) if name in names]):
+        return [("decoder-only", BARE if plain or OTHER_OUTPUT.search(wrote) else writing[0])]
     if bare and names.keys() & {MASKED, CAUSAL}:
-        return [("encoder-only" if MASKED in names else "decoder-only", BARE)]
+        return [("encoder-only" if MASKED in names or wrote.endswith("Encoder") else "decoder-only", BARE)]
     return [("encoder-only", MASKED), ("decoder-only", CAUSAL), ("encoder-only", BARE)]
 
 

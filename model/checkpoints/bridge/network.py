@@ -12,7 +12,7 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
-from model.checkpoints.bridge.config import BridgedConfig
+from model.checkpoints.bridge.config import BridgedConfig, setting
 from model.checkpoints.bridge.head_slices import find_head_parts
 from model.checkpoints.bridge.hooks import NAME
 from model.checkpoints.bridge.missing import Reason
@@ -281,7 +281,7 @@ def _build(model: Any, kind: Kind, settings: dict[str, Any]) -> BridgedNetwork:
         runner.caches, cached = _caches(runner, ids["decoder"], memory, states)
     find_head_parts(runner, stacks, ids)
     config = replace(bridged_config(model, runner, stacks), cached=cached)
-    widths = [*config.windows, *(getattr(text, name, None) for name in WINDOWS)]
+    widths = [*config.windows, *(setting(text, name) for name in WINDOWS)]
     runner.windows = (None, *dict.fromkeys(width for width in widths if isinstance(width, int) and width > 0))
     network = BridgedNetwork(runner, config, stacks, of_output)
     if runner.between is not None:
@@ -313,6 +313,28 @@ def keep_its_masks(model: Any, kind: Kind) -> None:
         model.set_attn_implementation(NAME)
 
 
+@torch.inference_mode()
+def reads_texts(model: Any, kind: Kind) -> bool:
+    """Whether a model as a whole reads tokens without an error."""
+    try:
+        model(**_named(kind, {name: _ids(model, length) for name, length in LENGTHS.items()}))
+    except Exception:  # whatever a model does that reads something else
+        return False
+    return True
+
+
+@torch.inference_mode()
+def sees_earlier_alone(model: Any) -> bool:
+    """Whether a model of one stack without an output for words hides later tokens from each, as the text model of CLIP
+    (Radford et al., 2021, section 2.4).
+    """
+    if model.get_output_embeddings() is not None:
+        return False
+    ids = _ids(model, LENGTHS["encoder"])
+    whole, shorter = (model.base_model(input_ids=each)[0] for each in (ids, ids[:, :-1]))
+    return whole.dim() == 3 and close(shorter, whole[:, :-1])
+
+
 def _alike(by_ours: Tensor, by_its_own: Tensor) -> bool:
     """Whether two outputs are equal up to rounding, which is coarse: eager attention takes the softmax in float32."""
     off, size = (float(exact(values).abs().max()) for values in (by_ours - by_its_own, by_its_own))
@@ -330,6 +352,7 @@ def _gives_weights(model: Any, kind: Kind, ids: dict[str, Tensor]) -> bool:
     found = [getattr(output, name, None) for name in ("attentions", "encoder_attentions", "decoder_attentions")]
     tensors = [each for weights in found if weights for each in weights if isinstance(each, Tensor)]
     lengths = {each.shape[1] for each in ids.values()}
+    lengths |= {sum(lengths)}  # of a decoder that attends to its own tokens and the source's at once
     known = [each.dim() == 4 and {*each.shape[-2:]} <= lengths for each in tensors]
     sums = [close(each.sum(-1), torch.ones_like(each[..., 0])) for each in tensors]
     return bool(tensors) and all(known) and all(sums)
@@ -358,8 +381,8 @@ def _require_causal(runner: Runner, ids: Tensor, states: Tensor, family: str) ->
             "in its config.json if it was trained so, or name its masked class in architectures"
         )
     raise CheckpointError(
-        f"this {family} model writes, and what it makes of a token depends on later ones, as by a router of experts "
-        "that mixes tokens: only its tensors can be looked at, under Checkpoints → Read"
+        f"this {family} model writes, and what it makes of a token depends on later ones, as by a mask of its own or a "
+        "router of experts that mixes tokens: only its tensors can be looked at, under Checkpoints → Read"
     )
 
 

@@ -9,7 +9,7 @@ from typing import Any, cast
 import torch
 from torch import Tensor, nn
 
-from model.checkpoints.bridge.config import BridgedConfig
+from model.checkpoints.bridge.config import BridgedConfig, setting
 from model.checkpoints.bridge.hooks import MirrorPositions, attach_mirror
 from model.checkpoints.bridge.match import LayerMatch, Links, as_norm, match_layer
 from model.checkpoints.bridge.missing import Reason
@@ -278,7 +278,7 @@ def bridged_config(model: Any, runner: Runner, stacks: list[BridgedStack]) -> Br
         n_decoder_layers=len(by_name["decoder"].layers) if "decoder" in by_name else 0,
         d_ff=units[last.name][-1].width or 0,
         dropout=0.0,
-        max_length=longest_text(_count(text, LONGEST, UNBOUNDED), getattr(text, "rope_parameters", None)),
+        max_length=longest_text(_count(text, LONGEST, UNBOUNDED), setting(text, "rope_parameters")),
         position=_position(text, last),
         embedding_norm=last.embedding_norm,
         norm="none" if not norms else "layer" if norms[0].centred else "rms",
@@ -318,7 +318,7 @@ def _head_width(layer: LayerMatch, text: Any) -> int | None:
         return int(seen.call.query.shape[-1])
     if isinstance(attention, MirrorAttention) and hasattr(attention, "output"):
         return int(attention.output.in_features) // attention.counts[0]
-    widths = (getattr(text, name, None) for name in ("head_dim", "d_kv"))
+    widths = (setting(text, name) for name in ("head_dim", "d_kv"))
     return next((width for width in widths if isinstance(width, int)), None)
 
 
@@ -327,8 +327,8 @@ LOCAL = ("sliding_attention", "local")  # types of layers with a window, as conf
 
 def windows_of(stack: BridgedStack, text: Any) -> tuple[int | None, ...]:
     """Window of each layer: as the model gives it to its attention, else by its config's types of layers."""
-    width = next((each for each in (getattr(text, name, None) for name in WINDOWS) if isinstance(each, int)), None)
-    types = next((each for each in (getattr(text, name, None) for name in TYPES) if isinstance(each, list)), [])
+    width = next((each for each in (setting(text, name) for name in WINDOWS) if isinstance(each, int)), None)
+    types = next((each for each in (setting(text, name) for name in TYPES) if isinstance(each, list)), [])
     found: list[int | None] = []
     for number, layer in enumerate(stack.layers):
         attention = layer.parts["self_attention"]
@@ -359,7 +359,7 @@ def _is_gated(layer: LayerMatch) -> bool:
 
 def _count(text: Any, names: Sequence[str], otherwise: int) -> int:
     """Value of the first of these settings that is a whole number above 0."""
-    values = (getattr(text, name, None) for name in names)
+    values = (setting(text, name) for name in names)
     return next((value for value in values if isinstance(value, int) and value > 0), otherwise)
 
 
@@ -369,10 +369,10 @@ def _position(text: Any, stack: BridgedStack) -> Any:
         return stack.position
     if not stack.attention.outside and "biased" in stack.attention.maps:
         return "relative"
-    if getattr(text, "alibi", False):
+    if setting(text, "alibi"):
         return "alibi"
     rotary = ("rope_parameters", "rope_theta", "rotary_dim", "rotary_emb_base")
-    return "rotary" if any(getattr(text, name, None) is not None for name in rotary) else "other"
+    return "rotary" if any(setting(text, name) is not None for name in rotary) else "other"
 
 
 def _activation(network: MirrorFeedForward) -> str:

@@ -91,7 +91,7 @@ def test_a_folder_s_only_file_of_weights_opens_as_the_folder(tmp_path):
         (
             {"model_type": "clip", "text_config": {}, "vision_config": {}},
             {"logit_scale": torch.ones(1)},
-            "model_type 'clip' is no language model of one or two stacks",
+            "model_type 'clip' compares texts with pictures or sounds and writes none, and transformers has no class",
         ),
         (
             {"model_type": "llama", "quantization": {"bits": 4}, "quantization_config": {"group_size": 64, "bits": 4}},

@@ -163,6 +163,62 @@ def test_a_model_that_sees_pictures_is_opened_as_the_one_that_writes(family, tmp
         torch.testing.assert_close(lens.network(ids), model(input_ids=ids).logits, atol=1e-5, rtol=0)
 
 
+VISION = {"vision_config": {**SEEING, "image_size": 28, "patch_size": 14}}
+# Classes that no list of transformers has under the config that they write, or whose parts choose no attention.
+UNLISTED = {
+    "GitForCausalLM": ({**ONE, **VISION}, [TEXTS_ALONE]),
+    "MllamaForCausalLM": (
+        {**ONE, "num_key_value_heads": 2, "cross_attention_layers": [1], "pad_token_id": 1},
+        [TEXTS_ALONE],
+    ),
+    "Emu3ForCausalLM": ({**ONE, "num_key_value_heads": 2, "pad_token_id": 1}, None),
+    "BertGenerationEncoder": (ONE, None),
+    "CTRLModel": (
+        {"n_embd": 32, "n_layer": 2, "n_head": 4, "dff": 48, "n_positions": 64, "vocab_size": 49},
+        None,
+    ),  # CTRLLMHeadModel has a bias for its output
+}
+
+
+@pytest.mark.parametrize("kind", UNLISTED)
+def test_the_class_that_wrote_a_file_runs_it(kind, tmp_path):
+    options, assumed = UNLISTED[kind]
+    model = random_model(kind, **options)
+    model.save_pretrained(tmp_path)
+    write_tokenizer(tmp_path)
+    lens = open_bridged(tmp_path, settings_in(tmp_path), CPU, SINGLE)
+    assert lens.training.get("assumed") == assumed
+    assert lens.kind == ("encoder-only" if kind.endswith("Encoder") else "decoder-only")
+    (ids,) = inputs(lens.network)
+    with torch.inference_mode():
+        torch.testing.assert_close(lens.network(ids), model(input_ids=ids)[0], atol=1e-5, rtol=0)
+
+
+TEXT = {**ONE, "eos_token_id": 3, "bos_token_id": 2}
+
+
+@pytest.mark.parametrize(("family", "kind"), [("CLIP", "decoder-only"), ("Siglip", "encoder-only")])
+def test_of_a_model_that_compares_texts_with_pictures_the_text_model_is_opened(family, kind, tmp_path):
+    """CLIP's hides later tokens (Radford et al., 2021, section 2.4), SigLIP's hides none."""
+    model = random_model(f"{family}Model", text_config=TEXT, **VISION)
+    text = getattr(transformers, f"{family}TextModel").from_pretrained
+    for name, saved in (("whole", model), ("alone", model.text_model)):
+        saved.save_pretrained(tmp_path / name)
+        write_tokenizer(tmp_path / name)
+        lens = open_bridged(tmp_path / name, settings_in(tmp_path / name), CPU, SINGLE)
+        assert (lens.kind, lens.predicts) == (kind, False)
+        whole = name == "whole"
+        assert lens.training.get("assumed") == ([TEXTS_ALONE] if whole else None)
+        beside = lens.training.get("beside", [])
+        assert any(each.startswith("vision_model.") for each in beside) == whole
+        (ids,) = inputs(lens.network)
+        with torch.inference_mode():
+            wanted = text(tmp_path / name)(input_ids=ids).last_hidden_state
+        torch.testing.assert_close(lens.network(ids), wanted, atol=1e-5, rtol=0)
+        causal = all(each.triu(1).abs().max() == 0 for each in traced(lens.network).attention(kind.split("-")[0]))
+        assert causal == (family == "CLIP")
+
+
 @pytest.mark.parametrize(
     "changes",
     [{"num_experts": 16_384}, {"eos_token_id": [2, 3]}],
@@ -184,9 +240,15 @@ def test_several_streams_of_states_are_refused(tmp_path):
 
 def test_other_models_are_refused_by_name(folder):
     path = folder("gpt2")
-    for family in ("vit", "unheard-of"):
+    for family, sentence in (
+        ("vit", "'vit' is of no language model: by its config.json it has no vocabulary of texts"),
+        ("pix2struct", "the encoder of model_type 'pix2struct' reads pictures, sounds or pages"),
+        ("xmod", "config.json says no default_language, without which this xmod model reads no text"),
+        ("siglip_text_model", "lists no class of model_type 'siglip_text_model' that writes"),
+        ("unheard-of", "knows no model_type 'unheard-of'"),
+    ):
         (path / "config.json").write_text(json.dumps({"model_type": family}))
-        with pytest.raises(CheckpointError, match=family):
+        with pytest.raises(CheckpointError, match=sentence):
             open_network(path, {"model_type": family}, CPU, SINGLE)
 
 
@@ -291,7 +353,7 @@ REFUSED = {
     "DiffLlamaForCausalLM": ({**ONE, "num_key_value_heads": 2}, "DiffLlamaAttention attends twice in one step"),
     "DogeForCausalLM": (
         {**ONE, "is_moe": True, "num_experts": 4, "num_experts_per_tok": 2},
-        "this doge model writes, and what it makes of a token depends on later ones, as by a router",
+        "what it makes of a token depends on later ones, as by a mask of its own or a router of experts",
     ),
     "RecurrentGemmaForCausalLM": (
         {**SMALL, "num_hidden_layers": 3, "intermediate_size": 48, "lru_width": 32, "attention_window_size": 8},
