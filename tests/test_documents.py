@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 
 import pytest
+import yaml
 
 from tests.test_rooms import ROOT
 from viz.state.permissions import LIMITS, Permission, Quota
@@ -45,3 +46,30 @@ def test_a_public_server_permits_what_the_table_says(permission):
 def test_what_is_shipped_names_no_setting_that_nobody_reads(file):
     text = (ROOT / "deploy" / file).read_text(encoding="utf-8")
     assert set(re.findall(r"VITRINE_[A-Z_]+", text)) <= {*ROWS, "VITRINE_PUBLIC"}
+
+
+@pytest.mark.parametrize("file", ["README.md", "docs/CONTRIBUTING.md", "docs/CHANGELOG.md", "tests/SKIPS.md"])
+def test_every_link_to_a_file_of_ours_leads_to_one(file):
+    targets = re.findall(r"\]\((?!http)([^)#]+)", (ROOT / file).read_text(encoding="utf-8"))
+    assert targets or file != "README.md"
+    assert [each for each in targets if not (ROOT / file).parent.joinpath(each).exists()] == []
+
+
+def test_the_first_steps_of_a_contributor_find_what_they_name():
+    steps = (ROOT / "docs" / "CONTRIBUTING.md").read_text(encoding="utf-8")
+    test, word = re.search(r"-q (tests/\S+\.py) -k (\w+)", steps).groups()
+    assert re.search(rf"^def test_\w*{word}\w*\(", (ROOT / test).read_text(encoding="utf-8"), re.MULTILINE)
+    function, file = re.search(r"in `(\w+)` of `(viz/\S+\.py)`", steps).groups()
+    source = (ROOT / file).read_text(encoding="utf-8").partition(f"def {function}(")[2].partition("\ndef ")[0]
+    for line in ('_("Loss per token"), _("loss −ln p (nats)")', 'subject.at_places(own), LOSS, "bars")'):
+        assert line in source
+    assert re.search(r"^from viz\.ui\.prediction import .*\bBITS\b", (ROOT / file).read_text(), re.MULTILINE)
+
+
+def test_the_workflow_and_the_hooks_run_what_ci_runs():
+    workflow = yaml.safe_load((ROOT / ".github" / "workflows" / "test.yml").read_text(encoding="utf-8"))
+    assert [step.get("run") for step in workflow["jobs"]["ci"]["steps"]] == [None, ".ci/run"]
+    hooks = yaml.safe_load((ROOT / ".pre-commit-config.yaml").read_text(encoding="utf-8"))["repos"]
+    entries = [hook["entry"].removeprefix(".venv/bin/").replace(" --force-exclude", "") for hook in hooks[0]["hooks"]]
+    stages = re.findall(r"^stage \w+ in_copy (.+)$", (ROOT / ".ci" / "run").read_text(encoding="utf-8"), re.MULTILINE)
+    assert [stage.removesuffix(" .") for stage in stages] == entries
