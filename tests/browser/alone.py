@@ -50,7 +50,7 @@ class Shown:
         weights = np.random.default_rng(0).dirichlet(np.ones(shape[1]), shape[0])
         self.values = options.pop("values", weights).astype(np.float32) * self.visible
         header = {
-            "rows": {"title": "query (from)", "labels": rows},
+            "rows": {"title": options.pop("title", "query (from)"), "labels": rows},
             "columns": {"title": "key (to)", "labels": columns},
             "scale": {"low": options.pop("low", 0), "high": options.pop("high", 1), "title": "weight"},
             "words": {"masked": "masked", "download": "Download", "csv": ["query", "key", "weight", "masked"]},

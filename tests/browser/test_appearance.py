@@ -86,7 +86,7 @@ def test_the_browsers_language_is_the_first_one(visit, model):
     expect(page.get_by_text("第 1 层，第 1 头")).to_be_visible()
     expect(page.locator(".badge").first).to_contain_text("每行之和为 1")
     expect(page.locator(".vitrine.stages th").nth(1)).to_contain_text("分数")
-    assert "".join(texts(figure(page))[:6]) == "键（到）查询（从）"  # the second one letter by letter, upright
+    assert "".join(texts(figure(page))[:7]) == "键（被看）查询（在看）"  # the second one letter by letter, upright
     for word in ("Source", "Target", "Attention", "Translate", "Encoder", "query", "entropy", "rows sum"):
         assert page.get_by_text(word, exact=True).count() == 0, word
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -35,6 +36,30 @@ def test_a_scale_below_zero_is_a_diverging_one(page):
     assert [box["fill"] for box in boxes[:2]] == ["rgb(213,94,0)"] * 2
     assert [box["fill"] for box in boxes[3:]] == ["rgb(0,114,178)"] * 2
     assert np.allclose([float(box["fill-opacity"]) for box in boxes], [0.85, 0.425, 0, 0.425, 0.85], atol=0.01)
+
+
+# The texts of a saved figure: [words, where they begin, where they end], down the page.
+WRITTEN = r"""
+(saved) => {
+  document.body.innerHTML = saved;
+  return [...document.querySelectorAll("text")].map((text) => {
+    const [, y, turn] = text.getAttribute("transform").match(/-?[\d.]+/g).map(Number);
+    const half = (turn ? text.getComputedTextLength() : Number(text.getAttribute("font-size"))) / 2;
+    return [text.textContent, y - half, y + half];
+  });
+}
+"""
+
+
+def test_a_title_in_a_column_is_written_without_gaps_and_not_over_itself(page):
+    """Chinese letters and short numbers stand, what is between them is turned: each begins where the last one ends."""
+    title = ["第", "2", "层", "‖", "均", "值", "− x‖ / ‖x‖", "，", "logit", "之", "差"]
+    shown = Shown(page, list("abcdefghijklmnopq"), list("vwxyz"), title="第 2 层‖均值 − x‖ / ‖x‖，logit 之差")
+    found = [each for each in page.evaluate(WRITTEN, shown.saved("SVG").decode()) if each[0] in title]
+    assert [words for words, _top, _bottom in found] == title
+    gaps = [top - bottom for (_above, _top, bottom), (_below, top, _bottom) in pairwise(found)]
+    assert min(gaps) > -0.5, gaps
+    assert max(gaps) < 5, gaps
 
 
 LOGARITHMIC = np.array([[0, 5e-5, 1e-4, 1e-3, 0.05, 1.0]])

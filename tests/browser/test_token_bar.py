@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.browser.alone import MOUNT
+from tests.browser.contrast import channels, contrast, over
 from viz.components.registry import pack, sources
 
 pytestmark = pytest.mark.browser
@@ -65,3 +66,17 @@ def test_a_click_folds_the_bar_and_the_next_unfolds_it(page):
     assert not tokens.is_visible()
     button.click()
     assert tokens.is_visible()
+
+
+def test_checks_that_follow_are_grey_and_can_be_read(page):
+    show(page, badges=[{"text": "rows", "passed": True, "title": ""}])
+    page.evaluate("document.body.style.setProperty('--st-text-color', 'rgb(49, 51, 63)')")
+    show(page, badges=None)
+    badge = page.locator(".badge")
+    assert badge.inner_text() == "… rows"
+    styles = badge.evaluate("(badge) => [getComputedStyle(badge).color, getComputedStyle(badge).backgroundColor]")
+    (text, opacity), (under, share) = map(channels, styles)
+    if styles[0].startswith("color("):  # of color-mix: from 0 to 1
+        text = tuple(255 * part for part in text)
+    background = over(under, share, (255, 255, 255))
+    assert contrast(over(text, opacity, background), background) > 4.5

@@ -167,7 +167,7 @@ def data_table(
         if chosen is None:
             return
         frame = tables[chosen].make()
-        st.dataframe(frame, height=280)
+        st.dataframe(frame, height=280, hide_index=True)
         csv = harmless(frame).to_csv(index=False).encode("utf-8-sig")
         st.download_button("CSV", csv, f"{tables[chosen].file}.csv", "text/csv", key=f"{key}_csv")
 

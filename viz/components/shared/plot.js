@@ -75,13 +75,13 @@ const STANDS = new RegExp(`${UPRIGHT.source}|^\\s*\\d{1,2}\\s*$`);
 
 // A pen's text that runs up or down: Chinese letters stand one below the other, and so do short numbers between them; all
 // else is turned.
-function inColumns(text) {
+function inColumns(text, measure) {
   return (words, x, y, options) => {
     if (Math.abs(options.turn ?? 0) !== 90 || !UPRIGHT.test(words)) return text(words, x, y, options);
     const { align = "left", size = FONT } = options;
     const pieces = words.split(new RegExp(`(${UPRIGHT.source})`)).filter((piece) => piece.trim());
-    const wide = (piece) => UPRIGHT.test(piece) || /^[（）]+$/.test(piece.trim());
-    const lengths = pieces.map((piece) => (wide(piece) ? piece.trim().length * size : 0.58 * piece.trim().length * size + 3));
+    const wide = options.token ? measure : measure.words;
+    const lengths = pieces.map((piece) => (STANDS.test(piece) ? size : (wide(piece.trim()) * size) / FONT + 3));
     const whole = lengths.reduce((a, b) => a + b, 0);
     let from = y - whole * { left: options.turn < 0 ? 1 : 0, center: 0.5, right: options.turn < 0 ? 0 : 1 }[align];
     pieces.forEach((piece, index) => {
@@ -150,7 +150,8 @@ function canvasPen(context, ratio, look) {
     context.fill();
   };
   const { background } = look;
-  return { text: inColumns(text), box, frame, line, dot, picture, background, hatch: (x, y, width, height) => box(x, y, width, height, hatched) };
+  const columns = inColumns(text, measurer(context, look));
+  return { text: columns, box, frame, line, dot, picture, background, hatch: (x, y, width, height) => box(x, y, width, height, hatched) };
 }
 
 function svgPen(svg, look) {
@@ -196,7 +197,8 @@ function svgPen(svg, look) {
   };
   const dot = (x, y, radius, colour) => add(svg, "circle", { cx: x, cy: y, r: radius, fill: colour });
   const { background } = look;
-  return { vector: true, text: inColumns(text), box, frame, line, dot, picture, background, hatch: (x, y, width, height) => box(x, y, width, height, "url(#masked)") };
+  const columns = inColumns(text, measurer(element("canvas").getContext("2d"), look));
+  return { vector: true, text: columns, box, frame, line, dot, picture, background, hatch: (x, y, width, height) => box(x, y, width, height, "url(#masked)") };
 }
 
 const HIDDEN = 2; // among visible cells (1) and masked ones (0): below the threshold, so not drawn

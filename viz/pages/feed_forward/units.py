@@ -239,7 +239,11 @@ def unit_map(session: Session, chosen: Chosen, key: str, on_cell: Answer) -> Hea
     shown, scale = levels(own[:, units], before, session, unit_quantity(chosen.quantity), signed=signed)
     columns = Axis(_("unit"), [unit_name(unit) for unit in units], f"units of {chosen.page}")
     first = chosen.page * PAGE + 1
-    title = _("{place}: units {first} to {last} of {count}").format(
+    titles = {
+        "strength": _("{place}: strongest units, {first} to {last} of {count}"),
+        "number": _("{place}: units {first} to {last} of {count}"),
+    }
+    title = titles[chosen.order].format(
         place=chosen.place, first=first, last=first + len(units) - 1, count=own.shape[1]
     )
     file = f"units-{chosen.name}-{chosen.order}-{chosen.page + 1}"
