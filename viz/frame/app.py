@@ -128,12 +128,14 @@ def main() -> None:
     try:
         if live and trained:
             model = live.start
+            shown_model.is_open(name)
         else:
             opening = _("Opening {name} …").format(name=literal(name))
             with summary, st.spinner(opening):  # seen where it takes half a second
                 model = shown_model.open_shown(here, name, OfferCancel(names))
     except ValueError as error:
-        if shown_model.fall_back(name, translate_error(error), chosen, names):
+        words = {training.ENTRY: entry_name(live)} if live else {}
+        if shown_model.fall_back(name, translate_error(error), chosen, names, words):
             st.rerun()
         st.error(as_sentence(translate_error(error)))
         return

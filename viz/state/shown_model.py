@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Hashable, Sequence
+from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import partial
@@ -143,11 +143,24 @@ def open_shown(here: Sequence[CheckpointEntry], name: str, waiting: Callable[[fl
         assumptions.forget(name)
         raise
     assumptions.say(name)
-    known.failed.clear()
-    if name != known.shown and known.refused and name != known.wanted:
-        known.refused, known.refusal = "", ("", "")
-    known.shown, known.precision = name, precision()
+    is_open(name)
     return model
+
+
+def is_open(name: str) -> None:
+    """The model of that name is shown from now on, and again after another could not be opened; also one in training.
+    A refusal stays until yet another is shown.
+    """
+    known = state()
+    known.failed.clear()
+    if name != known.shown and name != known.wanted:
+        forget_refusal()
+    known.shown, known.precision = name, precision()
+
+
+def forget_refusal() -> None:
+    """Something else is asked for than what could not be opened."""
+    state().refused, state().refusal = "", ("", "")
 
 
 def pin_again(session: Session, model: TextModel) -> None:
@@ -179,14 +192,23 @@ def cancel(names: Sequence[str]) -> None:
     show(next(each for each in others if each in names and each != st.session_state.get(Key.MODEL)))
 
 
-def fall_back(name: str, sentence: str, page: str, names: Sequence[str]) -> bool:
-    """After a model could not be opened: whether there is another to be shown instead, the one before if possible."""
+def fall_back(name: str, reason: str, page: str, names: Sequence[str], words: Mapping[str, str]) -> bool:
+    """After a model could not be opened: whether there is another to be shown instead, the one before if possible.
+    words: what the list calls a name, if not by itself.
+    """
     known = state()
-    if not known.failed:
-        known.refused, known.refusal = name, (sentence, page)
+    first = not known.failed
     known.failed.add(name)
     others = [known.shown, *bundled_names()]
     known.wanted = next((each for each in others if each in names and each not in known.failed), "")
+    if first:
+        reason = reason.removeprefix(f"{name}: ")
+        said = as_sentence(_("{name} was not opened: {reason}").format(name=name, reason=reason))
+        if known.wanted:
+            other = literal(words.get(known.wanted, known.wanted))
+            before = _("{name} is shown as before.") if known.wanted == known.shown else _("{name} is shown instead.")
+            said += f" {before.format(name=other)}"
+        known.refused, known.refusal = name, (said, page)
     return bool(known.wanted)
 
 
@@ -215,11 +237,11 @@ def show_refusal(page: str) -> None:
     """The sentence about a model that could not be opened, on the page where that was; and what it may ask for."""
     known = state()
     if known.refusal[1] != page:
-        known.refused, known.refusal = "", ("", "")
+        forget_refusal()
     if not known.refused:
         return
     if not known.asks_heads:
-        st.error(as_sentence(known.refusal[0]))
+        st.error(known.refusal[0])
         if known.asks_base:
             row = st.container(horizontal=True, vertical_alignment="bottom")
             assumptions.fields(row, known.refused, {"base": None}, (), 1, show, known.asks_base)
@@ -236,8 +258,7 @@ def show_refusal(page: str) -> None:
 
 def show(name: str) -> None:
     """Make it the model that is shown. In a callback."""
-    known = state()
-    known.refused, known.refusal = "", ("", "")
+    forget_refusal()
     st.session_state[Key.MODEL] = name
     current_session().begun = True
 

@@ -39,6 +39,7 @@ def show(session: Session, place: DeltaGenerator) -> None:
     if permissions.may(Permission.HUB):
         with place.popover(_("From Hugging Face …"), key=f"{Part.FETCH}_{count}"):
             show_hub(session)
+            refusal(Part.HUB)
     if permissions.may_name_paths(st.context.headers.to_dict()):
         with place.popover(_("By its path …"), key=f"{Part.LOOK}_{count}"):
             _path()
@@ -47,7 +48,9 @@ def show(session: Session, place: DeltaGenerator) -> None:
 
 def report(session: Session) -> None:
     """What came of it, and how far a transfer is."""
-    _how, _text, where = st.session_state.get(Part.SAID) or ("", "", "")
+    how, _text, where = st.session_state.get(Part.SAID) or ("", "", "")
+    if how == "good" and shown_model.state().refused:  # a file that could not be opened is no good news
+        st.session_state[Part.SAID] = None
     if not where:
         tell(Part.SAID)
     found = checkpoints.opened(session)
@@ -97,7 +100,7 @@ def _send() -> None:
 
 
 def _path() -> None:
-    text = st.text_input(
+    st.text_input(
         _("Its path on this machine"),
         max_chars=4000,
         key=Part.PATH,
@@ -105,16 +108,22 @@ def _path() -> None:
         persist_state="session",
         on_change=_look,
     )
-    st.button(_("Open"), key=Part.LOOK, on_click=_look, disabled=not text, width="stretch")
+    st.button(_("Open"), key=Part.LOOK, on_click=_look, args=(True,), width="stretch")
 
 
-def _look() -> None:
+def _look(clicked: bool = False) -> None:
+    """What the field holds is opened. clicked: on the button, which says that there is nothing in the field."""
     from model.checkpoints.catalog import catalog_entry, typed_path
 
     if not permissions.may_name_paths(st.context.headers.to_dict()):
         return
+    typed = str(st.session_state.get(Part.PATH) or "")
+    if not typed.strip():
+        empty = _("The field is empty: type the path of a checkpoint's folder or file.")
+        say("wrong", empty if clicked else "", Part.PATH)
+        return
     try:
-        path = typed_path(str(st.session_state.get(Part.PATH) or ""))
+        path = typed_path(typed)
         problem = catalog_entry(path).problem
     except ValueError as error:
         problem = str(error)
@@ -157,7 +166,7 @@ class Part(StrEnum):
 def refusal(where: Part) -> None:
     """Beside the field that it is about, which would hide it elsewhere."""
     _how, text, place = st.session_state.get(Part.SAID) or ("", "", "")
-    if place == where:
+    if place == where and text:
         st.error(as_sentence(text))
 
 
@@ -165,6 +174,7 @@ def added(session: Session, name: str, path: Path, left_out: Sequence[str] = ())
     """Put it into the list, and say so; gives its name there."""
     from model.checkpoints.catalog import catalog_entry
 
+    shown_model.forget_refusal()
     name = checkpoints.add(session, name, path)
     found = catalog_entry(path)
     text = _("{name} is in the list.").format(name=name)
@@ -203,7 +213,7 @@ def show_hub(session: Session) -> None:
     if found and found.download is not None:
         st.caption(_("One is on its way already."))
         return
-    name = st.text_input(
+    st.text_input(
         _("Its name at Hugging Face"),
         max_chars=200,
         key=Part.HUB,
@@ -211,9 +221,7 @@ def show_hub(session: Session) -> None:
         persist_state="session",
     )
     question: Question | None = st.session_state.get(Part.QUESTION)
-    st.button(
-        _("Ask how large it is"), key=Part.ASK, on_click=_ask, disabled=not name or bool(question), width="stretch"
-    )
+    st.button(_("Ask how large it is"), key=Part.ASK, on_click=_ask, disabled=bool(question), width="stretch")
     if question:
         _asking(question)
     offer: Offer | None = st.session_state.get(Part.OFFER)
@@ -235,7 +243,12 @@ def _ask() -> None:
     st.session_state[Part.SAID] = st.session_state[Part.OFFER] = None
     if not permissions.may(Permission.HUB):
         return
-    question = st.session_state[Part.QUESTION] = Question(str(st.session_state.get(Part.HUB) or ""))
+    name = str(st.session_state.get(Part.HUB) or "")
+    if not name.strip():
+        empty = _("The field is empty: type the name of a model at Hugging Face, such as openai-community/gpt2.")
+        say("wrong", empty, Part.HUB)
+        return
+    question = st.session_state[Part.QUESTION] = Question(name)
     question.wait(PATIENCE)
     if not question.busy:
         _answered(question)

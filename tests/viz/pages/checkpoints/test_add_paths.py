@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import os
+import shutil
 import sys
 import threading
 
@@ -11,10 +13,12 @@ import viz.state.checkpoints
 from model.checkpoints.hub import Offer
 from model.runtime.errors import CheckpointError
 from tests.app_reading import component, opened, sound
+from tests.model.training.live.live_examples import SETTINGS, live
 from tests.viz.pages.checkpoints.checkpoints_page import asked_for, looked_for, page, rows, said, uploaded, zipped
 from tests.viz.pages.checkpoints.checkpoints_page import here as here
 from tests.viz.small import write_small
 from viz.i18n.format import literal
+from viz.state import training
 
 
 def test_a_path_of_the_command_line_is_shown_first(here, monkeypatch):
@@ -31,7 +35,9 @@ def test_a_wrong_path_of_the_command_line_is_a_sentence(here, monkeypatch):
     monkeypatch.setattr(sys, "argv", ["app.py", "--checkpoint", str(here / "none")])
     app = opened()
     assert not app.exception
-    assert app.error[0].value.startswith("none is not there")  # its name alone: the page may be a visitor's
+    # its name alone: the page may be a visitor's
+    assert app.error[0].value.startswith("none was not opened: none is not there")
+    assert app.error[0].value.endswith(" small is shown instead.")
     assert app.selectbox(key="model").value == "small"
     assert component(app, "token_bar")["source"]
 
@@ -148,6 +154,29 @@ def test_every_way_to_type_a_path(here, monkeypatch):
     assert "or wait until it is written" in found
     monkeypatch.setattr(os, "access", lambda *_asked: False)
     assert "saved may not be read by Vitrine" in look("saved")
+
+
+def test_a_model_that_was_opened_stays_when_a_file_is_refused(here, monkeypatch):
+    """And one in training; no good news stand beside the refusal."""
+    write_small(here / "good", seed=2)
+    shutil.copytree(here / "good", here / "cut")
+    settings = json.loads((here / "cut" / "config.json").read_text())
+    (here / "cut" / "config.json").write_text(json.dumps(settings | {"d_model": 2 * settings["d_model"]}))
+    app = page()
+    assert "The field is empty" in app.button(key="adding_look").click().run().error[0].value
+    assert sound(looked_for(app, str(here / "good"))).selectbox(key="model").value == "good"
+    begun = live(SETTINGS)
+    monkeypatch.setattr(training, "training", lambda _session: begun)
+    for shown in ("good", training.ENTRY):
+        app.selectbox(key="model").set_value(shown).run()
+        looked_for(app, "")
+        looked_for(app, str(here / "cut"))
+        assert app.error[0].value.startswith("cut was not opened: ")
+        assert app.error[0].value.endswith(" is shown as before.")
+        assert not app.toast
+        assert app.selectbox(key="model").value == shown
+    assert sound(app.selectbox(key="model").set_value("small").run()).selectbox(key="model").value == "small"
+    begun.close()
 
 
 def test_a_path_that_no_disk_has_is_said_as_it_was_typed():

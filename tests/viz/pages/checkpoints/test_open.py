@@ -82,8 +82,8 @@ def test_layers_that_are_no_model_are_a_sentence_and_the_model_stays(here):
     torch.save(quietly(nn.Transformer, 12, 3, 1, 1, 20).state_dict(), here / "models" / "layers.pt")
     app = page(model="mine")
     app.selectbox(key="model").set_value("layers.pt").run()
-    assert app.error[0].value.startswith("layers.pt holds the layers")
-    assert app.error[0].value.endswith("→ Read.")
+    assert app.error[0].value.startswith("layers.pt was not opened: layers.pt holds the layers")
+    assert app.error[0].value.endswith("→ Read. mine is shown as before.")
     assert app.selectbox(key="model").value == "mine"
     assert rows(app)["mine"]["shown"]
     app.switch_page("viz/pages/attention/page.py").run()
@@ -136,7 +136,7 @@ def test_positions_and_the_start_of_a_target_can_be_told(here, monkeypatch):
     assert (session.model.config.position, session.trace.target_tokens[0]) == ("none", "5")
     assert app.query_params["told"] == "heads:3,positions:none,start:5,norm:post,activation:relu@seq.pt"
     wrong = page(told="heads:3,start:99@seq.pt")
-    assert wrong.error[0].value == "seq.pt: start (99) must be the id of one of its 19 tokens."
+    assert "seq.pt was not opened: start (99) must be the id of one of its 19 tokens. " in wrong.error[0].value
     monkeypatch.setattr(sys, "argv", ["app.py", "--told", "heads=3"])
     assert "must be heads:N" in sound(page()).warning[0].value
 
