@@ -148,7 +148,7 @@ def main() -> None:
     texts.follow_model(session, model)
     session.moving, session.stands = training.is_moving(live), training.standing(live)
     with strip_place, session.lock:
-        training_strip.strip(session, model)()
+        training_strip.strip(session, model, trained)()
         if session.notice:
             st.toast(as_sentence(translate_error(session.notice)), icon="⚠️", duration="long")
             session.notice = ""

@@ -328,7 +328,7 @@ class Window:
             self._owes = False
             self._send([token_bar.token_bar(session)], edits, False, False, None)
         if moved:
-            self._send([training_strip.strip(session, stage.model)], edits, False, False, None)
+            self._send([training_strip.strip(session, stage.model, stage.trained)], edits, False, False, None)
         if self._ran != session.runs:  # it has drawn all that it alone draws
             self._ran, self._asked_at = session.runs, time.monotonic()
         late = moving and stage.trained and not self._hidden and time.monotonic() - self._asked_at > SELDOM

@@ -52,7 +52,7 @@ function showButtons(root, { status, words, possible }) {
   wanted.forEach(([name, text, title, more], index) => {
     const made = root.buttons.children[index] ?? root.buttons.appendChild(element("button", "do"));
     made.type = "button";
-    made.title = title;
+    made.title = ["advance", "run"].includes(name) && words.of ? `${title}: ${words.of}` : title; // whom it trains
     made.setAttribute("aria-label", title);
     made.disabled = !possible.includes(name);
     made.classList.toggle("main", index === COUNTS.length);

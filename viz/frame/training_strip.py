@@ -82,12 +82,20 @@ def batch_data(sizes: BatchSizes | None) -> dict[str, Any]:
 
 
 def strip_data(
-    live: LiveTraining | None, refused: str, plan: str = "", own: bool = True, sizes: BatchSizes | None = None
+    live: LiveTraining | None,
+    refused: str,
+    plan: str = "",
+    own: bool = True,
+    sizes: BatchSizes | None = None,
+    shown: str = "",
 ) -> dict[str, Any]:
     """For the strip in the sidebar. refused: why nothing can begin. plan: what the first click would train on. own:
-    whether this visitor may steer the training. sizes: of its batches.
+    whether this visitor may steer the training. sizes: of its batches. shown: name of the model that is shown, where
+    that is not the one in training.
     """
+    name = live.start.name if live else shown
     words = {
+        "of": name,
         "one": _("Train one step"),
         "advance": _("Train {count} steps"),
         "run": _("Train on"),
@@ -102,6 +110,10 @@ def strip_data(
         first = [] if refused else ["advance", "batch", "run"]
         return {**nothing, "words": words, "batches": batches, "possible": first}
     snapshot = live.snapshot
+    told = [status_sentence(snapshot)]
+    if shown:  # before a click: what it trains, and shows from then on
+        said = _("A step trains the copy of {name} that is in training, and shows it in the place of {shown}.")
+        told.append(said.format(name=name, shown=shown))
     onward = {"advance", "batch", "run", "pause" if snapshot.status in training.MOVING else "run"}
     possible = {"reset"} if snapshot.status in training.OVER else {*onward, "reset"}
     return {
@@ -109,7 +121,7 @@ def strip_data(
         "step": snapshot.step,
         "facts": facts(snapshot),
         "losses": live.current.curves.overview("loss", DRAWN) if live.current else [],
-        "sentence": status_sentence(snapshot) if own else training.watched_only(),
+        "sentence": " ".join(filter(None, told)) if own else training.watched_only(),
         "words": words,
         "batches": batches,
         "possible": sorted(possible if own else ()),
@@ -119,11 +131,12 @@ def strip_data(
 _training_strip = component("training_strip", "film_store")
 
 
-def strip(session: Session, model: TextModel) -> View:
+def strip(session: Session, model: TextModel, trained: bool) -> View:
     """A training's buttons, figures, loss and what the browser lacks of its film, which counts as sent: by the channel,
     where there is one, for of two messages on two ways the later may come first, and the other is dropped.
 
-    A click is answered with {name, count}; `again`: a part of the film is missing there.
+    trained: whether the model in training is the one that is shown. A click is answered with {name, count}; `again`: a
+    part of the film is missing there.
     """
     current = training.training(session)
     refused = "" if current else no_training(model.network.ours, model.predicts)
@@ -138,7 +151,8 @@ def strip(session: Session, model: TextModel) -> View:
         runs = merged_in(session, current.current.film)
         film["runs"] = {side: {"firsts": each.firsts, "labels": each.labels} for side, each in runs.items()}
     own = current is None or training.is_own(session, current)
-    data = pack({**strip_data(current, refused, plan, own, sizes), "film": film}, frames)
+    told = strip_data(current, refused, plan, own, sizes, "" if trained else model.name)
+    data = pack({**told, "film": film}, frames)
     return PackedView(_training_strip, STRIP, data, {"act": partial(on_act, model), "again": on_again})
 
 

@@ -66,6 +66,17 @@ def test_each_button_does_what_it_says(begun):
     assert first == second  # the weights of before the training, and the same batches
 
 
+def test_before_a_click_it_is_said_which_model_is_trained(begun):
+    """Another may be shown, and one click makes the one in training the one that is shown."""
+    name = begun.start.name
+    ours, other = (training_strip.strip_data(begun, "", shown=shown) for shown in ("", "another"))
+    assert (ours["words"]["of"], other["words"]["of"]) == (name, name)
+    said = f"A step trains the copy of {name} that is in training, and shows it in the place of another."
+    assert said in other["sentence"]
+    assert said not in ours["sentence"]
+    assert training_strip.strip_data(None, "", "plan", shown="another")["words"]["of"] == "another"
+
+
 def test_after_a_click_the_page_is_drawn_however_soon_the_step_is_done(begun):
     """So soon that nobody sees that it moves, nor that it stands elsewhere."""
     session = current_session()
