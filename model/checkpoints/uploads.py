@@ -214,8 +214,11 @@ def _require_names(names: Sequence[str]) -> None:
     seen: dict[str, str] = {}
     for name in names:
         parts = name.split("/")
-        strange = not name.isprintable() or {"\\", ":"} & set(name) or {"", ".", ".."} & set(parts)
-        if strange or len(name) > LONGEST_NAME or len(parts) > DEEPEST:
+        if not name.isprintable():
+            raise CheckpointError(f"a file is called {name[:60]!r}, with signs that are not seen: rename it")
+        if len(name) > LONGEST_NAME:
+            raise CheckpointError(f"a file is called {name[:60]!r} and on, {len(name):,} signs: rename it")
+        if {"\\", ":"} & set(name) or {"", ".", ".."} & set(parts) or len(parts) > DEEPEST:
             raise CheckpointError(f"a file is called {name[:60]!r}, which could lead out of its folder: rename it")
         same = unicodedata.normalize("NFC", name).casefold()
         if same in seen:

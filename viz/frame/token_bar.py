@@ -10,7 +10,7 @@ from viz.components.registry import component, pack
 from viz.components.view import Answer, PackedView, View, live
 from viz.i18n.catalogue import _
 from viz.i18n.errors import translate_error
-from viz.i18n.format import attention_name, check_explanation, check_name, significant
+from viz.i18n.format import attention_name, check_explanation, check_name, in_turn, significant
 from viz.state.pieces import found, merged, run_of, turn
 from viz.state.session import Key, Session, current_session
 from viz.state.texts import model_and_text, write_source
@@ -139,7 +139,7 @@ def _badge(check: Check) -> dict[str, Any]:
         found = _("Largest: {error} ({tensor}); nothing but 0 is right.") if check.tensor else ""
     error, tolerance = f"{check.error:.3e}", f"{check.tolerance:.3e}"
     sentences.append(found.format(error=error, tolerance=tolerance, tensor=check.tensor))
-    return {"text": " · ".join(parts), "passed": check.passed, "title": " ".join(filter(None, sentences))}
+    return {"text": " · ".join(parts), "passed": check.passed, "title": in_turn(*sentences)}
 
 
 def not_finite(odd: NotFinite) -> dict[str, Any]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from viz.i18n.catalogue import _, language
@@ -19,6 +19,7 @@ FIRST = re.compile(r"\A(?:[>+=|-]|\d+(?=[.)]))")  # what does at the beginning
 LATER = re.compile(
     r"\w:(?=//)|\bwww(?=\.)|[\w.+-](?=@)|:(?=[\w+/-]+:|[a-z-]+\[)|(?<!\S)[-<>~](?=[-=>]+(?!\S))", re.IGNORECASE
 )
+TURNING = re.compile(r"[\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]")  # not seen; what follows is read backwards
 ZEROS = re.compile(r"(e[+-])0+")  # in front of an exponent
 
 
@@ -78,7 +79,10 @@ def token_code(label: str) -> str:
 
 
 def literal(text: str) -> str:
-    """A sentence in which strangers' names may be, as Markdown that shows it as it is: no link, picture or formula."""
+    """A sentence in which strangers' names may be, as Markdown that shows it as it is: no link, picture or formula.
+    What would turn the direction of the rest is shown by its code.
+    """
+    text = TURNING.sub(lambda found: f"<U+{ord(found[0]):04X}>", text)
     broken = LATER.sub("\\g<0>\N{WORD JOINER}", " ".join(text.splitlines()).lstrip(" "))
     first, rest = FIRST.match(broken), MARKS.sub(r"\\\g<0>", broken)
     return f"\\{rest}" if first and not first[0].isdigit() else FIRST.sub(r"\g<0>\\", rest) if first else rest
@@ -87,6 +91,16 @@ def literal(text: str) -> str:
 def as_sentence(text: str) -> str:
     """The same with a full stop: what `model/` says has none, since it may be a part of another sentence."""
     return literal(stopped(text))
+
+
+def in_turn(*sentences: str) -> str:
+    """Sentences one after the other, without those that are empty; Chinese ones without a gap."""
+    return ("" if language() == "zh" else " ").join(filter(None, sentences))
+
+
+def clauses(parts: Iterable[str]) -> str:
+    """Parts of a sentence one after the other."""
+    return ("；" if language() == "zh" else "; ").join(parts)
 
 
 def stopped(text: str) -> str:

@@ -11,7 +11,7 @@ from streamlit.delta_generator import DeltaGenerator
 
 from viz.i18n.catalogue import _
 from viz.i18n.errors import reason_words, translate_error
-from viz.i18n.format import literal, token_code
+from viz.i18n.format import clauses, literal, token_code
 from viz.state.checkpoints import given_told
 from viz.state.session import current_session
 from viz.state.texts import LINE_BREAK
@@ -32,7 +32,7 @@ def assumptions(model: TextModel) -> str:
     named = assumed(model)
     if not named:
         return ""
-    listed = literal("; ".join(named))
+    listed = literal(clauses(named))
     if not any(str(each).endswith("is not said)") for each in model.training["assumed"]):  # a setting's name before
         return _(
             "The file does not tell everything; assumed: {listed}. Where this is not how the model was trained, what "

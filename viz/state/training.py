@@ -19,7 +19,7 @@ from weakref import WeakSet
 import streamlit as st
 
 from viz.i18n.catalogue import _
-from viz.i18n.format import significant
+from viz.i18n.format import in_turn, significant
 from viz.state.permissions import Quota, limit, seconds_kept
 from viz.state.session import Key, Session, Untyped, Watching, by_channel
 
@@ -287,7 +287,7 @@ def plan_sentence(model: TextModel) -> str:
     rate, smoothing = significant(plan.settings.rate), significant(plan.settings.label_smoothing)
     how = _("Rate {rate}, smoothing {smoothing}.").format(rate=rate, smoothing=smoothing)
     goes_on = _("Goes on from {name} as it is now; an untrained model begins on the page Training.")
-    return f"{said} {how} {goes_on.format(name=model.name)}"
+    return in_turn(said, how, goes_on.format(name=model.name))
 
 
 def is_task(session: Session, model: TextModel) -> bool:

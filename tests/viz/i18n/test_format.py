@@ -18,7 +18,10 @@ from viz.i18n.format import (
     bytes_text,
     check_explanation,
     check_name,
+    clauses,
     clock,
+    in_turn,
+    literal,
     significant,
 )
 
@@ -140,3 +143,13 @@ def test_every_check_has_a_name_and_an_explanation_of_its_own(language):
 def test_a_name_that_is_unknown_is_an_error(name):
     with pytest.raises(KeyError):
         name("no such thing")
+
+
+def test_a_name_does_not_turn_the_sentence_round():
+    assert literal("a\u202etp.b was\u2067 not") == "a\\<U+202E>tp.b was\\<U+2067> not"
+
+
+@pytest.mark.parametrize(("language", "expected"), [("en", "One. Two.; a; b"), ("zh", "One.Two.；a；b")])
+def test_sentences_and_their_parts_are_joined_as_the_language_does(language, expected):
+    use(language)
+    assert clauses([in_turn("One.", "", "Two."), "a", "b"]) == expected

@@ -14,7 +14,7 @@ from viz.components.progress import progress
 from viz.components.view import View
 from viz.i18n.catalogue import _
 from viz.i18n.errors import translate_error
-from viz.i18n.format import as_sentence, literal
+from viz.i18n.format import as_sentence, in_turn, literal
 from viz.state import checkpoints, permissions, shown_model, uploading
 from viz.state.permissions import Permission, Quota
 from viz.state.session import Session, current_session
@@ -183,10 +183,13 @@ def added(session: Session, name: str, path: Path, left_out: Sequence[str] = ())
     elif found.part:
         text = _("{name} is in the list, which says why only its tensors can be read.").format(name=name)
     elif not found.computes:
-        text += " " + _("It is no model that is known here: its tensors can be read.")
+        text = in_turn(text, _("It is no model that is known here: its tensors can be read."))
     if left_out:
-        text += " " + _("Files that no checkpoint needs are left out: {names}.").format(
-            names=", ".join(left_out[:5]) + (" …" if len(left_out) > 5 else "")
+        text = in_turn(
+            text,
+            _("Files that no checkpoint needs are left out: {names}.").format(
+                names=", ".join(left_out[:5]) + (" …" if len(left_out) > 5 else "")
+            ),
         )
     say("wrong" if found.problem else "good", text)
     close()

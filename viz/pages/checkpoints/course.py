@@ -23,7 +23,7 @@ from viz.components.plots import About, Axis, Chart, Heading, Panel, Panels, Sca
 from viz.components.view import Answer, View
 from viz.i18n.catalogue import _
 from viz.i18n.errors import translate_error
-from viz.i18n.format import as_sentence, attention_name, sides, significant, tokens
+from viz.i18n.format import as_sentence, attention_name, clauses, sides, significant, tokens
 from viz.pages.checkpoints.heads import KIND, open_head
 from viz.pages.checkpoints.measuring import BY_PATH
 from viz.pages.checkpoints.subjects import Subject, hints_of, model_of
@@ -127,7 +127,7 @@ def losses_chart(told: Sequence[tuple[str, Course]], chosen: Sequence[tuple[str,
             xs, ys = np.array(curve, np.float64).T
             series.append(Series(label, xs, ys, colour, mark="dots" if len(curve) == 1 else "line", dash=dash))
             ends.append(f"{label} {significant(float(ys[0]))} → {significant(float(ys[-1]))}")
-    sentence = "; ".join(progress_words(name if len(told) > 1 else "", course) for name, course in told)
+    sentence = clauses(progress_words(name if len(told) > 1 else "", course) for name, course in told)
     marks = [{"x": step, "text": name[-24:]} for name, step in chosen if step is not None]
     stamp = " ".join(f"{name} {course.latest}" for name, course in told)
     shows = _("The losses as the files beside the checkpoints tell them, over the steps of their training.")

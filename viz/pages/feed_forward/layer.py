@@ -26,7 +26,7 @@ from model.analysis.feed_forward import (
 from viz.components.plots import About, Axis, Chart, Series, span
 from viz.i18n.catalogue import _
 from viz.i18n.errors import beside_pin, unless_absent
-from viz.i18n.format import no_predictions, significant
+from viz.i18n.format import in_turn, no_predictions, significant
 from viz.pages.feed_forward.text import is_gated, layer_class, unit_formula, unit_quantity
 from viz.pages.feed_forward.units import (
     BINS,
@@ -117,7 +117,7 @@ def direction_charts(
     side, tokenizer = ("source", model.source_tokenizer) if encoder else ("target", model.target_tokenizer)
     looks = (_("Tokens that it looks for"), _("cosine"), SECOND, "unit-reads", keys[1])
     draw(lambda: reads(model.network, *of, tokenizer), read_scores, side, *looks)
-    return plots, " ".join(dict.fromkeys(filter(None, said)))
+    return plots, in_turn(*dict.fromkeys(said))
 
 
 def _direction_chart(

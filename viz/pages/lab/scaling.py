@@ -25,7 +25,7 @@ from model.runtime.errors import require
 from viz.components.plots import About, Axis, Chart, Heading, Panels, Series
 from viz.i18n.catalogue import _
 from viz.i18n.errors import unless_absent
-from viz.i18n.format import significant
+from viz.i18n.format import in_turn, significant
 from viz.pages.lab.experiment import Experiment, Findings, Live, Measurement
 from viz.pages.lab.head_choice import choose_kind, head_panels, mean, title_row
 from viz.state.pin import cached_for_pin
@@ -286,5 +286,5 @@ def model_verdict(found: BothWays, pinned: BothWays | None) -> str:
     )
     if pinned is not None:
         values = [significant(mean(each)) for each in pinned.entropy]
-        said += " " + _("Pinned: {on} with, {off} without.").format(on=values[1], off=values[0])
+        said = in_turn(said, _("Pinned: {on} with, {off} without.").format(on=values[1], off=values[0]))
     return said

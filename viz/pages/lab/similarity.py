@@ -31,7 +31,7 @@ from viz.components.plots import About, Axis, Chart, Heading, Plot, Series
 from viz.components.view import live
 from viz.i18n.catalogue import _
 from viz.i18n.errors import unless_absent
-from viz.i18n.format import sides, significant, token_sign, tokens
+from viz.i18n.format import in_turn, sides, significant, token_sign, tokens
 from viz.pages.lab.components import Vectors
 from viz.pages.lab.experiment import Experiment, Findings, Live, percent
 from viz.pages.lab.head_choice import choose_kind, head_panels, marked, mean, title_row
@@ -343,7 +343,7 @@ def model_verdict(found: Agreement, other: Agreement | None) -> str:
     )
     if other is not None and bool((~other.same_best.isnan()).any()):
         pinned = _("In the pinned trace: {share}, {rho}.")
-        said += " " + pinned.format(share=percent(other.share), rho=significant(mean(other.correlation)))
+        said = in_turn(said, pinned.format(share=percent(other.share), rho=significant(mean(other.correlation))))
     return said
 
 

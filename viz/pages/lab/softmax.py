@@ -24,7 +24,7 @@ from model.runtime.device import exact
 from model.runtime.errors import require
 from viz.components.plots import About, Axis, Chart, Heading, Series
 from viz.i18n.catalogue import _
-from viz.i18n.format import literal, sides, significant, token_sign, tokens
+from viz.i18n.format import in_turn, literal, sides, significant, token_sign, tokens
 from viz.pages.lab import worked_example
 from viz.pages.lab.experiment import Experiment, Findings, Live, percent
 from viz.pages.lab.head_choice import choose_kind
@@ -302,4 +302,4 @@ def limits_said(subject: Subject, limits: Thresholds) -> list[str]:
     if limits.all_gradients is not None:
         sentence = _("Times {factor}: all gradients of the softmax are exactly 0 in float32.")
         said.append(sentence.format(factor=significant(limits.all_gradients)))
-    return [" ".join(said)]
+    return [in_turn(*said)]

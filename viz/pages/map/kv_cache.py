@@ -12,7 +12,7 @@ from model.analysis.kv_cache import CacheSize, formula, measure, numbers_per_tok
 from viz.components.plots import About, Axis, Chart, Heading, Series
 from viz.i18n.catalogue import _
 from viz.i18n.errors import translate_error
-from viz.i18n.format import as_sentence, bytes_text, literal
+from viz.i18n.format import as_sentence, bytes_text, in_turn, literal
 from viz.ui.parts import expander, stamp
 from viz.ui.plots import EXPECTED, FIRST
 
@@ -79,24 +79,30 @@ def latex(model: TextModel) -> str:
 def sentence(model: TextModel, last: CacheSize) -> str:
     """What the formula's letters are, and what is kept after the whole text."""
     if r"h_{kv}" in latex(model):
-        said = _("For each token, of L layers, h_kv heads of keys and d_k channels, in numbers of b bytes.") + " "
+        said = _("For each token, of L layers, h_kv heads of keys and d_k channels, in numbers of b bytes.")
     else:
-        said = _("For each token, of the numbers m that each layer keeps, of b bytes each.") + " "
+        said = _("For each token, of the numbers m that each layer keeps, of b bytes each.")
     said = said if last.formula is not None else ""
-    said += _("After the {tokens} tokens of this text it keeps {own}, {each} for each.").format(
-        tokens=f"{last.tokens:,}", own=bytes_text(last.own), each=bytes_text(round(last.own / last.tokens))
+    said = in_turn(
+        said,
+        _("After the {tokens} tokens of this text it keeps {own}, {each} for each.").format(
+            tokens=f"{last.tokens:,}", own=bytes_text(last.own), each=bytes_text(round(last.own / last.tokens))
+        ),
     )
     if last.source:
-        said += " " + _("Cross-attention keeps {cross} of the source's {source} tokens, once.").format(
-            cross=bytes_text(last.cross), source=f"{last.source:,}"
+        said = in_turn(
+            said,
+            _("Cross-attention keeps {cross} of the source's {source} tokens, once.").format(
+                cross=bytes_text(last.cross), source=f"{last.source:,}"
+            ),
         )
     if last.deviation is None:
-        said += " " + _("What its layers keep is unknown, so that there is no formula.")
+        said = in_turn(said, _("What its layers keep is unknown, so that there is no formula."))
     elif last.deviation == 0:
-        said += " " + _("The formula gives exactly these bytes.")
+        said = in_turn(said, _("The formula gives exactly these bytes."))
     else:
         share = f"{last.deviation:.1%}"
-        said += " " + _("The formula is off by {share}.").format(share=share)
+        said = in_turn(said, _("The formula is off by {share}.").format(share=share))
     return said
 
 

@@ -21,7 +21,7 @@ from model.network.attention import Masked, Weights
 from viz.components.plots import Axis, Chart, Panel, Panels, Scale, Series
 from viz.components.view import Answer
 from viz.i18n.catalogue import _
-from viz.i18n.format import significant, token_code
+from viz.i18n.format import in_turn, significant, token_code
 from viz.pages.masks.effects import BEFORE, NOW, predicted_axis
 from viz.pages.masks.figures import axes, cut_note, largest, numbers, words
 from viz.pages.masks.pinned import head_tensors, other_token, pinned_future, pinned_tensors
@@ -61,7 +61,7 @@ def future_chart(model: TextModel, session: Session, place: int, key: str, on_pl
         after=token_code(model.target_tokenizer.label(token)),
         changes=" · ".join(said),
     )
-    told = " ".join(filter(None, [told, compared]))
+    told = in_turn(told, compared)
     name, sentence = _("A changed future"), _("click a token to change another one")
     above = heading(session.trace, name, "masks-future", sentence=sentence, alt=told, about=about_future())
     x_axis, y_axis = predicted_axis(session.trace), Axis(_("largest |Δlogit|"), low=0)

@@ -19,7 +19,7 @@ from model.inference.text_model import TextModel
 from model.runtime.errors import require
 from viz.components.view import View, live
 from viz.i18n.catalogue import _
-from viz.i18n.format import attention_name, no_predictions, sides, significant
+from viz.i18n.format import attention_name, in_turn, no_predictions, sides, significant
 from viz.pages.masks.batch import batch_panels, batch_sentence
 from viz.pages.masks.effects import pinned_changes, predictions_chart, tops_chart, where_panels
 from viz.pages.masks.experiments import (
@@ -244,4 +244,4 @@ def run_experiment(
     opened = opened_keys(trace, self_attention(model.network)) if session.what_if.changes else []
     place = place_of(Part.FUTURE, opened[0] if opened else length // 2, length)
     chart, told = future_chart(model, session, place, Part.FUTURE, on_future)
-    return chart, " ".join(filter(None, [told, untested_sentence(opened, place)])), None
+    return chart, in_turn(told, untested_sentence(opened, place)), None

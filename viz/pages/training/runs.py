@@ -12,7 +12,7 @@ from streamlit.delta_generator import DeltaGenerator
 from model.training.settings import CHANGEABLE, RATES
 from viz.i18n.catalogue import _
 from viz.i18n.errors import translate_error
-from viz.i18n.format import as_sentence, literal, significant
+from viz.i18n.format import as_sentence, clauses, literal, significant
 from viz.pages.training import saving
 from viz.pages.training.settings import DESCRIBED
 from viz.pages.training.start import give_up, nothing_begun
@@ -89,7 +89,7 @@ def differences(run: Run, runs: tuple[Run, ...]) -> str:
     for mark in run.changes:
         change = ", ".join(change_texts(mark.changes))
         parts.append(_("after step {step}: {change}").format(step=f"{mark.step:,}", change=change))
-    return "; ".join(parts)
+    return clauses(parts)
 
 
 def change_texts(changes: Mapping[str, tuple[Any, Any]]) -> list[str]:
