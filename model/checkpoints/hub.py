@@ -182,7 +182,7 @@ class Download(Task):
                 tqdm_class=self._counter(),
             )
             self.path = Path(folder)
-        except Exception as error:  # each transport has its own
+        except Exception as error:  # noqa: BLE001 - each transport has its own
             if not self.cancelled:
                 self.problem = str(CheckpointError(f"{self.offer.name} could not be fetched: {_reason(error)}"))
 

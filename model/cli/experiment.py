@@ -83,7 +83,7 @@ def run(options: argparse.Namespace) -> None:
         try:
             outcome, seconds = judged(each, model, text, {}, seeds)
             found = (str(outcome.verdict), str(outcome.reason), f"{seconds:.1f}")
-        except Exception as error:  # one that cannot be run must not end the others
+        except Exception as error:  # noqa: BLE001 - one that cannot be run must not end the others
             found = ("not run", explained(error), "")
         rows.append((each.row, each.name, found[0], str(each.statement), *found[1:]))
     print_table(COLUMNS, rows, options.format)

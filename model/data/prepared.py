@@ -71,7 +71,7 @@ class PreparedData:
     def _make(self, entry: Entry, material: TrainingData, max_length: int, undone: float) -> None:
         try:
             corpora = material.corpora(max_length, undone)
-        except BaseException as error:
+        except BaseException as error:  # noqa: BLE001 - whoever waits for the result raises it
             self._drop(entry)
             entry.corpora.set_exception(error)
             return

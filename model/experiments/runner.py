@@ -108,7 +108,7 @@ class Running(Generic[Result]):
             status = self._go_through()
         except MissingQuantityError as absent:
             self.missing, self.message, status = absent, str(absent.reason), "failed"
-        except Exception as error:  # else the page would wait for ever
+        except Exception as error:  # noqa: BLE001 - else the page would wait for ever
             self.message = explained(error)
             status = "failed"
         give_back_memory()  # before anybody asks whether the next one fits

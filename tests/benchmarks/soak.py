@@ -59,7 +59,7 @@ async def visit(address: str, lesson: Lesson, chance: random.Random, seconds: fl
                     lesson.steps += 1
                     await asyncio.sleep(2)
             await visitor.settled()
-    except Exception as error:  # whatever it is, it is counted
+    except Exception as error:  # noqa: BLE001 - whatever it is, it is counted
         lesson.faults.append(f"{type(error).__name__}: {error}")
         return
     lesson.sessions += 1

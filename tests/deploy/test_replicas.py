@@ -52,7 +52,7 @@ def test_a_replica_that_is_killed_costs_its_own_visitors_alone_a_reload(two):
             for each in there:
                 try:
                     await each.type("The dog sees a red car.")
-                except Exception:  # its channel has ended
+                except Exception:  # noqa: BLE001 - its channel has ended
                     each.faults.append("gone")
             await asyncio.sleep(2)
             gone = [each for each in there if each.faults]

@@ -70,7 +70,7 @@ class Opening:
         try:
             with superseded.watch(self._unwanted):
                 self._made = self._work()
-        except BaseException as error:  # the script raises it
+        except BaseException as error:  # noqa: BLE001 - the script raises it
             self._error = error
         finally:
             self._done.set()

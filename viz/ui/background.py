@@ -149,7 +149,7 @@ class Filling:
                     self.found[key] = compute()
             except superseded.SupersededError:  # it was stopped, and is computed when it goes on
                 return
-            except Exception as error:  # else what is there would look like all of it
+            except Exception as error:  # noqa: BLE001 - else what is there would look like all of it
                 self.failed[key] = describe(error)
             self._done, self._within = self._done + size, 0
 

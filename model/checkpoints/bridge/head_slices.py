@@ -140,7 +140,7 @@ def find_head_parts(runner: Runner, stacks: Sequence[BridgedStack], ids: Mapping
                 probing(stack, bridged.name) as events,
             ):
                 memory = runner.encode(tokens, None) if is_encoder else runner.decode(tokens, None, memory)
-        except Exception:  # a model's code may raise anything where a gradient is asked for
+        except Exception:  # noqa: BLE001 - a model's code may raise anything where a gradient is asked for
             for mirror in mirrors.values():
                 mirror.unclear = Reason.HEADS
             return

@@ -318,7 +318,7 @@ def reads_texts(model: Any, kind: Kind) -> bool:
     """Whether a model as a whole reads tokens without an error."""
     try:
         model(**_named(kind, {name: _ids(model, length) for name, length in LENGTHS.items()}))
-    except Exception:  # whatever a model does that reads something else
+    except Exception:  # noqa: BLE001 - whatever a model does that reads something else
         return False
     return True
 
@@ -347,7 +347,7 @@ def _gives_weights(model: Any, kind: Kind, ids: dict[str, Tensor]) -> bool:
     """Whether a model returns attention weights when it is asked for them."""
     try:
         output = model(**_named(kind, ids), output_attentions=True)
-    except Exception:  # whatever a model does that has no such argument
+    except Exception:  # noqa: BLE001 - whatever a model does that has no such argument
         return False
     found = [getattr(output, name, None) for name in ("attentions", "encoder_attentions", "decoder_attentions")]
     tensors = [each for weights in found if weights for each in weights if isinstance(each, Tensor)]
@@ -393,7 +393,7 @@ def _caches(runner: Runner, ids: Tensor, memory: Tensor | None, states: Tensor) 
     kept = new_cache(memory)
     try:
         parts = [runner.decode(part, None, memory, None, kept) for part in (ids[:, :2], ids[:, 2:])]
-    except Exception:  # a model with a cache of its own may raise anything
+    except Exception:  # noqa: BLE001 - a model with a cache of its own may raise anything
         return False, ()
     if not close(torch.cat(parts, dim=1), states):
         return False, ()

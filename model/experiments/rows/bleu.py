@@ -9,6 +9,7 @@ from itertools import pairwise
 from pathlib import Path
 from statistics import fmean
 
+from model.checkpoints.load import open_checkpoint
 from model.data.pairs import Pair, in_split
 from model.data.sources import data_of_run, phrase_data
 from model.experiments.experiment import (
@@ -65,8 +66,6 @@ def held_out(model: TextModel, count: int) -> HeldOut:
         written = model.generate_batch([pair.source for pair in pairs[:TRIED]])
         if find_language([each.text for each in written]) == find_language([pair.target for pair in pairs]):
             return HeldOut(model, pairs[:count], find_tokenizer([pair.target for pair in pairs]).name)
-    from model.checkpoints.load import open_checkpoint
-
     return held_out(open_checkpoint(REVERSE), count)
 
 

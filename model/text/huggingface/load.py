@@ -204,7 +204,7 @@ def _cuts(tokenizer: Any, text: str) -> bool:
     """Whether a tokenizer of transformers finds tokens in a text; one without an unknown token may refuse it."""
     try:
         return bool(tokenizer.tokenize(text))
-    except Exception:  # the libraries raise bare Exception
+    except Exception:  # noqa: BLE001 - the libraries raise bare Exception
         return False
 
 

@@ -187,7 +187,7 @@ class HuggingFaceTokenizer(ForeignTokenizer):
             self._cutter.encode(text)
         except ValueError:  # of what takes too long, which is not tried with the next one
             raise
-        except Exception:  # the library raises bare Exception
+        except Exception:  # noqa: BLE001 - the library raises bare Exception
             return False
         return True
 

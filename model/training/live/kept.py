@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 import torch
-from safetensors import SafetensorError
+from safetensors import SafetensorError, safe_open
 from torch import Tensor
 
 from model.checkpoints.load import open_checkpoint
@@ -136,8 +136,6 @@ def read_kept(folder: Path) -> KeptTraining:
     Raises:
         CheckpointError: there is none, or it cannot be read.
     """
-    from safetensors import safe_open
-
     try:
         start = open_checkpoint(folder / START)
         told: dict[str, Any] = read_json(folder / DATA, largest=LARGEST)

@@ -102,7 +102,7 @@ class Worker:
         def set_future() -> None:
             try:
                 future.set_result(job())
-            except Exception as error:
+            except Exception as error:  # noqa: BLE001 - whoever waits for the job raises it
                 future.set_exception(error)
 
         self.do(set_future)
@@ -131,7 +131,7 @@ class Worker:
                 job = job or self._spare()
                 if job is not None:
                     job()
-            except Exception as error:
+            except Exception as error:  # noqa: BLE001 - the training fails with it, its thread lives on
                 self._failed(error)
             if job is None and self._end():
                 return
