@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import gc
+import math
 import os
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -56,10 +58,35 @@ def ledger() -> Ledger:
     return Ledger(limit, resident_memory, free_memory, (give_back_memory, collect))
 
 
-def collect() -> None:
-    """Give the memory of objects that only point at one another back to the system."""
-    gc.collect()
-    give_back_memory()
+class Collector:
+    """Collections of objects that only point at one another, whose memory goes back to the system: seldom, so that who
+    types on in a text without room has no collection at each key.
+
+    clock: seconds.
+    """
+
+    SELDOM = 1.0  # seconds between two, or so many times what the last one took
+    SHARE = 0.05  # of the time that collections may take
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock, self._next = clock, -math.inf
+
+    def __call__(self) -> None:
+        """Collect, unless that was done of late and nothing large was let go since."""
+        began = self._clock()
+        if began < self._next:
+            return
+        gc.collect()
+        give_back_memory()
+        ended = self._clock()
+        self._next = ended + max(self.SELDOM, (ended - began) / self.SHARE)
+
+    def expect(self) -> None:
+        """Something large was let go: the next one is worth its time."""
+        self._next = -math.inf
+
+
+collect = Collector()
 
 
 def left_memory() -> int | None:

@@ -325,9 +325,12 @@ class Session:
 
     def forget(self) -> None:
         """Let go of what is shown, with all that was computed of it."""
+        from model.runtime.memory import collect
+
         self.stop_rest()
         self.shown = self.rest = self._comparison = self.what_if.plain = self.what_if._trace = None
         self.memory.clear()
+        collect.expect()
 
     def _look(self, model: TextModel, source: str, target: str, writer: TextModel | None) -> Trace:
         wanted, before = (source, target), self.shown

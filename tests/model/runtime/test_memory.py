@@ -3,8 +3,10 @@
 import pytest
 import torch
 
+from model.runtime import memory
 from model.runtime.errors import CheckpointError
-from model.runtime.memory import available, free_memory, needed, require_room
+from model.runtime.ledger import Ledger, NoRoomError
+from model.runtime.memory import Collector, available, free_memory, needed, require_room
 
 
 def test_the_smaller_of_free_memory_and_the_groups_limit_counts(tmp_path):
@@ -42,3 +44,32 @@ def test_the_refusal_names_what_would_fit(monkeypatch):
         require_room(3_550_000_000, torch.float32, None)
     with pytest.raises(CheckpointError, match="choose a smaller model"):
         require_room(3_550_000_000, torch.bfloat16, None)
+
+
+def test_who_types_on_in_a_text_without_room_has_no_collection_at_each_key(monkeypatch):
+    now, took, collected = 100.0, 0.2, []
+
+    def collection():
+        nonlocal now
+        now += took
+        collected.append(now)
+
+    monkeypatch.setattr(memory.gc, "collect", collection)
+    collect = Collector(lambda: now)
+    book = Ledger(10, lambda: 0, lambda: None, (collect,))
+
+    def keys(count):
+        nonlocal now
+        for _key in range(count):
+            with pytest.raises(NoRoomError):
+                book.reserve("the text", 11)
+            now += 0.1
+
+    keys(20)
+    assert len(collected) == 1
+    now += 2.1
+    keys(20)
+    assert len(collected) == 2  # 4 s after one of 0.2 s
+    collect.expect()
+    keys(5)
+    assert len(collected) == 3
