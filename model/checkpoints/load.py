@@ -9,18 +9,18 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from model.checkpoints.adapter_base import base_name, find_base, read_base
 from model.checkpoints.adapters import MERGED, Adapter, Merged, is_adapter, merge, read_adapter
 from model.checkpoints.adapters_and_shards import require_whole
+from model.checkpoints.assembled import CPU, assembled
 from model.checkpoints.convert.from_gguf import GgufModel, gguf_in
 from model.checkpoints.convert.from_huggingface import (
     FAMILIES,
     checked_weights,
     file_parameters,
     rebuilt_config,
-    rebuilt_weights,
 )
 from model.checkpoints.convert.layouts import (
     KNOWN,
@@ -48,8 +48,6 @@ from model.checkpoints.wrapped_names import chosen_model, models_in, unwrapped, 
 from model.inference.models import text_model
 from model.inference.text_model import TextModel
 from model.network.config import TransformerConfig
-from model.network.transformer import Network, skeleton
-from model.runtime import superseded
 from model.runtime.device import choose_device, choose_dtype
 from model.runtime.errors import CheckpointError, MissingWeightsError
 from model.runtime.files import finish_replacing
@@ -305,9 +303,7 @@ def _rebuilt(
     if place is not None:
         require_room(size(table)[0], *place)
     loads = {names[info.name]: info.load for info in table}
-    if any(info.loaded for info in table):  # computed when they are loaded, one after another
-        return config, checked_weights(settings, config, shapes, lambda name: loads[name]())
-    return config, rebuilt_weights(settings, config, {name: load() for name, load in loads.items()})
+    return config, checked_weights(settings, config, shapes, lambda name: loads[name]())  # one after another
 
 
 def _names(settings: Mapping[str, Any], table: list[TensorInfo]) -> dict[str, str]:
@@ -413,59 +409,3 @@ def _require_followed(hints: LoadHints, model: TextModel, name: str) -> None:
         if own[hint] is None:
             raise CheckpointError(f"{name} is of a kind to which {hint} means nothing: leave {hint}:{value} out")
         raise CheckpointError(f"{name} has {hint} {own[hint]}, whatever it is told: leave {hint}:{value} out")
-
-
-# A network of existing weights.
-
-CPU = torch.device("cpu")
-
-
-def assembled(
-    config: TransformerConfig,
-    weights: Mapping[str, Tensor],
-    device: torch.device = CPU,
-    dtype: torch.dtype = torch.float32,
-) -> Network:
-    """Network of a config with copies of these weights, in evaluation mode and without gradients.
-
-    weights: by our names, in the shapes of our parameters; a tied matrix under any of its names. No weights are
-    initialised first: memory holds the network and one tensor more.
-
-    Raises:
-        CheckpointError: a weight is missing, unknown, of another shape or of a type that a network cannot have, or they
-            do not fit into memory.
-    """
-    network = skeleton(config)
-    require_room(network.parameter_count(), dtype, device)
-    names = dict(network.named_parameters(remove_duplicate=False))
-    if unknown := sorted(weights.keys() - names.keys()):
-        raise CheckpointError(f"the weights hold {unknown[0]} ({len(unknown)} such), which this config has not")
-    copies: dict[int, nn.Parameter] = {}
-    for name, tensor in weights.items():
-        superseded.check()
-        if tensor.shape != names[name].shape:
-            shapes = tuple(tensor.shape), tuple(names[name].shape)
-            raise CheckpointError(f"{name} has shape {shapes[0]}, the config asks for {shapes[1]}")
-        copy = _copied(name, tensor, device, dtype)
-        copies[id(names[name])] = nn.Parameter(copy, requires_grad=False)
-    if missing := [name for name, parameter in names.items() if id(parameter) not in copies]:
-        raise CheckpointError(f"the weights lack {missing[0]} ({len(missing)} such)")
-    for parameter in names.values():
-        parameter.requires_grad_(False)  # assign=True keeps requires_grad of the parameter that was there
-    network.load_state_dict({name: copies[id(parameter)] for name, parameter in names.items()}, assign=True)
-    for module in network.modules():
-        for name, table in module.named_buffers(recurse=False):
-            setattr(module, name, table.to(device, dtype))
-    return network.eval()
-
-
-def _copied(name: str, tensor: Tensor, device: torch.device, dtype: torch.dtype) -> Tensor:
-    try:
-        if not tensor.is_floating_point():
-            raise NotImplementedError("its numbers are complex, or whole ones, which are codes")
-        return tensor.to(device, dtype, copy=True).contiguous()
-    except NotImplementedError as error:  # torch knows only the name of some types, as float4
-        raise CheckpointError(
-            f"{name} is of type {str(tensor.dtype).removeprefix('torch.')}, with which no network computes here: its "
-            "tensors can be looked at under Checkpoints → Read"
-        ) from error

@@ -12,6 +12,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from model.checkpoints.assembled import assembled
 from model.checkpoints.formats.weight_files import ADAPTERS, READ, weights_of
 from model.checkpoints.quantized import require_no_codes
 from model.checkpoints.tensors import tensor_table
@@ -20,8 +21,8 @@ from model.inference.models import MODEL_CLASSES
 from model.inference.text_model import TextModel
 from model.network.config import TWO_STACKS, TransformerConfig
 from model.network.costs import parameters
-from model.network.transformer import Network, build
-from model.runtime.errors import CheckpointError, first_line
+from model.network.transformer import Network
+from model.runtime.errors import CheckpointError, OtherWeightsError, first_line
 from model.runtime.files import begin_folder, replace_folder, write_tensors, writing
 from model.runtime.memory import require_room
 from model.runtime.untrusted_json import parse_json, read_bytes, read_record
@@ -112,17 +113,15 @@ def open_ours(folder: Path, device: torch.device, dtype: torch.dtype) -> TextMod
     require_no_codes(table, folder.name)
     require_room(sum(math.prod(info.shape) for info in table), dtype, device)
     around = wrapping([info.name for info in table], ("encoder.", "decoder.", "output."))
-    # Mapped; the file may be replaced from now on.
-    weights = {unwrapped(info.name, around): info.load() for info in table}
+    weights = {unwrapped(info.name, around): info.load() for info in table}  # mapped
     try:
-        network = build(config)
+        network = assembled(config, weights, device, dtype)
+    except OtherWeightsError as error:
+        raise CheckpointError(f"{folder.name}: {error}: {CONFIG} and {WEIGHTS} do not belong together") from error
+    except CheckpointError:
+        raise
     except (ArithmeticError, RuntimeError, TypeError, ValueError) as error:  # numbers that torch cannot hold
         raise CheckpointError(f"{folder.name}: no model of this {CONFIG} can be built: {first_line(error)}") from error
-    try:
-        network.load_weights(weights)
-    except ValueError as error:
-        raise CheckpointError(f"{folder.name}: {error}: {CONFIG} and {WEIGHTS} do not belong together") from error
-    network.to(device=device, dtype=dtype).eval().requires_grad_(False)
     training = read_record(folder / TRAINING)
     return MODEL_CLASSES[config.kind](folder.resolve().name, network, tokenizers, training)
 

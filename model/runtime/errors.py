@@ -42,6 +42,10 @@ class MissingWeightsError(CheckpointError):
     """Weights that a model needs and its file does not hold."""
 
 
+class OtherWeightsError(CheckpointError):
+    """Weights that are not those that a config asks for."""
+
+
 class UnmeasuredError(CheckpointError):
     """Tensor whose values cannot be read, as their type is unknown; it is listed all the same."""
 

@@ -7,6 +7,7 @@ import inspect
 import json
 import os
 import re
+import sys
 import threading
 import weakref
 from collections.abc import Iterator
@@ -39,6 +40,7 @@ from model.inference.text_model import TextModel
 from model.network.config import Kind
 from model.runtime.device import choose_device_map
 from model.runtime.errors import CheckpointError, MissingWeightsError, first_line
+from model.runtime.file_pages import FilePages, places_of_files, within
 from model.runtime.memory import require_room
 from model.runtime.transformers_import import import_transformers, quietly
 from model.text.huggingface.load import open_tokenizers
@@ -53,6 +55,7 @@ SEEING, HEARING = "AutoModelForImageTextToText", "AutoModelForMultimodalLM"  # a
 WORD_HEAD = re.compile(r"(^|\.)(lm_head|embed_out)\.weight$")  # of a head over words that is one matrix
 JOINED = "eh_proj.weight"  # of a layer that predicts a further token, to which it joins states and embeddings
 WRITES = re.compile(r"CausalLM|LMHead|ConditionalGeneration|Text2Text")  # in names of classes
+ONE_EXPERT = re.compile(r"\bexperts\.\d+\.")
 OWN_ARGUMENTS = re.compile(r"missing \d+ required positional arguments?: (.{1,120})")
 # Classes whose output is not of words; ELECTRA's is trained to find replaced tokens.
 OTHER_OUTPUT = re.compile(
@@ -148,7 +151,8 @@ def _network(
     """Bridged network of a config.json in a folder and of tensors. apart: whether these lie elsewhere."""
     family = str(settings.get("model_type", ""))
     require_within_limits(settings, table, folder.name)
-    require_room(size(table)[0], dtype, device if device_map is None else None)
+    changed = 0 if apart else sum(info.bytes for info in table if is_changed(info, dtype)) // dtype.itemsize
+    require_room(size(table)[0] + changed, dtype, device if device_map is None else None)
     with quietly():
         with bounded(table, settings, folder.name):
             kind, model = _load(folder, settings, table, apart, device, dtype, device_map)
@@ -173,6 +177,13 @@ def _network(
                     f"to look into it: {reason}; its tensors can be looked at under Checkpoints → Read"
                 ) from error
             raise CheckpointError(f"{folder.name}: this {family} model cannot read a few tokens: {reason}") from error
+
+
+def is_changed(info: TensorInfo, dtype: torch.dtype) -> bool:
+    """Whether transformers makes another tensor of one while the pages of its file are still there: in the precision of
+    the computation, or one of all experts.
+    """
+    return info.values != str(dtype).removeprefix("torch.") or bool(ONE_EXPERT.search(info.name))
 
 
 def _asks_for_code(settings: Any) -> bool:
@@ -327,10 +338,13 @@ def _detach_from_files(model: nn.Module) -> None:
     """Copy the weights into memory of their own: those that transformers maps would change when the file is written
     over, and end the process when it becomes shorter.
     """
+    tensors = [tensor for tensor in (*model.parameters(), *model.buffers()) if tensor.device.type == "cpu"]
+    pages, places = FilePages(written=True), places_of_files([tensor.data_ptr() for tensor in tensors])
     with torch.no_grad():
-        for tensor in (*model.parameters(), *model.buffers()):  # tied ones once
-            if tensor.device.type == "cpu":
-                tensor.data = tensor.data.clone(memory_format=torch.preserve_format)
+        for tensor in tensors:  # tied ones once
+            if not sys.platform.startswith("linux") or within(tensor.data_ptr(), places):
+                mapped, tensor.data = tensor.data, tensor.data.clone(memory_format=torch.preserve_format)
+                pages.copied(mapped)
 
 
 def _require_plain(model: nn.Module, settings: dict[str, Any], table: list[TensorInfo], folder: Path) -> None:

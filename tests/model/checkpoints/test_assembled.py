@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from model.checkpoints.load import assembled
+from model.checkpoints.assembled import assembled
 from model.runtime.errors import CheckpointError
 from tests.model.examples import SOURCE, network, one_stack
 

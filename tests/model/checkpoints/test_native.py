@@ -96,7 +96,7 @@ def test_files_that_do_not_belong_together_are_refused(folder):
         open_checkpoint(folder)
     save_file(whole, weights)
     config.write_text(json.dumps(options | {"d_ff": 25}))
-    with pytest.raises(ValueError, match=r"has shape \(24, 16\), the config asks for \(25, 16\)"):
+    with pytest.raises(ValueError, match=r"has shape \(24,\), the config asks for \(25,\)"):
         open_checkpoint(folder)
     config.write_text(json.dumps(options | {"target_vocabulary": 7}))
     with pytest.raises(ValueError, match=f"target_tokenizer.json has {len(BOTH[1])} tokens, config.json says 7"):

@@ -12,8 +12,8 @@ from torch import Tensor
 from transformers import modeling_rope_utils
 
 from model.capture.trace import Trace, record
+from model.checkpoints.assembled import assembled
 from model.checkpoints.convert.from_huggingface import rebuilt_config, rebuilt_weights
-from model.checkpoints.load import assembled
 from model.checkpoints.tensors import read_tensors
 from model.network.config import TransformerConfig
 from model.network.transformer import Network

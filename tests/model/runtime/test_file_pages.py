@@ -1,0 +1,75 @@
+"""Pages of files that were copied leave memory, and nothing else does."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+from safetensors.torch import load_file, save_file
+
+from model.checkpoints.assembled import assembled
+from model.runtime import file_pages
+from model.runtime.file_pages import FilePages, places_of_files, within
+from tests.model.examples import one_stack
+from tests.resident import forget_peak, highest_resident
+
+pytestmark = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="pages are counted by Linux alone")
+SIZE = 1 << 22  # numbers
+
+
+@pytest.fixture
+def mapped(tmp_path):
+    save_file({"a": torch.arange(SIZE, dtype=torch.float32), "b": torch.ones(SIZE)}, tmp_path / "w.safetensors")
+    return load_file(tmp_path / "w.safetensors")
+
+
+def resident_of_files() -> int:
+    lines = Path("/proc/self/status").read_text(encoding="utf-8").splitlines()
+    return 1024 * next(int(line.split()[1]) for line in lines if line.startswith("RssFile"))
+
+
+def test_pages_of_what_was_copied_leave_memory_and_its_numbers_stay(mapped):
+    own = torch.full((SIZE,), 3.0)
+    before = resident_of_files()
+    pages = FilePages()
+    copies = [tensor.clone() for tensor in (*mapped.values(), own)]
+    assert resident_of_files() > before + 7 * SIZE
+    for tensor in (*mapped.values(), own):
+        pages.copied(tensor)
+    pages.let_go()
+    assert resident_of_files() < before + SIZE
+    assert all(torch.equal(*pair) for pair in zip(copies, (*mapped.values(), own), strict=True))
+
+
+def test_what_was_written_over_a_file_is_kept_until_it_is_copied(mapped):
+    mapped["b"][5] = 7.0
+    pages = FilePages(written=True)
+    pages.copied(mapped["a"])
+    pages.let_go()
+    assert mapped["b"][5] == 7.0
+    assert mapped["a"][-1] == SIZE - 1
+
+
+def test_places_are_those_of_files_that_are_mapped_alone(mapped, tmp_path):
+    (place,) = places_of_files([mapped["a"].data_ptr(), torch.ones(9).data_ptr()])
+    assert within(mapped["b"].data_ptr(), [place])
+    assert not within(place[1], [place])
+    assert not within(place[0] - 1, [place])
+    assert places_of_files([1], tmp_path / "none") == []
+
+
+def test_a_file_and_its_network_are_not_in_memory_at_once(tmp_path, monkeypatch):
+    monkeypatch.setattr(file_pages, "PIECE", 1 << 20)
+    options = {"d_model": 512, "n_heads": 8, "d_ff": 2048, "layers": 4}
+    network = one_stack("decoder-only", **options)
+    save_file({name: each.detach().clone() for name, each in network.named_parameters()}, tmp_path / "w.safetensors")
+    size, config = 4 * network.parameter_count(), network.config
+    del network
+    weights = load_file(tmp_path / "w.safetensors")
+    forget_peak()
+    before = highest_resident()
+    made = assembled(config, weights)
+    assert 4 * made.parameter_count() == size
+    assert highest_resident() - before < 1.35 * size
