@@ -142,8 +142,10 @@ def report(experiment: Experiment, outcome: Outcome) -> list[str]:
 
 
 def quantity_line(quantity: Quantity) -> str:
-    spread = "" if quantity.spread is None else f" ± {quantity.spread:.2g} ({len(quantity.values)} seeds)"
-    return f"{quantity.name}: {written(quantity.mean)}{spread} {quantity.unit}".rstrip()
+    if quantity.spread is None:
+        return f"{quantity.name}: {written(quantity.mean)} {quantity.unit}".rstrip()
+    amount = f"{written(quantity.mean)} ± {quantity.spread:.2g} {quantity.unit}".rstrip()
+    return f"{quantity.name}: {amount} ({len(quantity.values)} seeds)"
 
 
 def figure_lines(figure: Figure) -> Iterator[str]:

@@ -81,7 +81,7 @@ def test_one_is_reported_with_its_numbers_and_figures(capsys: pytest.CaptureFixt
     written = capsys.readouterr().out
     assert written.startswith("3. it holds\n   it depends\n")
     assert "wrong: size 2\n" in written
-    assert "seeds: 5 ± 1 (3 seeds) s" in written
+    assert "seeds: 5 ± 1 s (3 seeds)" in written
     assert "curves:\nx,,y\n1,a,3\n2,a,4\n" in written
     assert 'table:\nname,value\n"one, two",7\n' in written
     assert written.endswith("steps:\nfirst: X\nrow \\ column,c,d\nr,1,-2\n")

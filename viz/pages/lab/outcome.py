@@ -154,11 +154,13 @@ def in_rows(drawn: Sequence[Plot | Titled]) -> list[Sequence[Plot | Titled]]:
 
 def quantity_line(quantity: Quantity) -> str:
     """A measured number with its spread over the seeds."""
-    value = significant(quantity.mean)
-    if quantity.spread is not None:
-        sentence = _("{value} ± {spread} over {count} seeds")
-        value = sentence.format(value=value, spread=significant(quantity.spread), count=len(quantity.values))
-    return f"{words(quantity.name)}: {value} {quantity.unit}".rstrip()
+    unit = {"nats": _("nats"), "bytes": _("bytes")}.get(quantity.unit, quantity.unit)
+    if quantity.spread is None:
+        value = f"{significant(quantity.mean)} {unit}"
+    else:
+        value = f"{significant(quantity.mean)} ± {significant(quantity.spread)} {unit}".rstrip()
+        value = _("{value} over {count} seeds").format(value=value, count=len(quantity.values))
+    return f"{words(quantity.name)}: {value}".rstrip()
 
 
 def draw(figure: Figure, key: str, about: About) -> Plot | Titled:

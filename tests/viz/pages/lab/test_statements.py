@@ -105,7 +105,7 @@ def test_the_verdict_is_that_of_the_measurement(size: str, verdict: str) -> None
     app = experimented(sound(app.run()), "statement_planted_run")
     written = " ".join(each.value for kind in (app.markdown, app.caption, app.text) for each in kind)
     assert f"-badge[{verdict}]" in written
-    assert "seeds: 5 ± 1 over 3 seeds s" in written
+    assert "seeds: 5 ± 1 s over 3 seeds" in written
     assert "**More exactly:** masks" in written
     assert "0.5 s." in written
     assert "CPU \\*x\\* · float32 · 1 thread · time of this thread alone · products by MKL" in written
