@@ -30,6 +30,7 @@ from tests.pretended_device import pretending
 jaxtyping.install_import_hook(["model", "viz.pages.positions.figures"], "beartype.beartype")
 
 from model.fast import install  # noqa: E402
+from model.runtime import locks  # noqa: E402
 
 torch.set_num_threads(1)
 install()  # as whoever opens or trains a model has it
@@ -74,6 +75,15 @@ def pretended(request: pytest.FixtureRequest) -> Iterator[torch.device]:
     """A device that is not the CPU, with float64 and without."""
     with pretending(float64=request.param) as device:
         yield device
+
+
+@pytest.fixture(autouse=True)
+def locks_in_order(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """No thread waits for a lock under one that stands behind it in `locks.ORDER`, which would only be logged."""
+    found: list[tuple[str, ...]] = []
+    monkeypatch.setattr(locks, "report", lambda *names: found.append(names))
+    yield
+    assert not found, "(waited for, held)"
 
 
 @pytest.fixture(autouse=True)

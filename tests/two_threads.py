@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+from model.runtime.locks import Lock
 
 LONG = 240.0  # seconds; nothing here takes so long
 
@@ -55,3 +58,34 @@ class Second:
             work()
         finally:
             self.lock.waits.set()
+
+
+def in_thread(work: Callable[[], object]) -> None:
+    """Do it in another thread, and wait for its end."""
+    thread = threading.Thread(target=work, daemon=True)
+    thread.start()
+    thread.join(LONG)
+    assert not thread.is_alive()
+
+
+@contextmanager
+def elsewhere(lock: Lock) -> Iterator[Callable[[], None]]:
+    """Block in which another thread holds a lock, until it is told to let go; it is told at the end."""
+    taken, over = threading.Event(), threading.Event()
+
+    def hold() -> None:
+        with lock:
+            taken.set()
+            over.wait(LONG)
+
+    def let_go() -> None:
+        over.set()
+        thread.join(LONG)
+
+    thread = threading.Thread(target=hold)
+    thread.start()
+    assert taken.wait(LONG)
+    try:
+        yield let_go
+    finally:
+        let_go()

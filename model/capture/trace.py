@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, Literal
@@ -22,12 +21,13 @@ from model.network.norms import Norm
 from model.network.positions import Unbiased
 from model.network.transformer import Network
 from model.runtime.errors import require
+from model.runtime.locks import Lock
 
 KEPT_MAP = 1 << 18  # most numbers of a map that is kept after it was computed
 # Of each network: names of the quantities of a whole pass, and modules by their paths.
 _attached: WeakKeyDictionary[nn.Module, list[str]] = WeakKeyDictionary()
 _parts: WeakKeyDictionary[nn.Module, dict[str, nn.Module]] = WeakKeyDictionary()
-_attaching = threading.Lock()
+_attaching = Lock("hooks")
 
 
 class Trace:

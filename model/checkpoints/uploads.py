@@ -14,6 +14,7 @@ import time
 import unicodedata
 import weakref
 import zipfile
+from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import partial
@@ -24,6 +25,7 @@ from model.checkpoints.formats.weight_files import READ, REFUSED
 from model.checkpoints.formats.zip import Bounded
 from model.runtime.errors import CheckpointError
 from model.runtime.files import SPARE, is_dead, this_process
+from model.runtime.locks import Lock, condition
 
 if TYPE_CHECKING:
     from model.checkpoints.hub import Download
@@ -61,8 +63,19 @@ class Allowance:
     """Bytes that the folders of all sessions may hold together, unpacked; for any thread."""
 
     def __init__(self, largest: int) -> None:
-        self.largest, self.used = largest, 0
-        self._lock = threading.Lock()
+        self.largest, self._used, self._lock = largest, 0, Lock("uploaded bytes")
+        self._given: deque[int] = deque()  # sizes that are to be counted out
+
+    @property
+    def used(self) -> int:
+        """Bytes that are counted in."""
+        with self._lock:
+            return self._count()
+
+    def _count(self) -> int:
+        while self._given:
+            self._used -= self._given.popleft()
+        return self._used
 
     def take(self, size: int) -> None:
         """Count these bytes in.
@@ -71,17 +84,16 @@ class Allowance:
             CheckpointError: they are too many beside what others hold.
         """
         with self._lock:
-            if self.used + size > self.largest:
+            if size > (left := self.largest - self._count()):
                 raise CheckpointError(
-                    f"the files have {size / 1e6:,.0f} MB, and {(self.largest - self.used) / 1e6:,.0f} MB are left for "
+                    f"the files have {size / 1e6:,.0f} MB, and {left / 1e6:,.0f} MB are left for "
                     "all visitors of this server: try again when others have closed their windows"
                 )
-            self.used += size
+            self._used += size
 
     def give(self, size: int) -> None:
-        """Count them out again."""
-        with self._lock:
-            self.used -= size
+        """Count them out again: by a finalizer too, so without the lock."""
+        self._given.append(size)
 
 
 class Uploads:
@@ -300,8 +312,7 @@ class OpenedSessions:
         self._windows: dict[str, int] = {}
         self._left: dict[str, float] = {}
         self._timer: threading.Timer | None = None
-        self._lock = threading.RLock()
-        self._left_one = threading.Condition(self._lock)
+        self._left_one = condition("opened checkpoints")
         atexit.register(self.close)
 
     def __len__(self) -> int:
@@ -309,12 +320,12 @@ class OpenedSessions:
 
     def begin(self, key: str, owner: str = "") -> Opened:
         """Opened checkpoints of a session, none at first. owner: secret of its browser."""
-        with self._lock:
+        with self._left_one:
             return self._sessions.setdefault(key, Opened(owner, uploads=self._new_uploads()))
 
     def get(self, key: str) -> Opened | None:
         """Opened checkpoints of a session; None: it has not begun or was freed."""
-        with self._lock:
+        with self._left_one:
             return self._sessions.get(key)
 
     def take(self, key: str, owner: str) -> Opened | None:
@@ -332,13 +343,13 @@ class OpenedSessions:
 
     def enter(self, key: str) -> None:
         """Count a window that shows this session."""
-        with self._lock:
+        with self._left_one:
             self._windows[key] = self._windows.get(key, 0) + 1
             self._left.pop(key, None)
 
     def leave(self, key: str) -> None:
         """Count one window less of this session: it was closed."""
-        with self._lock:
+        with self._left_one:
             self._windows[key] = max(0, self._windows.get(key, 0) - 1)
             if not self._windows[key]:
                 del self._windows[key]
@@ -348,7 +359,7 @@ class OpenedSessions:
 
     def sweep(self) -> None:
         """Free the sessions that are due, and set the timer to the next one."""
-        with self._lock:
+        with self._left_one:
             now = self._clock()
             due = [key for key, left in self._left.items() if now - left >= self.kept]
             freed = [self._sessions.pop(key, None) for key in due]
@@ -361,7 +372,7 @@ class OpenedSessions:
 
     def close(self) -> None:
         """Free all sessions: the process ends."""
-        with self._lock:
+        with self._left_one:
             sessions = list(self._sessions.values())
             self._sessions.clear()
             self._left.clear()

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import threading
 from concurrent.futures import Future
 from dataclasses import dataclass, field
 
 from model.data.datasets import Dataset
 from model.data.sources import TrainingData
 from model.runtime.ledger import Ledger, NoRoomError, Reservation
+from model.runtime.locks import Lock
 from model.runtime.memory import ledger
 from model.runtime.once import once
 
@@ -38,7 +38,7 @@ class PreparedData:
         """budget: bytes, about. memory: ledger in which they are counted; None: the process's."""
         self.budget, self._memory = budget, memory
         self._entries: list[Entry] = []  # the latest used last
-        self._lock = threading.Lock()
+        self._lock = Lock("prepared data")
 
     def __len__(self) -> int:
         return len(self._entries)

@@ -11,6 +11,7 @@ from typing import Generic, Literal, TypeVar
 
 from model.runtime.device import compute_alone, give_back_memory
 from model.runtime.errors import MissingQuantityError, first_line, is_out_of_memory
+from model.runtime.locks import Lock, condition
 
 Result = TypeVar("Result")
 Status = Literal["waiting", "running", "finished", "stopped", "failed"]
@@ -19,7 +20,7 @@ SEEN = 10.0  # seconds without a look after which an experiment pauses
 KEPT = 600.0  # seconds without a look after which it ends
 NO_ROOM = "this experiment does not fit into memory: choose smaller numbers"
 BROKEN_OFF = "this experiment broke off with {name}: {first}; begin it again, or with other numbers"
-_turn = threading.Lock()  # one at a time in this process: two would measure one another
+_turn = Lock("experiment")  # one at a time in this process: two would measure one another
 
 
 @dataclass(frozen=True)
@@ -62,7 +63,7 @@ class Running(Generic[Result]):
         self.missing: MissingQuantityError | None = None  # what the model lacks, where that ended the experiment
         self._seen = clock()
         self._worked = 0.0  # seconds of computing
-        self._changed = threading.Condition()
+        self._changed = condition("reports")
         self._wanted_end = False
         self._thread = threading.Thread(target=self._run, name="experiment", daemon=True)
         self._thread.start()

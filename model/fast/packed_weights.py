@@ -6,7 +6,6 @@ Only decoding uses them; traces and comparisons use torch's own products.
 from __future__ import annotations
 
 import statistics
-import threading
 import time
 import weakref
 from functools import cache
@@ -16,6 +15,8 @@ import torch.nn.functional as F
 from torch import Tensor
 from torch.utils.weak import WeakTensorKeyDictionary
 
+from model.runtime.locks import Lock
+
 SMALL = 1 << 15  # weights of a matrix: below, the layout gains nothing
 ROOM = 1 << 27  # most bytes of weights in this layout, of all networks of this process
 FASTER = 1.1  # least speed of the layout, in speeds of torch's own product: less is noise
@@ -24,9 +25,9 @@ ROWS, SIDE = 4, 512  # of the product by which both are compared
 MOST_ROWS = 64  # for which a weight is laid out
 UNREAD = 1 << 24  # bytes of weights that the comparison reads in turn: more than a processor's cache holds
 
-_lock = threading.RLock()
+_lock = Lock("layouts")
 _layouts: WeakTensorKeyDictionary = WeakTensorKeyDictionary()  # by weight
-_taken = 0  # bytes
+_sizes: dict[int, int] = {}  # bytes of each layout, by its id: a finalizer takes one out in one step
 
 
 class _Layout:
@@ -49,10 +50,10 @@ class _Layout:
     def packed(self, text: object) -> Tensor | None:
         """Weight in oneDNN's layout; None for the first text, and beyond `ROOM`."""
         size = self._weight.nbytes
-        if self._packed is None and self._first() is not text and _taken + size <= ROOM:
+        if self._packed is None and self._first() is not text and sum(_sizes.values()) + size <= ROOM:
             self._packed = _packed(self._weight)
-            weakref.finalize(self, _take, -size)
-            _take(size)
+            _sizes[id(self)] = size
+            weakref.finalize(self, _sizes.pop, id(self))
         return self._packed
 
 
@@ -91,12 +92,6 @@ def product(x: Tensor, packed: Tensor, bias: Tensor | None = None) -> Tensor:
 def _packed(weight: Tensor) -> Tensor:
     result: Tensor = torch.ops.mkldnn._reorder_linear_weight(weight.detach(), MOST_ROWS)
     return result
-
-
-def _take(size: int) -> None:
-    global _taken
-    with _lock:
-        _taken += size
 
 
 @cache

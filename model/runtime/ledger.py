@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import os
 import re
-import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
+
+from model.runtime.locks import Lock
 
 MEMORY = "VITRINE_MEMORY"  # in the environment: the most that the process may take, as 12GB, 800MB or 80%
 SHARE = 0.8  # of the machine or its control group, unless that says otherwise
@@ -65,27 +67,25 @@ class Ledger:
     ) -> None:
         self.limit, self._resident, self._free, self._reclaims = limit, resident, free, reclaims
         self._base = resident()  # of the program itself, before anything was promised
-        self._promises: list[Reservation] = []
-        self._lock = threading.RLock()
+        self._promises: dict[Reservation, None] = {}  # in their order; one goes in one step, by a finalizer too
+        self._lock = Lock("ledger")  # while it is counted whether one more fits
 
     @property
     def promises(self) -> tuple[Reservation, ...]:
         """What is promised now."""
-        with self._lock:
-            return tuple(self._promises)
+        return tuple(self._promises)
 
     def left(self, without: Reservation | None = None) -> int:
         """Bytes that can be promised. without: a promise that would be taken back first.
 
         The larger of two counts: what the process has and is still to take, and what it had at first and has promised.
         """
-        with self._lock:
-            kept = [each for each in self._promises if each is not without]
-            back = 0 if without is None else without.realised()
-            still = sum(each.open for each in kept)
-            taken = max(self._resident() - back + still, self._base + sum(each.size for each in kept))
-            room, free = self.limit - taken, self._free()
-            return max(0, room if free is None else min(room, free + back - still))
+        kept = [each for each in self.promises if each is not without]
+        back = 0 if without is None else without.realised()
+        still = sum(each.open for each in kept)
+        taken = max(self._resident() - back + still, self._base + sum(each.size for each in kept))
+        room, free = self.limit - taken, self._free()
+        return max(0, room if free is None else min(room, free + back - still))
 
     def reserve(self, name: str, size: int, instead_of: Reservation | None = None) -> Reservation:
         """Promise `size` bytes. instead_of: a promise that is taken back for it.
@@ -93,28 +93,28 @@ class Ledger:
         Raises:
             NoRoomError: they do not fit; `instead_of` then stays.
         """
-        with self._lock:
-            self._require(name, size, lambda: self.left(instead_of))
+        made = Reservation(self, name, size)
+
+        def promise(_size: int) -> None:
             if instead_of is not None:
                 self.release(instead_of)
-            made = Reservation(self, name, size)
-            self._promises.append(made)
-            return made
+            self._promises[made] = None
+
+        self._promise(name, lambda: size, lambda: self.left(instead_of), promise)
+        return made
 
     def resize(self, reservation: Reservation, size: int) -> None:
-        with self._lock:
-            if size > reservation.size:
-                self._require(reservation.name, size, lambda: self.left(reservation))
+        if size > reservation.size:
+            self._enlarge(reservation, lambda: size)
+        else:
             reservation.size = size
 
     def grow(self, reservation: Reservation, more: int) -> None:
-        with self._lock:
-            self.resize(reservation, reservation.size + more)
+        self._enlarge(reservation, lambda: reservation.size + more)
 
     def release(self, reservation: Reservation) -> None:
-        with self._lock:
-            if reservation in self._promises:
-                self._promises.remove(reservation)
+        """Without the lock: a finalizer calls it, in whatever thread, whatever that holds."""
+        self._promises.pop(reservation, None)
 
     @contextmanager
     def taking(self, name: str, size: int, within: Reservation | None = None) -> Iterator[None]:
@@ -123,34 +123,40 @@ class Ledger:
         Raises:
             NoRoomError: the process would then have more than it may, with what is still to be taken of other promises.
         """
-        with self._lock:
-            self._require(name, size, lambda: self._untaken(within))
-            taken = Reservation(self, name, size)
-            self._promises.append(taken)
+        taken = Reservation(self, name, size)
+        self._promise(name, lambda: size, lambda: self._untaken(within), lambda _size: self._promises.setdefault(taken))
         try:
             yield
         finally:
             self.release(taken)
 
     def _untaken(self, within: Reservation | None) -> int:
-        still = sum(each.open for each in self._promises if each is not within)
+        still = sum(each.open for each in self.promises if each is not within)
         room, free = self.limit - self._resident(), self._free()
         return max(0, (room if free is None else min(room, free)) - still)
 
-    def _require(self, name: str, size: int, count: Callable[[], int]) -> None:
-        """count: bytes that are left."""
-        left = count()
-        for reclaim in self._reclaims:
-            if size <= left:
-                return
-            reclaim()
-            left = count()
-        if size > left:
-            raise NoRoomError(
-                f"{name} needs about {gigabytes(size)} GB, and {gigabytes(left)} GB are free of the "
-                f"{gigabytes(self.limit)} GB that this server may take: choose something smaller, or wait until others "
-                "have ended"
-            )
+    def _enlarge(self, reservation: Reservation, size: Callable[[], int]) -> None:
+        self._promise(reservation.name, size, lambda: self.left(reservation), partial(setattr, reservation, "size"))
+
+    def _promise(
+        self, name: str, size: Callable[[], int], left: Callable[[], int], promise: Callable[[int], None]
+    ) -> None:
+        """Call `promise` where `size` bytes are left, in one step with counting them. Nobody waits for the lock while
+        freed memory is given back, which takes long and runs finalizers.
+        """
+        for reclaim in (None, *self._reclaims):
+            if reclaim is not None:
+                reclaim()
+            with self._lock:
+                wanted, room = size(), left()
+                if wanted <= room:
+                    promise(wanted)
+                    return
+        raise NoRoomError(
+            f"{name} needs about {gigabytes(wanted)} GB, and {gigabytes(room)} GB are free of the "
+            f"{gigabytes(self.limit)} GB that this server may take: choose something smaller, or wait until others "
+            "have ended"
+        )
 
 
 def gigabytes(size: int) -> str:

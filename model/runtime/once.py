@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable
 from functools import cache, wraps
 from typing import TypeVar
+
+from model.runtime.locks import RLock
 
 Made = TypeVar("Made")
 
@@ -15,7 +16,7 @@ def once(make: Callable[[], Made]) -> Callable[[], Made]:
 
     `functools.cache` alone lets two threads make two, of which one is forgotten with what was written in it.
     """
-    lock, made = threading.RLock(), cache(make)
+    lock, made = RLock("once"), cache(make)
 
     @wraps(make)
     def one() -> Made:

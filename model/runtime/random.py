@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import random
-import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 
 import torch
 
-_ONE_AT_A_TIME = threading.RLock()  # torch's own generators belong to the whole process
+from model.runtime.locks import RLock
+
+_ONE_AT_A_TIME = RLock("random numbers")  # torch's own generators belong to the whole process
 _generator: ContextVar[torch.Generator | None] = ContextVar("generator", default=None)
 
 

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import logging
-import threading
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-alone = threading.RLock()  # around the opening of a model: transformers has one set of settings for the process
+from model.runtime.locks import RLock
+
+alone = RLock("transformers")  # around the opening of a model: transformers has one set of settings for the process
 
 
 def import_transformers() -> Any:

@@ -23,6 +23,7 @@ import tokenizers
 
 from model.runtime import superseded
 from model.runtime.errors import CheckpointError
+from model.runtime.locks import Lock, RLock
 
 LETTERS = r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?"
 REST = r"| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+"
@@ -159,12 +160,12 @@ class Worker:
     """
 
     _alive: ClassVar[set[Worker]] = set()  # at most MOST
-    _places: ClassVar = threading.RLock()  # around it
+    _places: ClassVar = RLock("tokenizer processes")  # around it
 
     def __init__(self, tokenizer: dict[str, Any]) -> None:
         """tokenizer: what the process reads first."""
         self._tokenizer = json.dumps(tokenizer) + "\n"
-        self._lock = threading.Lock()
+        self._lock = Lock("tokenizer process")
         self._process: subprocess.Popen[str] | None = None
         self._used = 0.0
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import random
-import threading
 import time
 from dataclasses import dataclass
 from itertools import islice
@@ -18,6 +17,7 @@ from model.network.config import TransformerConfig
 from model.network.costs import FLOAT, Costs, costs
 from model.network.transformer import build
 from model.runtime.device import slowdown
+from model.runtime.locks import Lock
 from model.runtime.memory import left_memory
 from model.runtime.random import fork_rng, seeded
 from model.training.gradients import Gradients
@@ -117,7 +117,7 @@ VOCABULARY, ROUNDS = 64, 3
 SMALL, LARGE = (4, 8), (32, 32)  # texts and tokens of the two batches that are timed
 NETWORK: dict[str, Any] = {"d_model": 128, "n_heads": 4, "d_ff": 512, "max_length": 64, "dropout": 0.1}
 LAYERS = 2
-_one_at_a_time = threading.Lock()
+_one_at_a_time = Lock("speed")
 _measured: dict[torch.device, tuple[Speed, bool]] = {}  # speed, and whether nothing trained meanwhile
 
 

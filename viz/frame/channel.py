@@ -30,6 +30,7 @@ from prometheus_client import Histogram
 from starlette.websockets import WebSocket, WebSocketDisconnect
 
 from model.runtime import superseded
+from model.runtime.locks import Lock
 from viz.components.registry import pack
 from viz.components.view import View
 from viz.frame import drawing, token_bar, training_strip
@@ -51,7 +52,6 @@ PACE, STRIP_PACE, REST = 0.1, 0.5, 3.0  # seconds between looks at a training: s
 SHARE, STEP_SHARE = 0.02, 0.3  # of a core that looks at a training may take, and at steps that are taken to be seen
 SELDOM = 5.0  # seconds between runs of the script while a shown training moves: for what it alone draws
 WATCH_PACE, WATCH_SHARE, WATCH_SELDOM = 0.4, 0.1, 1.0  # the same of what else goes on beside a page
-BUSY = 0.02  # seconds after which a turn is tried again while the script draws
 UNSEEN = 2.0  # seconds after which a message counts as lost
 LATELY = 3.0  # seconds after its last letter for which a window counts as one in which somebody types
 ALIVE = 1.0  # seconds of a turn without a message, after which it says that it goes on
@@ -120,8 +120,9 @@ class Window:
         self._session = weakref.ref(session)
         self._loop = asyncio.get_running_loop()
         self._wake = asyncio.Event()
+        self._free = asyncio.Event()  # the script, or another window's turn, has let the session go
         self._messages: asyncio.Queue[str | bytes] = asyncio.Queue()
-        self._asked, self._lock = Asked(), threading.Lock()
+        self._asked, self._lock = Asked(), Lock("window")
         self._stale = threading.Event()  # what is being computed is of a text that is no more
         self._given_up = False  # the last turn was: the next one is finished, whatever is typed
         self._owes = False  # the checks of what it has drawn, which follow when that is painted
@@ -156,8 +157,15 @@ class Window:
 
     def _wake_soon(self) -> None:
         """From any thread: what there is to do may have changed."""
+        self._set_soon(self._wake)
+
+    def _free_soon(self) -> None:
+        """From the thread that has held the session: a turn that found it held may be taken now."""
+        self._set_soon(self._free)
+
+    def _set_soon(self, event: asyncio.Event) -> None:
         with suppress(RuntimeError):  # the server ends at this moment
-            self._loop.call_soon_threadsafe(self._wake.set)
+            self._loop.call_soon_threadsafe(event.set)
 
     async def _hear(self) -> int:
         while True:
@@ -198,9 +206,9 @@ class Window:
                 async with asyncio.timeout(pace):  # wait_for loses a cancellation that comes together with the event
                     await self._wake.wait()
             self._wake.clear()
-            if self._due(pace) and not await self._take_turn():
-                await asyncio.sleep(BUSY)
-                self._wake.set()
+            while self._due(pace) and not await self._take_turn():
+                await self._free.wait()
+                self._free.clear()
         return GONE
 
     def _pace(self) -> float | None:
@@ -230,7 +238,7 @@ class Window:
 
     async def _take_turn(self) -> bool:
         """A turn in the pool; above half a second without a thread, how long it will take is said. False: the script
-        draws just now, and the turn is to be taken later.
+        draws just now, and `_free` is set once it has.
         """
         Window.queue.add(self)
         begun, since = self._loop.create_future(), time.monotonic()
@@ -262,7 +270,7 @@ class Window:
         session = self._session()
         if session is None or session.stage is None:  # nothing is on the page yet: what is asked for waits
             return True
-        if not session.lock.acquire(blocking=False):
+        if not session.lock.acquire_or_notify(self._free_soon):
             return False
         try:
             with serving(session):

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import hashlib
 import secrets
-import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from enum import StrEnum
-from functools import cached_property
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, Literal, cast, get_args
 from weakref import WeakValueDictionary
 
@@ -19,6 +18,7 @@ import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 from streamlit.runtime.scriptrunner import get_script_run_ctx
 
+from model.runtime.locks import Lock, NotifyingLock
 from viz.state.film_feed import Sent
 from viz.state.permissions import longest_text
 from viz.state.pin import Made, Pin
@@ -123,7 +123,7 @@ class Session:
 
     texts: dict[str, str] = field(default_factory=dict, kw_only=True)
     edits: dict[str, int] = field(default_factory=dict, kw_only=True)
-    writing: threading.RLock = field(default_factory=threading.RLock, kw_only=True, repr=False, compare=False)
+    writing: Lock = field(default_factory=partial(Lock, "texts"), kw_only=True, repr=False, compare=False)
     put_away: dict[str, tuple[str, str]] = field(default_factory=dict, kw_only=True)  # texts by the model they came of
     stage: Any = field(default=None, kw_only=True)
     override: Any = field(default=None, kw_only=True)  # of the positions, see position_override
@@ -132,7 +132,9 @@ class Session:
     runs: int = field(default=0, kw_only=True)  # of the script
     turn: int = field(default=0, kw_only=True)  # what the script has learnt last, see text_field.js
     stands: Any = field(default=None, kw_only=True)  # where the training stood at its last run
-    lock: threading.RLock = field(default_factory=threading.RLock, kw_only=True, repr=False, compare=False)
+    lock: NotifyingLock = field(
+        default_factory=partial(NotifyingLock, "session"), kw_only=True, repr=False, compare=False
+    )
     token: str = field(default_factory=lambda: secrets.token_urlsafe(24), kw_only=True, repr=False, compare=False)
     channels: set[Callable[[], None]] = field(default_factory=set, kw_only=True, repr=False)  # each wakes an open one
     watched: list[Any] = field(default_factory=list, kw_only=True)  # what goes on beside the page, see background.py

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
-import threading
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator
 from contextlib import AbstractContextManager
@@ -17,6 +16,7 @@ from jaxtyping import UInt8
 from model.capture.trace import AttentionKind, Trace
 from model.inference.copies import alone
 from model.inference.text_model import TextModel
+from model.runtime.locks import RLock
 from model.training.live.camera import KINDS, LEVELS, TOKENS, Camera, Frame, Probe
 from model.training.live.key_frames import KeyFrame
 
@@ -55,7 +55,7 @@ class Film:
         self.keys: Thinned[KeyFrame] = Thinned(key_budget, key_every, KEYS)
         self._frames: Thinned[Frame] = Thinned(budget)
         self._camera = Camera(model, probe)
-        self._lock = threading.RLock()
+        self._lock = RLock("film")
         self.edition = next(_editions)
 
     def __len__(self) -> int:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import itertools
 import logging
 import math
-import threading
 import time
 from collections import deque
 from collections.abc import Callable
@@ -19,6 +18,7 @@ from model.inference.text_model import TextModel
 from model.runtime.device import compute_alone
 from model.runtime.errors import CheckpointError, describe_training_error
 from model.runtime.ledger import Reservation
+from model.runtime.locks import Lock
 from model.training.live import saving
 from model.training.live.camera import Probe
 from model.training.live.kept import KeptTraining, go_on, keep_first, keep_state, remove_kept
@@ -91,7 +91,7 @@ class LiveTraining:
         self._kept, self._going_on, self._start_kept = kept, going_on, False
         self._kept_at, self._kept_step = clock(), going_on.told["step"] if going_on else 0
         self._longest, self._used = longest, 0.0  # seconds of its steps
-        self._choosing = threading.Lock()  # around what is read of the choices and written back
+        self._choosing = Lock("choices")  # around what is read of the choices and written back
         self._slots, self._clock, self._patience = slots or Slots(1), clock, unseen
         self._recorded: RecordedTrainer | None = None
         self._snapshot = Snapshot("preparing", self.choices)

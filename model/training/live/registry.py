@@ -13,6 +13,7 @@ import torch
 from model.data.prepared import prepared
 from model.data.sources import TrainingData
 from model.network.config import TransformerConfig
+from model.runtime.locks import Lock, RLock
 from model.runtime.memory import ledger
 from model.training import cost
 from model.training.live.live_training import LiveTraining
@@ -50,8 +51,8 @@ class TrainingRegistry:
         self.slots, self.kept, self._clock, self._new_timer = Slots(limit), kept, clock, timer
         self._trainings: dict[str, LiveTraining] = {}
         self._timer: threading.Timer | None = None
-        self._lock = threading.Lock()  # around the dictionary, never while a training is made or freed
-        self._locks: WeakValueDictionary[str, threading.RLock] = WeakValueDictionary()  # of those in use
+        self._lock = Lock("registry")  # around the dictionary, never while a training is made or freed
+        self._locks: WeakValueDictionary[str, RLock] = WeakValueDictionary()  # of those in use
 
     def __len__(self) -> int:
         return len(self._trainings)
@@ -74,10 +75,10 @@ class TrainingRegistry:
             present = self._trainings.get(key)
         return cost.require_room(config, train, settings, device, freed=present.size if present else 0)
 
-    def alone(self, key: str) -> threading.RLock:
+    def alone(self, key: str) -> RLock:
         """Lock under which trainings of this key begin and end, one after the other."""
         with self._lock:
-            return self._locks.setdefault(key, threading.RLock())
+            return self._locks.setdefault(key, RLock("training of a key"))
 
     def begin(self, key: str, make: Callable[[Slots], LiveTraining], needed: int = 0) -> LiveTraining:
         """Free the training under `key`, and make a new one, which competes for the registry's slots.

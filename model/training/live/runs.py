@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import threading
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from itertools import islice
@@ -12,6 +11,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from model.runtime.locks import Lock
 from model.training.live.film import Film, Thinned
 from model.training.live.key_frames import KeyFrame
 from model.training.settings import RunSettings
@@ -45,7 +45,7 @@ class Curves:
         self._columns = {name: column for column, name in enumerate(names)}
         self._rows: Thinned[Row] = Thinned(budget)
         self._sparse: dict[str, list[tuple[int, float]]] = {name: [] for name in SPARSE}
-        self._lock = threading.Lock()
+        self._lock = Lock("curves")
 
     @property
     def names(self) -> list[str]:

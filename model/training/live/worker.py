@@ -8,6 +8,8 @@ from collections.abc import Callable
 from concurrent.futures import Future
 from typing import Protocol, TypeVar, runtime_checkable
 
+from model.runtime.locks import Lock, condition
+
 
 @runtime_checkable
 class Waiting(Protocol):
@@ -31,7 +33,7 @@ class Slots:
         self.limit = limit
         self._running: list[Waiting] = []
         self._waiting: list[Waiting] = []
-        self._lock = threading.Lock()
+        self._lock = Lock("slots")
 
     @property
     def busy(self) -> bool:
@@ -82,7 +84,7 @@ class Worker:
         self._jobs: deque[Job] = deque()
         self._woken = False
         self._thread: threading.Thread | None = None
-        self._changed = threading.Condition()
+        self._changed = condition("jobs")
 
     @property
     def busy(self) -> bool:

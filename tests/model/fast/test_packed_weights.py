@@ -96,12 +96,12 @@ def test_a_changed_weight_is_laid_out_anew(change):
 
 
 def test_of_a_weight_in_another_precision_nothing_is_left():
-    weight, before = weights(), packed_weights._taken
+    weight, before = weights(), sum(packed_weights._sizes.values())
     assert made(weight) is not None
     weight.data = weight.data.bfloat16()
     assert laid_out(weight, Text()) is None
     gc.collect()
-    assert packed_weights._taken == before
+    assert sum(packed_weights._sizes.values()) == before
 
 
 def test_two_views_of_one_storage_are_two_weights():
@@ -122,7 +122,7 @@ def test_who_watches_a_training_sees_its_newest_weights():
 def test_room_is_given_back_with_the_weight(monkeypatch):
     model = Translator("a", make().network, tokenizers(PAIRS), {})
     gc.collect()
-    before, first = packed_weights._taken, model.network.output.logits.weight
+    before, first = sum(packed_weights._sizes.values()), model.network.output.logits.weight
     monkeypatch.setattr(packed_weights, "ROOM", before + first.nbytes)
     assert made(first) is not None
     other = alone(model)
@@ -131,17 +131,17 @@ def test_room_is_given_back_with_the_weight(monkeypatch):
     with torch.no_grad():
         first.add_(1)
     assert made(first) is not None  # instead of its own older one
-    assert packed_weights._taken == before + first.nbytes
+    assert sum(packed_weights._sizes.values()) == before + first.nbytes
     del model, first
     gc.collect()
-    assert packed_weights._taken == before
+    assert sum(packed_weights._sizes.values()) == before
     assert made(second) is not None
 
 
 def test_threads_lay_a_weight_out_once():
     weight, together = weights(400, 400), threading.Barrier(4)
     laid_out(weight, Text())
-    before = packed_weights._taken
+    before = sum(packed_weights._sizes.values())
 
     def lay_out(_number):
         together.wait()
@@ -149,7 +149,7 @@ def test_threads_lay_a_weight_out_once():
 
     with ThreadPoolExecutor(4) as pool:
         assert len(set(map(id, pool.map(lay_out, range(4))))) == 1
-    assert packed_weights._taken == before + weight.nbytes
+    assert sum(packed_weights._sizes.values()) == before + weight.nbytes
 
 
 def test_the_faster_of_two_ways_is_taken(monkeypatch):

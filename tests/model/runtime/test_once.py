@@ -7,7 +7,7 @@ from tests.two_threads import Second, Seen
 
 def test_two_threads_that_ask_at_once_get_the_same_object(monkeypatch):
     lock, made = Seen(), []
-    monkeypatch.setattr(module.threading, "RLock", lambda: lock)
+    monkeypatch.setattr(module, "RLock", lambda _name: lock)
     one = once(lambda: (second.go(), made.append(object()), made[-1])[-1])
     monkeypatch.undo()
     got = []

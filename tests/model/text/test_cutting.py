@@ -17,6 +17,7 @@ from model.text.cutting import KNOWN, CutterElsewhere, Worker, cutter
 from model.text.huggingface.special_tokens import SpecialTokens
 from model.text.huggingface.tokenizer import HuggingFaceTokenizer
 from model.text.tokenizer import SPECIAL, Tokenizer
+from tests.two_threads import elsewhere
 
 SLOW = "(?:a|aa)+c"
 LONG = ("a" * 30 + "b") * 106  # each word below the limit of the library itself
@@ -156,7 +157,7 @@ def test_who_is_superseded_waits_neither_for_others_nor_for_an_answer_nor_for_a_
         made.encode(LONG)
     assert made._worker._process is None
     assert made.encode("a dog").ids
-    with made._worker._lock, watch(stale):  # another thread's wish
+    with elsewhere(made._worker._lock), watch(stale):  # another thread's wish
         for waiting in (made, other):
             with pytest.raises(SupersededError):
                 waiting.encode("a dog")
@@ -169,7 +170,7 @@ def test_tokenizers_have_workers_of_their_own_of_which_the_one_idle_longest_ends
     for each in (first, second, first, third):
         assert each.encode("a dog").ids == first.inner.encode("a dog").ids
     assert [each._worker._process is not None for each in made] == [True, False, True]
-    with first._worker._lock:  # a slow text of another tokenizer
+    with elsewhere(first._worker._lock):  # a slow text of another tokenizer
         assert second.encode("a dog").ids
     assert [each._worker._process is not None for each in made] == [True, True, False]
 

@@ -321,7 +321,6 @@ def test_what_is_typed_before_a_page_is_there_is_drawn_once_it_is(session):
 @pytest.mark.usefixtures("looks_often")
 def test_a_session_without_a_page_is_looked_at_seldom(session, monkeypatch):
     monkeypatch.setattr(channel, "REST", PATIENCE)
-    monkeypatch.setattr(channel, "BUSY", 0.001)
     turns: list[Any] = []
     turn = channel.Window._turn
     monkeypatch.setattr(channel.Window, "_turn", lambda *given: turns.append(given) or turn(*given))
@@ -782,6 +781,34 @@ def test_while_the_script_draws_no_thread_waits_for_it(session, monkeypatch):
             assert (await one.view("near"))["tokens"] == labels(session, OTHER)
 
     assert in_loop(use) == []
+
+
+@pytest.mark.usefixtures("looks_often")
+def test_a_turn_that_found_the_script_drawing_is_taken_when_that_has_ended_and_not_tried_before(session, monkeypatch):
+    """However much is typed meanwhile."""
+    tried, turn = threading.Semaphore(0), channel.Window._turn
+    turns: list[bool] = []
+
+    def noted(*given: Any) -> bool:
+        turns.append(turn(*given))
+        tried.release()
+        return turns[-1]
+
+    monkeypatch.setattr(channel.Window, "_turn", noted)
+
+    async def use(window: Window) -> None:
+        with session.lock:
+            type_in(window, OTHER, 1)
+            await asyncio.to_thread(tried.acquire)
+            for edit in range(2, 10):
+                with session.lock:  # as each view that the script draws
+                    type_in(window, TEXT[:edit], edit)
+                await window.heard()
+                await asyncio.sleep(channel.PACE)  # a look
+            assert turns == [False]
+        assert (await window.message())["edits"] == {"source": 9}
+
+    assert open_window(session, use) == []
 
 
 def test_of_two_windows_of_one_session_each_shows_what_it_typed_unless_the_others_edit_is_later(session):

@@ -11,6 +11,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from model.runtime import superseded
+from model.runtime.locks import condition
 from viz.i18n.catalogue import _
 from viz.i18n.format import clock
 from viz.ui.background import Filling
@@ -30,7 +31,7 @@ class Turns:
 
     def __init__(self) -> None:
         self._waiting: deque[object] = deque()
-        self._changed = threading.Condition()
+        self._changed = condition("file turns")
 
     @contextmanager
     def taken(self, stopped: threading.Event) -> Iterator[None]:
