@@ -1,4 +1,4 @@
-"""What docs/ and deploy/ say of settings is what the code reads."""
+"""What docs/ and deploy/ say of settings, locks and finalizers is what the code has."""
 
 from __future__ import annotations
 
@@ -7,7 +7,8 @@ import re
 import pytest
 import yaml
 
-from tests.test_rooms import ROOT
+from model.runtime.locks import ORDER
+from tests.test_rooms import ROOT, files
 from viz.state.permissions import LIMITS, Permission, Quota
 
 DEPLOYING = (ROOT / "docs" / "deploying.md").read_text(encoding="utf-8")
@@ -73,3 +74,33 @@ def test_the_workflow_and_the_hooks_run_what_ci_runs():
     entries = [hook["entry"].removeprefix(".venv/bin/").replace(" --force-exclude", "") for hook in hooks[0]["hooks"]]
     stages = re.findall(r"^stage \w+ in_copy (.+)$", (ROOT / ".ci" / "run").read_text(encoding="utf-8"), re.MULTILINE)
     assert [stage.removesuffix(" .") for stage in stages] == entries
+
+
+# docs/threads.md
+
+THREADS = (ROOT / "docs" / "threads.md").read_text(encoding="utf-8")
+OURS = {file: (ROOT / file).read_text(encoding="utf-8") for file in files("model", "viz")}
+
+
+def test_the_locks_stand_on_the_page_in_their_order_each_with_its_file():
+    rows = re.findall(r"^\| ([\w ]+) \| `([\w/]+\.py)` \|", THREADS, re.MULTILINE)
+    assert [name for name, _file in rows] == list(ORDER)
+    new = re.compile(r"\b(?:Lock|RLock|NotifyingLock|condition)(?:\(|, )\"([\w ]+)\"")  # called, or given to partial
+    assert sorted((name, file) for file, text in OURS.items() for name in new.findall(text)) == sorted(rows)
+
+
+def test_no_lock_is_made_that_has_no_place_in_the_order():
+    threadings = re.compile(r"\bthreading\.(?:R?Lock|Condition|(?:Bounded)?Semaphore|Barrier)\b|from threading import")
+    assert {file for file, text in OURS.items() if threadings.search(text)} == {"model/runtime/locks.py"}
+
+
+def test_finalizers_are_those_of_which_the_page_says_that_they_wait_for_nothing():
+    found = [(file, found) for file, text in OURS.items() for found in re.findall(r"finalize\(self, ([\w.]+)", text)]
+    assert sorted(found) == [
+        ("model/checkpoints/bridge/load.py", "rmtree"),
+        ("model/checkpoints/uploads.py", "_gone"),
+        ("model/fast/packed_weights.py", "_sizes.pop"),
+        ("model/inference/pass_memory.py", "self.reservation.release"),
+    ]
+    count = sum(text.count("weakref.finalize(") + text.count("__del__") for text in OURS.values())
+    assert count == len(found)

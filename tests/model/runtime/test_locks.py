@@ -185,7 +185,8 @@ def test_a_text_that_is_gone_while_it_is_counted_hides_no_other():
     book = Ledger(1000, lambda: 0, lambda: None)
     first, _second, _third = (book.reserve("the text", size) for size in (100, 200, 300))
     first.realised = lambda: first.release() or 0
-    assert book.left() == 400
+    with pytest.raises(NoRoomError, match="needs about"), book.taking("a map", 401):
+        pass
 
 
 def test_nobody_waits_for_the_ledger_while_garbage_is_collected():
