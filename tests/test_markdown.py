@@ -51,11 +51,10 @@ UNDERSTOOD = {
     ("viz/pages/predictions/page.py", "lambda width: _('beam {width}').format(width=width)"): "one of BEAMS",
     (
         "viz/pages/training/curves.py",
-        "_('The share of feed-forward units that are off at all tokens of the probe, by the rule of the page "
-        "Feed-forward: what W₂ multiplies is 0 with ReLU, and at most {small} in size with other activations, which "
-        "are never exactly 0.').format(small=SMALL)",
+        "_('The share of feed-forward units that are off at all tokens of the probe, the text that the film shows, by "
+        "the rule of the page Feed-forward: what W₂ multiplies is 0 with ReLU, and at most {small} in size with other "
+        "activations, which are never exactly 0.').format(small=SMALL)",
     ): "a number",
-    ("viz/pages/training/curves.py", "smoothing_name"): "a number of a list of our own",
     ("viz/ui/fields.py", "field.name"): "an option of ours",
     ("viz/ui/parts.py", "about.sentence"): "of About, whose sentences are looked at where they are given",
     ("viz/state/session.py", "options"): "names of our own, through words",

@@ -239,7 +239,8 @@ class Experiment:
     name: in the address and on the command line. row: its number among the fifty. truth: what holds whatever is
     measured. run: yields outcomes with the share that is done; the last one stands. of_model: it looks at the loaded
     model and the text. seeded: chance plays a part. seconds: about, of each seed; once: of what seeds do not repeat.
-    forecast: seconds of a request by a piece of it that is measured now; raises ValueError for one that cannot be.
+    fewest: seeds that it is run with in any case. forecast: seconds of a request by a piece of it that is measured now,
+    in proportion to its seeds; raises ValueError for one that cannot be.
     formulas: LaTeX. method: how it is measured. code: what computes it, for the reader. source: paper, section.
     """
 
@@ -254,6 +255,7 @@ class Experiment:
     seeded: bool = False
     seconds: float = 1.0
     once: float = 0.0
+    fewest: int = 1
     forecast: Callable[[Request], float] | None = None
     formulas: Sequence[str] = ()
     method: Sentence | None = None
@@ -262,7 +264,7 @@ class Experiment:
 
     def about(self, seeds: int) -> float:
         """Seconds that it takes with so many seeds, about."""
-        return self.once + self.seconds * seeds
+        return self.once + self.seconds * max(seeds, self.fewest)
 
     def request(
         self, model: TextModel, text: str, values: Mapping[str, Any], seeds: Sequence[int] = Request.seeds

@@ -143,8 +143,6 @@ def main() -> None:
         st.warning(sentence)
     shown_model.show_refusal(chosen)
     summary.caption(describe(model, shown_model.format_of(here, name, model)), help=assumptions.in_short(model) or None)
-    if left := assumptions.beside(model):
-        summary.caption(f":red[{left}]")
     texts.follow_model(session, model)
     session.moving, session.stands = training.is_moving(live), training.standing(live)
     with strip_place, session.lock:
@@ -357,4 +355,5 @@ def describe(model: TextModel, form: str) -> str:
     text = f"{text} · {form}"
     # A line that is too long ends behind a point, and never within a part.
     kept = text.replace(" ", "\N{NO-BREAK SPACE}").replace("·\N{NO-BREAK SPACE}", "· ")
-    return "  \n".join(literal(line) for line in kept.split("\n"))
+    lines = "  \n".join(literal(line) for line in kept.split("\n"))
+    return f"{lines}\n\n{assumptions.beside_name(model)}".rstrip()

@@ -233,6 +233,13 @@ def in_short(model: TextModel) -> str:
     return "\n".join(lines)
 
 
+def beside_name(model: TextModel) -> str:
+    """What is said of it wherever its name stands, in Markdown: what was assumed, and in red what is left out of it."""
+    named, left = literal("; ".join(assumed(model))), beside(model)
+    lines = [f"{_('Assumed')}: {named}" if named else "", f":red[{left}]" if left else ""]
+    return "\n\n".join(filter(None, lines))
+
+
 def title(model: TextModel) -> str:
     """How much of it there is."""
     sentence = _("{name}: {assumed} assumed, {missing} quantities missing")

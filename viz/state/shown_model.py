@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import streamlit as st
 
 from viz.i18n.catalogue import _
-from viz.i18n.format import as_sentence, literal
+from viz.i18n.format import as_sentence, literal, stopped
 from viz.state import adapter_bases, assumptions, checkpoints
 from viz.state.checkpoints import CheckpointEntry, bundled_names, find, given_paths, open_place
 from viz.state.opening import Opening
@@ -203,11 +203,10 @@ def fall_back(name: str, reason: str, page: str, names: Sequence[str], words: Ma
     known.wanted = next((each for each in others if each in names and each not in known.failed), "")
     if first:
         reason = reason.removeprefix(f"{name}: ")
-        said = as_sentence(_("{name} was not opened: {reason}").format(name=name, reason=reason))
+        said = stopped(_("{name} was not opened: {reason}").format(name=name, reason=reason))
         if known.wanted:
-            other = literal(words.get(known.wanted, known.wanted))
             before = _("{name} is shown as before.") if known.wanted == known.shown else _("{name} is shown instead.")
-            said += f" {before.format(name=other)}"
+            said += f" {before.format(name=words.get(known.wanted, known.wanted))}"
         known.refused, known.refusal = name, (said, page)
     return bool(known.wanted)
 
@@ -241,7 +240,7 @@ def show_refusal(page: str) -> None:
     if not known.refused:
         return
     if not known.asks_heads:
-        st.error(known.refusal[0])
+        st.error(as_sentence(known.refusal[0]))
         if known.asks_base:
             row = st.container(horizontal=True, vertical_alignment="bottom")
             assumptions.fields(row, known.refused, {"base": None}, (), 1, show, known.asks_base)

@@ -205,6 +205,7 @@ EXPERIMENTS = (
         ),
         seeded=True,
         seconds=5.0,
+        fewest=2,
         formulas=(r"\tfrac12 \sum_t |p_t - q_t|",),
         code=(sentences, next_token, distance, judge),
     ),

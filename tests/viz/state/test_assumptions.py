@@ -6,7 +6,7 @@ import pytest
 
 from model.checkpoints.bridge.missing import Reason
 from viz.i18n.catalogue import use
-from viz.state.assumptions import assumed, assumptions, in_short, missing
+from viz.state.assumptions import assumed, assumptions, beside_name, in_short, missing
 
 
 @pytest.fixture(autouse=True)
@@ -56,5 +56,13 @@ def test_missing_quantities_of_all_layers_are_one_line_a_reason():
     assert in_short(given).count("\n") == 1
 
 
+def test_beside_the_name_stand_what_is_assumed_and_what_is_left_out():
+    given = model({"assumed": ["exact GELU"], "beside": ["vision.weight"]})
+    red = ":red[Not part of what is shown, 1 tensors of the file: `vision.weight`]"
+    assert beside_name(given) == f"Assumed: exact GELU\n\n{red}"
+    use("zh")
+    assert beside_name(model({"assumed": ["norms behind each block (norm_first is not said)"]})).startswith("假定: ")
+
+
 def test_nothing_is_said_of_a_model_of_ours():
-    assert in_short(model({"task": "sort"})) == ""
+    assert in_short(model({"task": "sort"})) == beside_name(model({"task": "sort"})) == ""

@@ -42,7 +42,10 @@ def section(model: TextModel, row: DeltaGenerator) -> Views:
     if name in known:
         return card(model, known[name], row)
     row.caption(
-        _("{count} cards on fifty statements: guess, then let each be measured.").format(count=len(known)),
+        _(
+            "{count} cards on fifty statements, by subject; the number is the statement's among the fifty. Guess, then "
+            "let each be measured."
+        ).format(count=len(known)),
         width="content",
     )
     PackedView(_list, "statement_list", pack(index(known)), {"choose": choose_statement})()
@@ -95,7 +98,8 @@ def card(model: TextModel, experiment: Experiment, row: DeltaGenerator) -> Views
         other = names[(place + step) % len(names)]
         row.button(sign, key=f"statement_{step}", help=title, on_click=choose_statement, args=(other,))
     said, own = st.columns([11, 9], gap="large")
-    said.caption(f"{experiment.row:d} · {literal(words(Sentence(str(experiment.group))))}")
+    group = literal(words(Sentence(str(experiment.group))))
+    said.caption(_("Statement {number} of fifty · {group}").format(number=experiment.row, group=group))
     said.markdown(f"**{_('Tutorials say:')}** {statement_words(experiment)}")
     key = key_of(experiment)
     with own:
@@ -146,8 +150,11 @@ def forecast_words(
     forecast = experiment.forecast
     if forecast is None:
         return _("about {seconds} s").format(seconds=f"{max(1.0, experiment.about(len(seeds))):.0f}")
-    request = experiment.request(model, text_of(model), dict(values), seeds)
-    seconds = current_session().cached(f"{key_of(experiment)}_forecast", (values, seeds), lambda: forecast(request))
+    # Measured once for these values: by another measurement three seeds might take less than one.
+    request = experiment.request(model, text_of(model), dict(values), seeds[:1])
+    seconds = len(seeds) * current_session().cached(
+        f"{key_of(experiment)}_forecast", (model, values), lambda: forecast(request)
+    )
     return _("about {seconds} s, by steps just measured").format(seconds=f"{max(1.0, seconds):.0f}")
 
 

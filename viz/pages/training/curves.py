@@ -242,9 +242,9 @@ def about(quantity: str) -> About:
         ),
         "dead units": About(
             _(
-                "The share of feed-forward units that are off at all tokens of the probe, by the rule of the page "
-                "Feed-forward: what W₂ multiplies is 0 with ReLU, and at most {small} in size with other activations, "
-                "which are never exactly 0."
+                "The share of feed-forward units that are off at all tokens of the probe, the text that the film "
+                "shows, by the rule of the page Feed-forward: what W₂ multiplies is 0 with ReLU, and at most {small} "
+                "in size with other activations, which are never exactly 0."
             ).format(small=SMALL),
             [
                 r"\tfrac{1}{d_{ff}}\, \#\{\,u : \max_t \lvert a_{t,u} \rvert \le \theta\,\}, \quad "
@@ -253,7 +253,10 @@ def about(quantity: str) -> About:
             [off, threshold],
         ),
         "entropy": About(
-            _("How widely each head spreads its attention on the probe: 0 for one token, ln n for n alike."),
+            _(
+                "How widely each head spreads its attention on the probe, the text that the film shows: 0 for one "
+                "token, ln n for n alike."
+            ),
             [r"H = -\tfrac1n \sum_i \sum_j w_{ij} \ln w_{ij}"],
             [entropy],
         ),

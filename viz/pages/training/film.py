@@ -88,7 +88,11 @@ def film_view(session: Session, live: LiveTraining, run: Run, kind: AttentionKin
         "words": film_words(),
         "run": run.number,
     }
-    told = _("Each head's map of one text at every step of the training: rows look, columns are looked at.")
+    told = _(
+        "Each head's map of one text at every step of the training: rows look, columns are looked at. This text is the "
+        "probe, the one that was shown when the training began: it is watched, and nothing is learnt from it unless "
+        "the data hold it too."
+    )
     attention = film.model.network.get_submodule(ATTENTION_PATHS[kind].format(0))
     formula = rf"W^{{(s)}} = \mathrm{{softmax}}\left({scores_formula(attention)} + M\right)"
     above = Heading(_("Film of the training"), FILM, "", about=About(told, [formula], [Film]))
@@ -175,7 +179,9 @@ def film_words() -> dict[str, Any]:
         "pause": _("Pause"),
         "help": _("←, →, Page Up, Page Down, Home and End move it; Enter offers to go back"),
         "speed": _("Frames per second"),
-        "scrub": _("Probe loss over the steps; ◆ is a key frame: click it to go back there"),
+        "scrub": _(
+            "Loss on the probe (the text that is filmed) over the steps; ◆ is a key frame: click it to go back there"
+        ),
         "alt": _("Film of the training"),
         "buttons": {
             "back": _("One frame back"),

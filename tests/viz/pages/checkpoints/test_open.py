@@ -106,7 +106,10 @@ def test_weights_that_do_not_tell_their_heads_are_asked_for_them(here):
     assert app.session_state["session"].model.config.n_heads == 3
     assert any("nanoGPT" in caption.value for caption in app.caption)
     assert app.query_params["told"] == "heads:3@gpt.pt"
-    assert any(caption.value.startswith(":red[") and "`teacher.lm_head" in caption.value for caption in app.caption)
+    (beside,) = (caption.value for caption in app.caption if ":red[" in caption.value)
+    assert "nanoGPT" in beside  # under the model's name, which stays
+    assert "\n\nAssumed: " in beside
+    assert "`teacher.lm_head" in beside
     app.selectbox(key="telling_heads_gpt.pt").set_value(4).run()
     assert app.selectbox(key="telling_prefix_gpt.pt").value == "student"
     app.selectbox(key="telling_prefix_gpt.pt").set_value("teacher").run()
@@ -156,7 +159,8 @@ def test_what_the_weights_do_not_tell_is_said(here):
     assumed = ["norms behind each block (norm_first is not said)", "[x](http://example.org)", 3]
     path.write_text(json.dumps({**json.loads(path.read_text()), "assumed": assumed}))
     texts = [each.value for each in sound(opened(model="mine")).caption]
-    (sentence,) = (each for each in texts if "assumed" in each)
+    (sentence,) = (each for each in texts if "assumed: norms" in each)
+    assert any("\n\nAssumed: norms" in each for each in texts)  # beside its name
     assert "norm_first" in sentence
     assert "\\[x\\](http:\N{WORD JOINER}//" in sentence
     assert not any("assumed" in each.value for each in opened(model="small").caption)

@@ -184,9 +184,10 @@ def test_the_forecast_is_that_of_the_fields_and_its_refusal_a_sentence(monkeypat
     app = sound(opened("lab", statement="planted"))
     assert "about 72 s, by steps just measured" in [each.value for each in app.caption]
     sound(app.run())
-    assert asked == [(8, (1, 2, 3))]  # measured once, for three seeds where nothing else is chosen
+    assert asked == [(8, (1,))]  # measured once, and for three seeds where nothing else is chosen
     app.text_input(key="statement_planted_seeds").set_value("2")
     assert "about 48 s, by steps just measured" in [each.value for each in sound(app.run()).caption]
+    assert asked == [(8, (1,))]  # not anew, which might give less for more seeds
     app.text_input(key="statement_planted_size").set_value("10")
     (refusal,) = app.run().error
     assert refusal.value == "d_model (10) must be divisible by n_heads (4)."
@@ -196,6 +197,9 @@ def test_the_forecast_is_that_of_the_fields_and_its_refusal_a_sentence(monkeypat
 def test_what_seeds_do_not_repeat_is_counted_once() -> None:
     timed = replace(PLANTED, seconds=2.0, once=40.0)
     assert (timed.about(1), timed.about(3)) == (42.0, 46.0)
+    assert (replace(timed, fewest=2).about(1), replace(timed, fewest=2).about(3)) == (44.0, 46.0)
+    lesson = index.experiments()["data-lesson"]  # of which one seed alone says nothing
+    assert lesson.about(1) == lesson.about(2) < lesson.about(3)
 
 
 class Chart(Plot):
