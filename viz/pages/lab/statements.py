@@ -99,7 +99,7 @@ def card(model: TextModel, experiment: Experiment, row: DeltaGenerator) -> Views
         row.button(sign, key=f"statement_{step}", help=title, on_click=choose_statement, args=(other,))
     said, own = st.columns([11, 9], gap="large")
     group = literal(words(Sentence(str(experiment.group))))
-    said.caption(_("Statement {number} of fifty · {group}").format(number=experiment.row, group=group))
+    said.caption(_("Statement {number} of fifty · {group}").format(number=f"{experiment.row:d}", group=group))
     said.markdown(f"**{_('Tutorials say:')}** {statement_words(experiment)}")
     key = key_of(experiment)
     with own:
