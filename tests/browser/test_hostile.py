@@ -90,7 +90,7 @@ def test_ten_thousand_characters_are_cut_with_a_note(visit, model):
     page = visit().open()
     source(page).fill(text)
     left_out = model.source_tokens(text).left_out
-    note = f"{left_out} tokens left out: this model reads {model.config.max_length}"
+    note = f"{left_out:,} tokens left out: this model reads {model.config.max_length}"
     expect(page.locator(".vitrine.bar .note")).to_have_text(note)
     expect(chips(page, "source")).to_have_count(model.config.max_length)
     eventually(page, lambda: pixels(page)[0]["width"] == model.config.max_length / 2)  # a cell for two tokens

@@ -50,7 +50,7 @@ def token_bar(session: Session, later: bool = False) -> View:
         for side, of_side in labels.items()
     }
     notes = {
-        side: cut.format(count=tokens.left_out, length=length) if tokens.left_out else ""
+        side: cut.format(count=f"{tokens.left_out:,}", length=f"{length:,}") if tokens.left_out else ""
         for side, tokens in sides.items()
     }
     if session.origin and session.target:

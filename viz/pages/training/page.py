@@ -25,6 +25,7 @@ class Part(StrEnum):
     """Keys of this page's controls, which are parameters of the address bar."""
 
     SEGMENT = "training_part"
+    STANDING = "training_standing"  # a place, and no parameter
 
 
 def page(_model: TextModel) -> Views:
@@ -33,7 +34,7 @@ def page(_model: TextModel) -> Views:
     settings.follow(training.steered(session))
     row = st.container(horizontal=True, horizontal_alignment="distribute", vertical_alignment="center")
     segment = choose(_("Part of the page"), SEGMENTS, SEGMENTS[0], Part.SEGMENT, segment_name, row)
-    standing(st.container(), session)
+    standing(st.container(key=Part.STANDING), session)
     if segment in ("curves", "film"):
         return curves.page() if segment == "curves" else film.page()
     if segment == "settings":
