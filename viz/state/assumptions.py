@@ -227,7 +227,7 @@ def _short(names: Sequence[str]) -> str:
 
 def in_short(model: TextModel) -> str:
     """All of it in a few lines of Markdown; empty where there is nothing to say."""
-    lines = [f"- {_('Assumed')}: {literal(each)}" for each in assumed(model)]
+    lines = ["- " + _("Assumed: {what}").format(what=literal(each)) for each in assumed(model)]
     lines += [f"- {why} {token_code(', '.join(names))}" for why, names in missing(model).items()]
     lines += [f"- {left}" for left in (beside(model), unused(model)) if left]
     return "\n".join(lines)
@@ -235,8 +235,8 @@ def in_short(model: TextModel) -> str:
 
 def beside_name(model: TextModel) -> str:
     """What is said of it wherever its name stands, in Markdown: what was assumed, and in red what is left out of it."""
-    named, left = literal("; ".join(assumed(model))), beside(model)
-    lines = [f"{_('Assumed')}: {named}" if named else "", f":red[{left}]" if left else ""]
+    named, left = literal(clauses(assumed(model))), beside(model)
+    lines = [_("Assumed: {what}").format(what=named) if named else "", f":red[{left}]" if left else ""]
     return "\n\n".join(filter(None, lines))
 
 

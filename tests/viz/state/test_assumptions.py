@@ -61,7 +61,7 @@ def test_beside_the_name_stand_what_is_assumed_and_what_is_left_out():
     red = ":red[Not part of what is shown, 1 tensors of the file: `vision.weight`]"
     assert beside_name(given) == f"Assumed: exact GELU\n\n{red}"
     use("zh")
-    assert beside_name(model({"assumed": ["norms behind each block (norm_first is not said)"]})).startswith("假定: ")
+    assert beside_name(model({"assumed": ["norms behind each block (norm_first is not said)"]})).startswith("假定：")
 
 
 def test_nothing_is_said_of_a_model_of_ours():
