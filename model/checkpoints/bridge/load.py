@@ -7,7 +7,6 @@ import inspect
 import json
 import os
 import re
-import sys
 import threading
 import weakref
 from collections.abc import Iterator
@@ -40,7 +39,7 @@ from model.inference.text_model import TextModel
 from model.network.config import Kind
 from model.runtime.device import choose_device_map
 from model.runtime.errors import CheckpointError, MissingWeightsError, first_line
-from model.runtime.file_pages import FilePages, places_of_files, within
+from model.runtime.file_pages import MAPS, FilePages, places_of_files, within
 from model.runtime.memory import require_room
 from model.runtime.transformers_import import import_transformers, quietly
 from model.text.huggingface.load import open_tokenizers
@@ -342,7 +341,7 @@ def _detach_from_files(model: nn.Module) -> None:
     pages, places = FilePages(written=True), places_of_files([tensor.data_ptr() for tensor in tensors])
     with torch.no_grad():
         for tensor in tensors:  # tied ones once
-            if not sys.platform.startswith("linux") or within(tensor.data_ptr(), places):
+            if not MAPS.exists() or within(tensor.data_ptr(), places):
                 mapped, tensor.data = tensor.data, tensor.data.clone(memory_format=torch.preserve_format)
                 pages.copied(mapped)
 
