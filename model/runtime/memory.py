@@ -89,12 +89,15 @@ class Collector:
 collect = Collector()
 
 
-def left_memory() -> int | None:
-    """Bytes of main memory that can still be promised; None where the system does not say what is free."""
-    return None if free_memory() is None else ledger().left()
-
-
 _loading: ContextVar[list[Reservation] | None] = ContextVar("loading", default=None)
+
+
+def left_memory() -> int | None:
+    """Bytes of main memory that can still be promised, with those of the model that is being loaded here; None where
+    the system does not say what is free.
+    """
+    made = _loading.get()
+    return None if free_memory() is None else ledger().left(made[0] if made else None)
 
 
 @contextmanager
