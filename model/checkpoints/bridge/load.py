@@ -524,7 +524,7 @@ def _text_model(transformers: Any, config: Any, family: str, table: list[TensorI
     wrote = (config.architectures or [""])[0].removesuffix("Model")
     listed = [getattr(transformers, name)._model_mapping for name in (BARE, ENCODER)]
     own = getattr(transformers, f"{wrote}TextModel", None)
-    classes = [own] if getattr(own, "config_class", None) is type(text) else []
+    classes: list[Any] = [own] if getattr(own, "config_class", None) is type(text) else []
     classes += [_classes(mapping[type(text)])[0] for mapping in listed if type(text) in mapping]
     if not classes or not any(info.name.startswith(f"{TEXT_MODEL}.") for info in table):
         _refuse_comparing(family)
