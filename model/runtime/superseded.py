@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 
 _stale: ContextVar[threading.Event | None] = ContextVar("stale", default=None)
+_waits: ContextVar[threading.Event | None] = ContextVar("waits", default=None)
 
 
 class SupersededError(BaseException):
@@ -17,13 +18,17 @@ class SupersededError(BaseException):
 
 
 @contextmanager
-def watch(stale: threading.Event) -> Iterator[None]:
-    """A block whose computation ends, at its next `check`, once `stale` is set."""
-    token = _stale.set(stale)
+def watch(stale: threading.Event, waits: threading.Event | None = None) -> Iterator[None]:
+    """A block whose computation ends, at its next `check`, once `stale` is set.
+
+    waits: by which it ends at its next `check_waiting`; None: by the same.
+    """
+    token, token_of_waits = _stale.set(stale), _waits.set(waits or stale)
     try:
         yield
     finally:
         _stale.reset(token)
+        _waits.reset(token_of_waits)
 
 
 def check() -> None:
@@ -33,4 +38,14 @@ def check() -> None:
         SupersededError: what is being computed is no longer wanted.
     """
     if (stale := _stale.get()) is not None and stale.is_set():
+        raise SupersededError
+
+
+def check_waiting() -> None:
+    """Called while another process is waited for: nothing that was computed here is thrown away with it.
+
+    Raises:
+        SupersededError: what is being waited for is no longer wanted.
+    """
+    if (stale := _waits.get()) is not None and stale.is_set():
         raise SupersededError

@@ -176,7 +176,7 @@ class Worker:
             SupersededError: nobody waits for it any more.
         """
         while not self._lock.acquire(timeout=STEP):
-            superseded.check()
+            superseded.check_waiting()
         try:
             self._used = time.monotonic()
             line = json.dumps({**wish, "seconds": SECONDS}) + "\n"
@@ -206,7 +206,7 @@ class Worker:
         try:
             thread.join(STEP)
             while thread.is_alive():
-                superseded.check()
+                superseded.check_waiting()
                 if time.monotonic() > late:
                     process.kill()
                 thread.join(STEP)
@@ -223,7 +223,7 @@ class Worker:
     def _begin(self) -> None:
         self.stop()
         while not self._has_place():
-            superseded.check()
+            superseded.check_waiting()
             time.sleep(STEP)
         command, pipe = [sys.executable, "-I", str(WORKER)], subprocess.PIPE
         self._process = subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=subprocess.DEVNULL, text=True)

@@ -293,8 +293,10 @@ class Window:
             for key, name, value in asked.answers:
                 self._answer(session, key, name, value)
                 edits = dict(session.edits)
-            busy = bool(Window.queue)  # where others wait, nothing is begun in vain
-            with superseded.watch(threading.Event() if busy or self._given_up else self._stale):
+            never, busy = threading.Event(), bool(Window.queue)
+            # Where others wait, nothing is begun in vain; but another process is not waited for in their place.
+            waits = never if self._given_up else self._stale
+            with superseded.watch(never if busy else waits, waits):
                 self._draw(session, stage, bool(asked), edits)
             self._given_up = False
         except superseded.SupersededError:

@@ -153,7 +153,7 @@ def test_who_is_superseded_waits_neither_for_others_nor_for_an_answer_nor_for_a_
     other, made, stale = published(), cutter(byte_level(SLOW)), threading.Event()
     stale.set()
     assert made.encode("a dog").ids
-    with watch(stale), pytest.raises(SupersededError):
+    with watch(threading.Event(), waits=stale), pytest.raises(SupersededError):  # whose computation is finished
         made.encode(LONG)
     assert made._worker._process is None
     assert made.encode("a dog").ids
