@@ -81,9 +81,9 @@ class Code:
 
     def _read(self, file: str, tree: ast.Module) -> None:
         module = Function(self, file, tree, None)
-        self._walk(module, tree)
+        self._walk(module)
 
-    def _walk(self, inside: Function, node: ast.AST) -> None:
+    def _walk(self, inside: Function) -> None:
         self.all.append(inside)
         for child in inside.own():
             if isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda):
@@ -93,7 +93,7 @@ class Code:
                     self.functions[child.name].append(found)
                     if child.returns is not None:
                         self.types[child.name].add(ast.unparse(child.returns))
-                self._walk(found, child)
+                self._walk(found)
             elif isinstance(child, ast.Call):
                 self.calls[last(child.func)].append((inside, child))
             elif isinstance(child, ast.ClassDef):

@@ -58,7 +58,7 @@ class Check:
 
 
 @torch.no_grad()
-def checks(trace: Trace, count: Callable[[int], None] = lambda heads: None) -> list[Check]:
+def checks(trace: Trace, count: Callable[[int], None] = lambda _heads: None) -> list[Check]:
     """All checks of a trace, in the order in which they are shown.
 
     Hidden is what the network's masks hide, whatever an intervention made of them. count: called with how many heads

@@ -404,9 +404,9 @@ class _Merging:
             return self._lora(module, left, right, parts.get(MAGNITUDE), transposed or kinds == set(EMBEDDING))
         if kinds == set(LOHA) and MAGNITUDE not in parts:
             one, two, three, four = (parts[name] for name in LOHA)
-            shape = self._product(module, one, two)
-            if self._product(module, three, four) != shape:
-                raise self._apart(module, one, three)
+            shape = self._product(one, two)
+            if self._product(three, four) != shape:
+                raise self._apart(one, three)
             scale = self._scale(module)
             factors = (LowRank(one.load(), two.load(), 1.0), LowRank(three.load(), four.load(), 1.0))
             return Hadamard(*factors, scale), "LoHa", shape
@@ -431,7 +431,7 @@ class _Merging:
     def _lora(
         self, module: str, left: TensorInfo, right: TensorInfo, magnitude: TensorInfo | None, transposed: bool
     ) -> tuple[Step, str, tuple[int, ...]]:
-        shape = self._product(module, left, right)
+        shape = self._product(left, right)
         low_rank = LowRank(left.load(), right.load(), self._scale(module, right.shape[0]), transposed)
         turned = (shape[1], shape[0]) if transposed else shape
         if (magnitude is not None) != (self.adapter.settings.get("use_dora") is True):
@@ -443,7 +443,7 @@ class _Merging:
         if magnitude is None:
             return low_rank, "LoRA", turned
         if math.prod(magnitude.shape) != shape[0]:
-            raise self._apart(module, left, magnitude)
+            raise self._apart(left, magnitude)
         return Dora(low_rank, magnitude.load().flatten()), "DoRA", turned
 
     def _lokr(self, module: str, parts: dict[str, TensorInfo]) -> tuple[Step, str, tuple[int, ...]]:
@@ -454,7 +454,7 @@ class _Merging:
             if len(given) != (2 if name not in parts else 1):
                 raise CheckpointError(f"{self.adapter.name}: {module[:120]} lacks a part of {name}: it is damaged")
             factors.append(given)
-        one, two = (self._product(module, given[0], given[-1] if len(given) == 2 else None) for given in factors)
+        one, two = (self._product(given[0], given[-1] if len(given) == 2 else None) for given in factors)
         shape = (one[0] * two[0], one[1] * two[1])
         self._fitting(f"{module}.weight", shape, factors[0][0])  # before the product of the factors takes memory
         first, second = (
@@ -616,17 +616,17 @@ class _Merging:
             )
         return torch.tensor(given)
 
-    def _product(self, module: str, left: TensorInfo, right: TensorInfo | None) -> tuple[int, ...]:
+    def _product(self, left: TensorInfo, right: TensorInfo | None) -> tuple[int, ...]:
         """Shape of left · right, or of left alone."""
         last = left if right is None else right
         fits = right is None or left.shape[1:] == right.shape[:1]
         if len(left.shape) != 2 or len(last.shape) != 2 or not fits:
-            raise self._apart(module, left, last)
+            raise self._apart(left, last)
         return left.shape[0], last.shape[1]
 
     # Sentences.
 
-    def _apart(self, module: str, one: TensorInfo, other: TensorInfo) -> CheckpointError:
+    def _apart(self, one: TensorInfo, other: TensorInfo) -> CheckpointError:
         return CheckpointError(
             f"{self.adapter.name}: {one.name} {tuple(one.shape)} and {other.name} {tuple(other.shape)} do not "
             "fit each other: the file is damaged"

@@ -288,7 +288,7 @@ def interrupts_remembered(insist: bool = True) -> Iterator[Callable[[], bool]]:
     """
     received: list[int] = []
 
-    def remember(number: int, frame: object) -> None:
+    def remember(number: int, _frame: object) -> None:
         if received and insist:
             raise KeyboardInterrupt
         received.append(number)
@@ -307,7 +307,7 @@ def follow(
     save: Callable[[], None],
     interrupted: Callable[[], bool],
     curves: Curves | None,
-    keep: Callable[[int], None] = lambda step: None,
+    keep: Callable[[int], None] = lambda _step: None,
 ) -> None:
     """Train to the end. save: writes the checkpoint. state: file for an exact resume. keep: told of each step.
 

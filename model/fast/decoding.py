@@ -187,7 +187,7 @@ def _residual(module: Residual, use: Use) -> Function:
 
 @register_fast(NoResidual)
 def _no_residual(module: NoResidual, use: Use) -> Function:
-    return lambda x, y: y
+    return lambda _x, y: y
 
 
 @register_fast(PostNorm)

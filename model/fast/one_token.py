@@ -75,7 +75,7 @@ def projection(module: HeadProjection) -> Callable[..., Array]:
     """Heads (1, head, 1, channel) of a projection; `first` is the position of the token."""
     multiply, n_heads = linear(module), module.n_heads
     if type(module).split is HeadProjection.split:
-        return lambda x, first=0: multiply(x).reshape(1, n_heads, 1, -1)
+        return lambda x, first=0: multiply(x).reshape(1, n_heads, 1, -1)  # noqa: ARG005 - others turn by it
     return lambda x, first=0: module.split(torch.from_numpy(multiply(x)), first).numpy()  # turned or normalised
 
 

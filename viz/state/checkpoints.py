@@ -190,7 +190,7 @@ def find(name: str, here: Sequence[CheckpointEntry]) -> CheckpointEntry:
 
 
 @st.cache_data(max_entries=256, show_spinner=False)
-def _listed(path: str, changed: int) -> CatalogEntry:
+def _listed(path: str, changed: int) -> CatalogEntry:  # noqa: ARG001 - of the key in the cache
     from model.checkpoints.catalog import catalog_entry
 
     return catalog_entry(Path(path))
@@ -198,14 +198,26 @@ def _listed(path: str, changed: int) -> CatalogEntry:
 
 @st.cache_resource(max_entries=4, show_spinner=False)
 def _open_shared(
-    name: str, path: str, changed: int, device: str, dtype: str, told: str, base: tuple[str, int] | None
+    name: str,
+    path: str,
+    changed: int,  # noqa: ARG001 - of the key in the cache
+    device: str,
+    dtype: str,
+    told: str,
+    base: tuple[str, int] | None,
 ) -> TextModel:
     return _open(name, path, device, dtype, told, base)
 
 
 @st.cache_resource(max_entries=2, show_spinner=False, scope="session")  # freed with its session
 def _open_own(
-    name: str, path: str, changed: int, device: str, dtype: str, told: str, base: tuple[str, int] | None
+    name: str,
+    path: str,
+    changed: int,  # noqa: ARG001 - of the key in the cache
+    device: str,
+    dtype: str,
+    told: str,
+    base: tuple[str, int] | None,
 ) -> TextModel:
     return _open(name, path, device, dtype, told, base)
 

@@ -43,7 +43,7 @@ def now(session: Session) -> Get:
 def pinned(session: Session) -> Get:
     """Their pinned counterparts, None while nothing is pinned."""
     comparison = session.comparison
-    return comparison.counterpart if comparison else lambda name: None
+    return comparison.counterpart if comparison else lambda _name: None
 
 
 def levels(

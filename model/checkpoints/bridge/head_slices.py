@@ -39,18 +39,18 @@ def cutting(stack: nn.Module, attentions: Iterable[nn.Module]) -> Iterator[Leave
     leaves: dict[nn.Module, list[Tensor]] = {}
 
     def begin(
-        module: nn.Module, inputs: tuple[Any, ...], named: dict[str, Any]
+        _module: nn.Module, inputs: tuple[Any, ...], named: dict[str, Any]
     ) -> tuple[tuple[Any, ...], dict[str, Any]]:
         return tuple(map(_detached, inputs)), {name: _detached(argument) for name, argument in named.items()}
 
-    def matrix(module: nn.Module, inputs: tuple[Any, ...], output: Any) -> Any:
+    def matrix(module: nn.Module, _inputs: tuple[Any, ...], output: Any) -> Any:
         if not isinstance(output, Tensor):
             return output
         leaf = output.detach().requires_grad_()
         leaves.setdefault(module, []).append(leaf)
         return leaf.clone()  # to which the model may add in place
 
-    def norm(module: nn.Module, inputs: tuple[Any, ...], output: Any) -> Any:
+    def norm(_module: nn.Module, inputs: tuple[Any, ...], output: Any) -> Any:
         fits = inputs and isinstance(output, Tensor) and output.shape == inputs[0].shape
         return inputs[0] if fits else output
 

@@ -130,7 +130,7 @@ class Pass:
         if len(visible) > 1 and not bool((visible == visible[:1]).all()):
             return FixedMask(visible)
         table = visible[0, 0]
-        return Mask(pattern=lambda query, key: table)
+        return Mask(pattern=lambda _query, _key: table)
 
 
 current: ContextVar[Pass | None] = ContextVar("bridged_pass", default=None)

@@ -88,7 +88,7 @@ def probing(model: nn.Module, stack: str) -> Iterator[list[Event]]:
         event.inputs = [flat(value).clone() for value in given_tensors(inputs, named)]
         running.append(event)
 
-    def finish(module: nn.Module, inputs: tuple[Any, ...], named: dict[str, Any], output: Any) -> None:
+    def finish(_module: nn.Module, _inputs: tuple[Any, ...], _named: dict[str, Any], output: Any) -> None:
         nonlocal clock
         clock += 1
         event = running.pop()

@@ -33,7 +33,7 @@ class Course:
     anchor: str
     table: Table | Callable[[State, int], Table]
     options: Mapping[str, Any]
-    more: Callable[[State, Choices], Mapping[str, Any]] = lambda state, choices: {}
+    more: Callable[[State, Choices], Mapping[str, Any]] = lambda _state, _choices: {}
     heads: Callable[[State], int] | None = None
     buffers: str = r"(?!)"
     length: int = 512

@@ -73,7 +73,7 @@ def run(
     if config.kind != "encoder-only":
         most = min(length, config.max_length)
         sizes = measured(model, *texts(model, request.text), doubling(most))
-    figures = [growth(model, sizes)] if sizes else []
+    figures = [growth(sizes)] if sizes else []
     yield Report(0.2, outcome(model, sizes, [], figures))
     shape = config.shape_of(config.stacks[-1])
     groups = Sizes(width=values["width"], rank=values["rank"], groups=max(1, shape.heads // 4))
@@ -88,7 +88,7 @@ def run(
         )
 
 
-def growth(model: TextModel, sizes: Sequence[CacheSize]) -> Figure:
+def growth(sizes: Sequence[CacheSize]) -> Figure:
     """Bytes of the loaded model's cache over the tokens."""
     tokens = [float(size.tokens) for size in sizes]
     curves = [Curve(say("measured"), tokens, [float(size.measured) for size in sizes], style="dots")]

@@ -337,7 +337,7 @@ def find_misread(request: Request, code: CodeTable = misread) -> Outcome:
 
 Embed = Callable[[nn.Embedding, Tensor], Tensor]  # from an embedding and ids to what the network reads
 VOCABULARY = 1000
-SPREADS: dict[str, Callable[[int], float]] = {"1/√d_model": lambda d_model: d_model**-0.5, "1": lambda d_model: 1.0}
+SPREADS: dict[str, Callable[[int], float]] = {"1/√d_model": lambda d_model: d_model**-0.5, "1": lambda _d_model: 1.0}
 
 
 def drawn_embedding(d_model: int, spread: float, seed: int) -> TokenEmbedding:
@@ -480,7 +480,7 @@ def find_order(request: Request, remove: Callable[[TextModel], TextModel] = with
         "without: {end}",
         on=largest[0],
         off=largest[1],
-        end=order_end(verdict, bool(free), largest[-1]),
+        end=order_end(verdict, largest[-1]),
     )
     quantities = [
         Quantity(say("largest difference of a state, {case}", case=name), (each,))
@@ -509,7 +509,7 @@ def order_masks(model: TextModel) -> list[Intervention]:
     return [*changes, *([Window(kind, None)] if model.config.windowed else [])]
 
 
-def order_end(verdict: Verdict, masked: bool, without_masks: float) -> Sentence:
+def order_end(verdict: Verdict, without_masks: float) -> Sentence:
     """What the differences mean."""
     if verdict is Verdict.ONLY_IF:
         return say("its mask tells the order too; without it they differ by {difference}", difference=without_masks)

@@ -49,7 +49,7 @@ def show(session: Session, subject: Subject, row: DeltaGenerator) -> None:
     others = subjects()
     base = next((each for each in others if each.name == name_of_base(subject, others)), None)
     if base is not None:
-        trace_button(session, row, base, subject, _("Traces of base and merged"))
+        trace_button(row, base, subject, _("Traces of base and merged"))
     st.caption(literal(sentence(whole, found)))
     place = st.empty()
     chart = st.container()

@@ -86,7 +86,7 @@ def show(session: Session) -> None:
     except (ValueError, OSError) as error:
         st.error(as_sentence(translate_error(error)))
         return
-    trace_button(session, row, before, after)
+    trace_button(row, before, after)
     if (before.beside or after.beside) and measured.table:
         file, folder = (before, after) if before.beside else (after, before)
         st.caption(
@@ -174,9 +174,7 @@ def layers(before: Subject, after: Subject, found: Moving) -> None:
     beside(explain, partial(moved_data, before, after, found))
 
 
-def trace_button(
-    session: Session, place: DeltaGenerator, before: Subject, after: Subject, label: str | None = None
-) -> None:
+def trace_button(place: DeltaGenerator, before: Subject, after: Subject, label: str | None = None) -> None:
     """Pins A's trace and shows B's."""
     openable = model_of(before) is not None and model_of(after) is not None
     place.button(

@@ -372,5 +372,5 @@ def written_table(film: Film, subjects: Sequence[Subject], names: Sequence[str])
 
 
 @st.cache_resource(max_entries=2, show_spinner=False, hash_funcs=BY_PATH)
-def film_of(changed: tuple[int, ...], subjects: tuple[Subject, ...], told: tuple[str, ...], asked: Asked) -> Film:
+def film_of(changed: tuple[int, ...], subjects: tuple[Subject, ...], told: tuple[str, ...], asked: Asked) -> Film:  # noqa: ARG001 - of the key in the cache
     return Film(subjects, told, asked)

@@ -164,15 +164,15 @@ BY_PATH: dict[str | type[Any], Callable[[Any], Any]] = {Subject: lambda subject:
 
 
 @st.cache_resource(max_entries=12, show_spinner=False, hash_funcs=BY_PATH)
-def _measured(path: str, changed: int, subject: Subject) -> Measured:
+def _measured(path: str, changed: int, subject: Subject) -> Measured:  # noqa: ARG001 - of the key in the cache
     return Measured(subject.table())
 
 
 @st.cache_resource(max_entries=4, show_spinner=False, hash_funcs=BY_PATH)
-def _adapting(path: str, changed: int, subject: Subject) -> Adapting:
+def _adapting(path: str, changed: int, subject: Subject) -> Adapting:  # noqa: ARG001 - of the key in the cache
     return Adapting(subject)
 
 
 @st.cache_resource(max_entries=4, show_spinner=False, hash_funcs=BY_PATH)
-def _moving(places: tuple[str, int, str, int], before: Subject, after: Subject) -> Moving:
+def _moving(places: tuple[str, int, str, int], before: Subject, after: Subject) -> Moving:  # noqa: ARG001 - of the key in the cache
     return Moving(before.table(), after.table())

@@ -51,7 +51,7 @@ def show(session: Session) -> None:
         st.warning(slow)
     add.report(session)
     unsaid_row(session)
-    checkpoint_list(_groups(session, here, space), _words(), Part.LIST, _act)()
+    checkpoint_list(_groups(here, space), _words(), Part.LIST, _act)()
 
 
 def unsaid_row(session: Session) -> None:
@@ -69,7 +69,7 @@ def unsaid_row(session: Session) -> None:
         assumptions.fields(row, model.name, values, heads, model.config.vocabulary, shown_model.show, models=models)
 
 
-def _groups(session: Session, here: Sequence[CheckpointEntry], space: Room) -> list[dict[str, Any]]:
+def _groups(here: Sequence[CheckpointEntry], space: Room) -> list[dict[str, Any]]:
     titles = {
         "opened": (_("Opened in this session"), _("Removed with it; nobody else sees it")),
         "given": (_("Given on the command line"), ""),

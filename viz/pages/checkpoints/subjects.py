@@ -277,7 +277,7 @@ def merged_table(subject: Subject) -> Merged:
 
 
 @st.cache_resource(max_entries=8, show_spinner=False)
-def _merged(path: str, base: str, changed: int) -> Merged:
+def _merged(path: str, base: str, changed: int) -> Merged:  # noqa: ARG001 - of the key in the cache
     from model.checkpoints.load import merged_adapter
     from model.checkpoints.load_hints import LoadHints
 
@@ -285,7 +285,7 @@ def _merged(path: str, base: str, changed: int) -> Merged:
 
 
 @st.cache_resource(max_entries=32, show_spinner=False)
-def _table(path: str, changed: int, beside: Path | None) -> list[TensorInfo]:
+def _table(path: str, changed: int, beside: Path | None) -> list[TensorInfo]:  # noqa: ARG001 - of the key in the cache
     from model.checkpoints.convert.from_gguf import as_family, gguf_in
     from model.checkpoints.tensors import tensor_table
 

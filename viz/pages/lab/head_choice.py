@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from functools import partial
 from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
@@ -50,8 +49,7 @@ def head_panels(
     above = heading(trace, title, key, sentence=_("of every head; a click chooses one"), about=about)
     cells = (_("layer"), _("head"), quantity, _("masked"))
     missing = {"missing": _("masked")}
-    on_cell = partial(choose_head, key)
-    return Panels(key, above, shown, slot=150, cell=34, cells=cells, on_cell=on_cell, words=missing)
+    return Panels(key, above, shown, slot=150, cell=34, cells=cells, on_cell=choose_head, words=missing)
 
 
 def labels(count: int) -> list[str]:
@@ -86,7 +84,7 @@ def choose_kind(model: TextModel, place: DeltaGenerator) -> AttentionKind:
     return cast(AttentionKind, choose(_("Attention"), kinds, kinds[-1], Key.KIND, attention_name, place))
 
 
-def choose_head(key: str, cell: dict[str, Any]) -> None:
-    """The clicked cell of the panels with this key; on the label of a whole row or column there is one number alone."""
+def choose_head(cell: dict[str, Any]) -> None:
+    """The clicked cell of the panels; on the label of a whole row or column there is one number alone."""
     found = {"layer": int(cell["row"]), "head": int(cell["column"])}
     current_session().select(**{name: place for name, place in found.items() if place >= 0})

@@ -228,7 +228,7 @@ def _in_file(count: int) -> str:
     return sentence.format(count=f"{count:,}")
 
 
-def alternative(model: TextModel, found: list[Block], guess: dict[str, Any], note: str) -> str:
+def alternative(model: TextModel, guess: dict[str, Any], note: str) -> str:
     """The picture in words."""
     config = model.config
     layers = ", ".join(

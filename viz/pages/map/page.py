@@ -102,7 +102,7 @@ def model_map(session: Session, model: TextModel, found: list[Block], pictures: 
         "scale": choice(SCALES, SCALES[0], Key.SCALE),
         "top": pictures.top if session.differing else 1.0,
     }
-    alt, words = of_blocks.alternative(model, found, guess, note), of_blocks.words(session.differing)
+    alt, words = of_blocks.alternative(model, guess, note), of_blocks.words(session.differing)
     above = heading(trace, _("The whole model"), f"map-{model.name}", note, sentence, alt, about(model))
     shown = [pictures.of(block) for block in found]
     return ModelMap(
@@ -130,7 +130,7 @@ RECURRENT_FORMULAS = (
 )
 
 
-def show_recurrent(model: TextModel) -> None:
+def show_recurrent() -> None:
     """The same of the recurrent network."""
     text = _(
         "Bahdanau et al., *Neural Machine Translation by Jointly Learning to Align and Translate*, section 3, with the "
@@ -147,7 +147,7 @@ def show_recurrent(model: TextModel) -> None:
 def show_explanation(model: TextModel) -> None:
     network = model.network
     if model.kind == "recurrent":
-        return show_recurrent(model)
+        return show_recurrent()
     stacks = [stack for stack in (getattr(network, "encoder", None), getattr(network, "decoder", None)) if stack]
     parts = [type(network), *(type(part) for stack in stacks for part in (stack, stack.layers[0]))]
     explanation(

@@ -111,7 +111,7 @@ def batch_panels(
     row_texts, column_texts = (rows[0 if side == "source" else -1] for side in (row_side, column_side))
     queries, keys = (batch.ids[0 if side == "source" else -1].shape[1] for side in (row_side, column_side))
     before, lacking = pinned_batch(session)
-    panels = [_padding_panel(batch, rows, stack, session.trace, before) for stack in range(len(rows))]
+    panels = [_padding_panel(batch, stack, session.trace, before) for stack in range(len(rows))]
     panels += _rule_panels(with_changes.mask(path), queries, keys)
     for example in range(len(rows[0])):
         visible = of_head(with_changes.example(example).visible(path), chosen.head)
@@ -149,9 +149,7 @@ def _has(trace: Trace, kind: AttentionKind, chosen: Selection) -> bool:
     return heads == 1 or chosen.head < heads
 
 
-def _padding_panel(
-    batch: Batch, rows: Sequence[Sequence[Tokens]], stack: int, trace: Trace, before: PinnedBatch | None
-) -> Panel:
+def _padding_panel(batch: Batch, stack: int, trace: Trace, before: PinnedBatch | None) -> Panel:
     real = batch.real[stack]
     framed = None if before is None else numbers(unlike(real, before.batch.real[stack]))
     examples, length = real.shape

@@ -227,7 +227,8 @@ def smooth(curve: Curve, dimension: int, waves: Tensor) -> Curve:
 def between(places: NDArray[Any]) -> NDArray[np.float64]:
     """From the first of these whole numbers to the last in small steps."""
     steps = max(2, min(FINE, POINTS // len(places)))
-    return places[0] + np.arange((len(places) - 1) * steps + 1) / steps
+    fine: NDArray[np.float64] = places[0] + np.arange((len(places) - 1) * steps + 1) / steps
+    return fine
 
 
 Drawn = TypeVar("Drawn")
@@ -530,7 +531,12 @@ def _products(settings: Settings, model: TextModel, distances: np.ndarray, pinne
     return found
 
 
-def _biases(settings: Settings, model: TextModel, distances: np.ndarray, pinned: bool) -> list[Curve]:
+def _biases(
+    settings: Settings,  # noqa: ARG001 - as the parts beside it
+    model: TextModel,
+    distances: np.ndarray,
+    pinned: bool,
+) -> list[Curve]:
     slopes = alibi_slopes(model.config.n_heads).tolist()
     return [
         Curve(_named(_("head {head}").format(head=head + 1), pinned), distances, -slope * distances, head, pinned)

@@ -80,7 +80,7 @@ def layer_map(session: Session, made: Batch, found: BatchStatistics, path: str, 
     )
 
 
-def batch_chart(session: Session, found: BatchStatistics, path: str, moment: str, key: str) -> Chart:
+def batch_chart(session: Session, found: BatchStatistics, moment: str, key: str) -> Chart:
     """BatchNorm's mean or deviation of each channel, without and with the padding."""
     real, padded = (found.real_mean, found.padded_mean) if moment == "mean" else (found.real_std, found.padded_std)
     places = np.arange(len(real))

@@ -158,7 +158,7 @@ def show_batch(model: TextModel, stack: str) -> Views:
         if made and found:
             parts = [
                 (left, batch_norm.layer_map(session, made, found, path, moment, Part.MAP)),
-                (right, batch_norm.batch_chart(session, found, path, moment, Part.SECOND)),
+                (right, batch_norm.batch_chart(session, found, moment, Part.SECOND)),
             ]
         yield parts
 
