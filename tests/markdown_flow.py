@@ -180,6 +180,23 @@ def last(node: ast.expr) -> str:
     return node.attr if isinstance(node, ast.Attribute) else node.id if isinstance(node, ast.Name) else ""
 
 
+def assigned(target: ast.expr, how: str, value: ast.expr) -> Iterator[tuple[str, tuple[str, ast.expr]]]:
+    """Names that an assignment binds, each with what it is given: ("is", value), or ("of", what it is taken from)."""
+    if isinstance(target, ast.Name):
+        yield target.id, (how, value)
+    elif isinstance(target, ast.Tuple | ast.List):
+        same = how == "is" and isinstance(value, ast.Tuple | ast.List) and len(value.elts) == len(target.elts)
+        for number, each in enumerate(target.elts):
+            if same:
+                yield from assigned(each, "is", value.elts[number])  # type: ignore[attr-defined]
+            else:
+                yield from assigned(each, "of", value)
+    elif isinstance(target, ast.Starred):
+        yield from assigned(target.value, "of", value)
+    elif isinstance(target, ast.Subscript) and isinstance(target.value, ast.Name):
+        yield target.value.id, ("is", value)
+
+
 class Function:
     """A function, or what stands outside of any; `why` says why one of its expressions is not harmless."""
 
@@ -209,19 +226,8 @@ class Function:
         found: dict[str, list[tuple[str, ast.expr]]] = defaultdict(list)
 
         def give(target: ast.expr, how: str, value: ast.expr) -> None:
-            if isinstance(target, ast.Name):
-                found[target.id].append((how, value))
-            elif isinstance(target, ast.Tuple | ast.List):
-                same = isinstance(value, ast.Tuple | ast.List) and len(value.elts) == len(target.elts)
-                for number, each in enumerate(target.elts):
-                    if how == "is" and same:
-                        give(each, "is", value.elts[number])  # type: ignore[attr-defined]
-                    else:
-                        give(each, "of", value)
-            elif isinstance(target, ast.Starred):
-                give(target.value, "of", value)
-            elif isinstance(target, ast.Subscript) and isinstance(target.value, ast.Name):
-                found[target.value.id].append(("is", value))
+            for name, source in assigned(target, how, value):
+                found[name].append(source)
 
         for node in self.own():
             if isinstance(node, ast.Assign):
@@ -259,7 +265,7 @@ class Function:
     def _first(self, nodes: list[ast.expr | None]) -> str:
         return next(filter(None, map(self.why, nodes)), "")
 
-    def _why(self, node: ast.expr) -> str:  # one case for each form
+    def _why(self, node: ast.expr) -> str:  # noqa: C901 - one case for each form
         match node:
             case ast.Constant() | ast.Compare():
                 return ""
@@ -397,18 +403,23 @@ class Function:
             return self._first([*node.args, *(word.value for word in node.keywords if word.arg != "key")])
         if not method and name in ("max", "min"):
             return self._first(list(node.args))
-        if name in ("map", "filter"):
-            first = node.args[0]
-            if name == "map" and last(first) in HARMLESS | NUMBERS:
-                return ""
-            if name == "map" and last(first) == "__getitem__":
-                return self.why(first.value)  # type: ignore[attr-defined]
-            if name == "map" and last(first) in self.code.functions:
-                return self._first_returned(first)
+        if name == "map":
+            return self._of_map(node)
+        if name == "filter":
             return self._first(list(node.args[1:]))
         if self.code.meant(self.file, node.func):
             return self._first_returned(node.func)
         return ast.unparse(node)[:60]
+
+    def _of_map(self, node: ast.Call) -> str:
+        first = node.args[0]
+        if last(first) in HARMLESS | NUMBERS:
+            return ""
+        if last(first) == "__getitem__":
+            return self.why(first.value)  # type: ignore[attr-defined]
+        if last(first) in self.code.functions:
+            return self._first_returned(first)
+        return self._first(list(node.args[1:]))
 
     def _of_format(self, node: ast.Call) -> str:
         assert isinstance(node.func, ast.Attribute)

@@ -9,6 +9,7 @@ import signal
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager, nullcontext
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any, get_args
 
@@ -34,7 +35,7 @@ from model.cli.train_checks import (
     with_useful_merges,
 )
 from model.cli.train_notes import notes
-from model.data.datasets import unshuffled
+from model.data.datasets import Dataset, unshuffled
 from model.data.readers import SPEC_HELP, name_of
 from model.data.sources import Source, TrainingData, Units, prepare, without_stack
 from model.fast.matmul import ONEDNN, OWN, Products, choose_products
@@ -47,7 +48,7 @@ from model.training.distributed import Processes, launched
 from model.training.gradients import first_nonfinite
 from model.training.live.saving import begun_from, incomparable, training_record
 from model.training.losses import loss_and_hits
-from model.training.settings import TrainingSettings
+from model.training.settings import StepReport, TrainingSettings
 from model.training.state import products_of
 from model.training.tensorboard import Curves
 from model.training.trainer import Trainer
@@ -160,43 +161,16 @@ def _run(
             print_costs(config, material, (train, validation), settings)
         return
     require_memory(forecast(config, train, settings).training_memory + table_memory(config), processes.device)
-    torch.manual_seed(settings.seed)
-    say = print if processes.main else say_nothing
-    state = _state(options.out)
-    network = build(config).to(processes.device)
-    if start:
-        network.load_state_dict(start.network.state_dict())
-    products = _products(options, config, settings, state, processes)
-    products.use()
-    say(str(products))
-    if slow := slower(settings.precision, processes.device):
-        say(slow)
-    trainer = Trainer(network, train, validation, settings, processes)
-    trainer.products = products.name
-    trainer.begun = begun_from(start) if start else ""
-    if state.exists():
-        changes = "".join(f"; {change}" for change in trainer.load_state(state))
-        require_checkpoint(trainer, options.out, state)
-        say(f"going on at step {trainer.progress.step} of {trainer.total_steps} ({state}){changes}")
+    say, state = print if processes.main else say_nothing, _state(options.out)
+    trainer = _trainer(options, config, settings, (train, validation), processes, start, say)
     where = f", {processes.count} processes" if processes.count > 1 else ""
     for note in notes(config, material, (train, validation), settings, trainer.total_steps):
         say(note)
     for sentence in incomparable(start, {"data": name_of(options.data), **material.record()}) if start else []:
         say(f"note: {sentence}")
-    say(f"{network.parameter_count():,} parameters, {len(train):,} examples, {trainer.total_steps:,} steps{where}")
-
-    def save(folder: Path) -> None:
-        if processes.main:
-            best = folder == options.out
-            record = _record(options, trainer, material, kept="best" if best else "last")
-            if not best:
-                record["validation_loss"] = dict(trainer.progress.validations).get(trainer.progress.step)
-            origin = [trainer.begun, *(incomparable(start, record) if start else [])]
-            record |= {"note": " ".join(origin)} if trainer.begun else {}
-            dtype = torch.float16 if options.half else torch.float32
-            with trainer.averaged_weights():
-                text = card(folder.name, config, network.parameter_count(), record)
-                save_checkpoint(folder, network, material.tokenizers, record, text, dtype)
+    parameters, examples = trainer.network.parameter_count(), len(train)
+    say(f"{parameters:,} parameters, {examples:,} examples, {trainer.total_steps:,} steps{where}")
+    save = partial(_save, options, trainer, material, start)
 
     logged = options.log_dir and processes.main
     with (
@@ -210,11 +184,70 @@ def _run(
                 save(_at(options.out, step))
 
         follow(trainer, state, lambda: save(options.out), interrupted, curves, keep)
-    if not processes.main:
+    if processes.main:
+        if options.keep_last:
+            save(_last(options.out))
+        _conclude(options, trainer, material)
+
+
+def _trainer(
+    options: argparse.Namespace,
+    config: TransformerConfig,
+    settings: TrainingSettings,
+    corpora: tuple[Dataset, Dataset],
+    processes: Processes,
+    start: TextModel | None,
+    say: Callable[[str], None],
+) -> Trainer:
+    """Trainer of a new network, or of one with the weights of `start`; with the state of the run so far, if it has one.
+
+    say: is told which library multiplies matrices, and at which step the run goes on.
+    """
+    torch.manual_seed(settings.seed)
+    state = _state(options.out)
+    network = build(config).to(processes.device)
+    if start:
+        network.load_state_dict(start.network.state_dict())
+    products = _products(options, config, settings, state, processes)
+    products.use()
+    say(str(products))
+    if slow := slower(settings.precision, processes.device):
+        say(slow)
+    trainer = Trainer(network, *corpora, settings, processes)
+    trainer.products = products.name
+    trainer.begun = begun_from(start) if start else ""
+    if state.exists():
+        changes = "".join(f"; {change}" for change in trainer.load_state(state))
+        require_checkpoint(trainer, options.out, state)
+        say(f"going on at step {trainer.progress.step} of {trainer.total_steps} ({state}){changes}")
+    return trainer
+
+
+def _save(
+    options: argparse.Namespace, trainer: Trainer, material: TrainingData, start: TextModel | None, folder: Path
+) -> None:
+    """Write a checkpoint with the weights of this step: the best one where the folder is that of --out."""
+    if not trainer.processes.main:
         return
-    if options.keep_last:
-        save(_last(options.out))
-    if len(validation):
+    best = folder == options.out
+    record = _record(options, trainer, material, kept="best" if best else "last")
+    if not best:
+        record["validation_loss"] = dict(trainer.progress.validations).get(trainer.progress.step)
+    origin = [trainer.begun, *(incomparable(start, record) if start else [])]
+    record |= {"note": " ".join(origin)} if trainer.begun else {}
+    network, dtype = trainer.network, torch.float16 if options.half else torch.float32
+    with trainer.averaged_weights():
+        text = card(folder.name, network.config, network.parameter_count(), record)
+        save_checkpoint(folder, network, material.tokenizers, record, text, dtype)
+
+
+def _conclude(options: argparse.Namespace, trainer: Trainer, material: TrainingData) -> None:
+    """Print the best validation loss, and the figures of the test sentences.
+
+    Raises:
+        FloatingPointError: no validation loss was finite.
+    """
+    if len(trainer.validation):
         progress = trainer.progress
         if not progress.best_step:
             raise FloatingPointError("the validation loss was never finite: begin again with a lower --rate")
@@ -319,16 +352,6 @@ def follow(
     saved = trainer.progress.step  # step of the saved state; 0: there is none
     with tqdm(total=trainer.total_steps, initial=saved, unit="step", smoothing=0.02, disable=silent) as bar:
         say = say_nothing if silent else bar.write
-
-        def save_state() -> int:
-            """Save the state, unless it is broken, and return the step of the saved state."""
-            if not sound(trainer):
-                return saved
-            if curves:
-                curves.flush()
-            trainer.save_state(state)
-            return trainer.progress.step
-
         try:
             if not saved:
                 keep(0)
@@ -340,25 +363,37 @@ def follow(
                 if curves:
                     curves.add(report)
                 if report.validation is not None:
-                    best = trainer.progress.best_step == report.step
-                    mark = "  best so far" if best else ""
-                    where = f"epoch {report.epoch + 1}"
-                    if trainer.settings.validate_every:
-                        where += f", step {report.step}"
                     if len(trainer.validation):
-                        say(f"{where}: validation {report.validation:.4f} nats per token{mark}")
-                    if best or not len(trainer.validation):
+                        say(validation_line(trainer, report))
+                    if trainer.progress.best_step == report.step or not len(trainer.validation):
                         save()
                 keep(report.step)
                 stopping = trainer.processes.any(interrupted())  # all stop at the same step
                 if report.validation is not None or report.step % SAVE_EVERY == 0 or stopping:
-                    saved = save_state()
+                    saved = _save_state(trainer, state, curves, saved)
                 if stopping:
                     raise KeyboardInterrupt(f"stopped at step {report.step}; run the same command to go on")
         except FloatingPointError as error:
             what, step = str(error).partition(";")[0], trainer.progress.step
-            saved = save_state() if step else 0
+            saved = _save_state(trainer, state, curves, saved) if step else 0
             raise FloatingPointError(f"{what}; {_way_on(state, step, saved)}") from error
+
+
+def _save_state(trainer: Trainer, state: Path, curves: Curves | None, saved: int) -> int:
+    """Step of the state in the file, which is this one's unless it is broken. saved: that of the state in it so far."""
+    if not sound(trainer):
+        return saved
+    if curves:
+        curves.flush()
+    trainer.save_state(state)
+    return trainer.progress.step
+
+
+def validation_line(trainer: Trainer, report: StepReport) -> str:
+    """Epoch, step where validation does not follow epochs, loss, and whether it is the best so far."""
+    where = f"epoch {report.epoch + 1}" + (f", step {report.step}" if trainer.settings.validate_every else "")
+    mark = "  best so far" if trainer.progress.best_step == report.step else ""
+    return f"{where}: validation {report.validation:.4f} nats per token{mark}"
 
 
 def sound(trainer: Trainer) -> bool:

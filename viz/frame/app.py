@@ -77,18 +77,7 @@ def main() -> None:
     )
     heading.markdown("### Vitrine", width="content")
     choose_language(heading)
-    sections = {"see": _("See"), "change": _("Change"), "know": _("Know")}
-    pages: dict[str, list[StreamlitPage]] = {title: [] for title in sections.values()}
-    for name, path in PAGES.items():
-        first = name == FIRST
-        made = st.Page(path, title=page_name(name), url_path="first" if first else name, default=first)
-        pages[sections[SECTION.get(name, "see")]].append(made)
-    # The first page has no name in the address; who writes it there all the same means that page.
-    named = st.Page(PAGES[FIRST], title=page_name(FIRST), url_path=FIRST)
-    for name in HELD:
-        if value := st.query_params.get(name):
-            session.say(name, value)
-    chosen = st.navigation({**pages, "": [named]}, position="hidden").url_path or FIRST
+    pages, chosen = navigate(session)
     session.say_again()
     session.begun = False
     session.browser = browsers.browser()
@@ -159,6 +148,23 @@ def main() -> None:
     st.fragment(arrange)(session, model, chosen, trained)
     session.runs += 1
     session.saving, session.choices = 0, Choices()
+
+
+def navigate(session: Session) -> tuple[dict[str, list[StreamlitPage]], str]:
+    """Pages by the title of their section, and the name of the one in the address."""
+    sections = {"see": _("See"), "change": _("Change"), "know": _("Know")}
+    pages: dict[str, list[StreamlitPage]] = {title: [] for title in sections.values()}
+    for name, path in PAGES.items():
+        first = name == FIRST
+        made = st.Page(path, title=page_name(name), url_path="first" if first else name, default=first)
+        pages[sections[SECTION.get(name, "see")]].append(made)
+    # The first page has no name in the address; who writes it there all the same means that page.
+    named = st.Page(PAGES[FIRST], title=page_name(FIRST), url_path=FIRST)
+    for name in HELD:
+        if value := st.query_params.get(name):
+            session.say(name, value)
+    chosen = st.navigation({**pages, "": [named]}, position="hidden")
+    return pages, chosen.url_path or FIRST
 
 
 def arrange(session: Session, model: TextModel, page: str, trained: bool) -> None:

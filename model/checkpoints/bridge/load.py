@@ -9,7 +9,7 @@ import os
 import re
 import threading
 import weakref
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import cache, partial
 from pathlib import Path
@@ -249,41 +249,14 @@ def _load(
         output_loading_info=True,
         ignore_mismatched_sizes=True,  # they are refused below, by name
     )
-    own = [f"{model_class.base_model_prefix}."] if model_class.base_model_prefix else []
-    around = wrapping([info.name for info in table], own)
     try:
-        try:
-            model, loading = read(model_class, **options)
-        except KeyError as error:  # a part of the model, unlike others in its file, selects no attention function
-            if error.args != (NAME,):
-                raise
-            options["attn_implementation"] = "eager"
-            model, loading = read(model_class, **options)
-        if around and loading["missing_keys"]:
-            model, loading = read(model_class, **options, key_mapping=dict.fromkeys(around, ""))
-        plain = _plain(transformers, config)
-        if loading["missing_keys"] and plain not in (None, model_class):
-            options.pop("add_pooling_layer", None)
-            model_class = plain  # without the output, whose weights are missing
-            model, loading = read(model_class, **options)
+        model_class, model, loading = _weighted(read, model_class, _plain(transformers, config), table, options)
         if not apart:
             _detach_from_files(model)
     except CheckpointError:
         raise
     except Exception as error:
-        if offload is not None and FULL in str(error):
-            raise CheckpointError(
-                f"{folder.name}: the weights that do not fit into memory wait in {gettempdir()}, whose disk is full: "
-                "make room there"
-            ) from error
-        if hasattr(config, "quantization_config"):
-            raise CheckpointError(
-                f"{folder.name} is quantized, and transformers cannot open it here: {_reason(error, folder)}; open the "
-                "model that it was made from, or look at its tensors under Checkpoints → Read"
-            ) from error
-        raise CheckpointError(
-            f"{folder.name}: transformers cannot open this {family} model: {_reason(error, folder)}"
-        ) from error
+        raise _refusal(error, folder, config, family, offload is not None) from error
     if outside and loading["missing_keys"]:
         _refuse_comparing(family)
     _require_plain(model, settings, table, folder)
@@ -296,6 +269,50 @@ def _load(
     if offload is not None and offload.is_used():
         model.vitrine_offload = offload  # which must live as long as the model
     return kind, model if device_map is not None else model.to(device)
+
+
+def _refusal(error: Exception, folder: Path, config: Any, family: str, offloaded: bool) -> CheckpointError:
+    """Sentence of what transformers raised while it read the weights. offloaded: whether some wait on the disk."""
+    if offloaded and FULL in str(error):
+        return CheckpointError(
+            f"{folder.name}: the weights that do not fit into memory wait in {gettempdir()}, whose disk is full: "
+            "make room there"
+        )
+    if hasattr(config, "quantization_config"):
+        return CheckpointError(
+            f"{folder.name} is quantized, and transformers cannot open it here: {_reason(error, folder)}; open the "
+            "model that it was made from, or look at its tensors under Checkpoints → Read"
+        )
+    return CheckpointError(f"{folder.name}: transformers cannot open this {family} model: {_reason(error, folder)}")
+
+
+def _weighted(
+    read: Callable[..., tuple[Any, dict[str, Any]]],
+    model_class: Any,
+    plain: Any,
+    table: list[TensorInfo],
+    options: dict[str, Any],
+) -> tuple[Any, Any, dict[str, Any]]:
+    """Class, model, and what transformers says of its loading, by the first way of reading that finds all weights.
+
+    plain: the class without the output, None where there is none.
+    """
+    own = [f"{model_class.base_model_prefix}."] if model_class.base_model_prefix else []
+    around = wrapping([info.name for info in table], own)
+    try:
+        model, loading = read(model_class, **options)
+    except KeyError as error:  # a part of the model, unlike others in its file, selects no attention function
+        if error.args != (NAME,):
+            raise
+        options["attn_implementation"] = "eager"
+        model, loading = read(model_class, **options)
+    if around and loading["missing_keys"]:
+        model, loading = read(model_class, **options, key_mapping=dict.fromkeys(around, ""))
+    if loading["missing_keys"] and plain not in (None, model_class):
+        options.pop("add_pooling_layer", None)
+        model_class = plain  # whose weights are all there
+        model, loading = read(model_class, **options)
+    return model_class, model, loading
 
 
 def _from_pretrained(folder: Path | None, model_class: Any, **options: Any) -> tuple[Any, dict[str, Any]]:

@@ -66,7 +66,7 @@ class Part(StrEnum):
     BERTVIZ = "bertviz_open"
 
 
-def page(model: TextModel) -> Views:
+def page(model: TextModel) -> Views:  # noqa: C901 - places, then views in their order, each where it applies
     """Places and controls first; then all that the session's trace of this model holds is packed; then mounted."""
     wish = show_controls(model)
     grid, figures = st.columns([11, 9], gap="medium")
@@ -99,7 +99,7 @@ def page(model: TextModel) -> Views:
         listed, place = shown.shown_heads(made.values), (chosen.layer, chosen.head)
         return heads_grid(shown, made, listed, place, Part.HEADS, on_head, filmed)
 
-    def views(model: TextModel) -> Drawing:
+    def views(model: TextModel) -> Drawing:  # noqa: C901
         session = current_session()
         shown = heads_of(session)
         maps = shown.maps

@@ -55,7 +55,7 @@ class Part(StrEnum):
 BUTTONS = 18  # experts at most, that stand as buttons side by side
 
 
-def page(model: TextModel) -> Views:
+def page(model: TextModel) -> Views:  # noqa: C901 - places, then views in their order, each where it applies
     """Places and controls first; then all that the session's trace of this model holds is packed; then mounted."""
     row = st.container(horizontal=True, horizontal_alignment="distribute", vertical_alignment="center")
     names, place = stacks(model.config), Place.of(model)
@@ -83,7 +83,7 @@ def page(model: TextModel) -> Views:
                 experts.over_file(current_session(), model)
     data = under_figures(partial(layer.explain, Part.EXPLANATION, model.config, place.units), Part.DATA)
 
-    def views(model: TextModel) -> Drawing:
+    def views(model: TextModel) -> Drawing:  # noqa: C901
         session, seen = current_session(), units_seen()
         chosen = current(session, model)
         seen.add(session.trace, model.config, chosen.path)
