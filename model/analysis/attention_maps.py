@@ -137,10 +137,12 @@ class Maps:
     def _factor(self, layer: int) -> Float[Tensor, "head key"]:
         values = self.trace.values(self.paths[layer]).float()
         if self.quantity == Quantity.VALUE:
-            return values.norm(dim=-1)
+            norms: Tensor = values.norm(dim=-1)
+            return norms
         weight = self.trace.attention_at(self.paths[layer]).output.weight.detach().float()
         parts = weight.unflatten(1, (self.heads, -1))  # (d_model, head, channel)
-        return torch.einsum("hkc,dhc->hkd", values, parts).norm(dim=-1)
+        norms = torch.einsum("hkc,dhc->hkd", values, parts).norm(dim=-1)
+        return norms
 
 
 def steps(

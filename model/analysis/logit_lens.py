@@ -56,7 +56,8 @@ def lens_logits(network: Network, stream: Float[Tensor, "position d_model"]) -> 
     """
     norm = network.get_submodule(f"{last_stack(network)}.norm")
     with no_recording():
-        return network.output(norm(stream)).float()
+        logits: Tensor = network.output(norm(stream))
+        return logits.float()
 
 
 def read_layers(

@@ -40,7 +40,8 @@ def future_change(
     other[0, place] = token
     with intervening(network, changes):
         logits = [network(*ids[:-1], last)[0].float() for last in (ids[-1], other)]
-    return (logits[1] - logits[0]).abs().amax(dim=-1)
+    change: Tensor = (logits[1] - logits[0]).abs().amax(dim=-1)
+    return change
 
 
 @dataclass(frozen=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
@@ -85,7 +86,7 @@ def form_gap(x: Float[Tensor, "*batch d_model"], eps: float, form: str) -> float
 
 def expected_gap(width: int) -> float:
     """1 − √((n − 1)/n), about 1/2n: the share of every output over n features that n − 1 in place of n takes away."""
-    return 1 - ((width - 1) / width) ** 0.5
+    return 1 - math.sqrt((width - 1) / width)
 
 
 # A padded batch of one text and its parts, and the statistics of LayerNorm and BatchNorm over it.

@@ -74,7 +74,8 @@ def shift_residual(
     """‖R_k PE(p) − PE(p + k)‖ for every p of the table with p + k in it too."""
     first, last = max(0, -k), min(len(table), len(table) - k)
     places = torch.arange(first, max(first, last))
-    return (table[places] @ matrix.T - table[places + k]).norm(dim=-1)
+    distances: Tensor = torch.linalg.vector_norm(table[places] @ matrix.T - table[places + k], dim=-1)
+    return distances
 
 
 def best_shift(table: Float[Tensor, "length d_model"], k: int) -> Float[Tensor, "d_model d_model"]:

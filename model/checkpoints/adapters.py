@@ -215,7 +215,8 @@ class Dora:
         changed = self.low_rank(weight)
         rows = changed.mT if self.low_rank.transposed else changed
         rows = rows * (self.magnitude.float() / torch.linalg.vector_norm(rows, dim=1))[:, None]
-        return rows.mT if self.low_rank.transposed else rows
+        turned: Tensor = rows.mT if self.low_rank.transposed else rows
+        return turned
 
 
 @dataclass(frozen=True)

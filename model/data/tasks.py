@@ -314,7 +314,7 @@ def _string_task(
         return solve(source)
 
     def sources(length: int) -> int:
-        return len(alphabet) ** length
+        return int(len(alphabet) ** length)
 
     lengths = tuple(range(2, 13))
     return Task(name, description, draw, checked, lengths, sources, one_alphabet=True, any_length=True)

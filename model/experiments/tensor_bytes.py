@@ -19,7 +19,7 @@ class TensorBytes(TorchDispatchMode):
     """
 
     def __init__(self) -> None:
-        super().__init__()
+        super().__init__()  # type: ignore[no-untyped-call]
         self.peak = 0
         self._sizes: dict[StorageWeakRef, int] = {}
         self._at_most = 0  # bytes, those of freed tensors that have not been left out yet included

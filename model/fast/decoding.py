@@ -150,7 +150,8 @@ def _attention_with(attention: MultiHeadAttention, use: Use, cache: Cache) -> Fu
     def step(x: Tensor, memory: Tensor, mask: Any) -> Tensor:
         queries = query(x, cache.length)
         heads = attend(queries, *cache(project, memory), mask)
-        return output(side_by_side(heads))
+        written: Tensor = output(side_by_side(heads))
+        return written
 
     return step
 

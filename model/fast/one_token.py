@@ -120,4 +120,5 @@ def attend(attention: MultiHeadAttention, query: Array, key: Array, value: Array
         scores = np.where(visible, scores, -np.inf)
     weights = np.exp(scores - scores.max(axis=-1, keepdims=True))
     weights /= weights.sum(axis=-1, keepdims=True)
-    return (weights @ value).reshape(1, 1, -1)
+    heads: Array = weights @ value
+    return heads.reshape(1, 1, -1)

@@ -54,7 +54,7 @@ class SearchTree:
     def score(self, index: int) -> float:
         """Score up to a node: total / ((5 + length) / 6)^length_penalty (Wu et al., 2016, equation 14)."""
         node = self.nodes[index]
-        return node.total / ((5 + node.length) / 6) ** self.length_penalty
+        return node.total / math.pow((5 + node.length) / 6, self.length_penalty)
 
     def ranked(self) -> list[int]:
         """Last nodes of the finished hypotheses, best first."""

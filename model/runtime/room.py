@@ -38,7 +38,7 @@ class Asking(TorchDispatchMode):
     """Mode in which operations on the CPU ask before they are done."""
 
     def __init__(self, within: Reservation | None, name: str) -> None:
-        super().__init__()
+        super().__init__()  # type: ignore[no-untyped-call]
         self._within, self._name = within, name
 
     def __torch_dispatch__(

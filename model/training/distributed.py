@@ -90,7 +90,8 @@ class LaunchedProcesses(Processes):
 
     @property
     def device(self) -> torch.device:
-        return self.accelerator.device
+        device: torch.device = self.accelerator.device
+        return device
 
     def prepare(self, network: Network, loss: Loss) -> NetworkLoss:
         prepared: NetworkLoss = self.accelerator.prepare(_LossModule(network, loss))

@@ -83,7 +83,8 @@ def norm_of(rows: Float[Tensor, "*rows all"]) -> Float[Tensor, "*rows"]:
     """Euclidean norm of each row."""
     if rows.shape[-1] > PIECE:
         rows = torch.stack([torch.linalg.vector_norm(piece, dim=-1) for piece in rows.split(PIECE, dim=-1)], dim=-1)
-    return torch.linalg.vector_norm(rows, dim=-1)
+    norms: Tensor = torch.linalg.vector_norm(rows, dim=-1)
+    return norms
 
 
 def first_nonfinite(tensors: Mapping[str, Tensor]) -> str:

@@ -51,7 +51,7 @@ class CheckpointEntry:
         """Changes when a file of it does. Of what is not there, 0."""
         try:
             files = [self.path, *(self.path.iterdir() if self.path.is_dir() else ())]
-            return max(file.stat().st_mtime_ns for file in files)
+            return max(int(file.stat().st_mtime_ns) for file in files)
         except OSError:
             return 0
 

@@ -157,8 +157,8 @@ def rest_of_text(session: Session, jobs: Sequence[Job] | None = None, found: Map
             found = {**before.found, **found}
             jobs = before._jobs[: len(own)] if jobs is None else jobs
         before.stop()
-    session.rest = RestOfText(session, session.trace, jobs or (), found)
-    return session.rest
+    rest = session.rest = RestOfText(session, session.trace, jobs or (), found)
+    return rest
 
 
 def rest_bar(session: Session) -> View:

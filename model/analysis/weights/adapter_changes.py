@@ -101,9 +101,11 @@ def factored_values(change: LowRank | Hadamard | Kronecker) -> Float[Tensor, " c
         change = _row_by_row(change)
     left, right = _finite(change.left), _finite(change.right)
     if left.shape[1] >= min(left.shape[0], right.shape[1]):
-        return abs(change.scale) * torch.linalg.svdvals(left @ right)
-    small = torch.linalg.qr(left, mode="r").R @ torch.linalg.qr(right.mT, mode="r").R.mT
-    return abs(change.scale) * torch.linalg.svdvals(small)
+        product = left @ right
+    else:
+        product = torch.linalg.qr(left, mode="r").R @ torch.linalg.qr(right.mT, mode="r").R.mT
+    values: Tensor = torch.linalg.svdvals(product)
+    return abs(change.scale) * values
 
 
 def _row_by_row(change: Hadamard) -> LowRank:

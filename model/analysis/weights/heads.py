@@ -243,7 +243,8 @@ def head_weights(attention: MultiHeadAttention, projection: str) -> Float[Tensor
     weight = getattr(attention, projection).weight.detach().cpu()
     heads = attention.query.n_heads
     if projection == "output":
-        return weight.T.unflatten(0, (heads, -1))
+        columns: Tensor = weight.T.unflatten(0, (heads, -1))
+        return columns
     return for_each_head(weight.unflatten(0, (getattr(attention, projection).n_heads, -1)), heads)
 
 

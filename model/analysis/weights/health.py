@@ -143,7 +143,7 @@ def _may_be_copies(one: Statistics, other: Statistics) -> bool:
 
     A relative distance of ε moves mean and deviation by at most ε·√(mean² + deviation²) (triangle inequality).
     """
-    most = NEARLY_EQUAL * (other.mean**2 + other.deviation**2) ** 0.5
+    most = NEARLY_EQUAL * math.hypot(other.mean, other.deviation)
     return abs(one.mean - other.mean) <= most and abs(one.deviation - other.deviation) <= most
 
 

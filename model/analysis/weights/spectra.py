@@ -177,7 +177,8 @@ def _keep_numpy_on_one_core() -> None:
 
 
 def _pieces(tall: Tensor) -> tuple[Tensor, ...]:
-    return tall.split(max(256, PIECE // tall.shape[1]))
+    pieces: tuple[Tensor, ...] = tall.split(max(256, PIECE // tall.shape[1]))
+    return pieces
 
 
 def _quick_squares(tall: Tensor, top: float) -> Float[Tensor, " column"] | None:

@@ -155,13 +155,16 @@ class MirrorAttention(MultiHeadAttention):
         """Heads (batch, query, head, channel) of a call; of an attention whose weights alone are seen, its weights."""
         if self.outside:
             self.refuse(mask)
-            return self.weights(call)
+            weights: Tensor = self.weights(call)
+            return weights
         query, key, value = self.query(call.query), self.key(key), self.value(call.value)
-        return self.heads(self._attend(call, query, key, value, mask)).transpose(1, 2)
+        heads: Tensor = self.heads(self._attend(call, query, key, value, mask))
+        return heads.transpose(1, 2)
 
     def _attend(self, call: Any, query: Tensor, key: Tensor, value: Tensor, mask: Mask) -> Tensor:
         if not self.computes:
             self.refuse(mask)
+            heads: Tensor
             heads, weights = call.by_itself(query, key, value)
             self.weights(weights)
             if hasattr(self, "sink"):
@@ -189,7 +192,8 @@ class MirrorAttention(MultiHeadAttention):
         visible = mask.visible(query.shape[-2], key.shape[-2], query.device)
         scores = self.scaled(self.scores(query, key))
         scores = self.biased(scores if self.cap is None else self.capped(scores), *bias)
-        return self.weights(self.masked(scores, visible), visible) @ for_each_head(value, query.shape[1])
+        weights: Tensor = self.weights(self.masked(scores, visible), visible)
+        return weights @ for_each_head(value, query.shape[1])
 
 
 # Weights that accelerate has offloaded to the CPU or to disk, and loads only while their module computes.

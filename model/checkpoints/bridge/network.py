@@ -94,7 +94,8 @@ class BridgedNetwork(Network):
         *real: Bool[Tensor, "batch _"] | None,
     ) -> Float[Tensor, "batch output vocabulary"]:
         """Logits: with two stacks of source and target, with one of ids. real: False on padding; None: no padding."""
-        return self.output(self.states(ids, target, *real))
+        logits: Tensor = self.output(self.states(ids, target, *real))
+        return logits
 
     def states(self, *inputs: Tensor | None) -> Float[Tensor, "batch length d_model"]:
         """States before the output; inputs as of `forward`."""

@@ -322,7 +322,8 @@ class Neighbours(Place):
     head: int
 
     def __call__(self, tensor: Tensor) -> Tensor:
-        return tensor.unflatten(0, (-1, self.head // 2, 2)).transpose(1, 2).flatten(0, 2)
+        pairs: Tensor = tensor.unflatten(0, (-1, self.head // 2, 2))
+        return pairs.transpose(1, 2).flatten(0, 2)
 
 
 def _meta_table(state: State, head: int) -> Table:

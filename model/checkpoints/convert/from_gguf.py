@@ -520,7 +520,8 @@ def unswapped(rows: Tensor, heads: int) -> Tensor:
     """Rows of W_Q or W_K in Hugging Face's order: of each head, those of all first halves of the turned pairs of
     channels, then those of all second halves. llama.cpp has a pair's two rows side by side.
     """
-    return rows.unflatten(0, (heads, -1, 2)).transpose(1, 2).flatten(0, 2)
+    pairs: Tensor = rows.unflatten(0, (heads, -1, 2))
+    return pairs.transpose(1, 2).flatten(0, 2)
 
 
 def one_less(gain: Tensor) -> Tensor:

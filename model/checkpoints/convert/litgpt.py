@@ -39,7 +39,8 @@ class Span(Place):
 
     def __call__(self, tensor: Tensor) -> Tensor:
         sizes = [size // self.groups for size in self.sizes]
-        return tensor.unflatten(0, (self.groups, -1)).split(sizes, 1)[self.part].flatten(0, 1)
+        parts: tuple[Tensor, ...] = tensor.unflatten(0, (self.groups, -1)).split(sizes, 1)
+        return parts[self.part].flatten(0, 1)
 
 
 def litgpt(state_dict: State) -> Layout | None:

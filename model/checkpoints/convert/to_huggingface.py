@@ -74,7 +74,7 @@ class Parameters:
             return learned
         rows = self[f"{stack}.embedding.tokens.weight"]
         zeros = rows.new_zeros(1, self.config.max_length, self.config.d_model)
-        table = POSITIONS[self.config.position](self.config).to(rows)(zeros)
+        table: Tensor = POSITIONS[self.config.position](self.config).to(rows)(zeros)
         return table.expand_as(zeros)[0].clone()
 
     def module(self, name: str, share: bool = False) -> tuple[Tensor, Tensor | None]:

@@ -68,7 +68,8 @@ class HeadRows(Layout):
     heads: int
 
     def __call__(self, tensor: Tensor) -> Tensor:
-        return tensor.unflatten(0, (self.heads, 3, -1))[:, self.part].flatten(0, 1)
+        parts: Tensor = tensor.unflatten(0, (self.heads, 3, -1))
+        return parts[:, self.part].flatten(0, 1)
 
     def joined(self, tensors: Sequence[Tensor]) -> Tensor:
         return torch.stack([tensor.unflatten(0, (self.heads, -1)) for tensor in tensors], 1).flatten(0, 2)

@@ -56,7 +56,8 @@ class SlowTokenizer(ForeignTokenizer):
         if self._other is None:
             self._other = copy(self)
             self._other.reads_special, self._other._other = special, self
-        return self._other
+        reading: Tokenizer = self._other
+        return reading
 
     def margins(self, role: Role) -> tuple[list[int], list[int]]:
         before, after = self._around
@@ -279,7 +280,7 @@ def cuts_as(tokenizer: Any, file: Path) -> bool:
     model = SentencePieceProcessor(model_file=str(file))
     probes = list(_probes(model))
     same = sum(tokenizer.tokenize(probe) == model.encode(probe, out_type=str) for probe in probes)
-    return 2 * same >= len(probes)
+    return bool(2 * same >= len(probes))
 
 
 def require_same_cuts(tokenizer: Any, file: Path) -> None:

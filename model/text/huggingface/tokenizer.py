@@ -102,7 +102,8 @@ class HuggingFaceTokenizer(ForeignTokenizer):
             other._cutter = cutter(other._inner)
             other.reads_special, other._other = special, self
             self._other = other
-        return self._other
+        reading: Tokenizer = self._other
+        return reading
 
     def margins(self, role: Role) -> tuple[list[int], list[int]]:
         before, after = self._around

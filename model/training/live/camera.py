@@ -236,7 +236,8 @@ def _weights(looks: Sequence[_Look], kind: AttentionKind) -> Float[Tensor, "fram
     with no_recording():
         scores = attention.scaled(attention.scores(query, key))
         biased = scores + torch.cat(biases)[:, None] if biases else scores
-        return attention.weights(attention.masked(biased, visible), visible).float()
+        weights: Tensor = attention.weights(attention.masked(biased, visible), visible)
+        return weights.float()
 
 
 def _entropies(layout: _Layout, maps: Mapping[AttentionKind, Tensor]) -> dict[str, list[float]]:

@@ -87,7 +87,9 @@ class LiveTraining:
         self.choices = RunSettings.of(settings, start.config)
         self.batches = batches or BatchSizes(settings.batch_tokens, settings.batch_tokens)
         self.seen = clock()
-        self._prepare = lambda: RecordedTrainer(start, material, settings, probe, **budgets)
+        self._prepare: Callable[[], RecordedTrainer] = lambda: RecordedTrainer(
+            start, material, settings, probe, **budgets
+        )
         self._kept, self._going_on, self._start_kept = kept, going_on, False
         self._kept_at, self._kept_step = clock(), going_on.told["step"] if going_on else 0
         self._longest, self._used = longest, 0.0  # seconds of its steps

@@ -248,7 +248,8 @@ def pooled_positive(maps: Tensor, block: tuple[int, int]) -> Tensor:
     rows, columns = maps.shape[1:]
     over = -columns % block[1], -rows % block[0]
     padded = F.pad(maps, (0, over[0], 0, over[1]), value=-torch.inf) if any(over) else maps
-    return padded.unflatten(1, (-1, block[0])).amax(dim=2).unflatten(2, (-1, block[1])).amax(dim=3)
+    blocks: Tensor = padded.unflatten(1, (-1, block[0])).amax(dim=2).unflatten(2, (-1, block[1]))
+    return blocks.amax(dim=3)
 
 
 class Thumbnail(NamedTuple):

@@ -605,7 +605,8 @@ def table(job: FileTranslation, sources: Sequence[str], names: Sequence[str]) ->
 def csv(job: FileTranslation, names: Sequence[str]) -> bytes:
     """All that is translated, in the order of the file. names: of the columns, as no language is known here."""
     sources = [source for source in job.references if source in job.written]
-    return harmless(table(job, sources, names)).to_csv(index=False).encode("utf-8-sig")
+    text: str = harmless(table(job, sources, names)).to_csv(index=False)
+    return text.encode("utf-8-sig")
 
 
 def _choose_sentence(sources: Sequence[str]) -> None:

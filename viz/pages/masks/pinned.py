@@ -98,7 +98,7 @@ def pinned_future(session: Session, place: int, token: int) -> tuple[list[Series
 def other_token(model: TextModel, ids: Sequence[int], place: int) -> int:
     """A token to put at `place`: another of the text where there is one, else the first that is not special."""
     tokenizer = model.target_tokenizer
-    plain = [token for token in (*ids, *range(len(tokenizer))) if token not in tokenizer.special]
+    plain: list[int] = [token for token in (*ids, *range(len(tokenizer))) if token not in tokenizer.special]
     return next(token for token in plain if token != ids[place])
 
 

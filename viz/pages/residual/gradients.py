@@ -279,7 +279,8 @@ def of_heads(found: LossGradients | None, kinds: Sequence[AttentionKind], quanti
     """(kind, projection, layer, head) values; None where there are no such heads."""
     if found is None or not all(kind in found.heads for kind in kinds):
         return None
-    gradient, weights = torch.stack([found.heads[kind] for kind in kinds], dim=1)
+    values: Tensor = torch.stack([found.heads[kind] for kind in kinds], dim=1)
+    gradient, weights = values[0], values[1]
     return gradient if quantity == "gradient" else gradient / weights
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from enum import StrEnum
-from typing import Any, get_args
+from typing import Any, cast, get_args
 
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
@@ -63,8 +63,7 @@ def preset_fields() -> dict[str, Any]:
 def chosen_kind() -> Kind:
     """Known before the buttons are drawn."""
     kinds: Sequence[Kind] = get_args(Kind)
-    found: Any = choice(kinds, kinds[0], Part.KIND)
-    return found
+    return cast(Kind, choice(kinds, kinds[0], Part.KIND))
 
 
 def read(kind: Kind) -> tuple[dict[str, Any], dict[str, str]]:
