@@ -99,7 +99,7 @@ def page(model: TextModel) -> Views:  # noqa: C901 - places, then views in their
         listed, place = shown.shown_heads(made.values), (chosen.layer, chosen.head)
         return heads_grid(shown, made, listed, place, Part.HEADS, on_head, filmed)
 
-    def views(model: TextModel) -> Drawing:  # noqa: C901
+    def views(model: TextModel) -> Drawing:  # noqa: C901 - likewise
         session = current_session()
         shown = heads_of(session)
         maps = shown.maps

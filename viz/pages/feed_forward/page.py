@@ -83,7 +83,7 @@ def page(model: TextModel) -> Views:  # noqa: C901 - places, then views in their
                 experts.over_file(current_session(), model)
     data = under_figures(partial(layer.explain, Part.EXPLANATION, model.config, place.units), Part.DATA)
 
-    def views(model: TextModel) -> Drawing:  # noqa: C901
+    def views(model: TextModel) -> Drawing:  # noqa: C901 - likewise
         session, seen = current_session(), units_seen()
         chosen = current(session, model)
         seen.add(session.trace, model.config, chosen.path)
