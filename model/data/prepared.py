@@ -91,10 +91,14 @@ class PreparedData:
             return
         entry.promise.realised = lambda: size
         entry.size = size
-        while self.size > self.budget:
-            with self._lock:
-                oldest = next(each for each in self._entries if each.size)
+        while (oldest := self._oldest_beyond_budget()) is not None:
             self._drop(oldest)
+
+    def _oldest_beyond_budget(self) -> Entry | None:
+        """Entry that was used longest ago, where all together are too large: seen in one step, for others drop too."""
+        with self._lock:
+            kept = [entry for entry in self._entries if entry.size]
+            return kept[0] if sum(entry.size for entry in kept) > self.budget else None
 
     def _drop(self, entry: Entry) -> None:
         with self._lock:
