@@ -77,7 +77,13 @@ def main() -> None:
     )
     heading.markdown("### Vitrine", width="content")
     choose_language(heading)
-    pages, chosen = navigate(session)
+    pages = pages_by_section()
+    # The first page has no name in the address; who writes it there all the same means that page.
+    named = st.Page(PAGES[FIRST], title=page_name(FIRST), url_path=FIRST)
+    for name in HELD:
+        if value := st.query_params.get(name):
+            session.say(name, value)
+    chosen = st.navigation({**pages, "": [named]}, position="hidden").url_path or FIRST
     session.say_again()
     session.begun = False
     session.browser = browsers.browser()
@@ -150,21 +156,14 @@ def main() -> None:
     session.saving, session.choices = 0, Choices()
 
 
-def navigate(session: Session) -> tuple[dict[str, list[StreamlitPage]], str]:
-    """Pages by the title of their section, and the name of the one in the address."""
+def pages_by_section() -> dict[str, list[StreamlitPage]]:
     sections = {"see": _("See"), "change": _("Change"), "know": _("Know")}
     pages: dict[str, list[StreamlitPage]] = {title: [] for title in sections.values()}
     for name, path in PAGES.items():
         first = name == FIRST
         made = st.Page(path, title=page_name(name), url_path="first" if first else name, default=first)
         pages[sections[SECTION.get(name, "see")]].append(made)
-    # The first page has no name in the address; who writes it there all the same means that page.
-    named = st.Page(PAGES[FIRST], title=page_name(FIRST), url_path=FIRST)
-    for name in HELD:
-        if value := st.query_params.get(name):
-            session.say(name, value)
-    chosen = st.navigation({**pages, "": [named]}, position="hidden")
-    return pages, chosen.url_path or FIRST
+    return pages
 
 
 def arrange(session: Session, model: TextModel, page: str, trained: bool) -> None:
