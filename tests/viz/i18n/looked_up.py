@@ -86,6 +86,7 @@ ERRORS = (
     "ValueError",
     "FloatingPointError",
     "CheckpointError",
+    "OtherWeightsError",
     "AdapterBaseError",
     "MissingWeightsError",
     "UnmeasuredError",
