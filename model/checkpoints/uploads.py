@@ -64,7 +64,7 @@ class Allowance:
 
     def __init__(self, largest: int) -> None:
         self.largest, self._used, self._lock = largest, 0, Lock("uploaded bytes")
-        self._given: deque[int] = deque()  # sizes that are to be counted out
+        self._returns: deque[int] = deque()  # sizes that are to be counted out
 
     @property
     def used(self) -> int:
@@ -73,8 +73,8 @@ class Allowance:
             return self._count()
 
     def _count(self) -> int:
-        while self._given:
-            self._used -= self._given.popleft()
+        while self._returns:
+            self._used -= self._returns.popleft()
         return self._used
 
     def take(self, size: int) -> None:
@@ -93,7 +93,7 @@ class Allowance:
 
     def give(self, size: int) -> None:
         """Count them out again: by a finalizer too, so without the lock."""
-        self._given.append(size)
+        self._returns.append(size)
 
 
 class Uploads:

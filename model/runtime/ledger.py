@@ -148,12 +148,12 @@ class Ledger:
             if reclaim is not None:
                 reclaim()
             with self._lock:
-                wanted, room = size(), left()
-                if wanted <= room:
-                    promise(wanted)
+                amount, room = size(), left()
+                if amount <= room:
+                    promise(amount)
                     return
         raise NoRoomError(
-            f"{name} needs about {gigabytes(wanted)} GB, and {gigabytes(room)} GB are free of the "
+            f"{name} needs about {gigabytes(amount)} GB, and {gigabytes(room)} GB are free of the "
             f"{gigabytes(self.limit)} GB that this server may take: choose something smaller, or wait until others "
             "have ended"
         )

@@ -40,27 +40,27 @@ ORDER = (
 _RANKS = {name: rank for rank, name in enumerate(ORDER)}
 
 
-class _Held(threading.local):
+class _Thread(threading.local):
     """Locks that a thread holds; one that it holds twice stands there twice."""
 
     def __init__(self) -> None:
         self.locks: list[Lock] = []
 
 
-_held = _Held()
+_thread = _Thread()
 
 
 @cache
-def report(name: str, held: str) -> None:
-    """Log, once, that a thread which holds `held` has waited for `name`, which stands before it in ORDER."""
-    told = "the lock %r is waited for under %r: see docs/threads.md"
-    logging.getLogger(__name__).error(told, name, held, stack_info=True)
+def report(name: str, under: str) -> None:
+    """Log, once, that a thread which holds the lock `under` waits for `name`, which ORDER does not have behind it."""
+    sentence = "the lock %r is waited for under %r: see docs/threads.md"
+    logging.getLogger(__name__).error(sentence, name, under, stack_info=True)
 
 
 class Lock:
     """Lock that one thread holds at a time, once. name: one of ORDER. No finalizer may wait for it."""
 
-    _again = False  # whether who holds it may take it once more
+    _reentrant = False  # whether who holds it may take it once more
     _new: Callable[[], Any] = staticmethod(threading.Lock)
 
     def __init__(self, name: str) -> None:
@@ -68,14 +68,14 @@ class Lock:
 
     def acquire(self, blocking: bool = True, timeout: float = -1) -> bool:
         """Take the lock; False: another thread holds it, after `timeout` seconds too. Only who waits needs an order."""
-        held = _held.locks
-        if held and blocking and not (self._again and self in held):
-            for other in held:
+        own = _thread.locks
+        if own and blocking and not (self._reentrant and self in own):
+            for other in own:
                 if other._rank >= self._rank:
                     report(self.name, other.name)
         if not self._lock.acquire(blocking, timeout):
             return False
-        held.append(self)
+        own.append(self)
         return True
 
     def release(self) -> None:
@@ -84,8 +84,8 @@ class Lock:
         Raises:
             ValueError: this thread does not hold it.
         """
-        held = _held.locks
-        held.remove(self)
+        own = _thread.locks
+        own.remove(self)
         self._lock.release()
 
     def __enter__(self) -> None:
@@ -96,7 +96,7 @@ class Lock:
 
     def _is_owned(self) -> bool:
         """Whether this thread holds it, as threading.Condition asks."""
-        return self in _held.locks
+        return self in _thread.locks
 
 
 def condition(name: str) -> threading.Condition:
@@ -107,7 +107,7 @@ def condition(name: str) -> threading.Condition:
 class RLock(Lock):
     """Lock that one thread holds at a time, as often as it likes."""
 
-    _again = True
+    _reentrant = True
     _new = staticmethod(threading.RLock)
 
 
@@ -130,7 +130,7 @@ class NotifyingLock(RLock):
 
     def release(self) -> None:
         super().release()
-        if self._callbacks and self not in _held.locks:
+        if self._callbacks and self not in _thread.locks:
             with suppress(KeyError):  # another thread has called the last one
                 while self._callbacks:
                     self._callbacks.pop()()
