@@ -4,12 +4,14 @@ mixture of experts the router, the loads, and the units of one expert.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import partial
 from typing import Any
 
 import streamlit as st
+from pandas import DataFrame
 from streamlit.delta_generator import DeltaGenerator
 
 from model.analysis.experts import mixed_layers
@@ -55,20 +57,10 @@ class Part(StrEnum):
 BUTTONS = 18  # experts at most, that stand as buttons side by side
 
 
-def page(model: TextModel) -> Views:  # noqa: C901 - places, then views in their order, each where it applies
+def page(model: TextModel) -> Views:
     """Places and controls first; then all that the session's trace of this model holds is packed; then mounted."""
-    row = st.container(horizontal=True, horizontal_alignment="distribute", vertical_alignment="center")
-    names, place = stacks(model.config), Place.of(model)
-    if len(names) > 1:
-        choose(_("Stack"), names, names[-1], Part.STACK, attention_name, row)
-    if place.quantities:
-        choose(_("Quantity"), place.quantities, place.quantities[0], Part.QUANTITY, unit_quantity, row)
-        choose(_("Order"), ORDERS, ORDERS[0], Part.ORDER, order_name, row)
-        turn_page(place, row)
-    if place.experts:
-        row = st.container(horizontal=True, horizontal_alignment="distribute", vertical_alignment="center")
-        choose(_("Router"), experts.ROUTED, experts.ROUTED[0], Part.ROUTED, experts.routed_name, row)
-        choose_expert(place, row)
+    place = Place.of(model)
+    show_controls(model, place)
     said = st.container()
     left, right = st.columns([11, 9], gap="medium")
     with left:
@@ -83,7 +75,7 @@ def page(model: TextModel) -> Views:  # noqa: C901 - places, then views in their
                 experts.over_file(current_session(), model)
     data = under_figures(partial(layer.explain, Part.EXPLANATION, model.config, place.units), Part.DATA)
 
-    def views(model: TextModel) -> Drawing:  # noqa: C901 - likewise
+    def views(model: TextModel) -> Drawing:
         session, seen = current_session(), units_seen()
         chosen = current(session, model)
         seen.add(session.trace, model.config, chosen.path)
@@ -103,24 +95,8 @@ def page(model: TextModel) -> Views:  # noqa: C901 - places, then views in their
                 (figure, units.unit_map(session, chosen, Part.UNITS, on_cell)),
                 (everything, units.all_units(session, chosen, Part.ALL, on_rank)),
             ]
-        sentence, table = "", None
-        if view == "load":
-            mounts.append((detail, experts.load_chart(session, chosen, Part.FIRST, on_loaded)))
-            table = experts.load_table(session, chosen)
-        elif not used:
-            sentence = _("There is nothing to be seen of its units: choose another expert, or another text.")
-        elif view == "unit":
-            mounts.append((detail, units.unit_chart(session, chosen, Part.FIRST, on_token)))
-            directions, sentence = layer.direction_charts(session, model.config, chosen, (Part.SECOND, Part.THIRD))
-            mounts += [(detail, chart) for chart in directions]
-        elif view == "token" and not units.goes_through(session, chosen)[chosen.token]:
-            sentence = _("This token does not go through this expert: choose one of its own above.")
-        elif view == "token":
-            mounts.append((detail, units.token_chart(session, chosen, Part.FIRST, on_top)))
-        elif view == "layer":
-            mounts.append((detail, layer.histogram(session, chosen, Part.FIRST)))
-        else:
-            table, sentence = layer.apart_table(session, chosen)
+        charts, sentence, table = closely(session, model, chosen, view)
+        mounts += [(detail, chart) for chart in charts]
         summary = layer.layer_sentence(session, chosen, seen)
         yield mounts
 
@@ -139,6 +115,43 @@ def page(model: TextModel) -> Views:  # noqa: C901 - places, then views in their
         return rest
 
     return views
+
+
+def show_controls(model: TextModel, place: Place) -> None:
+    row = st.container(horizontal=True, horizontal_alignment="distribute", vertical_alignment="center")
+    if len(names := stacks(model.config)) > 1:
+        choose(_("Stack"), names, names[-1], Part.STACK, attention_name, row)
+    if place.quantities:
+        choose(_("Quantity"), place.quantities, place.quantities[0], Part.QUANTITY, unit_quantity, row)
+        choose(_("Order"), ORDERS, ORDERS[0], Part.ORDER, order_name, row)
+        turn_page(place, row)
+    if place.experts:
+        row = st.container(horizontal=True, horizontal_alignment="distribute", vertical_alignment="center")
+        choose(_("Router"), experts.ROUTED, experts.ROUTED[0], Part.ROUTED, experts.routed_name, row)
+        choose_expert(place, row)
+
+
+def closely(
+    session: Session, model: TextModel, chosen: units.Chosen, view: str
+) -> tuple[Sequence[View], str, DataFrame | None]:
+    """Charts of one load, unit, token or layer, a sentence beneath them, and a table in their place or of them."""
+    if view == "load":
+        load = experts.load_chart(session, chosen, Part.FIRST, on_loaded)
+        return [load], "", experts.load_table(session, chosen)
+    if not units.is_used(session, chosen):
+        return [], _("There is nothing to be seen of its units: choose another expert, or another text."), None
+    if view == "unit":
+        unit = units.unit_chart(session, chosen, Part.FIRST, on_token)
+        directions, sentence = layer.direction_charts(session, model.config, chosen, (Part.SECOND, Part.THIRD))
+        return [unit, *directions], sentence, None
+    if view == "token":
+        if not units.goes_through(session, chosen)[chosen.token]:
+            return [], _("This token does not go through this expert: choose one of its own above."), None
+        return [units.token_chart(session, chosen, Part.FIRST, on_top)], "", None
+    if view == "layer":
+        return [layer.histogram(session, chosen, Part.FIRST)], "", None
+    table, sentence = layer.apart_table(session, chosen)
+    return [], sentence, table
 
 
 OF_TOKEN = "token"  # in the place of an expert's number: the one that the chosen token takes with the largest weight
