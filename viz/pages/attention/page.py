@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import replace
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -12,7 +12,7 @@ import streamlit as st
 
 from model.analysis.attention_maps import Maps
 from model.inference.text_model import TextModel
-from viz.components.view import View, live
+from viz.components.view import Answer, View, live
 from viz.i18n.catalogue import _
 from viz.i18n.errors import translate_error, unless_absent
 from viz.i18n.format import as_sentence
@@ -42,7 +42,7 @@ from viz.pages.attention.importance import Places
 from viz.pages.attention.steps import query_steps, steps_name, steps_table
 from viz.pages.attention.text import bertviz_name, explain, missing, refusal, trace_name
 from viz.pages.attention.vectors import vector_panels
-from viz.pages.attention.view import HeadMaps
+from viz.pages.attention.view import HeadImage, HeadMaps, HeadView
 from viz.state.pieces import merged, of_trace
 from viz.state.session import Selection, Session, choose, current_session
 from viz.ui.long_text import is_very_long, watch_rest
@@ -50,6 +50,10 @@ from viz.ui.parts import Drawing, Placed, Rest, Views, data_table, expander
 
 if TYPE_CHECKING:
     from pandas import DataFrame
+    from streamlit.delta_generator import DeltaGenerator
+
+    from model.capture.trace import AttentionKind
+    from viz.components.plots import Panels
 
 
 class Part(StrEnum):
@@ -66,7 +70,7 @@ class Part(StrEnum):
     BERTVIZ = "bertviz_open"
 
 
-def page(model: TextModel) -> Views:  # noqa: C901 - places, then views in their order, each where it applies
+def page(model: TextModel) -> Views:
     """Places and controls first; then all that the session's trace of this model holds is packed; then mounted."""
     wish = show_controls(model)
     grid, figures = st.columns([11, 9], gap="medium")
@@ -81,89 +85,57 @@ def page(model: TextModel) -> Views:  # noqa: C901 - places, then views in their
         beside = st.container()
         explain(Part.EXPLANATION, model.network, wish, below)
         data, numbers = expander(Part.DATA, _("Data")), expander(Part.METRICS, _("Data: every head"))
-        places = None
-        if below == "importance":
-            table = expander(importance.Part.DATA, _("Data: importance"))
-            above, maps = steps.container(), steps.container()
-            chosen_one, alike, pair = (beside.container() for _part in range(3))
-            places = Places(above, maps, chosen_one, alike, pair, table)
+        places = importance_places(steps, beside) if below == "importance" else None
     others = expander(Part.BERTVIZ, "BertViz")
+    heads_of = partial(maps_now, wish)
 
-    def heads_of(session: Session) -> HeadMaps:
-        return HeadMaps(session.trace, wish, session.comparison, session.differing, merged(session))
-
-    def grid_of(session: Session, shown: HeadMaps, made: Thumbnails) -> View:
-        chosen = session.fit_selection(shown.maps.layers, shown.maps.heads, shown.maps.queries)
-        filmed = session.step is not None and not session.what_if.changes  # else the film shows another forward pass
-        filmed = filmed and not shown.runs.joined
-        listed, place = shown.shown_heads(made.values), (chosen.layer, chosen.head)
-        return heads_grid(shown, made, listed, place, Part.HEADS, on_head, filmed)
-
-    def views(model: TextModel) -> Drawing:  # noqa: C901 - likewise
+    def views(model: TextModel) -> Drawing:
         session = current_session()
         shown = heads_of(session)
         maps = shown.maps
         chosen = session.fit_selection(maps.layers, maps.heads, maps.queries)
         session.selection.side = shown.rows
-        long, problem, found = is_very_long(session), "", {}
-        if long:
-            try:
-                found = known(session, shown)
-            except ValueError as error:
-                problem = as_sentence(translate_error(str(error)))
+        long = is_very_long(session)
+        found, problem = known_heads(session, shown) if long else ({}, "")
         made = known_thumbnails(shown, found) if long else thumbnails(shown)
         listed = shown.shown_heads(made.values)
         problem = problem or refusal(shown, listed)
-        drawn, key = None, None
+        drawn, map_of = None, None
         if not long:
             yield [(heads, grid_of(session, shown, made))]  # which the browser paints while the rest is computed
         if not problem:
-            if long and wish.combination != "head":
-                drawn, problem = combination(shown, listed, found)
-            else:
-                drawn = chosen_image(session, shown, chosen) if long else large(shown, chosen, listed)
+            drawn, problem = large_image(session, shown, chosen, listed, found if long else None)
         parts: list[Placed] = []
         if drawn is not None:
-            key, on_row = (Part.LINES, on_line) if wish.drawing == "lines" else (Part.HEAD, on_cell)
             scale = scale_of(shown, chosen, drawn, made) if long else made
-            map_of = head_figure(shown, drawn, scale, chosen, listed, key, on_row)
+            map_of = head_figure(shown, drawn, scale, chosen, listed, *large_part(wish))
             parts.append((figure, map_of))
         if long:
             yield parts  # one head at once, and after it the others, one by one
             parts = []
-        staged, lacking, after, vectors = None, "", None, None
-        if places is None:
-            staged, lacking = unless_absent(lambda: query_steps(shown, chosen, Part.STAGES, on_query))
-        else:
-            weighing = importance.show(places, model, wish.kind, chosen)
-            weighed, lacking = unless_absent(partial(next, weighing))
-            parts += weighed or ()
-            after = None if lacking else rest_of(weighing)
-        if staged is not None:
-            parts.append((steps, staged))
-            vectors, _lacking = unless_absent(lambda: vector_panels(shown, chosen, Part.VECTORS))
-            parts += [] if vectors is None else [(steps, vectors)]
+        of_query = partial(query_closely, shown, chosen, steps)
+        closely = of_query() if places is None else importance_closely(places, model, wish.kind, chosen)
+        parts += closely.parts
         if long:
             begin_rest(session, shown, chosen, listed, found, drawn)
             parts.append((heads, grid_of(session, shown, made)))
         yield parts
 
         def rest() -> None:
-            if after:
-                after()
-            for place, sentence in ((steps, lacking), (figure, problem or missing(shown, chosen))):
-                with place:
-                    say(sentence)
+            closely.rest()
+            say(closely.lacking, steps)
+            say(problem or missing(shown, chosen), figure)
             if long:
                 watch_rest(session, grid_as_it_fills(session, partial(heads_of, session), partial(grid_of, session)))
-            if session.saving and places is None and not long:
-                offer_heads(shown, made, chosen, listed, None if drawn is None else key, staged is not None)
-            sink = sink_column(shown, chosen, listed, (1, 1)) if drawn is not None else None
+            elif session.saving and places is None:
+                stepwise = closely.staged is not None
+                offer_heads(shown, made, chosen, listed, None if drawn is None else large_part(wish)[0], stepwise)
             weights: Callable[[], DataFrame] | None = None
-            if drawn is not None:  # of a long text a line for each block of cells, as it is drawn: there are millions
+            if map_of is not None and drawn is not None:
+                sink = sink_column(shown, chosen, listed, (1, 1))
+                # Of a long text a line for each block of cells, as it is drawn: there are millions.
                 weights = map_of.table if long else partial(weights_table, shown, drawn, sink)
-            more: dict[str, Any] = {} if staged is None else {steps_name(chosen): partial(steps_table, shown, chosen)}
-            more |= {} if vectors is None else {vectors.heading.name: vectors.table}
+            more = closely.tables(shown, chosen)
             data_table(Part.DATA, weights, file_name(shown, chosen), place=data, more=more)
             of_heads = partial(metrics_table, shown) if not long else partial(known_metrics, shown, made)
             data_table(Part.METRICS, of_heads, f"heads-{wish.kind}", place=numbers)
@@ -174,6 +146,96 @@ def page(model: TextModel) -> Views:  # noqa: C901 - places, then views in their
         return rest
 
     return views
+
+
+def importance_places(steps: DeltaGenerator, beside: DeltaGenerator) -> Places:
+    """Places of the importance of heads, under the heads and under the chosen one."""
+    table = expander(importance.Part.DATA, _("Data: importance"))
+    above, maps = steps.container(), steps.container()
+    chosen_one, alike, pair = (beside.container() for _part in range(3))
+    return Places(above, maps, chosen_one, alike, pair, table)
+
+
+def maps_now(wish: HeadView, session: Session) -> HeadMaps:
+    """Maps of the session's trace as the controls want them."""
+    return HeadMaps(session.trace, wish, session.comparison, session.differing, merged(session))
+
+
+def grid_of(session: Session, shown: HeadMaps, made: Thumbnails) -> View:
+    chosen = session.fit_selection(shown.maps.layers, shown.maps.heads, shown.maps.queries)
+    filmed = session.step is not None and not session.what_if.changes  # else the film shows another forward pass
+    filmed = filmed and not shown.runs.joined
+    listed, place = shown.shown_heads(made.values), (chosen.layer, chosen.head)
+    return heads_grid(shown, made, listed, place, Part.HEADS, on_head, filmed)
+
+
+def known_heads(session: Session, shown: HeadMaps) -> tuple[dict[Any, Any], str]:
+    """All that was computed of a long text so far, or a sentence where not even one map fits into memory."""
+    try:
+        return known(session, shown), ""
+    except ValueError as error:
+        return {}, as_sentence(translate_error(str(error)))
+
+
+def large_image(
+    session: Session, shown: HeadMaps, chosen: Selection, listed: Heads, found: dict[Any, Any] | None
+) -> tuple[HeadImage | None, str]:
+    """The chosen head or the combination of these, or a sentence while that is computed.
+
+    found: what a long text has so far; None: the text is not long.
+    """
+    if found is None:
+        return large(shown, chosen, listed), ""
+    if shown.wish.combination != "head":
+        return combination(shown, listed, found)
+    return chosen_image(session, shown, chosen), ""
+
+
+def large_part(wish: HeadView) -> tuple[Part, Answer]:
+    """Key of the large figure, and what a click on it does."""
+    return (Part.LINES, on_line) if wish.drawing == "lines" else (Part.HEAD, on_cell)
+
+
+@dataclass(frozen=True)
+class Closely:
+    """What stands beneath the heads, in its places.
+
+    lacking: a sentence where the model does not show it. rest: what only the script draws. staged, vectors: the steps
+    of a query.
+    """
+
+    parts: Sequence[Placed]
+    lacking: str
+    rest: Rest = lambda: None
+    staged: View | None = None
+    vectors: Panels | None = None
+
+    def tables(self, shown: HeadMaps, chosen: Selection) -> dict[str, Any]:
+        """Tables of the steps, by their names."""
+        found: dict[str, Any] = {}
+        if self.staged is not None:
+            found[steps_name(chosen)] = partial(steps_table, shown, chosen)
+        if self.vectors is not None:
+            found[self.vectors.heading.name] = self.vectors.table
+        return found
+
+
+def query_closely(shown: HeadMaps, chosen: Selection, place: DeltaGenerator) -> Closely:
+    """The chosen query step by step, and its vectors."""
+    staged, lacking = unless_absent(lambda: query_steps(shown, chosen, Part.STAGES, on_query))
+    if staged is None:
+        return Closely([], lacking)
+    vectors, _lacking = unless_absent(lambda: vector_panels(shown, chosen, Part.VECTORS))
+    views = [staged] if vectors is None else [staged, vectors]
+    return Closely([(place, view) for view in views], lacking, staged=staged, vectors=vectors)
+
+
+def importance_closely(places: Places, model: TextModel, kind: AttentionKind, chosen: Selection) -> Closely:
+    """What each head is good for."""
+    weighing = importance.show(places, model, kind, chosen)
+    weighed, lacking = unless_absent(partial(next, weighing))
+    after = None if lacking else rest_of(weighing)
+    return Closely(weighed or (), lacking, after or (lambda: None))
 
 
 def offer_heads(
@@ -204,9 +266,9 @@ def rest_of(drawing: Drawing) -> Rest | None:
     raise AssertionError("one group of views")
 
 
-def say(sentence: str) -> None:
+def say(sentence: str, place: DeltaGenerator | None = None) -> None:
     if sentence:
-        st.info(sentence)
+        (st if place is None else place).info(sentence)
 
 
 def show_bertviz(shown: HeadMaps, chosen: Selection) -> None:
