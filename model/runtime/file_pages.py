@@ -1,4 +1,4 @@
-"""Pages of mapped files: those that were copied are let go, or memory would hold a model twice while it is opened."""
+"""Pages of mapped files: those that were read are let go, or memory would hold a model twice while it is opened."""
 
 from __future__ import annotations
 
@@ -6,51 +6,70 @@ import ctypes
 import mmap
 import sys
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
+import numpy as np
+import torch
 from torch import Tensor
 
-MAPS = Path("/proc/self/maps")
-PIECE = 1 << 25  # bytes that are copied between two times
+MAPS, PAGEMAP = Path("/proc/self/maps"), Path("/proc/self/pagemap")
+PIECE = 1 << 25  # bytes that are copied between two times, or a part of a large file: its pages are looked at each time
+PARTS = 64
 PAGE = mmap.PAGESIZE
 DONT_NEED = 4  # MADV_DONTNEED of mman.h: pages are read from the file again where they are used again
+STATE, CLEAN = np.uint64(61), 0b101  # of a page, in its three highest bits: in memory, not swapped, and of a file
 
 
 class FilePages:
-    """Pages of the files, mapped for this process alone, in which tensors lie.
+    """Pages of the files, mapped for this process alone, in which tensors lie. Only who calls this may write to them.
 
-    written: whether something may have been written over what a file has, which is lost with its page: then only pages
-    of the copied tensors are let go, else all of their files that were read.
+    A page that was written to is the process's own, and lost if it is let go: it stays.
     """
 
-    def __init__(self, written: bool = False) -> None:
-        self._written = written
-        self._tensors: dict[int, int] = {}  # bytes by the address
+    def __init__(self) -> None:
+        self._storages: list[torch.UntypedStorage] = []  # not their addresses, which the system gives to others
         self._copied = 0
 
     def copied(self, tensor: Tensor) -> None:
         """A tensor of any shape, which lies in a file or does not, was copied: its pages are not needed any more."""
-        if tensor.device.type == "cpu":
-            self._tensors[tensor.data_ptr()] = tensor.nbytes
-            self._copied += tensor.nbytes
-        if self._copied >= PIECE:
+        if tensor.device.type != "cpu" or tensor.layout != torch.strided:
+            return
+        storage = tensor.untyped_storage()  # of a mapped file often all of it
+        self._storages.append(storage)
+        self._copied += tensor.nbytes
+        if self._copied >= max(PIECE, storage.nbytes() // PARTS):
             self.let_go()
 
     def let_go(self) -> None:
-        """Take the pages out of memory."""
-        self._copied = 0
+        """Take the pages out of memory, those too of which a tensor was computed, and forget the tensors."""
+        storages, self._storages, self._copied = self._storages, [], 0
         if not sys.platform.startswith("linux"):
             return
-        places = places_of_files(self._tensors)
-        if self._written:
-            inside = [(at, at + size) for at, size in self._tensors.items() if within(at, places)]
-            places = [(-(-begin // PAGE) * PAGE, end // PAGE * PAGE) for begin, end in inside]
-            self._tensors.clear()
+        pieces = {(each.data_ptr(), each.data_ptr() + each.nbytes()) for each in storages}
         libc = ctypes.CDLL(None)
-        for begin, end in places:
-            if begin < end:
-                libc.madvise(ctypes.c_void_p(begin), ctypes.c_size_t(end - begin), DONT_NEED)
+        for place in places_of_files(begin for begin, _end in pieces):
+            for begin, end in pieces:
+                for first, last in clean(max(begin, place[0]), min(end, place[1])):
+                    libc.madvise(ctypes.c_void_p(first), ctypes.c_size_t(last - first), DONT_NEED)
+
+
+def clean(begin: int, end: int) -> Iterator[tuple[int, int]]:
+    """Parts of a piece of memory, of whole pages, that are in memory as a file has them; none where Linux does not say.
+
+    A page of a file that was written to counts as anonymous (Linux, Documentation/admin-guide/mm/pagemap.rst).
+    """
+    first, last = -(-begin // PAGE), end // PAGE
+    try:
+        with PAGEMAP.open("rb") as file:
+            for start in range(first, last, PIECE // PAGE):
+                file.seek(8 * start)
+                pages = np.frombuffer(file.read(8 * min(PIECE // PAGE, last - start)), np.uint64)
+                edges = np.flatnonzero(np.diff(pages >> STATE == CLEAN, prepend=False, append=False))
+                for one, other in edges.reshape(-1, 2).tolist():
+                    yield (start + one) * PAGE, (start + other) * PAGE
+    except OSError:
+        return
 
 
 def within(address: int, places: Sequence[tuple[int, int]]) -> bool:
@@ -65,13 +84,15 @@ def places_of_files(addresses: Iterable[int], maps: Path = MAPS) -> list[tuple[i
     """
     found, sorted_addresses = [], sorted(addresses)
     try:
-        lines = maps.read_text(encoding="utf-8", errors="replace").splitlines()
+        lines = maps.read_bytes().split(b"\n")  # a name may have other ends of lines
     except OSError:
         return []
     for line in lines:
-        place, kind, _offset, _device, inode, *_name = line.split(maxsplit=5)
-        if inode != "0" and kind.endswith("p"):
-            begin, end = (int(number, 16) for number in place.split("-"))
+        if len(words := line.split(maxsplit=5)) < 5:  # behind the last line
+            continue
+        place, kind, _offset, _device, inode = words[:5]
+        if inode != b"0" and kind.endswith(b"p"):
+            begin, end = (int(number, 16) for number in place.split(b"-"))
             at = bisect_left(sorted_addresses, begin)
             if at < len(sorted_addresses) and sorted_addresses[at] < end:
                 found.append((begin, end))

@@ -355,7 +355,7 @@ def _detach_from_files(model: nn.Module) -> None:
     over, and end the process when it becomes shorter.
     """
     tensors = [tensor for tensor in (*model.parameters(), *model.buffers()) if tensor.device.type == "cpu"]
-    pages, places = FilePages(written=True), places_of_files([tensor.data_ptr() for tensor in tensors])
+    pages, places = FilePages(), places_of_files([tensor.data_ptr() for tensor in tensors])
     with torch.no_grad():
         for tensor in tensors:  # tied ones once
             if not MAPS.exists() or within(tensor.data_ptr(), places):

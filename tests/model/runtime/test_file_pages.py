@@ -10,8 +10,9 @@ import torch
 from safetensors.torch import load_file, save_file
 
 from model.checkpoints.assembled import assembled
+from model.checkpoints.formats.weight_files import map_file
 from model.runtime import file_pages
-from model.runtime.file_pages import FilePages, places_of_files, within
+from model.runtime.file_pages import MAPS, PAGE, FilePages, clean, places_of_files, within
 from tests.model.examples import one_stack
 from tests.resident import forget_peak, highest_resident
 
@@ -43,13 +44,37 @@ def test_pages_of_what_was_copied_leave_memory_and_its_numbers_stay(mapped):
     assert all(torch.equal(*pair) for pair in zip(copies, (*mapped.values(), own), strict=True))
 
 
-def test_what_was_written_over_a_file_is_kept_until_it_is_copied(mapped):
+def test_what_was_written_over_a_file_stays(mapped):
     mapped["b"][5] = 7.0
-    pages = FilePages(written=True)
-    pages.copied(mapped["a"])
+    before, pages = resident_of_files(), FilePages()
+    assert mapped["a"].sum() > 0
+    pages.copied(mapped["a"][:1].expand(9))  # of whatever shape: the rest of its file is let go too
     pages.let_go()
+    assert resident_of_files() < before + SIZE
     assert mapped["b"][5] == 7.0
     assert mapped["a"][-1] == SIZE - 1
+
+
+def test_the_place_of_a_tensor_that_is_gone_may_be_anothers(tmp_path):
+    for name in ("gone", "another"):
+        (tmp_path / name).write_bytes(bytes(1 << 20))
+    pages = FilePages()
+    pages.copied(map_file(tmp_path / "gone", 0, 1 << 20))
+    another = map_file(tmp_path / "another", 0, 1 << 20)  # the system gives it the first free place
+    another[:] = 7
+    kept = str(tmp_path / "gone") in MAPS.read_text(encoding="utf-8")
+    pages.let_go()
+    assert (another == 7).all()
+    assert kept
+    assert str(tmp_path / "gone") not in MAPS.read_text(encoding="utf-8")
+
+
+def test_without_a_word_of_the_system_nothing_is_let_go(mapped, tmp_path, monkeypatch):
+    begin = mapped["a"].data_ptr()
+    mapped["a"].sum()
+    assert list(clean(begin, begin + 8 * PAGE + 1))
+    monkeypatch.setattr(file_pages, "PAGEMAP", tmp_path / "none")
+    assert not list(clean(begin, begin + 8 * PAGE + 1))
 
 
 def test_places_are_those_of_files_that_are_mapped_alone(mapped, tmp_path):
@@ -58,6 +83,8 @@ def test_places_are_those_of_files_that_are_mapped_alone(mapped, tmp_path):
     assert not within(place[1], [place])
     assert not within(place[0] - 1, [place])
     assert places_of_files([1], tmp_path / "none") == []
+    (tmp_path / "maps").write_bytes(b"10-20 rw-p 0 08:01 9 /a\x0c \xff\r20-30 r--p 0 0 9\n20-30 rw-p 0 00:00 0\n")
+    assert places_of_files([17, 33], tmp_path / "maps") == [(16, 32)]
 
 
 def test_a_file_and_its_network_are_not_in_memory_at_once(tmp_path, monkeypatch):
