@@ -73,7 +73,8 @@ class Ledger:
     @property
     def promises(self) -> tuple[Reservation, ...]:
         """What is promised now."""
-        return tuple(self._promises)
+        promises = list(self._promises)  # in one step; tuple() may collect garbage, whose finalizers take one out
+        return tuple(promises)
 
     def left(self, without: Reservation | None = None) -> int:
         """Bytes that can be promised. without: a promise that would be taken back first.

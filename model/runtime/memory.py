@@ -70,19 +70,23 @@ class Collector:
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock, self._next = clock, -math.inf
+        self._expectation = object()  # another one after each `expect`
 
     def __call__(self) -> None:
         """Collect, unless that was done of late and nothing large was let go since."""
-        began = self._clock()
+        began, expectation = self._clock(), self._expectation
         if began < self._next:
             return
         gc.collect()
         give_back_memory()
         ended = self._clock()
         self._next = ended + max(self.SELDOM, (ended - began) / self.SHARE)
+        if self._expectation is not expectation:  # since it began: not all of that was there to be collected
+            self._next = -math.inf
 
     def expect(self) -> None:
-        """Something large was let go: the next one is worth its time."""
+        """Something large was let go, in whatever thread: the next one is worth its time."""
+        self._expectation = object()
         self._next = -math.inf
 
 
@@ -107,6 +111,10 @@ def loading() -> Iterator[None]:
     token = _loading.set(made)
     try:
         yield
+    except BaseException:  # given up, too
+        if made:
+            collect.expect()
+        raise
     finally:
         _loading.reset(token)
         for reservation in made:

@@ -250,7 +250,10 @@ class Session:
             self.say(name, value)
 
     def release(self) -> None:
+        from model.runtime.memory import collect
+
         self.pin, self.differing, self._comparison = None, False, None
+        collect.expect()
         for name in PINNED:
             self.say(name, None)
 

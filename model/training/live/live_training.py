@@ -19,6 +19,7 @@ from model.runtime.device import compute_alone
 from model.runtime.errors import CheckpointError, describe_training_error
 from model.runtime.ledger import Reservation
 from model.runtime.locks import Lock
+from model.runtime.memory import collect
 from model.training.live import saving
 from model.training.live.camera import Probe
 from model.training.live.kept import KeptTraining, go_on, keep_first, keep_state, remove_kept
@@ -290,6 +291,7 @@ class LiveTraining:
             remove_kept(self._kept)
         if self.promise:
             self.promise.release()
+        collect.expect()
 
     def _allowed(self, choices: RunSettings) -> RunSettings:
         """The choices, if they fit into memory: checked here, not in the thread, so that the caller gets the error."""

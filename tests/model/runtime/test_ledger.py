@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import threading
 
 import pytest
@@ -151,6 +152,26 @@ def test_what_was_freed_is_given_back_before_anybody_is_refused_the_quicker_way_
     with pytest.raises(NoRoomError, match=r"needs about 11\.0 GB"):
         ledger.reserve("the text", 11 * GB)
     assert ways[-2:] == ["quick", "slow"]
+
+
+def test_promises_are_read_whole_while_finalizers_take_some_out():
+    ledger = Machine().ledger()
+    held = [ledger.reserve("the text", 1) for _ in range(100)]
+
+    def finalizer(phase: str, _info: object) -> None:
+        if phase == "start" and len(held) > 50:
+            held.pop().release()
+
+    often = gc.get_threshold()
+    gc.callbacks.append(finalizer)
+    gc.set_threshold(1)
+    try:
+        for _ in range(30):
+            assert len(ledger.promises) >= 50
+    finally:
+        gc.set_threshold(*often)
+        gc.callbacks.remove(finalizer)
+    assert len(held) < 90
 
 
 def test_two_that_grow_one_promise_at_once_both_count():

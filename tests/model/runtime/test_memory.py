@@ -7,6 +7,9 @@ from model.runtime import memory
 from model.runtime.errors import CheckpointError
 from model.runtime.ledger import Ledger, NoRoomError
 from model.runtime.memory import Collector, available, free_memory, needed, require_room
+from model.runtime.superseded import SupersededError
+
+CPU = torch.device("cpu")
 
 
 def test_the_smaller_of_free_memory_and_the_groups_limit_counts(tmp_path):
@@ -73,3 +76,25 @@ def test_who_types_on_in_a_text_without_room_has_no_collection_at_each_key(monke
     collect.expect()
     keys(5)
     assert len(collected) == 3
+    collect.expect()
+    monkeypatch.setattr(memory.gc, "collect", lambda: collection() or (len(collected) < 5 and collect.expect()))
+    keys(5)
+    assert len(collected) == 5  # what was let go in the middle of the fourth is collected by another
+
+
+def test_what_a_given_up_opening_had_is_collected(monkeypatch):
+    monkeypatch.setattr(memory, "collect", Collector())
+    monkeypatch.setattr(memory.gc, "collect", lambda: None)
+    memory.collect()
+    seldom = memory.collect._next
+    with pytest.raises(CheckpointError), memory.loading():
+        require_room(10**15, torch.float32, CPU)
+    assert memory.collect._next == seldom
+
+    def given_up():
+        require_room(1, torch.float32, CPU)
+        raise SupersededError
+
+    with pytest.raises(SupersededError), memory.loading():
+        given_up()
+    assert memory.collect._next < seldom

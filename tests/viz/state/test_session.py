@@ -1,6 +1,7 @@
 """The state of a session: what is traced, what is selected, what the address bar may say."""
 
 import gc
+import math
 import threading
 import weakref
 from collections.abc import Iterator
@@ -18,6 +19,7 @@ from model.analysis.checks import checks
 from model.capture.interventions import Causal
 from model.inference import pass_memory
 from model.inference.text_model import TextModel
+from model.runtime import memory
 from model.runtime.ledger import Ledger, NoRoomError
 from model.runtime.superseded import SupersededError, watch
 from model.text.tokenizer_training import train_characters
@@ -246,7 +248,7 @@ def test_saved_checkpoints_follow_the_bundled_ones_and_hide_none(tmp_path, monke
     assert viz.state.checkpoints.saved_folder() == Path.home() / ".vitrine" / "checkpoints"
 
 
-def test_predictions_are_compared_with_those_of_the_same_words_alone(tmp_path):
+def test_predictions_are_compared_with_those_of_the_same_words_alone(tmp_path, monkeypatch):
     model, session = small_model(tmp_path / "small"), Session()
     session.look(model, "The cat sees.", "")
     session.step = 3  # in a training, where a pin has the step in its name
@@ -262,6 +264,9 @@ def test_predictions_are_compared_with_those_of_the_same_words_alone(tmp_path):
     assert session.comparison.counterpart("output.logits") is None
     assert "prediction" not in set(session.comparison.changes["kind"])
     assert session.comparison.attention("cross") is not None
+    monkeypatch.setattr(memory.collect, "_next", math.inf)
+    session.release()
+    assert memory.collect._next < 0  # the pin may have been large
 
 
 def test_an_empty_choice_is_in_the_address_and_none_is_not(address):
