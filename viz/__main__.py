@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Sequence
+from itertools import pairwise
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -38,7 +39,7 @@ def streamlit_words(arguments: Sequence[str] | None = None) -> list[str]:
         epilog="Options of Streamlit are passed on, with their values behind =, such as --server.port=8502.",
         allow_abbrev=False,
     )
-    parser.add_argument("checkpoint", nargs="?", type=Path, help="folder or file of a trained model, shown at first")
+    parser.add_argument("checkpoint", nargs="?", help="folder or file of a trained model, shown at first")
     parser.add_argument("--told", metavar="HINTS", help="what its weights do not tell: heads:8,positions:none,start:1")
     options, others = parser.parse_known_args(arguments)
     if unknown := [word for word in others if not word.startswith("-")]:
@@ -50,8 +51,12 @@ def streamlit_words(arguments: Sequence[str] | None = None) -> list[str]:
         )
     words = ["run", str(ROOT / "app.py"), *others, "--"]
     if options.checkpoint:
-        path = options.checkpoint.expanduser().absolute()
+        path = Path(options.checkpoint).expanduser().absolute()
         if not path.exists():
+            value, given = options.checkpoint, sys.argv[1:] if arguments is None else arguments
+            for option, word in pairwise(given):
+                if word == value and option in others and "=" not in option:
+                    raise ValueError(f"the value of {option} stands behind =: {option}={value}")
             raise ValueError(f"nothing is at {path}")
         words += ["--checkpoint", str(path)]
     return words + (["--told", options.told] if options.told else [])

@@ -25,6 +25,9 @@ def test_a_checkpoint_its_hints_and_streamlits_options_are_passed_on(monkeypatch
     ("words", "sentence"),
     [
         (["nowhere"], f"nothing is at {ROOT / 'nowhere'}"),
+        (["./nowhere", "--server.headless"], f"nothing is at {ROOT / 'nowhere'}"),
+        (["--server.headless=true", "nowhere"], f"nothing is at {ROOT / 'nowhere'}"),
+        (["--server.port", "8502"], "the value of --server.port stands behind =: --server.port=8502"),
         (["checkpoints/sort", "checkpoints/reverse"], "one checkpoint is opened, and checkpoints/reverse is more"),
     ],
 )
