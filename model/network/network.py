@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 import torch
-from jaxtyping import Bool, Float, Int, Shaped
+from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
 from model.network.config import Kind, TransformerConfig
@@ -94,26 +94,6 @@ class Network(nn.Module):
     def parameter_count(self) -> int:
         """Number of weights, a tied matrix counted once."""
         return sum(parameter.numel() for parameter in self.parameters())
-
-    def load_weights(self, weights: Mapping[str, Shaped[Tensor, "*_"]]) -> None:
-        """Copy every parameter from `weights`, by name; a tied matrix may have any of its names.
-
-        Raises:
-            ValueError: a parameter is missing or has another shape, or a name is unknown.
-        """
-        names = dict(self.named_parameters(remove_duplicate=False))
-        if unknown := sorted(set(weights) - set(names)):
-            raise ValueError(f"the weights hold {unknown[0]} ({len(unknown)} such), which this config has not")
-        values = {names[name]: tensor for name, tensor in weights.items()}
-        for name, parameter in self.named_parameters():
-            if parameter not in values:
-                raise ValueError(f"the weights lack {name}")
-            shape = tuple(values[parameter].shape)
-            if shape != tuple(parameter.shape):
-                raise ValueError(f"{name} has shape {shape}, the config asks for {tuple(parameter.shape)}")
-        with torch.no_grad():
-            for parameter in self.parameters():
-                parameter.copy_(values[parameter])
 
     def initialise(self) -> None:
         """Draw the initial weights: Xavier for matrices, zero for biases, variance 1 / d_model for embeddings."""

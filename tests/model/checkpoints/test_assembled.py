@@ -40,6 +40,16 @@ def test_it_is_the_network_that_the_weights_come_from(options, dtype):
         assert weights["decoder.layers.0.feed_forward.hidden.weight"].abs().sum() > 0  # a copy
 
 
+@pytest.mark.parametrize("name", ["decoder.embedding.tokens.weight", "output.logits.weight"])
+def test_a_tied_matrix_may_have_either_name(name):
+    saved = network(tied_embeddings="output")
+    weights = weights_of(saved)
+    weights[name] = weights.pop("decoder.embedding.tokens.weight")
+    made = assembled(saved.config, weights)
+    assert torch.equal(made(SOURCE, SOURCE[:, :3]), saved(SOURCE, SOURCE[:, :3]))
+    assert made.output.logits.weight is made.decoder.embedding.tokens.weight
+
+
 @pytest.mark.filterwarnings("ignore:ComplexHalf")
 def test_weights_that_do_not_fit_are_refused_in_a_sentence():
     model = one_stack("decoder-only")

@@ -8,10 +8,10 @@ import torch
 from torch.testing import assert_close
 
 from model.analysis.checks import checks
+from model.checkpoints.assembled import assembled
 from model.checkpoints.load import open_checkpoint
 from model.checkpoints.native import save_checkpoint
 from model.inference.copies import LONGEST, vary
-from model.network.transformer import build
 from tests.model.examples import one_stack
 from tests.model.network.test_kinds import TOKENIZERS
 from tests.viz.small import write_small
@@ -38,10 +38,8 @@ def language_model(folder, **options):
 def rebuilt(model, **changes):
     """The same from scratch: a network of the changed config, its parameters copied by name."""
     config = dataclasses.replace(model.config, **changes)
-    network = build(config).eval()
     weights = {name: each for name, each in model.network.named_parameters() if not name.endswith(".positions.table")}
-    network.load_weights(weights)
-    return network
+    return assembled(config, weights)
 
 
 @pytest.mark.parametrize("position", ["sinusoidal", "rotary", "alibi", "none"])

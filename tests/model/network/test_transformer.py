@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch.testing import assert_close
 
+from model.checkpoints.assembled import assembled
 from model.checkpoints.convert.layout_torch import torch_transformer
 from model.checkpoints.convert.state_dict import State
 from model.network.positions import sinusoidal
@@ -24,8 +25,7 @@ def test_it_is_torchs_transformer(options):
     theirs, settings = random_weights(Seq2Seq(**options)).double(), {"nhead": 3, "norm_first": False} | options
     theirs.pos_embedding = sinusoidal(40, 12)[:, None]
     layout = torch_transformer(State("torch's", theirs.state_dict(), settings))
-    ours = Transformer(layout.config).double().eval()
-    ours.load_weights(layout.weights)
+    ours = assembled(layout.config, layout.weights, dtype=torch.float64).requires_grad_()
     for stack in (ours.encoder, ours.decoder):  # the table was rounded to float32
         stack.embedding.positions.table = sinusoidal(40, 12)
     source, target = torch.randint(17, (3, 7)), torch.randint(19, (3, 5))
@@ -89,29 +89,3 @@ def test_embeddings_enter_with_variance_one_and_weights_are_xaviers():
     assert hidden.bias.abs().max() == 0
     without_bias = Transformer(config(bias=False))
     assert not [name for name, _ in without_bias.named_parameters() if name.endswith("bias")]
-
-
-@pytest.mark.parametrize("name", ["decoder.embedding.tokens.weight", "output.logits.weight"])
-def test_load_weights_takes_a_tied_matrix_under_either_name(name):
-    saved, model = network(seed=1, tied_embeddings="output"), network(seed=2, tied_embeddings="output")
-    weights = {key: value for key, value in saved.state_dict().items() if "logits" not in key}
-    weights[name] = weights.pop("decoder.embedding.tokens.weight")
-    model.load_weights(weights)
-    source, target = torch.randint(11, (2, 4)), torch.randint(13, (2, 3))
-    assert torch.equal(model(source, target), saved(source, target))
-    assert model.output.logits.weight is model.decoder.embedding.tokens.weight
-
-
-def test_load_weights_says_what_does_not_fit():
-    model, whole = network(), dict(network(seed=2).state_dict())
-    before = {key: value.clone() for key, value in model.state_dict().items()}
-    name = "encoder.layers.1.self_attention.query.weight"
-    lacking = {key: value for key, value in whole.items() if key != name}
-    for weights, message in [
-        (lacking, f"the weights lack {name}"),
-        (whole | {name: torch.zeros(16, 15)}, rf"{name} has shape \(16, 15\), the config asks for \(16, 16\)"),
-        (whole | {"encoder.cell": torch.zeros(1)}, r"the weights hold encoder.cell \(1 such\)"),
-    ]:
-        with pytest.raises(ValueError, match=message):
-            model.load_weights(weights)
-    assert all(torch.equal(value, before[key]) for key, value in model.state_dict().items())

@@ -11,6 +11,7 @@ from model.analysis.attention_maps import Maps
 from model.analysis.blocks import blocks
 from model.analysis.checks import checks
 from model.capture.trace import Trace, record
+from model.checkpoints.assembled import assembled
 from model.inference.decoding import greedy
 from model.network.costs import parameters
 from model.network.transformer import Network
@@ -173,8 +174,7 @@ def test_a_window_and_stretched_turns_change_what_is_computed(made):
         ("t5", {"position_reach": 50}),
     ):
         _theirs, ours, _folder = made(kind)
-        other = type(ours)(dataclasses.replace(ours.config, **option)).eval()
-        other.load_weights({name: each.detach() for name, each in ours.named_parameters()})
+        other = assembled(dataclasses.replace(ours.config, **option), dict(ours.named_parameters()))
         with torch.inference_mode():
             change = (other(*texts(ours)) - ours(*texts(ours))).abs().max()
         assert change > 1e-3, (kind, option)
