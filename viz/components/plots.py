@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from viz.components.registry import component, pack
 from viz.components.view import Answer, View, live
 from viz.i18n.catalogue import _
-from viz.i18n.format import significant
+from viz.i18n.format import in_turn, significant, stopped
 from viz.state.pieces import merged
 from viz.state.session import current_session
 
@@ -153,7 +153,7 @@ class Plot(View, ABC):
         if not self.apart:
             self.merge()
         heading = self.heading
-        alt = heading.alt or " ".join(filter(None, (f"{heading.name}: {self.summary()}.", heading.note)))
+        alt = heading.alt or in_turn(stopped(f"{heading.name}: {self.summary()}"), heading.note)
         said = {"alt": alt, "chosen": self.chosen, "words": words(*self.titles(), **self.words)}
         self.acts = {**self.acts, **heading.asked}
         self.data = pack(known(heading, "about") | heading.told | said | self.header(), self.arrays())

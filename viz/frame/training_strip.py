@@ -12,7 +12,7 @@ from viz.components.registry import component, pack
 from viz.components.view import PackedView, View, live
 from viz.i18n.catalogue import _, language
 from viz.i18n.errors import translate_error
-from viz.i18n.format import clock, no_training, significant
+from viz.i18n.format import clock, in_turn, no_training, significant, stopped
 from viz.state import training
 from viz.state.checkpoints import spare_imports
 from viz.state.film_feed import film_data
@@ -110,10 +110,10 @@ def strip_data(
         first = [] if refused else ["advance", "batch", "run"]
         return {**nothing, "words": words, "batches": batches, "possible": first}
     snapshot = live.snapshot
-    told = [status_sentence(snapshot)]
+    told = status_sentence(snapshot)
     if shown:  # before a click: what it trains, and shows from then on
         said = _("A step trains the copy of {name} that is in training, and shows it in the place of {shown}.")
-        told.append(said.format(name=name, shown=shown))
+        told = in_turn(stopped(told), said.format(name=name, shown=shown))
     onward = {"advance", "batch", "run", "pause" if snapshot.status in training.MOVING else "run"}
     possible = {"reset"} if snapshot.status in training.OVER else {*onward, "reset"}
     return {
@@ -121,7 +121,7 @@ def strip_data(
         "step": snapshot.step,
         "facts": facts(snapshot),
         "losses": live.current.curves.overview("loss", DRAWN) if live.current else [],
-        "sentence": " ".join(filter(None, told)) if own else training.watched_only(),
+        "sentence": told if own else training.watched_only(),
         "words": words,
         "batches": batches,
         "possible": sorted(possible if own else ()),

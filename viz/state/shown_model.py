@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import streamlit as st
 
 from viz.i18n.catalogue import _
-from viz.i18n.format import as_sentence, literal, stopped
+from viz.i18n.format import as_sentence, in_turn, literal, stopped
 from viz.state import adapter_bases, assumptions, checkpoints
 from viz.state.checkpoints import CheckpointEntry, bundled_names, find, given_paths, open_place
 from viz.state.opening import Opening
@@ -202,11 +202,11 @@ def fall_back(name: str, reason: str, page: str, names: Sequence[str], words: Ma
     others = [known.shown, *bundled_names()]
     known.wanted = next((each for each in others if each in names and each not in known.failed), "")
     if first:
-        reason = reason.removeprefix(f"{name}: ")
+        reason = reason.removeprefix(f"{name}: ").removeprefix(f"{name}：")
         said = stopped(_("{name} was not opened: {reason}").format(name=name, reason=reason))
         if known.wanted:
             before = _("{name} is shown as before.") if known.wanted == known.shown else _("{name} is shown instead.")
-            said += f" {before.format(name=words.get(known.wanted, known.wanted))}"
+            said = in_turn(said, before.format(name=words.get(known.wanted, known.wanted)))
         known.refused, known.refusal = name, (said, page)
     return bool(known.wanted)
 

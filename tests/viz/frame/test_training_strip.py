@@ -20,6 +20,7 @@ from tests.viz.frame.window import Window, open_window
 from tests.viz.no_server import no_server
 from viz.frame import channel, training_strip
 from viz.frame.drawing import Stage
+from viz.i18n.catalogue import use
 from viz.pages.training import runs
 from viz.state import training
 from viz.state.session import Key, Session, current_session
@@ -74,6 +75,16 @@ def test_before_a_click_it_is_said_which_model_is_trained(begun):
     said = f"A step trains the copy of {name} that is in training, and shows it in the place of another."
     assert said in other["sentence"]
     assert said not in ours["sentence"]
+    begun.advance(30)
+    settled(begun)
+    assert training_strip.strip_data(begun, "", shown="another")["sentence"] == f"finished. {said}"
+    use("zh")
+    try:
+        stands, follows = training_strip.strip_data(begun, "", shown="another")["sentence"].split("。", 1)
+    finally:
+        use("en")
+    assert " " not in stands
+    assert follows[0] != " "
     assert training_strip.strip_data(None, "", "plan", shown="another")["words"]["of"] == "another"
 
 
