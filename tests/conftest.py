@@ -8,6 +8,7 @@ import functools
 import os
 import random
 import sys
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -77,13 +78,22 @@ def pretended(request: pytest.FixtureRequest) -> Iterator[torch.device]:
         yield device
 
 
-@pytest.fixture(autouse=True)
-def locks_in_order(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """No thread waits for a lock under one that stands behind it in `locks.ORDER`, which would only be logged."""
+@pytest.fixture(autouse=True, scope="session")
+def lock_reports() -> Iterator[list[tuple[str, ...]]]:
+    """Reports of `locks` which no test has failed for yet: threads that outlive their tests make some between two."""
     found: list[tuple[str, ...]] = []
-    monkeypatch.setattr(locks, "report", lambda *names: found.append(names))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(locks, "report", lambda *names: found.append((*names, threading.current_thread().name)))
+        yield found
+    assert not found, "(waited for, held, thread) after the last test"
+
+
+@pytest.fixture(autouse=True)
+def locks_in_order(lock_reports: list[tuple[str, ...]]) -> Iterator[None]:
+    """No thread waits for a lock under one that stands behind it in `locks.ORDER`, which would only be logged."""
     yield
-    assert not found, "(waited for, held)"
+    found = [lock_reports.pop(0) for _ in range(len(lock_reports))]
+    assert not found, "(waited for, held, thread): here, or since an earlier test"
 
 
 @pytest.fixture(autouse=True)

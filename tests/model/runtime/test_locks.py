@@ -68,6 +68,13 @@ def test_another_order_is_logged_once(caplog):
     assert "'session' is waited for under 'ledger'" in record.message
 
 
+def test_a_report_between_two_tests_is_kept_for_the_next(lock_reports, monkeypatch):
+    monkeypatch.undo()
+    with Lock("ledger"), Lock("session"):
+        pass
+    assert lock_reports.pop()[:2] == ("session", "ledger")
+
+
 def test_a_lock_that_is_not_held_is_not_released():
     lock = Lock("slots")
     with elsewhere(lock), pytest.raises(ValueError, match="not in list"):
