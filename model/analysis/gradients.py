@@ -176,6 +176,8 @@ def require_room(network: Network, lengths: Sequence[int]) -> None:
     size, free = memory_needed(network, lengths), available(network.device)
     if size > free:
         raise CheckpointError(
-            f"the gradients need about {size / 1e9:.1f} GB, and {free / 1e9:.1f} GB are free: type a shorter text, or "
-            "open a smaller model"
+            "the gradients need about {size:.1f} GB, and {free:.1f} GB are free: type a shorter text, or open a "
+            "smaller model",
+            size=size / 1000000000.0,
+            free=free / 1000000000.0,
         )

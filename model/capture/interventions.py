@@ -15,6 +15,7 @@ from torch import Tensor, nn
 
 from model.capture.hooks import changed, changes_to
 from model.capture.trace import ATTENTION_PATHS, AttentionKind, attach
+from model.message import InputError
 from model.network.attention import MultiHeadAttention
 from model.network.kernels import plain_kernels
 from model.network.masks import Edit, Mask
@@ -120,7 +121,7 @@ class Window(MaskChange):
 
     def __post_init__(self) -> None:
         if self.width is not None and self.width < 1:
-            raise ValueError(f"window ({self.width}) must be at least 1, or off")
+            raise InputError("window ({width}) must be at least 1, or off", width=self.width)
 
     @property
     def looks_ahead(self) -> bool:
@@ -207,7 +208,7 @@ def read_changes(text: str) -> tuple[AttentionChange, ...]:
     """
     parts = text.split(";") if text else []
     if len(parts) > MOST:
-        raise ValueError(f"there are {len(parts)} changes: {MOST} are the most")
+        raise InputError("there are {count} changes: {most} are the most", count=len(parts), most=MOST)
     return tuple(_read(part) for part in parts)
 
 
@@ -222,7 +223,9 @@ def _read(part: str) -> AttentionChange:
         return Cells(cast(AttentionKind, match[1]), match[4] == "show", query, key, layer, head)
     if match := REMOVED.fullmatch(part):
         return RemovedHead(cast(AttentionKind, match[1]), int(match[2]), int(match[3]))
-    raise ValueError(f"{part[:40]!r} is no change: write, for example, decoder:causal:off or decoder.3.1:remove")
+    raise InputError(
+        "{part!r} is no change: write, for example, decoder:causal:off or decoder.3.1:remove", part=part[:40]
+    )
 
 
 # Removing heads: their weighted values are 0 before W^O (Michel et al., 2019, section 2.3).

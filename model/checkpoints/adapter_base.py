@@ -54,10 +54,15 @@ def base_name(base: Path) -> str:
 def base_missing(name: str, kind: str, named: str) -> AdapterBaseError:
     """Error of an adapter whose base is not here. name, kind: of the adapter. named: what the base is called."""
     if not named:
-        return AdapterBaseError(f"{name} is a {kind} adapter and does not say which model it changes: choose its base")
+        return AdapterBaseError(
+            "{file} is a {kind} adapter and does not say which model it changes: choose its base", file=name, kind=kind
+        )
     return AdapterBaseError(
-        f"{name} is a {kind} adapter and changes {shown_base(named)!r}, which is not here: put that "
-        "model into the list of checkpoints, or choose its base by hand"
+        "{file} is a {kind} adapter and changes {shown_base!r}, which is not here: put that model into the list "
+        "of checkpoints, or choose its base by hand",
+        file=name,
+        kind=kind,
+        shown_base=shown_base(named),
     )
 
 
@@ -70,14 +75,18 @@ def read_base(base: Path, adapter: Adapter) -> tuple[dict[str, Any], list[Tensor
     """
     if is_adapter(base):
         raise AdapterBaseError(
-            f"{base_name(base)}, the base of {adapter.name}, is an adapter itself, and one is not merged into "
-            "another: merge it with peft (merge_and_unload), save that and choose it"
+            "{base_name}, the base of {name}, is an adapter itself, and one is not merged into another: merge it "
+            "with peft (merge_and_unload), save that and choose it",
+            base_name=base_name(base),
+            name=adapter.name,
         )
     settings = read_record(base / CONFIG) if base.is_dir() else {}
     if not is_hugging_face(settings):
         raise AdapterBaseError(
-            f"{base_name(base)}, the base of {adapter.name}, has no {CONFIG} of transformers, by whose names "
-            "an adapter changes weights: choose the folder of a model of Hugging Face"
+            "{base_name}, the base of {name}, has no config.json of transformers, by whose names an adapter "
+            "changes weights: choose the folder of a model of Hugging Face",
+            base_name=base_name(base),
+            name=adapter.name,
         )
     table = tensor_table(base)
     try:

@@ -24,6 +24,7 @@ from torch import Tensor
 from model.checkpoints.formats.weight_files import PYTORCH, SAFETENSORS
 from model.checkpoints.hub import NAME
 from model.checkpoints.tensors import TensorInfo, tensor_table
+from model.message import Message
 from model.runtime.errors import CheckpointError
 from model.runtime.transformers_import import import_transformers
 from model.runtime.untrusted_json import parse_json, read_bytes
@@ -119,7 +120,7 @@ def read_adapter(folder: Path) -> Adapter:
     """
     content = parse_json(read_bytes(folder / ADAPTER_CONFIG, LARGEST_CONFIG), ADAPTER_CONFIG, parts=MOST_PARTS)
     if not isinstance(content, dict):
-        raise CheckpointError(f"{ADAPTER_CONFIG} must hold a JSON object, not {type(content).__name__}")
+        raise CheckpointError("adapter_config.json must hold a JSON object, not {kind}", kind=type(content).__name__)
     kind = str(content.get("peft_type", ""))[:40].upper()
     adapter = Adapter(folder, kind, content, {info.name: info for info in tensor_table(folder)})
     _require_merged(adapter)
@@ -130,24 +131,34 @@ def _require_merged(adapter: Adapter) -> None:
     name = adapter.folder.name
     if adapter.kind in BESIDE_THE_TEXT:
         raise CheckpointError(
-            f"{name} is an adapter of the kind {adapter.kind}, which puts trained vectors beside the text and "
-            "changes no weight, so that no merged model exists: its tensors can be looked at under Checkpoints → Read"
+            "{file} is an adapter of the kind {kind}, which puts trained vectors beside the text and changes no "
+            "weight, so that no merged model exists: its tensors can be looked at under Checkpoints → Read",
+            file=name,
+            kind=adapter.kind,
         )
     if adapter.kind not in MERGED:
         raise CheckpointError(
-            f"{name} is an adapter of the kind {adapter.kind or '?'}, which is not merged here ({', '.join(MERGED)} "
-            "are): merge it into its base with peft (merge_and_unload), save that and open it"
+            "{file} is an adapter of the kind {value}, which is not merged here ({merged} are): merge it into "
+            "its base with peft (merge_and_unload), save that and open it",
+            file=name,
+            value=adapter.kind or "?",
+            merged=", ".join(MERGED),
         )
     if (begun := adapter.settings.get("init_lora_weights")) not in BEGINNINGS:
         raise CheckpointError(
-            f"{name} was begun with init_lora_weights {str(begun)[:40]!r}, which changes the base too: save it as "
-            "plain LoRA (path_initial_model_for_weight_conversion of peft's save_pretrained) and open that"
+            "{file} was begun with init_lora_weights {begun!r}, which changes the base too: save it as plain "
+            "LoRA (path_initial_model_for_weight_conversion of peft's save_pretrained) and open that",
+            file=name,
+            begun=str(begun)[:40],
         )
     for setting, value in adapter.settings.items():
         if setting not in READ and setting not in HARMLESS and value not in OFF:
             raise CheckpointError(
-                f"{name}: {ADAPTER_CONFIG} says {setting[:40]} {str(value)[:60]!r}, and what that changes is not known "
-                "here: merge it into its base with peft (merge_and_unload), save that and open it"
+                "{file}: adapter_config.json says {setting} {value!r}, and what that changes is not known here: "
+                "merge it into its base with peft (merge_and_unload), save that and open it",
+                file=name,
+                setting=setting[:40],
+                value=str(value)[:60],
             )
 
 
@@ -364,9 +375,11 @@ class _Merging:
         found: dict[str, Change] = {}
         for change in changes:
             if (other := found.setdefault(change.name, change)) is not change and not _same(change, other):
-                raise CheckpointError(f"{self.adapter.name} changes {change.name} twice: it is damaged")
+                raise CheckpointError(
+                    "{file} changes {name} twice: it is damaged", file=self.adapter.name, name=change.name
+                )
         if not found:
-            raise CheckpointError(f"{self.adapter.name} holds no tensor: it is no adapter, or not whole")
+            raise CheckpointError("{file} holds no tensor: it is no adapter, or not whole", file=self.adapter.name)
         return list(found.values())
 
     # One module of the adapter.
@@ -425,8 +438,10 @@ class _Merging:
             return self._lokr(module, parts)
         some = ", ".join(sorted(parts))
         raise CheckpointError(
-            f"{self.adapter.name}: of {module[:120]} there are {some}, which make no change of a weight: the "
-            "file is damaged, or not whole"
+            "{file}: of {module} there are {some}, which make no change of a weight: the file is damaged, or not whole",
+            file=self.adapter.name,
+            module=module[:120],
+            some=some,
         )
 
     def _lora(
@@ -437,9 +452,11 @@ class _Merging:
         turned = (shape[1], shape[0]) if transposed else shape
         if (magnitude is not None) != (self.adapter.settings.get("use_dora") is True):
             raise CheckpointError(
-                f"{self.adapter.name}: {ADAPTER_CONFIG} says use_dora "
-                f"{self.adapter.settings.get('use_dora')}, and {module[:120]} contradicts it: the two files do not "
-                "belong together"
+                "{file}: adapter_config.json says use_dora {settings}, and {module} contradicts it: the two "
+                "files do not belong together",
+                file=self.adapter.name,
+                settings=self.adapter.settings.get("use_dora"),
+                module=module[:120],
             )
         if magnitude is None:
             return low_rank, "LoRA", turned
@@ -453,7 +470,12 @@ class _Merging:
             pair = [parts.get(f"{name}_{letter}") for letter in "ab"]
             given = [info for info in (parts.get(name), *pair) if info is not None]
             if len(given) != (2 if name not in parts else 1):
-                raise CheckpointError(f"{self.adapter.name}: {module[:120]} lacks a part of {name}: it is damaged")
+                raise CheckpointError(
+                    "{file}: {module} lacks a part of {name}: it is damaged",
+                    file=self.adapter.name,
+                    module=module[:120],
+                    name=name,
+                )
             factors.append(given)
         one, two = (self._product(given[0], given[-1] if len(given) == 2 else None) for given in factors)
         shape = (one[0] * two[0], one[1] * two[1])
@@ -495,8 +517,11 @@ class _Merging:
             raise self._misfit(info, weight)
         if not _is_real(weight):
             raise AdapterBaseError(
-                f"{self.adapter.name} changes {weight.name}, which this base keeps as {weight.dtype}, in which "
-                "nothing is merged: choose the base in float32, bfloat16 or float16"
+                "{file} changes {name}, which this base keeps as {dtype}, in which nothing is merged: choose the "
+                "base in float32, bfloat16 or float16",
+                file=self.adapter.name,
+                name=weight.name,
+                dtype=weight.dtype,
             )
         return merged, weight
 
@@ -505,13 +530,21 @@ class _Merging:
             whole = name.removesuffix("bias") + "weight"
             if name.endswith(".bias") and self._lookup(whole) is not None:
                 raise CheckpointError(
-                    f"{self.adapter.name} adds a bias ({info.name}) where its base has none beside {whole[:120]}, so "
-                    "that no merged model of this base exists: peft alone runs it; its tensors can be looked at under "
-                    "Checkpoints → Read"
+                    "{file} adds a bias ({name}) where its base has none beside {whole}, so that no merged model "
+                    "of this base exists: peft alone runs it; its tensors can be looked at under Checkpoints → "
+                    "Read",
+                    file=self.adapter.name,
+                    name=info.name,
+                    whole=whole[:120],
                 )
             raise AdapterBaseError(
-                f"{self.adapter.name}: {info.name} {tuple(info.shape)} is of {name[:120]}, which this base has not: "
-                f"choose the base that the adapter was trained on ({shown_base(self.adapter.base)})"
+                "{file}: {name} {shape} is of {name_2}, which this base has not: choose the base that the "
+                "adapter was trained on ({shown_base})",
+                file=self.adapter.name,
+                name=info.name,
+                shape=tuple(info.shape),
+                name_2=name[:120],
+                shown_base=shown_base(self.adapter.base),
             )
         return found
 
@@ -549,15 +582,19 @@ class _Merging:
                 continue
             if not isinstance(self.settings.get("architectures"), list):
                 raise CheckpointError(
-                    f"{self.adapter.name} changes {change.name}, and config.json of the base does not say in "
-                    "architectures whether its output is tied to it: write it there"
+                    "{file} changes {name}, and config.json of the base does not say in architectures whether "
+                    "its output is tied to it: write it there",
+                    file=self.adapter.name,
+                    name=change.name,
                 )
             partners = self._partners(change)
             if len(partners) > 1 or (partners and self.settings.get("is_encoder_decoder") is True):
                 raise CheckpointError(
-                    f"{self.adapter.name} changes {change.name}, which its base ties to other weights "
-                    f"({', '.join(partners)[:120]}), and they are not told apart here: merge it into its base with "
-                    "peft (merge_and_unload), save that and open it"
+                    "{file} changes {name}, which its base ties to other weights ({partners}), and they are not "
+                    "told apart here: merge it into its base with peft (merge_and_unload), save that and open it",
+                    file=self.adapter.name,
+                    name=change.name,
+                    partners=", ".join(partners)[:120],
                 )
             for partner in partners:
                 own = self.names.get(partner)
@@ -590,15 +627,25 @@ class _Merging:
         alpha = self.alphas.of(module, settings.get("lora_alpha", settings.get("alpha", 8)))
         if type(asked) is not int or not 1 <= asked < 1 << 31:
             raise CheckpointError(
-                f"{self.adapter.name}: {ADAPTER_CONFIG}: the rank ({str(asked)[:40]}) must be a whole number above 0"
+                "{file}: adapter_config.json: the rank ({asked}) must be a whole number above 0",
+                file=self.adapter.name,
+                asked=str(asked)[:40],
             )
         if rank not in (None, asked):
             raise CheckpointError(
-                f"{self.adapter.name}: {ADAPTER_CONFIG} says the rank {asked} for {module[:120]}, and the file has "
-                f"{rank}: the two do not belong together"
+                "{file}: adapter_config.json says the rank {asked} for {module}, and the file has {rank}: the "
+                "two do not belong together",
+                file=self.adapter.name,
+                asked=asked,
+                module=module[:120],
+                rank=rank,
             )
         if isinstance(alpha, bool) or not isinstance(alpha, int | float) or not math.isfinite(alpha):
-            raise CheckpointError(f"{self.adapter.name}: {ADAPTER_CONFIG}: alpha ({str(alpha)[:40]}) must be a number")
+            raise CheckpointError(
+                "{file}: adapter_config.json: alpha ({alpha}) must be a number",
+                file=self.adapter.name,
+                alpha=str(alpha)[:40],
+            )
         return float(alpha) / (math.sqrt(asked) if settings.get("use_rslora") is True else asked)
 
     def _token_ids(self, module: str) -> Tensor:
@@ -612,8 +659,9 @@ class _Merging:
             or not given
         ):
             raise CheckpointError(
-                f"{self.adapter.name}: {ADAPTER_CONFIG} must list the tokens of {module[:120]} in "
-                "trainable_token_indices"
+                "{file}: adapter_config.json must list the tokens of {module} in trainable_token_indices",
+                file=self.adapter.name,
+                module=module[:120],
             )
         return torch.tensor(given)
 
@@ -629,20 +677,34 @@ class _Merging:
 
     def _apart(self, one: TensorInfo, other: TensorInfo) -> CheckpointError:
         return CheckpointError(
-            f"{self.adapter.name}: {one.name} {tuple(one.shape)} and {other.name} {tuple(other.shape)} do not "
-            "fit each other: the file is damaged"
+            "{file}: {name} {shape} and {name_2} {shape_2} do not fit each other: the file is damaged",
+            file=self.adapter.name,
+            name=one.name,
+            shape=tuple(one.shape),
+            name_2=other.name,
+            shape_2=tuple(other.shape),
         )
 
     def _misfit(self, info: TensorInfo, weight: TensorInfo) -> AdapterBaseError:
         return AdapterBaseError(
-            f"{self.adapter.name}: {info.name} {tuple(info.shape)} does not fit {weight.name} {tuple(weight.shape)} of "
-            f"this base: choose the base that the adapter was trained on ({shown_base(self.adapter.base)})"
+            "{file}: {name} {shape} does not fit {name_2} {shape_2} of this base: choose the base that the "
+            "adapter was trained on ({shown_base})",
+            file=self.adapter.name,
+            name=info.name,
+            shape=tuple(info.shape),
+            name_2=weight.name,
+            shape_2=tuple(weight.shape),
+            shown_base=shown_base(self.adapter.base),
         )
 
     def _unknown(self, info: TensorInfo) -> CheckpointError:
         return CheckpointError(
-            f"{self.adapter.name} holds {info.name} {tuple(info.shape)} of type {info.dtype}, of which no change is "
-            "known here: the file is damaged, or of another kind than its adapter_config.json says"
+            "{file} holds {name} {shape} of type {dtype}, of which no change is known here: the file is damaged, "
+            "or of another kind than its adapter_config.json says",
+            file=self.adapter.name,
+            name=info.name,
+            shape=tuple(info.shape),
+            dtype=info.dtype,
         )
 
 
@@ -695,7 +757,7 @@ class Patterns:
     def __init__(self, patterns: Any) -> None:
         if not isinstance(patterns, dict) and patterns not in OFF:
             raise CheckpointError(
-                f"{ADAPTER_CONFIG}: rank_pattern and alpha_pattern must be values by the names of modules"
+                Message("adapter_config.json: rank_pattern and alpha_pattern must be values by the names of modules")
             )
         self._values = list((patterns or {}).values())
         self._whole: dict[str, int] = {}  # numbers of values by names of modules, by their ends, by expressions
@@ -723,7 +785,8 @@ class Patterns:
         many = len(self._repeated) >= MOST_REPEATED or len(pattern) > LONGEST_PATTERN
         if many or not REPEATED.fullmatch(pattern):
             raise CheckpointError(
-                f"{ADAPTER_CONFIG}: the pattern {pattern[:60]!r} is more than a name with one repetition, and is not "
-                "followed: write the names of the modules"
+                "adapter_config.json: the pattern {pattern!r} is more than a name with one repetition, and is "
+                "not followed: write the names of the modules",
+                pattern=pattern[:60],
             )
         self._repeated.append((re.compile(rf"(.*\.)?({pattern})$"), number))

@@ -49,30 +49,38 @@ def require_whole(file: Path, shapes: Mapping[str, tuple[int, ...]]) -> None:
     for pattern, kind in KINDS.items():
         if found := next((name for name in shapes if re.search(pattern, name)), None):
             raise CheckpointError(
-                f"{file.name} holds {found[:80]}, which {kind} has, so that it is no model of texts alone whose layers "
-                "attend: its tensors can be looked at under Checkpoints → Read"
+                "{file} holds {found}, which {kind} has, so that it is no model of texts alone whose layers "
+                "attend: its tensors can be looked at under Checkpoints → Read",
+                file=file.name,
+                found=found[:80],
+                kind=kind,
             )
     if any(part in name for name in shapes for part in ADAPTER):
         raise CheckpointError(
-            f"{file.name} holds a LoRA adapter without the adapter_config.json that says what it changes and how: "
-            "open the whole folder that peft has saved, or a .zip of it; its tensors can be looked at under "
-            "Checkpoints → Read"
+            "{file} holds a LoRA adapter without the adapter_config.json that says what it changes and how: open "
+            "the whole folder that peft has saved, or a .zip of it; its tensors can be looked at under "
+            "Checkpoints → Read",
+            file=file.name,
         )
     if is_part(file):
         raise CheckpointError(
-            f"{file.name} is by its name one of several files of a model: open their whole folder, or a .zip of it; "
-            "its tensors can be looked at under Checkpoints → Read"
+            "{file} is by its name one of several files of a model: open their whole folder, or a .zip of it; "
+            "its tensors can be looked at under Checkpoints → Read",
+            file=file.name,
         )
     if any(_is_hugging_face(name, shape) for name, shape in shapes.items()):
         if (whole := _folder_of(file)) is not None:
             raise CheckpointError(
-                f"{file.name} holds the weights of the Hugging Face model {whole.name}: open that folder, whose "
-                "config.json says how to compute with them"
+                "{file} holds the weights of the Hugging Face model {name}: open that folder, whose config.json "
+                "says how to compute with them",
+                file=file.name,
+                name=whole.name,
             )
         raise CheckpointError(
-            f"{file.name} has weights named as Hugging Face (some also as fairseq or torchtune) names them, without "
-            "the config.json that says how to compute with them: open the whole folder of the Hugging Face model, or a "
-            ".zip of it; the tensors alone can be looked at under Checkpoints → Read"
+            "{file} has weights named as Hugging Face (some also as fairseq or torchtune) names them, without "
+            "the config.json that says how to compute with them: open the whole folder of the Hugging Face "
+            "model, or a .zip of it; the tensors alone can be looked at under Checkpoints → Read",
+            file=file.name,
         )
 
 
@@ -83,16 +91,21 @@ def refuse_unknown(file: Path, names: Collection[str], known: str) -> NoReturn:
         CheckpointError: always; the sentence says what the file is, as far as its names tell.
     """
     if not names:
-        raise CheckpointError(f"{file.name} holds no tensors of a model: save a model's state_dict")
+        raise CheckpointError("{file} holds no tensors of a model: save a model's state_dict", file=file.name)
     if any(name in names for name in OURS):
         raise CheckpointError(
-            f"{file.name} has the weights of a model of Vitrine without the config.json that says how to compute with "
-            "them: open the whole folder in which it was saved"
+            "{file} has the weights of a model of Vitrine without the config.json that says how to compute with "
+            "them: open the whole folder in which it was saved",
+            file=file.name,
         )
     first = ", ".join([*list(names)[:MOST_NAMED], *["…"] * (len(names) > MOST_NAMED)])
     raise CheckpointError(
-        f"{file.name} holds {len(names):,} tensors ({first}), by whose names it is none of {known}: they can be looked "
-        "at under Checkpoints → Read; a language model of transformers opens from the folder of its save_pretrained"
+        "{file} holds {count:,} tensors ({first}), by whose names it is none of {known}: they can be looked at "
+        "under Checkpoints → Read; a language model of transformers opens from the folder of its save_pretrained",
+        file=file.name,
+        count=len(names),
+        first=first,
+        known=known,
     )
 
 

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 import torch
 from torch import Tensor, nn
 
+from model.message import Message
 from model.network.config import TransformerConfig
 from model.network.transformer import Network, skeleton
 from model.runtime import superseded
@@ -36,19 +37,34 @@ def assembled(
     require_room(network.parameter_count(), dtype, device)
     names = dict(network.named_parameters(remove_duplicate=False))
     if unknown := sorted(weights.keys() - names.keys()):
-        raise OtherWeightsError(f"the weights hold {unknown[0]} ({len(unknown)} such), which this config has not")
+        raise OtherWeightsError(
+            Message(
+                "the weights hold {unknown} ({count} such), which this config has not",
+                unknown=unknown[0],
+                count=len(unknown),
+            )
+        )
     copies: dict[int, nn.Parameter] = {}
     pages = FilePages()
     for name, tensor in weights.items():
         superseded.check()
         if tensor.shape != names[name].shape:
             shapes = tuple(tensor.shape), tuple(names[name].shape)
-            raise OtherWeightsError(f"{name} has shape {shapes[0]}, the config asks for {shapes[1]}")
+            raise OtherWeightsError(
+                Message(
+                    "{name} has shape {shapes}, the config asks for {shapes_2}",
+                    name=name,
+                    shapes=shapes[0],
+                    shapes_2=shapes[1],
+                )
+            )
         copy = _copied(name, tensor, device, dtype)
         pages.copied(tensor)
         copies[id(names[name])] = nn.Parameter(copy, requires_grad=False)
     if missing := [name for name, parameter in names.items() if id(parameter) not in copies]:
-        raise OtherWeightsError(f"the weights lack {missing[0]} ({len(missing)} such)")
+        raise OtherWeightsError(
+            Message("the weights lack {missing} ({count} such)", missing=missing[0], count=len(missing))
+        )
     for parameter in names.values():
         parameter.requires_grad_(False)  # assign=True keeps requires_grad of the parameter that was there
     network.load_state_dict({name: copies[id(parameter)] for name, parameter in names.items()}, assign=True)
@@ -66,6 +82,8 @@ def _copied(name: str, tensor: Tensor, device: torch.device, dtype: torch.dtype)
         return torch.empty(tensor.shape, dtype=dtype, device=device).copy_(tensor)
     except NotImplementedError as error:  # torch knows only the name of some types, as float4
         raise CheckpointError(
-            f"{name} is of type {str(tensor.dtype).removeprefix('torch.')}, with which no network computes here: its "
-            "tensors can be looked at under Checkpoints → Read"
+            "{file} is of type {dtype}, with which no network computes here: its tensors can be looked at under "
+            "Checkpoints → Read",
+            file=name,
+            dtype=str(tensor.dtype).removeprefix("torch."),
         ) from error

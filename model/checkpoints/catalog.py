@@ -71,10 +71,16 @@ def typed_path(text: str) -> Path:
         readable = False
     except (OSError, ValueError) as error:  # a name that is too long, or has a zero in it
         if os.path.islink(path):
-            raise CheckpointError(f"{shown} leads to {os.readlink(path)}, which is not there: mend the link") from error
-        raise CheckpointError(f"{shown} is not there: give the path of a checkpoint's folder or file") from error
+            raise CheckpointError(
+                "{shown} leads to {readlink}, which is not there: mend the link",
+                shown=shown,
+                readlink=os.readlink(path),
+            ) from error
+        raise CheckpointError(
+            "{shown} is not there: give the path of a checkpoint's folder or file", shown=shown
+        ) from error
     if not readable:
-        raise CheckpointError(f"{shown} may not be read by Vitrine: give its user the right to read it")
+        raise CheckpointError("{shown} may not be read by Vitrine: give its user the right to read it", shown=shown)
     return path
 
 

@@ -52,7 +52,7 @@ def folder_zipped(folder: Path, name: str) -> bytes:
         CheckpointError: the name would lead out of the folder where the .zip is unpacked.
     """
     if name in ("", ".", "..") or {"/", "\\"} & set(name):
-        raise CheckpointError(f"{name[:60]!r} is no name of a folder: choose another one")
+        raise CheckpointError("{name!r} is no name of a folder: choose another one", name=name[:60])
     content = io.BytesIO()
     with zipfile.ZipFile(content, "w", zipfile.ZIP_DEFLATED) as archive:
         for file in sorted(folder.rglob("*")):

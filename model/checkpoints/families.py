@@ -73,8 +73,11 @@ def require_openable(family: str, name: str) -> None:
     """
     if family in REFUSED:
         raise CheckpointError(
-            f"{name} is a model of the family {family}, which is not opened: {REFUSED[family]}; its tensors can be "
-            "looked at under Checkpoints → Read"
+            "{file} is a model of the family {family}, which is not opened: {refused}; its tensors can be looked "
+            "at under Checkpoints → Read",
+            file=name,
+            family=family,
+            refused=REFUSED[family],
         )
 
 

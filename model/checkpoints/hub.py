@@ -48,7 +48,9 @@ def ask(name: str) -> Offer:
     """
     name = name.strip()
     if len(name) > LONGEST or not NAME.fullmatch(name):
-        raise CheckpointError(f"{name[:80]!r} is not a name at Hugging Face: it looks like openai-community/gpt2")
+        raise CheckpointError(
+            "{name!r} is not a name at Hugging Face: it looks like openai-community/gpt2", name=name[:80]
+        )
     _require_network()
     try:
         from huggingface_hub import HfApi
@@ -57,11 +59,13 @@ def ask(name: str) -> Offer:
     except ImportError as error:
         raise CheckpointError("huggingface_hub is not installed: pip install huggingface_hub") from error
     except Exception as error:  # each transport has its own
-        raise CheckpointError(f"{name} cannot be asked for at Hugging Face: {_reason(error)}") from error
+        raise CheckpointError(
+            "{file} cannot be asked for at Hugging Face: {reason}", file=name, reason=_reason(error)
+        ) from error
     sizes = {file.rfilename: int(file.size or 0) for file in info.siblings or []}
     files = wanted(sizes)
     if not any(file.endswith((".safetensors", ".bin")) for file in files):
-        raise CheckpointError(f"{name} holds no weights in .safetensors or .bin: choose another model")
+        raise CheckpointError("{file} holds no weights in .safetensors or .bin: choose another model", file=name)
     offer = Offer(name, str(info.sha), tuple(files), sum(sizes[file] for file in files))
     require_disk(offer, _cache())
     return offer
@@ -112,7 +116,13 @@ class Question(Task):
         if self.offer or self.busy or self._problem:
             return self._problem
         name = self.name[:LONGEST]
-        return str(CheckpointError(f"Hugging Face has not answered about {name} in {PATIENCE:.0f} s: try it later"))
+        return str(
+            CheckpointError(
+                "Hugging Face has not answered about {name} in {patience:.0f} s: try it later",
+                name=name,
+                patience=PATIENCE,
+            )
+        )
 
     def _run(self) -> None:
         try:
@@ -139,8 +149,12 @@ def require_disk(offer: Offer, folder: Path) -> None:
     free = shutil.disk_usage(next(place for place in (folder, *folder.parents) if place.exists())).free
     if offer.bytes + SPARE > free:
         raise CheckpointError(
-            f"{offer.name} takes {offer.bytes / 1e9:.3g} GB and the disk has {free / 1e9:.3g} GB free, "
-            f"of which {SPARE / 1e9:.2g} GB must stay: choose a smaller model or make room"
+            "{name} takes {bytes:.3g} GB and the disk has {free:.3g} GB free, of which {spare:.2g} GB must stay: "
+            "choose a smaller model or make room",
+            name=offer.name,
+            bytes=offer.bytes / 1000000000.0,
+            free=free / 1000000000.0,
+            spare=SPARE / 1000000000.0,
         )
 
 
@@ -184,7 +198,11 @@ class Download(Task):
             self.path = Path(folder)
         except Exception as error:  # noqa: BLE001 - each transport has its own
             if not self.cancelled:
-                self.problem = str(CheckpointError(f"{self.offer.name} could not be fetched: {_reason(error)}"))
+                self.problem = str(
+                    CheckpointError(
+                        "{name} could not be fetched: {reason}", name=self.offer.name, reason=_reason(error)
+                    )
+                )
 
     def _counter(self) -> Any:
         """Class of a progress bar that is not drawn, but counts bytes and ends a cancelled download."""

@@ -58,9 +58,12 @@ def leftover(names: Iterable[str], modules: Collection[str], trunk: str, name: s
             found.harmless.append(each)
         elif within := _part(each, modules, trunk, bare):
             raise CheckpointError(
-                f"{name} holds {each}, which belongs to the computation of {within} and which the code that runs this "
-                "model does not use: it would compute something else; its tensors can be looked at under Checkpoints → "
-                "Read"
+                "{file} holds {each}, which belongs to the computation of {within} and which the code that runs "
+                "this model does not use: it would compute something else; its tensors can be looked at under "
+                "Checkpoints → Read",
+                file=name,
+                each=each,
+                within=within,
             )
         else:
             found.beside.append(each)

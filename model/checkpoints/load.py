@@ -167,7 +167,9 @@ def _file_of(path: Path) -> Path:
     """
     file = _only_file(path) if path.is_dir() else path
     if file.is_file() and file.suffix.lower() not in (*READ, *REFUSED):
-        raise CheckpointError(f"{file.name} must be a checkpoint folder or end in {', '.join(SUFFIXES)}")
+        raise CheckpointError(
+            "{file} must be a checkpoint folder or end in {suffixes}", file=file.name, suffixes=", ".join(SUFFIXES)
+        )
     (file,) = weights_of(file).files  # refuses pipes, which never end
     require_weights_themselves(file, file.stat().st_size)
     require_whole(file, {})
@@ -334,9 +336,12 @@ def _only_file(folder: Path) -> Path:
         return weights[0]
     refuse_folder(folder, files_of_weights(folder))
     raise CheckpointError(
-        f"{folder.name} has {len(weights)} files of weights and no {CONFIG} that says what they are: open a checkpoint "
-        f"folder of Vitrine or Hugging Face, or one file of {KNOWN}; tensors of any file can be looked at under "
-        "Checkpoints → Read"
+        "{file} has {count} files of weights and no config.json that says what they are: open a checkpoint "
+        "folder of Vitrine or Hugging Face, or one file of {known}; tensors of any file can be looked at under "
+        "Checkpoints → Read",
+        file=folder.name,
+        count=len(weights),
+        known=KNOWN,
     )
 
 
@@ -370,7 +375,7 @@ def open_checkpoint(
     hints = LoadHints(heads, positions, start, causal, norm, activation, alphabet, told, prefix)
     finish_replacing(path)
     if not path.exists():
-        raise CheckpointError(f"{path} is not a checkpoint: no folder or file of that name")
+        raise CheckpointError("{file} is not a checkpoint: no folder or file of that name", file=path)
     path = whole_of(path)
     try:
         with loading():
@@ -378,7 +383,7 @@ def open_checkpoint(
     except CheckpointError:
         raise
     except (ValueError, OSError) as error:
-        raise CheckpointError(f"{path.name} cannot be opened: {error}") from error
+        raise CheckpointError("{file} cannot be opened: {error}", file=path.name, error=error) from error
     _require_followed(hints, model, path.name)
     return model
 
@@ -407,5 +412,16 @@ def _require_followed(hints: LoadHints, model: TextModel, name: str) -> None:
         if value is None or value == own[hint]:
             continue
         if own[hint] is None:
-            raise CheckpointError(f"{name} is of a kind to which {hint} means nothing: leave {hint}:{value} out")
-        raise CheckpointError(f"{name} has {hint} {own[hint]}, whatever it is told: leave {hint}:{value} out")
+            raise CheckpointError(
+                "{file} is of a kind to which {hint} means nothing: leave {hint}:{value} out",
+                file=name,
+                hint=hint,
+                value=value,
+            )
+        raise CheckpointError(
+            "{file} has {hint} {own}, whatever it is told: leave {hint}:{value} out",
+            file=name,
+            hint=hint,
+            own=own[hint],
+            value=value,
+        )

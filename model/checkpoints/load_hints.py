@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from typing import Literal, get_args
 from urllib.parse import quote, unquote
 
+from model.message import InputError
+
 Positions = Literal["sinusoidal", "none"]
 Causal = Literal["yes", "no"]
 NormOrder = Literal["post", "pre"]
@@ -63,9 +65,10 @@ class LoadHints:
                 hints[name] = plain
             else:
                 words = ", ".join(f"{known}:{'|'.join(values)}" for known, values in WORDS.items())
-                raise ValueError(
-                    f"{part[:40]!r} must be heads:N, start:ID, alphabet:LETTERS, base:NAME, prefix:NAME or one of "
-                    f"{words}"
+                raise InputError(
+                    "{part!r} must be heads:N, start:ID, alphabet:LETTERS, base:NAME, prefix:NAME or one of {words}",
+                    part=part[:40],
+                    words=words,
                 )
         return cls(**hints)  # type: ignore[arg-type]  # checked above
 

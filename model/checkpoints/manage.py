@@ -104,7 +104,7 @@ def _require_new(folder: Path) -> None:
         CheckpointError: there is one.
     """
     if folder.exists():
-        raise CheckpointError(f"there is a folder {folder.name!r} already: choose another name")
+        raise CheckpointError("there is a folder {name!r} already: choose another name", name=folder.name)
 
 
 def _valid_card(text: str) -> str:
@@ -115,5 +115,9 @@ def _valid_card(text: str) -> str:
     """
     clean = text.encode("utf-8", "replace").decode("utf-8")
     if len(clean.encode("utf-8")) > LONGEST_CARD:
-        raise CheckpointError(f"the card has {len(clean):,} characters: at most {LONGEST_CARD >> 20} MB can be kept")
+        raise CheckpointError(
+            "the card has {count:,} characters: at most {longest_card} MB can be kept",
+            count=len(clean),
+            longest_card=LONGEST_CARD >> 20,
+        )
     return clean

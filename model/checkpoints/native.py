@@ -26,7 +26,7 @@ from model.runtime.errors import CheckpointError, OtherWeightsError, first_line
 from model.runtime.files import begin_folder, replace_folder, write_tensors, writing
 from model.runtime.memory import require_room
 from model.runtime.untrusted_json import parse_json, read_bytes, read_record
-from model.text.tokenizer import MASK, Tokenizer
+from model.text.tokenizer import Tokenizer
 
 CONFIG, WEIGHTS, TRAINING, CARD = "config.json", "model.safetensors", "training.json", "README.md"
 SOURCE_TOKENIZER, TARGET_TOKENIZER = "source_tokenizer.json", "target_tokenizer.json"
@@ -117,11 +117,17 @@ def open_ours(folder: Path, device: torch.device, dtype: torch.dtype) -> TextMod
     try:
         network = assembled(config, weights, device, dtype)
     except OtherWeightsError as error:
-        raise CheckpointError(f"{folder.name}: {error}: {CONFIG} and {WEIGHTS} do not belong together") from error
+        raise CheckpointError(
+            "{file}: {error}: config.json and model.safetensors do not belong together", file=folder.name, error=error
+        ) from error
     except CheckpointError:
         raise
     except (ArithmeticError, RuntimeError, TypeError, ValueError) as error:  # numbers that torch cannot hold
-        raise CheckpointError(f"{folder.name}: no model of this {CONFIG} can be built: {first_line(error)}") from error
+        raise CheckpointError(
+            "{file}: no model of this config.json can be built: {first_line}",
+            file=folder.name,
+            first_line=first_line(error),
+        ) from error
     training = read_record(folder / TRAINING)
     return MODEL_CLASSES[config.kind](folder.resolve().name, network, tokenizers, training)
 
@@ -135,9 +141,17 @@ def _read_tokenizers(folder: Path, config: TransformerConfig) -> tuple[Tokenizer
     read = {name: _read_tokenizer(folder / name) for name in files}
     for name, size in zip(files, config.vocabularies, strict=True):
         if len(read[name]) != size:
-            raise CheckpointError(f"{folder.name}: {name} has {len(read[name])} tokens, {CONFIG} says {size}")
+            raise CheckpointError(
+                "{file}: {name} has {count} tokens, config.json says {size}",
+                file=folder.name,
+                name=name,
+                count=len(read[name]),
+                size=size,
+            )
     if config.kind == "encoder-only" and type(read[TOKENIZER]) is Tokenizer and read[TOKENIZER].mask is None:
-        raise CheckpointError(f"{folder.name}: {TOKENIZER} has no {MASK} token, which an encoder-only model needs")
+        raise CheckpointError(
+            "{file}: tokenizer.json has no <mask> token, which an encoder-only model needs", file=folder.name
+        )
     return read[files[0]], read[files[1]]
 
 
@@ -171,7 +185,9 @@ def read_config(path: Path) -> TransformerConfig:
     try:
         return TransformerConfig.from_json(content.decode("utf-8"))
     except (ValueError, TypeError) as error:
-        raise CheckpointError(f"{path.name} does not describe a model that can be built: {error}") from error
+        raise CheckpointError(
+            "{file} does not describe a model that can be built: {error}", file=path.name, error=error
+        ) from error
 
 
 def require_weights(config: TransformerConfig, shapes: Mapping[str, tuple[int, ...]], name: str) -> None:
@@ -187,20 +203,35 @@ def require_weights(config: TransformerConfig, shapes: Mapping[str, tuple[int, .
     for option in ("d_model", "d_ff", "n_heads", "source_vocabulary", "target_vocabulary"):
         if (size := getattr(config, option)) > widest:
             raise CheckpointError(
-                f"{name}: the config says {option} {size:,}, and no tensor in the weights is wider than {widest:,}: "
-                "the two files do not belong together"
+                "{file}: the config says {option} {size:,}, and no tensor in the weights is wider than "
+                "{widest:,}: the two files do not belong together",
+                file=name,
+                option=option,
+                size=size,
+                widest=widest,
             )
     layers = config.n_encoder_layers + config.n_decoder_layers
     if layers > MOST_LAYERS:
-        raise CheckpointError(f"{name}: the config says {layers:,} layers: at most {MOST_LAYERS} are opened")
+        raise CheckpointError(
+            "{file}: the config says {layers:,} layers: at most {most_layers} are opened",
+            file=name,
+            layers=layers,
+            most_layers=MOST_LAYERS,
+        )
     width = config.d_model if config.position.startswith("sinusoidal") else config.d_head
     if config.max_length * width > LARGEST_TABLE:
         raise CheckpointError(
-            f"{name}: the config says max_length {config.max_length:,}, whose table of positions would take "
-            f"{4 * config.max_length * width / 1e9:,.1f} GB: lower it"
+            "{file}: the config says max_length {max_length:,}, whose table of positions would take "
+            "{max_length_2:,.1f} GB: lower it",
+            file=name,
+            max_length=config.max_length,
+            max_length_2=4 * config.max_length * width / 1000000000.0,
         )
     asked, stored = sum(parameters(config).values()), sum(map(math.prod, shapes.values()))
     if asked > max(stored, BUILT):
         raise CheckpointError(
-            f"{name}: the config asks for {asked:,} weights, and the file holds {stored:,}: they do not belong together"
+            "{file}: the config asks for {asked:,} weights, and the file holds {stored:,}: they do not belong together",
+            file=name,
+            asked=asked,
+            stored=stored,
         )

@@ -76,8 +76,10 @@ def plain_weights(
     bare = [info.name for info in table if info.dtype.startswith(FLOAT8) and not info.loaded]
     if bare and told:
         raise CheckpointError(
-            f"{name}: {bare[0]} is of 8 bits (FP8) and has no scale beside it, which its config.json speaks of: get "
-            "all of its files again"
+            "{file}: {bare} is of 8 bits (FP8) and has no scale beside it, which its config.json speaks of: get "
+            "all of its files again",
+            file=name,
+            bare=bare[0],
         )
     if scales and not _codes(table):
         settings = {key: value for key, value in settings.items() if key != "quantization_config"}
@@ -98,8 +100,12 @@ def require_no_codes(table: Iterable[TensorInfo], name: str) -> None:
 
 def _refuse(name: str, kind: str, info: TensorInfo) -> NoReturn:
     raise CheckpointError(
-        f"{name} is quantized ({kind}): {info.name} ({info.values}) belongs to codes, from which weights are not "
-        "computed here: open the model that it was made from; its tensors can be looked at under Checkpoints → Read"
+        "{file} is quantized ({kind}): {name} ({values}) belongs to codes, from which weights are not computed "
+        "here: open the model that it was made from; its tensors can be looked at under Checkpoints → Read",
+        file=name,
+        kind=kind,
+        name=info.name,
+        values=info.values,
     )
 
 
@@ -178,8 +184,13 @@ def _scaled(info: TensorInfo, scale: TensorInfo, blocks: Sequence[int], name: st
     ]
     if len(of_scale) != len(shape) or not all(sizes):
         raise CheckpointError(
-            f"{name}: {scale.name} has shape {scale.shape}, which is none of scales for {info.name} {shape}: get all "
-            "of its files again"
+            "{name}: {name_2} has shape {shape}, which is none of scales for {name_3} {shape_2}: get all of its "
+            "files again",
+            name=name,
+            name_2=scale.name,
+            shape=scale.shape,
+            name_3=info.name,
+            shape_2=shape,
         )
     load = partial(_product, info.load, scale.load, of_scale, sizes)
     return replace(info, load=load, loaded="float32")

@@ -81,7 +81,7 @@ class TensorInfo:
             return measure(self.load())
         except RuntimeError as error:
             reason = f"{self.dtype}, the type of {self.name!r}: {first_line(error)}"
-            raise UnmeasuredError(f"torch cannot compute with {reason}") from error
+            raise UnmeasuredError("torch cannot compute with {reason}", reason=reason) from error
 
 
 def tensor_table(path: Path | str) -> list[TensorInfo]:
@@ -101,7 +101,13 @@ def tensor_table(path: Path | str) -> list[TensorInfo]:
         require_weights_themselves(file, stamp[1])
         for info in TABLES.get(file.suffix.lower(), _read_pickled)(file):
             if file_of.setdefault(info.name, file.name) != file.name:
-                raise CheckpointError(f"{path} holds {info.name!r} twice, in {file_of[info.name]} and in {file.name}")
+                raise CheckpointError(
+                    "{file} holds {name!r} twice, in {file_of} and in {name_2}",
+                    file=path,
+                    name=info.name,
+                    file_of=file_of[info.name],
+                    name_2=file.name,
+                )
             infos.append(replace(info, load=partial(load_unchanged, file, stamp, info.load)))
     require_indexed(file_of, weights)
     return infos
@@ -116,7 +122,12 @@ def under(table: Iterable[TensorInfo], prefix: str, name: str) -> list[TensorInf
     begin = f"{prefix}."
     found = [info for info in table if info.name.startswith(begin)]
     if not found:
-        raise CheckpointError(f"{name} has no tensors whose names begin with {begin}: leave prefix:{prefix} out")
+        raise CheckpointError(
+            "{file} has no tensors whose names begin with {begin}: leave prefix:{prefix} out",
+            file=name,
+            begin=begin,
+            prefix=prefix,
+        )
     places = [info.place.removeprefix(begin) if info.place.startswith(begin) else "" for info in found]
     names = [info.name.removeprefix(begin) for info in found]
     return [
@@ -174,9 +185,9 @@ def load_unchanged(file: Path, stamp: tuple[int, int, int], load: Callable[[], T
     try:
         same = stamp_of(file) == stamp
     except OSError as error:
-        raise CheckpointError(f"{file} is no longer there: open it again") from error
+        raise CheckpointError("{file} is no longer there: open it again", file=file) from error
     if not same:
-        raise CheckpointError(f"{file} has changed since it was listed: open it again")
+        raise CheckpointError("{file} has changed since it was listed: open it again", file=file)
     return load()
 
 

@@ -86,8 +86,10 @@ class Allowance:
         with self._lock:
             if size > (left := self.largest - self._count()):
                 raise CheckpointError(
-                    f"the files have {size / 1e6:,.0f} MB, and {left / 1e6:,.0f} MB are left for "
-                    "all visitors of this server: try again when others have closed their windows"
+                    "the files have {size:,.0f} MB, and {left:,.0f} MB are left for all visitors of this server: "
+                    "try again when others have closed their windows",
+                    size=size / 1000000.0,
+                    left=left / 1000000.0,
                 )
             self._used += size
 
@@ -122,7 +124,9 @@ class Uploads:
         """
         packed = [(name, content) for name, content in files if name.lower().endswith(".zip")]
         if packed and len(files) > 1:
-            raise CheckpointError(f"{packed[0][0]} was sent with other files: send one .zip alone, or the files in it")
+            raise CheckpointError(
+                "{packed} was sent with other files: send one .zip alone, or the files in it", packed=packed[0][0]
+            )
         whole = [Sent(name, len(content), partial(_whole, content)) for name, content in files]
         sent = _archived(*packed[0]) if packed else whole
         _require_names([file.name for file in sent])
@@ -143,17 +147,21 @@ class Uploads:
         left = self.largest - sum(self._sizes)
         if claimed > left:
             raise CheckpointError(
-                f"the files have {claimed / 1e6:,.0f} MB, and {left / 1e6:,.0f} MB are left for "
-                "this session: give a path on the machine instead"
+                "the files have {claimed:,.0f} MB, and {left:,.0f} MB are left for this session: give a path on "
+                "the machine instead",
+                claimed=claimed / 1000000.0,
+                left=left / 1000000.0,
             )
         if claimed > PLAIN + RATIO * packed:
             raise CheckpointError(
-                f"{packed / 1e6:,.1f} MB are packed from {claimed / 1e6:,.0f} MB, which no trained weights are: "
-                "send them unpacked"
+                "{packed:,.1f} MB are packed from {claimed:,.0f} MB, which no trained weights are: send them unpacked",
+                packed=packed / 1000000.0,
+                claimed=claimed / 1000000.0,
             )
         if claimed + SPARE > shutil.disk_usage(tempfile.gettempdir()).free:
             raise CheckpointError(
-                f"the disk has no room for the {claimed / 1e6:,.0f} MB of these files: make room there"
+                "the disk has no room for the {claimed:,.0f} MB of these files: make room there",
+                claimed=claimed / 1000000.0,
             )
         if self._remove is None:
             self._folder = Path(tempfile.mkdtemp(prefix="-".join((PREFIX, *this_process(), ""))))
@@ -170,7 +178,7 @@ class Uploads:
             self.allowance.give(self._sizes.pop())
             if isinstance(error, CheckpointError):
                 raise
-            raise CheckpointError(f"the files could not be unpacked: {error}; pack them again") from error
+            raise CheckpointError("the files could not be unpacked: {error}; pack them again", error=error) from error
         return _unwrapped(folder)
 
     def _write_one(self, path: Path, file: Sent) -> None:
@@ -181,7 +189,11 @@ class Uploads:
             for piece in file.pieces():
                 written += len(piece)
                 if written > file.size:
-                    raise CheckpointError(f"{file.name} has more bytes than the {file.size:,} it claims: pack it again")
+                    raise CheckpointError(
+                        "{file} has more bytes than the {size:,} it claims: pack it again",
+                        file=file.name,
+                        size=file.size,
+                    )
                 target.write(piece)
 
 
@@ -199,16 +211,30 @@ def _archived(name: str, content: bytes) -> list[Sent]:
     try:
         archive = zipfile.ZipFile(cast(IO[bytes], Bounded(io.BytesIO(content), PIECE)))
     except Exception as error:  # damaged bytes lead zipfile to exceptions of many kinds
-        raise CheckpointError(f"{name} cannot be read as a zip archive: {error}; pack it again") from error
+        raise CheckpointError(
+            "{file} cannot be read as a zip archive: {error}; pack it again", file=name, error=error
+        ) from error
     files = []
     for info in archive.infolist():
         kind = stat.S_IFMT(info.external_attr >> 16)
         if kind not in (0, stat.S_IFREG, stat.S_IFDIR):
-            raise CheckpointError(f"{name} holds {info.filename[:60]!r}, a link or a device: pack files alone")
+            raise CheckpointError(
+                "{file} holds {filename!r}, a link or a device: pack files alone",
+                file=name,
+                filename=info.filename[:60],
+            )
         if info.filename != info.orig_filename:
-            raise CheckpointError(f"{name} holds the name {info.orig_filename[:60]!r}: rename that file")
+            raise CheckpointError(
+                "{file} holds the name {orig_filename!r}: rename that file",
+                file=name,
+                orig_filename=info.orig_filename[:60],
+            )
         if info.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED) or info.flag_bits & 1:
-            raise CheckpointError(f"{name} holds {info.filename[:60]!r}, encrypted or packed unusually: pack it again")
+            raise CheckpointError(
+                "{file} holds {filename!r}, encrypted or packed unusually: pack it again",
+                file=name,
+                filename=info.filename[:60],
+            )
         if not info.is_dir():
             files.append(Sent(info.filename, info.file_size, partial(_pieces, archive, info)))
     return files
@@ -222,23 +248,33 @@ def _pieces(archive: zipfile.ZipFile, info: zipfile.ZipInfo) -> Iterator[bytes]:
 
 def _require_names(names: Sequence[str]) -> None:
     if len(names) > MOST_FILES:
-        raise CheckpointError(f"{len(names):,} files are too many: send at most {MOST_FILES:,}")
+        raise CheckpointError(
+            "{count:,} files are too many: send at most {most_files:,}", count=len(names), most_files=MOST_FILES
+        )
     seen: dict[str, str] = {}
     for name in names:
         parts = name.split("/")
         if not name.isprintable():
-            raise CheckpointError(f"a file is called {name[:60]!r}, with signs that are not seen: rename it")
+            raise CheckpointError("a file is called {name!r}, with signs that are not seen: rename it", name=name[:60])
         if len(name) > LONGEST_NAME:
-            raise CheckpointError(f"a file is called {name[:60]!r} and on, {len(name):,} signs: rename it")
+            raise CheckpointError(
+                "a file is called {name!r} and on, {count:,} signs: rename it", name=name[:60], count=len(name)
+            )
         if {"\\", ":"} & set(name) or {"", ".", ".."} & set(parts) or len(parts) > DEEPEST:
-            raise CheckpointError(f"a file is called {name[:60]!r}, which could lead out of its folder: rename it")
+            raise CheckpointError(
+                "a file is called {name!r}, which could lead out of its folder: rename it", name=name[:60]
+            )
         same = unicodedata.normalize("NFC", name).casefold()
         if same in seen:
-            raise CheckpointError(f"two files are called {seen[same][:60]!r} and {name[:60]!r}: leave one out")
+            raise CheckpointError(
+                "two files are called {seen!r} and {name!r}: leave one out", seen=seen[same][:60], name=name[:60]
+            )
         seen[same] = name
     for same, name in seen.items():
         if clash := next((seen[str(above)] for above in PurePosixPath(same).parents if str(above) in seen), None):
-            raise CheckpointError(f"{clash[:60]!r} is a file and the folder of {name[:60]!r}: rename one of them")
+            raise CheckpointError(
+                "{clash!r} is a file and the folder of {name!r}: rename one of them", clash=clash[:60], name=name[:60]
+            )
 
 
 def _is_kept(name: str) -> bool:
@@ -251,9 +287,18 @@ def _none_kept(names: Sequence[str]) -> CheckpointError:
     """Error that says why none of the files is kept."""
     for name in names:
         if refused := REFUSED.get(PurePosixPath(name).suffix.lower()):
-            return CheckpointError(f"{name} is {refused[0]}, and is not opened: {refused[1]}")
+            return CheckpointError(
+                "{file} is {refused}, and is not opened: {refused_2}",
+                file=name,
+                refused=refused[0],
+                refused_2=refused[1],
+            )
     listed = ", ".join(name[:60] for name in names[:3]) or "0"
-    return CheckpointError(f"no file of a checkpoint is among those sent ({listed}): send {', '.join(READ)} or .zip")
+    return CheckpointError(
+        "no file of a checkpoint is among those sent ({listed}): send {read} or .zip",
+        listed=listed,
+        read=", ".join(READ),
+    )
 
 
 def _unwrapped(folder: Path) -> Path:

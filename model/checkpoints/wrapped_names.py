@@ -6,6 +6,8 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Sequence
 
+from model.message import Message
+
 # Attributes under which torch keeps a wrapped module: never the name of a part of a model.
 INSIDE = r"(?:_orig_mod|_fsdp_wrapped_module|_checkpoint_wrapped_module|_forward_module)\."
 PARALLEL = "module."  # of DataParallel and DistributedDataParallel, and of a model's average
@@ -80,5 +82,5 @@ def chosen_model(prefix: str, paths: Collection[str]) -> str:
     """Sentence of what is assumed where one of several models was chosen without a hint. paths: as of `models_in`."""
     others = ", ".join(path for path in paths if path != prefix)
     if not prefix:
-        return f"the model whose names have no prefix (the file holds others, under {others})"
-    return f"the model under {prefix} (the file holds others, under {others})"
+        return Message("the model whose names have no prefix (the file holds others, under {others})", others=others)
+    return Message("the model under {prefix} (the file holds others, under {others})", prefix=prefix, others=others)

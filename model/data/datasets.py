@@ -14,6 +14,7 @@ from jaxtyping import Int
 from torch import Tensor
 
 from model.data.pairs import Example, Pair, batch_order, encode_pairs, pad, undo_merges
+from model.message import InputError
 from model.network.masks import real_tokens
 from model.text.tokenizer import Tokenizer
 
@@ -182,8 +183,10 @@ class AnswerDataset(RowDataset):
                 rows.append(row)
                 self.answers.append(len(question))
         if pairs and not rows:
-            raise ValueError(
-                f"no question with its answer fits max_length ({max_length}): the shortest needs {shortest - 1}"
+            raise InputError(
+                "no question with its answer fits max_length ({max_length}): the shortest needs {shortest}",
+                max_length=max_length,
+                shortest=shortest - 1,
             )
         super().__init__(rows, tokenizer.need("padding"), len(pairs) - len(rows))
 

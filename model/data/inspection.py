@@ -9,6 +9,7 @@ from typing import Literal, NamedTuple
 
 from model.data.pairs import Pair
 from model.data.readers import SHOWN, SOURCE, TARGET, is_utf16, scan_records, split_record, with_line_feeds
+from model.message import InputError
 from model.runtime.files import open_file
 
 DELIMITERS = ("\t", ",", ";")
@@ -84,17 +85,19 @@ def read_content(path: Path) -> bytes:
         ValueError: it is no table or text, is not there, may not be read, or is too large.
     """
     if path.suffix.lower() not in SUFFIXES:
-        raise ValueError(f"{path.name} must end in .tsv, .csv or .txt: give the path of a table or a text")
+        raise InputError("{name} must end in .tsv, .csv or .txt: give the path of a table or a text", name=path.name)
     try:
         if not path.is_file():
-            raise ValueError(f"{path.name} is not there, or is no file: give the path of a table or a text")
+            raise InputError("{name} is not there, or is no file: give the path of a table or a text", name=path.name)
         with open_file(path) as file:
             content = file.read(LIMIT + 1)
     except OSError as error:
-        raise ValueError(f"{path.name} cannot be read: {error.strerror}") from error
+        raise InputError("{name} cannot be read: {strerror}", name=path.name, strerror=error.strerror) from error
     if len(content) > LIMIT:
-        raise ValueError(
-            f"{path.name} has more than {LIMIT >> 20} MiB, the most here: measure on it with python -m model evaluate"
+        raise InputError(
+            "{name} has more than {limit} MiB, the most here: measure on it with python -m model evaluate",
+            name=path.name,
+            limit=LIMIT >> 20,
         )
     return content
 
@@ -106,9 +109,10 @@ def decode(content: bytes) -> tuple[str, tuple[Fault, ...]]:
         ValueError: the file is too large, empty, or no text in UTF-8 at all.
     """
     if len(content) > LIMIT:
-        raise ValueError(
-            f"the file has {len(content) / (1 << 20):.1f} MiB, and {LIMIT >> 20} MiB is the most here: "
-            "train on it with python -m model train"
+        raise InputError(
+            "the file has {count:.1f} MiB, and {limit} MiB is the most here: train on it with python -m model train",
+            count=len(content) / (1 << 20),
+            limit=LIMIT >> 20,
         )
     if is_utf16(content):
         raise ValueError("the file is in UTF-16: save it as UTF-8")

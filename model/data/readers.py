@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 
 from model.data.pairs import Pair
 from model.data.tasks import find_task, task_pairs
+from model.message import InputError
 from model.runtime.errors import first_line
 from model.runtime.files import open_file
 
@@ -67,14 +68,22 @@ def read_pairs(path: Path, header: bool | None = None) -> list[Pair]:
     """
     kind = Path(path).suffix.lower()
     if kind not in (".tsv", ".txt", ".csv"):
-        raise ValueError(f"{path} must end in .tsv, .txt or .csv, so that it is clear how its columns are separated")
+        raise InputError(
+            "{path} must end in .tsv, .txt or .csv, so that it is clear how its columns are separated", path=path
+        )
     rows = read_table(read_text(path), str(path), quoted=kind == ".csv", header=header)
     for number, beginning, source, target in rows:
         if not source.strip() or not target.strip():
             what = "and translation separated by a tab" if kind != ".csv" else "and translation in two columns"
-            raise ValueError(f"line {number} of {path} has no sentence {what}: {beginning!r}")
+            raise InputError(
+                "line {number} of {path} has no sentence {what}: {beginning!r}",
+                number=number,
+                path=path,
+                what=what,
+                beginning=beginning,
+            )
     if not rows:
-        raise ValueError(f"{path} holds no sentence pairs")
+        raise InputError("{path} holds no sentence pairs", path=path)
     return [Pair(source, target) for _, _, source, target in rows]
 
 
@@ -88,11 +97,11 @@ def read_text(path: Path) -> str:
         with open_file(Path(path)) as file:
             raw = file.read()
     except FileNotFoundError:
-        raise ValueError(f"{path} does not exist: give the path of a text file") from None
+        raise InputError("{path} does not exist: give the path of a text file", path=path) from None
     except OSError as error:
-        raise ValueError(f"{path} cannot be read: {error.strerror}") from error
+        raise InputError("{path} cannot be read: {strerror}", path=path, strerror=error.strerror) from error
     if is_utf16(raw):
-        raise ValueError(f"{path} is in UTF-16: save it as UTF-8")
+        raise InputError("{path} is in UTF-16: save it as UTF-8", path=path)
     content = with_line_feeds(raw)
     try:
         return content.decode("utf-8-sig")
@@ -100,8 +109,11 @@ def read_text(path: Path) -> str:
         before = content[: error.start]
         start = before.rfind(b"\n") + 1
         line = content[start:].split(b"\n")[0].decode("utf-8", "replace")
-        raise ValueError(
-            f"line {before.count(10) + 1} of {path} cannot be read as UTF-8 text: {line[:60]!r}; save the file as UTF-8"
+        raise InputError(
+            "line {count} of {path} cannot be read as UTF-8 text: {line!r}; save the file as UTF-8",
+            count=before.count(10) + 1,
+            path=path,
+            line=line[:60],
         ) from error
 
 
@@ -136,14 +148,19 @@ def read_dataset(name: str, split: str = "train") -> list[Pair]:
     try:
         datasets = importlib.import_module("datasets")
     except ImportError as error:
-        raise ValueError(f"datasets:{name} needs the library datasets: run pip install datasets") from error
+        raise InputError("datasets:{name} needs the library datasets: run pip install datasets", name=name) from error
     title, _, config = name.partition(":")
     if not title:
-        raise ValueError(f"datasets:{name} names no data set: write datasets:NAME or datasets:NAME:CONFIG")
+        raise InputError("datasets:{name} names no data set: write datasets:NAME or datasets:NAME:CONFIG", name=name)
     try:
         loaded = datasets.load_dataset(title, config or None, split=split)
     except Exception as error:  # the library raises its own, those of the network, of parquet and more
-        raise ValueError(f"the {split} split of datasets:{name} cannot be loaded: {first_line(error)}") from error
+        raise InputError(
+            "the {split} split of datasets:{name} cannot be loaded: {first_line}",
+            split=split,
+            name=name,
+            first_line=first_line(error),
+        ) from error
     return _pairs_of(loaded, f"datasets:{name}")
 
 
@@ -153,15 +170,22 @@ def _pairs_of(loaded: Any, name: str) -> list[Pair]:
         column for column in columns if getattr(loaded.features[column], "dtype", "") in ("string", "large_string")
     ]
     if "translation" not in columns and len(texts) < 2:
-        raise ValueError(f"{name} has neither a translation column nor two of text: {', '.join(columns)}")
+        raise InputError(
+            "{name} has neither a translation column nor two of text: {columns}", name=name, columns=", ".join(columns)
+        )
     pairs = []
     for number, row in enumerate(loaded, start=1):
         cells = list(row["translation"].values()) if "translation" in columns else [row[column] for column in texts]
         if len(cells) < 2 or not all(isinstance(cell, str) and cell.strip() for cell in cells[:2]):
-            raise ValueError(f"row {number} of {name} is no pair of sentences: {str(cells)[:60]}")
+            raise InputError(
+                "row {number} of {name} is no pair of sentences: {cells}",
+                number=number,
+                name=name,
+                cells=str(cells)[:60],
+            )
         pairs.append(Pair(cells[0], cells[1]))
     if not pairs:
-        raise ValueError(f"{name} holds no sentence pairs")
+        raise InputError("{name} holds no sentence pairs", name=name)
     return pairs
 
 
@@ -169,9 +193,11 @@ def _read_task(name: str) -> list[Pair]:
     title, colon, count = name.partition(":")
     task = find_task(title)
     if colon and not count.isdecimal():
-        raise ValueError(f"task:{name} must be task:NAME or task:NAME:COUNT, the count a number of pairs")
+        raise InputError("task:{name} must be task:NAME or task:NAME:COUNT, the count a number of pairs", name=name)
     if colon and int(count) > MOST_TASK_PAIRS:
-        raise ValueError(f"task:{name}: the count must be at most {MOST_TASK_PAIRS:,}")
+        raise InputError(
+            "task:{name}: the count must be at most {most_task_pairs:,}", name=name, most_task_pairs=MOST_TASK_PAIRS
+        )
     return task_pairs(title, int(count) if colon else TASK_PAIRS, task.lengths, seed=0)
 
 
@@ -232,9 +258,12 @@ def _separator(text: str, name: str) -> str:
     outside = re.sub(r'"[^"]*"', "", row)
     if "," in outside and ";" in outside:
         number = text[:start].count("\n") + 1
-        raise ValueError(
-            f"line {number} of {name} has both , and ; outside quotes, so what separates the columns is unclear: "
-            f'{row[:SHOWN]!r}; begin with a line source,target or put each sentence into "quotes"'
+        raise InputError(
+            "line {number} of {name} has both , and ; outside quotes, so what separates the columns is unclear: "
+            '{row!r}; begin with a line source,target or put each sentence into "quotes"',
+            number=number,
+            name=name,
+            row=row[:SHOWN],
         )
     return ";" if ";" in outside else ","
 
@@ -244,9 +273,12 @@ def _records(text: str, separator: str, name: str) -> list[tuple[int, str]]:
     records = []
     for number, record, whole in scan_records(text, separator):
         if not whole:
-            raise ValueError(
-                f"line {number} of {name} has a quote that is not closed, or one inside a cell without quotes: "
-                f'{record[:SHOWN]!r}; write the cell as "…", each quote in it doubled'
+            raise InputError(
+                "line {number} of {name} has a quote that is not closed, or one inside a cell without quotes: "
+                '{record!r}; write the cell as "…", each quote in it doubled',
+                number=number,
+                name=name,
+                record=record[:SHOWN],
             )
         records.append((number, record))
     return records

@@ -12,6 +12,7 @@ from model.data.datasets import AnswerDataset, Dataset, MaskedDataset, PairDatas
 from model.data.pairs import VALIDATION_PERCENT, Pair, Split, parts_of, phrases
 from model.data.readers import TASK_PAIRS, is_text, lines_of, read_pairs_from, read_text
 from model.data.tasks import MADE, TASKS
+from model.message import InputError, Message
 from model.network.config import ONE_STACK, TWO_STACKS, Kind, TransformerConfig, config_class
 from model.text.tokenizer import MASK, Tokenizer
 from model.text.tokenizer_training import (
@@ -74,7 +75,12 @@ def prepare(
     units = units or usual_units(kind, task)
     if units not in KIND_UNITS[kind]:
         known = ", ".join(KIND_UNITS[kind])
-        raise ValueError(f"units ({units!r}) must be one of {known}: a {kind} model has one tokenizer")
+        raise InputError(
+            "units ({units!r}) must be one of {known}: a {kind} model has one tokenizer",
+            units=units,
+            known=known,
+            kind=kind,
+        )
     if kind == "decoder-only" and is_text(spec):
         return RunningText(_text(spec), units, vocabulary, tokenizers, others=validation and _text(validation))
     pairs, others = _pairs(kind, spec), _pairs(kind, validation) if validation else None
@@ -126,7 +132,7 @@ def _pairs(kind: Kind, spec: str) -> list[Pair]:
 def _text(path: str) -> str:
     text = read_text(Path(path))
     if not text.strip():
-        raise ValueError(f"{path} is empty: give a file with text in it")
+        raise InputError("{path} is empty: give a file with text in it", path=path)
     return text
 
 
@@ -224,8 +230,10 @@ class RunningText:
         others: str | None = None,
     ) -> None:
         if others is None and len(text) * validation_percent < 100:
-            raise ValueError(
-                f"the text has {len(text)} characters: too few to keep {validation_percent} % of them for validation"
+            raise InputError(
+                "the text has {count} characters: too few to keep {validation_percent} % of them for validation",
+                count=len(text),
+                validation_percent=validation_percent,
             )
         self.parts = cut_text(text, validation_percent) if others is None else (text, others)
         self.percent = validation_percent if others is None else None
@@ -285,7 +293,9 @@ class Sentences:
         self.overlap = _overlap(train, self.texts["validation"])
         self.digest = digest_of_texts(pair.source for pair in pairs)
         if tokenizers and tokenizers[0].mask is None:
-            raise ValueError(f"the tokenizer has no {MASK} token: choose a model that was trained to fill in masks")
+            raise ValueError(
+                Message("the tokenizer has no <mask> token: choose a model that was trained to fill in masks")
+            )
         self.tokenizers = tokenizers or _twice(_tokenizer(train, units, vocabulary, mask=True))
         self.example = _with_a_mask(_shown(test, pairs))
 
@@ -490,7 +500,9 @@ def new_config(kind: Kind, options: Mapping[str, Any], tokenizers: Tokenizers) -
         return config_class(kind).from_dict(sizes | dict(options))
     for name in LAYERS - without_stack(kind).keys():
         if options.get(name) == 0:
-            raise ValueError(f"{name} (0) must be at least 1: a model without these layers is of another kind")
+            raise InputError(
+                "{name} (0) must be at least 1: a model without these layers is of another kind", name=name
+            )
     config = TransformerConfig.from_dict(sizes | dict(options) | without_stack(kind))
     if config.output_head == "none":
         raise ValueError("output_head ('none') gives no logits to train with: choose linear or transform")

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from functools import cache
 
 from model.data.pairs import Pair
+from model.message import InputError
 
 # Task "brackets": strings of brackets, balanced or one slip away from it.
 
@@ -36,7 +37,9 @@ def judge_brackets(source: str) -> str:
         ValueError: the source is empty or has another character than the six brackets.
     """
     if not source or set(source) - set(BRACKETS):
-        raise ValueError(f"source ({source!r}) must be of the brackets {BRACKETS} only")
+        raise InputError(
+            "source ({source!r}) must be of the brackets {brackets} only", source=source, brackets=BRACKETS
+        )
     left, before = source, ""
     while left != before:
         before = left
@@ -148,8 +151,12 @@ def solve_date(source: str) -> str:
             try:
                 return _date(match).isoformat()
             except ValueError as error:
-                raise ValueError(f"source ({source!r}) is no date of the calendar: {error}") from error
-    raise ValueError(f"source ({source!r}) must be a date as March 4, 2021, 4 Mar 2021, 04/03/2021 or 2021年3月4日")
+                raise InputError(
+                    "source ({source!r}) is no date of the calendar: {error}", source=source, error=error
+                ) from error
+    raise InputError(
+        "source ({source!r}) must be a date as March 4, 2021, 4 Mar 2021, 04/03/2021 or 2021年3月4日", source=source
+    )
 
 
 def lengths() -> list[int]:
@@ -167,7 +174,7 @@ def _date(match: re.Match[str]) -> datetime.date:
     if "name" in parts:
         named = [number for number, name in enumerate(MONTHS, start=1) if parts["name"] in (name, name[:3])]
         if not named:
-            raise ValueError(f"no month is called {parts['name']}")
+            raise InputError("no month is called {parts}", parts=parts["name"])
         parts["month"] = str(named[0])
     return datetime.date(*(int(parts[part]) for part in ("year", "month", "day")))
 
@@ -231,7 +238,7 @@ def find_task(name: str) -> Task:
         ValueError: there is none.
     """
     if name not in TASKS:
-        raise ValueError(f"task ({name!r}) must be one of {', '.join(TASKS)}")
+        raise InputError("task ({name!r}) must be one of {tasks}", name=name, tasks=", ".join(TASKS))
     return TASKS[name]
 
 
@@ -246,11 +253,15 @@ def task_pairs(name: str, count: int, lengths: Sequence[int], seed: int) -> list
     task = find_task(name)
     left = _room(task, lengths)
     if count < 1:
-        raise ValueError(f"count ({count}) must be at least 1")
+        raise InputError("count ({count}) must be at least 1", count=count)
     if count > sum(left.values()):
-        raise ValueError(
-            f"count ({count:,}) must be at most {sum(left.values()):,}: the task {name} has no more distinct pairs "
-            f"of the lengths {_listed(lengths)}; allow more lengths"
+        raise InputError(
+            "count ({count:,}) must be at most {values:,}: the task {name} has no more distinct pairs of the "
+            "lengths {listed}; allow more lengths",
+            count=count,
+            values=sum(left.values()),
+            name=name,
+            listed=_listed(lengths),
         )
     generator = random.Random(f"{name} {seed}")
     targets: dict[str, str] = {}
@@ -273,7 +284,11 @@ def exact_match(name: str, sources: Sequence[str], written: Sequence[str]) -> fl
     """
     task = find_task(name)
     if not sources or len(sources) != len(written):
-        raise ValueError(f"{len(written)} written targets for {len(sources)} sources: give one for each, at least one")
+        raise InputError(
+            "{n_written} written targets for {n_sources} sources: give one for each, at least one",
+            n_written=len(written),
+            n_sources=len(sources),
+        )
     right = [task.solve(source) == target for source, target in zip(sources, written, strict=True)]
     return sum(right) / len(right)
 
@@ -281,12 +296,21 @@ def exact_match(name: str, sources: Sequence[str], written: Sequence[str]) -> fl
 def _room(task: Task, lengths: Sequence[int]) -> dict[tuple[int, str | None], int]:
     """Number of sources of each length and answer."""
     if not lengths:
-        raise ValueError(f"no length is given for the task {task.name}: it is usually trained with {_usual(task)}")
+        raise InputError(
+            "no length is given for the task {name}: it is usually trained with {usual}",
+            name=task.name,
+            usual=_usual(task),
+        )
     for length in lengths:
         if not 1 <= length <= LONGEST:
-            raise ValueError(f"length ({length}) must be from 1 to {LONGEST:,}")
+            raise InputError("length ({length}) must be from 1 to {longest:,}", length=length, longest=LONGEST)
         if not task.sources(length):
-            raise ValueError(f"the task {task.name} has no sources of length {length}: usual are {_usual(task)}")
+            raise InputError(
+                "the task {name} has no sources of length {length}: usual are {usual}",
+                name=task.name,
+                length=length,
+                usual=_usual(task),
+            )
     kinds: tuple[str | None, ...] = task.answers or (None,)
     return {(length, kind): task.sources(length) // len(kinds) for length in sorted(set(lengths)) for kind in kinds}
 
@@ -310,7 +334,12 @@ def _string_task(
 
     def checked(source: str) -> str:
         if not source or set(source) - set(alphabet):
-            raise ValueError(f"source ({source!r}) must be of the characters {alphabet[0]} to {alphabet[-1]} only")
+            raise InputError(
+                "source ({source!r}) must be of the characters {alphabet} to {alphabet_2} only",
+                source=source,
+                alphabet=alphabet[0],
+                alphabet_2=alphabet[-1],
+            )
         return solve(source)
 
     def sources(length: int) -> int:
@@ -343,7 +372,7 @@ def _add(source: str) -> str:
     """Sum as on paper: column by column from the right, with a carry."""
     numbers = source.split("+")
     if len(numbers) != 2 or not all(number and not set(number) - set(DIGITS) for number in numbers):
-        raise ValueError(f"source ({source!r}) must be two numbers with a + between them, as 123+45")
+        raise InputError("source ({source!r}) must be two numbers with a + between them, as 123+45", source=source)
     width = max(map(len, numbers)) + 1
     written, carry = "", 0
     for column in zip(*(reversed(number.zfill(width)) for number in numbers), strict=True):

@@ -29,6 +29,7 @@ from model.experiments.experiment import (
 from model.experiments.ratios import Ratio, ratio
 from model.experiments.runner import Report
 from model.experiments.timing import SECONDS, Task, Times, peak_memory, rounds
+from model.message import InputError
 from model.runtime.device import choose_device, give_back_memory
 from model.runtime.memory import SPARE, available
 
@@ -167,9 +168,13 @@ def require_room(length: int, width: int, device: torch.device) -> None:
     give_back_memory()
     needed, free = 4 * COPIES * length**2 * width, available(device)
     if SPARE * needed > free:
-        raise ValueError(
-            f"additive attention on {length} tokens of width {width} needs {needed / 1e9:.1f} GB of memory and "
-            f"{free / 1e9:.1f} GB are free: choose fewer"
+        raise InputError(
+            "additive attention on {length} tokens of width {width} needs {needed:.1f} GB of memory and "
+            "{free:.1f} GB are free: choose fewer",
+            length=length,
+            width=width,
+            needed=needed / 1000000000.0,
+            free=free / 1000000000.0,
         )
 
 

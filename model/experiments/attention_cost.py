@@ -29,6 +29,7 @@ from model.experiments.timing import (
     upper,
 )
 from model.fast.attention import fused
+from model.message import InputError
 from model.network.attention import MultiHeadAttention
 from model.network.config import TransformerConfig
 from model.network.costs import attention_flops, parameters
@@ -137,12 +138,19 @@ def require_room(sizes: Sizes, length: int, *, backward: bool = False) -> None:
         return
     needed, free = (f"{size / 1e9:.3g}" for size in (memory.needed, memory.free))
     if memory.longest:
-        raise ValueError(
-            f"{length} tokens need {needed} GB of memory and {free} GB are free: choose up to {memory.longest} tokens, "
-            "or make another number smaller"
+        raise InputError(
+            "{length} tokens need {needed} GB of memory and {free} GB are free: choose up to {longest} tokens, "
+            "or make another number smaller",
+            length=length,
+            needed=needed,
+            free=free,
+            longest=memory.longest,
         )
-    raise ValueError(
-        f"{length} tokens need {needed} GB of memory and {free} GB are free: make the other numbers smaller"
+    raise InputError(
+        "{length} tokens need {needed} GB of memory and {free} GB are free: make the other numbers smaller",
+        length=length,
+        needed=needed,
+        free=free,
     )
 
 

@@ -27,6 +27,7 @@ from model.experiments.experiment import (
 )
 from model.experiments.runner import Report
 from model.experiments.spread import above, few
+from model.message import InputError
 from model.runtime.random import seeded
 
 CPU = torch.device("cpu")
@@ -62,8 +63,10 @@ def read_items(text: str) -> list[Item]:
     """
     items = [read_item(part) for part in text.split(";") if part.strip()]
     if not 1 <= len(items) <= MOST_ITEMS:
-        raise ValueError(
-            f"{len(items)} items are given; it must be 1 to {MOST_ITEMS}, with ; between them: novel: 1, 0; lamp: 0, 1"
+        raise InputError(
+            "{count} items are given; it must be 1 to {most_items}, with ; between them: novel: 1, 0; lamp: 0, 1",
+            count=len(items),
+            most_items=MOST_ITEMS,
         )
     for item in items[1:]:
         require_as_many(item, items[0])
@@ -78,15 +81,22 @@ def read_item(text: str) -> Item:
     """
     name, colon, numbers = (part.strip() for part in text.partition(":"))
     if not colon or not name:
-        raise ValueError(f"item {text.strip()!r} must be a name, a colon and numbers, as novel: 1, 0.2, 0")
+        raise InputError("item {text!r} must be a name, a colon and numbers, as novel: 1, 0.2, 0", text=text.strip())
     try:
         features = tuple(float(number) for number in numbers.split(","))
     except ValueError:
-        raise ValueError(f"the features of {name!r} are {numbers!r}; they must be numbers, as 1, 0.2, 0") from None
+        raise InputError(
+            "the features of {name!r} are {numbers!r}; they must be numbers, as 1, 0.2, 0", name=name, numbers=numbers
+        ) from None
     if not 2 <= len(features) <= MOST_FEATURES or not all(abs(feature) <= LARGEST for feature in features):
-        raise ValueError(f"{name!r} must have 2 to {MOST_FEATURES} features, each from -{LARGEST:g} to {LARGEST:g}")
+        raise InputError(
+            "{name!r} must have 2 to {most_features} features, each from -{largest:g} to {largest:g}",
+            name=name,
+            most_features=MOST_FEATURES,
+            largest=LARGEST,
+        )
     if not any(features):
-        raise ValueError(f"the features of {name!r} are all 0; one at least must be another number")
+        raise InputError("the features of {name!r} are all 0; one at least must be another number", name=name)
     return Item(name, features)
 
 
@@ -97,9 +107,12 @@ def require_as_many(item: Item, other: Item) -> None:
         ValueError: they have not.
     """
     if len(item.features) != len(other.features):
-        raise ValueError(
-            f"{item.name!r} has {len(item.features)} features and {other.name!r} {len(other.features)}; "
-            "all items must have as many"
+        raise InputError(
+            "{name!r} has {n_features} features and {name_2!r} {n_features_2}; all items must have as many",
+            name=item.name,
+            n_features=len(item.features),
+            name_2=other.name,
+            n_features_2=len(other.features),
         )
 
 

@@ -17,6 +17,7 @@ from model.data.sources import SEPARATOR, Data, material_of
 from model.data.tasks import exact_match, find_task
 from model.experiments.runner import Report
 from model.experiments.side_by_side import Answered, Arm, Learner, Setup, Side, learners, material, rounds
+from model.message import InputError
 from model.network.config import Kind
 from model.network.layers import PreNorm
 from model.network.transformer import Network
@@ -170,7 +171,11 @@ def require_longer(setup: Setup, longest: int) -> None:
         ValueError: it does not.
     """
     if longest <= max(setup.lengths):
-        raise ValueError(f"the longest tested ({longest}) must be above the longest trained on ({max(setup.lengths)})")
+        raise InputError(
+            "the longest tested ({longest}) must be above the longest trained on ({lengths})",
+            longest=longest,
+            lengths=max(setup.lengths),
+        )
 
 
 def train_short_test_long(arms: Sequence[Arm], setup: Setup, longest: int) -> Iterator[Report[Side]]:

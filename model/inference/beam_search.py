@@ -10,6 +10,7 @@ from typing import Literal
 
 import torch
 
+from model.message import InputError, Message
 from model.network.config import TransformerConfig
 from model.network.costs import FLOAT, costs
 from model.network.decoding_state import DecodingState
@@ -135,7 +136,7 @@ def require_room(
         ValueError: beam is below 1.
     """
     if beam < 1:
-        raise ValueError(f"beam ({beam}) must be at least 1")
+        raise InputError("beam ({beam}) must be at least 1", beam=beam)
     hypotheses, length = beam * len(rows), max(len(row) for row in rows)
     read = (length, limit) if config.n_encoder_layers else (0, length + limit)
     cache = 2 * costs(config, hypotheses, *read).memory["cache"]  # its storage is up to twice as large
@@ -143,7 +144,12 @@ def require_room(
     needed, free = cache + hypotheses * (FLOAT * numbers + 2 * NODE * limit), available(device)
     if needed > free:
         raise NoRoomError(
-            f"beam ({beam}) needs about {needed / 1e9:.1f} GB, and {free / 1e9:.1f} GB are free: lower it"
+            Message(
+                "beam ({beam}) needs about {needed:.1f} GB, and {free:.1f} GB are free: lower it",
+                beam=beam,
+                needed=needed / 1000000000.0,
+                free=free / 1000000000.0,
+            )
         )
 
 
@@ -167,11 +173,13 @@ def beam_search(
         ValueError: beam or a limit is below 1, or length_penalty below 0 or not finite.
     """
     if min(limits) < 1:
-        raise ValueError(f"limits ({min(limits)}) must be at least 1: there is no room to write")
+        raise InputError("limits ({limits}) must be at least 1: there is no room to write", limits=min(limits))
     if beam < 1:
-        raise ValueError(f"beam ({beam}) must be at least 1")
+        raise InputError("beam ({beam}) must be at least 1", beam=beam)
     if not 0 <= length_penalty < math.inf:
-        raise ValueError(f"length_penalty ({length_penalty}) must be at least 0 and finite")
+        raise InputError(
+            "length_penalty ({length_penalty}) must be at least 0 and finite", length_penalty=length_penalty
+        )
     context.repeat(beam)
     newest = context.first
     searches = [

@@ -11,6 +11,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from model.inference.beam_search import SearchTree
+from model.message import InputError
 from model.network.decoding_state import DecodingState
 from model.runtime import superseded
 from model.text.generation_rules import NO_RULES, GenerationRules
@@ -175,14 +176,17 @@ class Sampling:
 
     def __post_init__(self) -> None:
         if not 0 < self.temperature < math.inf:
-            raise ValueError(f"temperature ({self.temperature}) must be above 0: leave it out for greedy decoding")
+            raise InputError(
+                "temperature ({temperature}) must be above 0: leave it out for greedy decoding",
+                temperature=self.temperature,
+            )
         if self.top_k is not None and self.top_k < 1:
-            raise ValueError(f"top_k ({self.top_k}) must be at least 1")
+            raise InputError("top_k ({top_k}) must be at least 1", top_k=self.top_k)
         if not 0 < self.top_p <= 1:
-            raise ValueError(f"top_p ({self.top_p}) must be above 0 and at most 1")
+            raise InputError("top_p ({top_p}) must be above 0 and at most 1", top_p=self.top_p)
         low, high = -(2**63), 2**64 - 1  # range of torch
         if not low <= self.seed <= high:
-            raise ValueError(f"seed ({self.seed}) must be between {low} and {high}")
+            raise InputError("seed ({seed}) must be between {low} and {high}", seed=self.seed, low=low, high=high)
 
     def __call__(self, logits: Float[Tensor, "*batch vocabulary"]) -> Float[Tensor, "*batch vocabulary"]:
         """Probabilities to draw from: first the temperature, then top-k, then top-p among the tokens that are left."""

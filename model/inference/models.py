@@ -15,6 +15,7 @@ from model.inference.beam_search import SearchTree, beam_search, require_room
 from model.inference.decoding import Alternative, Generation, Guess, Sampling, Step, greedy, sample
 from model.inference.pass_memory import recorded_pass
 from model.inference.text_model import TextModel
+from model.message import InputError
 from model.network.config import TransformerConfig
 from model.network.decoding_state import DecodingState
 from model.network.network import TwoStacks
@@ -37,9 +38,9 @@ class Writer(TextModel):
         length: int | None = None,
     ) -> list[Generation]:
         if sampling and beam != 1:
-            raise ValueError(f"beam ({beam}) and sampling exclude each other: choose one")
+            raise InputError("beam ({beam}) and sampling exclude each other: choose one", beam=beam)
         if length is not None and length < 1:
-            raise ValueError(f"length ({length}) must be at least 1")
+            raise InputError("length ({length}) must be at least 1", length=length)
         rows = [self._prompt(text) for text in texts]
         written: dict[int, Generation] = {}
         for group in self._groups(rows):
@@ -282,10 +283,16 @@ class MaskedLanguageModel(TextModel):
             ValueError: the model does not fill in, or an option of writing is set.
         """
         if not self.fills:
-            raise ValueError(f"{self.name} only reads: it has no output that predicts tokens, or no mask token")
+            raise InputError(
+                "{name} only reads: it has no output that predicts tokens, or no mask token", name=self.name
+            )
         if beam != 1 or sampling or length is not None:
             mask = self.source_tokenizer.mask_label
-            raise ValueError(f"{self.name} fills in {mask} and does not write: leave out beam, sampling and length")
+            raise InputError(
+                "{name} fills in {mask} and does not write: leave out beam, sampling and length",
+                name=self.name,
+                mask=mask,
+            )
         return [self._fill(text) for text in texts]
 
     def guesses(self, trace: Trace, keep: int = KEPT) -> list[Guess]:

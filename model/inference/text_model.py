@@ -14,6 +14,7 @@ from model.capture.trace import Trace
 from model.fast import install
 from model.inference.decoding import Alternative, Generation, Guess, Sampling
 from model.inference.pass_memory import recorded_pass
+from model.message import InputError
 from model.network.config import TWO_STACKS, Kind, TransformerConfig
 from model.network.transformer import Network
 from model.text.tokenizer import Tokenizer, Tokens
@@ -122,7 +123,11 @@ class TextModel:
             ValueError: a target for a model of one stack.
         """
         if target is not None:
-            raise ValueError(f"{self.name} is {self.kind}: it reads one text and has no target; leave the target out")
+            raise InputError(
+                "{name} is {kind}: it reads one text and has no target; leave the target out",
+                name=self.name,
+                kind=self.kind,
+            )
         return self.trace_tokens(self.source_tokens(source))
 
     def trace_tokens(self, source: Tokens, target: Tokens | None = None, times: int = 1) -> Trace:
@@ -188,7 +193,9 @@ class TextModel:
         Raises:
             ValueError: this kind of model does not guess.
         """
-        raise ValueError(f"{self.name} is {self.kind}: it translates, and guesses nothing of its source")
+        raise InputError(
+            "{name} is {kind}: it translates, and guesses nothing of its source", name=self.name, kind=self.kind
+        )
 
     def continue_from(self, source: str, target: str, kept: int, tokens: Sequence[int]) -> str:
         """Text of the first `kept` tokens and then `tokens`: of the target, which the model completes, or of a language
@@ -197,7 +204,11 @@ class TextModel:
         Raises:
             ValueError: this kind of model does not write.
         """
-        raise ValueError(f"{self.name} is {self.kind}: it does not write from left to right; fill in masks instead")
+        raise InputError(
+            "{name} is {kind}: it does not write from left to right; fill in masks instead",
+            name=self.name,
+            kind=self.kind,
+        )
 
     def _guess(self, trace: Trace, place: int, keep: int) -> Guess:
         return Guess(place, self._choices(trace["output.logits"][place], keep))

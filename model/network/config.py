@@ -8,6 +8,8 @@ import math
 from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple, get_args
 
+from model.message import InputError
+
 Kind = Literal["encoder-decoder", "decoder-only", "encoder-only", "recurrent"]
 TWO_STACKS: tuple[Kind, ...] = ("encoder-decoder", "recurrent")  # kinds that read a source and write a target
 Position = Literal["sinusoidal", "sinusoidal-halves", "learned", "rotary", "alibi", "relative", "none"]
@@ -240,7 +242,9 @@ class TransformerConfig:
             ValueError: no preset of that name, or an option out of its range.
         """
         if name not in PRESETS:
-            raise ValueError(f"preset {name!r} is not known: choose one of {', '.join(PRESETS)}")
+            raise InputError(
+                "preset {name!r} is not known: choose one of {presets}", name=name, presets=", ".join(PRESETS)
+            )
         known = cls.option_names()
         return cls.from_dict({option: value for option, value in PRESETS[name].items() if option in known} | options)
 
@@ -252,7 +256,7 @@ class TransformerConfig:
             ValueError: `kind` has two stacks, or an option is out of its range.
         """
         if kind not in ONE_STACK:
-            raise ValueError(f"kind ({kind!r}) must be one of {', '.join(ONE_STACK)}")
+            raise InputError("kind ({kind!r}) must be one of {one_stack}", kind=kind, one_stack=", ".join(ONE_STACK))
         side, stack = ONE_STACK[kind]
         sizes = {name: 0 for pair in ONE_STACK.values() for name in pair} | {side: vocabulary, stack: n_layers}
         return cls(**(sizes | options))
@@ -268,10 +272,14 @@ class TransformerConfig:
             return RecurrentConfig.from_dict({name: value for name, value in options.items() if name != "kind"})
         fields = {field.name: field for field in dataclasses.fields(cls) if field.name in cls.option_names()}
         if unknown := sorted(set(options) - set(fields)):
-            raise ValueError(f"{', '.join(unknown)} is not an option: the options are {', '.join(fields)}")
+            raise InputError(
+                "{unknown} is not an option: the options are {fields}",
+                unknown=", ".join(unknown),
+                fields=", ".join(fields),
+            )
         required = [name for name, field in fields.items() if field.default is dataclasses.MISSING]
         if missing := [name for name in required if name not in options]:
-            raise ValueError(f"{', '.join(missing)} must be given")
+            raise InputError("{missing} must be given", missing=", ".join(missing))
         return cls(**options)
 
     @classmethod
@@ -284,9 +292,9 @@ class TransformerConfig:
         try:
             options = json.loads(text)
         except json.JSONDecodeError as error:
-            raise ValueError(f"the config is not valid JSON: {error}") from error
+            raise InputError("the config is not valid JSON: {error}", error=error) from error
         if not isinstance(options, dict):
-            raise ValueError(f"the config must be a JSON object, not {type(options).__name__}")
+            raise InputError("the config must be a JSON object, not {kind}", kind=type(options).__name__)
         return cls.from_dict(options)
 
     def to_json(self) -> str:
@@ -320,14 +328,18 @@ class RecurrentConfig(TransformerConfig):
     def __post_init__(self) -> None:
         for field in dataclasses.fields(self):
             if field.name not in self.option_names() and getattr(self, field.name) != field.default:
-                raise ValueError(
-                    f"{field.name} ({getattr(self, field.name)!r}) is no option of a recurrent network: its options "
-                    f"are {', '.join(self.option_names())}"
+                raise InputError(
+                    "{name} ({value!r}) is no option of a recurrent network: its options are {option_names}",
+                    name=field.name,
+                    value=getattr(self, field.name),
+                    option_names=", ".join(self.option_names()),
                 )
         for name in ("source_vocabulary", "target_vocabulary", "d_model", "max_length"):
             _require_count(name, getattr(self, name), 1)
         if self.d_model % 2:
-            raise ValueError(f"d_model ({self.d_model}) must be even: each direction of the encoder has half of it")
+            raise InputError(
+                "d_model ({d_model}) must be even: each direction of the encoder has half of it", d_model=self.d_model
+            )
         _require_rate("dropout", self.dropout)
         _require_choice("tied_embeddings", self.tied_embeddings)
         _require_embeddings(self)
@@ -401,10 +413,10 @@ def require_valid(config: TransformerConfig) -> None:
         _require_rate(name, getattr(config, name))
     for name in SWITCHES:
         if not isinstance(getattr(config, name), bool):
-            raise ValueError(f"{name} ({getattr(config, name)!r}) must be true or false")
+            raise InputError("{name} ({value!r}) must be true or false", name=name, value=getattr(config, name))
     for name in ("position_base", "norm_epsilon", "rotary_stretch"):
         if _require_number(name, getattr(config, name)) <= 0:
-            raise ValueError(f"{name} ({getattr(config, name)}) must be greater than 0")
+            raise InputError("{name} ({value}) must be greater than 0", name=name, value=getattr(config, name))
     if config.parallel and not config.residual:
         raise ValueError("parallel needs residual: without it, only the last block of a layer would go on")
     _require_heads(config)
@@ -420,21 +432,42 @@ def _require_stacks(config: TransformerConfig) -> None:
         name, layers = f"{side}_vocabulary", f"n_{stack}_layers"
         _require_count(name, getattr(config, name), 1 if getattr(config, layers) else 0)
         if getattr(config, name) and not getattr(config, layers):
-            raise ValueError(f"{name} ({getattr(config, name)}) must be 0 where {layers} is 0: nothing reads it")
+            raise InputError(
+                "{name} ({value}) must be 0 where {layers} is 0: nothing reads it",
+                name=name,
+                value=getattr(config, name),
+                layers=layers,
+            )
 
     if config.kind == "encoder-only" and config.max_length < 3:
-        raise ValueError(f"max_length ({config.max_length}) must be at least 3: a text stands between <s> and </s>")
+        raise InputError(
+            "max_length ({max_length}) must be at least 3: a text stands between <s> and </s>",
+            max_length=config.max_length,
+        )
 
 
 def _require_heads(config: TransformerConfig) -> None:
     if config.d_model % 2:
-        raise ValueError(f"d_model ({config.d_model}) must be even: sinusoidal positions pair a sine with a cosine")
+        raise InputError(
+            "d_model ({d_model}) must be even: sinusoidal positions pair a sine with a cosine", d_model=config.d_model
+        )
     if config.heads == "full" and config.head_width is not None:
-        raise ValueError(f"head_width ({config.head_width}) must be left out where heads is 'full': that is d_model")
+        raise InputError(
+            "head_width ({head_width}) must be left out where heads is 'full': that is d_model",
+            head_width=config.head_width,
+        )
     if config.heads == "split" and config.head_width is None and config.d_model % config.n_heads:
-        raise ValueError(f"d_model ({config.d_model}) must be divisible by n_heads ({config.n_heads})")
+        raise InputError(
+            "d_model ({d_model}) must be divisible by n_heads ({n_heads})",
+            d_model=config.d_model,
+            n_heads=config.n_heads,
+        )
     if config.n_heads % config.kv_heads:
-        raise ValueError(f"n_heads ({config.n_heads}) must be divisible by n_key_value_heads ({config.kv_heads})")
+        raise InputError(
+            "n_heads ({n_heads}) must be divisible by n_key_value_heads ({kv_heads})",
+            n_heads=config.n_heads,
+            kv_heads=config.kv_heads,
+        )
 
 
 def _require_separator(config: TransformerConfig) -> None:
@@ -442,64 +475,82 @@ def _require_separator(config: TransformerConfig) -> None:
         return
     _require_count("separator", config.separator, 0)
     if config.kind != "encoder-only" or config.separator >= config.source_vocabulary:
-        raise ValueError(
-            f"separator ({config.separator}) must be the id of a token of an encoder-only model, below "
-            f"{config.source_vocabulary}"
+        raise InputError(
+            "separator ({separator}) must be the id of a token of an encoder-only model, below {source_vocabulary}",
+            separator=config.separator,
+            source_vocabulary=config.source_vocabulary,
         )
 
 
 def _require_positions(config: TransformerConfig) -> None:
     turned = config.rotary_channels or config.d_head
     if config.position == "rotary" and turned > config.d_head:
-        raise ValueError(f"rotary_channels ({turned}) must be at most a head's width ({config.d_head})")
+        raise InputError(
+            "rotary_channels ({turned}) must be at most a head's width ({d_head})", turned=turned, d_head=config.d_head
+        )
     if config.position == "rotary" and turned % 2:
         name = "a head's width" if config.rotary_channels is None else "rotary_channels"
-        raise ValueError(f"{name} ({turned}) must be even: rotary positions turn pairs of channels")
+        raise InputError(
+            "{name} ({turned}) must be even: rotary positions turn pairs of channels", name=name, turned=turned
+        )
     for name in ("rotary_short", "rotary_long"):
         if _require_number(name, getattr(config, name)) < 0:
-            raise ValueError(f"{name} ({getattr(config, name)}) must be at least 0")
+            raise InputError("{name} ({value}) must be at least 0", name=name, value=getattr(config, name))
     if config.rotary_short > config.rotary_long:
-        raise ValueError(f"rotary_short ({config.rotary_short}) must be at most rotary_long ({config.rotary_long})")
+        raise InputError(
+            "rotary_short ({rotary_short}) must be at most rotary_long ({rotary_long})",
+            rotary_short=config.rotary_short,
+            rotary_long=config.rotary_long,
+        )
     if config.position_reach <= config.position_buckets // 2:
-        raise ValueError(
-            f"position_reach ({config.position_reach}) must be above half of position_buckets "
-            f"({config.position_buckets}): so many distances have a bucket of their own"
+        raise InputError(
+            "position_reach ({position_reach}) must be above half of position_buckets ({position_buckets}): so "
+            "many distances have a bucket of their own",
+            position_reach=config.position_reach,
+            position_buckets=config.position_buckets,
         )
 
 
 def _require_embeddings(config: TransformerConfig) -> None:
     one_matrix = config.tied_embeddings in ("inputs", "all") and config.kind in TWO_STACKS
     if one_matrix and config.source_vocabulary != config.target_vocabulary:
-        raise ValueError(
-            f"tied_embeddings {config.tied_embeddings!r} needs one vocabulary: "
-            f"source_vocabulary ({config.source_vocabulary}) must equal target_vocabulary ({config.target_vocabulary})"
+        raise InputError(
+            "tied_embeddings {tied_embeddings!r} needs one vocabulary: source_vocabulary ({source_vocabulary}) "
+            "must equal target_vocabulary ({target_vocabulary})",
+            tied_embeddings=config.tied_embeddings,
+            source_vocabulary=config.source_vocabulary,
+            target_vocabulary=config.target_vocabulary,
         )
     if config.output_head == "none" and (config.tied_embeddings in ("output", "all") or config.output_bias):
         option = "output_bias" if config.output_bias else f"tied_embeddings ({config.tied_embeddings!r})"
-        raise ValueError(f"{option} must not be set where output_head is 'none': there are no logits")
+        raise InputError("{option} must not be set where output_head is 'none': there are no logits", option=option)
     if config.scale_output and config.output_head != "linear":
-        raise ValueError(f"scale_output needs output_head 'linear', and it is {config.output_head!r}")
+        raise InputError(
+            "scale_output needs output_head 'linear', and it is {output_head!r}", output_head=config.output_head
+        )
 
 
 def _require_choice(name: str, value: object) -> None:
     if value not in CHOICES[name]:
-        raise ValueError(f"{name} ({value!r}) must be one of {', '.join(CHOICES[name])}")
+        raise InputError(
+            "{name} ({value!r}) must be one of {choices}", name=name, value=value, choices=", ".join(CHOICES[name])
+        )
 
 
 def _require_rate(name: str, value: object) -> None:
     rate = _require_number(name, value)
     if not 0 <= rate < 1:
-        raise ValueError(f"{name} ({rate}) must be at least 0 and below 1")
+        raise InputError("{name} ({rate}) must be at least 0 and below 1", name=name, rate=rate)
 
 
 def _require_count(name: str, value: object, least: int) -> None:
     if isinstance(value, bool) or not isinstance(value, int):
-        raise ValueError(f"{name} ({value!r}) must be a whole number")
+        raise InputError("{name} ({value!r}) must be a whole number", name=name, value=value)
     if value < least:
-        raise ValueError(f"{name} ({value}) must be at least {least}")
+        raise InputError("{name} ({value}) must be at least {least}", name=name, value=value, least=least)
 
 
 def _require_number(name: str, value: object) -> float:
     if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
-        raise ValueError(f"{name} ({value!r}) must be a finite number")
+        raise InputError("{name} ({value!r}) must be a finite number", name=name, value=value)
     return value

@@ -9,6 +9,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
+from model.message import InputError
 from model.network.config import TransformerConfig
 from model.network.masks import positions
 
@@ -24,7 +25,7 @@ def sinusoidal(length: int, d_model: int, base: float = 10000.0) -> Float[Tensor
     if base <= 0:
         raise ValueError(f"base ({base}) must be greater than 0")
     if length < 1:
-        raise ValueError(f"length ({length}) must be at least 1")
+        raise InputError("length ({length}) must be at least 1", length=length)
     # On the CPU whatever the default device: others may have no float64.
     pair = torch.arange(0, d_model, 2, dtype=torch.float64, device="cpu")
     angle = torch.arange(length, dtype=torch.float64, device="cpu")[:, None] / base ** (pair / d_model)

@@ -74,7 +74,7 @@ def writing(path: Path) -> Iterator[None]:
         found = re.search(r"\b(?:code:|os error) (\d+)", str(error))  # of safetensors, which says it in Rust's words
         number = error.errno if isinstance(error, OSError) else int(found[1]) if found else None
         reason = REFUSED.get(number or 0) or (getattr(error, "strerror", "") or str(error)).rstrip(".")
-        raise CheckpointError(f"{path.name} cannot be written: {reason}") from error
+        raise CheckpointError("{name} cannot be written: {reason}", name=path.name, reason=reason) from error
 
 
 def write_tensors(path: Path, tensors: Mapping[str, Shaped[Tensor, "*_"]], metadata: dict[str, str]) -> None:

@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 
+from model.message import InputError, Message
 from model.runtime.locks import Lock
 
 MEMORY = "VITRINE_MEMORY"  # in the environment: the most that the process may take, as 12GB, 800MB or 80%
@@ -154,9 +155,14 @@ class Ledger:
                     promise(amount)
                     return
         raise NoRoomError(
-            f"{name} needs about {gigabytes(amount)} GB, and {gigabytes(room)} GB are free of the "
-            f"{gigabytes(self.limit)} GB that this server may take: choose something smaller, or wait until others "
-            "have ended"
+            Message(
+                "{name} needs about {amount} GB, and {room} GB are free of the {limit} GB that this server may take: "
+                "choose something smaller, or wait until others have ended",
+                name=name,
+                amount=gigabytes(amount),
+                room=gigabytes(room),
+                limit=gigabytes(self.limit),
+            )
         )
 
 
@@ -177,7 +183,7 @@ def memory_limit(machine: int, text: str | None = None) -> int:
     match = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*(%|[KMGT]?)(?:i?B)?\s*", text, re.ASCII | re.IGNORECASE)
     number = float(match[1]) if match else 0.0
     if match is None or number <= 0 or (match[2] == "%" and number > 100):
-        raise ValueError(f"{MEMORY} ({text.strip()!r}) must be a size such as 12GB, 800MB or 80%")
+        raise InputError("VITRINE_MEMORY ({text!r}) must be a size such as 12GB, 800MB or 80%", text=text.strip())
     return int(number / 100 * machine) if match[2] == "%" else int(number * UNITS[match[2].upper()])
 
 

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import torch
 
+from model.message import Message
 from model.runtime.device import DTYPES, give_back_memory
 from model.runtime.errors import CheckpointError
 from model.runtime.ledger import Ledger, NoRoomError, Reservation, memory_limit, resident_memory
@@ -161,10 +162,21 @@ def require_room(parameters: int, dtype: torch.dtype, device: torch.device | Non
     fits = [key for key, value in DTYPES.items() if SPARE * needed(parameters, value) <= room]
     gigabytes, left = size / 1e9, room / 1e9
     raise CheckpointError(
-        f"this model needs {gigabytes:.1f} GB in {name} and {left:.1f} GB are free: choose {fits[0]}"
+        Message(
+            "this model needs {gigabytes:.1f} GB in {name} and {left:.1f} GB are free: choose {fits}",
+            gigabytes=gigabytes,
+            name=name,
+            left=left,
+            fits=fits[0],
+        )
         if fits
-        else f"this model needs {gigabytes:.1f} GB in {name} and {left:.1f} GB are free: choose a smaller model, or a "
-        "machine with more memory"
+        else Message(
+            "this model needs {gigabytes:.1f} GB in {name} and {left:.1f} GB are free: choose a smaller model, "
+            "or a machine with more memory",
+            gigabytes=gigabytes,
+            name=name,
+            left=left,
+        )
     )
 
 
@@ -176,8 +188,14 @@ def require_room_for_map(queries: int, keys: int, size: int, device: torch.devic
     """
     if size > (free := available(device)):
         raise NoRoomError(
-            f"one head's map of {queries:,} × {keys:,} tokens takes {size / 1e9:.1f} GB while it is computed and "
-            f"{free / 1e9:.1f} GB are free: choose a shorter text"
+            Message(
+                "one head's map of {queries:,} × {keys:,} tokens takes {size:.1f} GB while it is computed and "
+                "{free:.1f} GB are free: choose a shorter text",
+                queries=queries,
+                keys=keys,
+                size=size / 1000000000.0,
+                free=free / 1000000000.0,
+            )
         )
 
 

@@ -9,6 +9,7 @@ from typing import Any
 
 import yaml
 
+from model.message import InputError
 from model.runtime.errors import CheckpointError
 from model.runtime.files import open_file
 
@@ -35,7 +36,7 @@ def read_record(path: Path) -> dict[str, Any]:
     """
     record = read_json(path, nan=True) if path.exists() else {}
     if not isinstance(record, dict):
-        raise CheckpointError(f"{path.name} must hold a JSON object, not {type(record).__name__}")
+        raise CheckpointError("{name} must hold a JSON object, not {kind}", name=path.name, kind=type(record).__name__)
     return record
 
 
@@ -53,9 +54,9 @@ def read_yaml(path: Path) -> dict[str, Any]:
         aliases = any(isinstance(token, yaml.AliasToken) for token in yaml.scan(text))
         record = None if aliases else yaml.safe_load(text)
     except (yaml.YAMLError, ValueError, RecursionError) as error:
-        raise CheckpointError(f"{path.name} is not valid YAML") from error
+        raise CheckpointError("{name} is not valid YAML", name=path.name) from error
     if not isinstance(record, dict):
-        raise CheckpointError(f"{path.name} must hold a mapping of YAML without aliases")
+        raise CheckpointError("{name} must hold a mapping of YAML without aliases", name=path.name)
     return record
 
 
@@ -69,9 +70,13 @@ def read_bytes(path: Path, largest: int = LARGEST) -> bytes:
         with open_file(path) as file:
             content = file.read(largest + 1)
     except OSError as error:
-        raise CheckpointError(f"{path.name} cannot be read: {error}") from error
+        raise CheckpointError("{name} cannot be read: {error}", name=path.name, error=error) from error
     if len(content) > largest:
-        raise CheckpointError(f"{path.name} has more than {largest:,} bytes, the most that such a file may have")
+        raise CheckpointError(
+            "{name} has more than {largest:,} bytes, the most that such a file may have",
+            name=path.name,
+            largest=largest,
+        )
     return content
 
 
@@ -84,7 +89,7 @@ def read_text(path: Path, largest: int = LARGEST) -> str:
     try:
         return read_bytes(path, largest).decode("utf-8")
     except UnicodeDecodeError as error:
-        raise CheckpointError(f"{path.name} cannot be read: {error}") from error
+        raise CheckpointError("{name} cannot be read: {error}", name=path.name, error=error) from error
 
 
 def parse_json(content: bytes, name: str, nan: bool = False, parts: int = PARTS) -> Any:
@@ -94,7 +99,7 @@ def parse_json(content: bytes, name: str, nan: bool = False, parts: int = PARTS)
         CheckpointError: `content` is not UTF-8, no JSON, nests too deep, has a name twice or more than `parts` values.
     """
     if sum(content.count(sign) for sign in (b",", b"[", b"{")) > parts:
-        raise CheckpointError(f"{name} has more than {parts:,} values, the most that are read")
+        raise CheckpointError("{name} has more than {parts:,} values, the most that are read", name=name, parts=parts)
     try:
         return json.loads(
             content.decode("utf-8"),
@@ -104,7 +109,7 @@ def parse_json(content: bytes, name: str, nan: bool = False, parts: int = PARTS)
         )
     except (ValueError, RecursionError) as error:  # wrong bytes, wrong JSON, numbers of thousands of digits
         why = "it nests too deep" if isinstance(error, RecursionError) else str(error)
-        raise CheckpointError(f"{name} is not valid JSON: {why}") from error
+        raise CheckpointError("{name} is not valid JSON: {why}", name=name, why=why) from error
 
 
 def _each_once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -112,16 +117,16 @@ def _each_once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     values = dict(pairs)
     if len(values) < len(pairs):
         twice = Counter(name for name, _ in pairs).most_common(1)[0][0]
-        raise ValueError(f"it says {twice[:60]!r} twice")
+        raise InputError("it says {twice!r} twice", twice=twice[:60])
     return values
 
 
 def _whole(digits: str) -> int:
     """Whole number of few digits: arithmetic with thousands of them is slow, or raises unexpected errors."""
     if len(digits) > LONGEST_NUMBER:
-        raise ValueError(f"a number has {len(digits):,} digits")
+        raise InputError("a number has {count:,} digits", count=len(digits))
     return int(digits)
 
 
 def _refuse_constant(text: str) -> Any:
-    raise ValueError(f"{text} is not a number of JSON")
+    raise InputError("{text} is not a number of JSON", text=text)

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from model.message import InputError
 from model.runtime.untrusted_json import parse_json
 from model.text.chat_worker import BEGIN, END, SECONDS
 
@@ -130,13 +131,17 @@ def _rendered(template: str, several: Sequence[Mapping[str, Any]]) -> list[str]:
     try:
         done = subprocess.run(command, input=asked, capture_output=True, text=True, timeout=5 * SECONDS, check=False)
     except subprocess.TimeoutExpired as error:
-        raise ValueError(f"the template of conversations took longer than {5 * SECONDS} s: it is broken off") from error
+        raise InputError(
+            "the template of conversations took longer than {seconds} s: it is broken off", seconds=5 * SECONDS
+        ) from error
     if done.returncode or not done.stdout:
         raise ValueError("the template of conversations takes too much time or memory: it is broken off")
     answer = json.loads(done.stdout)
     if "error" in answer:
-        raise ValueError(f"the template of conversations refuses this one: {answer['error']}")
+        raise InputError("the template of conversations refuses this one: {answer}", answer=answer["error"])
     texts = [str(text) for text in answer["texts"]]
     if any(len(text) > LARGEST for text in texts):
-        raise ValueError(f"the template of conversations writes more than {LARGEST:,} letters: shorten what is said")
+        raise InputError(
+            "the template of conversations writes more than {largest:,} letters: shorten what is said", largest=LARGEST
+        )
     return texts

@@ -21,6 +21,7 @@ from typing import Any, ClassVar, NamedTuple
 
 import tokenizers
 
+from model.message import InputError
 from model.runtime import superseded
 from model.runtime.errors import CheckpointError
 from model.runtime.locks import Lock, RLock
@@ -111,17 +112,22 @@ class CutterElsewhere(Cutter):
             if told == {"spent": True}:
                 self._most[kind] = size // 2 + 1
         if told is None:
-            raise ValueError(
-                f"the process in which this tokenizer's regular expressions are tried has ended twice at {doing}, as "
-                "where memory is short or the machine busy: try again, shorten it, or choose another model"
+            raise InputError(
+                "the process in which this tokenizer's regular expressions are tried has ended twice at {doing}, "
+                "as where memory is short or the machine busy: try again, shorten it, or choose another model",
+                doing=doing,
             )
         if told.get("spent"):
-            raise ValueError(
-                f"the regular expressions of this tokenizer take longer than {SECONDS:g} s for {doing}: shorten it, or "
-                "choose another model"
+            raise InputError(
+                "the regular expressions of this tokenizer take longer than {seconds:g} s for {doing}: shorten "
+                "it, or choose another model",
+                seconds=SECONDS,
+                doing=doing,
             )
         if told.get("panic"):
-            raise CheckpointError(f"the tokenizer fails at {doing}: {told['error']}; give another tokenizer.json")
+            raise CheckpointError(
+                "the tokenizer fails at {doing}: {told}; give another tokenizer.json", doing=doing, told=told["error"]
+            )
         if "error" in told:
             raise RuntimeError(told["error"])
         return told

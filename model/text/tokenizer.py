@@ -14,6 +14,7 @@ from typing import Literal
 import tokenizers
 from tokenizers import models
 
+from model.message import InputError
 from model.runtime.errors import CheckpointError
 from model.text.cutting import cutter
 from model.text.generation_rules import NO_RULES, GenerationRules
@@ -78,7 +79,9 @@ class Tokenizer:
         try:
             return cls(inner)
         except ValueError as error:
-            raise CheckpointError(f"{path.name} cannot be read as a tokenizer: {error}") from error
+            raise CheckpointError(
+                "{name} cannot be read as a tokenizer: {error}", name=path.name, error=error
+            ) from error
 
     def __len__(self) -> int:
         return self._inner.get_vocab_size()
@@ -112,8 +115,15 @@ class Tokenizer:
         """
         if self.languages:
             known = ", ".join(self.languages)
-            raise ValueError(f"language ({language!r}) must be one of {known}: the tokens of languages of this model")
-        raise ValueError(f"language ({language!r}) must be left out: this model's tokenizer has no tokens of languages")
+            raise InputError(
+                "language ({language!r}) must be one of {known}: the tokens of languages of this model",
+                language=language,
+                known=known,
+            )
+        raise InputError(
+            "language ({language!r}) must be left out: this model's tokenizer has no tokens of languages",
+            language=language,
+        )
 
     def _encode_text(self, text: str) -> Tokens:
         with panics_named("this text"):
@@ -148,7 +158,7 @@ class Tokenizer:
         """
         label = self._inner.id_to_token(token)
         if label is None:
-            raise ValueError(f"token {token} is not in the vocabulary of {len(self)} tokens")
+            raise InputError("token {token} is not in the vocabulary of {count} tokens", token=token, count=len(self))
         return visible(label)
 
     def tokens(self, ids: Sequence[int]) -> Tokens:
@@ -171,7 +181,7 @@ class Tokenizer:
     def _id(self, label: str) -> int:
         token = self._inner.token_to_id(label)
         if token is None:
-            raise ValueError(f"the tokenizer has no {label} token: train it with this version of Vitrine")
+            raise InputError("the tokenizer has no {label} token: train it with this version of Vitrine", label=label)
         return token
 
     # Special tokens, and those that stand around a text.
@@ -194,7 +204,7 @@ class Tokenizer:
         """
         token = {"padding": self.padding, "start": self.start, "end": self.end}[name]
         if token is None:
-            raise ValueError(f"the tokenizer has no {name} token, which this needs: choose another model")
+            raise InputError("the tokenizer has no {name} token, which this needs: choose another model", name=name)
         return token
 
     @property

@@ -28,7 +28,7 @@ def read_tokenizer(path: Path) -> tokenizers.Tokenizer:
     try:
         content = read_bytes(path)
     except CheckpointError as error:
-        raise CheckpointError(f"{path.name} cannot be read as a tokenizer: {error}") from error
+        raise CheckpointError("{name} cannot be read as a tokenizer: {error}", name=path.name, error=error) from error
     return parse_tokenizer(content, path.name)
 
 
@@ -49,7 +49,7 @@ def parse_tokenizer(content: bytes, name: str) -> tokenizers.Tokenizer:
     except BaseException as error:  # the library raises bare Exception, and panics of Rust are not even that
         if not isinstance(error, Exception) and type(error).__name__ != PANIC:
             raise
-        raise CheckpointError(f"{name} cannot be read as a tokenizer: {error}") from error
+        raise CheckpointError("{name} cannot be read as a tokenizer: {error}", name=name, error=error) from error
     return tokenizer
 
 
@@ -65,7 +65,9 @@ def panics_named(doing: str) -> Iterator[None]:
     except BaseException as error:
         if type(error).__name__ != PANIC:
             raise
-        raise CheckpointError(f"the tokenizer fails at {doing}: {error}; give another tokenizer.json") from error
+        raise CheckpointError(
+            "the tokenizer fails at {doing}: {error}; give another tokenizer.json", doing=doing, error=error
+        ) from error
 
 
 def _require_bounded(record: dict[str, Any]) -> None:
@@ -73,15 +75,22 @@ def _require_bounded(record: dict[str, Any]) -> None:
     growth = math.prod(_growth(step) for step in steps)
     if len(steps) > MOST_STEPS or growth > MOST_GROWTH:
         raise CheckpointError(
-            f"it replaces and splits in {len(steps):,} steps, and one character may become {growth:,}: at most "
-            f"{MOST_STEPS} and {MOST_GROWTH:,} are taken"
+            "it replaces and splits in {count:,} steps, and one character may become {growth:,}: at most "
+            "{most_steps} and {most_growth:,} are taken",
+            count=len(steps),
+            growth=growth,
+            most_steps=MOST_STEPS,
+            most_growth=MOST_GROWTH,
         )
     templates = [_template(step) for step in _steps(record.get("post_processor"))]
     added, copies = sum(added for added, _copies in templates), math.prod(copies for _added, copies in templates)
     if added > MOST_ADDED or copies > 1:
         raise CheckpointError(
-            f"it puts {added:,} special tokens around {copies:,} copies of a text: at most {MOST_ADDED:,} around one "
-            "are taken"
+            "it puts {added:,} special tokens around {copies:,} copies of a text: at most {most_added:,} around "
+            "one are taken",
+            added=added,
+            copies=copies,
+            most_added=MOST_ADDED,
         )
 
 
@@ -157,7 +166,9 @@ def require_pieces(content: bytes, name: str) -> None:
             raise CheckpointError("its pieces are too long")
     except CheckpointError as error:
         raise CheckpointError(
-            f"{name} cannot be read as a sentencepiece model: {error}; give a tokenizer.json instead"
+            "{name} cannot be read as a sentencepiece model: {error}; give a tokenizer.json instead",
+            name=name,
+            error=error,
         ) from error
     _require_loads(content, name)
 
@@ -172,7 +183,9 @@ def _require_loads(content: bytes, name: str) -> None:
         SentencePieceProcessor(model_proto=content)
     except (RuntimeError, OSError, ValueError) as error:
         raise CheckpointError(
-            f"sentencepiece refuses {name}: {first_line(error)}; give a tokenizer.json instead"
+            "sentencepiece refuses {name}: {first_line}; give a tokenizer.json instead",
+            name=name,
+            first_line=first_line(error),
         ) from error
 
 
@@ -186,7 +199,9 @@ def _require_bounded_table(content: bytes, begin: int, end: int) -> None:
             grown = max(map(len, content[first + 4 + trie : last].split(b"\0")))
             if grown > MOST_GROWTH:
                 raise CheckpointError(
-                    f"one character may become {grown:,} bytes, and at most {MOST_GROWTH:,} are taken"
+                    "one character may become {grown:,} bytes, and at most {most_growth:,} are taken",
+                    grown=grown,
+                    most_growth=MOST_GROWTH,
                 )
 
 

@@ -13,6 +13,7 @@ import torch
 from model.data.datasets import Batch, Dataset
 from model.inference.copies import trainable
 from model.inference.text_model import TextModel
+from model.message import InputError
 from model.network.config import TransformerConfig
 from model.network.costs import FLOAT, Costs, costs
 from model.network.transformer import build
@@ -95,9 +96,11 @@ def require_memory(needed: int, device: torch.device, freed: int = 0) -> None:
     """
     free = left_memory() if device.type == "cpu" else None
     if free is not None and needed > (free := free + freed):
-        raise ValueError(
-            f"the training needs about {needed / 1e9:.1f} GB, and {free / 1e9:.1f} GB are free: lower d_model, "
-            "d_ff, max_length, the layers or batch_tokens"
+        raise InputError(
+            "the training needs about {needed:.1f} GB, and {free:.1f} GB are free: lower d_model, d_ff, "
+            "max_length, the layers or batch_tokens",
+            needed=needed / 1000000000.0,
+            free=free / 1000000000.0,
         )
 
 

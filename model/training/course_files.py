@@ -90,7 +90,7 @@ def _state_beside(path: Path) -> tuple[dict[str, Any], dict[str, Any]]:
         with safe_open(require_file(state), framework="pt") as file:
             told = file.metadata() or {}
     except (SafetensorError, OSError) as error:
-        raise CheckpointError(f"{state.name} cannot be read: {error}") from error
+        raise CheckpointError("{name} cannot be read: {error}", name=state.name, error=error) from error
 
     def part(name: str) -> dict[str, Any]:
         return _object(parse_json(told.get(name, "{}").encode(), state.name, nan=True))

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal, get_args
 
+from model.message import InputError
 from model.network.attention import MultiHeadAttention
 from model.network.config import TransformerConfig
 from model.network.layers import EmbeddingSum, FeedForward, Residual
@@ -59,12 +60,21 @@ class TrainingSettings:
             name, value = setting.name, getattr(self, setting.name)
             low, high = setting.metadata["range"]
             if low is not None and value is not None and not low <= value <= high:
-                raise ValueError(f"{name} ({value}) must be between {low} and {high}")
+                raise InputError(
+                    "{name} ({value}) must be between {low} and {high}", name=name, value=value, low=low, high=high
+                )
         if not self.clip:
-            raise ValueError(f"clip ({self.clip}) must be greater than 0: with 0 nothing is learnt; inf does not clip")
+            raise InputError(
+                "clip ({clip}) must be greater than 0: with 0 nothing is learnt; inf does not clip", clip=self.clip
+            )
         for name, options in SETTING_CHOICES.items():
             if getattr(self, name) not in options:
-                raise ValueError(f"{name} ({getattr(self, name)!r}) must be one of {', '.join(options)}")
+                raise InputError(
+                    "{name} ({value!r}) must be one of {options}",
+                    name=name,
+                    value=getattr(self, name),
+                    options=", ".join(options),
+                )
 
 
 OWN = (
@@ -108,7 +118,11 @@ class BatchSizes:
 
     def __post_init__(self) -> None:
         if not 1 <= self.watched <= self.full:
-            raise ValueError(f"batches to watch ({self.watched} tokens) must have between 1 and {self.full} tokens")
+            raise InputError(
+                "batches to watch ({watched} tokens) must have between 1 and {full} tokens",
+                watched=self.watched,
+                full=self.full,
+            )
 
 
 @dataclass(frozen=True)
@@ -204,7 +218,11 @@ class RunSettings:
         """
         for name in changes:
             if name not in (*CHANGEABLE, *RATES):
-                raise ValueError(f"{name} cannot be changed in a run; these can: {', '.join((*CHANGEABLE, *RATES))}")
+                raise InputError(
+                    "{name} cannot be changed in a run; these can: {value}",
+                    name=name,
+                    value=", ".join((*CHANGEABLE, *RATES)),
+                )
         rates = dict(self.rates) | {name: value for name, value in changes.items() if name in RATES}
         dataclasses.replace(config, **rates)  # raises if one is out of its range
         settings = {name: value for name, value in changes.items() if name in CHANGEABLE}

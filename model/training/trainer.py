@@ -23,6 +23,7 @@ from model.data.datasets import Batch, Dataset, unshuffled
 from model.fast import install
 from model.fast.compile import compiled
 from model.fast.matmul import OWN
+from model.message import InputError, Message
 from model.network.attention import MAPS
 from model.network.transformer import Network
 from model.runtime.device import DTYPES
@@ -80,7 +81,9 @@ class Trainer:
         if not len(train):
             raise ValueError("there is nothing to train on: the training split is empty")
         if settings.patience is not None and not len(validation):
-            raise ValueError(f"patience ({settings.patience}) needs validation: the validation split is empty")
+            raise InputError(
+                "patience ({patience}) needs validation: the validation split is empty", patience=settings.patience
+            )
         if settings.compile and network.kind == "recurrent":
             raise ValueError(
                 "compile is on and the network is recurrent: its positions wait for one another, and every length "
@@ -143,7 +146,12 @@ class Trainer:
         for name in FIXED:
             before, now = getattr(self.settings, name), getattr(settings, name)
             if before != now:
-                raise ValueError(f"{name} cannot be changed in a run from {before} to {now}: start another run with it")
+                raise InputError(
+                    "{name} cannot be changed in a run from {before} to {now}: start another run with it",
+                    name=name,
+                    before=before,
+                    now=now,
+                )
         another_scaler = (settings.precision == "float16") != self.scaler.is_enabled()
         self.settings = settings
         self.epochs = Epochs(self.train, settings)
@@ -197,8 +205,16 @@ class Trainer:
             self.scaler.update(self.scaler.get_scale())  # ready for another step
             first = find_first_nonfinite(self, () if math.isfinite(loss) else batches, seed)
             raise FloatingPointError(
-                f"step {step}: loss {loss}, gradient norm {total}{first}; the weights are still those of step "
-                f"{step - 1}: lower the rate ({self.settings.rate:.2g})"
+                Message(
+                    "step {step}: loss {loss}, gradient norm {total}{first}; the weights are still those of step "
+                    "{step_2}: lower the rate ({rate:.2g})",
+                    step=step,
+                    loss=loss,
+                    total=total,
+                    first=first,
+                    step_2=step - 1,
+                    rate=self.settings.rate,
+                )
             )
         self.gradients.clip(total, self.settings.clip)
         self.scaler.step(self.optimizer)  # type: ignore[arg-type]
@@ -319,17 +335,19 @@ class Trainer:
         """
         tensors, metadata = state.read(path)
         if self.begun not in ("", metadata.get("begun", "")):
-            raise ValueError(
-                f"{path} is of a run that did not begin with that checkpoint: leave out --start, or give the one that "
-                "it began with"
+            raise InputError(
+                "{path} is of a run that did not begin with that checkpoint: leave out --start, or give the one "
+                "that it began with",
+                path=path,
             )
         self.begun = metadata.get("begun", "")
         config, shapes = json.loads(self.network.config.to_json()), self.network.named_parameters()
         changes = state.changed_settings(path, metadata, asdict(self.settings), config, self.total_steps)
         state.require_same_size(path, tensors, {f"model.{name}": parameter.shape for name, parameter in shapes})
         if metadata["data"] != self.data_digest:
-            raise ValueError(
-                f"{path} was written with other data: use the same to resume, or delete the file to start afresh"
+            raise InputError(
+                "{path} was written with other data: use the same to resume, or delete the file to start afresh",
+                path=path,
             )
         self.load_state_dict(tensors, metadata)
         return changes
@@ -350,7 +368,7 @@ def find_first_nonfinite(trainer: Trainer, batches: Sequence[Batch], seed: str) 
     weights = dict(trainer.network.named_parameters())
     gradients = {name: weight.grad for name, weight in weights.items() if weight.grad is not None}
     name = first_nonfinite(weights) or _in_forward_pass(trainer, batches, seed) or first_nonfinite(gradients)
-    return f", not finite first in {name}" if name else ""
+    return Message(", not finite first in {name}", name=name) if name else ""
 
 
 def _in_forward_pass(trainer: Trainer, batches: Sequence[Batch], seed: str) -> str:

@@ -63,7 +63,7 @@ def adapter_change(change: Change) -> AdapterChange:
         several = difference.ndim > 1 and math.isfinite(norm)
         values = singular_values(difference) if several else torch.zeros(0, dtype=torch.float64)
     if not math.isfinite(norm):
-        raise CheckpointError(f"the change of {change.name} has numbers that are not finite")
+        raise CheckpointError("the change of {name} has numbers that are not finite", name=change.name)
     size = measure(weight).norm
     relative = norm / size if size else math.inf if norm else 0.0
     nothing = norm == 0 or (factors is None and relative < ROUNDING)
@@ -80,8 +80,11 @@ def _require_room(change: Change) -> None:
     asked, free = 3 * 4 * change.weight.elements, available(torch.device("cpu"))
     if asked > free:
         raise CheckpointError(
-            f"to compare {change.name} with its base takes {asked / 1e9:.1f} GB, and {free / 1e9:.1f} GB are free: "
-            "close what is not needed"
+            "to compare {name} with its base takes {asked:.1f} GB, and {free:.1f} GB are free: close what is not "
+            "needed",
+            name=change.name,
+            asked=asked / 1000000000.0,
+            free=free / 1000000000.0,
         )
 
 
@@ -131,5 +134,5 @@ def _finite(factor: Tensor) -> Tensor:
         CheckpointError: a number in it is not finite.
     """
     if not bool(factor.isfinite().all()):
-        raise CheckpointError(f"a factor of shape {tuple(factor.shape)} has numbers that are not finite")
+        raise CheckpointError("a factor of shape {shape} has numbers that are not finite", shape=tuple(factor.shape))
     return factor.double()

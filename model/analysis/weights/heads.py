@@ -89,8 +89,9 @@ def head_tensors(path: Path, hints: LoadHints, kind: Kind | None) -> dict[Attent
         layers = _by_names(*_named(path, hints), kind)
     if not layers:
         raise CheckpointError(
-            f"{path.name} has no matrices of queries, keys, values and outputs by a known name: its heads are not told "
-            "apart from its file"
+            "{name} has no matrices of queries, keys, values and outputs by a known name: its heads are not told "
+            "apart from its file",
+            name=path.name,
         )
     return layers
 

@@ -320,7 +320,9 @@ class Call:
         """
         eager = getattr(sys.modules[type(self.module).__module__], "eager_attention_forward", None)
         if eager is None:
-            raise CheckpointError(f"{type(self.module).__name__} has no eager attention: its weights cannot be seen")
+            raise CheckpointError(
+                "{kind} has no eager attention: its weights cannot be seen", kind=type(self.module).__name__
+            )
         mask = self.mask
         if mask is not None and mask.dtype == torch.bool:
             lowest = torch.finfo(query.dtype).min

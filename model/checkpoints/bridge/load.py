@@ -107,8 +107,9 @@ def open_network(
     """
     if _asks_for_code(settings):
         raise CheckpointError(
-            f"{folder.name} brings Python code of its own (auto_map in config.json), which is never run here: "
-            "open a model of a family that transformers itself knows"
+            "{file} brings Python code of its own (auto_map in config.json), which is never run here: open a "
+            "model of a family that transformers itself knows",
+            file=folder.name,
         )
     found = tensor_table(folder) if table is None else table
     return _network(folder, settings, found, table is not None, device, dtype, device_map)
@@ -132,8 +133,12 @@ def open_weights(
     model = network.runner.model
     if more := [*model.vitrine_unused.harmless, *model.vitrine_unused.beside]:
         raise CheckpointError(
-            f"{name} has a tensor {more[0][:60]!r} ({len(more)} such), which {type(model).__name__} does not have: its "
-            "tensors can be looked at under Checkpoints → Read"
+            "{file} has a tensor {more!r} ({count} such), which {kind} does not have: its tensors can be looked "
+            "at under Checkpoints → Read",
+            file=name,
+            more=more[0][:60],
+            count=len(more),
+            kind=type(model).__name__,
         )
     return network
 
@@ -166,16 +171,27 @@ def _network(
         except Exception as error:  # sizes that do not fit each other are found by the first tokens
             if asked := OWN_ARGUMENTS.search(str(error)):
                 raise CheckpointError(
-                    f"{folder.name}: a stack of this {family} model asks for arguments of its own ({asked[1]}), so "
-                    "that it cannot be run alone and looked into; its tensors can be looked at under Checkpoints → Read"
+                    "{file}: a stack of this {family} model asks for arguments of its own ({asked}), so that it "
+                    "cannot be run alone and looked into; its tensors can be looked at under Checkpoints → Read",
+                    file=folder.name,
+                    family=family,
+                    asked=asked[1],
                 ) from error
             reason = f"{first_line(error)} ({type(error).__name__})"
             if reads_texts(model, kind):
                 raise CheckpointError(
-                    f"{folder.name}: this {family} model reads texts as a whole, and not stack by stack, as is needed "
-                    f"to look into it: {reason}; its tensors can be looked at under Checkpoints → Read"
+                    "{file}: this {family} model reads texts as a whole, and not stack by stack, as is needed to "
+                    "look into it: {reason}; its tensors can be looked at under Checkpoints → Read",
+                    file=folder.name,
+                    family=family,
+                    reason=reason,
                 ) from error
-            raise CheckpointError(f"{folder.name}: this {family} model cannot read a few tokens: {reason}") from error
+            raise CheckpointError(
+                "{file}: this {family} model cannot read a few tokens: {reason}",
+                file=folder.name,
+                family=family,
+                reason=reason,
+            ) from error
 
 
 def is_changed(info: TensorInfo, dtype: torch.dtype) -> bool:
@@ -216,8 +232,11 @@ def _load(
     texts_alone = _senses(config)
     if getattr(config, "default_language", "") is None:
         raise CheckpointError(
-            f"{folder.name}: config.json says no default_language, without which this {family} model reads no text: "
-            f"write one of its languages there, such as {str(next(iter(config.languages), 'en_XX'))[:20]}"
+            "{file}: config.json says no default_language, without which this {family} model reads no text: "
+            "write one of its languages there, such as {next}",
+            file=folder.name,
+            family=family,
+            next=str(next(iter(config.languages), "en_XX"))[:20],
         )
     if _compares(transformers, config):
         config, inside = _text_model(transformers, config, family, table)
@@ -275,15 +294,23 @@ def _refusal(error: Exception, folder: Path, config: Any, family: str, offloaded
     """Sentence of what transformers raised while it read the weights. offloaded: whether some wait on the disk."""
     if offloaded and FULL in str(error):
         return CheckpointError(
-            f"{folder.name}: the weights that do not fit into memory wait in {gettempdir()}, whose disk is full: "
-            "make room there"
+            "{file}: the weights that do not fit into memory wait in {gettempdir}, whose disk is full: make room there",
+            file=folder.name,
+            gettempdir=gettempdir(),
         )
     if hasattr(config, "quantization_config"):
         return CheckpointError(
-            f"{folder.name} is quantized, and transformers cannot open it here: {_reason(error, folder)}; open the "
-            "model that it was made from, or look at its tensors under Checkpoints → Read"
+            "{file} is quantized, and transformers cannot open it here: {reason}; open the model that it was "
+            "made from, or look at its tensors under Checkpoints → Read",
+            file=folder.name,
+            reason=_reason(error, folder),
         )
-    return CheckpointError(f"{folder.name}: transformers cannot open this {family} model: {_reason(error, folder)}")
+    return CheckpointError(
+        "{file}: transformers cannot open this {family} model: {reason}",
+        file=folder.name,
+        family=family,
+        reason=_reason(error, folder),
+    )
 
 
 def _weighted(
@@ -331,14 +358,17 @@ def _read_config(transformers: Any, folder: Path, family: str) -> Any:
     except Exception as error:  # the library may raise anything on a damaged config
         if not family:
             raise CheckpointError(
-                f"{folder.name}: config.json does not say its model_type, by which transformers finds the code "
-                'that runs it: write it there, such as "gpt2"'
+                "{file}: config.json does not say its model_type, by which transformers finds the code that runs "
+                'it: write it there, such as "gpt2"',
+                file=folder.name,
             ) from error
         if family not in transformers.CONFIG_MAPPING:
             raise CheckpointError(
-                f"{folder.name}: transformers {transformers.__version__} knows no model_type {family!r}, as "
-                "config.json calls it: install a version that does; its tensors can be looked at under Checkpoints → "
-                "Read"
+                "{file}: transformers {version} knows no model_type {family!r}, as config.json calls it: install "
+                "a version that does; its tensors can be looked at under Checkpoints → Read",
+                file=folder.name,
+                version=transformers.__version__,
+                family=family,
             ) from error
         reason = f"transformers cannot read its config.json: {_reason(error, folder)}"
         raise CheckpointError(f"{folder.name}: {reason}") from error
@@ -378,9 +408,13 @@ def _require_plain(model: nn.Module, settings: dict[str, Any], table: list[Tenso
     if codes:
         method = told.get("quant_method", "") if isinstance(told, dict) else ""
         raise CheckpointError(
-            f"{folder.name} is quantized {method}: {codes[0]} holds codes ({values[codes[0]]}), with which "
-            "transformers computes, and not weights that can be looked into: open the model that it was made from; its "
-            "tensors can be looked at under Checkpoints → Read"
+            "{file} is quantized {method}: {codes} holds codes ({values}), with which transformers computes, and "
+            "not weights that can be looked into: open the model that it was made from; its tensors can be "
+            "looked at under Checkpoints → Read",
+            file=folder.name,
+            method=method,
+            codes=codes[0],
+            values=values[codes[0]],
         )
 
 
@@ -393,14 +427,23 @@ def _require_all_loaded(loading: dict[str, Any], folder: Path, model_class: Any)
     """
     if lacking := sorted(map(str, loading["missing_keys"])):
         raise MissingWeightsError(
-            f"{folder.name} lacks weights of {model_class.__name__}, such as {lacking[0]} ({len(lacking)} in all): "
-            "the file is of another model, or not whole"
+            "{file} lacks weights of {kind}, such as {lacking} ({count} in all): the file is of another model, "
+            "or not whole",
+            file=folder.name,
+            kind=model_class.__name__,
+            lacking=lacking[0],
+            count=len(lacking),
         )
     if others := sorted(loading["mismatched_keys"]):
         name, shape, asked = others[0]
         raise CheckpointError(
-            f"{folder.name}: {name} has shape {tuple(shape)}, and config.json asks for {tuple(asked)} ({len(others)} "
-            "such tensors in all): the two files do not belong together"
+            "{name}: {name_2} has shape {shape}, and config.json asks for {asked} ({count} such tensors in all): "
+            "the two files do not belong together",
+            name=folder.name,
+            name_2=name,
+            shape=tuple(shape),
+            asked=tuple(asked),
+            count=len(others),
         )
 
 
@@ -416,9 +459,11 @@ def _leftover(loading: dict[str, Any], table: list[TensorInfo], folder: Path, mo
     relative = getattr(text, "position_embedding_type", None)
     if str(relative).startswith("relative_key") and not any("distance_embedding" in name for name in known):
         raise CheckpointError(
-            f"{folder.name} has position_embedding_type {relative} in its config.json, and the code that runs this "
-            "model knows no relative positions: it would compute something else; its tensors can be looked at under "
-            "Checkpoints → Read"
+            "{file} has position_embedding_type {relative} in its config.json, and the code that runs this model "
+            "knows no relative positions: it would compute something else; its tensors can be looked at under "
+            "Checkpoints → Read",
+            file=folder.name,
+            relative=relative,
         )
     last, further = getattr(text, "num_hidden_layers", 0), getattr(text, "num_nextn_predict_layers", None) or 0
     predicting = tuple(name.removesuffix(JOINED) for name in names if name.endswith(JOINED))
@@ -427,8 +472,11 @@ def _leftover(loading: dict[str, Any], table: list[TensorInfo], folder: Path, mo
     beyond = [name for name in beyond if not name.startswith(predicting)]
     if beyond:
         raise CheckpointError(
-            f"{folder.name} holds {beyond[0]} ({len(beyond)} such), a layer that config.json leaves out: its number of "
-            "layers must be that of the weights"
+            "{file} holds {beyond} ({count} such), a layer that config.json leaves out: its number of layers "
+            "must be that of the weights",
+            file=folder.name,
+            beyond=beyond[0],
+            count=len(beyond),
         )
     passed = [name for name in names if name.startswith(predicting)]
     turned = getattr(text, "position_embedding_type", None) == "rotary"
@@ -483,21 +531,24 @@ def _kind(transformers: Any, config: Any, family: str, headed: bool) -> tuple[Ki
     text = config.get_text_config()
     if not hasattr(text, "vocab_size"):
         raise CheckpointError(
-            f"model_type {family!r} is of no language model: by its config.json it has no vocabulary of texts; its "
-            "tensors can be looked at under Checkpoints → Read"
+            "model_type {family!r} is of no language model: by its config.json it has no vocabulary of texts; "
+            "its tensors can be looked at under Checkpoints → Read",
+            family=family,
         )
     two = getattr(config, "is_encoder_decoder", False)
     if two and TWO not in classes:
         raise CheckpointError(
-            f"the encoder of model_type {family!r} reads pictures, sounds or pages, and transformers lists no class of "
-            "it that makes texts of texts alone; its tensors can be looked at under Checkpoints → Read"
+            "the encoder of model_type {family!r} reads pictures, sounds or pages, and transformers lists no "
+            "class of it that makes texts of texts alone; its tensors can be looked at under Checkpoints → Read",
+            family=family,
         )
     writer = _writer(transformers, config)
     if writer is None or OTHER_OUTPUT.search(writer.__name__):
         raise CheckpointError(
-            f"transformers {transformers.__version__} lists no class of model_type {family!r} that writes or fills in "
-            "words, and config.json names none under architectures; its tensors can be looked at under Checkpoints → "
-            "Read"
+            "transformers {version} lists no class of model_type {family!r} that writes or fills in words, and "
+            "config.json names none under architectures; its tensors can be looked at under Checkpoints → Read",
+            version=transformers.__version__,
+            family=family,
         )
     return "decoder-only" if WRITES.search(writer.__name__) else "encoder-only", writer
 
@@ -551,8 +602,10 @@ def _text_model(transformers: Any, config: Any, family: str, table: list[TensorI
 
 def _refuse_comparing(family: str) -> NoReturn:
     raise CheckpointError(
-        f"model_type {family!r} compares texts with pictures or sounds and writes none, and transformers has no class "
-        "that runs its text model alone from these files; its tensors can be looked at under Checkpoints → Read"
+        "model_type {family!r} compares texts with pictures or sounds and writes none, and transformers has no "
+        "class that runs its text model alone from these files; its tensors can be looked at under Checkpoints → "
+        "Read",
+        family=family,
     )
 
 
@@ -603,15 +656,19 @@ def require_within_limits(settings: dict[str, Any], table: list[TensorInfo], nam
     """
     wrote = settings.get("architectures") or []
     if not isinstance(wrote, list) or not all(isinstance(each, str) for each in wrote):
-        raise CheckpointError(f"{name}: architectures in config.json must be a list of names")
+        raise CheckpointError("{file}: architectures in config.json must be a list of names", file=name)
     if "transformers_weights" in settings:
-        raise CheckpointError(f"{name}: config.json names another file of weights: call it model.safetensors")
+        raise CheckpointError("{file}: config.json names another file of weights: call it model.safetensors", file=name)
     most = max(MOST_LAYERS, len(table))
     for setting, count in _counts(settings):
         if count > most:
             raise CheckpointError(
-                f"{name}: config.json says {setting} {count:,}, and the weights hold {len(table):,} tensors: "
-                "the two files do not belong together"
+                "{file}: config.json says {setting} {count:,}, and the weights hold {count_2:,} tensors: the two "
+                "files do not belong together",
+                file=name,
+                setting=setting,
+                count=count,
+                count_2=len(table),
             )
 
 
@@ -657,8 +714,11 @@ def _count(_module: Any, _name: str, tensor: Tensor | None) -> None:
     _building.numbers += tensor.numel()
     if _building.parts > _building.limits[0] or _building.numbers > _building.limits[1]:
         raise CheckpointError(
-            f"{_building.name}: the config asks for more than {_building.numbers:,} weights, and the files hold "
-            f"{_building.held:,}: they do not belong together"
+            "{name}: the config asks for more than {numbers:,} weights, and the files hold {held:,}: they do not "
+            "belong together",
+            name=_building.name,
+            numbers=_building.numbers,
+            held=_building.held,
         )
 
 

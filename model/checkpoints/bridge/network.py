@@ -193,9 +193,10 @@ def build_bridged(model: Any, kind: Kind, settings: dict[str, Any]) -> BridgedNe
                 return _build(model, kind, settings)
     family = str(settings.get("model_type", ""))
     raise CheckpointError(
-        f"what this {family} model computes of a few tokens is not finite, so that its parts cannot be recognised: "
-        "open it in another precision, or look at its tensors under Checkpoints → Read, whose health report names "
-        "weights that are not finite"
+        "what this {family} model computes of a few tokens is not finite, so that its parts cannot be "
+        "recognised: open it in another precision, or look at its tensors under Checkpoints → Read, whose health "
+        "report names weights that are not finite",
+        family=family,
     )
 
 
@@ -247,23 +248,30 @@ def _build(model: Any, kind: Kind, settings: dict[str, Any]) -> BridgedNetwork:
     if len(stacks) < len(built):
         if _gives_weights(model, kind, ids):
             raise CheckpointError(
-                f"this {family} model gives attention weights, and its layers are not laid out as those that are known "
-                "here, with states (text, token, channel) that each adds to: it cannot be looked into; its tensors can "
-                "be looked at under Checkpoints → Read"
+                "this {family} model gives attention weights, and its layers are not laid out as those that are "
+                "known here, with states (text, token, channel) that each adds to: it cannot be looked into; its "
+                "tensors can be looked at under Checkpoints → Read",
+                family=family,
             )
         raise CheckpointError(
-            f"no attention could be seen in this {family} model: it does not attend, or by code of its own that gives "
-            "no weight for each query and key, layer by layer; its tensors can be looked at under Checkpoints → Read"
+            "no attention could be seen in this {family} model: it does not attend, or by code of its own that "
+            "gives no weight for each query and key, layer by layer; its tensors can be looked at under "
+            "Checkpoints → Read",
+            family=family,
         )
     if other := sum(stack.other for stack in stacks):
         raise CheckpointError(
-            f"{other} layers of this {family} model do not attend, as they are recurrent or convolutional: only models "
-            "that attend in every layer can be looked into; its tensors can be looked at under Checkpoints → Read"
+            "{other} layers of this {family} model do not attend, as they are recurrent or convolutional: only "
+            "models that attend in every layer can be looked into; its tensors can be looked at under "
+            "Checkpoints → Read",
+            other=other,
+            family=family,
         )
     if any(layer.layer.x.dim() > 2 for stack in stacks for layer in stack.layers):
         raise CheckpointError(
-            f"the layers of this {family} model pass on several streams of states side by side: only models with one "
-            "can be looked into; its tensors can be looked at under Checkpoints → Read"
+            "the layers of this {family} model pass on several streams of states side by side: only models with "
+            "one can be looked into; its tensors can be looked at under Checkpoints → Read",
+            family=family,
         )
     assert states is not None
     if kind == "decoder-only":
@@ -378,12 +386,14 @@ def _require_causal(runner: Runner, ids: Tensor, states: Tensor, family: str) ->
         return
     if getattr(runner.model.config, "is_decoder", None) is False:
         raise CheckpointError(
-            f"this {family} model was saved as one that writes, and its tokens see later ones: set is_decoder to true "
-            "in its config.json if it was trained so, or name its masked class in architectures"
+            "this {family} model was saved as one that writes, and its tokens see later ones: set is_decoder to "
+            "true in its config.json if it was trained so, or name its masked class in architectures",
+            family=family,
         )
     raise CheckpointError(
-        f"this {family} model writes, and what it makes of a token depends on later ones, as by a mask of its own or a "
-        "router of experts that mixes tokens: only its tensors can be looked at, under Checkpoints → Read"
+        "this {family} model writes, and what it makes of a token depends on later ones, as by a mask of its own "
+        "or a router of experts that mixes tokens: only its tensors can be looked at, under Checkpoints → Read",
+        family=family,
     )
 
 
@@ -422,8 +432,8 @@ def _logits(model: Any, runner: Runner, states: Tensor) -> Tensor:
         return runner.logits(states)
     except Exception as error:  # whatever a missing output leads to
         raise CheckpointError(
-            f"the head of {type(model).__name__} reads more than the states that its stack ends in: it cannot be "
-            "looked into"
+            "the head of {kind} reads more than the states that its stack ends in: it cannot be looked into",
+            kind=type(model).__name__,
         ) from error
 
 
@@ -431,5 +441,6 @@ def _require_same(model: Any, runner: Runner, ids: dict[str, Tensor], logits: Te
     whole = model(**_named(runner.kind, ids)).logits
     if not close(logits, whole):
         raise CheckpointError(
-            f"{type(model).__name__} gives other logits when its stacks run one by one: it cannot be looked into"
+            "{kind} gives other logits when its stacks run one by one: it cannot be looked into",
+            kind=type(model).__name__,
         )

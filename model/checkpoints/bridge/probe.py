@@ -106,8 +106,9 @@ def probing(model: nn.Module, stack: str) -> Iterator[list[Event]]:
         owner = next(event for event in reversed(running) if event.module is call.module)
         if owner.attention is not None:
             raise CheckpointError(
-                f"{type(call.module).__name__} attends twice in one step, and what it takes from both are weights of "
-                "neither: this model cannot be looked into"
+                "{kind} attends twice in one step, and what it takes from both are weights of neither: this "
+                "model cannot be looked into",
+                kind=type(call.module).__name__,
             )
         owner.attention = ObservedAttention(call, heads, weights)
 

@@ -79,7 +79,11 @@ def _options(checkpoint: SourceCheckpoint, vocabulary: int, **more: Any) -> Tran
         raise UnsupportedError("three matrices for one vocabulary")
     options = checkpoint.options(BART_SETTINGS)
     if (longest := options["max_length"]) > LONGEST:
-        raise CheckpointError(f"config.json: max_position_embeddings ({longest:,}) must be at most {LONGEST:,}")
+        raise CheckpointError(
+            "config.json: max_position_embeddings ({longest:,}) must be at most {longest_2:,}",
+            longest=longest,
+            longest_2=LONGEST,
+        )
     options |= {
         "source_vocabulary": settings.count("vocab_size", vocabulary),
         "target_vocabulary": settings.count("vocab_size", vocabulary),

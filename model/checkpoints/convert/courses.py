@@ -14,6 +14,7 @@ from model.checkpoints.convert.layout_torch import flat_table
 from model.checkpoints.convert.state_dict import Choices, Layout, State, config_of, is_sinusoidal
 from model.checkpoints.convert.weight_map import Layout as Place
 from model.checkpoints.convert.weight_map import Table, WeightSource, below, source, weight_map
+from model.message import Message
 from model.network.config import AttentionBias
 from model.runtime.errors import CheckpointError
 
@@ -62,7 +63,13 @@ def _layout(program: Course, state: State) -> Layout:
     replace(state, tensors=weights).require_all_used(weight_map(whole, read.table, weights), program.name, r"(?!)")
     heads = program.heads(state) if program.heads else state.n_heads(query)
     if query % heads or key % (query // heads):
-        raise CheckpointError(f"{state.name}: queries of {query} and keys of {key} channels cannot have {heads} heads")
+        raise CheckpointError(
+            "{file}: queries of {query} and keys of {key} channels cannot have {heads} heads",
+            file=state.name,
+            query=query,
+            key=key,
+            heads=heads,
+        )
     head = query // heads
     options |= {"n_heads": heads, "head_width": None if query == options["d_model"] else head}
     options |= {"n_key_value_heads": None if key == query else key // head}
@@ -353,14 +360,18 @@ def rotary_options(state: State, choices: Choices, usual: float, factor: float =
     Raises:
         CheckpointError: they are stretched in a way that ours are not.
     """
-    base = choices.number(("rope_theta", "rope_base"), usual, f"rotary positions of base {usual:,.0f}")
+    base = choices.number(
+        ("rope_theta", "rope_base"), usual, Message("rotary positions of base {usual:,.0f}", usual=usual)
+    )
     found = {name.rpartition(".")[2]: value for name, value in state.records.items() if STRETCHES.search(name)}
     untold = "llama3" if "low_freq_factor" in found else "linear" if "factor" in found else None
     kind = found.get("rope_type", found.get("type", untold))
     if kind not in (None, "default", "llama3"):
         raise CheckpointError(
-            f"{state.name}: its rotary positions are of the kind {str(kind)[:40]!r}, which is not computed from these "
-            "names: convert it to Hugging Face's format and open that folder"
+            "{file}: its rotary positions are of the kind {kind!r}, which is not computed from these names: "
+            "convert it to Hugging Face's format and open that folder",
+            file=state.name,
+            kind=str(kind)[:40],
         )
     if kind != "llama3" and state.record("use_scaled_rope") is not True:
         return {"position_base": base}

@@ -8,7 +8,6 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from model.checkpoints.convert.weight_map import Table, WeightMap, source, weight_map
-from model.checkpoints.native import CONFIG
 from model.checkpoints.rotary_length import longest_text
 from model.network.config import Activation, TransformerConfig
 from model.runtime.errors import CheckpointError
@@ -179,7 +178,9 @@ class SourceCheckpoint:
             trained = rope.number("original_max_position_embeddings", float(longest))
             slow, fast = rope.number("low_freq_factor", 1.0), rope.number("high_freq_factor", 4.0)
             if not 0 < slow < fast:
-                raise CheckpointError(f"config.json: low_freq_factor ({slow}) must be between 0 and {fast}")
+                raise CheckpointError(
+                    "config.json: low_freq_factor ({slow}) must be between 0 and {fast}", slow=slow, fast=fast
+                )
             options |= {"rotary_short": trained / fast, "rotary_long": trained / slow}
         return options
 
@@ -192,7 +193,11 @@ class SourceCheckpoint:
         layers = config.n_encoder_layers + config.n_decoder_layers
         if layers > len(self.names):
             tensors = len(self.names)
-            raise CheckpointError(f"config.json says {layers:,} layers, and the weights hold {tensors:,} tensors")
+            raise CheckpointError(
+                "config.json says {layers:,} layers, and the weights hold {tensors:,} tensors",
+                layers=layers,
+                tensors=tensors,
+            )
 
     def require_names(self, plan: WeightMap) -> None:
         """Require that every tensor of the file is used by the plan, and that every source of the plan is in the file.
@@ -206,7 +211,11 @@ class SourceCheckpoint:
         if strange := sorted(name for name in more if not re.fullmatch(self.family.unused, name)):
             raise UnsupportedError(f"there is a tensor {strange[0]!r}")
         if missing := sorted(needed - self.names):
-            raise CheckpointError(f"the weights lack {missing[0]} ({len(missing)} such), which config.json asks for")
+            raise CheckpointError(
+                "the weights lack {missing} ({count} such), which config.json asks for",
+                missing=missing[0],
+                count=len(missing),
+            )
 
 
 def modern(name: str) -> str:
@@ -274,7 +283,12 @@ class Settings:
         """
         value = self.get(name, default)
         if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= MOST:
-            raise CheckpointError(f"{CONFIG}: {name} ({str(value)[:40]}) must be a whole number from 1 to {MOST:,}")
+            raise CheckpointError(
+                "config.json: {name} ({value}) must be a whole number from 1 to {most:,}",
+                name=name,
+                value=str(value)[:40],
+                most=MOST,
+            )
         return value
 
     def number(self, name: str, default: float) -> float:
@@ -286,7 +300,7 @@ class Settings:
         value = self.get(name, default)
         value = default if value is None else value
         if isinstance(value, bool) or not isinstance(value, int | float):
-            raise CheckpointError(f"{CONFIG}: {name} ({str(value)[:40]}) must be a number")
+            raise CheckpointError("config.json: {name} ({value}) must be a number", name=name, value=str(value)[:40])
         return float(value)
 
     def switch(self, name: str, default: bool) -> bool:
@@ -298,7 +312,9 @@ class Settings:
         value = self.get(name, default)
         value = default if value is None else value
         if not isinstance(value, bool):
-            raise CheckpointError(f"{CONFIG}: {name} ({str(value)[:40]}) must be true or false")
+            raise CheckpointError(
+                "config.json: {name} ({value}) must be true or false", name=name, value=str(value)[:40]
+            )
         return value
 
     def require(self, name: str, *allowed: Any) -> None:

@@ -26,6 +26,7 @@ from model.checkpoints.convert.weight_map import Columns
 from model.checkpoints.formats.gguf import GgufFile, GgufList, GgufTensor, Record, loaded_dtype
 from model.checkpoints.formats.weight_files import READ, require_weights_themselves
 from model.checkpoints.tensors import TensorInfo, load_unchanged, stamp_of
+from model.message import Message
 from model.network.config import TransformerConfig
 from model.runtime.errors import CheckpointError
 from model.runtime.files import open_file
@@ -209,8 +210,12 @@ class GgufModel:
         for info in self.tensors:
             if not info.loaded:
                 raise CheckpointError(
-                    f"{self.path.name}: {info.name} is of the type {info.dtype}, which the package gguf cannot turn "
-                    f"into numbers: convert the file to F16; {READ_ON}"
+                    "{file}: {name} is of the type {dtype}, which the package gguf cannot turn into numbers: "
+                    "convert the file to F16; {read_on}",
+                    file=self.path.name,
+                    name=info.name,
+                    dtype=info.dtype,
+                    read_on=READ_ON,
                 )
         shapes = {info.name: info.shape for info in self.tensors}
         loads = {info.name: info.load for info in self.tensors}
@@ -242,27 +247,42 @@ class GgufModel:
         )
 
     def _contradicted(self, error: CheckpointError) -> CheckpointError:
-        return CheckpointError(f"{self.path.name}: its records and tensors contradict each other: {error}; {READ_ON}")
+        return CheckpointError(
+            "{file}: its records and tensors contradict each other: {error}; {read_on}",
+            file=self.path.name,
+            error=error,
+            read_on=READ_ON,
+        )
 
     def _architecture_name(self) -> str:
         kind, name = self._text("general.type") or "model", self._text("general.architecture")
         if kind != "model":
             raise CheckpointError(
-                f"{self.path.name} is by its general.type no model but {kind[:40]!r}: open the model that it belongs "
-                f"to; {READ_ON}"
+                "{file} is by its general.type no model but {kind!r}: open the model that it belongs to; {read_on}",
+                file=self.path.name,
+                kind=kind[:40],
+                read_on=READ_ON,
             )
         if not name:
-            raise CheckpointError(f"{self.path.name} does not say general.architecture: convert it again; {READ_ON}")
+            raise CheckpointError(
+                "{file} does not say general.architecture: convert it again; {read_on}",
+                file=self.path.name,
+                read_on=READ_ON,
+            )
         if self._records.get("split.count", 1) != 1:
             raise CheckpointError(
-                f"{self.path.name} is one of several files of a model: join them with llama-gguf-split --merge; "
-                f"{READ_ON}"
+                "{file} is one of several files of a model: join them with llama-gguf-split --merge; {read_on}",
+                file=self.path.name,
+                read_on=READ_ON,
             )
         if name not in ARCHITECTURES:
             raise CheckpointError(
-                f"{self.path.name} is of the architecture {name[:40]!r}, and GGUF files of "
-                f"{', '.join(ARCHITECTURES)} are computed with: open the folder of Hugging Face that it was made from; "
-                f"{READ_ON}"
+                "{file} is of the architecture {name!r}, and GGUF files of {architectures} are computed with: "
+                "open the folder of Hugging Face that it was made from; {read_on}",
+                file=self.path.name,
+                name=name[:40],
+                architectures=", ".join(ARCHITECTURES),
+                read_on=READ_ON,
             )
         return name
 
@@ -272,8 +292,11 @@ class GgufModel:
         experts = self._records.get(f"{self.name}.expert_count", 0)
         if experts != 0 or any("_exps." in name for name in self._stored):
             raise CheckpointError(
-                f"{self.path.name} is a mixture of experts of the architecture {self.name!r}, which is not put "
-                f"together from GGUF: open the folder of Hugging Face that it was made from; {READ_ON}"
+                "{file} is a mixture of experts of the architecture {name!r}, which is not put together from "
+                "GGUF: open the folder of Hugging Face that it was made from; {read_on}",
+                file=self.path.name,
+                name=self.name,
+                read_on=READ_ON,
             )
         known = {*own.sizes, *own.more, *HARMLESS, *(ROPE if own.rotary else ())}
         for key, value in self._records.items():
@@ -282,8 +305,12 @@ class GgufModel:
                 continue
             shown = "a list" if isinstance(value, GgufList) else str(value)
             raise CheckpointError(
-                f"{self.path.name} says {key[:80]} ({shown[:40]}), which is not known here and may change what is "
-                f"computed: open the folder of Hugging Face that it was made from; {READ_ON}"
+                "{file} says {key} ({shown}), which is not known here and may change what is computed: open the "
+                "folder of Hugging Face that it was made from; {read_on}",
+                file=self.path.name,
+                key=key[:80],
+                shown=shown[:40],
+                read_on=READ_ON,
             )
 
     def _settings(self) -> dict[str, Any]:
@@ -293,12 +320,22 @@ class GgufModel:
         for key, setting in {**own.sizes, **own.more}.items():
             value = self._number(key) if key.endswith(REAL) else self._count(key)
             if value is None and key in own.sizes:
-                raise CheckpointError(f"{self.path.name} does not say {self.name}.{key}: convert it again; {READ_ON}")
+                raise CheckpointError(
+                    "{file} does not say {name}.{key}: convert it again; {read_on}",
+                    file=self.path.name,
+                    name=self.name,
+                    key=key,
+                    read_on=READ_ON,
+                )
             if value is not None:
                 settings[setting] = value
         embedding = self._stored.get(EMBEDDING)
         if embedding is None or len(embedding.shape) != 2:
-            raise CheckpointError(f"{self.path.name} has no matrix {EMBEDDING}: get the file again; {READ_ON}")
+            raise CheckpointError(
+                "{file} has no matrix token_embd.weight: get the file again; {read_on}",
+                file=self.path.name,
+                read_on=READ_ON,
+            )
         settings["vocab_size"] = self._count("vocab_size") or embedding.shape[0]
         settings["tie_word_embeddings"] = not self._has_output()
         for name in ("bos", "eos", "pad", "unk"):
@@ -320,8 +357,14 @@ class GgufModel:
         for key in ("attention.value_length", "rope.dimension_count"):
             if self._number(key) not in (None, channels):
                 raise CheckpointError(
-                    f"{self.path.name} says {self.name}.{key} {self._number(key)}, and its heads are {channels} "
-                    f"channels wide: such a model is not put together from GGUF; {READ_ON}"
+                    "{file} says {name}.{key} {number}, and its heads are {channels} channels wide: such a model "
+                    "is not put together from GGUF; {read_on}",
+                    file=self.path.name,
+                    name=self.name,
+                    key=key,
+                    number=self._number(key),
+                    channels=channels,
+                    read_on=READ_ON,
                 )
         base = self._number("rope.freq_base")
         rope: dict[str, Any] = {"rope_type": "default", "rope_theta": 10000.0 if base is None else base}
@@ -332,8 +375,11 @@ class GgufModel:
                 rope["original_max_position_embeddings"] = before
         elif kind not in ("", "none", "linear", "yarn"):
             raise CheckpointError(
-                f"{self.path.name} stretches its positions by {kind[:40]!r}, which is not put together from GGUF: open "
-                f"the folder of Hugging Face that it was made from; {READ_ON}"
+                "{file} stretches its positions by {kind!r}, which is not put together from GGUF: open the "
+                "folder of Hugging Face that it was made from; {read_on}",
+                file=self.path.name,
+                kind=kind[:40],
+                read_on=READ_ON,
             )
         if STRETCHED in self._stored:
             table = self._stored[STRETCHED]
@@ -341,8 +387,10 @@ class GgufModel:
             found = llama3_scaling(factors, rope["rope_theta"], channels)
             if found is None:
                 raise CheckpointError(
-                    f"{self.path.name}: the factors in {STRETCHED} are not those of Llama 3: open the folder of "
-                    f"Hugging Face that it was made from; {READ_ON}"
+                    "{file}: the factors in rope_freqs.weight are not those of Llama 3: open the folder of "
+                    "Hugging Face that it was made from; {read_on}",
+                    file=self.path.name,
+                    read_on=READ_ON,
                 )
             rope |= found
         return {"rope_parameters": rope}
@@ -351,7 +399,7 @@ class GgufModel:
         """Settings of Gemma 2 that llama.cpp knows by the number of layers: the file does not have them."""
         channels = settings["hidden_size"] // settings["num_attention_heads"]
         scale = channels if settings["num_hidden_layers"] == LARGE_GEMMA2 else settings.get("head_dim", channels)
-        self.assumed.append(f"scores are divided by √{scale}, as in Gemma 2 of this size")
+        self.assumed.append(Message("scores are divided by √{scale}, as in Gemma 2 of this size", scale=scale))
         return {"query_pre_attn_scalar": scale}
 
     def _has_output(self) -> bool:
@@ -384,8 +432,12 @@ class GgufModel:
         pattern = module if layer is None else f"blk.{{}}.{module}"
         if match is None or pattern not in own.names:
             raise CheckpointError(
-                f"{self.path.name} has a tensor {tensor.name[:60]!r}, which models of the architecture {self.name!r} "
-                f"do not have here: open the folder of Hugging Face that it was made from; {READ_ON}"
+                "{file} has a tensor {name!r}, which models of the architecture {name_2!r} do not have here: "
+                "open the folder of Hugging Face that it was made from; {read_on}",
+                file=self.path.name,
+                name=tensor.name[:60],
+                name_2=self.name,
+                read_on=READ_ON,
             )
         name = f"{own.names[pattern].replace('{}', layer or '')}.{match['part']}"
         change = self._change(module, match["part"])
@@ -399,7 +451,11 @@ class GgufModel:
             shape = tuple(change(torch.empty(info.shape, device="meta")).shape)
         except RuntimeError as error:
             raise CheckpointError(
-                f"{self.path.name}: {info.name} has shape {info.shape}, which does not fit its records; {READ_ON}"
+                "{name}: {name_2} has shape {shape}, which does not fit its records; {read_on}",
+                name=self.path.name,
+                name_2=info.name,
+                shape=info.shape,
+                read_on=READ_ON,
             ) from error
         return replace(info, shape=shape, load=partial(_applied, change, info.load))
 
@@ -453,8 +509,13 @@ class GgufModel:
         found = self._number(key)
         if found is not None and (not isinstance(found, int) or not 1 <= found <= MOST):
             raise CheckpointError(
-                f"{self.path.name}: {self.name}.{key} ({str(found)[:40]}) must be a whole number from 1 to {MOST:,}; "
-                f"{READ_ON}"
+                "{file}: {name}.{key} ({found}) must be a whole number from 1 to {most:,}; {read_on}",
+                file=self.path.name,
+                name=self.name,
+                key=key,
+                found=str(found)[:40],
+                most=MOST,
+                read_on=READ_ON,
             )
         return found if isinstance(found, int) else None
 
@@ -469,15 +530,24 @@ class GgufModel:
             values = set(self._file.values(f"{self.name}.{key}")) if found.count <= 1 << 16 else set()
             if len(values) != 1:
                 raise CheckpointError(
-                    f"{self.path.name} says {self.name}.{key} for each layer, and its layers differ: such a model is "
-                    f"not put together from GGUF; {READ_ON}"
+                    "{file} says {name}.{key} for each layer, and its layers differ: such a model is not put "
+                    "together from GGUF; {read_on}",
+                    file=self.path.name,
+                    name=self.name,
+                    key=key,
+                    read_on=READ_ON,
                 )
             found = values.pop()
         if found is None:
             return None
         if isinstance(found, bool) or not isinstance(found, int | float) or not math.isfinite(found):
             raise CheckpointError(
-                f"{self.path.name}: {self.name}.{key} ({str(found)[:40]}) must be a number; {READ_ON}"
+                "{file}: {name}.{key} ({found}) must be a number; {read_on}",
+                file=self.path.name,
+                name=self.name,
+                key=key,
+                found=str(found)[:40],
+                read_on=READ_ON,
             )
         return found
 

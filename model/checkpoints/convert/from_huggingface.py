@@ -144,7 +144,9 @@ def _config(checkpoint: SourceCheckpoint) -> TransformerConfig:
     except CheckpointError:
         raise
     except (ValueError, ZeroDivisionError, OverflowError) as error:
-        raise CheckpointError(f"config.json does not describe a model that can be built: {error}") from error
+        raise CheckpointError(
+            "config.json does not describe a model that can be built: {error}", error=error
+        ) from error
     checkpoint.settings.require_all_known(*checkpoint.family.known)
     return config
 
@@ -156,15 +158,18 @@ def _weights(plan: WeightMap, tensors: Mapping[str, Tensor], config: Transformer
         weights[name] = weight = _weight(name, source, tensors)
         if weight.shape != parameters[name].shape:
             raise CheckpointError(
-                f"{source.names[0]} has shape {tuple(tensors[source.names[0]].shape)}, which does not fit config.json: "
-                f"{name} must be {tuple(parameters[name].shape)}"
+                "{names} has shape {shape}, which does not fit config.json: {name} must be {shape_2}",
+                names=source.names[0],
+                shape=tuple(tensors[source.names[0]].shape),
+                name=name,
+                shape_2=tuple(parameters[name].shape),
             )
     return weights
 
 
 def _weight(name: str, source: WeightSource, tensors: Mapping[str, Tensor]) -> Tensor:
     if missing := [other for other in source.names if other not in tensors]:
-        raise CheckpointError(f"the weights lack {missing[0]}, which config.json asks for")
+        raise CheckpointError("the weights lack {missing}, which config.json asks for", missing=missing[0])
     sources = [tensors[other] for other in source.names]
     try:
         if not all(tensor.ndim for tensor in sources):
@@ -172,7 +177,9 @@ def _weight(name: str, source: WeightSource, tensors: Mapping[str, Tensor]) -> T
         return source.make(*sources)
     except (RuntimeError, IndexError) as error:
         shape = tuple(sources[0].shape)
-        raise CheckpointError(f"{source.names[0]} has shape {shape}, from which {name} cannot be made") from error
+        raise CheckpointError(
+            "{names} has shape {shape}, from which {name} cannot be made", names=source.names[0], shape=shape, name=name
+        ) from error
 
 
 def _require_copies(plan: WeightMap, tensors: Mapping[str, Tensor]) -> None:
@@ -183,5 +190,7 @@ def _require_copies(plan: WeightMap, tensors: Mapping[str, Tensor]) -> None:
 def _require_copy(name: str, copy: Tensor, original: str, matrix: Tensor) -> None:
     if copy.data_ptr() != matrix.data_ptr() and not torch.equal(copy.flatten(), matrix.flatten()):
         raise CheckpointError(
-            f"{name} differs from {original}, with which config.json ties it: set tie_word_embeddings to false"
+            "{file} differs from {original}, with which config.json ties it: set tie_word_embeddings to false",
+            file=name,
+            original=original,
         )

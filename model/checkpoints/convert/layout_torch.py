@@ -11,6 +11,7 @@ from torch import Tensor
 
 from model.checkpoints.convert.state_dict import FUNCTIONS, MOST_SINES, Choices, Layout, State, config_of, is_sinusoidal
 from model.checkpoints.convert.weight_map import Table, WeightSource, below, packed, weight_map
+from model.message import Message
 from model.network.config import TransformerConfig
 from model.runtime.errors import CheckpointError
 
@@ -61,9 +62,12 @@ def torch_transformer(state: State) -> Layout | None:
         return None
     if len(encoders) != 1 or len(decoders) > 1:
         raise CheckpointError(
-            f"{state.name} holds {len(encoders)} stacks of torch.nn.TransformerEncoder and {len(decoders)} of "
-            "torch.nn.TransformerDecoder: one encoder is opened, alone or with one decoder, for no tensor tells what "
-            "others read; its tensors can be looked at under Checkpoints → Read"
+            "{file} holds {n_encoders} stacks of torch.nn.TransformerEncoder and {n_decoders} of "
+            "torch.nn.TransformerDecoder: one encoder is opened, alone or with one decoder, for no tensor tells "
+            "what others read; its tensors can be looked at under Checkpoints → Read",
+            file=state.name,
+            n_encoders=len(encoders),
+            n_decoders=len(decoders),
         )
     around = _surroundings(state, encoders[0], decoders[0] if decoders else "")
     first, choices = f"{around.encoder}layers.0.", Choices(state, [])
@@ -77,11 +81,13 @@ def torch_transformer(state: State) -> Layout | None:
     pre = choices.of("norm", ("norm_first", "pre_norm"), placements, usual)
     if pre and not last:
         raise CheckpointError(
-            f"{state.name} has its norms before each block and none behind the last layer, neither in the stack nor "
-            "outside of it, which ours cannot be: its tensors can be looked at under Checkpoints → Read"
+            "{file} has its norms before each block and none behind the last layer, neither in the stack nor "
+            "outside of it, which ours cannot be: its tensors can be looked at under Checkpoints → Read",
+            file=state.name,
         )
     choices.assumed.extend(
-        f"{name} is the norm behind the last layer (no tensor says where it stands)" for name in outer
+        Message("{file} is the norm behind the last layer (no tensor says where it stands)", file=name)
+        for name in outer
     )
     scaling = (True, False) if around.sines else (False, True)
     how = f"{'embeddings times √d_model' if around.sines else 'embeddings as they are'} (scale_embedding is not said)"
@@ -177,8 +183,9 @@ def _surroundings(state: State, encoder: str, decoder: str) -> _Surroundings:
     embeddings = [name for name in wide if name not in outputs]
     if not embeddings:
         raise CheckpointError(
-            f"{state.name} holds the layers of torch.nn.Transformer without embeddings: save the state_dict of the "
-            "whole model to compute with it; its tensors can be looked at under Checkpoints → Read"
+            "{file} holds the layers of torch.nn.Transformer without embeddings: save the state_dict of the "
+            "whole model to compute with it; its tensors can be looked at under Checkpoints → Read",
+            file=state.name,
         )
     source, target = _sides(state, embeddings, decoder)
     words = state.shape(target)[0]
@@ -186,15 +193,20 @@ def _surroundings(state: State, encoder: str, decoder: str) -> _Surroundings:
     outputs = [name for name in outputs if name not in others]
     if others and not outputs:
         raise CheckpointError(
-            f"{state.name} is a classifier or the like: what stands behind its layers ({', '.join(others[:3])}) gives "
-            f"no number for each of the {words:,} tokens in {target}; its tensors can be looked at under Checkpoints → "
-            "Read"
+            "{file} is a classifier or the like: what stands behind its layers ({others}) gives no number for "
+            "each of the {words:,} tokens in {target}; its tensors can be looked at under Checkpoints → Read",
+            file=state.name,
+            others=", ".join(others[:3]),
+            words=words,
+            target=target,
         )
     if len(outputs) > 1 or (decoder and not outputs):
         listed = ", ".join(outputs[:3]) or "0"
         raise CheckpointError(
-            f"{state.name} holds torch.nn.Transformer without a single output to the target's tokens ({listed}): name "
-            "one generator.weight"
+            "{file} holds torch.nn.Transformer without a single output to the target's tokens ({listed}): name "
+            "one generator.weight",
+            file=state.name,
+            listed=listed,
         )
     shapes = [tuple(flat_table(state.tensors[name]).shape) for name in tables]
     sines = not tables or all(is_sinusoidal(state.tensors[name]) for name in tables)
@@ -221,8 +233,10 @@ def _last_norms(state: State, stacks: Mapping[str, str], outside: list[str], wid
         norms = [f"{path}norm"] if f"{path}norm.weight" in state.tensors else norms
         if len(norms) > 1:
             raise CheckpointError(
-                f"{state.name} holds several norms outside of its layers ({', '.join(norms[:3])}): name the one behind "
-                "the last layer norm.weight, in the stack"
+                "{file} holds several norms outside of its layers ({norms}): name the one behind the last layer "
+                "norm.weight, in the stack",
+                file=state.name,
+                norms=", ".join(norms[:3]),
             )
         found[stack] = norms[0] if norms else ""
     return found
@@ -240,8 +254,10 @@ def _sides(state: State, embeddings: list[str], decoder: str) -> tuple[str, str]
     targets = [name for name in embeddings if name not in sources and re.search(TARGETS, name)]
     if not decoder or len(embeddings) > 2 or len(sources) != 1 or len(targets) != 1:
         raise CheckpointError(
-            f"{state.name} holds several matrices that may be embeddings ({', '.join(embeddings[:4])}): name them "
-            "src_embedding.weight and tgt_embedding.weight"
+            "{file} holds several matrices that may be embeddings ({embeddings}): name them src_embedding.weight "
+            "and tgt_embedding.weight",
+            file=state.name,
+            embeddings=", ".join(embeddings[:4]),
         )
     return sources[0], targets[0]
 

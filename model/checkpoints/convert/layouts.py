@@ -300,7 +300,12 @@ def _recognised(state: State) -> Layout | None:
     }
     if not inside:
         begin = f"{chosen}."
-        raise CheckpointError(f"{state.name} has no tensors whose names begin with {begin}: leave prefix:{chosen} out")
+        raise CheckpointError(
+            "{file} has no tensors whose names begin with {begin}: leave prefix:{chosen} out",
+            file=state.name,
+            begin=begin,
+            chosen=chosen,
+        )
     layout = next((layout for each in LAYOUTS if (layout := each(replace(state, tensors=inside))) is not None), None)
     if layout is None:
         return None
@@ -371,7 +376,12 @@ def _tokenizers(file: Path, layout: Layout, hints: LoadHints) -> tuple[Tokenizer
     if letters and not layout.two_stacks:
         return CharacterTokenizer(letters), CharacterTokenizer(letters)
     if hints.start is not None and hints.start >= sizes[1]:
-        raise CheckpointError(f"{file.name}: start ({hints.start}) must be the id of one of its {sizes[1]} tokens")
+        raise CheckpointError(
+            "{file}: start ({start}) must be the id of one of its {sizes} tokens",
+            file=file.name,
+            start=hints.start,
+            sizes=sizes[1],
+        )
     return IdTokenizer(sizes[0], reason), IdTokenizer(sizes[1], reason, replace(NO_TOKENS, start=hints.start))
 
 
@@ -385,8 +395,11 @@ def _alphabet(file: Path, hints: LoadHints, size: int) -> tuple[list[str], str]:
         if len(hints.alphabet) != size or len(set(hints.alphabet)) != size:
             count = len(set(hints.alphabet))
             raise CheckpointError(
-                f"{file.name} has {size} tokens, and the alphabet {count} different characters: give one for each, in "
-                "their order"
+                "{file} has {size} tokens, and the alphabet {count} different characters: give one for each, in "
+                "their order",
+                file=file.name,
+                size=size,
+                count=count,
             )
         return list(hints.alphabet), ""
     meta = file.parent / META

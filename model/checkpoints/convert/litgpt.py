@@ -55,14 +55,18 @@ def litgpt(state_dict: State) -> Layout | None:
         return None
     if state.record("mlp_class_name") is None:
         raise CheckpointError(
-            f"{state.name} is of litgpt, and what it computes is in no tensor: put the {CONFIG} that litgpt writes "
-            "beside it"
+            "{file} is of litgpt, and what it computes is in no tensor: put the model_config.yaml that litgpt "
+            "writes beside it",
+            file=state.name,
         )
     for name in OFF:
         if (value := state.record(name)) and (name, value) != ("rope_condense_ratio", 1):
             raise CheckpointError(
-                f"{state.name}: {CONFIG} says {name} {value!r}, which ours does not compute: convert it to Hugging "
-                "Face's format (litgpt convert_from_litgpt) and open that folder"
+                "{file}: model_config.yaml says {name} {value!r}, which ours does not compute: convert it to "
+                "Hugging Face's format (litgpt convert_from_litgpt) and open that folder",
+                file=state.name,
+                name=name,
+                value=value,
             )
     choices = Choices(state, [])
     words, width = state.shape("transformer.wte.weight")
@@ -100,8 +104,10 @@ def _options(state: State, choices: Choices) -> dict[str, Any]:
     form, norm = str(state.record("mlp_class_name")), str(state.record("norm_class_name") or "LayerNorm")
     if form not in FORMS or norm not in NORMS:
         raise CheckpointError(
-            f"{state.name}: {CONFIG} names {form if norm in NORMS else norm}, which ours does not compute: convert it "
-            "to Hugging Face's format (litgpt convert_from_litgpt) and open that folder"
+            "{file}: model_config.yaml names {form}, which ours does not compute: convert it to Hugging Face's "
+            "format (litgpt convert_from_litgpt) and open that folder",
+            file=state.name,
+            form=form if norm in NORMS else norm,
         )
     gelu: Activation = "gelu-tanh" if state.record("gelu_approximate") == "tanh" else "gelu"
     hidden = "transformer.h.0.mlp.fc_1" if form != "GptNeoxMLP" else "transformer.h.0.mlp.fc"

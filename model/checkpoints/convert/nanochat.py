@@ -36,8 +36,11 @@ def nanochat(state_dict: State) -> Layout | None:
         return None
     if newer := [name for name in state.tensors if NEWER.match(name)]:
         raise CheckpointError(
-            f"{state.name} is a nanochat of 2026, whose {newer[0]} ({len(newer)} such tensors) nothing here computes: "
-            "its tensors can be looked at under Checkpoints → Read"
+            "{file} is a nanochat of 2026, whose {newer} ({count} such tensors) nothing here computes: its "
+            "tensors can be looked at under Checkpoints → Read",
+            file=state.name,
+            newer=newer[0],
+            count=len(newer),
         )
     layers = state.layers(r"transformer\.h\.(\d+)\.")
     names = dict(TABLE)
@@ -54,7 +57,11 @@ def nanochat(state_dict: State) -> Layout | None:
     heads = state.n_heads(width)
     if queries != width or keys % (width // heads):
         raise CheckpointError(
-            f"{state.name}: queries of {queries} and keys of {keys} channels cannot have {heads} heads"
+            "{file}: queries of {queries} and keys of {keys} channels cannot have {heads} heads",
+            file=state.name,
+            queries=queries,
+            keys=keys,
+            heads=heads,
         )
     settings = {
         "model_type": "nanochat",

@@ -15,6 +15,7 @@ from model.checkpoints.convert.family import ACTIVATIONS
 from model.checkpoints.convert.weight_map import WeightMap
 from model.checkpoints.formats.pickle import Plain
 from model.checkpoints.load_hints import Function, LoadHints, Positions
+from model.message import Message
 from model.network.config import TiedEmbeddings, TransformerConfig
 from model.network.positions import sinusoidal
 from model.runtime.errors import CheckpointError
@@ -34,8 +35,13 @@ class HeadsNeededError(CheckpointError):
         self.possible = [heads for heads in range(1, d_model + 1) if d_model % heads == 0]
         numbers = ", ".join(map(str, self.possible))
         super().__init__(
-            f"{name} does not say how many heads it has: open it with heads=N (on the command line --heads N), for "
-            f"d_model {d_model} one of {numbers}"
+            Message(
+                "{file} does not say how many heads it has: open it with heads=N (on the command line --heads N), "
+                "for d_model {d_model} one of {numbers}",
+                file=name,
+                d_model=d_model,
+                numbers=numbers,
+            )
         )
 
 
@@ -104,10 +110,18 @@ class State:
             CheckpointError: the tensor is missing, is empty, or has not so many dimensions.
         """
         if name not in self.tensors:
-            raise CheckpointError(f"{self.name} lacks {name}, without which its model cannot be put together")
+            raise CheckpointError(
+                "{file} lacks {name}, without which its model cannot be put together", file=self.name, name=name
+            )
         shape = tuple(self.tensors[name].shape)
         if len(shape) != dimensions or not all(shape):
-            raise CheckpointError(f"{self.name}: {name} has shape {shape}, not {dimensions} dimensions above 0")
+            raise CheckpointError(
+                "{name}: {name_2} has shape {shape}, not {dimensions} dimensions above 0",
+                name=self.name,
+                name_2=name,
+                shape=shape,
+                dimensions=dimensions,
+            )
         return shape
 
     def layers(self, pattern: str) -> int:
@@ -118,7 +132,11 @@ class State:
         """
         numbers = {int(match[1]) for name in self.tensors if (match := re.match(pattern, name)) and len(match[1]) < 6}
         if numbers != set(range(len(numbers))) or len(numbers) > MOST_LAYERS:
-            raise CheckpointError(f"{self.name}: its layers are not numbered from 0 to at most {MOST_LAYERS - 1}")
+            raise CheckpointError(
+                "{file}: its layers are not numbered from 0 to at most {most_layers}",
+                file=self.name,
+                most_layers=MOST_LAYERS - 1,
+            )
         return len(numbers)
 
     def n_heads(self, d_model: int) -> int:
@@ -132,7 +150,12 @@ class State:
         if heads is None:
             raise HeadsNeededError(self.name, d_model)
         if isinstance(heads, bool) or not isinstance(heads, int) or heads < 1 or d_model % heads:
-            raise CheckpointError(f"{self.name}: d_model ({d_model}) cannot be divided among heads ({heads!r})")
+            raise CheckpointError(
+                "{file}: d_model ({d_model}) cannot be divided among heads ({heads!r})",
+                file=self.name,
+                d_model=d_model,
+                heads=heads,
+            )
         return heads
 
     @property
@@ -167,8 +190,13 @@ class State:
         classes, words = self.shape(output)[0], self.shape(tokens)[0]
         if classes != words:
             raise CheckpointError(
-                f"{self.name} is a classifier: {output} gives {classes:,} numbers, and there are {words:,} tokens in "
-                f"{tokens}, so that it predicts no words; its tensors can be looked at under Checkpoints → Read"
+                "{file} is a classifier: {output} gives {classes:,} numbers, and there are {words:,} tokens in "
+                "{tokens}, so that it predicts no words; its tensors can be looked at under Checkpoints → Read",
+                file=self.name,
+                output=output,
+                classes=classes,
+                words=words,
+                tokens=tokens,
             )
 
     def weights(self, plan: WeightMap) -> dict[str, Tensor]:
@@ -180,12 +208,20 @@ class State:
         weights: dict[str, Tensor] = {}
         for parameter, source in plan.items():
             if missing := [name for name in source.names if name not in self.tensors]:
-                raise CheckpointError(f"{self.name} lacks {missing[0]}, without which its model cannot be put together")
+                raise CheckpointError(
+                    "{file} lacks {missing}, without which its model cannot be put together",
+                    file=self.name,
+                    missing=missing[0],
+                )
             try:
                 weights[parameter] = source.make(*(self.tensors[name] for name in source.names))
             except (RuntimeError, IndexError) as error:
                 raise CheckpointError(
-                    f"{self.name}: {parameter} cannot be made from {source.names[0]}: {error}"
+                    "{file}: {parameter} cannot be made from {names}: {error}",
+                    file=self.name,
+                    parameter=parameter,
+                    names=source.names[0],
+                    error=error,
                 ) from error
         return weights
 
@@ -209,8 +245,12 @@ class State:
         more = [name for name in more if not re.search(buffers, name) or not self._is_buffer(name)]
         if more:
             raise CheckpointError(
-                f"{self.name} looks like {kind}, but holds {more[0]} ({len(more)} in all), for which that network "
-                "has no place: its tensors can be looked at under Checkpoints → Read"
+                "{file} looks like {kind}, but holds {more} ({count} in all), for which that network has no "
+                "place: its tensors can be looked at under Checkpoints → Read",
+                file=self.name,
+                kind=kind,
+                more=more[0],
+                count=len(more),
             )
 
     def _is_buffer(self, name: str) -> bool:
@@ -270,12 +310,29 @@ class Choices:
         if said is not None:
             name = next(each for each in names if self.state.record(each) is not None)
             if told is None:
-                ways = "" if not hint else f", or open it with {hint}={'|'.join(possible.values())}"
-                raise CheckpointError(
-                    f"{self.state.name} says {name} {str(said)[:40]!r}, which is none of "
-                    f"{', '.join(map(str, possible))}: say which one in a config.json beside it{ways}"
+                ways = (
+                    ""
+                    if not hint
+                    else Message(", or open it with {hint}={values}", hint=hint, values="|".join(possible.values()))
                 )
-            self.assumed.append(f"{hint} {told} as it is told (the file says {name} {str(said)[:40]!r})")
+                raise CheckpointError(
+                    "{file} says {name} {said!r}, which is none of {str}: say which one in a config.json beside "
+                    "it{ways}",
+                    file=self.state.name,
+                    name=name,
+                    said=str(said)[:40],
+                    str=", ".join(map(str, possible)),
+                    ways=ways,
+                )
+            self.assumed.append(
+                Message(
+                    "{hint} {told} as it is told (the file says {name} {said!r})",
+                    hint=hint,
+                    told=told,
+                    name=name,
+                    said=str(said)[:40],
+                )
+            )
         if told is None:
             value = next(iter(possible))
             self.assumed.append(usual)
@@ -283,7 +340,11 @@ class Choices:
             value = next((each for each, word in possible.items() if word == told), None)
             if value is None:
                 raise CheckpointError(
-                    f"{self.state.name}: {hint} ({told}) must be one of {', '.join(possible.values())}"
+                    "{file}: {hint} ({told}) must be one of {values}",
+                    file=self.state.name,
+                    hint=hint,
+                    told=told,
+                    values=", ".join(possible.values()),
                 )
         if hint:
             self.open[hint] = possible[value]
@@ -299,7 +360,12 @@ class Choices:
         if value is None:
             return usual
         if isinstance(value, bool | str) or not value > 0 or not math.isfinite(value):
-            raise CheckpointError(f"{self.state.name}: {names[0]} ({str(value)[:40]}) must be a number above 0")
+            raise CheckpointError(
+                "{file}: {names} ({value}) must be a number above 0",
+                file=self.state.name,
+                names=names[0],
+                value=str(value)[:40],
+            )
         return float(value)
 
     def count(self, names: tuple[str, ...], usual: int, words: str = "") -> int:
@@ -312,13 +378,18 @@ class Choices:
         if value is None:
             return usual
         if isinstance(value, bool) or not isinstance(value, int) or value < 1:
-            raise CheckpointError(f"{self.state.name}: {names[0]} ({str(value)[:40]}) must be a whole number above 0")
+            raise CheckpointError(
+                "{file}: {names} ({value}) must be a whole number above 0",
+                file=self.state.name,
+                names=names[0],
+                value=str(value)[:40],
+            )
         return value
 
     def _said(self, names: tuple[str, ...], words: str) -> Plain | None:
         value = self.state.record(*names)
         if value is None and words:
-            self.assumed.append(f"{words} ({names[0]} is not said)")
+            self.assumed.append(Message("{words} ({names} is not said)", words=words, names=names[0]))
         return value
 
 
@@ -333,4 +404,6 @@ def config_of(name: str, **options: Any) -> TransformerConfig:
     try:
         return make(**options)
     except ValueError as error:
-        raise CheckpointError(f"{name} does not describe a model that can be built: {error}") from error
+        raise CheckpointError(
+            "{file} does not describe a model that can be built: {error}", file=name, error=error
+        ) from error

@@ -413,15 +413,18 @@ def counterpart(config: TransformerConfig) -> Family:
     families = [family for family in FAMILIES if family.kind == config.kind]
     if not families:
         raise CheckpointError(
-            f"no family of Hugging Face is a {config.kind} network like this one: keep it as a .zip of Vitrine's own "
-            "folder instead"
+            "no family of Hugging Face is a {kind} network like this one: keep it as a .zip of Vitrine's own "
+            "folder instead",
+            kind=config.kind,
         )
     nearest = min(families, key=lambda family: len(family.missing(config)))
     options = nearest.missing(config)
     if options:
         lacking = " and no ".join(f"{name} {value!r}" for name, value in options.items())
         raise CheckpointError(
-            f"no family of Hugging Face computes what this model computes: the nearest, {nearest.title}, has no "
-            f"{lacking}; keep it as a .zip of Vitrine's own folder instead"
+            "no family of Hugging Face computes what this model computes: the nearest, {title}, has no "
+            "{lacking}; keep it as a .zip of Vitrine's own folder instead",
+            title=nearest.title,
+            lacking=lacking,
         )
     return nearest

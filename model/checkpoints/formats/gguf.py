@@ -100,7 +100,9 @@ class GgufFile:
                 yield content
         except (FormatError, CheckpointError, OSError, ValueError, struct.error) as error:
             why = "its header goes on beyond its end" if isinstance(error, struct.error) else str(error)
-            raise CheckpointError(f"{self.path} cannot be read as GGUF: {why}; get the file again") from error
+            raise CheckpointError(
+                "{path} cannot be read as GGUF: {why}; get the file again", path=self.path, why=why
+            ) from error
 
     def values(self, name: str) -> list[Any]:
         """Values of a record that is a list of texts or of numbers; empty: there is no such list.
@@ -111,7 +113,13 @@ class GgufFile:
         if not isinstance(found := self.records.get(name), GgufList):
             return []
         if found.count > MOST_ITEMS:
-            raise CheckpointError(f"{self.path.name} has {found.count:,} values in {name!r}: at most {MOST_ITEMS:,}")
+            raise CheckpointError(
+                "{file} has {count:,} values in {name!r}: at most {most_items:,}",
+                file=self.path.name,
+                count=found.count,
+                name=name,
+                most_items=MOST_ITEMS,
+            )
         with self._content() as content:
             header = _Header(content, {}, found.start)
             if found.kind == STRING:
@@ -135,8 +143,10 @@ class GgufFile:
             return stored.view(DTYPES[tensor.kind]).reshape(tensor.shape)
         if not loaded_dtype(tensor, bounded):
             raise UnmeasuredError(
-                f"{tensor.name!r} of type {tensor.kind} and {math.prod(tensor.shape):,} values is not turned into "
-                "numbers: convert the file to F16"
+                "{name!r} of type {kind} and {prod:,} values is not turned into numbers: convert the file to F16",
+                name=tensor.name,
+                kind=tensor.kind,
+                prod=math.prod(tensor.shape),
             )
         elements, size = _block_size(tensor.kind)
         blocks = stored.numpy().reshape(-1, size)
@@ -189,7 +199,9 @@ def _types(path: Path) -> Types:
     try:
         from gguf import GGML_QUANT_SIZES
     except ImportError as error:
-        raise CheckpointError(f"{path} needs the package gguf, which is not installed: pip install gguf") from error
+        raise CheckpointError(
+            "{file} needs the package gguf, which is not installed: pip install gguf", file=path
+        ) from error
     return {kind.value: (kind.name, elements, size) for kind, (elements, size) in GGML_QUANT_SIZES.items()}
 
 
@@ -211,9 +223,9 @@ class _Header:
         self.at = 4
         version, tensors, records = self.number("<I"), self.number("<Q"), self.number("<Q")
         if version not in (2, 3):
-            raise FormatError(f"its version is {version}, and 2 and 3 are read")
+            raise FormatError("its version is {version}, and 2 and 3 are read", version=version)
         if tensors > MOST_TENSORS or records > MOST_RECORDS:
-            raise FormatError(f"it claims {tensors:,} tensors and {records:,} records")
+            raise FormatError("it claims {tensors:,} tensors and {records:,} records", tensors=tensors, records=records)
         for _ in range(records):
             self.record()
         entries = [self.entry() for _ in range(tensors)]
@@ -233,7 +245,7 @@ class _Header:
     def text(self, longest: int) -> str:
         length = self.number("<Q")
         if length > longest:
-            raise FormatError(f"it has a name of {length:,} bytes")
+            raise FormatError("it has a name of {length:,} bytes", length=length)
         begin = self.at
         self.skip(length)
         return self.content[begin : self.at].decode("utf-8")
@@ -242,13 +254,13 @@ class _Header:
         """Read one key and its value."""
         name, kind = self.text(1000), self.number("<I")
         if name in self.records:
-            raise FormatError(f"it says {name[:60]!r} twice")
+            raise FormatError("it says {name!r} twice", name=name[:60])
         if name == "general.alignment":
             if kind != 4:
                 raise FormatError("its alignment is no whole number")
             self.alignment = self.number("<I")
             if self.alignment not in {1 << power for power in range(3, 17)}:
-                raise FormatError(f"its alignment is {self.alignment}")
+                raise FormatError("its alignment is {alignment}", alignment=self.alignment)
         elif kind == ARRAY:
             self.records[name] = self.array(self.number("<I"), self.number("<Q"))
         elif kind == STRING:
@@ -262,7 +274,7 @@ class _Header:
 
     def value(self, kind: int) -> bool | int | float:
         if kind not in SCALARS:
-            raise FormatError(f"it has a record of the type {kind}, which the format has not")
+            raise FormatError("it has a record of the type {kind}, which the format has not", kind=kind)
         begin = self.at
         self.skip(SCALARS[kind].itemsize)
         number = np.frombuffer(self.content[begin : self.at], SCALARS[kind])[0]
@@ -276,7 +288,7 @@ class _Header:
             return GgufList(kind, count, start)
         self.items += count
         if kind != STRING or self.items > MOST_ITEMS:
-            raise FormatError(f"it claims a list of {count:,} values of the type {kind}")
+            raise FormatError("it claims a list of {count:,} values of the type {kind}", count=count, kind=kind)
         for _ in range(count):
             self.skip(self.number("<Q"))
         return GgufList(kind, count, start)
@@ -287,7 +299,7 @@ class _Header:
         for _ in range(count):
             found.append(self.text(LONGEST_TEXT))
             if self.at - begin > 4 * MOST_TEXT:
-                raise FormatError(f"it has a list of more than {4 * MOST_TEXT:,} bytes")
+                raise FormatError("it has a list of more than {most_text:,} bytes", most_text=4 * MOST_TEXT)
         return found
 
     def entry(self) -> GgufTensor:
@@ -295,16 +307,24 @@ class _Header:
         name, dimensions = self.text(1000), self.number("<I")
         require_name(name)
         if dimensions > MOST_DIMENSIONS:
-            raise FormatError(f"{name!r} has {dimensions} dimensions")
+            raise FormatError("{file!r} has {dimensions} dimensions", file=name, dimensions=dimensions)
         shape = [self.number("<Q") for _ in range(dimensions)]
         if math.prod(max(1, size) for size in shape) >= 1 << 62:  # which torch cannot count
-            raise FormatError(f"{name!r} claims the shape {shape}")
+            raise FormatError("{file!r} claims the shape {shape}", file=name, shape=shape)
         kind, start = self.number("<I"), self.number("<Q")
         if kind not in self.types:
-            raise FormatError(f"{name!r} is of the type {kind}, which the package gguf does not know")
+            raise FormatError(
+                "{file!r} is of the type {kind}, which the package gguf does not know", file=name, kind=kind
+            )
         label, elements, size = self.types[kind]
         if elements > 1 and (not shape or shape[0] % elements):
-            raise FormatError(f"{name!r} of shape {shape} does not consist of {label}'s blocks of {elements}")
+            raise FormatError(
+                "{file!r} of shape {shape} does not consist of {label}'s blocks of {elements}",
+                file=name,
+                shape=shape,
+                label=label,
+                elements=elements,
+            )
         return GgufTensor(name, label, tuple(reversed(shape)), start, math.prod(shape) // elements * size)
 
     def placed(self, entries: list[GgufTensor], begin: int) -> list[GgufTensor]:
@@ -313,7 +333,12 @@ class _Header:
         for entry in sorted(entries, key=lambda entry: (entry.start, entry.bytes)):
             start, size = entry.start, entry.bytes
             if start < end or start % self.alignment or begin + start + size > max(len(self.content), begin):
-                raise FormatError(f"{entry.name!r} claims {size:,} bytes from {start:,} on, which are not its own")
+                raise FormatError(
+                    "{name!r} claims {size:,} bytes from {start:,} on, which are not its own",
+                    name=entry.name,
+                    size=size,
+                    start=start,
+                )
             end = start + size
             tensors.append(replace(entry, start=begin + start))
         if len({tensor.name for tensor in tensors}) < len(tensors):

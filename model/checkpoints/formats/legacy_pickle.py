@@ -83,7 +83,9 @@ def read_legacy(path: Path) -> Any:
             file.seek(at)
             count = int.from_bytes(file.read(8), "little", signed=True)
         if count != storage.numbers or at + 8 + storage.bytes > size:
-            raise RefusedError(f"is damaged: its values {str(key)[:60]} are not {storage.numbers:,} numbers")
+            raise RefusedError(
+                "is damaged: its values {key} are not {numbers:,} numbers", key=str(key)[:60], numbers=storage.numbers
+            )
         places[str(key)], at = at + 8, at + 8 + storage.bytes
 
     @cache
@@ -163,10 +165,12 @@ class _Values(KeepingReading):
             raise refusal(asked.path)
         known = word == "storage" and name in DTYPES and type(key) is str and type(place) is str and view is None
         if not known or type(count) is not int or count < 0:
-            raise RefusedError(f"holds more than tensors ({name[:60] or kind(asked)}): save only a model's state_dict")
+            raise RefusedError(
+                "holds more than tensors ({value}): save only a model's state_dict", value=name[:60] or kind(asked)
+            )
         storage = self.storages.setdefault(key, Storage(key, name, count))
         if storage != Storage(key, name, count) or len(self.storages) > MOST_TENSORS:
-            raise RefusedError(f"is damaged: its values {key[:60]} are described twice, or there are too many")
+            raise RefusedError("is damaged: its values {key} are described twice, or there are too many", key=key[:60])
         self.stack.append(storage)
 
 
@@ -203,10 +207,18 @@ def _with_tensors(made: Any, mapped: Callable[[StoredTensor], Tensor]) -> Any:
 def _tensor_of(tensor: StoredTensor, values: Callable[[Storage], torch.UntypedStorage]) -> Tensor:
     storage, dtype = tensor.storage, DTYPES[tensor.storage.type]
     if len(tensor.shape) != len(tensor.strides) or min((*tensor.shape, *tensor.strides, tensor.offset)) < 0:
-        raise RefusedError(f"is damaged: a tensor has the shape {tensor.shape} and the strides {tensor.strides}")
+        raise RefusedError(
+            "is damaged: a tensor has the shape {shape} and the strides {strides}",
+            shape=tensor.shape,
+            strides=tensor.strides,
+        )
     if 0 in tensor.shape:
         return torch.empty(tensor.shape, dtype=dtype)
     last = tensor.offset + sum((size - 1) * step for size, step in zip(tensor.shape, tensor.strides, strict=True))
     if last >= storage.numbers:
-        raise RefusedError(f"is damaged: a tensor of shape {tensor.shape} goes beyond its values {storage.key[:60]}")
+        raise RefusedError(
+            "is damaged: a tensor of shape {shape} goes beyond its values {key}",
+            shape=tensor.shape,
+            key=storage.key[:60],
+        )
     return torch.empty(0, dtype=dtype).set_(values(storage), tensor.offset, tensor.shape, tensor.strides)

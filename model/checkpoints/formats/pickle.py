@@ -16,6 +16,7 @@ from model.checkpoints.formats.pickle_steps import RefusedError, inspect, kind, 
 from model.checkpoints.formats.safetensors import LONGEST_NAME
 from model.checkpoints.formats.weight_files import MAPPING_ERRORS, map_file
 from model.checkpoints.formats.zip import read_archive
+from model.message import Message
 from model.runtime.errors import CheckpointError
 from model.runtime.files import require_file
 
@@ -35,7 +36,7 @@ def read_pickled(path: Path) -> dict[str, Tensor]:
     """
     tensors, _ = _read(path)
     if not tensors:
-        raise CheckpointError(f"{path} holds no tensors: save a model's state_dict")
+        raise CheckpointError("{file} holds no tensors: save a model's state_dict", file=path)
     return tensors
 
 
@@ -122,7 +123,9 @@ def _unfolded(content: Any, path: Path) -> tuple[dict[str, Tensor], dict[str, Pl
     one many times, has no end.
     """
     if not isinstance(content, dict):
-        raise CheckpointError(f"{path} holds {kind(content)}, not tensors by name: save a model's state_dict")
+        raise CheckpointError(
+            "{file} holds {kind}, not tensors by name: save a model's state_dict", file=path, kind=kind(content)
+        )
     tensors: dict[str, Tensor] = {}
     records: dict[str, Plain] = {}
     waiting: list[tuple[str, int, Any]] = [("", 0, content)]
@@ -130,10 +133,14 @@ def _unfolded(content: Any, path: Path) -> tuple[dict[str, Tensor], dict[str, Pl
     while waiting:
         name, depth, value = waiting.pop()
         if name in tensors or name in records:
-            raise CheckpointError(f"{path} holds two values called {name[:60]!r}: rename one of them")
+            raise CheckpointError(
+                "{file} holds two values called {name!r}: rename one of them", file=path, name=name[:60]
+            )
         if isinstance(value, Tensor):
             if why := _unreadable(value):
-                raise CheckpointError(f"{path} holds at {name[:60]!r} a tensor that cannot be read: {why}")
+                raise CheckpointError(
+                    "{file} holds at {name!r} a tensor that cannot be read: {why}", file=path, name=name[:60], why=why
+                )
             tensors[name] = value
         elif isinstance(value, dict | list | tuple):
             # Methods of the class: a dictionary of the file may have attributes of the same names.
@@ -141,7 +148,12 @@ def _unfolded(content: Any, path: Path) -> tuple[dict[str, Tensor], dict[str, Pl
             count += len(inner)
             if depth == DEEPEST or count > MOST_VALUES:
                 why = "containers too deep" if depth == DEEPEST else f"more than {MOST_VALUES:,} values"
-                raise CheckpointError(f"{path} holds too much at {name[:60]!r} ({why}): save only a model's state_dict")
+                raise CheckpointError(
+                    "{file} holds too much at {name!r} ({why}): save only a model's state_dict",
+                    file=path,
+                    name=name[:60],
+                    why=why,
+                )
             waiting += [(_joined(name, key, path), depth + 1, item) for key, item in reversed(inner)]
         elif isinstance(value := value.item() if isinstance(value, np.generic) else value, Plain):
             records[name] = value
@@ -152,7 +164,10 @@ def _joined(name: str, key: str | int, path: Path) -> str:
     joined = f"{name}.{key}" if name else str(key)
     if len(joined) > LONGEST_NAME or not joined.isprintable():
         raise CheckpointError(
-            f"{path} holds the name {joined[:60]!r}, and a name has up to {LONGEST_NAME} characters that can be printed"
+            "{file} holds the name {joined!r}, and a name has up to {longest_name} characters that can be printed",
+            file=path,
+            joined=joined[:60],
+            longest_name=LONGEST_NAME,
         )
     return joined
 
@@ -161,5 +176,10 @@ def _unreadable(tensor: Tensor) -> str:
     """Reason why the values must not be read, or ""."""
     size, stored = tensor.numel() * tensor.element_size(), tensor.untyped_storage().nbytes()
     if size > stored:
-        return f"it claims {tensor.numel():,} elements, {size:,} bytes, where the file has {stored:,} for it"
+        return Message(
+            "it claims {tensor:,} elements, {size:,} bytes, where the file has {stored:,} for it",
+            tensor=tensor.numel(),
+            size=size,
+            stored=stored,
+        )
     return ""

@@ -88,8 +88,12 @@ class RefusedError(Exception):
 def refusal(path: str) -> RefusedError:
     """Error of a pickle that asks for the function or class `path`, which must not be called."""
     if path in UNREADABLE:
-        return RefusedError(f"holds a tensor that is {UNREADABLE[path]}: only plain ones can be shown")
-    return RefusedError(f"holds more than tensors ({path[:60]}), which could run code: save only a model's state_dict")
+        return RefusedError(
+            "holds a tensor that is {unreadable}: only plain ones can be shown", unreadable=UNREADABLE[path]
+        )
+    return RefusedError(
+        "holds more than tensors ({path}), which could run code: save only a model's state_dict", path=path[:60]
+    )
 
 
 def are_sizes(value: Any) -> bool:
@@ -137,11 +141,13 @@ def _set(arguments: tuple[Any, ...]) -> StandIn | None:
         return None
     plain = all(map(is_plain, arguments[0]))
     if not plain and len(arguments[0]) > MOST_CHOSEN:
-        raise RefusedError(f"holds a set of more than {MOST_CHOSEN:,} values: save only a model's state_dict")
+        raise RefusedError(
+            "holds a set of more than {most_chosen:,} values: save only a model's state_dict", most_chosen=MOST_CHOSEN
+        )
     for value in () if plain else arguments[0]:
         inner = value if type(value) is tuple and len(value) <= MOST_DIMENSIONS else (value,)
         if not all(is_plain(each) or type(each) is float for each in inner):
-            raise RefusedError(f"holds a set with {kind(value)} in it: save only a model's state_dict")
+            raise RefusedError("holds a set with {kind} in it: save only a model's state_dict", kind=kind(value))
     return StandIn.SET
 
 
@@ -258,7 +264,7 @@ class Reading:
             return self._run()
         except (IndexError, KeyError, ValueError, TypeError, struct.error) as error:
             why = f"its data.pkl makes no sense at byte {self.at:,}"
-            raise RefusedError(f"is damaged: torch cannot load it ({why})") from error
+            raise RefusedError("is damaged: torch cannot load it ({why})", why=why) from error
 
     def _run(self) -> Any:
         while self.steps < MOST_STEPS:
@@ -269,13 +275,19 @@ class Reading:
                 return self.stack.pop()
             step = self.table.get(code)
             if step is None:
-                raise RefusedError(f"is damaged: torch cannot load it (its data.pkl has the step {bytes([code])!r})")
+                raise RefusedError(
+                    "is damaged: torch cannot load it (its data.pkl has the step {bytes!r})", bytes=bytes([code])
+                )
             step(self)
-        raise RefusedError(f"has a data.pkl of more than {MOST_STEPS:,} steps, the most that are read")
+        raise RefusedError(
+            "has a data.pkl of more than {most_steps:,} steps, the most that are read", most_steps=MOST_STEPS
+        )
 
     def version(self) -> None:
         if (version := self.number("<B")) not in self.versions:
-            raise RefusedError(f"is a pickle of version {version}, and torch.save writes 2: save it again")
+            raise RefusedError(
+                "is a pickle of version {version}, and torch.save writes 2: save it again", version=version
+            )
 
     def number(self, form: str) -> Any:
         (value,) = struct.unpack_from(form, self.content, self.at)
@@ -318,19 +330,23 @@ class Reading:
 
     def append(self, items: list[Any]) -> None:
         if not isinstance(self.stack[-1], list):
-            raise RefusedError(f"is damaged: it appends to {kind(self.stack[-1])}")
+            raise RefusedError("is damaged: it appends to {kind}", kind=kind(self.stack[-1]))
         self.stack[-1].extend(items)
 
     def set_items(self, items: list[Any]) -> None:
         into = self.stack[-1]
         if not isinstance(into, Dictionary) or len(items) % 2:
-            raise RefusedError(f"is damaged: it sets names in {kind(into)}")
+            raise RefusedError("is damaged: it sets names in {kind}", kind=kind(into))
         into.entries += len(items) // 2
         for key in items[::2]:
             if type(key) is not str and type(key) is not int:
-                raise RefusedError(f"holds a name that is {kind(key)}, not a text: save only a model's state_dict")
+                raise RefusedError(
+                    "holds a name that is {kind}, not a text: save only a model's state_dict", kind=kind(key)
+                )
             if type(key) is int and not -LARGEST_KEY < key < LARGEST_KEY:
-                raise RefusedError(f"holds the number {str(key)[:30]} as a name: save only a model's state_dict")
+                raise RefusedError(
+                    "holds the number {key} as a name: save only a model's state_dict", key=str(key)[:30]
+                )
 
     def long(self) -> None:
         self.stack.append(int.from_bytes(self.take(self.number("B")), "little", signed=True))
@@ -347,13 +363,20 @@ class Reading:
         if isinstance(asked, Named) and asked.path in UNREADABLE:
             raise refusal(asked.path)
         if word != "storage" or name not in BYTES or type(key) is not str or type(place) is not str:
-            raise RefusedError(f"holds more than tensors ({name[:60] or kind(asked)}): save only a model's state_dict")
+            raise RefusedError(
+                "holds more than tensors ({value}): save only a model's state_dict", value=name[:60] or kind(asked)
+            )
         stored = self.sizes.get(f"data/{key}")
         if stored is None:
-            raise RefusedError(f"is damaged: its values data/{key[:60]} are not in it")
+            raise RefusedError("is damaged: its values data/{key} are not in it", key=key[:60])
         if type(count) is not int or not 0 <= count * BYTES[name] <= stored:
             asked_for = f"those of {str(count)[:30]} numbers" if type(count) is int else kind(count)  # never its text
-            raise RefusedError(f"is damaged: data/{key} has {stored:,} bytes, not {asked_for}")
+            raise RefusedError(
+                "is damaged: data/{key} has {stored:,} bytes, not {asked_for}",
+                key=key,
+                stored=stored,
+                asked_for=asked_for,
+            )
         self.stack.append(StandIn.STORAGE)
 
     def build(self) -> None:
@@ -362,7 +385,7 @@ class Reading:
         if isinstance(owner, NumpyType) and state in owner.states:
             return
         if not isinstance(state, Dictionary) or not isinstance(owner, Dictionary):
-            raise RefusedError(f"holds objects of Python ({kind(owner)}): save only a model's state_dict")
+            raise RefusedError("holds objects of Python ({kind}): save only a model's state_dict", kind=kind(owner))
         self.steps += state.entries
 
     def create(self) -> None:
@@ -379,7 +402,7 @@ class Reading:
         if call is None:
             raise refusal(asked.path)
         if (result := call(arguments)) is None:
-            raise RefusedError(f"is damaged: it calls {asked.path} with what that does not take")
+            raise RefusedError("is damaged: it calls {path} with what that does not take", path=asked.path)
         self.steps += sum(map(_cost, arguments))
         if type(result) in (str, bytes):
             self.bytes += sum(len(each) for each in arguments if type(each) in (str, bytes))
@@ -387,7 +410,9 @@ class Reading:
                 raise RefusedError("makes more bytes than it holds: save only a model's state_dict")
         self.tensors += result is StandIn.TENSOR
         if self.tensors > MOST_TENSORS:
-            raise RefusedError(f"holds more than {MOST_TENSORS:,} tensors, the most that are read")
+            raise RefusedError(
+                "holds more than {most_tensors:,} tensors, the most that are read", most_tensors=MOST_TENSORS
+            )
         self.stack[-1] = result
 
 

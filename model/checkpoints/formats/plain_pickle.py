@@ -23,8 +23,9 @@ def read_plain(path: Path) -> Any:
         return _PlainReading(read_bytes(path, LARGEST), {}).result()
     except RefusedError as error:
         raise CheckpointError(
-            f"{path.name} is a pickle that is damaged or holds more than texts and numbers, which could run code: it "
-            "is not read"
+            "{file} is a pickle that is damaged or holds more than texts and numbers, which could run code: it "
+            "is not read",
+            file=path.name,
         ) from error
 
 

@@ -16,6 +16,7 @@ from safetensors import SafetensorError, safe_open
 from torch import Tensor
 
 from model.checkpoints.formats.weight_files import MAPPING_ERRORS, map_file
+from model.message import Message
 from model.runtime.errors import CheckpointError, UnmeasuredError, first_line
 from model.runtime.files import open_file, require_file
 from model.runtime.untrusted_json import parse_json
@@ -72,15 +73,23 @@ def read_header(path: Path) -> list[Entry]:
             length = int.from_bytes(file.read(8), "little")
             if size < 8 or length > min(size - 8, LARGEST_HEADER):
                 raise FormatError(
-                    f"a header of {length:,} bytes, where the file has {size:,} and a header at most {LARGEST_HEADER:,}"
+                    Message(
+                        "a header of {length:,} bytes, where the file has {size:,} and a header at most "
+                        "{largest_header:,}",
+                        length=length,
+                        size=size,
+                        largest_header=LARGEST_HEADER,
+                    )
                     if size >= 8
-                    else f"{size} bytes are too few for a header"
+                    else Message("{size} bytes are too few for a header", size=size)
                 )
             content = file.read(length)
         return _entries(_object(content), size - 8 - length)
     except (FormatError, CheckpointError, OSError) as error:
         raise CheckpointError(
-            f"{path} cannot be read as safetensors: {error}; get the file again, or wait until it is written"
+            "{file} cannot be read as safetensors: {error}; get the file again, or wait until it is written",
+            file=path,
+            error=error,
         ) from error
 
 
@@ -106,10 +115,13 @@ class SafeValues:
             return self._alone(entry)
         except (SafetensorError, OSError) as error:
             raise UnmeasuredError(
-                f"torch cannot compute with {entry.dtype}, the type of {entry.name!r}: {first_line(error)}"
+                "torch cannot compute with {dtype}, the type of {name!r}: {first_line}",
+                dtype=entry.dtype,
+                name=entry.name,
+                first_line=first_line(error),
             ) from error
         if tuple(tensor.shape) != entry.shape:
-            raise CheckpointError(f"{self.path} has changed since it was listed: open it again")
+            raise CheckpointError("{path} has changed since it was listed: open it again", path=self.path)
         return tensor
 
     def _alone(self, entry: Entry) -> Tensor:
@@ -117,7 +129,12 @@ class SafeValues:
         dtype = getattr(torch, DTYPES.get(entry.dtype, ""), None)
         if dtype is None:
             reason = "it has no such type"
-            raise UnmeasuredError(f"torch cannot compute with {entry.dtype}, the type of {entry.name!r}: {reason}")
+            raise UnmeasuredError(
+                "torch cannot compute with {dtype}, the type of {name!r}: {reason}",
+                dtype=entry.dtype,
+                name=entry.name,
+                reason=reason,
+            )
         with open_file(self.path) as file:
             begin = 8 + int.from_bytes(file.read(8), "little")
         return map_file(self.path, begin + entry.start, entry.end - entry.start).view(dtype).reshape(entry.shape)
@@ -130,7 +147,7 @@ class FormatError(Exception):
 def _object(content: bytes) -> dict[str, Any]:
     header = parse_json(content, "its header", parts=10 * MOST_TENSORS)
     if not isinstance(header, dict):
-        raise FormatError(f"its header is not an object but {type(header).__name__}")
+        raise FormatError("its header is not an object but {kind}", kind=type(header).__name__)
     metadata = header.pop("__metadata__", {})
     if not isinstance(metadata, dict) or not all(isinstance(value, str) for value in metadata.values()):
         raise FormatError("its __metadata__ is not a list of texts by name")
@@ -144,28 +161,43 @@ def _entries(header: dict[str, Any], size: int) -> list[Entry]:
     end = 0
     for entry in entries:
         if entry.start != end:
-            raise FormatError(f"the values of {entry.name!r} begin at {entry.start:,}, those before end at {end:,}")
+            raise FormatError(
+                "the values of {name!r} begin at {start:,}, those before end at {end:,}",
+                name=entry.name,
+                start=entry.start,
+                end=end,
+            )
         end = entry.end
     if end != size:
-        raise FormatError(f"its tensors have {end:,} bytes of values, the file {size:,}")
+        raise FormatError("its tensors have {end:,} bytes of values, the file {size:,}", end=end, size=size)
     return entries
 
 
 def _entry(name: str, record: Any) -> Entry:
     require_name(name)
     if not isinstance(record, dict) or set(record) != {"dtype", "shape", "data_offsets"}:
-        raise FormatError(f"what it says of {name!r} is not dtype, shape and data_offsets")
+        raise FormatError("what it says of {name!r} is not dtype, shape and data_offsets", name=name)
     dtype, shape, offsets = record["dtype"], record["shape"], record["data_offsets"]
     if not isinstance(dtype, str) or dtype not in BITS:
-        raise FormatError(f"{name!r} is of the type {str(dtype)[:60]!r}, which the format has not")
+        raise FormatError(
+            "{file!r} is of the type {dtype!r}, which the format has not", file=name, dtype=str(dtype)[:60]
+        )
     if not _counts(shape) or len(shape) > MOST_DIMENSIONS:
-        raise FormatError(f"the shape of {name!r} is not a list of up to {MOST_DIMENSIONS} sizes")
+        raise FormatError(
+            "the shape of {name!r} is not a list of up to {most_dimensions} sizes",
+            name=name,
+            most_dimensions=MOST_DIMENSIONS,
+        )
     if not _counts(offsets) or len(offsets) != 2:
-        raise FormatError(f"the data_offsets of {name!r} are not two places in the file")
+        raise FormatError("the data_offsets of {name!r} are not two places in the file", name=name)
     bits = math.prod(shape) * BITS[dtype]
     if bits != 8 * (offsets[1] - offsets[0]):
         raise FormatError(
-            f"{name!r} of shape {tuple(shape[:8])} and type {dtype} does not fit its data_offsets {tuple(offsets)}"
+            "{file!r} of shape {shape} and type {dtype} does not fit its data_offsets {offsets}",
+            file=name,
+            shape=tuple(shape[:8]),
+            dtype=dtype,
+            offsets=tuple(offsets),
         )
     return Entry(name, dtype, tuple(shape), offsets[0], offsets[1])
 
@@ -178,7 +210,9 @@ def require_name(name: str) -> None:
     """
     if not name or len(name) > LONGEST_NAME or not name.isprintable():
         raise CheckpointError(
-            f"a tensor is called {name[:60]!r}, and a name has 1 to {LONGEST_NAME} characters that can be printed"
+            "a tensor is called {name!r}, and a name has 1 to {longest_name} characters that can be printed",
+            name=name[:60],
+            longest_name=LONGEST_NAME,
         )
 
 

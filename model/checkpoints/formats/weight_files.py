@@ -93,16 +93,22 @@ def weights_of(path: Path) -> Weights:
         return _in_folder(path)
     if path.exists() and not path.is_file():
         raise CheckpointError(
-            f"{path} is neither a file nor a folder: give a checkpoint folder, or a file that ends in {ENDS}"
+            "{file} is neither a file nor a folder: give a checkpoint folder, or a file that ends in {ends}",
+            file=path,
+            ends=ENDS,
         )
     if not path.is_file():
-        raise CheckpointError(f"{path} does not exist: give a checkpoint folder, or a file that ends in {ENDS}")
+        raise CheckpointError(
+            "{file} does not exist: give a checkpoint folder, or a file that ends in {ends}", file=path, ends=ENDS
+        )
     suffix = path.suffix.lower()
     if suffix in REFUSED:
         description, instead = REFUSED[suffix]
-        raise CheckpointError(f"{path} is {description}, and is not opened: {instead}")
+        raise CheckpointError(
+            "{file} is {description}, and is not opened: {instead}", file=path, description=description, instead=instead
+        )
     if suffix not in READ:
-        raise CheckpointError(f"{path} must be a checkpoint folder or end in {ENDS}")
+        raise CheckpointError("{file} must be a checkpoint folder or end in {ends}", file=path, ends=ENDS)
     return Weights([path])
 
 
@@ -117,7 +123,9 @@ def _in_folder(folder: Path) -> Weights:
         return Weights(alone)
     refuse_folder(folder, alone)
     raise CheckpointError(
-        f"{folder} is a folder without {SAFETENSORS}: give a checkpoint folder, or a file that ends in {ENDS}"
+        "{folder} is a folder without model.safetensors: give a checkpoint folder, or a file that ends in {ends}",
+        folder=folder,
+        ends=ENDS,
     )
 
 
@@ -151,23 +159,34 @@ def refuse_folder(folder: Path, files: list[Path]) -> None:
     if (parts := _parts(folder)) is not None:
         file, (program, instead) = parts
         raise CheckpointError(
-            f"{folder} holds the weights in parts, as {program} saves them ({file.relative_to(folder)}), of which none "
-            f"is opened alone: {instead}"
+            "{folder} holds the weights in parts, as {program} saves them ({relative_to}), of which none is "
+            "opened alone: {instead}",
+            folder=folder,
+            program=program,
+            relative_to=file.relative_to(folder),
+            instead=instead,
         )
     gguf = bool(files) and all(file.suffix.lower() == ".gguf" for file in files)
     if gguf and all(SHARD.search(file.name) for file in files):
         raise CheckpointError(
-            f"{folder} holds parts of a GGUF file ({files[0].name}): join them with llama-gguf-split --merge"
+            "{folder} holds parts of a GGUF file ({name}): join them with llama-gguf-split --merge",
+            folder=folder,
+            name=files[0].name,
         )
     if files and all(SHARD.search(file.name) for file in files):
         raise CheckpointError(
-            f"{folder} holds parts of one model ({files[0].name}) and no index that says which tensor lies in which: "
-            "get its model.safetensors.index.json (or pytorch_model.bin.index.json) from where they come"
+            "{folder} holds parts of one model ({name}) and no index that says which tensor lies in which: get "
+            "its model.safetensors.index.json (or pytorch_model.bin.index.json) from where they come",
+            folder=folder,
+            name=files[0].name,
         )
     if gguf:
         named = ", ".join(file.name for file in files[:MOST_NAMED])
         raise CheckpointError(
-            f"{folder} holds {len(files)} GGUF files, each of them a model: give one of them ({named})"
+            "{folder} holds {count} GGUF files, each of them a model: give one of them ({named})",
+            folder=folder,
+            count=len(files),
+            named=named,
         )
     if files:
         return
@@ -176,13 +195,21 @@ def refuse_folder(folder: Path, files: list[Path]) -> None:
         names = [str(path.relative_to(folder)) for path in inside]
         named = ", ".join(names[-MOST_NAMED:])
         raise CheckpointError(
-            f"{folder} is a folder of checkpoints, and none itself: give one of them, such as {named}"
+            "{folder} is a folder of checkpoints, and none itself: give one of them, such as {named}",
+            folder=folder,
+            named=named,
         )
     for file in sorted(folder.iterdir()):
         suffix = file.suffix.lower()
         if suffix in REFUSED and suffix not in NO_MODEL:
             description, instead = REFUSED[suffix]
-            raise CheckpointError(f"{folder} holds {file.name}, which is {description}, and is not opened: {instead}")
+            raise CheckpointError(
+                "{folder} holds {name}, which is {description}, and is not opened: {instead}",
+                folder=folder,
+                name=file.name,
+                description=description,
+                instead=instead,
+            )
 
 
 def _in_order(path: Path) -> tuple[str, int, str]:
@@ -195,15 +222,27 @@ def _indexed(index: Path, suffix: str) -> Weights:
     record = read_json(index)
     file_of = record.get("weight_map") if isinstance(record, dict) else None
     if not isinstance(file_of, dict) or not file_of or not all(isinstance(name, str) for name in file_of.values()):
-        raise CheckpointError(f"{index} must say in weight_map in which file each tensor is")
+        raise CheckpointError("{index} must say in weight_map in which file each tensor is", index=index)
     names = sorted(set(file_of.values()))
     for name in names:
         if not name.endswith(suffix) or {"/", "\\", ":", "\0"} & set(name) or name.startswith("."):
-            raise CheckpointError(f"{index} names {name[:60]!r}, which is no {suffix} file of its folder")
+            raise CheckpointError(
+                "{index} names {name!r}, which is no {suffix} file of its folder",
+                index=index,
+                name=name[:60],
+                suffix=suffix,
+            )
         if not (index.parent / name).is_file():
-            raise CheckpointError(f"{index} names {name[:60]!r}, which is not in its folder: put it there")
+            raise CheckpointError(
+                "{index} names {name!r}, which is not in its folder: put it there", index=index, name=name[:60]
+            )
     if len(names) > MOST_SHARDS:
-        raise CheckpointError(f"{index} names {len(names):,} files: at most {MOST_SHARDS:,} are read")
+        raise CheckpointError(
+            "{index} names {count:,} files: at most {most_shards:,} are read",
+            index=index,
+            count=len(names),
+            most_shards=MOST_SHARDS,
+        )
     return Weights([index.parent / name for name in names], file_of)
 
 
@@ -214,7 +253,9 @@ def require_weights_themselves(file: Path, size: int) -> None:
         CheckpointError: the file is such a note.
     """
     if size < POINTER_MOST and read_bytes(file).startswith(POINTER):
-        raise CheckpointError(f"{file} only points to the weights, which Git LFS keeps: fetch them with git lfs pull")
+        raise CheckpointError(
+            "{file} only points to the weights, which Git LFS keeps: fetch them with git lfs pull", file=file
+        )
 
 
 def require_indexed(file_of: dict[str, str], weights: Weights) -> None:
@@ -226,8 +267,11 @@ def require_indexed(file_of: dict[str, str], weights: Weights) -> None:
     for name, file in weights.index.items():
         if file_of.get(name) != file:
             raise CheckpointError(
-                f"{weights.files[0].parent}: the index says that {name[:60]!r} is in {file[:60]!r}, where it is not: "
-                "get the folder again from where it comes"
+                "{parent}: the index says that {name!r} is in {file!r}, where it is not: get the folder again "
+                "from where it comes",
+                parent=weights.files[0].parent,
+                name=name[:60],
+                file=file[:60],
             )
 
 
@@ -247,8 +291,10 @@ def map_file(path: Path, start: int, count: int) -> Tensor:
     try:
         return torch.from_numpy(np.memmap(require_file(path), np.uint8, "c", start, (count,)))
     except ValueError as error:
-        raise CheckpointError(f"{path} has changed since it was listed: open it again") from error
+        raise CheckpointError("{file} has changed since it was listed: open it again", file=path) from error
     except (OSError, MemoryError) as error:
         raise CheckpointError(
-            f"{path} holds a tensor of {count / 1e9:.1f} GB, more than can be had of memory: it is listed, not measured"
+            "{file} holds a tensor of {count:.1f} GB, more than can be had of memory: it is listed, not measured",
+            file=path,
+            count=count / 1000000000.0,
         ) from error

@@ -45,12 +45,15 @@ def read_archive(path: Path) -> Archive:
     except Exception as error:  # damaged bytes lead zipfile to exceptions of many kinds
         if path.suffix.lower() == ".ckpt":
             raise CheckpointError(
-                f"{path} is no file of PyTorch Lightning, and TensorFlow's checkpoints, which end so too, are not "
-                "opened: get its model.safetensors, which transformers writes with save_pretrained"
+                "{file} is no file of PyTorch Lightning, and TensorFlow's checkpoints, which end so too, are not "
+                "opened: get its model.safetensors, which transformers writes with save_pretrained",
+                file=path,
             ) from error
         raise CheckpointError(
-            f"{path} cannot be read as a file of torch.save, which is a zip archive since torch 1.6: {error}; "
-            "get it again, or wait until it is written"
+            "{file} cannot be read as a file of torch.save, which is a zip archive since torch 1.6: {error}; get "
+            "it again, or wait until it is written",
+            file=path,
+            error=error,
         ) from error
     _require_same(path, content, sizes)
     return Archive(content, sizes)
@@ -78,31 +81,47 @@ class Bounded:
 def _sizes(path: Path, archive: zipfile.ZipFile, file_bytes: int) -> dict[str, int]:
     files = archive.infolist()
     if archive.start_dir < file_bytes - LARGEST_DIRECTORY or len(files) > MOST_FILES:
-        raise CheckpointError(f"{path} claims {len(files):,} files in it: at most {MOST_FILES:,} are read")
+        raise CheckpointError(
+            "{file} claims {count:,} files in it: at most {most_files:,} are read",
+            file=path,
+            count=len(files),
+            most_files=MOST_FILES,
+        )
     if not any(file.filename.endswith("/data.pkl") for file in files):
-        raise CheckpointError(f"{path} is a zip archive of something else: no data.pkl of torch.save in it")
+        raise CheckpointError("{file} is a zip archive of something else: no data.pkl of torch.save in it", file=path)
     folder = files[0].filename.partition("/")[0]
     if any(file.filename == f"{folder}/constants.pkl" for file in files):
         raise CheckpointError(
-            f"{path} is a program of TorchScript, which is not run: save its weights where it comes from with "
-            'torch.save(torch.jit.load("model.pt").state_dict(), "weights.pt")'
+            "{file} is a program of TorchScript, which is not run: save its weights where it comes from with "
+            'torch.save(torch.jit.load("model.pt").state_dict(), "weights.pt")',
+            file=path,
         )
     for file in files:
         name = file.filename
         if file.compress_type != zipfile.ZIP_STORED or file.flag_bits & 1:
             raise CheckpointError(
-                f"{path} is a packed zip archive, which torch.save does not write: unpack it, then zip with -0"
+                "{file} is a packed zip archive, which torch.save does not write: unpack it, then zip with -0",
+                file=path,
             )
         if not name.startswith(f"{folder}/") or "\\" in name or {"", ".", ".."} & set(name.split("/")):
-            raise CheckpointError(f"{path} holds a file called {name[:60]!r}, which torch.save does not write")
+            raise CheckpointError(
+                "{file} holds a file called {name!r}, which torch.save does not write", file=path, name=name[:60]
+            )
         if file.file_size != file.compress_size or file.header_offset + file.file_size > file_bytes:
             raise CheckpointError(
-                f"{path} is damaged: {name[:60]!r} in it claims {file.file_size:,} bytes where the whole file has "
-                f"{file_bytes:,}"
+                "{file} is damaged: {name!r} in it claims {file_size:,} bytes where the whole file has {file_bytes:,}",
+                file=path,
+                name=name[:60],
+                file_size=file.file_size,
+                file_bytes=file_bytes,
             )
     names = Counter(file.filename.casefold() for file in files)
     if len(names) < len(files):
-        raise CheckpointError(f"{path} holds two files called {names.most_common(1)[0][0][:60]!r}: save it again")
+        raise CheckpointError(
+            "{file} holds two files called {most_common!r}: save it again",
+            file=path,
+            most_common=names.most_common(1)[0][0][:60],
+        )
     sizes = {file.filename[len(folder) + 1 :]: file.file_size for file in files}
     _require_small(path, sizes)
     return sizes
@@ -113,7 +132,13 @@ def _require_small(path: Path, sizes: dict[str, int]) -> None:
     for name, size in sizes.items():
         largest = LARGEST_PICKLE if name == "data.pkl" else LARGEST_NOTE
         if size > largest and not name.startswith("data/"):
-            raise CheckpointError(f"{path} holds a {name[:60]!r} of {size:,} bytes: at most {largest:,} are read")
+            raise CheckpointError(
+                "{file} holds a {name!r} of {size:,} bytes: at most {largest:,} are read",
+                file=path,
+                name=name[:60],
+                size=size,
+                largest=largest,
+            )
 
 
 def _require_same(path: Path, content: bytes, sizes: dict[str, int]) -> None:
@@ -123,8 +148,12 @@ def _require_same(path: Path, content: bytes, sizes: dict[str, int]) -> None:
         same = reader.get_record("data.pkl") == content
         order = reader.get_record("byteorder") if "byteorder" in sizes else b"little"
     except Exception as error:  # torch's own text may not even be UTF-8
-        raise CheckpointError(f"{path} is damaged: torch cannot load it ({first_line(error)})") from error
+        raise CheckpointError(
+            "{file} is damaged: torch cannot load it ({first_line})", file=path, first_line=first_line(error)
+        ) from error
     if not same:
-        raise CheckpointError(f"{path} is an archive in which two programs find two different files: save it again")
+        raise CheckpointError(
+            "{file} is an archive in which two programs find two different files: save it again", file=path
+        )
     if order != b"little":
-        raise CheckpointError(f"{path} was written on a big-endian machine: save it there as safetensors")
+        raise CheckpointError("{file} was written on a big-endian machine: save it there as safetensors", file=path)

@@ -29,6 +29,7 @@ from model.experiments.rows.reading import recurrent
 from model.experiments.spread import above, few
 from model.experiments.variants.index import variants
 from model.experiments.variants.variant import Attended, Shape, Sizes, Variant
+from model.message import InputError
 from model.network.attention import for_each_head
 
 CLOSE = 0.1  # of the norm of full attention's output: a variant with a smaller error comes near
@@ -61,7 +62,9 @@ def loaded(trace: Trace, stack: str, layer: int, most: int) -> Loaded:
     config = trace.network.config
     stack = stack if stack in config.stacks else config.stacks[0]
     if layer > config.depth(stack):
-        raise ValueError(f"layer is {layer}, and this model has {config.depth(stack)}: choose one of these")
+        raise InputError(
+            "layer is {layer}, and this model has {depth}: choose one of these", layer=layer, depth=config.depth(stack)
+        )
     path = ATTENTION_PATHS[stack].format(layer - 1)
     query, key, scaled, scores = (trace[f"{path}.{name}"] for name in ("query", "key", "scaled", "scores"))
     ratio = float((scaled.double() * scores.double()).sum() / scores.double().square().sum())
@@ -97,7 +100,7 @@ def compare(given: Loaded, head: int, draws: Sequence[Sequence[Variant]]) -> Out
     """
     count, length, width = given.query.shape
     if head > count:
-        raise ValueError(f"head is {head}, and this layer has {count}: choose one of these")
+        raise InputError("head is {head}, and this layer has {count}: choose one of these", head=head, count=count)
     made: list[dict[str, Attended]] = [
         {each.key: each.attend(given.query, given.key, given.value, given.visible) for each in drawn} for drawn in draws
     ]

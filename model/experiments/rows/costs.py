@@ -45,6 +45,7 @@ from model.experiments.head_cost import PASSES, PIECES, SAME, WAYS, Timed, all_o
 from model.experiments.ratios import Ratio, ratio
 from model.experiments.runner import Report
 from model.experiments.timing import Fit, fit
+from model.message import InputError
 from model.network.attention import MultiHeadAttention, Scores, Weights
 from model.runtime.device import choose_device
 
@@ -69,7 +70,12 @@ def sizes_of(request: Request) -> Sizes:
     d_model, heads, batch = (request.values.get(name, 1) for name in ("d_model", "heads", "batch"))
     if d_model % heads:
         divisors = ", ".join(str(count) for count in range(1, MOST_HEADS + 1) if d_model % count == 0)
-        raise ValueError(f"d_model ({d_model}) cannot be split among {heads} heads: choose one of {divisors}")
+        raise InputError(
+            "d_model ({d_model}) cannot be split among {heads} heads: choose one of {divisors}",
+            d_model=d_model,
+            heads=heads,
+            divisors=divisors,
+        )
     return Sizes(batch=batch, heads=heads, width=d_model // heads, device=choose_device(), dtype=torch.float32)
 
 

@@ -78,6 +78,7 @@ from model.experiments.training_verdicts import (
     whether_learnt,
     without_residuals,
 )
+from model.message import InputError
 from model.network.attention import MultiHeadAttention
 from model.network.layers import NoResidual, PostNorm, PreNorm, Residual
 from model.network.positions import LearnedPositions, SinusoidalPositions
@@ -163,7 +164,9 @@ def chosen_positions(arms: Sequence[Arm], text: str) -> Sequence[Arm]:
     if not set(SAID) <= set(names) <= set(known):
         others = ", ".join(name for name in known if name not in SAID)
         said = ", ".join(SAID)
-        raise ValueError(f"positions are {text!r}: write {said}, and beside them any of {others}")
+        raise InputError(
+            "positions are {text!r}: write {said}, and beside them any of {others}", text=text, said=said, others=others
+        )
     return [arm for arm in arms if arm.name in names]
 
 

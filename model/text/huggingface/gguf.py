@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from model.message import Message
 from model.runtime.errors import CheckpointError
 from model.text.cutting import LLAMA3, QWEN2
 from model.text.tokenizer import SPACE
@@ -62,8 +63,14 @@ class GgufVocabulary:
         if self.model != BYTE_LEVEL or self.words in (self.pre, CALLED.get(self.pre)):
             return []
         if self.pre in ("", "default"):
-            return [f"texts are cut into words as {self.words} does (the file does not say how)"]
-        return [f"texts are cut into words as {self.words} does (the file says {self.pre[:40]!r}, which is not known)"]
+            return [Message("texts are cut into words as {words} does (the file does not say how)", words=self.words)]
+        return [
+            Message(
+                "texts are cut into words as {words} does (the file says {pre!r}, which is not known)",
+                words=self.words,
+                pre=self.pre[:40],
+            )
+        ]
 
     def names(self) -> dict[str, Any]:
         """What tokenizer_config.json would say."""
@@ -87,13 +94,17 @@ def tokenizer_json(vocabulary: GgufVocabulary) -> bytes:
     if not tokens:
         raise CheckpointError("there are no tokens in the GGUF file")
     if kind not in (BYTE_LEVEL, PIECES):
-        raise CheckpointError(f"its tokenizer is of the kind {kind[:40]!r}, which is not put together from GGUF")
+        raise CheckpointError(
+            "its tokenizer is of the kind {kind!r}, which is not put together from GGUF", kind=kind[:40]
+        )
     if len(set(tokens)) < len(tokens) or max(map(len, tokens)) > LONGEST:
         raise CheckpointError("its tokenizer has a token twice, or one that is too long")
     if (vocabulary.types and len(vocabulary.types) != len(tokens)) or (
         kind == PIECES and len(vocabulary.scores) != len(tokens)
     ):
-        raise CheckpointError(f"its tokenizer has {len(tokens):,} tokens, and another number of their types or scores")
+        raise CheckpointError(
+            "its tokenizer has {count:,} tokens, and another number of their types or scores", count=len(tokens)
+        )
     parts = _byte_level(vocabulary) if kind == BYTE_LEVEL else _pieces(vocabulary)
     around = {"post_processor": _around(vocabulary)}
     return json.dumps({"version": "1.0", "added_tokens": _added(vocabulary), **around, **parts}).encode()
@@ -137,7 +148,9 @@ def _added(vocabulary: GgufVocabulary) -> list[dict[str, Any]]:
 def _byte_level(vocabulary: GgufVocabulary) -> dict[str, Any]:
     merges = [tuple(merge.split(" ")) for merge in vocabulary.merges]
     if wrong := next((merge for merge in merges if len(merge) != 2 or not all(merge)), None):
-        raise CheckpointError(f"its tokenizer has a merge {' '.join(wrong)[:60]!r}, which is not of two tokens")
+        raise CheckpointError(
+            "its tokenizer has a merge {wrong!r}, which is not of two tokens", wrong=" ".join(wrong)[:60]
+        )
     bytes_of_words = {"type": "ByteLevel", "add_prefix_space": vocabulary.space is True, "trim_offsets": True}
     pattern = WORDS[vocabulary.words]
     cut: dict[str, Any] = {**bytes_of_words, "use_regex": not pattern}

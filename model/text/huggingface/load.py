@@ -11,6 +11,7 @@ from typing import Any
 import tokenizers
 from tokenizers.pre_tokenizers import ByteLevel
 
+from model.message import InputError, Message
 from model.runtime.errors import CheckpointError, first_line
 from model.runtime.files import open_file
 from model.runtime.transformers_import import import_transformers
@@ -122,7 +123,7 @@ def _or_ids(
     except BaseException as error:  # the libraries raise bare Exception, and panics of Rust are not even that
         if not isinstance(error, Exception) and type(error).__name__ != PANIC:
             raise
-        reason = f"its tokenizer cannot be read: {_sentence(error)}"
+        reason = Message("its tokenizer cannot be read: {sentence}", sentence=_sentence(error))
 
     def of_ids(size: int) -> Tokenizer:
         return IdTokenizer(size, reason, special_tokens({}, settings, generation, lambda _name: None, size))
@@ -239,14 +240,14 @@ def read_saved(path: Path) -> Tokenizer:
     except CheckpointError:
         raise
     except (KeyError, TypeError, ValueError, AttributeError) as error:
-        raise CheckpointError(f"{path.name} cannot be read as a tokenizer: {error!r}") from error
+        raise CheckpointError("{name} cannot be read as a tokenizer: {error!r}", name=path.name, error=error) from error
 
 
 def _from_record(record: dict[str, Any], inner: Any) -> Tokenizer:
     size, special, around = int(record["size"]), _special(record["special"]), record["around"]
     ids = [*around[0], *around[1], *special.ids, *special.rules.ids]
     if not all(isinstance(token, int) and 0 <= token < size for token in ids):
-        raise ValueError(f"its special tokens are not ids below {size}")
+        raise InputError("its special tokens are not ids below {size}", size=size)
     if files := record.get("files"):
         return _slow(files, record["side"], special, size)
     if isinstance(letters := record.get("letters"), list):
@@ -262,13 +263,15 @@ def _from_record(record: dict[str, Any], inner: Any) -> Tokenizer:
 def _slow(files: dict[str, str], side: Any, special: SpecialTokens, size: int) -> Tokenizer:
     kept = from_json(files)
     if side not in ("source", "target"):
-        raise CheckpointError(f"a tokenizer reads a source or a target, and not {side!r}: copy the model again")
+        raise CheckpointError(
+            "a tokenizer reads a source or a target, and not {side!r}: copy the model again", side=side
+        )
     try:
         return slow_tokenizer(kept, special, size, side)
     except CheckpointError:
         raise
     except Exception as error:  # transformers and sentencepiece may raise anything
-        raise CheckpointError(f"its tokenizer cannot be read: {first_line(error)}") from error
+        raise CheckpointError("its tokenizer cannot be read: {first_line}", first_line=first_line(error)) from error
 
 
 def _special(record: dict[str, Any]) -> SpecialTokens:

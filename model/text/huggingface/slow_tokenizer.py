@@ -107,7 +107,9 @@ def slow_tokenizer(files: Files, special: SpecialTokens, size: int, side: Side) 
     """
     with made_by_transformers(files) as (tokenizer, _folder):
         if hasattr(tokenizer, "backend_tokenizer"):
-            raise CheckpointError(f"its tokenizer is of the class {type(tokenizer).__name__}: give a tokenizer.json")
+            raise CheckpointError(
+                "its tokenizer is of the class {kind}: give a tokenizer.json", kind=type(tokenizer).__name__
+            )
         return SlowTokenizer(tokenizer, files, special, size, side)
 
 
@@ -193,7 +195,9 @@ def from_json(record: Mapping[str, str]) -> Files:
     for name in record:
         expected = name in (*TEXTS, *BESIDE) or name.endswith(SENTENCEPIECE)
         if not expected or PurePath(name).name != name or {"\\", "\0"} & set(name):
-            raise CheckpointError(f"{name!r} is no file of a tokenizer: copy the model again from its own folder")
+            raise CheckpointError(
+                "{name!r} is no file of a tokenizer: copy the model again from its own folder", name=name
+            )
     files = {name: b64decode(content, validate=True) for name, content in record.items()}
     for name in pieces_of(files):
         require_pieces(files[name], name)
@@ -232,10 +236,12 @@ def _record(files: Files, name: str) -> dict[str, Any]:
     if name not in files:
         return {}
     if len(files[name]) > LARGEST:
-        raise CheckpointError(f"{name} has more than {LARGEST:,} bytes, the most that such a file may have")
+        raise CheckpointError(
+            "{name} has more than {largest:,} bytes, the most that such a file may have", name=name, largest=LARGEST
+        )
     settings = parse_json(files[name], name, nan=True)
     if not isinstance(settings, dict):
-        raise CheckpointError(f"{name} must hold a JSON object, not {type(settings).__name__}")
+        raise CheckpointError("{name} must hold a JSON object, not {kind}", name=name, kind=type(settings).__name__)
     return settings
 
 
@@ -290,7 +296,9 @@ def require_same_cuts(tokenizer: Any, file: Path) -> None:
         CheckpointError: it cuts them otherwise.
     """
     if not cuts_as(tokenizer, file):
-        raise CheckpointError(f"transformers cuts texts otherwise than {file.name} does: give a tokenizer.json instead")
+        raise CheckpointError(
+            "transformers cuts texts otherwise than {name} does: give a tokenizer.json instead", name=file.name
+        )
 
 
 def _ends_number(piece: str) -> bool:

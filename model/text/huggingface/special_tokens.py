@@ -12,6 +12,7 @@ from typing import Any
 
 import tokenizers
 
+from model.message import InputError
 from model.runtime.untrusted_json import read_record, read_text
 from model.text.generation_rules import NO_RULES, GenerationRules, rules_in, tokens_in
 from model.text.tokenizer import Tokenizer, Tokens, visible
@@ -90,7 +91,7 @@ class ForeignTokenizer(Tokenizer):
             ValueError: the model has no such token.
         """
         if not 0 <= token < self.size:
-            raise ValueError(f"token {token} is not in the vocabulary of {len(self)} tokens")
+            raise InputError("token {token} is not in the vocabulary of {count} tokens", token=token, count=len(self))
         return visible(self._shown(token))
 
     def _shown(self, token: int) -> str:

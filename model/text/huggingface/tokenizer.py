@@ -14,6 +14,7 @@ from typing import Any
 import tokenizers
 from tokenizers import models
 
+from model.message import InputError
 from model.runtime.errors import first_line
 from model.text.cutting import Encoded, cutter
 from model.text.huggingface.special_tokens import (
@@ -174,9 +175,10 @@ class HuggingFaceTokenizer(ForeignTokenizer):
         except ValueError:  # which says itself what is wrong
             raise
         except Exception as error:  # the library raises bare Exception
-            raise ValueError(
-                f"the tokenizer has no token for {self._untold(text)[:40]!r}, and none for what is unknown "
-                f"({first_line(error)}): leave it out"
+            raise InputError(
+                "the tokenizer has no token for {untold!r}, and none for what is unknown ({first_line}): leave it out",
+                untold=self._untold(text)[:40],
+                first_line=first_line(error),
             ) from error
 
     def _untold(self, text: str) -> str:
@@ -248,7 +250,12 @@ class HuggingFaceTokenizer(ForeignTokenizer):
         if self.unknown is None:
             strange = next(token for token in ids if token >= self.size)
             name = self._inner.id_to_token(strange)
-            raise ValueError(f"the model knows {self.size:,} tokens and not {name!r} ({strange}): leave it out")
+            raise InputError(
+                "the model knows {size:,} tokens and not {name!r} ({strange}): leave it out",
+                size=self.size,
+                name=name,
+                strange=strange,
+            )
         return [token if token < self.size else self.unknown for token in ids]
 
     def _probes(self) -> Iterator[str]:
@@ -352,9 +359,11 @@ class IdTokenizer(ForeignTokenizer):
 
     def _read(self, word: str) -> int:
         if not (word.isascii() and word.isdigit() and len(word) < 10 and int(word) < self.size):
-            raise ValueError(
-                f"{word[:40]!r} is not the id of a token: this model came without a tokenizer, so its text is numbers "
-                f"from 0 to {self.size - 1}, such as 12 5 7"
+            raise InputError(
+                "{word!r} is not the id of a token: this model came without a tokenizer, so its text is numbers "
+                "from 0 to {size}, such as 12 5 7",
+                word=word[:40],
+                size=self.size - 1,
             )
         return int(word)
 
@@ -392,7 +401,9 @@ class CharacterTokenizer(IdTokenizer):
 
     def _id_of(self, letter: str) -> int:
         if letter not in self._ids:
-            raise ValueError(
-                f"{letter!r} is none of the {self.size} characters that this model was trained on: leave it out"
+            raise InputError(
+                "{letter!r} is none of the {size} characters that this model was trained on: leave it out",
+                letter=letter,
+                size=self.size,
             )
         return self._ids[letter]

@@ -15,6 +15,7 @@ from typing import Any
 from model.data import sources
 from model.data.sources import TrainingData
 from model.inference.text_model import TextModel
+from model.message import InputError
 from model.runtime.device import compute_alone
 from model.runtime.errors import CheckpointError, describe_training_error
 from model.runtime.ledger import Reservation
@@ -169,7 +170,7 @@ class LiveTraining:
             ValueError: steps are fewer than 1.
         """
         if steps < 1:
-            raise ValueError(f"steps ({steps}) must be at least 1")
+            raise InputError("steps ({steps}) must be at least 1", steps=steps)
 
         def want() -> None:
             done = self.recorded.steps_done

@@ -12,6 +12,7 @@ from model.data.prepared import prepared
 from model.data.sources import TrainingData
 from model.inference.copies import alone, sharing, trainable
 from model.inference.text_model import TextModel
+from model.message import InputError
 from model.runtime.errors import AGAIN, NO_PREDICTIONS, NO_WAY_BACK, NOT_FINITE, STANDS, WENT_BACK
 from model.training.cost import require_room
 from model.training.gradients import first_nonfinite
@@ -246,7 +247,7 @@ class RecordedTrainer:
         for run in self.runs:
             if run.number == key.run:
                 return run
-        raise ValueError(f"run {key.run} is not kept any more: choose a key frame of a newer one")
+        raise InputError("run {run} is not kept any more: choose a key frame of a newer one", run=key.run)
 
     def _keep_state(self) -> None:
         """Record a key frame of the newest step, so that the present run can go on from there later."""
