@@ -9,6 +9,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from model.message import InputError
 from model.network.config import TransformerConfig
 from model.network.dropout import dropout
 from model.runtime.device import exact
@@ -55,7 +56,7 @@ def over_masks(
     if not 0 < rate < 1:
         raise ValueError(f"the rate ({rate}) must be above 0 and below 1: at 0 nothing is dropped")
     if masks < 1:
-        raise ValueError(f"masks ({masks}) must be at least 1")
+        raise InputError("{name} ({value}) must be at least {least}", name="masks", value=masks, least=1)
     x = x.float().clone()
     whole = exact(x)
     total, squares = whole * 0, whole * 0

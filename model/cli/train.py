@@ -43,6 +43,7 @@ from model.inference.text_model import TextModel
 from model.network.config import PRESETS, Kind, TransformerConfig, config_class
 from model.network.transformer import build
 from model.runtime.device import give_back_memory, keep_freed_memory, slower
+from model.runtime.errors import NotFiniteError
 from model.training.cost import forecast, require_memory, table_memory
 from model.training.distributed import Processes, launched
 from model.training.gradients import first_nonfinite
@@ -373,8 +374,8 @@ def follow(
                     saved = _save_state(trainer, state, curves, saved)
                 if stopping:
                     raise KeyboardInterrupt(f"stopped at step {report.step}; run the same command to go on")
-        except FloatingPointError as error:
-            what, step = str(error).partition(";")[0], trainer.progress.step
+        except NotFiniteError as error:
+            what, step = error.what, trainer.progress.step
             saved = _save_state(trainer, state, curves, saved) if step else 0
             raise FloatingPointError(f"{what}; {_way_on(state, step, saved)}") from error
 

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Generic, Literal, TypeVar
 
+from model.message import Message
 from model.runtime.device import compute_alone, give_back_memory
 from model.runtime.errors import MissingQuantityError, first_line, is_out_of_memory
 from model.runtime.locks import Lock, condition
@@ -40,7 +41,7 @@ def explained(error: Exception) -> str:
     if is_out_of_memory(error):
         return NO_ROOM
     logging.getLogger(__name__).error("an experiment broke off", exc_info=error)
-    return BROKEN_OFF.format(name=type(error).__name__, first=first_line(error))
+    return Message(BROKEN_OFF, name=type(error).__name__, first=first_line(error))
 
 
 class Running(Generic[Result]):

@@ -12,6 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from model.inference.text_model import TextModel
+from model.message import InputError
 from model.network.config import Position, TransformerConfig
 from model.network.transformer import Network, skeleton
 
@@ -131,7 +132,13 @@ def vary(
 def _require_possible(model: TextModel, config: TransformerConfig) -> None:
     low, high = BASES
     if not low <= config.position_base <= high:
-        raise ValueError(f"position_base ({config.position_base:g}) must be between {low:g} and {high:g}")
+        raise InputError(
+            "{name} ({value}) must be between {low} and {high}",
+            name="position_base",
+            value=f"{config.position_base:g}",
+            low=f"{low:g}",
+            high=f"{high:g}",
+        )
     if config.max_length > max(LONGEST, model.config.max_length):
         raise ValueError(f"max_length ({config.max_length}) must be at most {max(LONGEST, model.config.max_length)}")
     if config.position != "learned":

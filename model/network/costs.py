@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from model.message import InputError
 from model.network.config import TransformerConfig
 
 FLOAT = 4  # bytes: weights, their gradients and moments are float32, activations too without autocast
@@ -284,7 +285,7 @@ def _flops(config: TransformerConfig, stacks: list[_Stack], batch: int, outputs:
 
 def _require_sizes(config: TransformerConfig, batch: int, source: int, target: int) -> None:
     if batch < 1:
-        raise ValueError(f"batch ({batch}) must be at least 1")
+        raise InputError("{name} ({value}) must be at least {least}", name="batch", value=batch, least=1)
     for name, length, layers in (
         ("source", source, config.n_encoder_layers),
         ("target", target, config.n_decoder_layers),

@@ -23,7 +23,7 @@ def sinusoidal(length: int, d_model: int, base: float = 10000.0) -> Float[Tensor
     if d_model % 2:
         raise ValueError(f"d_model ({d_model}) must be even: a sine is paired with a cosine")
     if base <= 0:
-        raise ValueError(f"base ({base}) must be greater than 0")
+        raise InputError("{name} ({value}) must be greater than 0", name="base", value=base)
     if length < 1:
         raise InputError("length ({length}) must be at least 1", length=length)
     # On the CPU whatever the default device: others may have no float64.

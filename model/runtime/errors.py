@@ -5,8 +5,11 @@ from __future__ import annotations
 import logging
 import traceback
 from collections.abc import Mapping
+from typing import Any
 
 import torch
+
+from model.message import InputError, Message
 
 LONGEST = 600  # most characters of a sentence: names in a file may have any length
 BROKEN_OFF = "computing this broke off with {name}: {first}; the log says where"
@@ -23,19 +26,26 @@ def describe(error: Exception) -> str:
     if isinstance(error, ValueError | RuntimeError | OSError | MemoryError):
         return str(error) or type(error).__name__
     logging.getLogger(__name__).error("a computation broke off", exc_info=error)
-    return BROKEN_OFF.format(name=type(error).__name__, first=first_line(error))
+    return Message(BROKEN_OFF, name=type(error).__name__, first=first_line(error))
 
 
-class CheckpointError(ValueError):
+class CheckpointError(InputError):
     """File or folder that cannot or must not be opened; one sentence says what is wrong and what to do.
 
     The sentence may quote the file, so control characters and halves of surrogate pairs are escaped, and it is cut at
     600 characters.
     """
 
-    def __init__(self, sentence: str) -> None:
-        shown = sentence if len(sentence) <= LONGEST else f"{sentence[: LONGEST - 1]}…"
-        super().__init__("".join(sign if sign.isprintable() else ascii(sign)[1:-1] for sign in shown))
+    def __init__(self, text: str, /, **values: Any) -> None:
+        super().__init__(text, **values)
+        self.args = (printable(str(self)),)
+
+
+def printable(sentence: str) -> str:
+    """Sentence of at most 600 characters, all of which can be printed."""
+    cut = sentence if len(sentence) <= LONGEST else f"{sentence[: LONGEST - 1]}…"
+    shown = "".join(sign if sign.isprintable() else ascii(sign)[1:-1] for sign in cut)
+    return sentence.read_as(shown) if isinstance(sentence, Message) else shown
 
 
 class MissingWeightsError(CheckpointError):
@@ -71,6 +81,16 @@ def require(network: object, *names: str) -> None:
 
 
 # Errors that end a training, as sentences that say what to change.
+
+
+class NotFiniteError(FloatingPointError):
+    """Loss or gradient of a step that is not finite; what: which, as the beginning of a sentence. last: good step."""
+
+    def __init__(self, what: Message, last: int, rate: float) -> None:
+        text = "{what}; the weights are still those of step {last}: lower the rate ({rate:.2g})"
+        super().__init__(Message(text, what=what, last=last, rate=rate))
+        self.what = what
+
 
 NO_ROOM = (
     "step {step}: a batch of {tokens:,} tokens a side does not fit into memory: lower batch_tokens, and raise "
@@ -111,7 +131,7 @@ def device_trouble(error: Exception) -> str:
     if not (isinstance(error, RuntimeError) and gone):
         return ""
     logging.getLogger(__name__).error("the device no longer computes", exc_info=error)
-    return DEVICE_GONE.format(first=first_line(error))
+    return Message(DEVICE_GONE, first=first_line(error))
 
 
 def is_out_of_memory(error: Exception) -> bool:
@@ -127,9 +147,9 @@ def describe_training_error(error: Exception, step: int, batch_tokens: int) -> s
         return str(error)
     if is_out_of_memory(error):
         _let_go(error)
-        return NO_ROOM.format(step=step + 1, tokens=batch_tokens, last=step)
+        return Message(NO_ROOM, step=step + 1, tokens=batch_tokens, last=step)
     logging.getLogger(__name__).error("training broke off after step %d", step, exc_info=error)
-    return TRAINING_BROKEN_OFF.format(step=step + 1, name=type(error).__name__, first=first_line(error), last=step)
+    return Message(TRAINING_BROKEN_OFF, step=step + 1, name=type(error).__name__, first=first_line(error), last=step)
 
 
 def _let_go(error: Exception) -> None:

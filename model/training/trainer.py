@@ -27,6 +27,7 @@ from model.message import InputError, Message
 from model.network.attention import MAPS
 from model.network.transformer import Network
 from model.runtime.device import DTYPES
+from model.runtime.errors import NotFiniteError
 from model.runtime.files import write_tensors
 from model.runtime.random import fork_rng
 from model.training import state
@@ -204,18 +205,10 @@ class Trainer:
         if not math.isfinite(loss) or not (math.isfinite(total) or self.scaler.get_scale() > 1):
             self.scaler.update(self.scaler.get_scale())  # ready for another step
             first = find_first_nonfinite(self, () if math.isfinite(loss) else batches, seed)
-            raise FloatingPointError(
-                Message(
-                    "step {step}: loss {loss}, gradient norm {total}{first}; the weights are still those of step "
-                    "{step_2}: lower the rate ({rate:.2g})",
-                    step=step,
-                    loss=loss,
-                    total=total,
-                    first=first,
-                    step_2=step - 1,
-                    rate=self.settings.rate,
-                )
+            what = Message(
+                "step {step}: loss {loss}, gradient norm {total}{first}", step=step, loss=loss, total=total, first=first
             )
+            raise NotFiniteError(what, step - 1, self.settings.rate)
         self.gradients.clip(total, self.settings.clip)
         self.scaler.step(self.optimizer)  # type: ignore[arg-type]
         self.scaler.update()

@@ -1,7 +1,6 @@
 """What `model/` says of what went wrong, in the language in use.
 
-`model/` knows no languages: its sentences are found again by their pattern. The catalogue `errors` has each as it is
-written there, with the numbers of the values in their places: "d_model ({0}) must be divisible by n_heads ({1})".
+`model/` knows no languages: a sentence of its is a `Message`, whose text the catalogue `errors` has.
 """
 
 from __future__ import annotations
@@ -10,48 +9,45 @@ import gettext
 import re
 from collections.abc import Callable
 from functools import cache
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from model.checkpoints.bridge.missing import Reason
+from model.message import Message
 from model.network.recurrent import Absence
-from model.runtime.errors import MissingQuantityError, require
+from model.runtime.errors import MissingQuantityError, printable, require
 from viz.i18n.catalogue import LOCALE, _, language
 from viz.i18n.format import token_code
 
-CATALOGUE = "errors"
 QUOTED_PATH = re.compile(r"(['\"])/[^'\"\n]*/([^'\"/\n]+)\1")
 PATH = re.compile(r"(?<![\w/:.…])/(?:[^/\s'\",:;]+/)+([^/\s'\",:;]+)")
 
 
 def translate_error(error: Exception | str) -> str:
-    """The sentence of an error, and those inside of it; as it is where no pattern fits.
+    """Sentence of an error, with those inside of it; in English where it is not translated.
 
     Of a path the last name is told: where a server keeps its files is no visitor's business.
     """
-    text = PATH.sub(r"\1", QUOTED_PATH.sub(r"\1\2\1", str(error)))
-    for pattern, translation in _patterns(language()):
-        if found := pattern.fullmatch(text):
-            return translation.format(*(translate_error(found[f"v{number}"]) for number in range(pattern.groups)))
-    return text
+    return PATH.sub(r"\1", QUOTED_PATH.sub(r"\1\2\1", _translated(str(error))))
+
+
+def _translated(value: Any) -> Any:
+    """Sentence, or value in one, in the language in use."""
+    if isinstance(value, Exception):
+        return _translated(str(value))
+    if not isinstance(value, str) or not value:
+        return value
+    sentences = _sentences(language())
+    if not isinstance(value, Message):
+        return sentences.gettext(value)
+    if language() == "en":
+        return value
+    text = sentences.gettext(value.text)
+    return printable(text.format(**{name: _translated(each) for name, each in value.values.items()}))
 
 
 @cache
-def _patterns(language: str) -> list[tuple[re.Pattern[str], str]]:
-    """Patterns of the sentences, those with most words of their own first; none where nobody has translated any."""
-    catalogue = LOCALE / language / "LC_MESSAGES" / f"{CATALOGUE}.mo"
-    if not catalogue.exists():
-        return []
-    with catalogue.open("rb") as file:
-        known: dict[str, str] = gettext.GNUTranslations(file)._catalog  # type: ignore[attr-defined]  # no public way
-    written = sorted((text for text in known if text), key=lambda text: -len(re.sub(r"\{\d\}", "", text)))
-    return [(_pattern(text), known[text]) for text in written]
-
-
-def _pattern(text: str) -> re.Pattern[str]:
-    parts = re.split(r"\{(\d)\}", text)
-    return re.compile(
-        "".join(f"(?P<v{part}>.*?)" if at % 2 else re.escape(part) for at, part in enumerate(parts)), re.DOTALL
-    )
+def _sentences(language: str) -> gettext.NullTranslations:
+    return gettext.translation("errors", localedir=LOCALE, languages=[language], fallback=True)
 
 
 # What a model of others does not have, said where a page would show it.

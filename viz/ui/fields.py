@@ -15,6 +15,7 @@ import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
 from model.cli.options import HELP
+from model.message import Message
 from viz.i18n import catalogue
 from viz.i18n.catalogue import _
 from viz.i18n.errors import translate_error
@@ -299,10 +300,11 @@ class Form:
             place.text_input(option_name(name), max_chars=MOST_LETTERS, **more)
 
 
-def whose(message: str, names: Sequence[str]) -> str:
-    """The option that a message speaks of first, or nothing."""
-    found = [(message.index(name), -len(name), name) for name in names if name in message]
-    return min(found)[2] if found else ""
+def whose(error: Exception, names: Sequence[str]) -> str:
+    """The first of these options that an error's values name, or are of; nothing where there is none."""
+    sentence = str(error)
+    named = [each for pair in sentence.values.items() for each in pair] if isinstance(sentence, Message) else []
+    return next((each for each in named if each in names), "")
 
 
 # The field for files, in the language of the page.

@@ -370,8 +370,11 @@ def _read_config(transformers: Any, folder: Path, family: str) -> Any:
                 version=transformers.__version__,
                 family=family,
             ) from error
-        reason = f"transformers cannot read its config.json: {_reason(error, folder)}"
-        raise CheckpointError(f"{folder.name}: {reason}") from error
+        raise CheckpointError(
+            "{file}: transformers cannot read its config.json: {reason}",
+            file=folder.name,
+            reason=_reason(error, folder),
+        ) from error
 
 
 def _copied(info: TensorInfo, dtype: torch.dtype) -> Tensor:

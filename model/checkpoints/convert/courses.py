@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from model.checkpoints.convert.layout_torch import flat_table
-from model.checkpoints.convert.state_dict import Choices, Layout, State, config_of, is_sinusoidal
+from model.checkpoints.convert.state_dict import Choices, Layout, State, config_of, is_sinusoidal, unsaid
 from model.checkpoints.convert.weight_map import Layout as Place
 from model.checkpoints.convert.weight_map import Table, WeightSource, below, source, weight_map
 from model.message import Message
@@ -289,7 +289,7 @@ def _scaled(state: State, choices: Choices) -> Mapping[str, Any]:
     """Where √d_model stands, which the program asks for only where the output shares the target's matrix."""
     if not state.same("decoder.trg_word_emb.weight", "trg_word_prj.weight"):
         return {}
-    usual = "logits divided by √d_model (scale_emb_or_prj is not said)"
+    usual = unsaid("logits divided by √d_model", "scale_emb_or_prj")
     where = choices.of("", ("scale_emb_or_prj",), {"prj": "", "emb": "", "none": ""}, usual)
     return {"scale_output": where == "prj", "scale_embedding": where == "emb"}
 
@@ -383,7 +383,8 @@ def rotary_options(state: State, choices: Choices, usual: float, factor: float =
     }
     stretch, trained, slow, fast = (choices.number(each, value) for each, value in names.items())
     if missing := [f"{each[0]} {value:g}" for each, value in names.items() if state.record(*each) is None]:
-        choices.assumed.append(f"rotary positions stretched with {', '.join(missing)} (rope_scaling is not said)")
+        stretched = Message("rotary positions stretched with {missing}", missing=", ".join(missing))
+        choices.assumed.append(unsaid(stretched, "rope_scaling"))
     lengths = {"rotary_short": trained / fast, "rotary_long": trained / slow}
     return {"position_base": base, "rotary_stretch": stretch, **lengths}
 

@@ -9,7 +9,16 @@ from typing import Any
 
 from torch import Tensor
 
-from model.checkpoints.convert.state_dict import FUNCTIONS, MOST_SINES, Choices, Layout, State, config_of, is_sinusoidal
+from model.checkpoints.convert.state_dict import (
+    FUNCTIONS,
+    MOST_SINES,
+    Choices,
+    Layout,
+    State,
+    config_of,
+    is_sinusoidal,
+    unsaid,
+)
 from model.checkpoints.convert.weight_map import Table, WeightSource, below, packed, weight_map
 from model.message import Message
 from model.network.config import TransformerConfig
@@ -75,9 +84,9 @@ def torch_transformer(state: State) -> Layout | None:
     bias, last = f"{first}self_attn.in_proj_bias" in state.tensors, all(around.norms.values())
     outer = [name for stack, name in around.norms.items() if name and name != f"{_stacks(around)[stack]}norm"]
     placements = {False: "post", True: "pre"}
-    usual = "norms behind each block (norm_first is not said)"
+    usual = unsaid("norms behind each block", "norm_first")
     if outer:  # of which a stack that already ends in a norm has no need
-        placements, usual = {True: "pre", False: "post"}, "norms before each block (norm_first is not said)"
+        placements, usual = {True: "pre", False: "post"}, unsaid("norms before each block", "norm_first")
     pre = choices.of("norm", ("norm_first", "pre_norm"), placements, usual)
     if pre and not last:
         raise CheckpointError(
@@ -90,9 +99,9 @@ def torch_transformer(state: State) -> Layout | None:
         for name in outer
     )
     scaling = (True, False) if around.sines else (False, True)
-    how = f"{'embeddings times √d_model' if around.sines else 'embeddings as they are'} (scale_embedding is not said)"
-    usual = "every token sees every other (a causal mask is in no tensor)"
-    causal = not around.decoder and choices.of("causal", CAUSAL, {False: "no", True: "yes"}, usual)
+    how = unsaid("embeddings times √d_model" if around.sines else "embeddings as they are", "scale_embedding")
+    seen = "every token sees every other (a causal mask is in no tensor)"
+    causal = not around.decoder and choices.of("causal", CAUSAL, {False: "no", True: "yes"}, seen)
     positions, assumed = state.positions() if not around.tables else ("sinusoidal" if around.sines else "learned", ())
     choices.assumed.extend(assumed)
     config = _config(
@@ -111,7 +120,7 @@ def torch_transformer(state: State) -> Layout | None:
             "activation",
             ("activation", "act"),
             FUNCTIONS,
-            "relu in the feed-forward networks (activation is not said)",
+            unsaid("relu in the feed-forward networks", "activation"),
         ),
         scale_embedding=choices.of("", ("scale_embedding",), dict.fromkeys(scaling, ""), how),
         bias=bias,

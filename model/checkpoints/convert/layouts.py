@@ -18,7 +18,7 @@ from model.checkpoints.convert.litgpt import OLDER as OLDER_LITGPT
 from model.checkpoints.convert.litgpt import litgpt
 from model.checkpoints.convert.nanochat import ANCHOR as NANOCHAT
 from model.checkpoints.convert.nanochat import nanochat
-from model.checkpoints.convert.state_dict import FUNCTIONS, Choices, Layout, State, config_of
+from model.checkpoints.convert.state_dict import FUNCTIONS, Choices, Layout, State, config_of, unsaid
 from model.checkpoints.convert.weight_map import Table, WeightSource, below, packed, source, weight_map
 from model.checkpoints.formats.pickle import Plain, read_state
 from model.checkpoints.formats.plain_pickle import read_plain
@@ -28,6 +28,7 @@ from model.checkpoints.native import require_weights
 from model.checkpoints.quantized import fp8_notes, require_no_codes
 from model.checkpoints.tensors import described, is_of_training, read_tensors
 from model.checkpoints.wrapped_names import chosen_model
+from model.message import Message
 from model.runtime.errors import CheckpointError
 from model.runtime.untrusted_json import read_record, read_yaml
 from model.text.huggingface.load import TOKENIZER, open_tokenizers
@@ -58,9 +59,9 @@ def annotated(state_dict: State) -> Layout | None:
     positions, assumed = state.positions() if not table else ("sinusoidal", ())
     torchs = "encoder.norm.weight" in state.tensors
     choices = Choices(state, [*assumed], {} if table else {"positions": positions})
-    usual = "norms before each block (norm_first is not said)"
+    usual = unsaid("norms before each block", "norm_first")
     pre = choices.of("norm", ("norm_first", "pre_norm"), {True: "pre", False: "post"}, usual)
-    usual = "relu in the feed-forward networks (activation is not said)"
+    usual = unsaid("relu in the feed-forward networks", "activation")
     config = config_of(
         state.name,
         source_vocabulary=sources,
@@ -413,5 +414,6 @@ def _alphabet(file: Path, hints: LoadHints, size: int) -> tuple[list[str], str]:
     letters = [named.get(number) for number in range(size)] if isinstance(named, dict) and len(named) == size else []
     known = [letter for letter in letters if isinstance(letter, str) and len(letter) == 1]
     if not letters or len(set(known)) != size:
-        return [], f"{META} beside the weights does not have a character for each of the {size} tokens"
+        text = "{file} beside the weights does not have a character for each of the {size} tokens"
+        return [], Message(text, file=META, size=size)
     return known, ""

@@ -389,8 +389,13 @@ class Choices:
     def _said(self, names: tuple[str, ...], words: str) -> Plain | None:
         value = self.state.record(*names)
         if value is None and words:
-            self.assumed.append(Message("{words} ({names} is not said)", words=words, names=names[0]))
+            self.assumed.append(unsaid(words, names[0]))
         return value
+
+
+def unsaid(words: str, setting: str) -> Message:
+    """What is assumed where a file does not say this setting."""
+    return Message("{words} ({setting} is not said)", words=words, setting=setting)
 
 
 def config_of(name: str, **options: Any) -> TransformerConfig:

@@ -16,7 +16,7 @@ from model.checkpoints.formats.pickle_steps import RefusedError, inspect, kind, 
 from model.checkpoints.formats.safetensors import LONGEST_NAME
 from model.checkpoints.formats.weight_files import MAPPING_ERRORS, map_file
 from model.checkpoints.formats.zip import read_archive
-from model.message import Message
+from model.message import Message, led_by
 from model.runtime.errors import CheckpointError
 from model.runtime.files import require_file
 
@@ -79,11 +79,11 @@ def _read(path: Path) -> tuple[dict[str, Tensor], dict[str, Plain]]:
         archive = read_archive(path)
         inspect(archive.pickle, archive.sizes)
     except RefusedError as error:
-        raise CheckpointError(f"{path} {error}") from error
+        raise CheckpointError(led_by("{file} ", error.args[0], file=path)) from error
     try:
         content = _loaded(path)
     except Exception as error:  # damaged bytes can lead torch to any exception
-        raise CheckpointError(f"{path} {_refused(error)}") from error
+        raise CheckpointError(led_by("{file} ", _refused(error), file=path)) from error
     return _unfolded(content, path)
 
 
@@ -115,7 +115,7 @@ def _refused(error: Exception) -> str:
     if refused := re.search(r"GLOBAL (\S+) w", text):
         return str(refusal(refused[1]))
     detail = f"{type(error).__name__}: {text[:120]}".splitlines()[0].removesuffix(": ")
-    return f"is damaged: torch cannot load it ({detail})"
+    return str(RefusedError("is damaged: torch cannot load it ({why})", why=detail))
 
 
 def _unfolded(content: Any, path: Path) -> tuple[dict[str, Tensor], dict[str, Plain]]:

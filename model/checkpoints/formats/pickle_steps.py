@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from model.checkpoints.formats.safetensors import MOST_DIMENSIONS
+from model.message import MessageError
 
 # Calls that a pickle of torch.save may contain, and stand-ins for their results.
 
@@ -81,7 +82,7 @@ def kind(value: object) -> str:
     return f"a value of type {value.value if isinstance(value, StandIn) else type(value).__name__}"
 
 
-class RefusedError(Exception):
+class RefusedError(MessageError):
     """Reason why a pickle must not be loaded, to stand after the name of the file."""
 
 

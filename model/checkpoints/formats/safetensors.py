@@ -16,7 +16,7 @@ from safetensors import SafetensorError, safe_open
 from torch import Tensor
 
 from model.checkpoints.formats.weight_files import MAPPING_ERRORS, map_file
-from model.message import Message
+from model.message import Message, MessageError
 from model.runtime.errors import CheckpointError, UnmeasuredError, first_line
 from model.runtime.files import open_file, require_file
 from model.runtime.untrusted_json import parse_json
@@ -140,7 +140,7 @@ class SafeValues:
         return map_file(self.path, begin + entry.start, entry.end - entry.start).view(dtype).reshape(entry.shape)
 
 
-class FormatError(Exception):
+class FormatError(MessageError):
     """A contradiction between a file and its format, as the end of a sentence."""
 
 

@@ -162,7 +162,7 @@ def read_kept(folder: Path) -> KeptTraining:
             now,
         )
     except (OSError, SafetensorError, KeyError, TypeError, ValueError, AssertionError) as error:
-        raise CheckpointError(f"the training that was kept in {folder.name} cannot be read: {error}") from error
+        raise CheckpointError("{file} cannot be read: {error}", file=folder.name, error=error) from error
 
 
 def go_on(recorded: RecordedTrainer, kept: KeptTraining) -> None:

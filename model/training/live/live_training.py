@@ -15,7 +15,7 @@ from typing import Any
 from model.data import sources
 from model.data.sources import TrainingData
 from model.inference.text_model import TextModel
-from model.message import InputError
+from model.message import InputError, Message
 from model.runtime.device import compute_alone
 from model.runtime.errors import CheckpointError, describe_training_error
 from model.runtime.ledger import Reservation
@@ -386,7 +386,7 @@ class LiveTraining:
                 self._halt("paused")
                 self._unseen = True
             elif self._used >= self._longest:
-                self._message = USED_UP.format(minutes=self._longest / 60)
+                self._message = Message(USED_UP, minutes=self._longest / 60)
                 self._wanted, self._status = 0, "failed"
             elif self._slots.take(self._worker):
                 self._status = "running"
@@ -436,7 +436,7 @@ class LiveTraining:
                 write(self._kept)
         except CheckpointError as error:
             logging.getLogger(__name__).exception("a training is not kept any more")
-            self._kept, self.unkept = None, UNKEPT.format(reason=error)
+            self._kept, self.unkept = None, Message(UNKEPT, reason=error)
 
     def _look(self) -> None:
         self._looked_at = self._clock()

@@ -12,8 +12,8 @@ from model.data.prepared import prepared
 from model.data.sources import TrainingData
 from model.inference.copies import alone, sharing, trainable
 from model.inference.text_model import TextModel
-from model.message import InputError
-from model.runtime.errors import AGAIN, NO_PREDICTIONS, NO_WAY_BACK, NOT_FINITE, STANDS, WENT_BACK
+from model.message import InputError, Message
+from model.runtime.errors import AGAIN, NO_PREDICTIONS, NO_WAY_BACK, NOT_FINITE, STANDS, WENT_BACK, NotFiniteError
 from model.training.cost import require_room
 from model.training.gradients import first_nonfinite
 from model.training.live.camera import Probe
@@ -49,7 +49,11 @@ class RecordedTrainer:
     ) -> None:
         """budgets: see `Film`."""
         if settings.compile:
-            raise ValueError("compile (True) must be off in live training: a compiled network cannot be looked into")
+            raise InputError(
+                "{name} ({value}) must be off in live training: a compiled network cannot be looked into",
+                name="compile",
+                value=True,
+            )
         self.material, self.budgets = material, budgets
         config = start.network.config
         train, validation = prepared().corpora(material, config.max_length, settings.undo_merges)
@@ -101,7 +105,7 @@ class RecordedTrainer:
             report = next(self._steps)
         except Exception as error:
             self._recover()
-            if isinstance(error, FloatingPointError):
+            if isinstance(error, NotFiniteError):
                 raise FloatingPointError(explain_nonfinite(self, error)) from error
             raise
         self.failed = None
@@ -265,29 +269,29 @@ class RecordedTrainer:
 # The way back after a step whose loss or gradients were not finite.
 
 
-def explain_nonfinite(recorded: RecordedTrainer, error: FloatingPointError) -> str:
+def explain_nonfinite(recorded: RecordedTrainer, error: NotFiniteError) -> str:
     """Go back to the last good step, with the settings in force; return a sentence with that step and what to change.
 
     The step that failed has moved no weight, so the last good step is the one before it, unless the weights are broken
     or the step has failed before: then it is the last key frame before that whose tensors are finite.
     """
-    what, step, choices = str(error).partition(";")[0], recorded.steps_done, recorded.choices
+    what, step, choices = error.what, recorded.steps_done, recorded.choices
     rate = choices.settings.rate
     why = AGAIN if recorded.failed == step else _defect(recorded)
     recorded.failed = None if why else step
     if not why:
-        return STANDS.format(what=what, step=step, rate=rate)
+        return Message(STANDS, what=what, step=step, rate=rate)
     for key in reversed(recorded.run.film.key_frames):
         if key.step < step and not first_nonfinite(key.tensors):
             recorded.rewind(key)
             recorded.change({name: there for name, (_here, there) in recorded.choices.differences(choices).items()})
-            return WENT_BACK.format(what=what, why=why, step=key.step, rate=rate)
-    return NO_WAY_BACK.format(what=what)
+            return Message(WENT_BACK, what=what, why=why, step=key.step, rate=rate)
+    return Message(NO_WAY_BACK, what=what)
 
 
 def _defect(recorded: RecordedTrainer) -> str:
     """Defect of the present model, in words; empty if its weights and its predictions on the probe are finite."""
     if name := first_nonfinite(dict(recorded.trainer.network.named_parameters())):
-        return NOT_FINITE.format(name=name, step=recorded.steps_done)
+        return Message(NOT_FINITE, name=name, step=recorded.steps_done)
     logits = recorded.model.trace_tokens(recorded.probe.source, recorded.probe.target)["output.logits"]
-    return "" if bool(logits.isfinite().all()) else NO_PREDICTIONS.format(step=recorded.steps_done)
+    return "" if bool(logits.isfinite().all()) else Message(NO_PREDICTIONS, step=recorded.steps_done)

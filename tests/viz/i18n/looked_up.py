@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import importlib
 import itertools
 import re
 from pathlib import Path
@@ -12,8 +13,9 @@ from model.checkpoints.adapters_and_shards import KINDS
 from model.checkpoints.bridge.load import TEXTS_ALONE
 from model.checkpoints.convert.courses import COURSES
 from model.checkpoints.convert.from_gguf import READ_ON
+from model.checkpoints.convert.state_dict import unsaid
 from model.checkpoints.families import REFUSED as UNOPENED
-from model.checkpoints.formats.pickle_steps import UNREADABLE
+from model.checkpoints.formats.pickle_steps import UNREADABLE, RefusedError
 from model.checkpoints.formats.weight_files import PARTS, REFUSED
 from model.checkpoints.hub import REASONS
 from model.checkpoints.quantized import ROUNDED, UNSCALED
@@ -21,19 +23,9 @@ from model.cli.options import HELP
 from model.data.tasks import TASKS
 from model.experiments import runner
 from model.experiments.experiment import Group, Verdict
+from model.message import Message, MessageError
 from model.network.config import Kind
 from model.runtime import errors, files
-from model.runtime.errors import (
-    AGAIN,
-    NO_PREDICTIONS,
-    NO_ROOM,
-    NO_WAY_BACK,
-    NOT_FINITE,
-    STANDS,
-    TRAINING_BROKEN_OFF,
-    WENT_BACK,
-)
-from model.training.live.live_training import UNKEPT, USED_UP
 
 ROOT = Path(__file__).resolve().parents[3]
 # What `_()` is given that is not a literal, and every value it can have.
@@ -81,58 +73,22 @@ SPEAKING = (
         "experiments/training_claims",
     ),
 )
-INHERITED = "super().__init__"  # an error with a sentence of its own
-ERRORS = (
-    "ValueError",
-    "FloatingPointError",
-    "CheckpointError",
-    "OtherWeightsError",
-    "AdapterBaseError",
-    "MissingWeightsError",
-    "UnmeasuredError",
-    "FormatError",
-    "RefusedError",
-    "NoRoomError",
-    INHERITED,
-)
-# Sentences that are put together elsewhere: an error said again, or words of a known set.
-TOLD = ("str(error)", "explain_nonfinite(self, error)", "self._message")
+
+
+def heirs(error: type) -> list[type]:
+    return [error, *(heir for each in error.__subclasses__() for heir in heirs(each))]
+
+
+# Calls whose first argument is a sentence, or a piece of one, and what stands before it.
+SAYING = {each.__name__: "" for each in (Message, unsaid)} | {RefusedError.__name__: "{file} "}
+ERRORS = ("ValueError", "FloatingPointError", "NoRoomError")  # other than those of messages
+MESSAGE_ERRORS = {each.__name__ for each in heirs(MessageError)}
+# Pieces of sentences that are data.
 PIECES = {text for pair in REFUSED.values() for text in pair} | set(REASONS.values()) | set(UNREADABLE.values())
 PIECES |= {text for pair in PARTS.values() for text in pair if re.search("[a-z] [a-z]", text)}
-PIECES |= {text for each in COURSES for text in each.assumed}
-PIECES |= {"logits divided by √d_model", "texts of at most 2,048 tokens", "ε = 1e-5 in its norms"}
-PIECES |= {"rotary positions of base {0}", "rotary positions stretched with {0}", *KINDS.values()}
-PIECES |= {"{0} {1} as it is told (the file says {2} {3})", ", or open it with {0}={1}"}
-PIECES |= {"{0} is the norm behind the last layer (no tensor says where it stands)"}
-PIECES |= {"it claims {0} elements, {1} bytes, where the file has {2} for it"}
-PIECES |= {"step {0}: loss {1}, gradient norm {2}, not finite first in {3}", "step {0}: loss {1}, gradient norm {2}"}
-PIECES |= {", not finite first in {0}"}
-PIECES |= {"{0} ({1} is not said)", "norms behind each block", "norms before each block"}  # what is assumed
-PIECES |= {"relu in the feed-forward networks"}
-PIECES |= {ROUNDED, UNSCALED, "whole numbers", TEXTS_ALONE, "the model under {0} (the file holds others, under {1})"}
-PIECES |= {"the model whose names have no prefix (the file holds others, under {0})"}
-PIECES |= {"embeddings times √d_model", "embeddings as they are", "sinusoidal positions (there is no table of them)"}
-PIECES |= set(files.REFUSED.values())
-PIECES |= {
-    "the training",
-    "the text",
-    "what is computed of this text",
-    "this text",
-    "it is not a file",
-    "these tokens",
-    "a model",
-    "a file that is sent",
-    "translating a file",
-}  # what memory is promised to
-PIECES |= {"there is no tokenizer.json beside the weights"}
-PIECES |= {READ_ON, "a list"}  # of a GGUF file; the next ones are what is assumed of it
-PIECES |= {"scores are divided by √{0}, as in Gemma 2 of this size"}
-PIECES |= {"texts are cut into words as {0} does (the file does not say how)"}
-PIECES |= {"texts are cut into words as {0} does (the file says {1}, which is not known)"}
-PIECES |= {"meta.pkl beside the weights is a pickle, which could run code and is never read"}
-PIECES |= {"targets begin with token 0 (there is no tokenizer)"}
-PIECES |= {"every token sees every other (a causal mask is in no tensor)"}
-PIECES |= {"the exact GELU (nanoGPT before June 2023 had its form with tanh)"}
+PIECES |= {text for each in COURSES for text in each.assumed} | set(files.REFUSED.values()) | set(UNOPENED.values())
+PIECES |= {ROUNDED, UNSCALED, TEXTS_ALONE, READ_ON, *KINDS.values()}
+PIECES |= {runner.NO_ROOM, errors.NO_ROOM_HERE, errors.AGAIN}
 
 
 def lookups() -> list[tuple[str, ast.expr]]:
@@ -160,40 +116,36 @@ def texts() -> set[str]:
 
 
 def said_by_model() -> set[str]:
-    """Every sentence of an error in the files whose errors a page shows, its values numbered; and parts of such."""
-    found = PIECES | {numbered(text) for text in (NO_ROOM, TRAINING_BROKEN_OFF, STANDS, WENT_BACK, NO_WAY_BACK)}
-    found |= {numbered(text) for text in (AGAIN, NOT_FINITE, NO_PREDICTIONS, USED_UP, UNKEPT)}
-    found |= {numbered(text) for text in (runner.NO_ROOM, runner.BROKEN_OFF, errors.BROKEN_OFF)}
-    found |= {numbered(text) for text in (errors.NO_ROOM_HERE, errors.DEVICE_GONE)}
-    places = {name: sorted((ROOT / "model").glob(f"{name}.py")) for name in SPEAKING}
-    assert all(places.values()), f"no file is called so: {[name for name, found in places.items() if not found]}"
-    for path in itertools.chain(*places.values()):
+    """Every text of a message of model/, every sentence of an error in the files whose errors a page shows, and pieces
+    of such.
+    """
+    found = set(PIECES)
+    speaking = set(itertools.chain(*((ROOT / "model").glob(f"{name}.py") for name in SPEAKING)))
+    assert all(any((ROOT / "model").glob(f"{name}.py")) for name in SPEAKING)
+    for path in sorted((ROOT / "model").rglob("*.py")):
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-            if not isinstance(node, ast.Call) or ast.unparse(node.func) not in ERRORS:
-                continue
-            if ast.unparse(node.func) == INHERITED and [type(each) for each in node.args] != [ast.JoinedStr]:
-                continue  # a module's, not an error's
-            (sentence,) = node.args
-            if ast.unparse(sentence) in TOLD:
-                continue
-            for each in (sentence.body, sentence.orelse) if isinstance(sentence, ast.IfExp) else (sentence,):
-                before = "{file} " if ast.unparse(node.func) == "RefusedError" else ""  # it is said of a file
-                found.add(numbered(before + template(each)))
+            if isinstance(node, ast.Call) and node.args:
+                found |= said_by(node, path, path in speaking)
     return {text for text in found if re.search(r"[a-z]", text)}
 
 
-def numbered(text: str) -> str:
-    numbers = itertools.count()
-    return re.sub(r"\{\w+(:[^}]*)?\}", lambda _found: f"{{{next(numbers)}}}", text)
+def said_by(call: ast.Call, path: Path, speaks: bool) -> set[str]:
+    """Texts that a call says. speaks: a page shows the errors of this file, also those whose sentence is no message."""
+    name, sentence = ast.unparse(call.func).rpartition(".")[2], call.args[0]
+    raises = name in ERRORS or name in MESSAGE_ERRORS
+    if name not in SAYING and not (raises and speaks):
+        return set()
+    said = [sentence.body, sentence.orelse] if isinstance(sentence, ast.IfExp) else [sentence]
+    if isinstance(sentence, ast.Name) and sentence.id.isupper():  # a text with a name of its own
+        module = importlib.import_module(".".join(path.relative_to(ROOT).with_suffix("").parts))
+        return {getattr(module, sentence.id)}
+    for each in said:
+        assert not isinstance(each, ast.JoinedStr), f"{path}:{call.lineno}: its values are lost: give a text and values"
+    return {SAYING.get(name, "") + str(each.value) for each in said if isinstance(each, ast.Constant)}
 
 
-def template(sentence: ast.expr) -> str:
-    if isinstance(sentence, ast.Constant):
-        return str(sentence.value)
-    assert isinstance(sentence, ast.JoinedStr), ast.unparse(sentence)
-    numbers = itertools.count()
-    parts = (part.value if isinstance(part, ast.Constant) else f"{{{next(numbers)}}}" for part in sentence.values)
-    return "".join(map(str, parts))
-
-
-PIECES |= set(UNOPENED.values())
+def constants() -> set[str]:
+    """Every string that stands in the code of model/ and viz/."""
+    files = (path for folder in ("model", "viz") for path in sorted((ROOT / folder).rglob("*.py")))
+    nodes = (node for path in files for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))))
+    return {str(node.value) for node in nodes if isinstance(node, ast.Constant) and isinstance(node.value, str)}

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import math
+import pickle
 import re
 
 import pytest
+import torch
 
 from model.checkpoints.load import open_checkpoint
 from model.inference.decoding import Sampling
+from model.message import InputError, Message
 from model.network.config import TransformerConfig
 from model.runtime.errors import NOT_FINITE, STANDS, WENT_BACK, CheckpointError, describe_training_error
 from model.training.settings import TrainingSettings
@@ -43,32 +47,38 @@ def test_an_error_is_said_in_chinese_with_its_values(cause, sentence):
 def test_a_language_in_which_no_error_is_translated_yet_says_them_in_english(monkeypatch):
     monkeypatch.setitem(LANGUAGES, "de", "DE")
     use("de")
-    assert translate_error("d_ff (0) must be at least 1") == "d_ff (0) must be at least 1"
+    with pytest.raises(ValueError, match="d_ff") as raised:
+        config(d_ff=0)
+    assert translate_error(raised.value) == "d_ff (0) must be at least 1"
     assert _("Translate") == "Translate"
 
 
-def test_an_error_inside_of_another_is_said_too():
+def test_an_error_inside_of_another_is_said_too(tmp_path):
     use("zh")
-    assert translate_error(
-        "a.json does not describe a model that can be built: d_model (8) must be divisible by n_heads (3)"
-    ) == ("a.json 描述的模型无法构建：d_model（8）必须能被 n_heads（3）整除")
-    assert translate_error("a.h5 is a model of Keras, and is not opened: give its folder") == (
-        "a.h5 的内容是“Keras 的模型”，不会打开：请给出它的文件夹"
-    )
-    sparse = translate_error("m.pt holds a tensor that is sparse: only plain ones can be shown")
-    assert sparse == "m.pt 中有稀疏的张量：只能显示普通张量"
+    with pytest.raises(ValueError, match="d_model") as inner:
+        config(n_heads=3)
+    outer = CheckpointError("{file} does not describe a model that can be built: {error}", file="a", error=inner.value)
+    assert str(outer) == "a does not describe a model that can be built: d_model (8) must be divisible by n_heads (3)"
+    assert translate_error(outer) == "a 描述的模型无法构建：d_model（8）必须能被 n_heads（3）整除"
+    sparse = tmp_path / "m.pt"
+    torch.save({"weight": torch.eye(3).to_sparse()}, sparse)
+    with pytest.raises(CheckpointError) as raised:
+        open_checkpoint(sparse)
+    assert translate_error(raised.value) == "m.pt 中有稀疏的张量：只能显示普通张量"
 
 
 def test_what_broke_a_training_off_is_said_in_chinese():
     use("zh")
-    what = "step 7: loss nan, gradient norm inf, not finite first in output.logits.weight"
-    why = NOT_FINITE.format(name="output.logits.weight", step=6)
-    told = translate_error(WENT_BACK.format(what=what, why=why, step=4, rate=0.1))
+    first = Message(", not finite first in {name}", name="output.logits.weight")
+    values = {"step": 7, "loss": math.nan, "total": math.inf, "first": first}
+    what = Message("step {step}: loss {loss}, gradient norm {total}{first}", **values)
+    why = Message(NOT_FINITE, name="output.logits.weight", step=6)
+    told = translate_error(Message(WENT_BACK, what=what, why=why, step=4, rate=0.1))
     assert told == (
         "第 7 步：损失 nan，梯度范数 inf，最先在 output.logits.weight 中不是有限数；"
         "第 6 步的 output.logits.weight 也不是有限数，因此训练已回到第 4 步：请先调低 rate（0.1）再继续"
     )
-    assert translate_error(STANDS.format(what=what, step=6, rate=0.1)).endswith(
+    assert translate_error(Message(STANDS, what=what, step=6, rate=0.1)).endswith(
         "并调低 rate（0.1），或改变 seed 换一个批次继续"
     )
     for error in (MemoryError(), RuntimeError("something")):
@@ -82,6 +92,16 @@ def test_a_file_that_cannot_be_opened_is_refused_in_chinese(tmp_path):
         with pytest.raises(CheckpointError) as raised:
             open_checkpoint(tmp_path / name)
         assert re.search("[\u4e00-\u9fff]", translate_error(raised.value)), raised.value
+
+
+def test_a_message_is_its_sentence_and_stays_a_message_through_errors_and_pickles():
+    message = Message("{name} ({value!r}) must be at least {least:,}", name="d_ff", value="a{b}", least=1000)
+    assert message == "d_ff ('a{b}') must be at least 1,000"
+    for same in (str(message), str(ValueError(message)), pickle.loads(pickle.dumps(message)), message.read_as(message)):
+        assert same == message
+        assert isinstance(same, Message)
+        assert (same.text, same.values) == (message.text, message.values)
+    assert str(InputError("{a} as it is")) == "{a} as it is"
 
 
 def test_what_no_catalogue_has_stays_as_it_is():

@@ -65,7 +65,7 @@ def show(place: DeltaGenerator, live: LiveTraining) -> None:
         try:
             key.choices.with_changes(changes, live.start.config)
         except ValueError as error:
-            broken = {whose(str(error), NAMES): translate_error(error)}
+            broken = {whose(error, NAMES): translate_error(error)}
     form().draw(panel, NAMES, {name: translate_error(text) for name, text in wrong.items()} | broken, columns=4)
     if text := (wrong | broken).get(""):
         panel.error(as_sentence(translate_error(text)))
@@ -109,7 +109,7 @@ def _branch() -> None:
             raise ValueError(_("Nothing is changed yet: write another value into one of the fields."))
         live.branch(key, **changes)
     except ValueError as error:
-        st.session_state[Part.WRONG] = {whose(str(error), list(changes)): str(error)}
+        st.session_state[Part.WRONG] = {whose(error, list(changes)): str(error)}
         return
     live.run()
     session.begun = True  # the sidebar too shows where it stands now

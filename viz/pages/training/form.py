@@ -132,7 +132,7 @@ def _new(place: DeltaGenerator, model: TextModel, data: Data | None) -> tuple[Pl
         try:
             plan = Plan(None, new_config(kind, options, found.tokenizers), found, data)
         except ValueError as error:
-            wrong = {whose(str(error), list(options)): translate_error(error)}
+            wrong = {whose(error, list(options)): translate_error(error)}
     network.fields(form, kind, wrong)
     return plan, [*sentences, *wrong.values()]
 

@@ -117,7 +117,7 @@ def read() -> tuple[TrainingSettings | None, dict[str, str]]:
     try:
         return TrainingSettings(**values), {}
     except ValueError as error:
-        return None, {whose(str(error), NAMES) or NAMES[0]: translate_error(error)}
+        return None, {whose(error, NAMES) or NAMES[0]: translate_error(error)}
 
 
 def no_peak(settings: TrainingSettings, steps: int) -> str:
