@@ -14,8 +14,9 @@ from model.checkpoints.convert.layouts import is_known
 from model.checkpoints.formats.weight_files import PICKLED, weights_of
 from model.checkpoints.native import CONFIG, is_hugging_face, is_ours, whole_of
 from model.checkpoints.tensors import TensorInfo, size, tensor_table
+from model.message import Message
 from model.network.config import Kind, TransformerConfig
-from model.runtime.errors import CheckpointError
+from model.runtime.errors import CheckpointError, printable
 from model.runtime.untrusted_json import read_record
 
 FILES = {".safetensors": "safetensors", **dict.fromkeys(PICKLED, "PyTorch"), ".gguf": "GGUF"}
@@ -91,9 +92,17 @@ def catalog_entry(path: Path) -> CatalogEntry:
         entry = _recognised(path, table)
         parameters, stored = size(table)
     except (ValueError, OSError) as error:
-        # With the name alone: the user does not know the path of an upload.
-        return CatalogEntry(_format_of(path), problem=str(error).replace(str(path), path.name or str(path)))
+        return CatalogEntry(_format_of(path), problem=_by_name(error, path))
     return replace(entry, parameters=parameters, bytes=stored)
+
+
+def _by_name(error: Exception, path: Path) -> str:
+    """Sentence of an error with the path's name alone: the user does not know where an upload lies."""
+    sentence, name = str(error), path.name or str(path)
+    if not isinstance(sentence, Message):
+        return sentence.replace(str(path), name)
+    values = {key: name if str(value) == str(path) else value for key, value in sentence.values.items()}
+    return printable(Message(sentence.text, **values))
 
 
 def _recognised(path: Path, table: list[TensorInfo]) -> CatalogEntry:
