@@ -101,8 +101,7 @@ def _by_name(error: Exception, path: Path) -> str:
     sentence, name = str(error), path.name or str(path)
     if not isinstance(sentence, Message):
         return sentence.replace(str(path), name)
-    values = {key: name if str(value) == str(path) else value for key, value in sentence.values.items()}
-    return printable(Message(sentence.text, **values))
+    return printable(sentence.replacing(str(path), name))
 
 
 def _recognised(path: Path, table: list[TensorInfo]) -> CatalogEntry:

@@ -19,6 +19,7 @@ from model.checkpoints.tensors import tensor_table
 from model.checkpoints.wrapped_names import unwrapped, wrapping
 from model.inference.models import MODEL_CLASSES
 from model.inference.text_model import TextModel
+from model.message import read, written
 from model.network.config import TWO_STACKS, TransformerConfig
 from model.network.costs import parameters
 from model.network.transformer import Network
@@ -57,7 +58,7 @@ def save_checkpoint(
             texts = {
                 CONFIG: network.config.to_json(),
                 **{file: tokenizer.to_json() for file, tokenizer in zip(files, tokenizers, strict=True)},
-                TRAINING: json.dumps(training or {}, indent=2, ensure_ascii=False) + "\n",
+                TRAINING: json.dumps(_record(training or {}), indent=2, ensure_ascii=False) + "\n",
                 CARD: card,
             }
             for name, text in texts.items():
@@ -65,6 +66,12 @@ def save_checkpoint(
             replace_folder(folder, written)
         finally:
             shutil.rmtree(written, ignore_errors=True)
+
+
+def _record(training: Mapping[str, Any]) -> dict[str, Any]:
+    """Content of training.json, in which what was assumed is messages."""
+    assumed = training.get("assumed")
+    return {**training, **({"assumed": [written(each) for each in assumed]} if assumed else {})}
 
 
 def is_ours(folder: Path, options: Mapping[str, Any] | None = None) -> bool:
@@ -129,6 +136,8 @@ def open_ours(folder: Path, device: torch.device, dtype: torch.dtype) -> TextMod
             first_line=first_line(error),
         ) from error
     training = read_record(folder / TRAINING)
+    if isinstance(assumed := training.get("assumed"), list):
+        training["assumed"] = [read(each) for each in assumed]
     return MODEL_CLASSES[config.kind](folder.resolve().name, network, tokenizers, training)
 
 

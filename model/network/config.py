@@ -418,7 +418,9 @@ def require_valid(config: TransformerConfig) -> None:
         if _require_number(name, getattr(config, name)) <= 0:
             raise InputError("{name} ({value}) must be greater than 0", name=name, value=getattr(config, name))
     if config.parallel and not config.residual:
-        raise ValueError("parallel needs residual: without it, only the last block of a layer would go on")
+        raise InputError(
+            "parallel needs residual: without it, only the last block of a layer would go on", field="parallel"
+        )
     _require_heads(config)
     _require_separator(config)
     _require_positions(config)
@@ -427,7 +429,9 @@ def require_valid(config: TransformerConfig) -> None:
 
 def _require_stacks(config: TransformerConfig) -> None:
     if config.n_encoder_layers == config.n_decoder_layers == 0:
-        raise ValueError("n_encoder_layers (0) and n_decoder_layers (0): one of them must be at least 1")
+        raise InputError(
+            "n_encoder_layers (0) and n_decoder_layers (0): one of them must be at least 1", field="n_encoder_layers"
+        )
     for stack, side in (("encoder", "source"), ("decoder", "target")):
         name, layers = f"{side}_vocabulary", f"n_{stack}_layers"
         _require_count(name, getattr(config, name), 1 if getattr(config, layers) else 0)
@@ -486,12 +490,18 @@ def _require_positions(config: TransformerConfig) -> None:
     turned = config.rotary_channels or config.d_head
     if config.position == "rotary" and turned > config.d_head:
         raise InputError(
-            "rotary_channels ({turned}) must be at most a head's width ({d_head})", turned=turned, d_head=config.d_head
+            "rotary_channels ({turned}) must be at most a head's width ({d_head})",
+            field="rotary_channels",
+            turned=turned,
+            d_head=config.d_head,
         )
     if config.position == "rotary" and turned % 2:
         name = "a head's width" if config.rotary_channels is None else "rotary_channels"
         raise InputError(
-            "{name} ({turned}) must be even: rotary positions turn pairs of channels", name=name, turned=turned
+            "{name} ({turned}) must be even: rotary positions turn pairs of channels",
+            field="n_heads" if config.rotary_channels is None else "rotary_channels",
+            name=name,
+            turned=turned,
         )
     for name in ("rotary_short", "rotary_long"):
         if _require_number(name, getattr(config, name)) < 0:
@@ -522,11 +532,16 @@ def _require_embeddings(config: TransformerConfig) -> None:
             target_vocabulary=config.target_vocabulary,
         )
     if config.output_head == "none" and (config.tied_embeddings in ("output", "all") or config.output_bias):
-        option = "output_bias" if config.output_bias else f"tied_embeddings ({config.tied_embeddings!r})"
-        raise InputError("{option} must not be set where output_head is 'none': there are no logits", option=option)
+        field = "output_bias" if config.output_bias else "tied_embeddings"
+        option = field if config.output_bias else f"{field} ({config.tied_embeddings!r})"
+        raise InputError(
+            "{option} must not be set where output_head is 'none': there are no logits", field=field, option=option
+        )
     if config.scale_output and config.output_head != "linear":
         raise InputError(
-            "scale_output needs output_head 'linear', and it is {output_head!r}", output_head=config.output_head
+            "scale_output needs output_head 'linear', and it is {output_head!r}",
+            field="scale_output",
+            output_head=config.output_head,
         )
 
 

@@ -17,8 +17,10 @@ BROKEN_OFF = "computing this broke off with {name}: {first}; the log says where"
 
 def first_line(error: BaseException, longest: int = 160) -> str:
     """First line of an error's message, at most `longest` characters; the name of its class if there is no message."""
-    lines = str(error).strip().splitlines()
-    return lines[0][:longest] if lines else type(error).__name__
+    sentence = str(error)
+    lines = sentence.strip().splitlines()
+    first = lines[0][:longest] if lines else type(error).__name__
+    return sentence.read_as(first) if isinstance(sentence, Message) else first
 
 
 def describe(error: Exception) -> str:
@@ -36,8 +38,8 @@ class CheckpointError(InputError):
     600 characters.
     """
 
-    def __init__(self, text: str, /, **values: Any) -> None:
-        super().__init__(text, **values)
+    def __init__(self, text: str, /, *, field: str = "", **values: Any) -> None:
+        super().__init__(text, field=field, **values)
         self.args = (printable(str(self)),)
 
 
@@ -87,8 +89,14 @@ class NotFiniteError(FloatingPointError):
     """Loss or gradient of a step that is not finite; what: which, as the beginning of a sentence. last: good step."""
 
     def __init__(self, what: Message, last: int, rate: float) -> None:
-        text = "{what}; the weights are still those of step {last}: lower the rate ({rate:.2g})"
-        super().__init__(Message(text, what=what, last=last, rate=rate))
+        super().__init__(
+            Message(
+                "{what}; the weights are still those of step {last}: lower the rate ({rate:.2g})",
+                what=what,
+                last=last,
+                rate=rate,
+            )
+        )
         self.what = what
 
 

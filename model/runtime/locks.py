@@ -67,8 +67,14 @@ class Lock:
         self.name, self._rank, self._lock = name, _RANKS[name], self._new()
 
     def acquire(self, blocking: bool = True, timeout: float = -1) -> bool:
-        """Take the lock; False: another thread holds it, after `timeout` seconds too. Only who waits needs an order."""
+        """Take the lock; False: another thread holds it, after `timeout` seconds too. Only who waits needs an order.
+
+        Raises:
+            RuntimeError: this thread holds it already, and would wait for ever.
+        """
         own = _thread.locks
+        if blocking and timeout < 0 and not self._reentrant and self in own:
+            raise RuntimeError(f"this thread holds the lock {self.name!r} already, and would wait for itself")
         if own and blocking and not (self._reentrant and self in own):
             for other in own:
                 if other._rank >= self._rank:

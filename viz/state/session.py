@@ -18,7 +18,7 @@ import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 from streamlit.runtime.scriptrunner import get_script_run_ctx
 
-from model.runtime.locks import Lock, NotifyingLock
+from model.runtime.locks import NotifyingLock, RLock
 from viz.state.film_feed import Sent
 from viz.state.permissions import longest_text
 from viz.state.pin import Made, Pin
@@ -123,7 +123,7 @@ class Session:
 
     texts: dict[str, str] = field(default_factory=dict, kw_only=True)
     edits: dict[str, int] = field(default_factory=dict, kw_only=True)
-    writing: Lock = field(default_factory=partial(Lock, "texts"), kw_only=True, repr=False, compare=False)
+    writing: RLock = field(default_factory=partial(RLock, "texts"), kw_only=True, repr=False, compare=False)
     put_away: dict[str, tuple[str, str]] = field(default_factory=dict, kw_only=True)  # texts by the model they came of
     stage: Any = field(default=None, kw_only=True)
     override: Any = field(default=None, kw_only=True)  # of the positions, see position_override

@@ -301,10 +301,14 @@ class Form:
 
 
 def whose(error: Exception, names: Sequence[str]) -> str:
-    """The first of these options that an error's values name, or are of; nothing where there is none."""
+    """The one of these options that an error is about: its field, or the first that its values name or are of; nothing
+    where there is none.
+    """
     sentence = str(error)
-    named = [each for pair in sentence.values.items() for each in pair] if isinstance(sentence, Message) else []
-    return next((each for each in named if each in names), "")
+    if not isinstance(sentence, Message):
+        return ""
+    named = [sentence.field, *(each for pair in sentence.values.items() for each in pair)]
+    return next((each for each in named if isinstance(each, str) and each in names), "")
 
 
 # The field for files, in the language of the page.

@@ -414,6 +414,7 @@ def _alphabet(file: Path, hints: LoadHints, size: int) -> tuple[list[str], str]:
     letters = [named.get(number) for number in range(size)] if isinstance(named, dict) and len(named) == size else []
     known = [letter for letter in letters if isinstance(letter, str) and len(letter) == 1]
     if not letters or len(set(known)) != size:
-        text = "{file} beside the weights does not have a character for each of the {size} tokens"
-        return [], Message(text, file=META, size=size)
+        return [], Message(
+            "{file} beside the weights does not have a character for each of the {size} tokens", file=META, size=size
+        )
     return known, ""

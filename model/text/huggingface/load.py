@@ -11,7 +11,7 @@ from typing import Any
 import tokenizers
 from tokenizers.pre_tokenizers import ByteLevel
 
-from model.message import InputError, Message
+from model.message import InputError, Message, read
 from model.runtime.errors import CheckpointError, first_line
 from model.runtime.files import open_file
 from model.runtime.transformers_import import import_transformers
@@ -240,7 +240,10 @@ def read_saved(path: Path) -> Tokenizer:
     except CheckpointError:
         raise
     except (KeyError, TypeError, ValueError, AttributeError) as error:
-        raise CheckpointError("{name} cannot be read as a tokenizer: {error!r}", name=path.name, error=error) from error
+        reason = repr(error)
+        raise CheckpointError(
+            "{name} cannot be read as a tokenizer: {reason}", name=path.name, reason=reason
+        ) from error
 
 
 def _from_record(record: dict[str, Any], inner: Any) -> Tokenizer:
@@ -253,7 +256,7 @@ def _from_record(record: dict[str, Any], inner: Any) -> Tokenizer:
     if isinstance(letters := record.get("letters"), list):
         return CharacterTokenizer([str(letter) for letter in letters], special)
     if inner is None:
-        return IdTokenizer(size, str(record["reason"]), special)
+        return IdTokenizer(size, read(record["reason"]), special)
     tokenizer = parse_tokenizer(json.dumps(inner).encode(), "its tokenizer")
     around = (list(around[0]), list(around[1]))
     template, tool_template = (str(record.get(name, "")) for name in ("template", "tool_template"))

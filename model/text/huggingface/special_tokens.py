@@ -12,7 +12,7 @@ from typing import Any
 
 import tokenizers
 
-from model.message import InputError
+from model.message import InputError, written
 from model.runtime.untrusted_json import read_record, read_text
 from model.text.generation_rules import NO_RULES, GenerationRules, rules_in, tokens_in
 from model.text.tokenizer import Tokenizer, Tokens, visible
@@ -226,5 +226,5 @@ def saved_json(
     around: ids before and after a text. inner: its tokenizer.json. reason: why it has none. more: other values.
     """
     ids = asdict(special) | {"stops": sorted(special.stops)}
-    record = {"size": size, "special": ids, "around": around, "reason": reason, **(more or {})}
+    record = {"size": size, "special": ids, "around": around, "reason": written(reason), **(more or {})}
     return f'{{"foreign":{json.dumps(record, ensure_ascii=False)},\n"tokenizer":{inner}}}\n'

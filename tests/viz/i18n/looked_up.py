@@ -9,6 +9,7 @@ import re
 from pathlib import Path
 from typing import get_args
 
+from model.checkpoints.adapters import AdapterBaseError
 from model.checkpoints.adapters_and_shards import KINDS
 from model.checkpoints.bridge.load import TEXTS_ALONE
 from model.checkpoints.convert.courses import COURSES
@@ -82,7 +83,7 @@ def heirs(error: type) -> list[type]:
 # Calls whose first argument is a sentence, or a piece of one, and what stands before it.
 SAYING = {each.__name__: "" for each in (Message, unsaid)} | {RefusedError.__name__: "{file} "}
 ERRORS = ("ValueError", "FloatingPointError", "NoRoomError")  # other than those of messages
-MESSAGE_ERRORS = {each.__name__ for each in heirs(MessageError)}
+MESSAGE_ERRORS = {each.__name__ for each in (*heirs(MessageError), AdapterBaseError)}
 # Pieces of sentences that are data.
 PIECES = {text for pair in REFUSED.values() for text in pair} | set(REASONS.values()) | set(UNREADABLE.values())
 PIECES |= {text for pair in PARTS.values() for text in pair if re.search("[a-z] [a-z]", text)}
@@ -133,7 +134,7 @@ def said_by(call: ast.Call, path: Path, speaks: bool) -> set[str]:
     """Texts that a call says. speaks: a page shows the errors of this file, also those whose sentence is no message."""
     name, sentence = ast.unparse(call.func).rpartition(".")[2], call.args[0]
     raises = name in ERRORS or name in MESSAGE_ERRORS
-    if name not in SAYING and not (raises and speaks):
+    if name not in SAYING and not (raises and (speaks or call.keywords)):
         return set()
     said = [sentence.body, sentence.orelse] if isinstance(sentence, ast.IfExp) else [sentence]
     if isinstance(sentence, ast.Name) and sentence.id.isupper():  # a text with a name of its own
@@ -141,6 +142,8 @@ def said_by(call: ast.Call, path: Path, speaks: bool) -> set[str]:
         return {getattr(module, sentence.id)}
     for each in said:
         assert not isinstance(each, ast.JoinedStr), f"{path}:{call.lineno}: its values are lost: give a text and values"
+        if name == Message.__name__ and path.name != "message.py":
+            assert isinstance(each, ast.Constant), f"{path}:{call.lineno}: which text this is cannot be read here"
     return {SAYING.get(name, "") + str(each.value) for each in said if isinstance(each, ast.Constant)}
 
 

@@ -59,7 +59,8 @@ def test_sentences_of_errors_are_in_the_catalogue_that_they_are_translated_by():
 
 
 def test_no_translation_is_stale_or_fuzzy():
-    assert not sorted(translations().keys() - texts() - constants())
+    pieces = {text for text in constants() if "{" not in text}  # such as what memory is promised to
+    assert not sorted(translations().keys() - texts() - pieces)
     for catalogue in catalogues().values():
         assert not [message.id for message in catalogue if message.id and message.fuzzy]
         assert not catalogue.obsolete

@@ -2,21 +2,27 @@
 
 from __future__ import annotations
 
+import dataclasses
+import gc
+import json
 import math
 import pickle
 import re
+import weakref
 
 import pytest
 import torch
 
+from model.checkpoints.convert.state_dict import unsaid
 from model.checkpoints.load import open_checkpoint
 from model.inference.decoding import Sampling
-from model.message import InputError, Message
+from model.message import InputError, Message, read, written
 from model.network.config import TransformerConfig
 from model.runtime.errors import NOT_FINITE, STANDS, WENT_BACK, CheckpointError, describe_training_error
 from model.training.settings import TrainingSettings
 from viz.i18n.catalogue import LANGUAGES, _, use
 from viz.i18n.errors import translate_error
+from viz.ui.fields import whose
 
 
 @pytest.fixture(autouse=True)
@@ -97,11 +103,75 @@ def test_a_file_that_cannot_be_opened_is_refused_in_chinese(tmp_path):
 def test_a_message_is_its_sentence_and_stays_a_message_through_errors_and_pickles():
     message = Message("{name} ({value!r}) must be at least {least:,}", name="d_ff", value="a{b}", least=1000)
     assert message == "d_ff ('a{b}') must be at least 1,000"
-    for same in (str(message), str(ValueError(message)), pickle.loads(pickle.dumps(message)), message.read_as(message)):
+    again = pickle.loads(pickle.dumps(message))
+    for same in (str(message), str(ValueError(message)), again, message.read_as(message), read(written(message))):
         assert same == message
         assert isinstance(same, Message)
         assert (same.text, same.values) == (message.text, message.values)
     assert str(InputError("{a} as it is")) == "{a} as it is"
+
+
+def test_what_is_cut_and_escaped_stays_so_in_a_pickle():
+    """Entries of the list of checkpoints come back through one."""
+    error = CheckpointError("{file} is not a checkpoint: no folder or file of that name", file="a\u202eb" + "c" * 5000)
+    again = pickle.loads(pickle.dumps(str(error)))
+    assert again == str(error)
+    assert len(again) < 610
+    assert "\u202e" not in again
+
+
+def test_a_sentence_keeps_no_error_alive():
+    class Large:
+        pass
+
+    def break_off(kept):
+        raise ValueError(f"{kept is None}")
+
+    large = Large()
+    gone = weakref.ref(large)
+    try:
+        break_off(large)
+    except ValueError as error:
+        message = Message("{file} cannot be read: {error}", file="a", error=error)
+    del large
+    gc.collect()
+    assert message == "a cannot be read: False"
+    assert gone() is None
+
+
+def test_messages_are_said_in_chinese_after_a_file():
+    use("zh")
+    assumed = json.loads(json.dumps(written(unsaid("norms before each block", "norm_first"))))
+    assert translate_error(read(assumed)) == translate_error(unsaid("norms before each block", "norm_first"))
+    assert re.search("[\u4e00-\u9fff]", translate_error(read(assumed)))
+
+
+@pytest.mark.parametrize(
+    "text", ["{a.__class__}", "{a[0]}", "{a:>99999999}", "{b}", "{", "{a!s}", "{0}", "{a:{a}}", "{a:,.3f}"]
+)
+def test_a_strangers_text_looks_nothing_up(text):
+    assert read({"text": text, "values": {"a": "x"}}) == text
+    assert read({"text": text}) == str({"text": text})
+
+
+@pytest.mark.parametrize(
+    ("changes", "field"),
+    [
+        ({"position": "rotary", "rotary_channels": 40}, "rotary_channels"),
+        ({"position": "rotary", "d_model": 6}, "n_heads"),
+        ({"parallel": True, "residual": False}, "parallel"),
+        ({"output_head": "none", "tied_embeddings": "output"}, "tied_embeddings"),
+        ({"output_head": "none", "output_bias": True}, "output_bias"),
+        ({"output_head": "transform", "scale_output": True}, "scale_output"),
+        ({"n_encoder_layers": 0, "n_decoder_layers": 0}, "n_encoder_layers"),
+        ({"n_heads": 3}, "d_model"),
+        ({"dropout": 1.5}, "dropout"),
+    ],
+)
+def test_an_error_is_shown_at_the_field_that_it_is_about(changes, field):
+    with pytest.raises(ValueError, match=r"[a-z]") as raised:
+        config(**changes)
+    assert whose(raised.value, [each.name for each in dataclasses.fields(TransformerConfig)]) == field
 
 
 def test_what_no_catalogue_has_stays_as_it_is():
