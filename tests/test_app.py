@@ -89,7 +89,7 @@ def test_a_text_that_is_too_long_is_cut_with_a_note(small, side):
     tokenizer = small.source_tokenizer if side == "source" else small.target_tokenizer
     left_out = len(tokenizer.encode(text)) - (LENGTH - 1)
     notes = component(app, "token_bar")["notes"]
-    assert notes[side] == f"{left_out} tokens left out: this model reads {LENGTH}"
+    assert notes[side] == f"{left_out:,} tokens left out: this model reads {LENGTH}"
     assert notes["target" if side == "source" else "source"] == ""
     assert len(labels(app, side)) == LENGTH
 
@@ -181,7 +181,7 @@ def test_a_damaged_checkpoint_is_a_sentence(small, tmp_path, name, content):
     assert "Traceback" not in error.value
     assert app.selectbox(key="model").value == "whole"  # the application works on
     app.selectbox(key="model").set_value("small").run()
-    assert [each.value for each in app.error] == [error.value]
+    assert [each.value for each in app.error] == [error.value.replace("is shown instead", "is shown as before")]
     assert app.selectbox(key="model").value == "whole"
     write_small(tmp_path / "small")
     app.selectbox(key="model").set_value("small").run()

@@ -505,7 +505,9 @@ def new_config(kind: Kind, options: Mapping[str, Any], tokenizers: Tokenizers) -
             )
     config = TransformerConfig.from_dict(sizes | dict(options) | without_stack(kind))
     if config.output_head == "none":
-        raise ValueError("output_head ('none') gives no logits to train with: choose linear or transform")
+        raise InputError(
+            "output_head ('none') gives no logits to train with: choose linear or transform", field="output_head"
+        )
     return config
 
 

@@ -499,7 +499,7 @@ def _require_positions(config: TransformerConfig) -> None:
         name = "a head's width" if config.rotary_channels is None else "rotary_channels"
         raise InputError(
             "{name} ({turned}) must be even: rotary positions turn pairs of channels",
-            field="n_heads" if config.rotary_channels is None else "rotary_channels",
+            field="position" if config.rotary_channels is None else "rotary_channels",
             name=name,
             turned=turned,
         )

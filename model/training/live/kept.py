@@ -162,7 +162,9 @@ def read_kept(folder: Path) -> KeptTraining:
             now,
         )
     except (OSError, SafetensorError, KeyError, TypeError, ValueError, AssertionError) as error:
-        raise CheckpointError("{file} cannot be read: {error}", file=folder.name, error=error) from error
+        raise CheckpointError(
+            "the training that was kept in {folder} cannot be read: {error}", folder=folder.name, error=error
+        ) from error
 
 
 def go_on(recorded: RecordedTrainer, kept: KeptTraining) -> None:

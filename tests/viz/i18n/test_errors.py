@@ -158,7 +158,7 @@ def test_a_strangers_text_looks_nothing_up(text):
     ("changes", "field"),
     [
         ({"position": "rotary", "rotary_channels": 40}, "rotary_channels"),
-        ({"position": "rotary", "d_model": 6}, "n_heads"),
+        ({"position": "rotary", "d_model": 6}, "position"),
         ({"parallel": True, "residual": False}, "parallel"),
         ({"output_head": "none", "tied_embeddings": "output"}, "tied_embeddings"),
         ({"output_head": "none", "output_bias": True}, "output_bias"),

@@ -5,6 +5,7 @@ from types import SimpleNamespace
 import pytest
 
 from model.checkpoints.bridge.missing import Reason
+from model.checkpoints.convert.state_dict import unsaid
 from viz.i18n.catalogue import use
 from viz.state.assumptions import assumed, assumptions, beside_name, in_short, missing
 
@@ -22,7 +23,7 @@ def model(training, **network):
 
 
 def test_what_was_assumed_is_said_in_both_languages():
-    given = model({"assumed": ["norms behind each block (norm_first is not said)"]})
+    given = model({"assumed": [unsaid("norms behind each block", "norm_first")]})
     assert in_short(given) == "- Assumed: norms behind each block (norm_first is not said)"
     told = model({"assumed": ["sinusoidal positions (there is no table of them)"]})
     for language, file in (("en", "a config.json beside the weights can say"), ("zh", "config.json")):
@@ -61,7 +62,8 @@ def test_beside_the_name_stand_what_is_assumed_and_what_is_left_out():
     red = ":red[Not part of what is shown, 1 tensors of the file: `vision.weight`]"
     assert beside_name(given) == f"Assumed: exact GELU\n\n{red}"
     use("zh")
-    assert beside_name(model({"assumed": ["norms behind each block (norm_first is not said)"]})).startswith("假定：")
+    unclear = model({"assumed": [unsaid("norms behind each block", "norm_first")]})
+    assert beside_name(unclear).startswith("假定：归一化在每个块之后")
 
 
 def test_nothing_is_said_of_a_model_of_ours():

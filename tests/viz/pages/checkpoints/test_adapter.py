@@ -108,9 +108,7 @@ def test_the_list_says_what_it_is_and_what_its_base_takes(models):
 def test_a_base_that_is_not_here_is_named_and_chosen_by_hand(address, models):
     app = page_of(**address)
     (error,) = app.error
-    assert error.value.startswith(
-        "lost is a LoRA adapter and changes 'somebody/large', which is not here: put that model"
-    )
+    assert "lost is a LoRA adapter and changes 'somebody/large', which is not here: put that model" in error.value
     field = app.selectbox(key="telling_base_lost")
     assert field.options == ["tiny"]
     assert app.button(key="telling_lost").disabled
@@ -153,7 +151,7 @@ def test_an_upload_leads_to_no_path_of_a_server_for_others(local, models, here, 
     shutil.move(models / "tiny", here / "secret")
     write_settings(models / "adapter", base_model_name_or_path=str(here / "secret"))
     app = uploaded(page("open"), "theirs.zip", archive(models / "adapter"))
-    assert "is in the list" in said(app)
+    assert ("is in the list" if local else "was not opened") in said(app)
     app.selectbox(key="model").set_value("theirs").run()
     if local:
         assert sound(app).session_state["session"].model.name == "theirs"

@@ -10,6 +10,7 @@ import pytest
 
 from model.data.pairs import Pair, in_split
 from model.data.sources import digest_of_pairs, task_data
+from model.message import InputError
 from model.training.cost import forecast, memory_needed
 from model.training.demonstration import REVERSE
 from model.training.settings import TrainingSettings
@@ -223,5 +224,7 @@ def test_values_come_back_from_their_fields():
 
 
 def test_the_field_of_a_message_is_found():
-    assert whose("n_heads (3) must be divisible by n_key_value_heads (2)", ["heads", "n_heads"]) == "n_heads"
-    assert whose("something else", ["heads"]) == ""
+    error = InputError("n_heads ({n_heads}) must be divisible by {other}", n_heads=3, other="n_key_value_heads")
+    assert whose(error, ["heads", "n_heads"]) == "n_heads"
+    assert whose(error, ["heads", "n_key_value_heads"]) == "n_key_value_heads"
+    assert whose(ValueError("n_heads"), ["n_heads"]) == ""
