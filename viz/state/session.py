@@ -63,7 +63,7 @@ class Watching:
 Origin = Literal["", "data", "trained"]  # written by the model, the answer in the data, or by the model as trained
 DRAFTS = 12  # texts that are kept: most of what is written for a changed text stands in one of those before it
 LONG = 100  # tokens of both texts
-LARGE, LARGE_TEXT = 1 << 26, 500  # bytes of a trace, and tokens of both texts
+LARGE = 1 << 26  # bytes of a trace, or of the maps of one layer
 FIRST_SOURCE = "She bought a red car yesterday."
 
 
@@ -392,7 +392,8 @@ class Session:
         if self.shown is None:
             return False
         tokens = len(self.trace.source_tokens) + len(self.trace.target_tokens)
-        return self.trace.size >= LARGE or tokens > LARGE_TEXT
+        heads = getattr(self.model.config, "n_heads", 1)  # additive attention has none to be told apart
+        return max(self.trace.size, 4 * heads * tokens**2) >= LARGE
 
     @property
     def written(self) -> str:
