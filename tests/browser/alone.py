@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import base64
 from typing import Any
 from xml.etree import ElementTree
 
 import numpy as np
-from playwright.sync_api import Page
+from playwright.sync_api import Page, Route
 
-from viz.components.registry import pack, sources
+from viz.components.registry import pack
+from viz.web.modules import modules, styles
 
 HOSTILE = [
     "<s>",
@@ -19,17 +21,17 @@ HOSTILE = [
     "我",
     "\0",
 ]
+MODULES = "http://modules.test/"
 MOUNT = """
-async ([script, style, bytes, width]) => {
-  const file = new Blob([script], { type: "text/javascript" });
-  const { default: show } = await import(URL.createObjectURL(file));
+async ([address, style, bytes, width, place]) => {
+  const { default: show } = await import(address);
   document.body.style.cssText = `margin: 0; width: ${width}px`;
   document.head.appendChild(document.createElement("style")).textContent = style;
   window.rows = [];
   window.hovered = [];
   const end = show({
-    data: new Uint8Array(bytes),
-    parentElement: document.body,
+    data: Uint8Array.from(atob(bytes), (letter) => letter.charCodeAt(0)),
+    parentElement: document.querySelector(place),
     setTriggerValue: (name, row) => window.rows.push([name, row]),
     setStateValue: (name, row) => window.rows.push([name, row]),
   });
@@ -38,6 +40,18 @@ async ([script, style, bytes, width]) => {
   await new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)));
 }
 """
+
+
+def mount(page: Page, name: str, data: bytes, width: int, place: str = "body") -> None:
+    """The component of viz/{name}.js on a page of its own, which has the modules from here."""
+    page.route(f"{MODULES}**", module)
+    style = "".join(each.read_text("utf-8") for each in styles(f"{name}.js"))
+    page.evaluate(MOUNT, [f"{MODULES}{name}.js", style, base64.b64encode(data).decode("ascii"), width, place])
+
+
+def module(route: Route) -> None:
+    headers = {"Access-Control-Allow-Origin": "*", "Content-Type": "text/javascript"}
+    route.fulfill(body=modules()[route.request.url.removeprefix(MODULES)], headers=headers)
 
 
 class Shown:
@@ -63,9 +77,7 @@ class Shown:
         header["tokens"] = options.pop("tokens", None)
         header["rows"]["side"], header["columns"]["side"] = options.pop("sides", ("target", "source"))
         assert not options
-        script, style = sources("heatmap", "plot", "heat")
-        data = pack(header, [self.values, self.visible.astype(np.uint8)])
-        page.evaluate(MOUNT, [script, style, list(data), width])
+        mount(page, "web/heatmap", pack(header, [self.values, self.visible.astype(np.uint8)]), width)
 
     def saved(self, kind: str) -> bytes:
         self.page.get_by_role("button", name="Download").click()

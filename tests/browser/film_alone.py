@@ -10,10 +10,10 @@ from typing import Any
 import numpy as np
 from playwright.sync_api import Browser, Page
 
-from tests.browser.alone import MOUNT
+from tests.browser.alone import mount
 from tests.browser.server import PATIENCE
 from tests.model.training.live.live_examples import watched
-from viz.components.registry import pack, sources
+from viz.components.registry import pack
 from viz.pages.training.film import described, film_words, norm_groups
 from viz.state.film_feed import Sent, film_data
 
@@ -46,15 +46,12 @@ class ShownFilm:
 
     def show_film(self, **parts: Any) -> None:
         data = pack({**self.header, **parts}, [self.visible])
-        self.mount(data, "film", "plot", "heat", "film_store", "film_norms", "thumbnails")
-
-    def mount(self, data: bytes, *parts: str) -> None:
-        self.page.evaluate(MOUNT, [*sources(*parts), list(data), 1200])
+        mount(self.page, "pages/training/film", data, 1200)
 
     def strip(self, step: int = 0, runs: Mapping[str, Any] = {}) -> None:
         film, frames = film_data(SimpleNamespace(current=self.own.run), self.sent)  # type: ignore[arg-type]
         header = {**STRIP, "film": film and {**film, "runs": runs}, "step": step}
-        self.mount(pack(header, frames), "training_strip", "film_store")
+        mount(self.page, "frame/training_strip", pack(header, frames), 1200)
 
     def grid(self, kind: str) -> None:
         film = self.own.run.film
@@ -75,10 +72,7 @@ class ShownFilm:
         data = pack(header, [np.zeros((len(order), rows, columns), np.uint16), self.visible])
         host = "document.body.insertAdjacentHTML('beforeend', '<section id=grid></section>')"
         self.page.evaluate(host)
-        mount = MOUNT.replace("parentElement: document.body", "parentElement: document.querySelector('#grid')")
-        self.page.evaluate(
-            mount, [*sources("head_grid", "plot", "picture", "film_store", "thumbnails"), list(data), 1200]
-        )
+        mount(self.page, "pages/attention/head_grid", data, 1200, "#grid")
 
     @property
     def film(self) -> Any:

@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 from playwright.sync_api import Browser, Page
 
-from tests.browser.alone import MOUNT
+from tests.browser.alone import mount
 from tests.browser.server import PATIENCE
-from viz.components.registry import pack, sources
+from viz.components.registry import pack
 
 pytestmark = pytest.mark.browser
 WIDTH, STEPS, ROWS = 360, 12, 40
@@ -39,7 +39,7 @@ def tree(browser: Browser):
     context.set_default_timeout(PATIENCE)
     page = context.new_page()
     page.set_content("<meta name=viewport content='width=device-width'><body></body>")
-    page.evaluate(MOUNT, [*sources("beam_tree", "plot", "picture"), list(pack(header())), WIDTH])
+    mount(page, "pages/predictions/beam_tree", pack(header()), WIDTH)
     yield page
     context.close()
 

@@ -11,10 +11,10 @@ import numpy as np
 import pytest
 from playwright.sync_api import Page, expect
 
-from tests.browser.alone import HOSTILE, MOUNT
+from tests.browser.alone import HOSTILE, mount
 from tests.browser.looking import eventually
 from tests.browser.server import PATIENCE
-from viz.components.registry import pack, sources
+from viz.components.registry import pack
 
 pytestmark = pytest.mark.browser
 SVG = "{http://www.w3.org/2000/svg}"
@@ -32,8 +32,7 @@ class Shown:
         words = {"download": "Download", "csv": ["series", "place", "value"], "unnamed": "without room: {count}"}
         header = {"x": {"title": "layer"}, "y": {"title": "norm"}, "chosen": -1, "words": words, **header}
         header |= dict.fromkeys(("name", "sentence", "note", "stamp"), "a") | {"alt": "what it shows", "file": "saved"}
-        script, style = sources("chart", "plot")
-        page.evaluate(MOUNT, [script, style, list(pack({**header, "series": series}, arrays)), width])
+        mount(page, "web/chart", pack({**header, "series": series}, arrays), width)
 
     def saved(self, kind: str) -> str:
         self.page.get_by_role("button", name="Download").click()

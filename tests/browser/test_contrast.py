@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from tests.browser.alone import MOUNT
+from tests.browser.alone import mount
 from tests.browser.contrast import NOTED, drawn
-from viz.components.registry import pack, sources
+from viz.components.registry import pack
 
 pytestmark = pytest.mark.browser
 
@@ -63,7 +63,7 @@ def test_words_in_cells_of_every_strength(themed, low, difference):
         "chosen": 0,
     }
     data = pack(header, [values, np.ones(values.shape, np.uint8)])
-    page.evaluate(MOUNT, [*sources("heatmap", "plot", "heat"), list(data), 900])
+    mount(page, "web/heatmap", data, 900)
     assert_legible(themed, {"row", "a", "c", "scale", "t0", "t4", "t8"})
     assert_lit_is_legible(themed)
 
@@ -82,6 +82,6 @@ def test_words_of_panels_and_of_what_is_pinned(themed):
     values = np.eye(len(LABELS), dtype=np.float32)
     words = {name: name for name in ("masked", "visible", "changed", "missing", "download")} | {"csv": list("abcde")}
     data = pack({**HEADER, "panels": shown, "words": words}, [values, values.astype(np.uint8)] * 2)
-    page.evaluate(MOUNT, [*sources("panels", "plot"), list(data), 900])
+    mount(page, "web/panels", data, 900)
     assert_legible(themed, {"own", "other", "note", "title", "a", "1.00"})
     assert_lit_is_legible(themed)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import base64
 import csv
 import io
 from typing import Any
@@ -12,19 +11,15 @@ import numpy as np
 import pytest
 from playwright.sync_api import Page, expect
 
-from tests.browser.alone import MOUNT
+from tests.browser.alone import mount
 from tests.browser.looking import PIXELS, eventually
 from viz.components.plots import Heading
-from viz.components.registry import sources
-from viz.components.view import View
 from viz.pages.attention import components
 
 pytestmark = pytest.mark.browser
 ABOVE = Heading("name", "file", "stamp")
-GRID = ("head_grid", "plot", "picture", "film_store", "thumbnails")
-STAGES = ("steps", "plot", "picture")
+GRID, STAGES = "pages/attention/head_grid", "pages/attention/steps"
 WORDS = ("layer", "head", "metric", "masked", "caption", "missing", "hidden", "film")
-MOUNT_TEXT = MOUNT.replace("new Uint8Array(bytes)", "Uint8Array.from(atob(bytes), (letter) => letter.charCodeAt(0))")
 CHANNELS = 5
 SVG = "{http://www.w3.org/2000/svg}"
 # Pixels of the colour that frames a lit token's row and column.
@@ -37,11 +32,6 @@ LIT = """
 }
 """
 HOVER = "([side, position]) => window.__vitrine.dispatchEvent(new CustomEvent('hover', { detail: { side, position } }))"
-
-
-def show(page: Page, view: View, parts: tuple[str, ...]) -> None:
-    text = base64.b64encode(view.data).decode("ascii")  # a list of numbers would take seconds
-    page.evaluate(MOUNT_TEXT, [*sources(*parts), text, 700])
 
 
 def saved(page: Page, kind: str) -> bytes:
@@ -72,7 +62,8 @@ def grid(page: Page, heads: int, length: int, block: int = 1, floor: float | Non
         "csv": ["layer", "head", "query", "key", "weight", "masked"],
     }  # fmt: skip
     hidden = np.zeros(weights.shape, bool)
-    show(page, components.head_grid(weights, hidden, visible, [1.0] * heads, header, "grid", lambda: None, ABOVE), GRID)
+    view = components.head_grid(weights, hidden, visible, [1.0] * heads, header, "grid", lambda: None, ABOVE)
+    mount(page, GRID, view.data, 700)
     return weights
 
 
@@ -158,7 +149,7 @@ def stages(page: Page, note: str = "") -> list[np.ndarray]:
             "columns": [{"name": name, "formula": "f"} for name in names],
         },
     }  # fmt: skip
-    show(page, components.stages(arrays, header, "stages", lambda: None, ABOVE), STAGES)
+    mount(page, STAGES, components.stages(arrays, header, "stages", lambda: None, ABOVE).data, 700)
     return arrays
 
 

@@ -14,12 +14,11 @@ import viz.state.checkpoints
 from model.capture.trace import Trace
 from model.checkpoints.load import open_checkpoint
 from tests.app_reading import body, opened
-from tests.browser.alone import MOUNT
+from tests.browser.alone import mount
 from tests.browser.looking import eventually
 from tests.browser.server import PATIENCE
 from tests.viz.components.test_registry import unpack
 from tests.viz.small import write_small
-from viz.components.registry import sources
 
 pytestmark = pytest.mark.browser
 
@@ -55,8 +54,7 @@ def sent(tmp_path_factory) -> Sent:
 def mounted(browser: Browser, sent: Sent) -> Iterator[Page]:
     page = browser.new_page(viewport={"width": 1000, "height": 900})
     page.set_default_timeout(PATIENCE)
-    script, style = sources("model_map", "plot", "map_layout", "map_drawing")
-    page.evaluate(MOUNT, [script, style, list(sent.data), 900])
+    mount(page, "pages/map/model_map", sent.data, 900)
     yield page
     page.close()
 

@@ -7,8 +7,8 @@ from itertools import combinations
 import numpy as np
 import pytest
 
-from tests.browser.alone import MOUNT
-from viz.components.registry import pack, sources
+from tests.browser.alone import mount
+from viz.components.registry import pack
 
 pytestmark = pytest.mark.browser
 
@@ -63,7 +63,7 @@ def test_the_ends_of_a_narrow_heads_scale_stand_apart(page, width):
     for channels in (1, 4, 8):
         for top in TOPS:
             page.evaluate("document.body.replaceChildren()")
-            page.evaluate(MOUNT, [*sources("panels", "plot"), list(panels(channels, top)), width])
+            mount(page, "web/panels", panels(channels, top), width)
             written = page.evaluate("window.written")
             assert len([words for words, *_box in written if words[0] == "−"]) == 4
             for (one, *box), (other, *near) in combinations(written, 2):

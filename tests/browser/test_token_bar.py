@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from tests.browser.alone import MOUNT
+from tests.browser.alone import mount
 from tests.browser.contrast import channels, contrast, over
-from viz.components.registry import pack, sources
+from viz.components.registry import pack
 
 pytestmark = pytest.mark.browser
 
@@ -32,7 +32,7 @@ DATA = {
 
 
 def show(page, **changes):
-    page.evaluate(MOUNT, [*sources("token_bar"), list(pack({**DATA, **changes}, [])), 800])
+    mount(page, "frame/token_bar", pack({**DATA, **changes}, []), 800)
 
 
 @pytest.mark.parametrize(

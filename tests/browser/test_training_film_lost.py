@@ -44,7 +44,7 @@ def test_new_frames_are_added_and_a_gap_is_noticed(shown):
     shown.sent.begin()
     shown.strip()
     expect(shown.film).to_have_attribute("data-frames", str(len(shown.own.run.film)))
-    assert shown.page.evaluate("window.rows") == []  # MOUNT empties it
+    assert shown.page.evaluate("window.rows") == []  # mounting empties it
 
 
 @pytest.mark.parametrize("late", [False, True])

@@ -50,13 +50,15 @@ class Answer(BaseHTTPRequestHandler):
             self.close_connection = True
             return self.end_headers()
         ready = self.path != "/ready" or self.server.ready
-        is_file = self.path.startswith("/static/")
+        is_file = self.path.startswith(("/static/", "/web/"))
         body = SCRIPT if is_file else self.server.name.encode()
-        self.send_response(200 if ready else 503)
+        old = self.path.startswith("/web/2/") and self.server.name != "2"
+        self.send_response(404 if old else 200 if ready else 503)
         self.send_header("Content-Length", str(len(body)))
         self.send_header("X-Vitrine-Replica", self.server.name)
         self.send_header("Content-Type", "text/javascript" if is_file else "text/html")
-        self.send_header("Cache-Control", "public, immutable, max-age=31536000" if is_file else "no-cache")
+        kept = is_file and not old
+        self.send_header("Cache-Control", "public, immutable, max-age=31536000" if kept else "no-cache")
         self.end_headers()
         self.wfile.write(body)
 
@@ -93,7 +95,7 @@ def first_visit(place: str) -> Counter[int]:
     """How often each status came, for what one browser asks for at its first visit, and an upload of five files."""
     connection, statuses = HTTPConnection(place, timeout=60), Counter[int]()
     paths = ["/", *(f"/static/js/{number}.js" for number in range(95)), "/_stcore/health", "/_stcore/host-config"]
-    paths += [f"/component/a/{number}.js" for number in range(30)]
+    paths += [f"/web/1/{number}.js" for number in range(30)]
     asks = [("GET", path) for path in paths] + [("PUT", f"/_stcore/upload_file/a/{number}") for number in range(5)]
     for method, path in asks:
         connection.request(method, path, b"1" if method == "PUT" else None, {"Cookie": "vitrine_place=1"})
@@ -110,8 +112,8 @@ def test_thirty_visitors_of_one_address_who_come_at_once_get_all_they_ask_for(tw
     with ThreadPoolExecutor(30) as pool:
         statuses = sum(pool.map(first_visit, [two.place] * 30), Counter[int]())
     assert statuses == {200: 30 * 133, 101: 30 * 2}
-    files = sum(count for each in two.replicas for path, count in each.asked.items() if path.startswith("/static/"))
-    assert 95 <= files < 5 * 95  # each once, but for those who waited too long for the first to have it
+    files = sum(count for each in two.replicas for path, count in each.asked.items() if path.startswith(("/static/", "/web/")))
+    assert 125 <= files < 5 * 125  # each once, but for those who waited too long for the first to have it
 
 
 def test_websockets_and_uploads_have_limits_of_their_own(two):
@@ -135,6 +137,12 @@ def test_a_file_is_compressed_and_kept_for_the_second_visit(two):
     plain = asked(two.place, "/static/js/a.js")
     assert (plain.headers["Content-Encoding"], plain.text) == (None, SCRIPT)
     assert sum(each.asked["/static/js/a.js"] for each in two.replicas) == 1
+
+
+def test_a_module_of_a_newer_version_is_asked_of_the_replica_that_has_it(two):
+    answers = [asked(two.place, f"/web/2/{number}.js") for number in range(6)]
+    assert {(each.status, each.text) for each in answers} == {(200, SCRIPT)}
+    assert two.replicas[0].asked.total() > 0
 
 
 def test_newcomers_are_shared_out_and_stay_where_they_are(two):

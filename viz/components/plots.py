@@ -284,7 +284,7 @@ class Heatmap(Plot):
     cell_titles: of the table's columns for row, column and value, where axes and scale are called otherwise.
     """
 
-    COMPONENT = staticmethod(component("heatmap", "plot", "heat"))
+    COMPONENT = staticmethod(component("web/heatmap"))
     ANSWERS: ClassVar[Sequence[str]] = ("row", "cell")
 
     values: NDArray[np.float32]
@@ -370,7 +370,7 @@ class Heatmap(Plot):
 class Lines(Heatmap):
     """A heatmap's values as lines from tokens to tokens, in a colour, [red, green, blue]."""
 
-    COMPONENT = staticmethod(component("lines", "plot"))
+    COMPONENT = staticmethod(component("web/lines"))
     ANSWERS: ClassVar[Sequence[str]] = ("row",)
 
     _: KW_ONLY
@@ -416,7 +416,7 @@ class Chart(Plot):
     first two columns, where they are not "series" and the x axis's.
     """
 
-    COMPONENT = staticmethod(component("chart", "plot"))
+    COMPONENT = staticmethod(component("web/chart"))
     ANSWERS: ClassVar[Sequence[str]] = ("place",)
 
     series: Sequence[Series]
@@ -540,7 +540,7 @@ class Panels(Plot):
     for row, column, value and masked, where a panel's axes do not say them.
     """
 
-    COMPONENT = staticmethod(component("panels", "plot"))
+    COMPONENT = staticmethod(component("web/panels"))
     ANSWERS: ClassVar[Sequence[str]] = ("cell",)
 
     panels: Sequence[Panel]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from viz.components.registry import component, pack
 from viz.components.view import Answer, PackedView, View
 
-_progress = component("progress")
+_progress = component("web/progress")
 
 
 def progress(key: str, share: float | None, text: str, button: tuple[str, Answer | None] = ("", None)) -> View:

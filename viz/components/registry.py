@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import math
 import re
 from collections.abc import Callable, Mapping, Sequence
-from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -15,70 +13,24 @@ import numpy as np
 import streamlit as st
 from numpy.typing import NDArray
 
-VIZ = Path(__file__).parents[1]
+from viz.web.modules import base_path, styles, version
+
 VENDOR = Path(__file__).parent / "vendor"
-LOADING = ("script_loader", "script_library")  # scripts that bring the others
+# Streamlit sends a component's script with each of its messages: it is as short as can be, and fetches the module.
+LOADER = """\
+const viz = new URL({place}, location.origin);
+const [{ mount }, module] = await Promise.all(["web/views.js", {module}].map((path) => import(new URL(path, viz))));
+export default (given) => mount({name}, module, given);
+"""
 
 
-def component(name: str, *shared: str) -> Callable[..., Any]:
-    """The component in {name}.js and {name}.css, after what it shares with others, and with all in common.*.
-
-    Streamlit sends a component's script with each of its messages: 150 kB a keystroke. So that is a line that takes it
-    from the library, which comes with the `carrier`.
-    """
-    _script, style = sources(name, *shared)
-    return _mounted(name, _filled("script_loader", PARTS=["common", *shared, name]), style)
-
-
-def carrier(name: str, *shared: str) -> Callable[..., Any]:
-    """A component that every page mounts: its script brings those of all others along."""
-    script, style = sources(name, *shared)
-    return _mounted(name, script + _filled("script_library", TEXTS=_texts()), style)
-
-
-def _filled(loading: str, **values: object) -> str:
-    """This script with values in place of names."""
-    values["LIBRARY"] = _library()
-    return re.sub("|".join(values), lambda name: json.dumps(values[name[0]]), _text(loading))
-
-
-@cache
-def _library() -> str:
-    """What the page knows it by: after an update of Vitrine, a page that is still open asks for the new one."""
-    return f"vitrine {hashlib.sha256(json.dumps(_texts()).encode()).hexdigest()[:16]}"
-
-
-@cache
-def _texts() -> dict[str, str]:
-    """Of all scripts by their names, but for those that bring them."""
-    return {name: path.read_text("utf-8") for name, path in files(".js").items() if name not in LOADING}
-
-
-@cache
-def files(suffix: str) -> dict[str, Path]:
-    """Scripts or styles of all pages by their names, wherever under viz/ they lie; no two are called the same."""
-    paths = [path for path in sorted(VIZ.rglob(f"*{suffix}")) if VENDOR not in path.parents]
-    files = {path.stem: path for path in paths}
-    assert len(files) == len(paths), "two scripts or styles have one name"
-    return files
-
-
-def _mounted(name: str, script: str, style: str) -> Callable[..., Any]:
-    mount: Callable[..., Any] = st.components.v2.component(f"vitrine_{name}", js=script, css=style)
+def component(name: str) -> Callable[..., Any]:
+    """The component of the module viz/{name}.js, with its style and those of what it imports."""
+    words = {"place": f"{base_path()}/web/{version()}/", "module": f"{name}.js", "name": name}
+    script = re.sub(r"{(\w+)}", lambda word: json.dumps(words[word[1]]), LOADER)
+    style = "".join(each.read_text("utf-8") for each in styles(f"{name}.js"))
+    mount: Callable[..., Any] = st.components.v2.component(f"vitrine_{Path(name).name}", js=script, css=style)
     return mount
-
-
-def sources(name: str, *shared: str) -> tuple[str, str]:
-    """Script and style of a component; a part may have no style of its own."""
-    parts = ("common", *shared, name)
-    styles = [files(".css")[part].read_text("utf-8") for part in parts if part in files(".css")]
-    return "".join(map(_text, parts)), "".join(styles)
-
-
-def _text(part: str) -> str:
-    if part not in files(".js"):
-        raise FileNotFoundError(f"no script under viz/ is called {part}.js")
-    return files(".js")[part].read_text("utf-8")
 
 
 def pack(header: Mapping[str, Any], arrays: Sequence[NDArray[Any]] = ()) -> bytes:

@@ -14,12 +14,11 @@ from typing import TYPE_CHECKING, Any
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
-from viz.components.registry import carrier, component, pack
+from viz.components.registry import component, pack
 from viz.components.view import PackedView, View
 from viz.frame import drawing, input_bar, stopping, token_bar, training_strip
 from viz.frame.command_line import unfollowed
 from viz.frame.drawing import Stage
-from viz.frame.guard import base_path
 from viz.frame.lead import KEY as LEAD
 from viz.frame.lead import lead
 from viz.i18n import catalogue
@@ -41,6 +40,7 @@ from viz.state.saved_page import Choices
 from viz.state.session import Key, Session, choose, current_session
 from viz.ui import long_text
 from viz.ui.parts import explain_plot, foreign_code, mount, no_views
+from viz.web.modules import base_path
 
 if TYPE_CHECKING:
     from streamlit.navigation.page import StreamlitPage
@@ -62,10 +62,10 @@ PATIENCE = 5.0  # seconds that a model may take to open before there is a button
 HELD = ("draft",)  # in the address: they stay when another page is opened, whichever page knows what they mean
 STYLE = Path(__file__).parent / "frame.css"
 
-_channel = carrier("channel")
-_page_file = component("page_file", "sha256")
-_visits = component("visits")
-_learnt = component("learnt")
+_channel = component("web/channel")
+_page_file = component("frame/page_file")
+_visits = component("frame/visits")
+_learnt = component("frame/learnt")
 
 
 def main() -> None:

@@ -26,6 +26,7 @@ from viz.pages.attention.bertviz_scripts import every_script
 from viz.state import uploading
 from viz.state.browsers import is_encrypted, new_cookie, secret
 from viz.state.permissions import ip_address, is_here
+from viz.web.modules import base_path
 
 PROBES = ("/health", "/ready", "/_stcore/health")  # asked by an orchestrator, under any name
 METRICS = ("/metrics", "/_stcore/metrics")
@@ -166,8 +167,9 @@ def policy(host: str) -> str:
     """The Content-Security-Policy of every answer: nothing is fetched from elsewhere, whatever a text or a file brings,
     and of scripts that stand in a page only those run that are known.
 
-    Views come as modules made in the browser (`blob:`), BertViz as a frame of its own (`data:`), which inherits this.
-    host: as the browser calls the server; some browsers do not count its websocket as its own.
+    What Streamlit mounts is a module made in the browser (`blob:`), which imports ours; BertViz comes as a frame of its
+    own (`data:`), which inherits this. host: as the browser calls the server; some browsers do not count its websocket
+    as its own.
     """
     known = " ".join(f"'sha256-{each}'" for each in inline_scripts())
     socket = f"ws://{host} wss://{host}" if re.fullmatch(r"[\w.:\[\]-]+", host) else ""
@@ -196,8 +198,3 @@ def inline_scripts() -> tuple[str, ...]:
     page = (Path(st.__file__).parent / "static" / "index.html").read_text(encoding="utf-8")
     scripts = {*INLINE.findall(page), *every_script()}
     return tuple(sorted(base64.b64encode(hashlib.sha256(script.encode()).digest()).decode() for script in scripts))
-
-
-def base_path() -> str:
-    """What stands before every route: empty, or "/" and the path that Streamlit is told."""
-    return "/".join(["", *filter(None, st.get_option("server.baseUrlPath").split("/"))])

@@ -1,3 +1,7 @@
+import { unpack } from "../web/bytes.js";
+import { element, ending, write } from "../web/elements.js";
+import { lightChips, newChip, showChip } from "../web/chips.js";
+
 // What a page shows, and hints for who is here for the first time; the browser remembers that they were put away.
 const DISMISSED = "vitrine.dismissed.";
 

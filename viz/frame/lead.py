@@ -15,7 +15,7 @@ from viz.state.session import Key, Session, attention_kinds, choice
 if TYPE_CHECKING:
     from model.inference.text_model import TextModel
 
-_lead = component("lead")
+_lead = component("frame/lead")
 
 KEY = "lead"
 Hint = Sequence[str | dict[str, Any]]  # words, and tokens between them: {label, special, side, position}

@@ -3,6 +3,10 @@
 // channel, if at all. saving: the number of the page file that this run was asked for, see page_file.js; choices: what a
 // click shows in it.
 
+import { unpack } from "../web/bytes.js";
+import { element, ending } from "../web/elements.js";
+import { bus } from "../web/bus.js";
+
 export default function ({ data, parentElement }) {
   const root = parentElement.querySelector(".vitrine") ?? parentElement.appendChild(element("div", "vitrine"));
   root.stop = () => {};

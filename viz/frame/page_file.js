@@ -3,6 +3,11 @@
 // are mounted again over their pictures from their bytes (saved_page.js), so that pointing at them says what is there.
 // No script runs but that one, by its hash, and nothing asks another machine.
 
+import { element, write } from "../web/elements.js";
+import { bus } from "../web/bus.js";
+import { linked } from "../web/link.js";
+import { sha256 } from "./sha256.js";
+
 const LEFT_OUT = new Set(["SCRIPT", "NOSCRIPT", "LINK", "META", "STYLE", "BASE", "OBJECT", "EMBED"]);
 const CHROME = '[data-testid="stHeader"], [data-testid="stSidebarHeader"], [data-testid="stElementToolbar"], [data-testid="stToastContainer"], .stStatusWidget, .vitrine.page_file';
 const INERT = "a, button, select, textarea, [role=button], [role=radio], [role=slider], [role=combobox], input";
@@ -15,7 +20,13 @@ const UNQUIET = 8000; // and the most that is waited for that
 // Where all is too large, first pages in the page go, as BertViz's; then pictures have so many of their pixels.
 const SMALLER = [[1, true], [1, false], [0.5, false], [0.25, false]];
 // Views that need no server for what they do: that of a pointer, and of a player's buttons. All others stay pictures.
-const ALIVE = new Set(["token_bar", "heatmap", "lines", "chart", "panels", "head_grid", "steps", "model_map", "wiring", "ranking", "decoding_film", "beam_tree"]);
+const ALIVE = new Set([
+  "frame/token_bar", "web/heatmap", "web/lines", "web/chart", "web/panels", "pages/attention/head_grid", "pages/attention/steps",
+  "pages/map/model_map", "pages/residual/wiring", "pages/predictions/ranking", "pages/predictions/decoding_film",
+  "pages/predictions/beam_tree",
+]);
+
+const VIZ = new URL("..", import.meta.url); // where modules come from
 
 const wait = (milliseconds) => new Promise((done) => setTimeout(done, milliseconds));
 
@@ -164,20 +175,19 @@ function base64(bytes) {
 
 // The views that the file can mount again, from the top of the page to its foot.
 function aliveViews() {
-  const found = [...bus.views].filter(([, { parts, data, parent }]) => ALIVE.has(parts?.at(-1)) && data && parent.isConnected !== false);
+  const found = [...bus.views].filter(([, { name, data, parent }]) => ALIVE.has(name) && data && parent.isConnected !== false);
   const top = ([, { parent }]) => (parent.host ?? parent).getBoundingClientRect().top;
   const order = found.map((each) => [top(each), each]).sort(([one], [other]) => one - other);
-  return order.map(([, [key, { parts, data }]]) => ({ key, parts, data }));
+  return order.map(([, [key, { name, data }]]) => ({ key, name, data }));
 }
 
-// The script of the file: the components' own, each once, behind what mounts them.
-function scriptOf(views) {
-  const names = [...new Set(views.map(({ parts }) => parts.join(" ")))];
-  const modules = names.map((name) => {
-    const text = name.split(" ").map((part) => bus.scripts[part]).join("\n");
-    return `${JSON.stringify(name)}: () => {\n${text.replace(/^export default /m, "return ")}\n}`;
-  });
-  const script = `"use strict";\n(() => {\nconst MODULES = {\n${modules.join(",\n")}\n};\n${bus.scripts.saved_page}})();\n`;
+// The script of the file: modules of the components, and what mounts them.
+async function scriptOf(views) {
+  const names = [...new Set(views.map(({ name }) => name))];
+  const read = async (path) => (await fetch(new URL(path, VIZ))).text();
+  const modules = await linked([...names.map((name) => `${name}.js`), "frame/saved_page.js"], read);
+  const mounts = names.map((name) => `${JSON.stringify(name)}: modules[${JSON.stringify(`${name}.js`)}].default`);
+  const script = `"use strict";\n(() => {\n${modules}\nmodules["frame/saved_page.js"].showAgain({ ${mounts.join(", ")} });\n})();\n`;
   if (/<\/script|<!--/i.test(script)) throw new Error("a component's script would end the file's");
   return script;
 }
@@ -250,7 +260,7 @@ async function wholePage(words, root) {
   const handed = await prepared(root);
   const styles = await withFonts(rulesOf([...document.styleSheets, ...document.adoptedStyleSheets]));
   const views = aliveViews();
-  const script = scriptOf(views);
+  const script = await scriptOf(views);
   const around = new Blob([script]).size + SLACK;
   let page, room, share, framed, frames;
   for ([share, framed] of SMALLER) {
@@ -273,7 +283,7 @@ async function wholePage(words, root) {
   const numbers = page.body.appendChild(page.createElement("script"));
   numbers.type = "application/json";
   numbers.id = "vitrine-numbers";
-  const mounted = kept.map(({ key, parts, data }) => ({ key, name: parts.join(" "), bytes: base64(data) }));
+  const mounted = kept.map(({ key, name, data }) => ({ key, name, bytes: base64(data) }));
   numbers.textContent = embedded({ views: mounted, choices, words: { click: words.click, point: words.point } });
   page.body.appendChild(page.createElement("script")).textContent = script;
   const policy = page.createElement("meta");

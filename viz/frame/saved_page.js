@@ -1,14 +1,14 @@
-// In a saved page: views drawn again from their bytes, over their pictures, by the scripts of their components (MODULES,
-// by the names of all their parts). Clicks do what needs no server; all others are quiet, and look so.
+// In a saved page: views drawn again from their bytes, over their pictures, by the scripts of their components. Clicks do what
+// needs no server; all others are quiet, and look so.
 
 const BLOCKED = ":host { --saved: 1; } canvas, button { cursor: default !important; } .head, .chip, .controls .step { cursor: pointer !important; }"
   + " button:disabled { pointer-events: none; } .go, .legend > button, .pin .act, .pieces .act, .changed .act { display: none !important; }";
 const USES = { // buttons that do something here, by the component
-  token_bar: ".chip, .changes .first > .act",
-  steps: ".chip",
-  head_grid: ".head",
-  model_map: ".areas button",
-  decoding_film: ".controls .step, .bars i",
+  "frame/token_bar": ".chip, .changes .first > .act",
+  "pages/attention/steps": ".chip",
+  "pages/attention/head_grid": ".head",
+  "pages/map/model_map": ".areas button",
+  "pages/predictions/decoding_film": ".controls .step, .bars i",
 };
 
 const { views, choices, words } = JSON.parse(document.getElementById("vitrine-numbers").textContent);
@@ -25,43 +25,43 @@ function* placesIn(root) {
 
 // A view's bytes, drawn in its place: for the first time, or others after a click.
 function draw(view, bytes) {
-  const { key, component, parent } = view;
-  const trigger = (name, value) => {
-    const shown = choices[`${key} ${name} ${JSON.stringify(value)}`] ?? {};
+  const { key, name, parent } = view;
+  const trigger = (act, value) => {
+    const shown = choices[`${key} ${act} ${JSON.stringify(value)}`] ?? {};
     for (const [other, text] of Object.entries(shown)) draw(drawn.get(other), bytesOf(text));
   };
-  view.mount({ key, data: bytes, parentElement: parent, setTriggerValue: trigger, setStateValue: () => {} });
-  const uses = usesOf(component);
+  view.show({ key, data: bytes, parentElement: parent, setTriggerValue: trigger, setStateValue: () => {} });
+  const uses = usesOf(name);
   for (const button of parent.querySelectorAll("button")) button.disabled = !button.matches(uses);
 }
 
 const choosesHeads = Object.keys(choices).length > 0;
 
-function usesOf(component) {
-  const own = component === "head_grid" && !choosesHeads ? undefined : USES[component];
+function usesOf(name) {
+  const own = name === "pages/attention/head_grid" && !choosesHeads ? undefined : USES[name];
   return [".menu button", own].filter(Boolean).join(", ");
 }
 
 // Only what has a use here hears of clicks.
-function quieten({ component, parent }) {
-  const uses = usesOf(component);
+function quieten({ name, parent }) {
+  const uses = usesOf(name);
   const stop = (event) => event.stopImmediatePropagation();
   parent.addEventListener("click", (event) => event.target.closest?.(uses) || stop(event), true);
   parent.addEventListener("keydown", (event) => event.target.tagName === "CANVAS" && ["Enter", " "].includes(event.key) && stop(event), true);
 }
 
-function mountAgain({ key, name, bytes }, parent) {
-  const component = name.split(" ").at(-1);
+// show: the function of its script.
+function mountAgain({ key, name, bytes }, parent, show) {
   const pictures = [...parent.childNodes].filter(({ nodeName }) => nodeName !== "STYLE");
   for (const each of pictures) each.remove();
   try {
-    const view = { key, component, parent, mount: MODULES[name]() };
+    const view = { key, name, parent, show };
     drawn.set(key, view);
     draw(view, bytesOf(bytes));
     const style = parent.appendChild(document.createElement("style"));
     style.textContent = BLOCKED;
     quieten(view);
-    HINTS[component]?.(parent.querySelector(".vitrine"));
+    HINTS[name]?.(parent.querySelector(".vitrine"));
   } catch (error) {
     console.error(`${key} could not be drawn: ${error}`);
     drawn.delete(key);
@@ -71,20 +71,23 @@ function mountAgain({ key, name, bytes }, parent) {
 
 // What cannot be clicked does not say that it can.
 const HINTS = {
-  head_grid(root) {
+  "pages/attention/head_grid"(root) {
     const said = root.sent.words;
     if (!choosesHeads) said.caption = said.caption.replace(` · ${words.click}`, "");
     root.caption.textContent = said.caption;
   },
-  model_map(model) {
+  "pages/map/model_map"(model) {
     const root = model.querySelector(".model_map");
     root.shown.header.words.pointed = root.panel.hint.textContent = words.point;
   },
 };
 
-addEventListener("load", async () => {
-  await document.fonts.ready; // text on a canvas does not change when its face comes
-  const places = new Map(placesIn(document));
-  for (const view of views) if (places.has(view.key)) mountAgain(view, places.get(view.key));
-  document.body.classList.toggle("saved_alive", [...drawn.values()].some(({ component }) => component !== "token_bar"));
-});
+// shows: functions of the scripts, by their names.
+export function showAgain(shows) {
+  addEventListener("load", async () => {
+    await document.fonts.ready; // text on a canvas does not change when its face comes
+    const places = new Map(placesIn(document));
+    for (const view of views) if (places.has(view.key)) mountAgain(view, places.get(view.key), shows[view.name]);
+    document.body.classList.toggle("saved_alive", [...drawn.values()].some(({ name }) => name !== "frame/token_bar"));
+  });
+}

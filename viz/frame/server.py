@@ -21,11 +21,12 @@ from starlette.routing import Route, WebSocketRoute
 from streamlit.runtime import get_instance
 
 from viz.frame import channel
-from viz.frame.guard import Guard, base_path
+from viz.frame.guard import Guard
 from viz.frame.metrics import metrics
 from viz.frame.stopping import save_trainings
 from viz.state import training
 from viz.state.session import SESSIONS, all_sessions
+from viz.web.modules import ROUTE, base_path, serve_module
 
 REPLICA = "VITRINE_REPLICA"  # in the environment: a replica's name for the proxy before it
 NAME = re.compile(r"[\w.-]+", re.ASCII)
@@ -125,7 +126,7 @@ async def ready(_request: Request) -> JSONResponse:
     return JSONResponse(told, 200 if found else 503, {"X-Vitrine-Replica": name} if NAME.fullmatch(name) else None)
 
 
-ANSWERS = {"health": health, "ready": ready, "metrics": metrics}
+ANSWERS = {"health": health, "ready": ready, "metrics": metrics, ROUTE: serve_module}
 ROUTES = [
     *(WebSocketRoute(f"{base}/channel", channel.channel) for base in {"", base_path()}),
     *(Route(f"{base}/{path}", answer) for base in {"", base_path()} for path, answer in ANSWERS.items()),

@@ -8,7 +8,7 @@ const STATE = PRIMES.slice(0, 8).map((prime) => fraction(Math.sqrt(prime)));
 const ROUNDS = PRIMES.map((prime) => fraction(Math.cbrt(prime)));
 const rotated = (word, by) => (word >>> by) | (word << (32 - by));
 
-function sha256(text) {
+export function sha256(text) {
   const bytes = new TextEncoder().encode(text);
   const padded = new Uint8Array(64 * Math.ceil((bytes.length + 9) / 64));
   padded.set(bytes);

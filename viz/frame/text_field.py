@@ -19,7 +19,7 @@ from viz.state.training import is_task
 if TYPE_CHECKING:
     from model.inference.text_model import TextModel
 
-_text_field = component("text_field")
+_text_field = component("web/text_field")
 
 
 def source_field(session: Session, model: TextModel) -> View:

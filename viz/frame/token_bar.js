@@ -1,3 +1,8 @@
+import { unpack } from "../web/bytes.js";
+import { element, ending, write } from "../web/elements.js";
+import { bus, hover, keepHeld } from "../web/bus.js";
+import { lightChips, showChips, shown } from "../web/chips.js";
+
 // The tokens of both sides, what was cut off, and the check badges.
 // The bar around this component stays on top, on the page's background. By hand: CSS would need :has(), which the
 // browser evaluates again at every change of the page, and Streamlit's colours are variables inside components only.

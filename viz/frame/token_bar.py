@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from model.inference.decoding import Guess
     from model.inference.text_model import TextModel
 
-_token_bar = component("token_bar")
+_token_bar = component("frame/token_bar")
 
 
 def token_bar(session: Session, later: bool = False) -> View:

@@ -1,6 +1,11 @@
 // Training from the sidebar: steps, run and pause, where it stands, the loss as a line, and the film's slider.
 // The slider plays in the browser: components that hold the film's frames listen on the bus.
 
+import { unpack } from "../web/bytes.js";
+import { cleared, element, ending, write } from "../web/elements.js";
+import { bus } from "../web/bus.js";
+import { askWhile, forgetFilm, frameAt, goToFrame, onFilm, receiveFilm } from "../web/film_store.js";
+
 const COUNTS = [1, 10, 100];
 
 // The strip stays in sight at the sidebar's foot, however long what stands above it is: of all that lies around it, what

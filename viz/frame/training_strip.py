@@ -128,7 +128,7 @@ def strip_data(
     }
 
 
-_training_strip = component("training_strip", "film_store")
+_training_strip = component("frame/training_strip")
 
 
 def strip(session: Session, model: TextModel, trained: bool) -> View:

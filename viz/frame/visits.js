@@ -1,3 +1,6 @@
+import { element } from "../web/elements.js";
+import { bus } from "../web/bus.js";
+
 // Pages and models are the steps of the browser's history: Back shows the one before. What else the address says is not.
 const named = (first) => new URL(location.href).searchParams.get("model") ?? first;
 

@@ -1,65 +1,18 @@
 // The channel of this window: what is typed and clicked goes up, frames of views come down and are painted at once. Where
 // it cannot be had the script does all of that; it is tried again and again.
 
+import { unpack } from "./bytes.js";
+import { element, write } from "./elements.js";
+import { bus } from "./bus.js";
+import { isLater, LATE, markBehind, readFrame, seen, tryToDraw } from "./views.js";
+
 const FIRST_WAIT = 500; // milliseconds before it is opened again, twice as long each time
 const LAST_WAIT = 15_000;
-const REST = 400; // after a click, before the script learns of it
-const LATE = 350; // milliseconds without what was typed last, after which the picture of the text before is taken away
 const SILENT = 3000; // milliseconds without a message after which an open channel counts as dead
 const LOST = 3; // failures after which it is said
 const GONE = 4401; // the session is no more
-bus.views ??= new Map(); // what is mounted, by keys
-bus.frames ??= new Map(); // the newest that came by the channel, by keys
-bus.fields ??= new Map(); // of text, see text_field.js
+
 const ASIDE = new Set(["training_strip", "source", "target"]); // views that do not show the text's trace
-
-// A frame: a stamp {key, of, moment, live} behind its length, and the view's bytes.
-function readFrame(bytes) {
-  const length = new DataView(bytes.buffer, bytes.byteOffset, 4).getUint32(0, true);
-  const stamp = JSON.parse(new TextDecoder().decode(bytes.subarray(4, 4 + length)));
-  return { ...stamp, data: bytes.subarray(4 + length) };
-}
-
-// Whether a frame is of the same session as another, and as late: of two sessions the one that comes later counts.
-const isLater = (one, other) => one?.of === other.of && one.moment >= other.moment;
-
-// Paint a frame, unless what is painted is as new. Clicks go by the channel where it answers them.
-function drawView(view, { key, of, moment, live, data }) {
-  if (of === view.of && moment <= view.moment) return;
-  Object.assign(view, { of, moment, data });
-  view.failed = false;
-  const answer = (way) => (name, value) => {
-    if (live.includes(name) && channel.send({ answer: key, name, value })) learnLater();
-    else view.given[way](name, value);
-  };
-  const ways = { setTriggerValue: answer("setTriggerValue"), setStateValue: answer("setStateValue") };
-  view.end = view.module.default({ ...ways, data, key, parentElement: view.parent });
-}
-
-// What cannot be drawn leaves the others and the channel alone.
-function tryToDraw(view, frame) {
-  try {
-    drawView(view, frame);
-  } catch (error) {
-    console.error(`${frame.key} could not be drawn: ${error}`);
-    view.failed = true;
-  }
-}
-
-// A view that still shows the text of before says so. awaited: the new one is on its way, and after a moment nothing is
-// shown in its place.
-function markBehind(view, behind, awaited = false) {
-  const host = hostOf(view);
-  host.toggleAttribute("data-behind", behind);
-  if (behind) host.title = channel.words.behind;
-  else host.removeAttribute("title");
-  if (behind && awaited) view.late ??= setTimeout(() => host.toggleAttribute("data-awaited", true), LATE);
-  else {
-    clearTimeout(view.late);
-    view.late = undefined;
-    host.removeAttribute("data-awaited");
-  }
-}
 
 // What is typed now is drawn soon, or all views wait for it.
 function awaitViews() {
@@ -72,31 +25,6 @@ function awaitViews() {
 
 // Whether something that was typed has not been painted yet.
 const isUndrawn = () => channel.isOpen() && [...bus.fields.values()].some(({ key, edit }) => edit > (channel.drawn[key] ?? 0));
-
-// The server is told which views can be seen: of a training it sends no others.
-const seen = new Set();
-const watcher = new IntersectionObserver((entries) => {
-  for (const { target, isIntersecting } of entries) seen[isIntersecting ? "add" : "delete"](target.vitrineKey);
-  channel.send({ visible: [...seen] });
-});
-
-function watchView(view, key) {
-  const host = hostOf(view);
-  host.vitrineKey = key;
-  watcher.observe(host);
-}
-
-function unwatchView(view, key) {
-  watcher.unobserve(hostOf(view));
-  seen.delete(key);
-}
-
-const hostOf = (view) => view.parent.getRootNode().host ?? view.parent;
-
-// A click was answered without the script: it learns of that when there is time.
-function learnLater() {
-  bus.learnLater?.(REST);
-}
 
 // Frames of one input are painted together; of a long text, those that are still to come are marked.
 function receive(bytes) {
@@ -205,6 +133,7 @@ const channel = (bus.channel ??= {
 });
 
 document.addEventListener("visibilitychange", () => channel.send({ hidden: document.hidden }));
+
 window.addEventListener("online", () => channel.isOpen() || openNow());
 
 export default function ({ data, parentElement, setTriggerValue }) {

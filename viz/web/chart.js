@@ -1,67 +1,18 @@
 // Curves, bars or dots over tokens, layers or numbers, each series with its own places. Axes may be logarithmic; a value
 // that is not finite leaves a gap. Lengths are CSS pixels.
 
+import { unpack } from "./bytes.js";
+import { element, ending } from "./elements.js";
+import { exact } from "./numbers.js";
+import { hover } from "./bus.js";
+import { FONT, MARK, shortened } from "./pens.js";
+import { axisMarks, finite, range, scaleOf } from "./scales.js";
+import { buildPlot, paintSoon, showPlot, showTip, within } from "./plot.js";
+
 const TALL = 240; // of the plane, unless the header says how much
 const LEGEND = { line: 18, mark: 18, gap: 16 };
 const MARK_LINES = 4; // of texts of what happened; for more there is no room
 const SPELLED = 60; // labels of dots; above that they are shown under the pointer
-
-const finite = (value) => Number.isFinite(value);
-
-// The range of an axis: what the header says, else that of the values with a little room; bars begin at 0.
-function range({ low, high, log, zero }, values) {
-  const usable = values.filter((value) => finite(value) && (!log || value > 0));
-  let bottom = low ?? usable.reduce((least, value) => Math.min(least, value), Infinity);
-  let top = high ?? usable.reduce((most, value) => Math.max(most, value), -Infinity);
-  if (!finite(bottom) || !finite(top)) return log ? [0.1, 1] : [0, 1];
-  if (zero) [bottom, top] = [Math.min(0, bottom), Math.max(0, top)];
-  if (log) return bottom < top ? [bottom, top] : [bottom / 2, top * 2];
-  const room = bottom < top ? 0.04 * (top - bottom) : 0.5 * Math.abs(top) || 0.5;
-  return [low ?? (zero && bottom === 0 ? 0 : bottom - room), high ?? (zero && top === 0 ? 0 : top + room)];
-}
-
-// Marks of an axis: round numbers, or powers of ten.
-function axisMarks([low, high], log, most) {
-  if (!log) {
-    const marks = roundMarks(low, high, most);
-    return marks.length > 1 ? marks : roundMarks(low, high, 2 * most); // one alone says nothing of the scale
-  }
-  const [first, last] = [Math.ceil(Math.log10(low) - 1e-9), Math.floor(Math.log10(high) + 1e-9)];
-  const every = Math.max(1, Math.ceil((last - first) / most));
-  const found = [];
-  for (let power = first; power <= last; power += every) found.push([10 ** power, powerName(power)]);
-  if (found.length > 1) return found;
-  const within = [first - 1, first, first + 1].flatMap((power) => [1, 2, 5].map((factor) => Number((factor * 10 ** power).toPrecision(12))));
-  const steps = within.filter((value) => value >= low && value <= high).map((value) => [value, brief(value)]);
-  return steps.length > 1 ? steps : roundMarks(low, high, most);
-}
-
-function powerName(power) {
-  const raised = String(power).replace(/./g, (sign) => (sign === "-" ? "⁻" : "⁰¹²³⁴⁵⁶⁷⁸⁹"[sign]));
-  return power >= -3 && power <= 4 ? (10 ** power).toLocaleString("en") : `10${raised}`;
-}
-
-function roundMarks(low, high, most) {
-  const rough = (high - low) / most;
-  const size = 10 ** Math.floor(Math.log10(rough));
-  const step = size * [1, 2, 5, 10].find((factor) => factor * size > 0.999 * rough);
-  const found = [];
-  for (let count = Math.ceil(low / step - 1e-9); count * step <= high + 1e-9 * step; count++) {
-    const value = Number((count * step).toPrecision(12));
-    found.push([value, brief(value)]);
-  }
-  return found;
-}
-
-const brief = (value) =>
-  (Math.abs(value) >= 1e7 || (value && Math.abs(value) < 1e-3) ? value.toExponential() : value.toLocaleString("en", { maximumSignificantDigits: 12 })).replaceAll("-", "−");
-
-// From a value to its place between two ends.
-function scaleOf([low, high], log, from, to) {
-  const place = log ? Math.log10 : (value) => value;
-  const [first, span] = [place(low), place(high) - place(low)];
-  return (value) => from + ((place(value) - first) / span) * (to - from);
-}
 
 function legendOf(series, measure, left, width) {
   const named = series.length > 1 ? series.filter(({ quiet }) => !quiet) : [];

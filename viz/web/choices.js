@@ -2,7 +2,12 @@
 // columns: {name, formula, mark: "bar", "signed" or "number", colour}. rows: {token, label, special, actual, open: may be
 // chosen, rank, values: one for each column}; a row without a token stands for many.
 
-function buildChoices() {
+import { element, write } from "./elements.js";
+import { largest, significant } from "./numbers.js";
+import { DIFFERENCE, signedColour } from "./colours.js";
+import { shown } from "./chips.js";
+
+export function buildChoices() {
   const table = element("table", "choices");
   table.createTHead().insertRow();
   table.createTBody();
@@ -31,7 +36,7 @@ function showValue(cell, value, { mark, colour }, top) {
   write(number, known || value === -Infinity ? significant(value) : "");
 }
 
-function showChoices(table, columns, rows, words, choose) {
+export function showChoices(table, columns, rows, words, choose) {
   const head = table.tHead.rows[0];
   if (head.cells.length !== columns.length + 2) {
     head.replaceChildren(...Array.from({ length: columns.length + 2 }, () => element("th")));

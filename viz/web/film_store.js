@@ -2,6 +2,8 @@
 // sidebar, and `bus.at`, the step it stands at, null at the newest. "film" on the bus: frames have come or gone;
 // "frame": it stands somewhere else. Neither asks the server for anything.
 
+import { bus } from "./bus.js";
+
 const PATIENCE = 2000; // milliseconds
 const MOST_PATIENCE = 30_000;
 
@@ -9,7 +11,7 @@ const MOST_PATIENCE = 30_000;
 // values are loss, tokens and probabilities (position, rank), and norms. runs: by its side, the first token and the label of
 // each run of tokens that is shown as one; a side without has each token alone. Steps that are not in `steps` any more are forgotten.
 // Gives whether all frames are here: a message may have been lost, and with it the names of tokens in a later one's frames.
-function receiveFilm({ edition, run, steps, kinds, tokens, runs = {}, answers, names, keys, ranks, words }, [order, weights, losses, best, probabilities, norms]) {
+export function receiveFilm({ edition, run, steps, kinds, tokens, runs = {}, answers, names, keys, ranks, words }, [order, weights, losses, best, probabilities, norms]) {
   const same = bus.film?.edition === edition;
   const old = same ? bus.film.frames : new Map();
   const frames = new Map();
@@ -40,7 +42,7 @@ function receiveFilm({ edition, run, steps, kinds, tokens, runs = {}, answers, n
 
 // What was lost on its way, or overtaken, is asked for until it is here: root.again asks. Each time it waits twice as long:
 // the answer may be large, and on its way.
-function askWhile(root, lacking, wait = PATIENCE) {
+export function askWhile(root, lacking, wait = PATIENCE) {
   if (!lacking) {
     clearTimeout(root.asking);
     root.asking = undefined;
@@ -53,7 +55,7 @@ function askWhile(root, lacking, wait = PATIENCE) {
   }, wait);
 }
 
-function forgetFilm() {
+export function forgetFilm() {
   if (!bus.film) return;
   bus.film = undefined;
   bus.at = null;
@@ -61,7 +63,7 @@ function forgetFilm() {
 }
 
 // The number of the frame whose step is nearest.
-function nearestFrame(step) {
+export function nearestFrame(step) {
   const { steps } = bus.film;
   let best = 0;
   steps.forEach((each, index) => {
@@ -71,12 +73,12 @@ function nearestFrame(step) {
 }
 
 // The number of the frame that is shown.
-function frameAt() {
+export function frameAt() {
   return bus.at == null ? bus.film.steps.length - 1 : bus.film.steps.indexOf(bus.at);
 }
 
 // Stand at a frame; at the last one, go on with those that come.
-function goToFrame(number) {
+export function goToFrame(number) {
   const { steps } = bus.film;
   const index = Math.max(0, Math.min(steps.length - 1, number));
   const at = index === steps.length - 1 ? null : steps[index];
@@ -86,22 +88,22 @@ function goToFrame(number) {
 }
 
 // Labels of what is one row, or one column: tokens, or runs of them.
-const filmLabels = (side) => bus.film.runs[side]?.labels ?? bus.film.tokens[side];
+export const filmLabels = (side) => bus.film.runs[side]?.labels ?? bus.film.tokens[side];
 
 // (layers, heads, rows, columns) of one kind.
-function filmShape(kind) {
+export function filmShape(kind) {
   const { shape, rows, columns } = bus.film.kinds[kind];
   return [shape[0], shape[1], bus.film.runs[rows]?.firsts.length ?? shape[2], bus.film.runs[columns]?.firsts.length ?? shape[3]];
 }
 
 // The last token of a row.
-function lastOfRun(side, run) {
+export function lastOfRun(side, run) {
   const firsts = bus.film.runs[side]?.firsts;
   return firsts ? (firsts[run + 1] ?? bus.film.tokens[side].length) - 1 : run;
 }
 
 // Values (row, token), or (row, token, rest), with the tokens of each run added up, or averaged.
-function overRuns(values, tokens, firsts, { rest = 1, mean = true } = {}) {
+export function overRuns(values, tokens, firsts, { rest = 1, mean = true } = {}) {
   const rows = values.length / (tokens * rest);
   const found = new Float32Array(rows * firsts.length * rest);
   firsts.forEach((first, run) => {
@@ -118,7 +120,7 @@ function overRuns(values, tokens, firsts, { rest = 1, mean = true } = {}) {
 }
 
 // How far a weight of one kind may be off: it is kept in steps of 1 / 255, and those of the tokens of a run are added up.
-function filmError(kind) {
+export function filmError(kind) {
   const { shape, rows, columns } = bus.film.kinds[kind];
   const [queries, keys] = [bus.film.runs[rows]?.firsts, bus.film.runs[columns]?.firsts];
   if (!queries && !keys) return 0.5 / 255;
@@ -127,7 +129,7 @@ function filmError(kind) {
 }
 
 // The weights (layer, head, row, column) of one kind, 0 to 255, at a step: rows of a run averaged, columns added up.
-function filmWeights(kind, step) {
+export function filmWeights(kind, step) {
   const { first, shape, rows, columns } = bus.film.kinds[kind];
   const weights = bus.film.frames.get(step).weights.subarray(first, first + shape.reduce((a, b) => a * b, 1));
   const [queries, keys] = [bus.film.runs[rows]?.firsts, bus.film.runs[columns]?.firsts];
@@ -138,14 +140,14 @@ function filmWeights(kind, step) {
 }
 
 // The fewest and the most steps from one frame to the next; the last one may come sooner.
-function filmedEvery() {
+export function filmedEvery() {
   const gaps = bus.film.steps.slice(1).map((step, index) => step - bus.film.steps[index]);
   const regular = gaps.length > 1 ? gaps.slice(0, -1) : gaps;
   return gaps.length ? [Math.min(...regular), Math.max(...regular, gaps.at(-1))] : [1, 1];
 }
 
 // Whether the film shows this kind of attention of these very tokens, or runs of them.
-function isFilmed(kind, rows, columns) {
+export function isFilmed(kind, rows, columns) {
   const found = bus.film?.kinds[kind];
   if (!found || !bus.film.steps.length) return false;
   const [, , queries, keys] = filmShape(kind);
@@ -153,7 +155,7 @@ function isFilmed(kind, rows, columns) {
   return queries === rows.length && keys === columns.length && same(filmLabels(found.rows), rows) && same(filmLabels(found.columns), columns);
 }
 
-function onFilm(frames, frame) {
+export function onFilm(frames, frame) {
   bus.addEventListener("film", frames);
   bus.addEventListener("frame", frame);
   return () => {

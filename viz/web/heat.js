@@ -3,6 +3,14 @@
 // words, in `texts`, and below them their values, where these are `valued`. Values may be off by an `error`. Lengths are
 // CSS pixels.
 
+import { element } from "./elements.js";
+import { about, exact, significant } from "./numbers.js";
+import { hover } from "./bus.js";
+import { shown } from "./chips.js";
+import { FONT, MARK, ODD_COLOUR, ODD_PIXEL, shortened } from "./pens.js";
+import { marksOf, palette, placeOn, shade } from "./scales.js";
+import { cellLines, HIDDEN, ODD, paint, paintSoon, showTip, within } from "./plot.js";
+
 // Which label of an axis is the token at this position of its side; -1, none.
 function labelAt({ places }, position, block) {
   return places ? places.indexOf(position) : Math.floor(position / block);
@@ -12,41 +20,6 @@ const LEGIBLE = 40; // labels on an axis; above that every k-th
 const LOWEST = 72; // of the colour bar: room for its title
 const UNDER_TEXT = 0.62; // how strong colours are where cells hold words: these stay legible in both themes
 const BAR = { gap: 14, width: 10, room: 6 };
-
-// 256 colours from the scale's low end to its high end.
-function palette({ low, high, difference }, strength) {
-  return Array.from({ length: 256 }, (_, index) => {
-    const value = low + (index / 255) * (high - low);
-    return low < 0
-      ? signedColour(value, high, 0.85 * strength, difference ? DIFFERENCE : SIGNED)
-      : `rgba(${HUE.join(",")},${((strength * value) / high).toFixed(3)})`;
-  });
-}
-
-// Where a value is between the scale's ends, 0 to 1.
-function placeOn(scale, value) {
-  const { low, high, floor } = scale;
-  if (!floor) return Math.max(0, Math.min(1, (value - low) / (high - low)));
-  const strength = strengthOf(value, scale);
-  return low < 0 ? 0.5 + 0.5 * Math.sign(value) * strength : strength;
-}
-
-// Which of the colours is that of a value.
-const shade = (value, scale) => Math.round(255 * placeOn(scale, value));
-
-// What stands beside the colour bar: [value, text] of about so many; of a logarithmic scale powers of ten, and where it
-// has two sides the floor of both in the middle.
-function marksOf(scale, most) {
-  const { low, high, floor } = scale;
-  if (!floor) return ticks(low, high, most);
-  const decades = Math.round(Math.log10(high / floor));
-  const step = Math.ceil((low < 0 ? 2 * decades : decades) / most);
-  const powers = [];
-  for (let power = decades; power > 0; power -= step) powers.push(Number((high / 10 ** (decades - power)).toPrecision(3)));
-  const least = Number(floor.toPrecision(3));
-  if (low >= 0) return [least, ...powers.reverse()].map((value) => [value, String(value)]);
-  return [[0, `±${least}`], ...powers.flatMap((value) => [[-value, `−${value}`], [value, String(value)]])];
-}
 
 // Many small cells as one picture of a pixel each, made once: a box each costs the browser a tenth of a second.
 function cellsPicture({ header, values, visible }, colours) {
@@ -274,4 +247,4 @@ function walk({ place, shown }, from, right, down) {
   return { row, column, x: (place.x(column) + place.x(column + 1)) / 2, y: (place.y(row) + place.y(row + 1)) / 2 };
 }
 
-const KIND = { arrange, draw, point, click, walk, lines: cellLines, sides: ({ rows, columns, tokens }) => [rows.side, columns.side, tokens?.side] };
+export const HEAT = { arrange, draw, point, click, walk, lines: cellLines, sides: ({ rows, columns, tokens }) => [rows.side, columns.side, tokens?.side] };

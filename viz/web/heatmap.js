@@ -1,7 +1,12 @@
 // A labelled heatmap by itself; heat.js draws it.
 
+import { unpack } from "./bytes.js";
+import { ending } from "./elements.js";
+import { buildPlot, showPlot } from "./plot.js";
+import { HEAT } from "./heat.js";
+
 export default function ({ data, parentElement, setTriggerValue }) {
-  const root = parentElement.querySelector(".vitrine") ?? buildPlot(parentElement, "heatmap", KIND);
+  const root = parentElement.querySelector(".vitrine") ?? buildPlot(parentElement, "heatmap", HEAT);
   const header = unpack(data);
   const [values, visible] = header.arrays;
   root.choose = (row, column) => (header.cells ? setTriggerValue("cell", { row, column }) : setTriggerValue("row", row));

@@ -1,6 +1,14 @@
 // A map as lines: queries on the left, keys on the right, between them a line as strong as the weight. A token under the
 // pointer keeps its lines alone; beside the tokens that they lead to stands how strong they are. Lengths are CSS pixels.
 
+import { unpack } from "./bytes.js";
+import { ending } from "./elements.js";
+import { significant } from "./numbers.js";
+import { DIFFERENCE, signedColour, strengthOf } from "./colours.js";
+import { hover } from "./bus.js";
+import { FONT, shortened } from "./pens.js";
+import { buildPlot, cellLines, paint, paintSoon, showPlot, within } from "./plot.js";
+
 const FAINT = 1 / 255; // lines weaker than this share of the scale are not drawn
 const LEAST = 0.005; // weaker ones, as a share of the scale, get no number
 const ROOM = { widest: 640, token: 10, number: 52, top: 30 };

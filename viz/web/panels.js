@@ -1,6 +1,14 @@
 // Several small matrices side by side, each with its own scale: masks, and what they make of scores. Hidden cells are
 // hatched, changed ones framed; cells and labels of panels that can be changed are clicked. Lengths are CSS pixels.
 
+import { unpack } from "./bytes.js";
+import { element, ending } from "./elements.js";
+import { exact, significant } from "./numbers.js";
+import { DIFFERENCE, HUE, SIGNED, signedColour } from "./colours.js";
+import { hover } from "./bus.js";
+import { FONT, MARK, shortened } from "./pens.js";
+import { buildPlot, paintSoon, showPlot, showTip, within } from "./plot.js";
+
 const SLOT = 170; // a panel needs so much; on a narrow page fewer stand in a line
 const GAP = 18;
 const LEGIBLE = 12; // pixels of a row with a label, where each has one

@@ -1,7 +1,10 @@
 // Files of a view that is made of elements and not painted on a canvas: what stands on the page is drawn once more with a
 // file's pen. The view has no other drawing to keep in step with.
 
-const EDGE = 12; // around the picture
+import { cleared, element } from "./elements.js";
+import { buildAbout, buildMenu, nameMenu, showAbout } from "./plot.js";
+
+export const EDGE = 12; // around the picture
 
 // A colour as every reader of SVG knows it: red, green, blue and opacity, less of it where the element is faint.
 function plainColour(colour, opacity = 1) {
@@ -92,7 +95,7 @@ function drawElement(pen, node, corner, before = 1) {
 }
 
 // Add the menu of files to a view. part(root): the element that is drawn; lines(root): the table of its CSV.
-function addFiles(root, part, lines) {
+export function addFiles(root, part, lines) {
   const scrolled = () => root.querySelectorAll(".scroll").forEach((each) => each.scrollTo(0, 0));
   root.canvas = element("canvas");
   root.kind = {
@@ -114,15 +117,8 @@ function addFiles(root, part, lines) {
 }
 
 // What the menu needs to know, at each change.
-function showFiles(root, header) {
+export function showFiles(root, header) {
   root.shown = { header };
   nameMenu(root, header.words.download);
   showAbout(root, header);
-}
-
-function nameMenu(root, name) {
-  const opener = root.querySelector(".opener");
-  if (opener.title === name) return;
-  opener.title = name;
-  opener.setAttribute("aria-label", name);
 }

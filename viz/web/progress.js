@@ -1,5 +1,8 @@
 // How far something is, as a bar with words, and a button to end it or to go on.
 
+import { unpack } from "./bytes.js";
+import { element, ending, write } from "./elements.js";
+
 export default function ({ data, parentElement, setTriggerValue }) {
   const { share, text, button } = unpack(data);
   let root = parentElement.querySelector(".vitrine");

@@ -1,12 +1,15 @@
 // A field of one line that sends what is typed. Line breaks are signs in it. What is composed with an input method is
 // sent when it is complete. Fields live on in `bus.fields` while Streamlit takes them off the page and puts them back.
 
+import { unpack } from "./bytes.js";
+import { element, ending, write } from "./elements.js";
+import { bus } from "./bus.js";
+
 const LEARN = 400; // milliseconds without a keystroke, after which the script learns the text
 const MOST_TOLD = 80; // changes of the address in so many milliseconds: Safari throws at a hundred
 const WINDOW = 30_000;
 const COMPOSES_ALL = /Android/.test(navigator.userAgent); // its keyboards compose every word, of any language
 const SOON = 100; // and where it alone draws
-bus.fields ??= new Map();
 
 function buildField(parentElement, key) {
   const root = parentElement.appendChild(element("div", "vitrine field"));

@@ -1,8 +1,13 @@
 // Heads as thumbnails, a button each, in any order.
 // All thumbnails are painted on one canvas over the grid: a canvas each costs the browser a third of its frame.
 
-const LEVELS = 65532; // of a value; the next two are not drawn
-const ODD_LEVEL = LEVELS + 3; // not a number, or infinite
+import { cleared, element, hatch, write } from "./elements.js";
+import { DIFFERENCE, headColour, HUE, strengthOf } from "./colours.js";
+import { bus, onHover } from "./bus.js";
+import { ODD_PIXEL } from "./pens.js";
+
+export const LEVELS = 65532; // of a value; the next two are not drawn
+export const ODD_LEVEL = LEVELS + 3; // not a number, or infinite
 const LIT = "#e69f00"; // frames of a lit token's row and column, as that of the chosen head
 const NARROW = 74; // CSS pixels of a thumbnail whose number stands below its name
 
@@ -133,14 +138,14 @@ function light(root, side, position) {
   });
 }
 
-function showThumbnails(root, shown) {
+export function showThumbnails(root, shown) {
   root.shown = shown;
   cellPicture(root.picture, shown);
   paintThumbnails(root);
 }
 
 // The grid, its canvases and the line below. made: gets each new thumbnail, its map and its number, to listen to them.
-function buildThumbnails(root, made) {
+export function buildThumbnails(root, made) {
   root.grid = element("div", "grid");
   root.picture = element("canvas");
   root.atlas = root.grid.appendChild(element("canvas", "atlas"));
@@ -174,7 +179,7 @@ function newThumbnail(root, index) {
 }
 
 // One for each [layer, head], so many beside each other; those that are there are used again.
-function arrangeThumbnails(root, order, columns) {
+export function arrangeThumbnails(root, order, columns) {
   const before = `${root.thumbnails.length} ${root.style.getPropertyValue("--columns")}`;
   root.style.setProperty("--columns", columns);
   while (root.thumbnails.length > order.length) root.thumbnails.pop().remove();

@@ -1,4 +1,4 @@
-"""Bytes for the browser components, read back as common.js reads them."""
+"""Bytes for the browser components, read back as bytes.js reads them."""
 
 import json
 from typing import Any
@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from viz.components.registry import LOADING, component, files, pack, sources
+from viz.components.registry import component, pack
+from viz.web.modules import modules
 
 
 def unpack(data: bytes) -> tuple[dict[str, Any], list[np.ndarray]]:
@@ -49,7 +50,7 @@ def test_arrays_come_back_in_every_type_that_the_browser_reads(dtype):
 
 
 def test_the_browser_knows_each_of_these_types():
-    script = files(".js")["common"].read_text(encoding="utf-8")
+    script = modules()["web/bytes.js"]
     for reader in ("uint8: Uint8Array", "uint16: Uint16Array", "float32: Float32Array", "int32: Int32Array"):
         assert reader in script
 
@@ -76,31 +77,14 @@ def test_the_arrays_entry_is_the_formats_own():
     assert found[0].tolist() == [1, 1, 1]
 
 
-PARTS = (
-    "plot",
-    "picture",
-    "choices",
-    "map_layout",
-    "map_drawing",
-    "heat",
-    "thumbnails",
-    "film_store",
-    "film_norms",
-    "sha256",
-    "saved_page",
-)  # of several components, none by themselves
-
-
-@pytest.mark.parametrize("name", sorted(files(".js").keys() - {"common", *PARTS, *LOADING}))
-def test_scripts_write_text_as_text(name):
-    script, _style = sources(name, *PARTS)
-    script = script.replace("http://www.w3.org/2000/svg", "")  # a name that no browser asks for
+@pytest.mark.parametrize("path", sorted(modules()))
+def test_scripts_write_text_as_text(path):
+    script = modules()[path].replace("http://www.w3.org/2000/svg", "")  # a name that no browser asks for
     code = "\n".join(line.partition("//")[0] for line in script.splitlines())
     for way in ("innerHTML", "outerHTML =", "insertAdjacentHTML", "document.write", "eval(", "new Function", "http:"):
         assert way not in code, way
-    assert "export default function" in code
 
 
 def test_an_unknown_component_is_an_error():
-    with pytest.raises(FileNotFoundError):
-        component("no_such_component")
+    with pytest.raises(KeyError, match="no_such_component"):
+        component("web/no_such_component")

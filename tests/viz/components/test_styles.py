@@ -9,21 +9,22 @@ from collections.abc import Iterator
 
 import pytest
 
-from viz.components.registry import VIZ, files
+from viz.web.modules import ASIDE, VIZ, modules, with_imports
 
-CALL = re.compile(r"\b(?:component|carrier)\(((?:\"\w+\",?\s*)+)\)")
+CALL = re.compile(r"\bcomponent\(\"([\w/]+)\"\)")
 TOGGLED = re.compile(r"classList\.(?:toggle|add|replace)\(([^;\n]*)")
 
 
 def loaded() -> dict[str, tuple[str, ...]]:
     """Scripts and styles of each component, in their order."""
-    calls = [CALL.findall(path.read_text("utf-8")) for path in VIZ.rglob("*.py")]
-    names = [re.findall(r"\w+", each) for call in calls for each in call]
-    return {name: ("common", *shared, name) for name, *shared in names}
+    names = [name for path in VIZ.rglob("*.py") for name in CALL.findall(path.read_text("utf-8"))]
+    assert len(names) == len(set(names)) > 20
+    return {name: ("web/common", *(path[:-3] for path in with_imports(f"{name}.js"))) for name in names}
 
 
-def text(suffix: str, part: str) -> str:
-    return files(suffix)[part].read_text("utf-8") if part in files(suffix) else ""
+def style(part: str) -> str:
+    file = VIZ / f"{part}.css"
+    return file.read_text("utf-8") if file.exists() else ""
 
 
 def selectors(style: str) -> Iterator[list[list[str]]]:
@@ -70,12 +71,15 @@ def clashes(parts: tuple[str, ...], styles: dict[str, str], scripts: dict[str, s
 
 @pytest.mark.parametrize(("name", "parts"), sorted(loaded().items()))
 def test_no_class_is_defined_by_two_that_are_loaded_together(name, parts):
-    styles, scripts = ({part: text(suffix, part) for part in parts} for suffix in (".css", ".js"))
-    assert not clashes(parts, styles, scripts)
+    scripts = {part: modules().get(f"{part}.js", "") for part in parts}
+    assert not clashes(parts, {part: style(part) for part in parts}, scripts)
 
 
 def test_every_style_is_looked_at():
-    assert {*files(".css")} - {"frame"} <= {part for parts in loaded().values() for part in parts}
+    styles = {
+        path.relative_to(VIZ).with_suffix("").as_posix() for path in VIZ.rglob("*.css") if not {*ASIDE} & {*path.parts}
+    }
+    assert styles - {"frame/frame"} <= {part for parts in loaded().values() for part in parts}
 
 
 @pytest.mark.parametrize(

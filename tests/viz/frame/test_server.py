@@ -27,6 +27,7 @@ from streamlit.runtime.websocket_session_manager import WebsocketSessionManager
 from tests.event_loop import run
 from viz.frame import channel, guard, metrics, server
 from viz.state.session import SESSIONS, Session
+from viz.web.modules import ROUTE, serve_module
 
 REQUEST = Request({"type": "http"})
 
@@ -58,6 +59,7 @@ def test_the_script_as_a_module_is_an_application_with_the_routes_beside_streaml
         "/health": server.health,
         "/ready": server.ready,
         "/metrics": metrics.metrics,
+        "/web/{version}/{path:path}": serve_module,
     }
     assert {route.path: route.endpoint for route in server.ROUTES} == endpoints
 
@@ -68,7 +70,7 @@ def test_the_routes_stand_behind_the_path_that_streamlit_is_told_too(monkeypatch
     assert guard.base_path() == path
     routes = [route.path for route in runpy.run_path(server.__file__)["ROUTES"]]
     assert sorted(routes) == sorted(
-        f"{base}/{name}" for base in {"", path} for name in ("channel", "health", "ready", "metrics")
+        f"{base}/{name}" for base in {"", path} for name in ("channel", "health", "ready", "metrics", ROUTE)
     )
 
 

@@ -12,8 +12,8 @@ from viz.components.plots import LEVELS, Heading
 from viz.components.registry import component, pack
 from viz.components.view import Answer, PackedView, View
 
-_head_grid = component("head_grid", "plot", "picture", "film_store", "thumbnails")
-_stages = component("steps", "plot", "picture")
+_head_grid = component("pages/attention/head_grid")
+_stages = component("pages/attention/steps")
 
 
 def head_grid(

@@ -1,6 +1,15 @@
 // Heads as thumbnails, in any order. Click one to open it large. While the film of a training stands at an earlier step,
 // that frame of it is shown, from bytes that are here already.
 
+import { unpack } from "../../web/bytes.js";
+import { element, ending, write } from "../../web/elements.js";
+import { about, precisionOf, signed, significant } from "../../web/numbers.js";
+import { bus, hover } from "../../web/bus.js";
+import { nameMenu, showAbout } from "../../web/plot.js";
+import { addFiles, EDGE } from "../../web/picture.js";
+import { filmError, filmShape, filmWeights, isFilmed, onFilm } from "../../web/film_store.js";
+import { arrangeThumbnails, buildThumbnails, LEVELS, ODD_LEVEL, showThumbnails } from "../../web/thumbnails.js";
+
 const MOST_LINES = 200_000; // of a CSV: some 8 MB
 
 function build(parentElement) {

@@ -2,6 +2,13 @@
 // Vectors are painted as strips on one canvas over the table: a canvas each costs the browser a third of its frame.
 // Where something is pinned, its numbers stand below; the upper ones may be the differences from them.
 
+import { unpack } from "../../web/bytes.js";
+import { cleared, element, ending, write } from "../../web/elements.js";
+import { exact, largest, significant } from "../../web/numbers.js";
+import { DIFFERENCE, SIGNED, signedColour } from "../../web/colours.js";
+import { lightChips, newChip, showChip, showChips } from "../../web/chips.js";
+import { addFiles, EDGE, showFiles } from "../../web/picture.js";
+
 // columns: key, a number for each step before the weight, weight, weighted value. beside: with the pinned ones below.
 function build(parentElement, columns, beside) {
   const root = parentElement.appendChild(element("div", "vitrine stages"));

@@ -1,5 +1,8 @@
 // What can be opened, a line each in groups; buttons show a model, read its tensors, or take it out of the list.
 
+import { unpack } from "../../web/bytes.js";
+import { element } from "../../web/elements.js";
+
 function button(words, act, name, disabled, title) {
   const made = element("button", `do ${act}`, words);
   made.type = "button";

@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 from viz.components.registry import component, pack
 from viz.components.view import Answer, PackedView, View
 
-_tensor_tree = component("tensor_tree")
-_findings = component("findings")
+_tensor_tree = component("pages/checkpoints/tensor_tree")
+_findings = component("pages/checkpoints/findings")
 HIGHEST = 255  # of a bar of a small histogram
 BINS = 64  # bars of it
 
@@ -80,7 +80,7 @@ def findings(groups: Sequence[Mapping[str, Any]], header: Mapping[str, Any], key
     return PackedView(_findings, key, pack({**header, "groups": list(groups)}), {"finding": on_find})
 
 
-_checkpoint_list = component("checkpoint_list")
+_checkpoint_list = component("pages/checkpoints/checkpoint_list")
 
 
 def checkpoint_list(groups: Sequence[Mapping[str, Any]], words: Mapping[str, Any], key: str, on_act: Answer) -> View:

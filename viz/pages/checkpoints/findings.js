@@ -1,6 +1,9 @@
 // What was found in a file, in groups; a click on a finding chooses its tensor. Groups where nothing was found say what
 // was looked for.
 
+import { unpack } from "../../web/bytes.js";
+import { element, write } from "../../web/elements.js";
+
 const MOST = 160; // letters of a tensor's name
 
 function buildFindings(parentElement) {

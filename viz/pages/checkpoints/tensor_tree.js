@@ -1,6 +1,10 @@
 // Tensors as a tree by the dots of their names, or, searched or sorted, as a list; beside each what it measures. Only the
 // rows in view are in the page: a model may have tens of thousands. Nothing here recurses: names nest as deep as they like.
 
+import { unpack } from "../../web/bytes.js";
+import { element, write } from "../../web/elements.js";
+import { exact, significant } from "../../web/numbers.js";
+
 const ROW = 26; // CSS pixels
 const TWO_LINES = 34; // of a row on a narrow screen
 const OPENED = 24; // rows that are open at first

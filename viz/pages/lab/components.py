@@ -43,7 +43,7 @@ class Matrices(Plot):
     of it. The table has what is computed.
     """
 
-    COMPONENT = staticmethod(component("matrices", "plot", "picture"))
+    COMPONENT = staticmethod(component("pages/lab/matrices"))
     ANSWERS: ClassVar[Sequence[str]] = ("edit",)
 
     matrices: Mapping[str, Sequence[Matrix]]
@@ -81,7 +81,7 @@ class Matrices(Plot):
 class Vectors(Plot):
     """Vectors in the plane, the query first; moving one puts {places: x and y of each} into the state as `move`."""
 
-    COMPONENT = staticmethod(component("vectors", "plot"))
+    COMPONENT = staticmethod(component("pages/lab/vectors"))
     ANSWERS: ClassVar[Sequence[str]] = ("move",)
 
     places: Mapping[str, tuple[float, float]]

@@ -1,6 +1,11 @@
 // A calculation by hand: lines of small matrices, the first of them typed into, all others computed from them. While
 // somebody types, what is computed stands there faintly until all cells are numbers again.
 
+import { unpack } from "../../web/bytes.js";
+import { element, write } from "../../web/elements.js";
+import { exact, largest, significant } from "../../web/numbers.js";
+import { addFiles, showFiles } from "../../web/picture.js";
+
 const PAUSE = 250; // milliseconds after a letter
 
 // Three digits, and a whole number as it is written by hand.

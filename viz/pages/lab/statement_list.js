@@ -1,5 +1,8 @@
 // The fifty statements in groups, a line each: its number, what is said, and the verdict, where there is one by now.
 
+import { unpack } from "../../web/bytes.js";
+import { element } from "../../web/elements.js";
+
 function statementLine(row, words) {
   const made = element("button", "statement");
   made.type = "button";

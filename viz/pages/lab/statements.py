@@ -32,7 +32,7 @@ STATEMENT = "statement"  # in the address: the chosen experiment
 GUESSES = (Verdict.HOLDS, Verdict.ONLY_IF, Verdict.WRONG)
 KINDS = {Verdict.HOLDS: "holds", Verdict.ONLY_IF: "only", Verdict.WRONG: "wrong"}
 
-_list = component("statement_list")
+_list = component("pages/lab/statement_list")
 
 
 def section(model: TextModel, row: DeltaGenerator) -> Views:

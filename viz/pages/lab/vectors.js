@@ -1,6 +1,10 @@
 // Vectors in the plane that are dragged by their tips, or moved with the arrow keys. The first is the query, the others
 // are keys; dotted lines lead from each key to its shadow on the query's line. Lengths are CSS pixels.
 
+import { unpack } from "../../web/bytes.js";
+import { element, ending } from "../../web/elements.js";
+import { ARROWS, buildPlot, paint, showPlot } from "../../web/plot.js";
+
 const REACH = 4; // units from the origin to the nearest edge
 const STEP = 0.1; // of an arrow key; with Shift ten times as far
 const OFTEN = 80; // milliseconds between two messages while a tip is dragged

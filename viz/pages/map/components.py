@@ -27,7 +27,7 @@ class ModelMap(Plot):
     nothing.
     """
 
-    COMPONENT = staticmethod(component("model_map", "plot", "map_layout", "map_drawing"))
+    COMPONENT = staticmethod(component("pages/map/model_map"))
     ANSWERS: ClassVar[Sequence[str]] = ("open", "token", "scale")
 
     model: Mapping[str, Any]

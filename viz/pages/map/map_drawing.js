@@ -1,14 +1,20 @@
 // How the map is drawn: the picture of each block, the residual stream through them, keys and values, tokens.
 
+import { cleared, element, hatch } from "../../web/elements.js";
+import { significant } from "../../web/numbers.js";
+import { DIFFERENCE, HUE, SIGNED } from "../../web/colours.js";
+import { MARK, ODD_COLOUR, ODD_PIXEL, shortened } from "../../web/pens.js";
+import { isAttention, LINE, sidesOf, SPACE, stripHeight, THUMB, TOKEN_LINES } from "./map_layout.js";
+
 const ACCENTS = { "self-attention": "#0072b2", "cross-attention": "#d55e00", "feed-forward": "#009e73", recurrence: "#009e73", output: "#cc79a7" };
 const STREAM = "rgba(128,130,150,0.62)";
 const CHANGED = "rgba(0,140,110,0.7)"; // of the stream, where differences from the pin are shown
 const [KEYS, VALUES, ACTIVE] = ["#d55e00", "#009e73", [0, 158, 115]];
-const LEVELS = 65534;
-const ODD_LEVEL = 65535; // not a number, or infinite
+export const LEVELS = 65534;
+export const ODD_LEVEL = 65535; // not a number, or infinite
 
 // 256 colours as the bytes of a pixel, from the low end of a scale to its high end.
-function ramp(hues) {
+export function ramp(hues) {
   return Uint32Array.from({ length: 256 }, (_, index) => {
     const share = hues.length === 2 ? (index - 127.5) / 127.5 : index / 255;
     const [r, g, b] = hues.length === 2 ? hues[share < 0 ? 0 : 1] : hues[0];
@@ -70,7 +76,7 @@ function hatchPicture(levels, rows, columns, made) {
 }
 
 // The picture of each block, painted once for the data that came: heads or parts side by side, and what is hatched.
-function paintPictures(header, before) {
+export function paintPictures(header, before) {
   const masks = [];
   const { differing, scale } = header;
   return header.blocks.map(({ kind }, number) => {
@@ -247,7 +253,7 @@ function drawGuesses(pen, { labels, probabilities, pinned }, item) {
   });
 }
 
-const thumbsOf = ({ x, y, beside, title, thumbs: { each, size, step } }, heads) =>
+export const thumbsOf = ({ x, y, beside, title, thumbs: { each, size, step } }, heads) =>
   Array.from({ length: heads }, (_, head) => [
     x + 10 + beside + (head % each) * step,
     y + title + Math.floor(head / each) * (size + THUMB.gap),
@@ -314,7 +320,7 @@ function drawTokens(pen, { chips }, { lit, chosen }) {
   }
 }
 
-function drawMap(pen, place, view) {
+export function drawMap(pen, place, view) {
   const { header } = view;
   const layers = [];
   for (const stack of place.stacks) {

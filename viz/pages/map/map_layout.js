@@ -1,21 +1,23 @@
 // Where everything on the map goes: stacks beside each other, or on a narrow screen below each other; in a stack rows of
 // blocks from the bottom up; beside them the residual stream. Lengths are CSS pixels.
 
-const SPACE = { layer: 18, rail: 24, between: 58, gap: 12, items: 14, title: 18, pad: 5, norm: 58, end: 48, strip: 14, experts: 42, chip: 20, guess: 16, edge: 14 };
-const THUMB = { most: 60, titled: 30, scrolled: 28, least: 18, gap: 4, spread: 22 };
+import { shortened } from "../../web/pens.js";
+
+export const SPACE = { layer: 18, rail: 24, between: 58, gap: 12, items: 14, title: 18, pad: 5, norm: 58, end: 48, strip: 14, experts: 42, chip: 20, guess: 16, edge: 14 };
+export const THUMB = { most: 60, titled: 30, scrolled: 28, least: 18, gap: 4, spread: 22 };
 const NARROW = 640; // below it stacks stand under each other
 const DENSE = { two: 44, one: 118 }; // at least, for titles beside the pictures, where there is no room above them: of two stacks short ones
-const LINE = 15; // of a title
-const TOKEN_LINES = 2; // there is always room for so many: typing moves nothing
+export const LINE = 15; // of a title
+export const TOKEN_LINES = 2; // there is always room for so many: typing moves nothing
 const FIXED = ["norm", "residual"]; // whose width does not depend on the room
 
 // How much of the window the input bar covers, which stays on top.
-function covered() {
+export function covered() {
   const bar = document.querySelector(".vitrine-sticky");
   return Math.round((bar?.getBoundingClientRect().height ?? 156) + 46); // until it is there: of the usual height
 }
 
-const isAttention = (kind) => kind.endsWith("attention");
+export const isAttention = (kind) => kind.endsWith("attention");
 
 // A head's thumbnail is at most `most` large; heads wrap into lines where they would be too small.
 function fitThumbs(heads, width, most) {
@@ -37,7 +39,7 @@ function fitted(text, room, measure) {
 }
 
 // Of a feed-forward network's picture: a strip of units, or a row for each expert.
-const stripHeight = (rows) => Math.max(SPACE.strip, Math.min(SPACE.experts, 6 * (rows ?? 1)));
+export const stripHeight = (rows) => Math.max(SPACE.strip, Math.min(SPACE.experts, 6 * (rows ?? 1)));
 
 // The lines of a block's title: one above its picture, or as many as there is room for beside it, or none.
 function titleOf({ block, note, guess }, width, { beside, title }, { two, measure }) {
@@ -137,7 +139,7 @@ function placeStack(measured, bottom, { gap }) {
   return { ...measured, rows, chips, rail: measured.x + SPACE.layer + SPACE.rail / 2 - 4, top: y, bottom };
 }
 
-function arrangeMap(header, width, ratio, measure) {
+export function arrangeMap(header, width, ratio, measure) {
   const two = header.stacks.length > 1;
   const narrow = two && width < NARROW;
   const edge = narrow ? SPACE.edge : 0; // where the keys and values go up
@@ -170,4 +172,10 @@ function arrangeMap(header, width, ratio, measure) {
     return placed;
   });
   return { stacks, narrow, width, height, settings, trunk: narrow ? width - 7 : wide + SPACE.between / 2 - 8 };
+}
+
+// The stacks whose tokens are the rows and columns of an attention's maps.
+export function sidesOf({ stacks, blocks }, number) {
+  const own = stacks.find(({ rows }) => rows.some((row) => row.includes(number)));
+  return [own, blocks[number].kind === "cross-attention" ? stacks[0] : own];
 }

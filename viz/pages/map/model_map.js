@@ -1,6 +1,16 @@
 // The whole model as one picture: a canvas, over it a button for each block and each head, beside it a panel that says
 // what the block under the pointer is. A keystroke moves the buttons that are there already.
 
+import { unpack } from "../../web/bytes.js";
+import { cleared, element, ending, write } from "../../web/elements.js";
+import { about, significant } from "../../web/numbers.js";
+import { DIFFERENCE, HUE } from "../../web/colours.js";
+import { hold, hover } from "../../web/bus.js";
+import { shown } from "../../web/chips.js";
+import { buildPlot, showPlot } from "../../web/plot.js";
+import { arrangeMap, covered, isAttention, sidesOf, SPACE } from "./map_layout.js";
+import { drawMap, LEVELS, ODD_LEVEL, paintPictures, thumbsOf } from "./map_drawing.js";
+
 function mapLines({ header }) {
   return [header.words.csv, ...header.blocks.flatMap(({ name, lines }) => lines.map(([label, text]) => [name, label, text]))];
 }
@@ -117,12 +127,6 @@ function valueOf(header, level) {
   if (level === ODD_LEVEL) return header.words.odd;
   const [low, high] = header.differing ? [-header.top, header.top] : [0, 1];
   return about(low + ((level - 1) / (LEVELS - 1)) * (high - low), (0.5 * (high - low)) / (LEVELS - 1));
-}
-
-// The stacks whose tokens are the rows and columns of an attention's maps.
-function sidesOf({ stacks, blocks }, number) {
-  const own = stacks.find(({ rows }) => rows.some((row) => row.includes(number)));
-  return [own, blocks[number].kind === "cross-attention" ? stacks[0] : own];
 }
 
 function leaveCell(root) {

@@ -1,6 +1,12 @@
 // The title and the menu of files of a plotly figure. The figure stands in the same container of the page and is drawn
 // by plotly: its files are what is seen of it, zoomed as it is. The menu is that of the other plots.
 
+import { unpack } from "../../web/bytes.js";
+import { cleared, element, write } from "../../web/elements.js";
+import { exact } from "../../web/numbers.js";
+import { appearance } from "../../web/pens.js";
+import { buildAbout, buildMenu, FILES, nameMenu, showAbout } from "../../web/plot.js";
+
 const SHARP = 3; // pixels of a PNG to one of the page
 
 function figureOf(root) {
@@ -26,9 +32,7 @@ function drawingOf(root) {
   return { width, height, blob: new Blob([new XMLSerializer().serializeToString(svg)], { type: "image/svg+xml" }) };
 }
 
-FILES.SVG = async (root) => drawingOf(root).blob;
-
-FILES.PNG = async (root) => {
+async function pngOf(root) {
   const { width, height, blob } = drawingOf(root);
   const image = new Image(width * SHARP, height * SHARP);
   image.src = URL.createObjectURL(blob);
@@ -37,7 +41,7 @@ FILES.PNG = async (root) => {
   cleared(canvas, image.width, image.height).drawImage(image, 0, 0, image.width, image.height);
   URL.revokeObjectURL(image.src);
   return new Promise((done) => canvas.toBlob(done));
-};
+}
 
 function figureLines({ header: { words, curves, columns, arrays } }) {
   if (columns) return [words.csv, ...[...arrays[0]].map((value, cell) => [String(Math.floor(cell / columns)), String(cell % columns), exact(value)])];
@@ -50,6 +54,7 @@ export default function ({ data, parentElement, setTriggerValue }) {
   if (!root) {
     root = parentElement.appendChild(element("div", "vitrine plot figure"));
     root.kind = { lines: figureLines };
+    root.files = { PNG: pngOf, SVG: async (each) => drawingOf(each).blob, CSV: FILES.CSV };
     root.heading = root.appendChild(element("div", "heading"));
     root.heading.append(element("b"), buildAbout(root), buildMenu(root));
   }
@@ -58,7 +63,5 @@ export default function ({ data, parentElement, setTriggerValue }) {
   root.explain = () => setTriggerValue("about", performance.now());
   write(root.heading.firstChild, header.name);
   showAbout(root, header);
-  const opener = root.querySelector(".opener");
-  opener.title = header.words.download;
-  opener.setAttribute("aria-label", header.words.download);
+  nameMenu(root, header.words.download);
 }

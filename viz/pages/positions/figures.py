@@ -173,7 +173,7 @@ def _lay_out(figure: go.Figure, x_title: str, y_title: str) -> None:
 
 # What stands beside a plotly figure: its title, and the menu of its files.
 
-_figure_files = component("figure_files", "plot")
+_figure_files = component("pages/positions/figure_files")
 
 
 def figure_files(arrays: Sequence[NDArray[np.float32]], header: Mapping[str, Any], key: str, above: Heading) -> View:

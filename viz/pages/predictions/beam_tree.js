@@ -1,6 +1,12 @@
 // What a beam search tried: a column for each step, in it the candidates, best first; lines from what they continue. It
 // scrolls in a frame of its own, in which the first column stays.
 
+import { unpack } from "../../web/bytes.js";
+import { element, write } from "../../web/elements.js";
+import { exact, significant } from "../../web/numbers.js";
+import { shown } from "../../web/chips.js";
+import { addFiles, showFiles } from "../../web/picture.js";
+
 const ROW = 32;
 const HIGH = 26; // of a node
 const BETWEEN = 18; // columns

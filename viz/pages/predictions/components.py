@@ -15,8 +15,8 @@ from viz.components.view import Answer, PackedView, View
 from viz.i18n.catalogue import _
 from viz.ui.prediction import choice_words
 
-_film = component("decoding_film", "plot", "picture", "choices")
-_tree = component("beam_tree", "plot", "picture")
+_film = component("pages/predictions/decoding_film")
+_tree = component("pages/predictions/beam_tree")
 
 
 @dataclass(frozen=True)
@@ -40,7 +40,7 @@ class Ranking(Plot):
     rows: each {token, label, special, actual, open: may be chosen, rank}, see choices.js. facts: above them.
     """
 
-    COMPONENT = staticmethod(component("ranking", "plot", "picture", "choices"))
+    COMPONENT = staticmethod(component("pages/predictions/ranking"))
     ANSWERS: ClassVar[Sequence[str]] = ("choice",)
 
     rows: Sequence[Mapping[str, Any]]

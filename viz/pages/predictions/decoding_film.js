@@ -1,6 +1,15 @@
 // The decoding film: each token in its turn, what it looked at, what else it could have been. Played here, frame by frame,
 // without asking the server: all frames are in the bytes.
 
+import { unpack } from "../../web/bytes.js";
+import { element, ending, write } from "../../web/elements.js";
+import { exact } from "../../web/numbers.js";
+import { DIFFERENCE, HUE, signedColour } from "../../web/colours.js";
+import { hover, ofTokens } from "../../web/bus.js";
+import { lightChips, showChips, shown } from "../../web/chips.js";
+import { addFiles, showFiles } from "../../web/picture.js";
+import { buildChoices, showChoices } from "../../web/choices.js";
+
 const FRAME = 1000; // milliseconds at speed 1
 const SPEEDS = [0.5, 1, 2, 4];
 
@@ -150,7 +159,7 @@ function rowOf(root) {
 
 // From the new token to what it looks at, the stronger the more.
 function drawLinks(root) {
-  const { frames, difference, top } = root.film;
+  const { difference, top } = root.film;
   const corner = root.looks.getBoundingClientRect();
   const newest = root.written.lastElementChild;
   if (!corner.width || !newest) return;

@@ -1,5 +1,11 @@
 // One position's most probable tokens, with what is known of the actual one above them.
 
+import { unpack } from "../../web/bytes.js";
+import { element, write } from "../../web/elements.js";
+import { exact } from "../../web/numbers.js";
+import { addFiles, showFiles } from "../../web/picture.js";
+import { buildChoices, showChoices } from "../../web/choices.js";
+
 function build(parentElement) {
   const root = parentElement.appendChild(element("div", "vitrine ranking"));
   const heading = root.appendChild(element("div", "heading"));

@@ -19,7 +19,7 @@ class Wiring(Plot):
     the block, "bare", "" for none, or the name of a norm on it}.
     """
 
-    COMPONENT = staticmethod(component("wiring", "plot"))
+    COMPONENT = staticmethod(component("pages/residual/wiring"))
 
     rows: Sequence[Mapping[str, Any]]
 

@@ -1,6 +1,11 @@
 // Blocks as wires: what a block does to the stream, from left to right, with the way past it above. Each row is one way
 // of placing the norm; the row of the loaded model is framed. Lengths are CSS pixels.
 
+import { unpack } from "../../web/bytes.js";
+import { ending } from "../../web/elements.js";
+import { MARK } from "../../web/pens.js";
+import { buildPlot, showPlot } from "../../web/plot.js";
+
 const ROW = { name: 20, formula: 20, bypass: 26, box: 30, beside: 46, gap: 22 };
 const KINDS = { norm: "rgba(230,159,0,0.30)", sublayer: "rgba(86,180,233,0.32)", dropout: "rgba(128,128,128,0.20)", sum: "rgba(0,0,0,0)" };
 

@@ -12,7 +12,7 @@ from viz.components.plots import Heading
 from viz.components.registry import component, pack
 from viz.components.view import Answer, PackedView, View
 
-_training_film = component("film", "plot", "heat", "film_store", "film_norms", "thumbnails")
+_training_film = component("pages/training/film")
 
 
 def training_film(

@@ -1,6 +1,21 @@
 // The film of a training: every head at every step that is kept. It is played, compared and searched here, from the
 // frames that the strip in the sidebar receives: see film_store.js. Going back to a key frame is the server's to do.
 
+import { unpack } from "../../web/bytes.js";
+import { cleared, element, ending, write } from "../../web/elements.js";
+import { about, largest, significant } from "../../web/numbers.js";
+import { bus, ofTokens } from "../../web/bus.js";
+import { lightChips, showChips, shown } from "../../web/chips.js";
+import { appearance, canvasPen, onTheme } from "../../web/pens.js";
+import { buildPlot, showPlot } from "../../web/plot.js";
+import { HEAT } from "../../web/heat.js";
+import {
+  askWhile, filmedEvery, filmError, filmLabels, filmShape, filmWeights, frameAt, goToFrame, isFilmed, lastOfRun,
+  nearestFrame, onFilm,
+} from "../../web/film_store.js";
+import { buildNorms, showNorms } from "./film_norms.js";
+import { arrangeThumbnails, buildThumbnails, showThumbnails } from "../../web/thumbnails.js";
+
 const SPEEDS = [5, 15, 30, 60]; // frames a second
 const NEAR = 9; // CSS pixels from a key frame that still mean it
 const LINE = { tall: 74, lane: 16, side: 8 };
@@ -55,7 +70,7 @@ function buildFilm(parentElement) {
   const scene = root.appendChild(element("div", "scene"));
   root.heads = scene.appendChild(element("div", "heads"));
   buildThumbnails(root.heads, (button, _map, index) => button.addEventListener("click", () => chooseHead(root, index)));
-  root.large = buildPlot(scene.appendChild(element("div", "large")), "heatmap", KIND);
+  root.large = buildPlot(scene.appendChild(element("div", "large")), "heatmap", HEAT);
   const guesses = scene.appendChild(element("div", "guesses"));
   root.named = guesses.appendChild(element("div", "muted"));
   root.places = guesses.appendChild(element("div", "places"));

@@ -1,11 +1,18 @@
 // The norms of a frame of the film, as strips of heat: a row for each layer, a cell for each token, the mean behind it.
 // One picture for each stack, so that a frame costs little to draw. `bus.film` is that of film_store.js.
 
+import { cleared, element, write } from "../../web/elements.js";
+import { largest, significant } from "../../web/numbers.js";
+import { DIFFERENCE, HUE, SIGNED } from "../../web/colours.js";
+import { bus, hover, ofTokens } from "../../web/bus.js";
+import { shown } from "../../web/chips.js";
+import { filmLabels, overRuns } from "../../web/film_store.js";
+
 const ROW = 18; // CSS pixels
 const QUANTITIES = ["stream", "mean", "std"];
 
 // found: called when another quantity is chosen.
-function buildNorms(parent, found) {
+export function buildNorms(parent, found) {
   const root = parent.appendChild(element("div", "norms"));
   root.select = root.appendChild(element("select"));
   root.select.append(...QUANTITIES.map((name) => new Option(name, name)));
@@ -57,7 +64,7 @@ function widenTops(root, groups) {
 
 // groups: of every quantity and stack, where its rows stand in a frame's norms. before: the frame that is taken off, if any.
 // renewed: frames have come or gone.
-function showNorms(root, groups, [frame, before], words, renewed) {
+export function showNorms(root, groups, [frame, before], words, renewed) {
   const wanted = groups.filter(({ quantity }) => quantity === root.select.value);
   if (renewed || root.tops === undefined) widenTops(root, wanted);
   QUANTITIES.forEach((name, index) => write(root.select.options[index], words.norms[name]));

@@ -1,0 +1,62 @@
+"""Modules of the browser: what one imports, another exports; what a saved page can link; how they are served."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+from starlette.applications import Starlette
+from starlette.routing import Route
+from starlette.testclient import TestClient
+
+from viz.web.modules import ROUTE, imports, modules, serve_module, styles, version, with_imports
+
+IMPORT = re.compile(r"^import \{([^}]*)\} from \"(\.[^\"]+\.js)\";$", re.MULTILINE)
+EXPORT = re.compile(r"^export (?:async )?(?:function\*?|const) (\w+)", re.MULTILINE)
+
+
+@pytest.fixture(scope="module")
+def client():
+    return TestClient(Starlette(routes=[Route(f"/{ROUTE}", serve_module)]))
+
+
+@pytest.mark.parametrize("path", sorted(modules()))
+def test_what_it_imports_is_there(path):
+    """And in the one form that link.js of a saved page knows."""
+    text = modules()[path]
+    named = [name.strip() for names, _ in IMPORT.findall(text) for name in names.split(",") if name.strip()]
+    assert len(IMPORT.findall(text)) == len(re.findall(r"^import\b", text, re.MULTILINE)) == len(imports(path))
+    assert len(named) == len(set(named))
+    offered = {name for other in imports(path) for name in EXPORT.findall(modules()[other])}
+    assert set(named) <= offered
+    assert len(re.findall(r"^export\b", text, re.MULTILINE)) == len(EXPORT.findall(text)) + text.count(
+        "\nexport default function ("
+    )
+
+
+@pytest.mark.parametrize("path", sorted(modules()))
+def test_none_imports_itself_by_way_of_others(path):
+    *others, last = with_imports(path)
+    assert last == path
+    assert path not in {each for other in others for each in imports(other)}
+
+
+def test_styles_come_in_the_order_of_imports_with_those_of_all_first_and_its_own_last():
+    names = [style.stem for style in styles("pages/attention/head_grid.js")]
+    assert names == ["common", "plot", "picture", "thumbnails", "head_grid"]
+
+
+def test_a_module_is_kept_for_ever_under_the_hash_of_all(client):
+    answer = client.get(f"/web/{version()}/pages/attention/head_grid.js")
+    assert answer.text == modules()["pages/attention/head_grid.js"]
+    assert answer.headers["content-type"] == "text/javascript; charset=utf-8"
+    assert "immutable" in answer.headers["cache-control"]
+
+
+@pytest.mark.parametrize(
+    "path", ["0123456789abcdef/web/bus.js", "{version}/web/none.js", "{version}/web/modules.py", "{version}/../app.py"]
+)
+def test_another_version_and_another_file_are_not_there(client, path):
+    answer = client.get(f"/web/{path.format(version=version())}")
+    assert answer.status_code == 404
+    assert "immutable" not in answer.headers.get("cache-control", "")

@@ -1,0 +1,56 @@
+// The one object that all components of the page share, whichever version of a script they came with.
+
+const HELD = "vitrine.held"; // in the storage of this window
+
+// What was lit by a click before the page was loaded again.
+function heldBefore() {
+  try {
+    const { held, named } = JSON.parse(sessionStorage.getItem(HELD) ?? "{}");
+    return { held, named, lit: held };
+  } catch {
+    return {};
+  }
+}
+
+// Tokens light up together wherever they are drawn: components share one event target.
+export const bus = (globalThis.__vitrine ??= Object.assign(new EventTarget(), heldBefore(), {
+  views: new Map(), // what is mounted, by keys; see views.js
+  frames: new Map(), // the newest that came by the channel, by keys
+  fields: new Map(), // of text, by keys; see text_field.js
+}));
+
+// Pictures whose places are tokens, also where pieces of words are one elsewhere: there a place is a run of them.
+export const ofTokens = (side) => (bus.merged ? "" : side);
+
+export function hover(side, position) {
+  if (!side) return; // what it names is no token
+  const at = position < 0 ? heldAt(side) : position;
+  bus.lit = { ...bus.lit, [side]: at }; // for what is mounted later
+  bus.dispatchEvent(new CustomEvent("hover", { detail: { side, position: at } }));
+}
+
+// A click leaves a token lit where no other of its side is pointed at, and a second click no longer.
+const heldAt = (side) => bus.held?.[side] ?? -1;
+
+export function hold(side, position, label) {
+  bus.held = { ...bus.held, [side]: heldAt(side) === position ? -1 : position };
+  bus.named = { ...bus.named, [side]: label };
+  try {
+    sessionStorage.setItem(HELD, JSON.stringify({ held: bus.held, named: bus.named }));
+  } catch {
+    /* no storage is allowed: a reload lets it go */
+  }
+  hover(side, -1);
+}
+
+// The texts are these now: what was held and has become another token is let go.
+export function keepHeld(side, labels) {
+  const held = heldAt(side);
+  if (held >= 0 && labels[held] !== bus.named[side]) hold(side, held);
+}
+
+export function onHover(listener) {
+  const handle = (event) => listener(event.detail.side, event.detail.position);
+  bus.addEventListener("hover", handle);
+  return () => bus.removeEventListener("hover", handle);
+}

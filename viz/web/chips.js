@@ -1,0 +1,55 @@
+// Tokens as chips.
+
+import { element } from "./elements.js";
+import { bus, hold, hover, onHover } from "./bus.js";
+
+// A row of tokens as chips: special tokens dimmed, hovering announced, a click given to `choose` of the chip's side and
+// position. Chips that are there already are used again: typing changes a few of them. places: of each token in its
+// text, where not all of that is shown.
+export function showChips(parent, labels, special, side, choose, places) {
+  while (parent.children.length > labels.length) parent.lastElementChild.remove();
+  labels.forEach((label, index) => {
+    const made = parent.children[index] ?? parent.appendChild(newChip(index, choose));
+    if (places) made.dataset.position = places[index];
+    showChip(made, label, special[index], side);
+  });
+}
+
+export function newChip(position, choose) {
+  const made = element(choose ? "button" : "span", "chip");
+  made.dataset.position = position;
+  made.dir = "auto";
+  const place = () => Number(made.dataset.position);
+  made.addEventListener("pointerenter", () => hover(made.dataset.side, place()));
+  made.addEventListener("pointerleave", () => hover(made.dataset.side, -1));
+  if (choose) {
+    made.type = "button";
+    made.addEventListener("click", () => {
+      hold(made.dataset.side, place(), made.title);
+      choose(made.dataset.side, place());
+    });
+  }
+  return made;
+}
+
+// A token as it is written on the screen: what would be invisible gets a sign.
+export function shown(label) {
+  return label === " " ? "␣" : label.replaceAll("\n", "⏎").replaceAll("\t", "⇥");
+}
+
+export function showChip(made, label, special, side) {
+  made.classList.toggle("special", special);
+  made.dataset.side = side;
+  made.classList.toggle("lit", bus.lit?.[side] === Number(made.dataset.position));
+  if (made.title === label && made.textContent) return;
+  made.title = label;
+  made.textContent = shown(label);
+}
+
+export function lightChips(root) {
+  return onHover((side, position) => {
+    for (const made of root.querySelectorAll(`.chip[data-side="${side}"]`)) {
+      made.classList.toggle("lit", Number(made.dataset.position) === position);
+    }
+  });
+}

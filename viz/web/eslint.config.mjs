@@ -1,0 +1,14 @@
+import js from "@eslint/js";
+
+export default [
+  { ignores: ["**/vendor/**", "**/node_modules/**"] },
+  js.configs.recommended,
+  {
+    languageOptions: { ecmaVersion: 2024, sourceType: "module" },
+    linterOptions: { reportUnusedDisableDirectives: "error" },
+    rules: {
+      "no-undef": "off", // tsc knows the browser's names
+      "no-unused-vars": ["error", { argsIgnorePattern: "^_", varsIgnorePattern: "^_" }],
+    },
+  },
+];

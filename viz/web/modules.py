@@ -1,0 +1,69 @@
+"""The browser's half: ES modules, which a route of ours serves by their places in viz/, behind a hash of them all."""
+
+from __future__ import annotations
+
+import hashlib
+import posixpath
+import re
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+
+import streamlit as st
+from starlette.requests import Request
+from starlette.responses import PlainTextResponse, Response
+
+VIZ = Path(__file__).parents[1]
+ROUTE = "web/{version}/{path:path}"
+KEPT = {"Cache-Control": "public, max-age=31536000, immutable"}  # another text has another address
+IMPORTED = re.compile(r'^(?:import|\}) .*from "(\.[^"]+)";$', re.MULTILINE)
+ASIDE = ("node_modules", "vendor")
+
+
+@cache
+def modules() -> dict[str, str]:
+    """The text of each module by its path in viz/."""
+    paths = (path for path in sorted(VIZ.rglob("*.js")) if not {*ASIDE} & {*path.parts})
+    return {path.relative_to(VIZ).as_posix(): path.read_text("utf-8") for path in paths}
+
+
+@cache
+def version() -> str:
+    """A hash of all modules: after an update of Vitrine, a page that is still open asks for the new ones."""
+    return hashlib.sha256(repr(modules()).encode()).hexdigest()[:16]
+
+
+def imports(path: str) -> list[str]:
+    """Modules that this one imports, in its order."""
+    names = IMPORTED.findall(modules()[path])
+    return [posixpath.normpath(posixpath.join(posixpath.dirname(path), name)) for name in names]
+
+
+def with_imports(path: str) -> list[str]:
+    """A module behind all that it imports, each once."""
+
+    def walk(module: str) -> Iterator[str]:
+        for other in imports(module):
+            yield from walk(other)
+        yield module
+
+    return list(dict.fromkeys(walk(path)))
+
+
+def styles(path: str) -> list[Path]:
+    """Styles of a component: those of all, then one beside each module that has one, its own last."""
+    beside = [VIZ / module.replace(".js", ".css") for module in with_imports(path)]
+    return [VIZ / "web" / "common.css", *(style for style in beside if style.exists())]
+
+
+def base_path() -> str:
+    """What stands before every route: empty, or "/" and the path that Streamlit is told."""
+    return "/".join(["", *filter(None, st.get_option("server.baseUrlPath").split("/"))])
+
+
+async def serve_module(request: Request) -> Response:
+    """One module. Of another version there is none: a page of that asks the server that it came from."""
+    path = request.path_params["path"]
+    if request.path_params["version"] != version() or path not in modules():
+        return PlainTextResponse("There is no such module.", 404)
+    return Response(modules()[path], media_type="text/javascript", headers=KEPT)

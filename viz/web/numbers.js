@@ -1,0 +1,36 @@
+// Numbers as they are written on the screen and in files.
+
+// Three significant digits on the screen.
+export function significant(value) {
+  if (Math.abs(value) === Infinity) return value < 0 ? "−∞" : "∞";
+  if (value === 0) return "0";
+  if (!Number.isFinite(value)) return String(value);
+  const size = Math.abs(value);
+  const text = size >= 1000 || size < 0.001 ? value.toExponential(2) : value.toPrecision(3);
+  return text.replaceAll("-", "−");
+}
+
+// All digits that a float32 has, and no more: reading them back gives the same number.
+export function exact(value) {
+  return Number.isFinite(value) ? String(Number(value.toPrecision(9))) : significant(value);
+}
+
+// Of numbers that may be off by `error`: how many decimals to write of them, and how far off they then are.
+export function precisionOf(error) {
+  const digits = Math.min(20, Math.max(0, 1 - Math.floor(Math.log10(error))));
+  return { digits, off: Number((Math.ceil(error * 10 ** digits + 0.5) / 10 ** digits).toPrecision(3)) };
+}
+
+export const signed = (number) => String(number).replaceAll("-", "−");
+
+// A number on the screen that may be off by `error`: with it, where three digits would promise more.
+export function about(value, error) {
+  const third = 10 ** (Math.floor(Math.log10(Math.abs(value))) - 2);
+  if (!error || !Number.isFinite(value) || error <= third / 2) return significant(value);
+  const { digits, off } = precisionOf(error);
+  return `${signed(Number(value.toFixed(digits)))} ± ${signed(off)}`;
+}
+
+export function largest(values) {
+  return values.reduce((top, value) => (Number.isFinite(value) ? Math.max(top, Math.abs(value)) : top), 0);
+}

@@ -1,0 +1,194 @@
+// Two pens for one drawing: a canvas on the page, and SVG in a file. Lengths are CSS pixels.
+
+import { element, hatch } from "./elements.js";
+import { shown } from "./chips.js";
+
+const LETTERS = 16; // of a label
+export const FONT = 12;
+export const MARK = "#0072b2"; // the query's blue
+export const ODD_COLOUR = "#d6005f"; // of what is not finite: no scale has it
+export const ODD_PIXEL = 0xff5f00d6; // the same as 0xAABBGGRR
+const BRIGHT = "#45a5e6"; // and as a line on a dark page
+const PINNED = ["#963cbe", "#c58be6"]; // words about what is pinned, on a light page and on a dark one
+
+// Control characters as their pictures: SVG may not hold them.
+export function shortened(label) {
+  const picture = (letter) => (letter < " " ? String.fromCodePoint(0x2400 + letter.charCodeAt(0)) : "?");
+  const letters = [...shown(label).replace(/[\0-\x1f\ufffe\uffff]/g, picture)];
+  return letters.length > LETTERS ? letters.slice(0, LETTERS - 1).join("") + "…" : letters.join("");
+}
+
+// Calls `redraw` when another theme is chosen, and gives what ends that: a canvas keeps the colours it was drawn with.
+export function onTheme(redraw) {
+  const watching = new MutationObserver(() => requestAnimationFrame(redraw));
+  watching.observe(document.querySelector(".stApp") ?? document.body, { attributeFilter: ["class"] });
+  return () => watching.disconnect();
+}
+
+// The faces and colours of the page's theme. What has just been taken off the page has none.
+export function appearance(root) {
+  const style = getComputedStyle(root);
+  const parts = style.color.match(/\d+/g) ?? [0];
+  const dark = Math.max(...parts.slice(0, 3)) > 128; // light text
+  return {
+    text: style.fontFamily,
+    token: `${style.getPropertyValue("--st-code-font") || "monospace"}, "Noto Sans Mono CJK SC", monospace`,
+    colour: style.color,
+    background: style.getPropertyValue("--st-background-color") || "#fff",
+    mark: dark ? BRIGHT : MARK,
+    pinned: PINNED[Number(dark)],
+  };
+}
+
+const widths = new Map(); // of texts by their face: a keystroke changes a few of hundreds
+const MOST_WIDTHS = 20_000;
+
+// Labels were drawn in another face until theirs had come.
+export const forgetWidths = () => widths.clear();
+
+export function measurer(context, look) {
+  const wide = (face) => {
+    if (!widths.has(face)) widths.set(face, new Map());
+    const known = widths.get(face);
+    if (known.size > MOST_WIDTHS) known.clear();
+    return (text) => {
+      if (!known.has(text)) {
+        context.font = `${FONT}px ${face}`;
+        known.set(text, context.measureText(text).width);
+      }
+      return known.get(text);
+    };
+  };
+  return Object.assign(wide(look.token), { words: wide(look.text) }); // of labels, and of all else that is written
+}
+
+const UPRIGHT = /[\u2e80-\u9fff\uac00-\ud7af\uf900-\ufaff\uff00-\uff07\uff0a-\uffef]/; // letters that stand in a column; brackets turn
+const STANDS = new RegExp(`${UPRIGHT.source}|^\\s*\\d{1,2}\\s*$`);
+
+// A pen's text that runs up or down: Chinese letters stand one below the other, and so do short numbers between them; all
+// else is turned.
+function inColumns(text, measure) {
+  return (words, x, y, options) => {
+    if (Math.abs(options.turn ?? 0) !== 90 || !UPRIGHT.test(words)) return text(words, x, y, options);
+    const { align = "left", size = FONT } = options;
+    const pieces = words.split(new RegExp(`(${UPRIGHT.source})`)).filter((piece) => piece.trim());
+    const wide = options.token ? measure : measure.words;
+    const lengths = pieces.map((piece) => (STANDS.test(piece) ? size : (wide(piece.trim()) * size) / FONT + 3));
+    const whole = lengths.reduce((a, b) => a + b, 0);
+    let from = y - whole * { left: options.turn < 0 ? 1 : 0, center: 0.5, right: options.turn < 0 ? 0 : 1 }[align];
+    pieces.forEach((piece, index) => {
+      text(piece.trim(), x, from + lengths[index] / 2, { ...options, align: "center", turn: STANDS.test(piece) ? 0 : 90 });
+      from += lengths[index];
+    });
+  };
+}
+
+export function canvasPen(context, ratio, look) {
+  const hatched = hatch(context, Math.round(6 * ratio));
+  hatched.setTransform(new DOMMatrix().scale(1 / ratio));
+  context.setTransform(ratio, 0, 0, ratio, 0, 0);
+  context.textBaseline = "middle";
+  const box = (x, y, width, height, colour) => {
+    context.fillStyle = colour;
+    context.fillRect(x, y, width, height);
+  };
+  const text = (words, x, y, { align = "left", turn = 0, marked, strong, token, colour, faint, size = FONT }) => {
+    context.save();
+    context.translate(x, y);
+    context.rotate((turn * Math.PI) / 180);
+    context.font = `${strong ? "bold " : ""}${size}px ${token ? look.token : look.text}`;
+    context.textAlign = align;
+    if (marked) {
+      const width = context.measureText(words).width;
+      box({ left: -3, center: -width / 2 - 3, right: -width - 3 }[align], -FONT / 2 - 2, width + 6, FONT + 4, MARK);
+    }
+    context.globalAlpha = faint ? 0.72 : 1;
+    context.fillStyle = marked ? "#fff" : (look[colour] ?? colour ?? look.colour);
+    context.fillText(words, 0, 0);
+    context.restore();
+  };
+  const frame = (x, y, width, height, { width: line = 1, colour = look.colour, faint, radius = 0, fill }) => {
+    context.beginPath();
+    context.roundRect(x - 0.5, y - 0.5, width, height, radius); // in the gap before the next cell
+    if (fill) context.fillStyle = fill;
+    if (fill) context.fill();
+    context.globalAlpha = faint ? 0.25 : 1;
+    context.strokeStyle = colour === MARK ? look.mark : colour;
+    context.lineWidth = line;
+    if (line) context.stroke();
+    context.globalAlpha = 1;
+  };
+  // A part [x, y, width, height] of another canvas.
+  const picture = (canvas, part, x, y, width, height) => {
+    context.imageSmoothingEnabled = part[2] > width * ratio || part[3] > height * ratio;
+    context.drawImage(canvas, ...part, x, y, width, height);
+  };
+  const line = (points, { colour, width = 1.5, dash = [], faint }) => {
+    context.globalAlpha = faint ? 0.18 : 1;
+    context.strokeStyle = colour ?? look.colour;
+    context.lineWidth = width;
+    context.lineJoin = "round";
+    context.setLineDash(dash);
+    context.beginPath();
+    points.forEach(([x, y], index) => (index ? context.lineTo(x, y) : context.moveTo(x, y)));
+    context.stroke();
+    context.setLineDash([]);
+    context.globalAlpha = 1;
+  };
+  const dot = (x, y, radius, colour) => {
+    context.fillStyle = colour;
+    context.beginPath();
+    context.arc(x, y, radius, 0, 2 * Math.PI);
+    context.fill();
+  };
+  const { background } = look;
+  const columns = inColumns(text, measurer(context, look));
+  return { text: columns, box, frame, line, dot, picture, background, hatch: (x, y, width, height) => box(x, y, width, height, hatched) };
+}
+
+export function svgPen(svg, look) {
+  const add = (parent, name, attributes, words) => {
+    const made = parent.appendChild(document.createElementNS(svg.namespaceURI, name));
+    for (const [key, value] of Object.entries(attributes)) made.setAttribute(key, value);
+    if (words !== undefined) made.textContent = words;
+    return made;
+  };
+  const pattern = { id: "masked", width: 6, height: 6, patternUnits: "userSpaceOnUse" };
+  const tile = add(add(svg, "defs", {}), "pattern", pattern);
+  add(tile, "rect", { width: 6, height: 6, fill: "#808080", "fill-opacity": 0.14 });
+  add(tile, "path", { d: "M0 6L6 0M-1 1L1 -1M5 7L7 5", stroke: "#808080", "stroke-opacity": 0.55 });
+  add(svg, "rect", { width: "100%", height: "100%", fill: look.background });
+  // SVG 1.1 has colours without opacity, and that apart.
+  const paint = (use, colour) => {
+    const [, rgb, alpha] = colour.match(/^rgba\((.*),(.*)\)$/) ?? [];
+    return rgb ? { [use]: `rgb(${rgb})`, [`${use}-opacity`]: alpha } : { [use]: colour };
+  };
+  const box = (x, y, width, height, colour) => add(svg, "rect", { x, y, width, height, ...paint("fill", colour) });
+  const text = (words, x, y, { align = "left", turn = 0, strong, token, colour = look.colour, faint, size = FONT }) => {
+    const anchor = { left: "start", center: "middle", right: "end" }[align];
+    const place = { transform: `translate(${x} ${y}) rotate(${turn})`, "text-anchor": anchor };
+    const style = { "font-family": token ? look.token : look.text, "font-size": size, "fill-opacity": faint ? 0.72 : 1, ...paint("fill", look[colour] ?? colour) };
+    const weight = strong ? { "font-weight": "bold" } : {};
+    add(svg, "text", { ...place, ...style, ...weight, dy: "0.35em", direction: "ltr" }, words);
+  };
+  const frame = (x, y, width, height, { width: line = 1, colour = look.colour, faint, radius = 0, fill = "none" }) => {
+    const stroke = { stroke: colour, "stroke-width": line, "stroke-opacity": faint ? 0.25 : 1 };
+    add(svg, "rect", { x: x - 0.5, y: y - 0.5, width, height, rx: radius, ...paint("fill", fill), ...stroke });
+  };
+  const picture = (canvas, part, x, y, width, height) => {
+    const cut = element("canvas");
+    [cut.width, cut.height] = part.slice(2);
+    cut.getContext("2d").drawImage(canvas, ...part, 0, 0, cut.width, cut.height);
+    const whole = { preserveAspectRatio: "none", style: "image-rendering: pixelated" };
+    add(svg, "image", { x, y, width, height, ...whole, href: cut.toDataURL() });
+  };
+  const line = (points, { colour = look.colour, width = 1.5, dash = [], faint }) => {
+    const stroke = { "stroke-opacity": faint ? 0.18 : 1, ...paint("stroke", colour), "stroke-width": width, "stroke-linejoin": "round" };
+    const dashed = dash.length ? { "stroke-dasharray": dash.join(" ") } : {};
+    add(svg, "polyline", { points: points.map((point) => point.join(",")).join(" "), fill: "none", ...stroke, ...dashed });
+  };
+  const dot = (x, y, radius, colour) => add(svg, "circle", { cx: x, cy: y, r: radius, fill: colour });
+  const { background } = look;
+  const columns = inColumns(text, measurer(element("canvas").getContext("2d"), look));
+  return { vector: true, text: columns, box, frame, line, dot, picture, background, hatch: (x, y, width, height) => box(x, y, width, height, "url(#masked)") };
+}

@@ -1,0 +1,108 @@
+// From values to places and colours, and the marks beside an axis or a colour bar.
+
+import { DIFFERENCE, HUE, SIGNED, signedColour, strengthOf } from "./colours.js";
+
+// Both ends of a scale, and between them the round numbers that leave the ends their room.
+function ticks(low, high, most) {
+  const rough = (high - low) / most;
+  const size = 10 ** Math.floor(Math.log10(rough));
+  const step = size * [1, 2, 5, 10].find((factor) => factor * size > 0.999 * rough);
+  const found = [low];
+  for (let count = Math.ceil(low / step); count * step < high; count++) {
+    const value = count * step;
+    if (value - low > 0.5 * step && high - value > 0.5 * step) found.push(value);
+  }
+  return [...found, high].map((value) => [value, String(Number(value.toPrecision(3))).replace("-", "−")]);
+}
+
+// 256 colours from the scale's low end to its high end.
+export function palette({ low, high, difference }, strength) {
+  return Array.from({ length: 256 }, (_, index) => {
+    const value = low + (index / 255) * (high - low);
+    return low < 0
+      ? signedColour(value, high, 0.85 * strength, difference ? DIFFERENCE : SIGNED)
+      : `rgba(${HUE.join(",")},${((strength * value) / high).toFixed(3)})`;
+  });
+}
+
+// Where a value is between the scale's ends, 0 to 1.
+export function placeOn(scale, value) {
+  const { low, high, floor } = scale;
+  if (!floor) return Math.max(0, Math.min(1, (value - low) / (high - low)));
+  const strength = strengthOf(value, scale);
+  return low < 0 ? 0.5 + 0.5 * Math.sign(value) * strength : strength;
+}
+
+// Which of the colours is that of a value.
+export const shade = (value, scale) => Math.round(255 * placeOn(scale, value));
+
+// What stands beside the colour bar: [value, text] of about so many; of a logarithmic scale powers of ten, and where it
+// has two sides the floor of both in the middle.
+export function marksOf(scale, most) {
+  const { low, high, floor } = scale;
+  if (!floor) return ticks(low, high, most);
+  const decades = Math.round(Math.log10(high / floor));
+  const step = Math.ceil((low < 0 ? 2 * decades : decades) / most);
+  const powers = [];
+  for (let power = decades; power > 0; power -= step) powers.push(Number((high / 10 ** (decades - power)).toPrecision(3)));
+  const least = Number(floor.toPrecision(3));
+  if (low >= 0) return [least, ...powers.reverse()].map((value) => [value, String(value)]);
+  return [[0, `±${least}`], ...powers.flatMap((value) => [[-value, `−${value}`], [value, String(value)]])];
+}
+
+export const finite = (value) => Number.isFinite(value);
+
+// The range of an axis: what the header says, else that of the values with a little room; bars begin at 0.
+export function range({ low, high, log, zero }, values) {
+  const usable = values.filter((value) => finite(value) && (!log || value > 0));
+  let bottom = low ?? usable.reduce((least, value) => Math.min(least, value), Infinity);
+  let top = high ?? usable.reduce((most, value) => Math.max(most, value), -Infinity);
+  if (!finite(bottom) || !finite(top)) return log ? [0.1, 1] : [0, 1];
+  if (zero) [bottom, top] = [Math.min(0, bottom), Math.max(0, top)];
+  if (log) return bottom < top ? [bottom, top] : [bottom / 2, top * 2];
+  const room = bottom < top ? 0.04 * (top - bottom) : 0.5 * Math.abs(top) || 0.5;
+  return [low ?? (zero && bottom === 0 ? 0 : bottom - room), high ?? (zero && top === 0 ? 0 : top + room)];
+}
+
+// Marks of an axis: round numbers, or powers of ten.
+export function axisMarks([low, high], log, most) {
+  if (!log) {
+    const marks = roundMarks(low, high, most);
+    return marks.length > 1 ? marks : roundMarks(low, high, 2 * most); // one alone says nothing of the scale
+  }
+  const [first, last] = [Math.ceil(Math.log10(low) - 1e-9), Math.floor(Math.log10(high) + 1e-9)];
+  const every = Math.max(1, Math.ceil((last - first) / most));
+  const found = [];
+  for (let power = first; power <= last; power += every) found.push([10 ** power, powerName(power)]);
+  if (found.length > 1) return found;
+  const within = [first - 1, first, first + 1].flatMap((power) => [1, 2, 5].map((factor) => Number((factor * 10 ** power).toPrecision(12))));
+  const steps = within.filter((value) => value >= low && value <= high).map((value) => [value, brief(value)]);
+  return steps.length > 1 ? steps : roundMarks(low, high, most);
+}
+
+function powerName(power) {
+  const raised = String(power).replace(/./g, (sign) => (sign === "-" ? "⁻" : "⁰¹²³⁴⁵⁶⁷⁸⁹"[sign]));
+  return power >= -3 && power <= 4 ? (10 ** power).toLocaleString("en") : `10${raised}`;
+}
+
+function roundMarks(low, high, most) {
+  const rough = (high - low) / most;
+  const size = 10 ** Math.floor(Math.log10(rough));
+  const step = size * [1, 2, 5, 10].find((factor) => factor * size > 0.999 * rough);
+  const found = [];
+  for (let count = Math.ceil(low / step - 1e-9); count * step <= high + 1e-9 * step; count++) {
+    const value = Number((count * step).toPrecision(12));
+    found.push([value, brief(value)]);
+  }
+  return found;
+}
+
+const brief = (value) =>
+  (Math.abs(value) >= 1e7 || (value && Math.abs(value) < 1e-3) ? value.toExponential() : value.toLocaleString("en", { maximumSignificantDigits: 12 })).replaceAll("-", "−");
+
+// From a value to its place between two ends.
+export function scaleOf([low, high], log, from, to) {
+  const place = log ? Math.log10 : (value) => value;
+  const [first, span] = [place(low), place(high) - place(low)];
+  return (value) => from + ((place(value) - first) / span) * (to - from);
+}
