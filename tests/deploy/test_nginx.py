@@ -112,7 +112,9 @@ def test_thirty_visitors_of_one_address_who_come_at_once_get_all_they_ask_for(tw
     with ThreadPoolExecutor(30) as pool:
         statuses = sum(pool.map(first_visit, [two.place] * 30), Counter[int]())
     assert statuses == {200: 30 * 133, 101: 30 * 2}
-    files = sum(count for each in two.replicas for path, count in each.asked.items() if path.startswith(("/static/", "/web/")))
+    files = sum(
+        count for each in two.replicas for path, count in each.asked.items() if path.startswith(("/static/", "/web/"))
+    )
     assert 125 <= files < 5 * 125  # each once, but for those who waited too long for the first to have it
 
 
