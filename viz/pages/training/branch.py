@@ -12,7 +12,7 @@ from model.training.settings import RATES
 from viz.i18n.catalogue import _
 from viz.i18n.errors import translate_error
 from viz.i18n.format import as_sentence
-from viz.pages.training.settings import DESCRIBED
+from viz.pages.training.settings import OPTIONS
 from viz.state.session import current_session
 from viz.state.training import steered
 from viz.ui.fields import Form, whose
@@ -37,7 +37,7 @@ class Part(StrEnum):
 
 
 def form() -> Form:
-    return Form("branch", {name: DESCRIBED[name] for name in NAMES})
+    return Form("branch", {name: OPTIONS[name] for name in NAMES})
 
 
 def offer(live: LiveTraining, key: KeyFrame) -> None:
@@ -90,7 +90,7 @@ def _read(key: KeyFrame) -> tuple[dict[str, Any], dict[str, str]]:
     """What the fields change of a key frame's settings, and what is wrong with those that have no value, by name."""
     values, wrong = form().read(NAMES)
     changes = {
-        name: value for name, value in values.items() if not DESCRIBED[name].left(value, key.choices.value(name))
+        name: value for name, value in values.items() if not OPTIONS[name].unchanged(value, key.choices.value(name))
     }
     return changes, wrong
 

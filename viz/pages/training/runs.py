@@ -9,16 +9,17 @@ import pandas as pd
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
+from model.options import field_text
 from model.training.settings import CHANGEABLE, RATES
 from viz.i18n.catalogue import _
 from viz.i18n.errors import translate_error
 from viz.i18n.format import as_sentence, clauses, literal, significant
 from viz.pages.training import saving
-from viz.pages.training.settings import DESCRIBED
+from viz.pages.training.settings import OPTIONS
 from viz.pages.training.start import give_up, nothing_begun
 from viz.state import training
 from viz.state.session import Session, current_session
-from viz.ui.fields import MOST_LETTERS, field_text
+from viz.ui.fields import MOST_LETTERS
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -138,7 +139,7 @@ def travel(place: DeltaGenerator, live: LiveTraining, runs: tuple[Run, ...]) -> 
     )
     setting, value = place.columns(2, gap="small", vertical_alignment="bottom")
     name = setting.selectbox(_("Change this"), BRANCHES, key=Part.SETTING, persist_state="session")
-    option, now = DESCRIBED[name], key.choices.value(name)
+    option, now = OPTIONS[name], key.choices.value(name)
     field: dict[str, Any] = {"key": f"{Part.VALUE}_{name}", "persist_state": "session"}
     label = _("from {value} to").format(value=literal(_value(now)))
     if option.choices:
@@ -172,8 +173,8 @@ def _rewind(number: int, step: int) -> None:
 
 def _branch(number: int, step: int, name: str) -> None:
     def act(live: LiveTraining, key: KeyFrame) -> None:
-        value = DESCRIBED[name].read(st.session_state[f"{Part.VALUE}_{name}"])
-        if DESCRIBED[name].left(value, key.choices.value(name)):
+        value = OPTIONS[name].parse(st.session_state[f"{Part.VALUE}_{name}"])
+        if OPTIONS[name].unchanged(value, key.choices.value(name)):
             raise ValueError(
                 _("{name} is {value} already: write another value to branch.").format(name=name, value=value)
             )

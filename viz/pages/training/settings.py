@@ -11,16 +11,17 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import streamlit as st
 
-from model.network.config import CHOICES, TransformerConfig
+from model.network.config import NETWORK_OPTIONS
+from model.options import field_text
 from model.training.schedule import learning_rate
-from model.training.settings import CHANGEABLE, RATES, SETTING_CHOICES, TrainingSettings, settings_of_run
+from model.training.settings import CHANGEABLE, RATES, TRAINING_OPTIONS, TrainingSettings, settings_of_run
 from viz.components.plots import About, Axis, Chart, Heading, Series
 from viz.i18n.catalogue import _
 from viz.i18n.errors import translate_error
 from viz.i18n.format import slow_precision
 from viz.state import training
 from viz.state.session import Session, current_session
-from viz.ui.fields import Form, field_text, options_of, whose
+from viz.ui.fields import Form, whose
 from viz.ui.parts import Drawing, Views, explanation
 
 if TYPE_CHECKING:
@@ -33,9 +34,11 @@ USUAL = (
     *("precision", "seed", "accumulation", "validate_every"),
 )
 RARE = tuple(name for name in CHANGEABLE if name not in USUAL)
-FIRST_ONLY = ("undo_merges", "average", "average_last", "patience")
+FIRST_ONLY = tuple(
+    option.name for option in TRAINING_OPTIONS.values() if option.fixed and option.name != "compile"
+)  # a training that is watched is not compiled
 NAMES = (*USUAL, *RARE, *FIRST_ONLY)
-DESCRIBED = options_of(TrainingSettings, SETTING_CHOICES) | options_of(TransformerConfig, CHOICES)
+OPTIONS = {**TRAINING_OPTIONS, **{name: NETWORK_OPTIONS[name] for name in RATES}}
 NEW_RATE = 1e-3  # of a model from nothing; one that is trained goes on with training.RATE
 BEGINNING = TrainingSettings(
     steps=1500,
@@ -63,7 +66,7 @@ class Part(StrEnum):
 
 
 def form() -> Form:
-    return Form("setting", {name: DESCRIBED[name] for name in (*NAMES, *RATES)}, change)
+    return Form("setting", {name: OPTIONS[name] for name in (*NAMES, *RATES)}, change)
 
 
 def follow(live: LiveTraining | None) -> None:

@@ -10,11 +10,11 @@ import pytest
 from numpy.testing import assert_allclose
 from streamlit.testing.v1 import AppTest
 
+from model.options import field_text
 from tests.app_reading import component, sound
 from tests.model.training.live.live_examples import SETTINGS, live, probe, watched
 from viz.pages.training import branch, film
 from viz.state.session import Session
-from viz.ui.fields import field_text
 
 
 def film_page() -> None:

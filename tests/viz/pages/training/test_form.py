@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import re
 from types import SimpleNamespace
 
@@ -13,14 +12,13 @@ from model.data.sources import digest_of_pairs, task_data
 from model.message import InputError
 from model.training.cost import forecast, memory_needed
 from model.training.demonstration import REVERSE
-from model.training.settings import TrainingSettings
 from tests.app_reading import sent, sound, typed
 from tests.viz.pages.training.training_page import TABLE, TINY, begun, demonstrated, live, page, pasted, words
-from viz.pages.training import cost, form, settings
+from viz.pages.training import cost, form
 from viz.pages.training import start as training_start
 from viz.state import training
 from viz.ui import text_table
-from viz.ui.fields import field_text, whose
+from viz.ui.fields import whose
 
 ONE_IN_ERROR = "rows to learn from: 2 · duplicates left out: 0 · empty lines: 0 · rows in error: 1"
 WRONG = "ab,ba\nlonely\n,empty\n<b>x</b>,**y**\n"
@@ -212,15 +210,6 @@ def test_columns_and_what_is_between_them_are_those_that_were_chosen():
 def test_columns_are_named_once_each():
     found = SimpleNamespace(records=[SimpleNamespace(cells=("a", "a", ""))], width=4)
     assert text_table.column_names(found, True) == ["a (1)", "a (2)", "column 3", "column 4"]
-
-
-def test_values_come_back_from_their_fields():
-    options = settings.form().described
-    for name, value in dataclasses.asdict(TrainingSettings(clip=float("inf"), rate=3e-4)).items():
-        if name in options:
-            assert options[name].read(field_text(value)) == value
-    with pytest.raises(ValueError, match="must be a number"):
-        options["rate"].read("nan")
 
 
 def test_the_field_of_a_message_is_found():

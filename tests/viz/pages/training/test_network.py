@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import html
 import re
 from collections.abc import Iterator
@@ -11,11 +10,11 @@ import pytest
 from streamlit.testing.v1.element_tree import Block, Element
 
 from model.data.sources import new_config, preset_options, without_stack
-from model.network.config import PRESETS, TransformerConfig
+from model.network.config import PRESETS
+from model.options import field_text
 from tests.app_reading import sound
 from tests.viz.pages.training.training_page import page
-from viz.pages.training.network import DESCRIBED
-from viz.ui.fields import field_text, whose
+from viz.ui.fields import whose
 
 ROTARY = {"position": "rotary"}
 NO_LOGITS = {"output_head": "none", "tied_embeddings": "none"}
@@ -36,9 +35,6 @@ def beneath(app, key: str) -> str:
 
 
 def test_a_preset_fills_every_option_there_is():
-    assert DESCRIBED.keys() == {
-        field.name for field in dataclasses.fields(TransformerConfig) if not field.name.endswith("_vocabulary")
-    }
     app = page(training_data="phrases")
     app.session_state["network_rare"] = True
     for preset in PRESETS:

@@ -7,12 +7,12 @@ import dataclasses
 import numpy as np
 import pytest
 
+from model.options import field_text
 from model.training.schedule import learning_rate
 from model.training.settings import CHANGEABLE, RATES
 from tests.app_reading import sent, sound
 from tests.viz.pages.training.training_page import demonstrated, live, page, part, words
 from viz.pages.training import settings as training_settings
-from viz.ui.fields import field_text
 
 
 def test_the_schedule_is_that_of_the_settings():
