@@ -10,7 +10,7 @@ from typing import Any, Literal
 
 from model.message import InputError
 from model.network.attention import MultiHeadAttention
-from model.network.config import TransformerConfig
+from model.network.config import NETWORK_OPTIONS, TransformerConfig
 from model.network.layers import EmbeddingSum, FeedForward, Residual
 from model.network.transformer import Network
 from model.options import option, options_of
@@ -196,57 +196,59 @@ class Progress:
         return sum(step > self.best_step for step, _ in self.validations)
 
 
-RATES = ("dropout", "attention_dropout", "activation_dropout")  # of TransformerConfig
-CHANGEABLE = tuple(name for name, known in TRAINING_OPTIONS.items() if not known.fixed)
+DROPOUTS = ("dropout", "attention_dropout", "activation_dropout")  # of TransformerConfig
+RUN_OPTIONS = {**TRAINING_OPTIONS, **{name: NETWORK_OPTIONS[name] for name in DROPOUTS}}
+CHANGEABLE = tuple(name for name, known in RUN_OPTIONS.items() if not known.fixed)
 
 
-@dataclass(frozen=True)
-class RunSettings:
-    """All that can be changed while a run lasts: settings of the training, and dropout rates of the network by name."""
+@dataclass(frozen=True, kw_only=True)
+class RunSettings(TrainingSettings):
+    """All settings of a run that is watched: those of its training, and the dropout rates of its network."""
 
-    settings: TrainingSettings
-    rates: Mapping[str, float]
+    dropout: float
+    attention_dropout: float
+    activation_dropout: float
+
+    def __post_init__(self) -> None:
+        for name, known in RUN_OPTIONS.items():
+            known.require(getattr(self, name))
 
     @classmethod
     def of(cls, settings: TrainingSettings, config: TransformerConfig) -> RunSettings:
-        """Settings of a run that begins with a network of this config."""
-        return cls(settings, {name: getattr(config, name) for name in RATES})
+        """These settings, with the dropout rates of a config where they have none themselves."""
+        return cls(**{name: getattr(config, name) for name in DROPOUTS} | dataclasses.asdict(settings))
 
-    def with_changes(self, changes: Mapping[str, Any], config: TransformerConfig) -> RunSettings:
-        """Copy with other settings or rates. config: of the network, which checks the rates.
+    @classmethod
+    def from_record(cls, record: Mapping[str, Any]) -> RunSettings:
+        """Settings as JSON has them; older files have the dropout rates apart."""
+        if "rates" in record:
+            record = {**record["settings"], **record["rates"]}
+        return cls(**record)
+
+    def with_changes(self, changes: Mapping[str, Any]) -> RunSettings:
+        """Copy with other values.
 
         Raises:
             ValueError: something cannot be changed in a run, or is out of its range.
         """
         for name in changes:
-            if name not in (*CHANGEABLE, *RATES):
+            if name not in CHANGEABLE:
                 raise InputError(
-                    "{name} cannot be changed in a run; these can: {value}",
-                    name=name,
-                    value=", ".join((*CHANGEABLE, *RATES)),
+                    "{name} cannot be changed in a run; these can: {value}", name=name, value=", ".join(CHANGEABLE)
                 )
-        rates = dict(self.rates) | {name: value for name, value in changes.items() if name in RATES}
-        dataclasses.replace(config, **rates)  # raises if one is out of its range
-        settings = {name: value for name, value in changes.items() if name in CHANGEABLE}
-        return RunSettings(dataclasses.replace(self.settings, **settings), rates)
-
-    def value(self, name: str) -> Any:
-        """Value of a setting or a rate."""
-        return self.rates[name] if name in self.rates else getattr(self.settings, name)
+        return dataclasses.replace(self, **changes)
 
     def differences(self, other: RunSettings) -> dict[str, tuple[Any, Any]]:
         """Values that differ, by name: here, and in `other`."""
-        here, there = (dataclasses.asdict(run.settings) | dict(run.rates) for run in (self, other))
+        here, there = dataclasses.asdict(self), dataclasses.asdict(other)
         return {name: (here[name], there[name]) for name in here if here[name] != there[name]}
 
 
-def drop_out(network: Network, rates: Mapping[str, Any]) -> None:
-    """Set a network's dropout rates, by the names of its config.
-
-    Raises:
-        ValueError: a rate is out of its range.
-    """
-    network.config = config = dataclasses.replace(network.config, **rates)
+def set_dropout(network: Network, settings: RunSettings) -> None:
+    """Set a network's dropout rates."""
+    network.config = config = dataclasses.replace(
+        network.config, **{name: getattr(settings, name) for name in DROPOUTS}
+    )
     for module in network.modules():
         if isinstance(module, Residual | EmbeddingSum):
             module.dropout = config.dropout

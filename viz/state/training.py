@@ -107,12 +107,12 @@ def _kept(key: str) -> LiveTraining | None:
             return found
         try:
             left = read_kept(folder)
-            asked = left.start.config, left.material, left.choices.settings, left.start.device
+            asked = left.start.config, left.material, left.settings, left.start.device
             needed = trainings().require_room(key, *asked)
             given = {"source": left.source, "owner": left.owner, "batches": left.batches, "kept": folder, **quotas()}
 
             def made(slots: Slots) -> LiveTraining:
-                first = left.start, left.material, left.choices.settings, left.probe
+                first = left.start, left.material, left.settings, left.probe
                 return LiveTraining(*first, slots=slots, going_on=left, **given)
 
             return trainings().begin(key, made, needed)

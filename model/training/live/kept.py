@@ -33,7 +33,7 @@ from model.training.live.camera import Frame, Probe
 from model.training.live.key_frames import KeyFrame
 from model.training.live.recorded_trainer import RecordedTrainer
 from model.training.live.runs import Mark, Row
-from model.training.settings import BatchSizes, RunSettings, TrainingSettings
+from model.training.settings import BatchSizes, RunSettings
 
 START, DATA, STATE = "start", "data.json", "state.safetensors"
 LARGEST = 1 << 28  # bytes of data.json
@@ -42,13 +42,13 @@ LONGEST = 7 * 24 * 3600.0  # seconds after which a training that nobody has gone
 
 @dataclass(frozen=True)
 class KeptTraining:
-    """A training as it is found in a folder. choices: of its first step. batches, owner: as they were kept."""
+    """A training as it is found in a folder. settings: of its first step. batches, owner: as they were kept."""
 
     start: TextModel
     material: TrainingData
     source: Source
     probe: Probe
-    choices: RunSettings
+    settings: RunSettings
     batches: BatchSizes
     owner: str
     tensors: Mapping[str, Tensor]
@@ -117,8 +117,8 @@ def keep_state(folder: Path, recorded: RecordedTrainer, batches: BatchSizes) -> 
     told = {
         "step": key.step,
         "figures": dict(key.figures),
-        "first": _choices(run.choices),
-        "now": _choices(key.choices),
+        "first": dataclasses.asdict(run.settings),
+        "now": dataclasses.asdict(key.settings),
         "batches": dataclasses.asdict(batches),
         "marks": [[mark.step, dict(mark.changes)] for mark in run.marks],
         "names": run.curves.columns,
@@ -155,7 +155,7 @@ def read_kept(folder: Path) -> KeptTraining:
             material,
             Source(**told["source"]),
             Probe(source, target),
-            _read(now["first"]),
+            RunSettings.from_record(now["first"]),
             _batches(now),
             told["owner"],
             given,
@@ -171,7 +171,7 @@ def go_on(recorded: RecordedTrainer, kept: KeptTraining) -> None:
     """Have a new trainer of the same model, data and settings stand where the kept one stood."""
     told, tensors, run = kept.told, kept.tensors, recorded.run
     weights = {name.removeprefix("key."): tensor for name, tensor in tensors.items() if name.startswith("key.")}
-    key = KeyFrame(run.number, int(told["step"]), _read(told["now"]), weights, told["figures"])
+    key = KeyFrame(run.number, int(told["step"]), RunSettings.from_record(told["now"]), weights, told["figures"])
     rows = zip(tensors["film.steps"].tolist(), tensors["film.weights"], tensors["film.values"], strict=True)
     run.film.put([Frame(step, one.numpy(), other.numpy()) for step, one, other in rows])
     if told["names"] == run.curves.columns:
@@ -197,13 +197,5 @@ def remove_old(parent: Path) -> None:
 
 
 def _batches(now: Mapping[str, Any]) -> BatchSizes:
-    size = now["now"]["settings"]["batch_tokens"]  # of one that an older version has kept
+    size = RunSettings.from_record(now["now"]).batch_tokens  # of one that an older version has kept
     return BatchSizes(**now.get("batches", {"watched": size, "full": size}))
-
-
-def _choices(choices: RunSettings) -> dict[str, Any]:
-    return {"settings": dataclasses.asdict(choices.settings), "rates": dict(choices.rates)}
-
-
-def _read(told: Mapping[str, Any]) -> RunSettings:
-    return RunSettings(TrainingSettings(**told["settings"]), told["rates"])

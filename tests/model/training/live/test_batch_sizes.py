@@ -17,7 +17,7 @@ FIRST = replace(SETTINGS, batch_tokens=SIZES.watched)
 
 
 def in_force(training) -> int:
-    return training.snapshot.choices.settings.batch_tokens
+    return training.recorded.settings.batch_tokens
 
 
 def changes(training) -> list[tuple[int, int, int]]:

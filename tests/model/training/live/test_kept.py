@@ -53,7 +53,7 @@ def begun(folder, kind: Kind = "encoder-decoder", settings=SETTINGS, **options) 
 def gone_on_with(folder) -> LiveTraining:
     left = read_kept(folder)
     given = {"kept": folder, "owner": left.owner, "source": left.source, "going_on": left, "key_every": KEY_EVERY}
-    return settled(LiveTraining(left.start, left.material, left.choices.settings, left.probe, **given))
+    return settled(LiveTraining(left.start, left.material, left.settings, left.probe, **given))
 
 
 @pytest.mark.parametrize("kind", ["encoder-decoder", "decoder-only", "encoder-only"])
@@ -94,8 +94,8 @@ def test_settings_in_force_and_their_marks_come_back(tmp_path):
     first.change(rate=1e-3, dropout=0.0)
     advanced(first, 2)
     again = gone_on_with(tmp_path / "run")
-    assert (again.choices.settings.rate, again.choices.value("dropout")) == (1e-3, 0.0)
-    assert again.snapshot.choices == again.choices
+    assert (again.settings.rate, again.settings.dropout) == (1e-3, 0.0)
+    assert again.recorded.settings == again.settings
     assert [(mark.step, mark.changes) for mark in again.current.changes] == [
         (mark.step, mark.changes) for mark in first.current.changes
     ]

@@ -53,7 +53,7 @@ def test_rows_in_error_are_listed_and_the_others_train_a_new_model():
     app.text_input(key="network_n_encoder_layers").set_value("1")
     given = begun(app, steps="2", batch_tokens="40", validate_every="1")
     assert (given.snapshot.step, given.start.config.d_model, given.start.config.n_encoder_layers) == (2, 8, 1)
-    assert given.choices.settings.batch_tokens == 40
+    assert given.settings.batch_tokens == 40
     labels = [given.material.tokenizers[1].label(token) for token in range(len(given.material.tokenizers[1]))]
     assert {"a", "b", "c", "d"} <= set(labels)
     assert app.session_state["model"] == training.ENTRY
@@ -159,7 +159,7 @@ def test_costs_are_shown_and_a_step_is_measured_when_asked():
     assert costs[1] == f"{given.start.network.parameter_count():,}"
     train, _validation = given.material.corpora(given.start.config.max_length, 0.0)
     config = given.start.config
-    needed = memory_needed(config, forecast(config, train, given.choices.settings))  # what a refusal would name
+    needed = memory_needed(config, forecast(config, train, given.settings))  # what a refusal would name
     assert costs[2] == cost.size(needed)
     assert re.search(r"about [\d.]+ ms a step, estimated · about \d+:\d\d in all", config_words)
 
