@@ -28,7 +28,7 @@ class Option:
 
     annotation: type of its values. label: on its field. low, high: the least and the largest number; above, below:
     bounds that no number reaches; infinity is a number only where `high` says so. choices: the only values, where they
-    are named. fixed: from the beginning of a run to its end.
+    are named. fixed: from the beginning of a run to its end. former: its name in older files and command lines.
     """
 
     name: str
@@ -42,6 +42,7 @@ class Option:
     below: int | None = None
     choices: tuple[str, ...] = ()
     fixed: bool = False
+    former: str = ""
 
     @property
     def switch(self) -> bool:
@@ -153,6 +154,12 @@ def _choices(annotation: Any) -> tuple[str, ...]:
     """Values that a type names: what stands behind the first of them, after |, is none that a user can choose."""
     first = annotation if get_origin(annotation) is Literal else next(iter(get_args(annotation)), None)
     return get_args(first) if get_origin(first) is Literal else ()
+
+
+def present_names(record: Mapping[str, Any], table: Mapping[str, Option]) -> dict[str, Any]:
+    """Values of a file by the present names of their options."""
+    names = {option.former: name for name, option in table.items() if option.former}
+    return {names.get(name, name): value for name, value in record.items()}
 
 
 def field_text(value: Any) -> Any:

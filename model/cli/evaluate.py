@@ -11,7 +11,6 @@ from typing import Any, Literal
 
 from model.checkpoints.load import open_checkpoint
 from model.checkpoints.load_hints import LoadHints
-from model.checkpoints.model_card import card
 from model.checkpoints.native import CARD, TRAINING
 from model.data.pairs import Split
 from model.data.readers import SPEC_HELP, is_text, name_of
@@ -19,6 +18,7 @@ from model.data.sources import digest_of_spec
 from model.inference.text_model import TextModel
 from model.runtime.files import write_text
 from model.training.evaluation import Figures, measure
+from model.training.model_card import card
 from model.training.translation_scores import AUTO, TOKENIZERS
 
 

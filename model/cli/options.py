@@ -51,13 +51,14 @@ def _given(options: argparse.Namespace, table: Mapping[str, Option]) -> dict[str
 
 
 def _add(group: Any, option: Option, more: str) -> None:
-    flag, default = "--" + option.name.replace("_", "-"), argparse.SUPPRESS
+    flags, default = ["--" + name.replace("_", "-") for name in (option.name, option.former) if name], argparse.SUPPRESS
     text = option.help + (f"; {option.limits}" if option.limits else "") + more
+    text += f"; {flags[1]} is its old name" if option.former else ""
     if option.switch:
-        group.add_argument(flag, action=argparse.BooleanOptionalAction, default=default, help=text)
+        group.add_argument(*flags, action=argparse.BooleanOptionalAction, default=default, help=text)
     else:
         kind = str if option.choices else int if option.whole else float
-        group.add_argument(flag, type=kind, default=default, choices=option.choices or None, help=text)
+        group.add_argument(*flags, type=kind, default=default, choices=option.choices or None, help=text)
 
 
 def page() -> str:

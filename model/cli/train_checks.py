@@ -100,18 +100,18 @@ def require_one_vocabulary(options: argparse.Namespace, material: TrainingData) 
 def with_useful_merges(
     settings: TrainingSettings, options: argparse.Namespace, material: TrainingData
 ) -> TrainingSettings:
-    """Settings, with undo_merges 0 where no merges can be undone, so that the training record is true.
+    """Settings, with bpe_dropout 0 where no merges can be undone, so that the training record is true.
 
     Raises:
         ValueError: undone merges were asked for there.
     """
     if options.kind in TWO_STACKS and material.tokenizers[0].parents():
         return settings
-    if getattr(options, "undo_merges", 0):
+    if getattr(options, "bpe_dropout", 0):
         two = options.kind in TWO_STACKS
         why = "the source's tokenizer has no merges" if two else f"{_a(options.kind)} model is trained without that"
-        raise ValueError(f"undo_merges ({options.undo_merges}) must be 0 or left out: {why}")
-    return dataclasses.replace(settings, undo_merges=0.0)
+        raise ValueError(f"bpe_dropout ({options.bpe_dropout}) must be 0 or left out: {why}")
+    return dataclasses.replace(settings, bpe_dropout=0.0)
 
 
 def require_place(folder: Path, state: Path, replace: bool) -> None:

@@ -13,7 +13,7 @@ from model.network.attention import MultiHeadAttention
 from model.network.config import NETWORK_OPTIONS, TransformerConfig
 from model.network.layers import EmbeddingSum, FeedForward, Residual
 from model.network.transformer import Network
-from model.options import option, options_of
+from model.options import option, options_of, present_names
 
 Schedule = Literal["cosine", "inverse-sqrt", "constant"]
 Precision = Literal["float32", "bfloat16", "float16"]
@@ -39,13 +39,14 @@ class TrainingSettings:
     )
     weight_decay: float = option(0.05, "Weight decay", "of AdamW", low=0)
     clip: float = option(1.0, "Clip gradients at", "largest gradient norm; inf: no clipping", above=0, high=math.inf)
-    undo_merges: float = option(
+    bpe_dropout: float = option(
         0.1,
         "Words cut anew",
         "share of merged source tokens cut in two, so that words are seen in several ways",
         low=0,
         high=1,
         fixed=True,
+        former="undo_merges",
     )
     average: float = option(
         0.998,
@@ -88,7 +89,7 @@ OWN = (
     "label_smoothing",
     "weight_decay",
     "clip",
-    "undo_merges",
+    "bpe_dropout",
     "average",
     "average_last",
 )
@@ -98,9 +99,10 @@ def settings_of_run(record: Mapping[str, Any], settings: TrainingSettings) -> Tr
     """These settings with those of an earlier run in their place that say what is learnt, by its training record: not
     how long and how fast. What a record names wrongly is left out.
     """
-    told = record.get("settings")
+    recorded = record.get("settings")
+    values = present_names(recorded, TRAINING_OPTIONS) if isinstance(recorded, Mapping) else {}
     for name in OWN:
-        value = told.get(name) if isinstance(told, Mapping) else None
+        value = values.get(name)
         if isinstance(value, int | float) and not isinstance(value, bool):
             try:
                 settings = dataclasses.replace(settings, **{name: type(getattr(settings, name))(value)})
@@ -220,10 +222,10 @@ class RunSettings(TrainingSettings):
 
     @classmethod
     def from_record(cls, record: Mapping[str, Any]) -> RunSettings:
-        """Settings as JSON has them; older files have the dropout rates apart."""
+        """Settings as JSON has them; older files have the dropout rates apart, and other names."""
         if "rates" in record:
             record = {**record["settings"], **record["rates"]}
-        return cls(**record)
+        return cls(**present_names(record, TRAINING_OPTIONS))
 
     def with_changes(self, changes: Mapping[str, Any]) -> RunSettings:
         """Copy with other values.

@@ -100,6 +100,8 @@ def test_the_command_line_has_each_option_with_its_help_and_choices(option):
     assert action.choices == (option.choices or None)
     value = option.default if option.default is not None else 7
     words = [action.option_strings[not value]] if option.switch else [action.option_strings[0], str(value)]
+    if option.former:
+        assert action.option_strings[1] == f"--{option.former.replace('_', '-')}"
     given = parser.parse_args(words)
     assert command_line.network_options(given) | dataclasses.asdict(command_line.settings_of(given)) == (
         dataclasses.asdict(TrainingSettings()) | {option.name: value}

@@ -93,7 +93,7 @@ class LiveTraining:
             start, material, settings, probe, **budgets
         )
         self._kept, self._going_on, self._start_kept = kept, going_on, False
-        self._kept_at, self._kept_step = clock(), going_on.told["step"] if going_on else 0
+        self._kept_at, self._kept_step = clock(), going_on.state["step"] if going_on else 0
         self._longest, self._used = longest, 0.0  # seconds of its steps
         self._choosing = Lock("choices")  # around what is read of the settings and written back
         self._slots, self._clock, self._patience = slots or Slots(1), clock, unseen

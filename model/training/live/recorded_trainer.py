@@ -56,7 +56,7 @@ class RecordedTrainer:
             )
         self.material, self.budgets = material, budgets
         config = start.network.config
-        train, validation = prepared().corpora(material, config.max_length, settings.undo_merges)
+        train, validation = prepared().corpora(material, config.max_length, settings.bpe_dropout)
         network = trainable(start.network)
         self.trainer = Trainer(network, train, validation, RunSettings.of(settings, network.config))
         self._steps = self.trainer.steps()

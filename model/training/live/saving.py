@@ -11,13 +11,13 @@ from typing import Any
 
 import torch
 
-from model.checkpoints.model_card import card
 from model.checkpoints.native import save_checkpoint
 from model.data.sources import Source, TrainingData, data_of_run, usual_percent
 from model.inference.copies import alone
 from model.inference.text_model import TextModel
 from model.training.live.recorded_trainer import RecordedTrainer
 from model.training.live.runs import Run
+from model.training.model_card import card
 from model.training.settings import TRAINING_OPTIONS
 from model.training.tensorboard import write_curves
 from model.training.trainer import Trainer

@@ -52,7 +52,7 @@ BEGINNING = TrainingSettings(
     warmup=100,
     label_smoothing=0.0,
     average=0.0,
-    undo_merges=0.0,
+    bpe_dropout=0.0,
     validate_every=100,
 )
 POINTS = 300  # of the schedule's curve
