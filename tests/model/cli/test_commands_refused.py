@@ -114,7 +114,7 @@ def test_a_file_that_does_not_say_its_heads_is_told(tmp_path, capsys):
     assert "(on the command line --heads N)" in capsys.readouterr().err
     assert main(["generate", str(file), "3 1 4", "--heads", "3"]) == 0
     assert capsys.readouterr().out == open_checkpoint(file, heads=3).generate("3 1 4").text + "\n"
-    assert main(["generate", str(file), "3 1 4", "--told", "heads:3,norm:post"]) == 0
+    assert main(["generate", str(file), "3 1 4", "--hints", "heads:3,norm:post"]) == 0
     printed = capsys.readouterr()
     assert printed.out == open_checkpoint(file, heads=3, norm="post").generate("3 1 4").text + "\n"
     assert "note: annotated: assumed: targets begin with token 0" in printed.err

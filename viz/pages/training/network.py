@@ -33,7 +33,7 @@ class Part(StrEnum):
     PRESET = "preset"
     PUT = "network_put"
     RARE = "network_rare"
-    TOLD = "network_told"
+    OPENED_FOR = "network_opened_for"  # the hidden options for which all are shown
     UNITS = "network_units"
     VOCABULARY = "network_vocabulary"
 
@@ -76,9 +76,9 @@ def fields(place: DeltaGenerator, kind: Kind, wrong: dict[str, str]) -> None:
     left_out = options_without(kind)
     FORM.draw(place, [name for name in USUAL if name not in left_out], wrong)
     hidden = sorted(wrong.keys() & set(RARE))
-    if hidden and hidden != st.session_state.get(Part.TOLD):
+    if hidden and hidden != st.session_state.get(Part.OPENED_FOR):
         st.session_state[Part.RARE] = True  # what is wrong is said beside its field
-    st.session_state[Part.TOLD] = hidden
+    st.session_state[Part.OPENED_FOR] = hidden
     rare = place.expander(_("All options"), key=Part.RARE, on_change="rerun")
     if rare.open:
         known = [name for name in RARE if name not in left_out]
