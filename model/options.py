@@ -121,10 +121,12 @@ class Option:
             value: float = int(plain.replace(",", "")) if self.whole else float(plain)
         except ValueError:
             value = math.nan
-        if math.isnan(value):
-            if self.whole:
-                raise InputError("{name} (“{text}”) must be a whole number", name=self.name, text=plain[:20]) from None
-            raise InputError("{name} (“{text}”) must be a number", name=self.name, text=plain[:20]) from None
+        if value != value:  # NaN; math.isnan takes no whole number of 400 digits
+            raise InputError(
+                "{name} (“{text}”) must be a whole number" if self.whole else "{name} (“{text}”) must be a number",
+                name=self.name,
+                text=plain[:20],
+            )
         if self.whole and abs(value) > LARGEST:
             raise InputError(
                 "{name} (“{text}”) must be at most {most}", name=self.name, text=plain[:20], most=f"{LARGEST:,}"

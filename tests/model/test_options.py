@@ -129,6 +129,7 @@ def test_a_value_comes_back_from_its_field(option):
         ("d_ff", "2.5", "d_ff (“2.5”) must be a whole number"),
         ("d_ff", "", "d_ff (“”) must be a whole number"),
         ("d_ff", "1e400", "d_ff (“1e400”) must be a whole number"),
+        ("steps", "7" * 330, "steps (“77777777777777777777”) must be at most 1,000,000,000,000,000"),
         ("seed", "9" * 16, "seed (“9999999999999999”) must be at most 1,000,000,000,000,000"),
     ],
 )

@@ -89,7 +89,7 @@ def test_settings_change_between_two_steps_of_a_running_training():
     assert mark.step == 1
     assert given.current.curves.get("rate")[1][1] == pytest.approx(0.02 * 2 / 3)  # still warming up
     assert given.recorded.settings.rate == 0.02
-    with pytest.raises(ValueError, match=r"rate \(-1.0\) must be between 0 and inf"):
+    with pytest.raises(ValueError, match=r"rate \(-1.0\) must be at least 0"):
         given.change(rate=-1.0)
     assert given.snapshot.status == "idle"
 

@@ -10,7 +10,7 @@ import pytest
 from streamlit.testing.v1.element_tree import Block, Element
 
 from model.data.sources import new_config, preset_options, without_stack
-from model.network.config import PRESETS
+from model.network.config import NETWORK_OPTIONS, PRESETS
 from model.options import field_text
 from tests.app_reading import sound
 from tests.viz.pages.training.training_page import page
@@ -41,7 +41,10 @@ def test_a_preset_fills_every_option_there_is():
         app.session_state["preset"] = preset
         widgets = {getattr(each, "key", None): each for each in elements(sound(app.run()).main)}
         for name, value in preset_options("encoder-decoder", preset).items():
-            assert widgets[f"network_{name}"].value == field_text(value), (preset, name)
+            widget, option = widgets[f"network_{name}"], NETWORK_OPTIONS[name]
+            assert (widget.value, widget.label) == (field_text(value), option.label), (preset, name)
+            limits = f" ({option.limits})" if option.limits else ""
+            assert widget.help == f"`{name}`: {option.help}{limits}"
         assert not app.button(key="begin_button").disabled, preset
 
 
