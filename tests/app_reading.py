@@ -11,6 +11,7 @@ from streamlit.testing.v1 import AppTest
 from streamlit.util import calc_hash
 
 from tests.viz.components.test_registry import unpack
+from tests.viz.render.header_checks import BY_COMPONENT, misfits
 from viz.components.plots import LEVELS
 from viz.state.session import Key, Session
 from viz.state.texts import learn
@@ -30,9 +31,13 @@ def opened(page: str = "attention", /, **address: str) -> AppTest:
 
 
 def sound(app: AppTest) -> AppTest:
-    """The same, if nothing has failed."""
+    """The same, if nothing has failed, and what the browser was sent is what its types say."""
     assert not app.exception
     assert not app.error
+    for each in app.get("bidi_component"):
+        if each.proto.WhichOneof("data") == "bytes":
+            header, _arrays = unpack(body(each.proto.bytes))
+            assert not list(misfits(header, BY_COMPONENT[each.proto.component_name])), each.proto.component_name
     return app
 
 

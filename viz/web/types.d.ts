@@ -1,0 +1,758 @@
+// Written by python -m viz.render.schema: change that, not this.
+
+interface Axis {
+  title: string;
+  side?: string;
+  places?: number[];
+}
+
+interface LabelledAxis {
+  title: string;
+  side?: string;
+  places?: number[];
+  labels: string[];
+}
+
+interface NumericAxis {
+  title: string;
+  side?: string;
+  places?: number[];
+  labels?: string[];
+  log?: boolean;
+  low?: number;
+  high?: number;
+  zero?: boolean;
+}
+
+interface ScaleHeader {
+  low: number;
+  high: number;
+  title: string;
+  difference: boolean;
+  floor?: number | null;
+}
+
+interface FileHeader {
+  file: string;
+  words: Record<string, any>;
+  about?: string;
+}
+
+interface PlotHeader {
+  file: string;
+  words: Record<string, any>;
+  about?: string;
+  name: string;
+  stamp: string;
+  note: string;
+  sentence: string;
+  alt: string;
+  chosen: number;
+}
+
+interface TokensHeader {
+  side: string;
+  labels: string[];
+  places: number[];
+}
+
+interface HeatmapHeader {
+  file: string;
+  words: Record<string, any>;
+  about?: string;
+  name: string;
+  stamp: string;
+  note: string;
+  sentence: string;
+  alt: string;
+  chosen: number;
+  rows: LabelledAxis;
+  columns: LabelledAxis;
+  scale: ScaleHeader;
+  column: number;
+  square: boolean;
+  cells: boolean;
+  tokens?: TokensHeader;
+  block?: number[];
+  highest?: number;
+  wanted?: number;
+  texts?: string[];
+  valued?: boolean;
+  odd?: number;
+  error?: number;
+}
+
+interface LinesHeader {
+  file: string;
+  words: Record<string, any>;
+  about?: string;
+  name: string;
+  stamp: string;
+  note: string;
+  sentence: string;
+  alt: string;
+  chosen: number;
+  rows: LabelledAxis;
+  columns: LabelledAxis;
+  scale: ScaleHeader;
+  column: number;
+  square: boolean;
+  cells: boolean;
+  tokens?: TokensHeader;
+  block?: number[];
+  highest?: number;
+  wanted?: number;
+  texts?: string[];
+  valued?: boolean;
+  odd?: number;
+  error?: number;
+  colour: number[];
+}
+
+interface SeriesHeader {
+  name: string;
+  colour: string;
+  mark: "line" | "bars" | "dots";
+  dash: boolean;
+  quiet: boolean;
+  labels?: string[];
+  side?: string;
+  colours?: string[];
+}
+
+interface MarkHeader {
+  x: number;
+  text: string;
+}
+
+interface ChartHeader {
+  file: string;
+  words: Record<string, any>;
+  about?: string;
+  name: string;
+  stamp: string;
+  note: string;
+  sentence: string;
+  alt: string;
+  chosen: number;
+  x: NumericAxis;
+  y: NumericAxis;
+  tall: number;
+  series: SeriesHeader[];
+  marks?: MarkHeader[];
+}
+
+interface PanelHeader {
+  name: string;
+  rows: LabelledAxis;
+  columns: LabelledAxis;
+  note: string;
+  line: number;
+  scale?: ScaleHeader;
+  pinned?: boolean;
+  chosen?: number;
+  framed?: number[];
+  choose?: boolean;
+  joined?: string;
+}
+
+interface PanelsHeader {
+  file: string;
+  words: Record<string, any>;
+  about?: string;
+  name: string;
+  stamp: string;
+  note: string;
+  sentence: string;
+  alt: string;
+  chosen: number;
+  panels: PanelHeader[];
+  slot?: number;
+  cell?: number;
+}
+
+interface HeadGridHeader {
+  file: string;
+  words: Record<string, any>;
+  about?: string;
+  kind: string;
+  stamp: string;
+  alt: string;
+  chosen: number[];
+  order: number[][];
+  columns: number;
+  block: number[];
+  difference: boolean;
+  floor: number | null;
+  notes: string[];
+  waiting: boolean[];
+  labels: Record<string, any>;
+  sides: Record<string, any>;
+  rows: number;
+  cells: number;
+  low: number;
+  high: number;
+  tops: number[];
+  count: number;
+}
+
+interface PinnedSteps {
+  differing: boolean;
+}
+
+interface StepsHeader {
+  file: string;
+  words: Record<string, any>;
+  about?: string;
+  name: string;
+  stamp: string;
+  alt: string;
+  note: string;
+  queries: string[];
+  keys: string[];
+  places: Record<string, any>;
+  sides: Record<string, any>;
+  special: Record<string, any>;
+  chosen: number;
+  masked: boolean[];
+  pinned: PinnedSteps | null;
+}
+
+interface StackHeader {
+  name: string;
+  side: string;
+  labels: string[];
+  special: boolean[];
+  rows: number[][];
+}
+
+interface BlockHeader {
+  kind: string;
+  name: string;
+  title: string;
+  short: string;
+  layer: number | null;
+  note: string;
+  flow: number | null;
+  lines: string[][];
+  open: string;
+}
+
+interface GuessesHeader {
+  title: string;
+  labels: string[];
+  probabilities: number[];
+  pinned: number[] | null;
+  side: string;
+  position: number;
+}
+
+interface ModelMapHeader {
+  file: string;
+  words: Record<string, any>;
+  about?: string;
+  name: string;
+  stamp: string;
+  note: string;
+  sentence: string;
+  alt: string;
+  chosen: number;
+  stacks: StackHeader[];
+  blocks: BlockHeader[];
+  predictions: GuessesHeader | null;
+  summary: string[][];
+  bypass: boolean;
+  parallel: boolean;
+  differing: boolean;
+  scale: string;
+  top: number;
+  shapes: number[][];
+}
+
+interface WireHeader {
+  text: string;
+  kind: "norm" | "sublayer" | "dropout" | "sum";
+}
+
+interface WiringRow {
+  name: string;
+  formula: string;
+  own: boolean;
+  boxes: WireHeader[];
+  past: string;
+  beside?: WireHeader[];
+}
+
+interface WiringHeader {
+  file: string;
+  words: Record<string, any>;
+  about?: string;
+  name: string;
+  stamp: string;
+  note: string;
+  sentence: string;
+  alt: string;
+  chosen: number;
+  rows: WiringRow[];
+}
+
+interface ColumnHeader {
+  name: string;
+  formula: string;
+  mark: "bar" | "signed" | "number";
+  colour?: string;
+}
+
+interface ChoiceRow {
+  token?: number;
+  label: string;
+  special: boolean;
+  actual: boolean;
+  open: boolean;
+  rank: string;
+}
+
+interface RankingHeader {
+  file: string;
+  words: Record<string, any>;
+  about?: string;
+  name: string;
+  stamp: string;
+  note: string;
+  sentence: string;
+  alt: string;
+  chosen: number;
+  rows: ChoiceRow[];
+  columns: ColumnHeader[];
+  position: number;
+  facts: string[];
+}
+
+interface WrittenFrame {
+  label: string;
+  special: boolean;
+  place: number;
+  position: number;
+  sees: number;
+  before?: number;
+  last?: string;
+  sentence: string;
+  share: number | null;
+  rows: ChoiceRow[];
+}
+
+interface DecodingFilmHeader {
+  file: string;
+  words: Record<string, any>;
+  about?: string;
+  stamp: string;
+  frames: WrittenFrame[];
+  source: Record<string, any>;
+  kept: Record<string, any>;
+  side: string;
+  maps: string[];
+  columns: ColumnHeader[];
+  depth: number;
+  difference: boolean;
+  top: number;
+}
+
+interface NodeHeader {
+  parent: number;
+  step: number;
+  row: number;
+  sentence: string;
+  label: string;
+  fate: string;
+  probability: number;
+  open?: boolean;
+}
+
+interface HypothesisHeader {
+  node: number;
+  text: string;
+  score: number;
+}
+
+interface FateHeader {
+  fate: string;
+  name: string;
+}
+
+interface BeamTreeHeader {
+  file: string;
+  words: Record<string, any>;
+  about?: string;
+  stamp: string;
+  alt: string;
+  nodes: NodeHeader[];
+  hypotheses: HypothesisHeader[];
+  legend: FateHeader[];
+}
+
+interface MatrixHeader {
+  name: string;
+  formula: string;
+  colour: number[];
+  rows: string[];
+  columns: string[];
+  first: number;
+  top: number;
+}
+
+interface MatrixLine {
+  title: string;
+  matrices: MatrixHeader[];
+}
+
+interface MatricesHeader {
+  file: string;
+  words: Record<string, any>;
+  about?: string;
+  name: string;
+  stamp: string;
+  note: string;
+  sentence: string;
+  alt: string;
+  chosen: number;
+  lines: MatrixLine[];
+  texts: string[];
+  wrong: number;
+  sentence_wrong: string;
+}
+
+interface VectorHeader {
+  name: string;
+  place: number[];
+  colour: string;
+}
+
+interface VectorsHeader {
+  file: string;
+  words: Record<string, any>;
+  about?: string;
+  name: string;
+  stamp: string;
+  note: string;
+  sentence: string;
+  alt: string;
+  chosen: number;
+  vectors: VectorHeader[];
+  tall: number;
+}
+
+interface FigureFilesHeader {
+  file: string;
+  words: Record<string, any>;
+  about?: string;
+  name: string;
+  curves?: string[];
+  columns?: number;
+}
+
+interface TreeColumn {
+  title: string;
+  kind: "number" | "share" | "count" | "text" | "picture";
+}
+
+interface ProgressShare {
+  share: number;
+  text: string;
+}
+
+interface TensorTreeHeader {
+  names: string[];
+  shapes: string[];
+  dtypes: string[];
+  elements: number[];
+  bytes: number[];
+  same: number[];
+  sentence: string;
+  chosen: number;
+  asked: boolean;
+  sorted: number | null;
+  most: number;
+  alt: string;
+  file: string;
+  stamp: string;
+  words: Record<string, any>;
+  progress: ProgressShare | null;
+  columns: TreeColumn[];
+  texts: Record<string, string[]>;
+  bins: number;
+}
+
+interface FindingHeader {
+  name: string;
+  sentence: string;
+  chosen: boolean;
+}
+
+interface FindingsGroup {
+  title: string;
+  explanation: string;
+  items: FindingHeader[];
+  more: number;
+}
+
+interface FindingsHeader {
+  name: string;
+  sentence: string;
+  alt: string;
+  stamp: string;
+  words?: Record<string, any>;
+  groups: FindingsGroup[];
+}
+
+interface CheckpointRow {
+  name: string;
+  where: string;
+  kind: string;
+  format: string;
+  parameters: string;
+  bytes: string;
+  needs: string;
+  fits: boolean;
+  refused: string;
+  problem: string;
+  shown: boolean;
+  computes: boolean;
+  removable: boolean;
+}
+
+interface CheckpointGroup {
+  title: string;
+  where: string;
+  rows: CheckpointRow[];
+}
+
+interface CheckpointListHeader {
+  groups: CheckpointGroup[];
+  words: Record<string, any>;
+}
+
+interface StatementRow {
+  name: string;
+  row: string;
+  said: string;
+  verdict: string;
+  kind: "none" | "holds" | "only" | "wrong";
+}
+
+interface StatementGroup {
+  title: string;
+  rows: StatementRow[];
+}
+
+interface StatementListHeader {
+  groups: StatementGroup[];
+  words: Record<string, any>;
+}
+
+interface ProgressHeader {
+  share: number | null;
+  text: string;
+  button: string;
+}
+
+interface HintToken {
+  label: string;
+  special: boolean;
+  side: string;
+  position: number;
+}
+
+interface LeadHeader {
+  page: string;
+  sentence: string;
+  hints: ((string | HintToken)[])[];
+  words: Record<string, any>;
+}
+
+interface SeveralHeader {
+  count: number;
+  place: number;
+  words: Record<string, any>;
+}
+
+interface TextFieldHeader {
+  label: string;
+  text: string;
+  edit: number;
+  first: string;
+  placeholder: string;
+  most: number;
+  words: Record<string, any>;
+  several?: SeveralHeader;
+}
+
+interface TokenHeader {
+  label: string;
+  special: boolean;
+}
+
+interface BadgeHeader {
+  text: string;
+  passed: boolean | null;
+  title: string;
+}
+
+interface GuessChoice {
+  token: number;
+  label: string;
+  probability: number;
+}
+
+interface GuessHeader {
+  title: string;
+  choices: GuessChoice[];
+}
+
+interface DeletedToken {
+  label: string;
+  before: number;
+}
+
+interface AlignmentHeader {
+  inserted: number[];
+  deleted: DeletedToken[];
+}
+
+interface AlignmentsHeader {
+  source: AlignmentHeader;
+  target: AlignmentHeader;
+}
+
+interface ChangeItem {
+  label: string;
+  value: string;
+  exact: string;
+  act: any;
+  token: HintToken | null;
+}
+
+interface ChangesHeader {
+  title: string;
+  unit: string;
+  items: ChangeItem[];
+}
+
+interface PinHeader {
+  kept: Record<string, string> | null;
+  differing: boolean;
+  alignments: AlignmentsHeader;
+  changes: ChangesHeader[] | null;
+  words: Record<string, any>;
+}
+
+interface PiecesHeader {
+  found: boolean;
+  merged: boolean;
+  words: Record<string, any>;
+}
+
+interface ChangedHeader {
+  text: string;
+  refused: string;
+  words: Record<string, any>;
+}
+
+interface TokenBarHeader {
+  source: TokenHeader[];
+  target: TokenHeader[];
+  notes: Record<string, any>;
+  badges: BadgeHeader[] | null;
+  guesses: GuessHeader[];
+  pin: PinHeader;
+  pieces: PiecesHeader;
+  changed: ChangedHeader;
+  words: Record<string, any>;
+}
+
+interface FilmedKind {
+  first: number;
+  shape: number[];
+  rows: string;
+  columns: string;
+}
+
+interface RunsHeader {
+  firsts: number[];
+  labels: string[];
+}
+
+interface FilmHeader {
+  edition: number;
+  run: number;
+  steps: number[];
+  kinds: Record<string, FilmedKind>;
+  tokens: Record<string, string[]>;
+  runs: Record<string, RunsHeader>;
+  answers: number[];
+  names: Record<string, string>;
+  keys: number[];
+  ranks: number;
+  words: Record<string, any>;
+}
+
+interface FactHeader {
+  text: string;
+  title: string;
+}
+
+interface BatchesHeader {
+  sentence: string;
+  chosen: number;
+  sizes: any[][];
+}
+
+interface TrainingStripHeader {
+  status: string;
+  step: number;
+  facts: FactHeader[];
+  losses: number[];
+  sentence: string;
+  possible: string[];
+  batches: BatchesHeader;
+  film: FilmHeader | null;
+  words: Record<string, any>;
+}
+
+interface OtherRun {
+  run: number;
+  steps: number[];
+  losses: number[];
+}
+
+interface TrainingFilmHeader {
+  kind: string;
+  labels: Record<string, any>;
+  sides: Record<string, any>;
+  titles: Record<string, any>;
+  chosen: number[];
+  norms: any[];
+  others: OtherRun[];
+  run: number;
+  words: Record<string, any>;
+  about?: string;
+}
+
+interface LearntHeader {
+  turn: number;
+  looks: number | null;
+  at: number;
+  saving: number;
+  followed: string[];
+  choices: string[][];
+  left_out: boolean;
+}
+
+interface MessageHeader {
+  number: number;
+  edits: Record<string, number>;
+  frames: number[];
+  more: boolean;
+  gone: string[] | null;
+  moved: boolean;
+  took: number;
+}
