@@ -1,5 +1,5 @@
 import { unpack } from "../web/bytes.js";
-import { element, ending, write } from "../web/elements.js";
+import { element, ending, firstIn, lastIn, newRoot, write } from "../web/elements.js";
 import { lightChips, newChip, showChip } from "../web/chips.js";
 
 // What a page shows, and hints for who is here for the first time; the browser remembers that they were put away.
@@ -37,7 +37,7 @@ export default function ({ data, parentElement }) {
   const { page, sentence, hints, words } = unpack(data);
   let root = parentElement.querySelector(".vitrine");
   if (!root) {
-    root = parentElement.appendChild(element("div", "vitrine lead"));
+    root = newRoot(parentElement, "lead");
     root.append(element("div", "sentence"), element("div", "hints"));
     root.stop = lightChips(root);
   }
@@ -47,7 +47,7 @@ export default function ({ data, parentElement }) {
   root.page = page;
   list.hidden = root.away || !hints.length;
   if (list.hidden) return ending(root);
-  while (list.children.length > hints.length + 1) list.firstElementChild.remove();
+  while (list.children.length > hints.length + 1) firstIn(list).remove();
   if (!list.children.length) {
     const button = list.appendChild(element("button", "dismiss"));
     button.type = "button";
@@ -56,8 +56,8 @@ export default function ({ data, parentElement }) {
       root.away = list.hidden = true;
     });
   }
-  write(list.lastElementChild, words.dismiss);
-  while (list.children.length < hints.length + 1) list.insertBefore(element("div", "hint"), list.lastElementChild);
+  write(lastIn(list), words.dismiss);
+  while (list.children.length < hints.length + 1) list.insertBefore(element("div", "hint"), lastIn(list));
   hints.forEach((parts, number) => showHint(list.children[number], parts));
   list.classList.toggle("numbered", hints.length > 1);
   return ending(root);

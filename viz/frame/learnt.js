@@ -4,11 +4,11 @@
 // click shows in it.
 
 import { unpack } from "../web/bytes.js";
-import { element, ending } from "../web/elements.js";
+import { ending, newRoot } from "../web/elements.js";
 import { bus } from "../web/bus.js";
 
 export default function ({ data, parentElement }) {
-  const root = parentElement.querySelector(".vitrine") ?? parentElement.appendChild(element("div", "vitrine"));
+  const root = parentElement.querySelector(".vitrine") ?? newRoot(parentElement, "");
   root.stop = () => {};
   const { turn, looks, followed, saving, choices, left_out, arrays } = unpack(data);
   bus.looks = looks;

@@ -3,7 +3,7 @@
 // are mounted again over their pictures from their bytes (saved_page.js), so that pointing at them says what is there.
 // No script runs but that one, by its hash, and nothing asks another machine.
 
-import { element, write } from "../web/elements.js";
+import { contextOf, element, newRoot, write } from "../web/elements.js";
 import { bus } from "../web/bus.js";
 import { linked } from "../web/link.js";
 import { sha256 } from "./sha256.js";
@@ -63,7 +63,7 @@ function smaller(canvas, share) {
   if (share === 1) return canvas;
   const made = element("canvas");
   [made.width, made.height] = [canvas.width, canvas.height].map((length) => Math.max(1, Math.round(share * length)));
-  made.getContext("2d").drawImage(canvas, 0, 0, made.width, made.height);
+  contextOf(made).drawImage(canvas, 0, 0, made.width, made.height);
   return made;
 }
 
@@ -294,7 +294,7 @@ async function wholePage(words, root) {
 }
 
 export default function ({ data, parentElement, setTriggerValue }) {
-  const root = parentElement.querySelector(".vitrine") ?? parentElement.appendChild(element("div", "vitrine page_file"));
+  const root = parentElement.querySelector(".vitrine") ?? newRoot(parentElement, "page_file");
   const button = root.querySelector("button") ?? root.appendChild(element("button", "save"));
   root.prepare = (number) => setTriggerValue("prepare", number);
   button.type = "button";

@@ -1,5 +1,5 @@
 import { unpack } from "../web/bytes.js";
-import { element, ending, write } from "../web/elements.js";
+import { element, ending, newRoot, shorten, write } from "../web/elements.js";
 import { bus, hover, keepHeld } from "../web/bus.js";
 import { lightChips, showChips, shown } from "../web/chips.js";
 
@@ -53,7 +53,7 @@ function wasFolded() {
 }
 
 function build(parentElement) {
-  const root = parentElement.appendChild(element("div", "vitrine bar"));
+  const root = newRoot(parentElement, "bar");
   const rows = root.appendChild(element("div", "rows"));
   for (const side of ["source", "target"]) {
     rows.appendChild(element("div")).appendChild(element("div", "tokens " + side)).setAttribute("role", "list");
@@ -77,7 +77,7 @@ function showBadges(parent, badges, follow) {
     }
   }
   if (!badges) return;
-  while (parent.children.length > badges.length) parent.lastElementChild.remove();
+  shorten(parent, badges.length);
   badges.forEach(({ text, passed, title }, index) => {
     const badge = parent.children[index] ?? parent.appendChild(element("span"));
     badge.className = "badge " + (passed === null ? "unknown" : passed ? "passed" : "failed");

@@ -2,7 +2,7 @@
 // The slider plays in the browser: components that hold the film's frames listen on the bus.
 
 import { unpack } from "../web/bytes.js";
-import { cleared, element, ending, write } from "../web/elements.js";
+import { cleared, element, ending, newRoot, shorten, write } from "../web/elements.js";
 import { bus } from "../web/bus.js";
 import { askWhile, forgetFilm, frameAt, goToFrame, onFilm, receiveFilm } from "../web/film_store.js";
 
@@ -20,7 +20,7 @@ function stayBelow(parentElement) {
 
 function buildStrip(parentElement) {
   stayBelow(parentElement);
-  const root = parentElement.appendChild(element("div", "vitrine strip"));
+  const root = newRoot(parentElement, "strip");
   root.buttons = element("div", "buttons");
   root.batches = element("label", "batches");
   root.size = element("select");
@@ -119,7 +119,7 @@ function showFilm(root) {
 function showStrip(root, data) {
   showButtons(root, data);
   showBatches(root, data);
-  while (root.facts.children.length > data.facts.length) root.facts.lastElementChild.remove();
+  shorten(root.facts, data.facts.length);
   data.facts.forEach(({ text, title }, index) => {
     const made = root.facts.children[index] ?? root.facts.appendChild(element("span"));
     made.title = title;

@@ -1,4 +1,4 @@
-import { element } from "../web/elements.js";
+import { element, newRoot } from "../web/elements.js";
 import { bus } from "../web/bus.js";
 
 // Pages and models are the steps of the browser's history: Back shows the one before. What else the address says is not.
@@ -41,7 +41,7 @@ function stepsOfPages() {
 }
 
 export default function ({ data: { model, first }, parentElement, setTriggerValue }) {
-  if (!parentElement.querySelector(".vitrine")) parentElement.appendChild(element("div", "vitrine"));
+  if (!parentElement.querySelector(".vitrine")) newRoot(parentElement, "");
   const begins = !bus.visits;
   const visits = (bus.visits ??= { model, address: location.href, push: stepsOfPages() });
   visits.show = (name) => setTriggerValue("model", name);

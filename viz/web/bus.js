@@ -13,6 +13,7 @@ function heldBefore() {
 }
 
 // Tokens light up together wherever they are drawn: components share one event target.
+/** @type {Bus} */
 export const bus = (globalThis.__vitrine ??= Object.assign(new EventTarget(), heldBefore(), {
   views: new Map(), // what is mounted, by keys; see views.js
   frames: new Map(), // the newest that came by the channel, by keys
@@ -20,8 +21,10 @@ export const bus = (globalThis.__vitrine ??= Object.assign(new EventTarget(), he
 }));
 
 // Pictures whose places are tokens, also where pieces of words are one elsewhere: there a place is a run of them.
+/** @param {string} side @returns {string} */
 export const ofTokens = (side) => (bus.merged ? "" : side);
 
+/** @param {string | null | undefined} side @param {number} position */
 export function hover(side, position) {
   if (!side) return; // what it names is no token
   const at = position < 0 ? heldAt(side) : position;
@@ -30,8 +33,10 @@ export function hover(side, position) {
 }
 
 // A click leaves a token lit where no other of its side is pointed at, and a second click no longer.
+/** @param {string} side */
 const heldAt = (side) => bus.held?.[side] ?? -1;
 
+/** @param {string} side @param {number} position @param {string} label */
 export function hold(side, position, label) {
   bus.held = { ...bus.held, [side]: heldAt(side) === position ? -1 : position };
   bus.named = { ...bus.named, [side]: label };
@@ -44,12 +49,15 @@ export function hold(side, position, label) {
 }
 
 // The texts are these now: what was held and has become another token is let go.
+/** @param {string} side @param {string[]} labels */
 export function keepHeld(side, labels) {
   const held = heldAt(side);
-  if (held >= 0 && labels[held] !== bus.named[side]) hold(side, held);
+  if (held >= 0 && labels[held] !== bus.named?.[side]) hold(side, held, "");
 }
 
+/** @param {(side: string, position: number) => void} listener */
 export function onHover(listener) {
+  /** @type {(event: any) => void} */
   const handle = (event) => listener(event.detail.side, event.detail.position);
   bus.addEventListener("hover", handle);
   return () => bus.removeEventListener("hover", handle);

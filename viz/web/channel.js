@@ -2,7 +2,7 @@
 // it cannot be had the script does all of that; it is tried again and again.
 
 import { unpack } from "./bytes.js";
-import { element, write } from "./elements.js";
+import { newRoot, write } from "./elements.js";
 import { bus } from "./bus.js";
 import { isLater, LATE, markBehind, readFrame, seen, tryToDraw } from "./views.js";
 
@@ -27,6 +27,7 @@ function awaitViews() {
 const isUndrawn = () => channel.isOpen() && [...bus.fields.values()].some(({ key, edit }) => edit > (channel.drawn[key] ?? 0));
 
 // Frames of one input are painted together; of a long text, those that are still to come are marked.
+/** @param {Uint8Array} bytes */
 function receive(bytes) {
   const { number, edits, frames, more, gone, moved, took } = unpack(bytes);
   if (gone) channel.took = took; // for those who measure: of the pictures, which the checks follow
@@ -40,7 +41,9 @@ function receive(bytes) {
     if (view) tryToDraw(view, frame);
   }
   if (gone) {
+    /** @param {string} key */
     const toCome = (key) => more && !channel.came.has(key) && !ASIDE.has(key);
+    /** @param {string} key */
     const awaited = (key) => toCome(key) && bus.followed?.has(key);
     for (const [key, view] of bus.views) markBehind(view, view.failed || gone.includes(key) || toCome(key), awaited(key));
     if (isUndrawn()) awaitViews(); // something was typed meanwhile
@@ -54,6 +57,7 @@ function receive(bytes) {
 }
 
 // Behind the frame that is drawn next: the server checks what it has sent when the picture is there, not beside it.
+/** @param {() => void} act */
 function afterPaint(act) {
   if (document.hidden) act(); // nothing is painted
   else requestAnimationFrame(() => setTimeout(act));
@@ -108,6 +112,7 @@ function lookByScript() {
   }, bus.looks);
 }
 
+/** @type {Channel} */
 const channel = (bus.channel ??= {
   drawn: {}, // of each field, the edit that is painted
   came: new Set(), // views of an input of which others are still to come
@@ -116,28 +121,32 @@ const channel = (bus.channel ??= {
   // Whether it was sent.
   send(message) {
     if (!channel.isOpen()) return false;
-    channel.socket.send(JSON.stringify(message));
+    channel.socket?.send(JSON.stringify(message));
     return true;
   },
   // Whether something that was typed has not been painted yet, and will be: a channel that is silent is opened anew.
   isBehind() {
     const behind = isUndrawn();
     channel.since = behind ? (channel.since ?? performance.now()) : undefined;
-    if (!behind || performance.now() - Math.max(channel.since, channel.heard ?? 0) < SILENT) return behind;
+    if (!behind || performance.now() - Math.max(channel.since ?? 0, channel.heard ?? 0) < SILENT) return behind;
     openNow();
     return false;
   },
   lookByScript,
   await: awaitViews,
   say: (text) => channel.root && write(channel.root, text),
+  run: () => {}, // until Streamlit has mounted it
+  data: undefined,
+  words: {},
 });
 
 document.addEventListener("visibilitychange", () => channel.send({ hidden: document.hidden }));
 
 window.addEventListener("online", () => channel.isOpen() || openNow());
 
+/** @param {Given} given */
 export default function ({ data, parentElement, setTriggerValue }) {
-  const root = parentElement.querySelector(".vitrine") ?? parentElement.appendChild(element("div", "vitrine muted"));
+  const root = parentElement.querySelector(".vitrine") ?? newRoot(parentElement, "muted");
   root.setAttribute("role", "status");
   const other = channel.data?.token !== data.token;
   Object.assign(channel, { data, root, words: data.words, run: () => setTriggerValue("again", performance.now()) });

@@ -7,13 +7,16 @@ import { exact } from "./numbers.js";
 import { hover } from "./bus.js";
 import { FONT, MARK, shortened } from "./pens.js";
 import { axisMarks, finite, range, scaleOf } from "./scales.js";
-import { buildPlot, paintSoon, showPlot, showTip, within } from "./plot.js";
+import { buildPlot, litOf, paintSoon, showPlot, showTip, within } from "./plot.js";
+
+/** @typedef {any} ChartPlace */
 
 const TALL = 240; // of the plane, unless the header says how much
 const LEGEND = { line: 18, mark: 18, gap: 16 };
 const MARK_LINES = 4; // of texts of what happened; for more there is no room
 const SPELLED = 60; // labels of dots; above that they are shown under the pointer
 
+/** @param {ShownSeries[]} series @param {Measure} measure @param {number} left @param {number} width */
 function legendOf(series, measure, left, width) {
   const named = series.length > 1 ? series.filter(({ quiet }) => !quiet) : [];
   let [x, line] = [left, 0];
@@ -28,6 +31,7 @@ function legendOf(series, measure, left, width) {
 }
 
 // Between two bars of a numeric axis: their smallest distance, in CSS pixels.
+/** @param {ShownSeries[]} series @param {number[]} pair @param {number} width */
 function barWidth(series, [low, high], width) {
   const places = series.filter(({ mark }) => mark === "bars").flatMap(({ xs }) => [...xs]).sort((a, b) => a - b);
   const gaps = places.slice(1).map((place, index) => place - places[index]).filter((gap) => gap > 0);
@@ -35,6 +39,7 @@ function barWidth(series, [low, high], width) {
 }
 
 // As much of a text as there is room for.
+/** @param {string} text @param {number} room @param {Measure} measure */
 function fitted(text, room, measure) {
   let kept = text;
   while (kept.length > 1 && measure.words(kept) > room) kept = kept.slice(0, -2) + "…";
@@ -42,7 +47,12 @@ function fitted(text, room, measure) {
 }
 
 // What is written at which places of the x-axis: texts that would touch stand below each other, or are left out.
+/**
+ * @param {MarkHeader[]} marks @param {number[]} pair @param {(value: number) => number} scale
+ * @param {number} left @param {number} right @param {Measure} measure
+ */
 function placeMarks(marks, [low, high], scale, left, right, measure) {
+  /** @type {number[]} */
   const ends = [];
   return marks.filter(({ x }) => x >= low && x <= high && finite(scale(x))).map(({ x, text: whole }) => {
     const text = fitted(whole, right - left - 4, measure);
@@ -55,8 +65,13 @@ function placeMarks(marks, [low, high], scale, left, right, measure) {
   });
 }
 
+/**
+ * @param {ShownChartHeader} header @param {number} width @param {number} ratio @param {Measure} measure
+ * @returns {ChartPlace}
+ */
 function arrangeChart(header, width, ratio, measure) {
   const { x, y, series, marks: happened = [], tall = TALL } = header;
+  /** @param {"xs" | "ys"} side */
   const values = (side) => series.flatMap((each) => [...each[side]]);
   const bars = series.some(({ mark }) => mark === "bars");
   const ranges = {
@@ -87,6 +102,7 @@ function arrangeChart(header, width, ratio, measure) {
   return { ...place, ...named, height: place.titled + 7 + (named.unnamed ? LEGEND.line : 0) };
 }
 
+/** @param {Pen} pen @param {ChartPlace} place @param {any} options */
 function drawAxes(pen, place, { x, y, lit, pointed }) {
   const { left, right, top, bottom, names, turn, every } = place;
   for (const [value, text] of place.marks) {
@@ -95,8 +111,8 @@ function drawAxes(pen, place, { x, y, lit, pointed }) {
     pen.text(text, left - 6, at, { align: "right" });
   }
   pen.text(y.title, 8, (top + bottom) / 2, { align: "center", turn: y.title.length > 1 ? -90 : 0 }); // σ stands
-  const shownX = names.length ? names.map((name, index) => [index, name]) : axisMarks(place.ranges.x, x.log, Math.floor((right - left) / 70));
-  shownX.forEach(([value, text], index) => {
+  const shownX = names.length ? names.map((/** @type {string} */ name, /** @type {number} */ index) => /** @type {Mark} */ ([index, name])) : axisMarks(place.ranges.x, x.log, Math.floor((right - left) / 70));
+  shownX.forEach((/** @type {Mark} */ [value, text], /** @type {number} */ index) => {
     const marked = names.length && (index === pointed.index || index === lit[x.side]);
     if (names.length && index % every && !marked) return;
     const align = turn && names.length ? "right" : "center";
@@ -107,16 +123,19 @@ function drawAxes(pen, place, { x, y, lit, pointed }) {
 }
 
 // The pieces of a curve between its gaps, as points on the plane.
+/** @param {ShownSeries} series @param {ChartPlace} place @param {ShownChartHeader} header */
 function pieces({ xs, ys }, place, { x, y }) {
+  /** @type {Point[][]} */
   const found = [[]];
   ys.forEach((value, index) => {
     const usable = finite(value) && finite(xs[index]) && (!y.log || value > 0) && (!x.log || xs[index] > 0);
-    if (usable) found.at(-1).push([place.x(xs[index]), place.y(value), index]);
-    else if (found.at(-1).length) found.push([]);
+    if (usable) found[found.length - 1].push([place.x(xs[index]), place.y(value), index]);
+    else if (found[found.length - 1].length) found.push([]);
   });
   return found;
 }
 
+/** @param {Pen} pen @param {ChartPlace} place @param {ShownChartHeader} header @param {ShownSeries} series */
 function drawSeries(pen, place, header, series) {
   const { colour, dash, mark = "line" } = series;
   const style = { colour, dash: dash ? [5, 4] : [] };
@@ -138,6 +157,10 @@ function drawSeries(pen, place, header, series) {
 }
 
 // The dot of a token that is lit somewhere on the page: larger, in a ring, and with its name whatever that covers.
+/**
+ * @param {Pen} pen @param {ChartPlace} place @param {ShownChartHeader} header
+ * @param {Record<string, number>} lit
+ */
 function drawLitDots(pen, place, header, lit) {
   for (const series of header.series) {
     if (!series.side || !(lit[series.side] >= 0)) continue;
@@ -154,15 +177,17 @@ function drawLitDots(pen, place, header, lit) {
 
 // Names of dots where there is room for them, in the order of series and dots, and how many have none: the pointer has to
 // ask for these. Dots of one name in one place have it once.
+/** @param {ShownChartHeader} header @param {ChartPlace} place */
 function placeNames(header, place) {
-  const dots = header.series.filter(({ mark }) => mark === "dots").map((series) => [series, pieces(series, place, header).flat()]);
-  const taken = dots.flatMap(([, points]) => points.map(([x, y]) => boxAround(x, y, 3.5, 3.5)));
+  const dots = header.series.filter(({ mark }) => mark === "dots").map((series) => ({ series, points: pieces(series, place, header).flat() }));
+  const taken = dots.flatMap(({ points }) => points.map(([x, y]) => boxAround(x, y, 3.5, 3.5)));
+  /** @type {{ name: string, x: number, y: number }[]} */
   const seen = [];
   const spelled = [];
   let unnamed = 0;
-  for (const [{ labels, ys }, points] of dots) {
+  for (const { series: { labels, ys }, points } of dots) {
     for (const [x, y, index] of labels ? points : []) {
-      const name = shortened(labels[index]);
+      const name = shortened(labels?.[index] ?? "");
       if (seen.some((other) => other.name === name && Math.hypot(other.x - x, other.y - y) < 4)) continue;
       seen.push({ name, x, y });
       const spot = ys.length > SPELLED ? null : freeSpot(place, taken, x, y, place.measure(name));
@@ -173,15 +198,18 @@ function placeNames(header, place) {
   return { spelled, unnamed };
 }
 
+/** @param {number} x @param {number} y @param {number} wide @param {number} high */
 const boxAround = (x, y, wide, high) => ({ left: x - wide, right: x + wide, top: y - high, bottom: y + high });
 
 // Where a name so wide meets no other name, no dot and no edge of the plane: right or left of its dot, a line higher or
 // lower, above or below it.
+/** @param {ChartPlace} place @param {Box[]} taken @param {number} x @param {number} y @param {number} wide */
 function freeSpot({ left, width, top, bottom }, taken, x, y, wide) {
   const [right, before, over] = [x + 6, x - 6 - wide, x - wide / 2];
   const places = [[right, 0], [before, 0], [right, -FONT], [before, -FONT], [right, FONT], [before, FONT], [over, -FONT], [over, FONT]];
   for (const [from, down] of places) {
     const box = boxAround(from + wide / 2, y + down, wide / 2, FONT / 2 + 1);
+    /** @param {Box} other */
     const meets = (other) => box.left < other.right && other.left < box.right && box.top < other.bottom && other.top < box.bottom;
     if (from < left + 2 || box.right > width || box.top < top - 4 || box.bottom > bottom || taken.some(meets)) continue;
     taken.push(box);
@@ -191,6 +219,7 @@ function freeSpot({ left, width, top, bottom }, taken, x, y, wide) {
 }
 
 // Lines at places of a numeric axis, with what happened there; a text that would meet another stands under it.
+/** @param {Pen} pen @param {ChartPlace} place */
 function drawMarks(pen, { legend, written, bottom }) {
   const above = 8 + legend.height;
   for (const { at } of written) pen.line([[at, above], [at, bottom]], { width: 1, dash: [2, 3] });
@@ -202,16 +231,19 @@ function drawMarks(pen, { legend, written, bottom }) {
   }
 }
 
+/** @param {Pen} pen @param {ChartPlace} place @param {ShownChart} shown */
 function drawChart(pen, place, { header, lit = {}, pointed = {}, chosen = -1 }) {
   const { x, series } = header;
   const { left, right, top, bottom, wide } = place;
+  /** @param {number} index @param {string} colour */
   const band = (index, colour) => pen.box(place.x(index) - wide / 2, top, wide, bottom - top, colour);
   if (chosen >= 0 && place.names.length) band(chosen, "rgba(0,114,178,0.12)");
-  if (place.names.length && lit[x.side] >= 0 && lit[x.side] < place.names.length) band(lit[x.side], "rgba(0,114,178,0.12)");
+  const token = litOf(lit, x);
+  if (token >= 0 && token < place.names.length) band(token, "rgba(0,114,178,0.12)");
   drawAxes(pen, place, { ...header, lit, pointed });
   if (place.ranges.y[0] < 0 && place.ranges.y[1] > 0) pen.line([[left, place.y(0)], [right, place.y(0)]], { width: 1 });
   series.forEach((each) => drawSeries(pen, place, header, each));
-  for (const { name, spot } of place.spelled) pen.text(name, ...spot, { token: true });
+  for (const { name, spot } of place.spelled) pen.text(name, spot[0], spot[1], { token: true });
   if (place.unnamed) {
     const said = header.words.unnamed.replace("{count}", place.unnamed.toLocaleString("en"));
     pen.text(fitted(said, place.width - left, place.measure), left, place.height - 8, { faint: true });
@@ -219,7 +251,7 @@ function drawChart(pen, place, { header, lit = {}, pointed = {}, chosen = -1 }) 
   drawLitDots(pen, place, header, lit);
   drawMarks(pen, place);
   const named = series.filter(({ quiet }) => !quiet);
-  place.legend.places.forEach(([at, line], index) => {
+  place.legend.places.forEach((/** @type {number[]} */ [at, line], /** @type {number} */ index) => {
     const y = 8 + line * LEGEND.line;
     const { name, colour, dash, mark = "line" } = named[index];
     if (mark === "line") pen.line([[at, y], [at + LEGEND.mark, y]], { colour, width: 2.5, dash: dash ? [5, 4] : [] });
@@ -233,6 +265,7 @@ function drawChart(pen, place, { header, lit = {}, pointed = {}, chosen = -1 }) 
 }
 
 // For each series its point nearest to the pointer: by place on the axis, dots by distance on the plane.
+/** @param {PlotRoot<ChartPlace, ShownChart>} root @param {Pointed} event */
 function nearest(root, event) {
   const { place, canvas, shown } = root;
   const box = canvas.getBoundingClientRect();
@@ -250,6 +283,7 @@ function nearest(root, event) {
   return found.filter(({ away }) => away <= closest + 3).sort((a, b) => a.apart - b.apart);
 }
 
+/** @param {PlotRoot<ChartPlace, ShownChart>} root @param {Pointed} [event] */
 function pointChart(root, event) {
   const { header } = root.shown;
   const found = event ? nearest(root, event) : [];
@@ -268,21 +302,24 @@ function pointChart(root, event) {
   showTip(root, [element("div", "pair", title), ...rows], first.x + 12, first.y);
 }
 
+/** @param {PlotRoot<ChartPlace, ShownChart>} root @param {Pointed} event */
 function clickChart(root, event) {
   const [first] = nearest(root, event);
   if (first) root.choose({ series: root.shown.header.series.indexOf(first.series), index: first.index });
 }
 
 // The next point of a series, or the same one of another series.
+/** @param {PlotRoot<ChartPlace, ShownChart>} root @param {any} from @param {number} right @param {number} down */
 function walkChart({ place, shown: { header, chosen } }, from, right, down) {
   const drawn = header.series.map((series) => pieces(series, place, header).flat()).filter((points) => points.length);
   if (!drawn.length) return { x: place.left, y: place.top };
   const series = within((from?.series ?? 0) + down, drawn.length);
-  const point = within((from?.point ?? Math.max(0, chosen)) + right, drawn[series].length);
+  const point = within((from?.point ?? Math.max(0, chosen ?? 0)) + right, drawn[series].length);
   const [x, y] = drawn[series][point];
   return { series, point, x, y };
 }
 
+/** @param {ShownChart} shown @returns {string[][]} */
 function chartLines({ header }) {
   const { words, x, series } = header;
   return [
@@ -293,18 +330,21 @@ function chartLines({ header }) {
   ];
 }
 
+/** @type {PlotKind<ChartPlace, ShownChart>} */
 const CHART = {
-  arrange: arrangeChart, draw: drawChart, point: pointChart, click: clickChart, walk: walkChart, lines: chartLines, sides: ({ x, series }) => [x.side, ...series.map(({ side }) => side)],
+  arrange: arrangeChart, draw: drawChart, point: pointChart, click: clickChart, walk: walkChart, lines: chartLines,
+  sides: (/** @type {ChartHeader} */ { x, series }) => [x.side, ...series.map(({ side }) => side)],
 };
 
+/** @param {Given} given */
 export default function ({ data, parentElement, setTriggerValue }) {
   const root = parentElement.querySelector(".vitrine") ?? buildPlot(parentElement, "chart", CHART);
   const header = unpack(data);
-  header.series.forEach((series, index) => {
+  header.series.forEach((/** @type {ShownSeries} */ series, /** @type {number} */ index) => {
     series.xs = header.arrays[2 * index];
     series.ys = header.arrays[2 * index + 1];
   });
-  root.choose = (place) => setTriggerValue("place", place);
+  root.choose = (/** @type {ChartPlace} */ place) => setTriggerValue("place", place);
   root.explain = () => setTriggerValue("about", performance.now());
   showPlot(root, { header, chosen: header.chosen });
   return ending(root);

@@ -1,42 +1,50 @@
 // Tokens as chips.
 
-import { element } from "./elements.js";
+import { element, shorten } from "./elements.js";
 import { bus, hold, hover, onHover } from "./bus.js";
 
 // A row of tokens as chips: special tokens dimmed, hovering announced, a click given to `choose` of the chip's side and
 // position. Chips that are there already are used again: typing changes a few of them. places: of each token in its
 // text, where not all of that is shown.
+/**
+ * @param {Element} parent @param {string[]} labels @param {boolean[]} special @param {string} side
+ * @param {(side: string, position: number) => void} [choose] @param {number[]} [places]
+ */
 export function showChips(parent, labels, special, side, choose, places) {
-  while (parent.children.length > labels.length) parent.lastElementChild.remove();
+  shorten(parent, labels.length);
   labels.forEach((label, index) => {
-    const made = parent.children[index] ?? parent.appendChild(newChip(index, choose));
-    if (places) made.dataset.position = places[index];
+    const made = /** @type {HTMLElement} */ (parent.children[index] ?? parent.appendChild(newChip(index, choose)));
+    if (places) made.dataset.position = String(places[index]);
     showChip(made, label, special[index], side);
   });
 }
 
+/** @param {number} position @param {(side: string, position: number) => void} [choose] */
 export function newChip(position, choose) {
   const made = element(choose ? "button" : "span", "chip");
-  made.dataset.position = position;
+  made.dataset.position = String(position);
   made.dir = "auto";
   const place = () => Number(made.dataset.position);
   made.addEventListener("pointerenter", () => hover(made.dataset.side, place()));
   made.addEventListener("pointerleave", () => hover(made.dataset.side, -1));
   if (choose) {
-    made.type = "button";
+    made.setAttribute("type", "button");
     made.addEventListener("click", () => {
-      hold(made.dataset.side, place(), made.title);
-      choose(made.dataset.side, place());
+      const { side = "" } = made.dataset;
+      hold(side, place(), made.title);
+      choose(side, place());
     });
   }
   return made;
 }
 
 // A token as it is written on the screen: what would be invisible gets a sign.
+/** @param {string} label */
 export function shown(label) {
   return label === " " ? "␣" : label.replaceAll("\n", "⏎").replaceAll("\t", "⇥");
 }
 
+/** @param {HTMLElement} made @param {string} label @param {boolean} special @param {string} side */
 export function showChip(made, label, special, side) {
   made.classList.toggle("special", special);
   made.dataset.side = side;
@@ -46,6 +54,7 @@ export function showChip(made, label, special, side) {
   made.textContent = shown(label);
 }
 
+/** @param {ParentNode} root */
 export function lightChips(root) {
   return onHover((side, position) => {
     for (const made of root.querySelectorAll(`.chip[data-side="${side}"]`)) {

@@ -1,5 +1,10 @@
 // Elements of the page and canvases. Components share the page with Streamlit: text goes in by textContent, never by innerHTML.
 
+/**
+ * @template {keyof HTMLElementTagNameMap} T
+ * @param {T} tag @param {string} [className] @param {string} [text]
+ * @returns {HTMLElementTagNameMap[T]}
+ */
 export function element(tag, className, text) {
   const made = document.createElement(tag);
   if (className) made.className = className;
@@ -7,12 +12,33 @@ export function element(tag, className, text) {
   return made;
 }
 
+/** @param {Element} node @param {any} text */
 export function write(node, text) {
   if (node.textContent !== text) node.textContent = text;
 }
 
+// A component's element, of these classes, in its place on the page.
+/** @param {HTMLElement} parentElement @param {string} classes @returns {Root} */
+export const newRoot = (parentElement, classes) => parentElement.appendChild(element("div", `vitrine ${classes}`));
+
+// No more children than these.
+/** @param {Element} parent @param {number} count */
+export function shorten(parent, count) {
+  while (parent.children.length > count) parent.children[count].remove();
+}
+
+/** @param {Element} parent @returns {Root} */
+export const firstIn = (parent) => /** @type {Root} */ (parent.firstElementChild);
+
+/** @param {Element} parent @returns {Root} */
+export const lastIn = (parent) => /** @type {Root} */ (parent.lastElementChild);
+
+/** @param {HTMLCanvasElement} canvas */
+export const contextOf = (canvas) => /** @type {CanvasRenderingContext2D} */ (canvas.getContext("2d"));
+
 // What ends a component, for Streamlit to call when it goes. It calls what earlier calls gave it too, and late, where newer
 // data came while the script was being loaded: a later call may have gone on with the same root, or will make another.
+/** @param {Root} root */
 export function ending(root) {
   const turn = (root.turn = {});
   return () => {
@@ -23,8 +49,9 @@ export function ending(root) {
 }
 
 // The empty canvas, so many pixels large; its memory is kept where it can be: new memory is what costs.
+/** @param {HTMLCanvasElement} canvas @param {number} width @param {number} height */
 export function cleared(canvas, width, height) {
-  const context = canvas.getContext("2d");
+  const context = contextOf(canvas);
   if (canvas.width === width && canvas.height === height) {
     context.setTransform(1, 0, 0, 1, 0, 0);
     context.clearRect(0, 0, width, height);
@@ -36,10 +63,11 @@ export function cleared(canvas, width, height) {
 }
 
 // The hatch of masked cells, as a canvas pattern.
+/** @param {CanvasRenderingContext2D} context @param {number} step */
 export function hatch(context, step) {
   const tile = document.createElement("canvas");
   tile.width = tile.height = step;
-  const pen = tile.getContext("2d");
+  const pen = contextOf(tile);
   pen.fillStyle = "rgba(128,128,128,0.14)";
   pen.fillRect(0, 0, step, step);
   pen.strokeStyle = "rgba(128,128,128,0.55)";
@@ -50,5 +78,5 @@ export function hatch(context, step) {
     pen.lineTo(shift + step, 0);
   }
   pen.stroke();
-  return context.createPattern(tile, "repeat");
+  return /** @type {CanvasPattern} */ (context.createPattern(tile, "repeat"));
 }

@@ -11,11 +11,12 @@ const MOST_PATIENCE = 30_000;
 // values are loss, tokens and probabilities (position, rank), and norms. runs: by its side, the first token and the label of
 // each run of tokens that is shown as one; a side without has each token alone. Steps that are not in `steps` any more are forgotten.
 // Gives whether all frames are here: a message may have been lost, and with it the names of tokens in a later one's frames.
+/** @param {FilmHeader} header @param {Numbers[]} options */
 export function receiveFilm({ edition, run, steps, kinds, tokens, runs = {}, answers, names, keys, ranks, words }, [order, weights, losses, best, probabilities, norms]) {
   const same = bus.film?.edition === edition;
-  const old = same ? bus.film.frames : new Map();
+  const old = same && bus.film ? bus.film.frames : new Map();
   const frames = new Map();
-  const known = { ...(same ? bus.film.names : {}), ...names };
+  const known = { ...(same && bus.film ? bus.film.names : {}), ...names };
   const size = order.length ? weights.length / order.length : 0;
   const values = order.length ? best.length / order.length : 0;
   const sizes = order.length ? norms.length / order.length : 0;
@@ -40,8 +41,11 @@ export function receiveFilm({ edition, run, steps, kinds, tokens, runs = {}, ans
   return here.length === steps.length;
 }
 
+export const filmHere = () => /** @type {Film} */ (bus.film);
+
 // What was lost on its way, or overtaken, is asked for until it is here: root.again asks. Each time it waits twice as long:
 // the answer may be large, and on its way.
+/** @param {Root} root @param {boolean} lacking @param {number} [wait] */
 export function askWhile(root, lacking, wait = PATIENCE) {
   if (!lacking) {
     clearTimeout(root.asking);
@@ -63,8 +67,9 @@ export function forgetFilm() {
 }
 
 // The number of the frame whose step is nearest.
+/** @param {number} step */
 export function nearestFrame(step) {
-  const { steps } = bus.film;
+  const { steps } = filmHere();
   let best = 0;
   steps.forEach((each, index) => {
     if (Math.abs(each - step) < Math.abs(steps[best] - step)) best = index;
@@ -74,12 +79,13 @@ export function nearestFrame(step) {
 
 // The number of the frame that is shown.
 export function frameAt() {
-  return bus.at == null ? bus.film.steps.length - 1 : bus.film.steps.indexOf(bus.at);
+  return bus.at == null ? filmHere().steps.length - 1 : filmHere().steps.indexOf(bus.at);
 }
 
 // Stand at a frame; at the last one, go on with those that come.
+/** @param {number} number */
 export function goToFrame(number) {
-  const { steps } = bus.film;
+  const { steps } = filmHere();
   const index = Math.max(0, Math.min(steps.length - 1, number));
   const at = index === steps.length - 1 ? null : steps[index];
   if (at === (bus.at ?? null)) return;
@@ -88,21 +94,28 @@ export function goToFrame(number) {
 }
 
 // Labels of what is one row, or one column: tokens, or runs of them.
-export const filmLabels = (side) => bus.film.runs[side]?.labels ?? bus.film.tokens[side];
+/** @param {string} side */
+export const filmLabels = (side) => filmHere().runs[side]?.labels ?? filmHere().tokens[side];
 
 // (layers, heads, rows, columns) of one kind.
+/** @param {string} kind */
 export function filmShape(kind) {
-  const { shape, rows, columns } = bus.film.kinds[kind];
-  return [shape[0], shape[1], bus.film.runs[rows]?.firsts.length ?? shape[2], bus.film.runs[columns]?.firsts.length ?? shape[3]];
+  const { shape, rows, columns } = filmHere().kinds[kind];
+  return [shape[0], shape[1], filmHere().runs[rows]?.firsts.length ?? shape[2], filmHere().runs[columns]?.firsts.length ?? shape[3]];
 }
 
 // The last token of a row.
+/** @param {string} side @param {number} run */
 export function lastOfRun(side, run) {
-  const firsts = bus.film.runs[side]?.firsts;
-  return firsts ? (firsts[run + 1] ?? bus.film.tokens[side].length) - 1 : run;
+  const firsts = filmHere().runs[side]?.firsts;
+  return firsts ? (firsts[run + 1] ?? filmHere().tokens[side].length) - 1 : run;
 }
 
 // Values (row, token), or (row, token, rest), with the tokens of each run added up, or averaged.
+/**
+ * @param {ArrayLike<number>} values @param {number} tokens @param {number[]} firsts
+ * @param {{ rest?: number, mean?: boolean }} [options]
+ */
 export function overRuns(values, tokens, firsts, { rest = 1, mean = true } = {}) {
   const rows = values.length / (tokens * rest);
   const found = new Float32Array(rows * firsts.length * rest);
@@ -120,19 +133,21 @@ export function overRuns(values, tokens, firsts, { rest = 1, mean = true } = {})
 }
 
 // How far a weight of one kind may be off: it is kept in steps of 1 / 255, and those of the tokens of a run are added up.
+/** @param {string} kind */
 export function filmError(kind) {
-  const { shape, rows, columns } = bus.film.kinds[kind];
-  const [queries, keys] = [bus.film.runs[rows]?.firsts, bus.film.runs[columns]?.firsts];
+  const { shape, rows, columns } = filmHere().kinds[kind];
+  const [queries, keys] = [filmHere().runs[rows]?.firsts, filmHere().runs[columns]?.firsts];
   if (!queries && !keys) return 0.5 / 255;
   const longest = keys ? Math.max(...keys.map((first, run) => (keys[run + 1] ?? shape[3]) - first)) : 1;
   return (0.5 * longest + 0.5) / 255; // their sum is rounded once more
 }
 
 // The weights (layer, head, row, column) of one kind, 0 to 255, at a step: rows of a run averaged, columns added up.
+/** @param {string} kind @param {number} step */
 export function filmWeights(kind, step) {
-  const { first, shape, rows, columns } = bus.film.kinds[kind];
-  const weights = bus.film.frames.get(step).weights.subarray(first, first + shape.reduce((a, b) => a * b, 1));
-  const [queries, keys] = [bus.film.runs[rows]?.firsts, bus.film.runs[columns]?.firsts];
+  const { first, shape, rows, columns } = filmHere().kinds[kind];
+  const weights = /** @type {FilmFrame} */ (filmHere().frames.get(step)).weights.subarray(first, first + shape.reduce((a, b) => a * b, 1));
+  const [queries, keys] = [filmHere().runs[rows]?.firsts, filmHere().runs[columns]?.firsts];
   if (!queries && !keys) return weights;
   const averaged = queries ? overRuns(weights, shape[2], queries, { rest: shape[3] }) : weights;
   const summed = keys ? overRuns(averaged, shape[3], keys, { mean: false }) : averaged;
@@ -141,20 +156,23 @@ export function filmWeights(kind, step) {
 
 // The fewest and the most steps from one frame to the next; the last one may come sooner.
 export function filmedEvery() {
-  const gaps = bus.film.steps.slice(1).map((step, index) => step - bus.film.steps[index]);
+  const gaps = filmHere().steps.slice(1).map((step, index) => step - filmHere().steps[index]);
   const regular = gaps.length > 1 ? gaps.slice(0, -1) : gaps;
-  return gaps.length ? [Math.min(...regular), Math.max(...regular, gaps.at(-1))] : [1, 1];
+  return gaps.length ? [Math.min(...regular), Math.max(...regular, gaps[gaps.length - 1])] : [1, 1];
 }
 
 // Whether the film shows this kind of attention of these very tokens, or runs of them.
+/** @param {string} kind @param {string[]} rows @param {string[]} columns */
 export function isFilmed(kind, rows, columns) {
   const found = bus.film?.kinds[kind];
-  if (!found || !bus.film.steps.length) return false;
+  if (!found || !filmHere().steps.length) return false;
   const [, , queries, keys] = filmShape(kind);
+  /** @param {string[]} one @param {string[]} other */
   const same = (one, other) => one.length === other.length && one.every((label, index) => label === other[index]);
   return queries === rows.length && keys === columns.length && same(filmLabels(found.rows), rows) && same(filmLabels(found.columns), columns);
 }
 
+/** @param {() => void} frames @param {() => void} frame */
 export function onFilm(frames, frame) {
   bus.addEventListener("film", frames);
   bus.addEventListener("frame", frame);

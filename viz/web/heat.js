@@ -3,18 +3,21 @@
 // words, in `texts`, and below them their values, where these are `valued`. Values may be off by an `error`. Lengths are
 // CSS pixels.
 
-import { element } from "./elements.js";
+import { contextOf, element } from "./elements.js";
 import { about, exact, significant } from "./numbers.js";
 import { hover } from "./bus.js";
 import { shown } from "./chips.js";
 import { FONT, MARK, ODD_COLOUR, ODD_PIXEL, shortened } from "./pens.js";
 import { marksOf, palette, placeOn, shade } from "./scales.js";
-import { cellLines, HIDDEN, ODD, paint, paintSoon, showTip, within } from "./plot.js";
+import { cellLines, HIDDEN, litOf, ODD, paint, paintSoon, showTip, within } from "./plot.js";
 
 // Which label of an axis is the token at this position of its side; -1, none.
+/** @param {LabelledAxis} axis @param {number} position @param {number} block */
 function labelAt({ places }, position, block) {
   return places ? places.indexOf(position) : Math.floor(position / block);
 }
+
+/** @typedef {ReturnType<typeof arrange>} HeatPlace */
 
 const LEGIBLE = 40; // labels on an axis; above that every k-th
 const LOWEST = 72; // of the colour bar: room for its title
@@ -22,11 +25,12 @@ const UNDER_TEXT = 0.62; // how strong colours are where cells hold words: these
 const BAR = { gap: 14, width: 10, room: 6 };
 
 // Many small cells as one picture of a pixel each, made once: a box each costs the browser a tenth of a second.
+/** @param {ShownHeat} shown @param {string[]} colours */
 function cellsPicture({ header, values, visible }, colours) {
   const canvas = element("canvas");
   canvas.width = header.columns.labels.length;
   canvas.height = header.rows.labels.length;
-  const context = canvas.getContext("2d");
+  const context = contextOf(canvas);
   const image = context.createImageData(canvas.width, canvas.height);
   const pixels = new Uint32Array(image.data.buffer); // 0xAABBGGRR
   const each = Uint32Array.from(colours, (colour) => {
@@ -43,6 +47,7 @@ function cellsPicture({ header, values, visible }, colours) {
 
 const pictures = new WeakMap(); // of values, with the scale that each was made for
 
+/** @param {ShownHeat} view @param {string[]} colours */
 function pictureOfCells(view, colours) {
   const { low, high, floor } = view.header.scale;
   let made = pictures.get(view.values);
@@ -53,11 +58,13 @@ function pictureOfCells(view, colours) {
   return made.canvas;
 }
 
+/** @param {Pen} pen @param {HeatPlace} place @param {ShownHeat} view */
 function drawCells(pen, place, view) {
   const { header, values, visible } = view;
   const { count, gap, held, valued, x, y } = place;
   const colours = palette(header.scale, header.texts ? UNDER_TEXT : 1);
   const small = gap === 0 && !pen.vector;
+  /** @param {number} cell */
   const hatched = (cell) => !visible[cell] || (Number.isNaN(values[cell]) && visible[cell] !== ODD);
   if (small) {
     const picture = pictureOfCells(view, colours);
@@ -68,6 +75,7 @@ function drawCells(pen, place, view) {
       const cell = row * count.columns + column;
       end = column + 1;
       if (small) while (hatched(cell) && end < count.columns && hatched(row * count.columns + end)) end++;
+      /** @type {Rect} */
       const box = [x(column), y(row), x(end) - x(column) - gap, y(row + 1) - y(row) - gap];
       if (hatched(cell)) pen.hatch(...box);
       else if (visible[cell] === ODD) small || drawOdd(pen, ...box);
@@ -81,6 +89,7 @@ function drawCells(pen, place, view) {
 }
 
 // A cell that is not finite: crossed out, where there is room for it.
+/** @param {Pen} pen @param {number} x @param {number} y @param {number} width @param {number} height */
 function drawOdd(pen, x, y, width, height) {
   pen.box(x, y, width, height, ODD_COLOUR);
   if (Math.min(width, height) < 8) return;
@@ -90,6 +99,7 @@ function drawOdd(pen, x, y, width, height) {
 }
 
 // As much of a cell's words as there is room for.
+/** @param {string} words @param {number} room @param {Measure} measure */
 function fitted(words, room, measure) {
   const letters = [...shortened(words)];
   if (measure(letters.join("")) <= room) return letters.join("");
@@ -98,12 +108,14 @@ function fitted(words, room, measure) {
 }
 
 // A value in two digits, with its sign.
+/** @param {number} value */
 function rounded(value) {
   if (!Number.isFinite(value)) return significant(value);
   return `${value > 0 ? "+" : ""}${Number(value.toPrecision(2))}`.replace("-", "−");
 }
 
 // Where everything goes in the width there is. measure: how wide a label will be drawn.
+/** @param {HeatmapHeader} header @param {number} width @param {number} ratio @param {Measure} measure */
 function arrange({ rows, columns, scale, texts, valued, highest, square, odd, wanted = 0 }, width, ratio, measure) {
   const names = { rows: rows.labels.map(shortened), columns: columns.labels.map(shortened) };
   const count = { rows: names.rows.length, columns: names.columns.length };
@@ -111,13 +123,15 @@ function arrange({ rows, columns, scale, texts, valued, highest, square, odd, wa
   const widest = Math.max(...widths);
   const marks = marksOf(scale, count.rows < 4 ? 2 : 5);
   const markWidth = Math.max(...marks.map(([, text]) => measure(text)));
+  /** @param {number} length */
   const snap = (length) => Math.round(length * ratio) / ratio;
   const left = snap(30 + Math.max(...names.rows.map(measure)));
   const bar = BAR.gap + BAR.width + BAR.room + markWidth + 22;
   // Cells are alike where they are a whole number of the screen's pixels; very small ones share what there is.
+  /** @param {number} length */
   const whole = (length) => (length * ratio < 6 ? length : Math.floor(length * ratio) / ratio);
   let right = bar;
-  let wide, turn;
+  let [wide, turn] = [0, 0];
   for (let attempt = 0; attempt < 2; attempt++) {
     wide = whole(Math.min(texts ? 120 : 64, Math.max(0.05, (width - left - right) / count.columns)));
     turn = widest + 6 <= wide ? 0 : wide >= 1.3 * FONT ? -45 : -90;
@@ -133,12 +147,13 @@ function arrange({ rows, columns, scale, texts, valued, highest, square, odd, wa
   const high = square ? wide : whole(Math.min(some, Math.max(tall, Math.min(64, beside / count.rows)), least));
   const top = snap(34 + (turn === 0 ? FONT : turn === -45 ? 0.71 * (widest + FONT) : widest));
   const length = Math.max(count.rows * high, beside);
+  /** @param {number} total @param {number} room */
   const every = (total, room) => Math.max(Math.ceil(total / LEGIBLE), Math.ceil((FONT + 1) / room));
   const held = texts && high >= FONT + 2 ? texts.map((words) => fitted(words, wide - 6, measure)) : [];
   return {
     held, valued: valued && high >= 2 * FONT + 8, names, count, marks, markWidth, turn, left, top, wide, high, width,
-    x: (column) => (wide * ratio < 1 ? left + column * wide : snap(left + column * wide)), // narrower than a pixel: shared
-    y: (row) => snap(top + row * high),
+    x: (/** @type {number} */ column) => (wide * ratio < 1 ? left + column * wide : snap(left + column * wide)), // narrower than a pixel: shared
+    y: (/** @type {number} */ row) => snap(top + row * high),
     length,
     gap: Math.min(wide, high) >= 8 ? 1 : 0,
     every: { rows: every(count.rows, high), columns: turn ? every(count.columns, wide) : 1 },
@@ -146,11 +161,12 @@ function arrange({ rows, columns, scale, texts, valued, highest, square, odd, wa
   };
 }
 
+/** @param {Pen} pen @param {HeatPlace} place @param {ShownHeat} shown */
 function draw(pen, place, { header, values, visible, chosen, column: chosenColumn = -1, lit = {}, pointed = {} }) {
   const { rows, columns, scale } = header;
   const { names, count, turn, left, top, length, gap, every, x, y } = place;
   const [tall, broad] = header.block ?? [1, 1];
-  const [litRow, litColumn] = [labelAt(rows, lit[rows.side] ?? -1, tall), labelAt(columns, lit[columns.side] ?? -1, broad)];
+  const [litRow, litColumn] = [labelAt(rows, litOf(lit, rows), tall), labelAt(columns, litOf(lit, columns), broad)];
   const [right, bottom] = [x(count.columns), y(count.rows)];
   pen.text(columns.title, (left + right) / 2, 9, { align: "center" });
   pen.text(rows.title, 8, top + length / 2, { align: "center", turn: -90 });
@@ -166,8 +182,9 @@ function draw(pen, place, { header, values, visible, chosen, column: chosenColum
     pen.text(name, left - 8, (y(row) + y(row + 1)) / 2, { align: "right", marked, strong: row === chosen, token: true });
   });
 
-  drawCells(pen, place, { header, values, visible });
+  drawCells(pen, place, { header, values, visible, chosen });
   pen.frame(left, top, right - left, bottom - top, { faint: true });
+  /** @param {number} row @param {number} column @param {number} span @param {FrameStyle} style */
   const around = (row, column, span, style) =>
     pen.frame(x(column), y(row), x(column + span) - x(column), y(row + 1) - y(row), style);
   if (chosen >= 0) around(chosen, 0, count.columns, { width: gap + 1, colour: MARK });
@@ -175,8 +192,9 @@ function draw(pen, place, { header, values, visible, chosen, column: chosenColum
     const wide = x(chosenColumn + 1) - x(chosenColumn);
     pen.frame(x(chosenColumn), top, wide, bottom - top, { width: gap + 1, colour: MARK });
   }
-  header.tokens?.places.forEach((token, cell) => {
-    if (token < 0 || token !== lit[header.tokens.side]) return;
+  const { tokens } = header;
+  tokens?.places.forEach((token, cell) => {
+    if (token < 0 || token !== lit[tokens.side]) return;
     around(Math.floor(cell / count.columns), cell % count.columns, 1, { width: gap + 1, colour: MARK });
   });
   if (pointed.row >= 0) around(pointed.row, pointed.column, 1, {});
@@ -200,7 +218,8 @@ function draw(pen, place, { header, values, visible, chosen, column: chosenColum
 }
 
 // The cell under the pointer: its row and column, -1 outside.
-function cellAt({ place, canvas }, event) {
+/** @param {PlotRoot<HeatPlace, ShownHeat>} root @param {Pointed} event */
+export function cellAt({ place, canvas }, event) {
   const box = canvas.getBoundingClientRect();
   const column = Math.floor((event.clientX - box.left - place.left) / place.wide);
   const row = Math.floor((event.clientY - box.top - place.top) / place.high);
@@ -208,6 +227,7 @@ function cellAt({ place, canvas }, event) {
   return inside ? { row, column } : { row: -1, column: -1 };
 }
 
+/** @param {PlotRoot<HeatPlace, ShownHeat>} root @param {Pointed} [event] */
 function point(root, event) {
   const { header, values, visible } = root.shown;
   const { rows, columns, scale, words, texts, error } = header;
@@ -231,6 +251,7 @@ function point(root, event) {
   showTip(root, [pair, ...held, element("div", "", value)], root.place.x(column + 1) + 6, root.place.y(row));
 }
 
+/** @param {PlotRoot<HeatPlace, ShownHeat>} root @param {Pointed} event */
 function click(root, event) {
   const { row, column } = cellAt(root, event);
   if (row < 0) return;
@@ -241,10 +262,12 @@ function click(root, event) {
 }
 
 // The next cell in a direction, and where its middle is.
+/** @param {PlotRoot<HeatPlace, ShownHeat>} root @param {any} from @param {number} right @param {number} down */
 function walk({ place, shown }, from, right, down) {
   const row = within((from?.row ?? Math.max(0, shown.chosen)) + down, place.count.rows);
   const column = within((from?.column ?? 0) + right, place.count.columns);
   return { row, column, x: (place.x(column) + place.x(column + 1)) / 2, y: (place.y(row) + place.y(row + 1)) / 2 };
 }
 
+/** @type {PlotKind<HeatPlace, ShownHeat>} */
 export const HEAT = { arrange, draw, point, click, walk, lines: cellLines, sides: ({ rows, columns, tokens }) => [rows.side, columns.side, tokens?.side] };

@@ -5,11 +5,12 @@ import { ending } from "./elements.js";
 import { buildPlot, showPlot } from "./plot.js";
 import { HEAT } from "./heat.js";
 
+/** @param {Given} given */
 export default function ({ data, parentElement, setTriggerValue }) {
   const root = parentElement.querySelector(".vitrine") ?? buildPlot(parentElement, "heatmap", HEAT);
   const header = unpack(data);
   const [values, visible] = header.arrays;
-  root.choose = (row, column) => (header.cells ? setTriggerValue("cell", { row, column }) : setTriggerValue("row", row));
+  root.choose = (/** @type {number} */ row, /** @type {number} */ column) => (header.cells ? setTriggerValue("cell", { row, column }) : setTriggerValue("row", row));
   root.explain = () => setTriggerValue("about", performance.now());
   showPlot(root, { header, values, visible, chosen: header.chosen, column: header.column });
   return ending(root);

@@ -4,12 +4,15 @@
 const IMPORTS = /^import \{([^}]*)\} from "([^"]+)";$/gm;
 const EXPORTS = /^export (?=(?:async )?(?:function\*?|const) (\w+))/gm;
 
+/** @param {string} path @param {string} from */
 const resolved = (path, from) => new URL(path, `file:///${from}`).pathname.slice(1);
 
 // The script of these modules and of those that they import, each once and behind what it imports. read(path): a module's
 // text. In the script `modules[path]` is what a module exports.
+/** @param {string[]} paths @param {(path: string) => Promise<string>} read */
 export async function linked(paths, read) {
   const parts = new Map();
+  /** @param {string} path */
   const add = async (path) => {
     if (parts.has(path)) return;
     parts.set(path, "");
@@ -23,6 +26,7 @@ export async function linked(paths, read) {
   return `const modules = {};\n${[...parts.values()].join("\n")}`;
 }
 
+/** @param {string} path @param {string} text */
 function asFunction(path, text) {
   const names = [...text.matchAll(EXPORTS)].map(([, name]) => name);
   const body = text

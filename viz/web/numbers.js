@@ -1,6 +1,7 @@
 // Numbers as they are written on the screen and in files.
 
 // Three significant digits on the screen.
+/** @param {number} value */
 export function significant(value) {
   if (Math.abs(value) === Infinity) return value < 0 ? "−∞" : "∞";
   if (value === 0) return "0";
@@ -11,19 +12,23 @@ export function significant(value) {
 }
 
 // All digits that a float32 has, and no more: reading them back gives the same number.
+/** @param {number} value */
 export function exact(value) {
   return Number.isFinite(value) ? String(Number(value.toPrecision(9))) : significant(value);
 }
 
 // Of numbers that may be off by `error`: how many decimals to write of them, and how far off they then are.
+/** @param {number} error */
 export function precisionOf(error) {
   const digits = Math.min(20, Math.max(0, 1 - Math.floor(Math.log10(error))));
   return { digits, off: Number((Math.ceil(error * 10 ** digits + 0.5) / 10 ** digits).toPrecision(3)) };
 }
 
+/** @param {number} number */
 export const signed = (number) => String(number).replaceAll("-", "−");
 
 // A number on the screen that may be off by `error`: with it, where three digits would promise more.
+/** @param {number} value @param {number | undefined} error */
 export function about(value, error) {
   const third = 10 ** (Math.floor(Math.log10(Math.abs(value))) - 2);
   if (!error || !Number.isFinite(value) || error <= third / 2) return significant(value);
@@ -31,6 +36,7 @@ export function about(value, error) {
   return `${signed(Number(value.toFixed(digits)))} ± ${signed(off)}`;
 }
 
+/** @param {any} values */
 export function largest(values) {
-  return values.reduce((top, value) => (Number.isFinite(value) ? Math.max(top, Math.abs(value)) : top), 0);
+  return values.reduce((/** @type {number} */ top, /** @type {number} */ value) => (Number.isFinite(value) ? Math.max(top, Math.abs(value)) : top), 0);
 }

@@ -2,12 +2,15 @@
 // hatched, changed ones framed; cells and labels of panels that can be changed are clicked. Lengths are CSS pixels.
 
 import { unpack } from "./bytes.js";
-import { element, ending } from "./elements.js";
+import { contextOf, element, ending } from "./elements.js";
 import { exact, significant } from "./numbers.js";
 import { DIFFERENCE, HUE, SIGNED, signedColour } from "./colours.js";
 import { hover } from "./bus.js";
 import { FONT, MARK, shortened } from "./pens.js";
-import { buildPlot, paintSoon, showPlot, showTip, within } from "./plot.js";
+import { buildPlot, litOf, paintSoon, showPlot, showTip, within } from "./plot.js";
+
+/** @typedef {any} PanelPlace
+ *  @typedef {ReturnType<typeof arrangePanels>} PanelsPlace */
 
 const SLOT = 170; // a panel needs so much; on a narrow page fewer stand in a line
 const GAP = 18;
@@ -19,30 +22,37 @@ const SMALL = 3; // cells of fewer pixels are painted as one picture
 const SEEN = `rgba(${HUE.join(",")},0.42)`;
 
 // 256 colours of a panel's scale as [r, g, b, a], and the place of a value among them.
+/** @param {ScaleHeader} scale */
 function paletteOf({ low, high, difference }) {
   const colours = Array.from({ length: 256 }, (_, index) => {
     const value = low + (index / 255) * (high - low);
     if (low >= 0) return [...HUE, (value - low) / (high - low)];
-    return signedColour(value, high, 0.85, difference ? DIFFERENCE : SIGNED).match(/[\d.]+/g).map(Number);
+    return signedColour(value, high, 0.85, difference ? DIFFERENCE : SIGNED).match(/[\d.]+/g)?.map(Number) ?? [];
   });
+  /** @param {number} value */
   const at = (value) => Math.max(0, Math.min(255, Math.round((255 * (value - low)) / (high - low))));
   return { at, colours, names: colours.map((colour) => `rgba(${colour.join(",")})`) };
 }
 
 // Which token of its side a label of an axis is; -1, none.
+/** @param {LabelledAxis} axis @param {number} index */
 const tokenAt = ({ places }, index) => (places && index >= 0 ? places[index] : index);
 
-const isLit = (axis, index, lit) => Boolean(axis.side) && tokenAt(axis, index) >= 0 && tokenAt(axis, index) === lit[axis.side];
+/** @param {LabelledAxis} axis @param {number} index @param {Record<string, number>} lit */
+const isLit = (axis, index, lit) => Boolean(axis.side) && tokenAt(axis, index) >= 0 && tokenAt(axis, index) === litOf(lit, axis);
 
+/** @param {LabelledAxis} one @param {LabelledAxis} other */
 const sameLabels = (one, other) => one.labels.length === other.labels.length && one.labels.every((label, index) => label === other.labels[index]);
 
 // The panels of each line of the page, in their order.
+/** @param {PanelsHeader} header @param {number} width */
 function linesOf({ panels, slot = SLOT }, width) {
   const most = Math.max(1, Math.floor((width + GAP) / (slot + GAP)));
+  /** @type {number[][]} */
   const lines = [];
   panels.forEach((panel, index) => {
     const last = lines.at(-1);
-    if (!last || last.length === most || panels[last.at(-1)].line !== panel.line) lines.push([index]);
+    if (!last || last.length === most || panels[last[last.length - 1]].line !== panel.line) lines.push([index]);
     else last.push(index);
   });
   return lines;
@@ -50,6 +60,10 @@ function linesOf({ panels, slot = SLOT }, width) {
 
 // The colour bar below a panel: about as long as its cells are wide, and as its two ends need beside each other; where
 // there is no room for that, they stand below each other.
+/**
+ * @param {ScaleHeader} scale @param {number} wide @param {number} room
+ * @param {(text: string) => number} measure
+ */
 function barOf({ low, high }, wide, room, measure) {
   const ends = [low, high].map(significant);
   const needed = measure(ends[0]) + measure(ends[1]) + 10;
@@ -57,15 +71,20 @@ function barOf({ low, high }, wide, room, measure) {
   return { ends, length, below: length < needed ? FONT + 2 : 0 };
 }
 
+/** @param {PanelsHeader} header @param {number} width @param {number} ratio @param {Measure} measure */
 function arrangePanels(header, width, ratio, measure) {
   const { panels, cell = 34 } = header;
+  /** @param {number} length */
   const snap = (length) => Math.round(length * ratio) / ratio;
+  /** @param {number} length */
   const whole = (length) => (length * ratio < SMALL ? length : Math.floor(length * ratio) / ratio);
   const lines = linesOf(header, width);
   const columnsOf = Math.max(...lines.map((line) => line.length));
+  /** @type {PanelPlace[]} */
   const places = [];
   let top = 0;
   for (const line of lines) {
+    /** @type {PanelPlace[]} */
     const shapes = line.map((index, at) => {
       const { rows, columns } = panels[index];
       const named = at === 0 || !sameLabels(rows, panels[line[at - 1]].rows);
@@ -82,6 +101,7 @@ function arrangePanels(header, width, ratio, measure) {
       ...shapes.map((shape) => {
         shape.wide = whole(Math.min(cell, room / Math.max(1, shape.count[1])));
         // Where all words fit only special tokens that do not are turned; single glyphs are not turned, but left out.
+        /** @type {number[]} */
         const widths = shape.names.columns.map(measure);
         const widest = Math.max(0, ...widths.filter((_, column) => !/^<.*>$/.test(shape.names.columns[column])));
         const upright = widest + 3 <= Math.max(shape.wide, FONT + 4);
@@ -93,10 +113,11 @@ function arrangePanels(header, width, ratio, measure) {
     let x = 0;
     for (const shape of shapes) {
       const start = x + shape.left;
+      const { scale } = panels[shape.index];
       places[shape.index] = {
         ...shape, high, from: x, measure: measure.words,
         left: snap(start),
-        bar: panels[shape.index].scale && barOf(panels[shape.index].scale, shape.count[1] * shape.wide, room, measure.words),
+        bar: scale && barOf(scale, shape.count[1] * shape.wide, room, measure.words),
         title: top + 8,
         top: snap(top + 18 + (noted ? 16 : 0) + above),
         every: [high >= LEGIBLE ? 1 : Math.ceil(APART / high), Math.max(1, Math.ceil((FONT + 1) / shape.wide))],
@@ -111,19 +132,22 @@ function arrangePanels(header, width, ratio, measure) {
 
 // Where one of both texts has no such token a value is NaN. A difference of an infinite value is not painted either; of
 // all else what is not finite is broken.
+/** @param {PanelHeader} panel */
 const compared = ({ scale, pinned }) => Boolean(scale?.difference || pinned);
+/** @param {ShownPanel} panel @param {number} cell */
 const missing = (panel, cell) => {
   const value = panel.values[cell];
   return panel.scale?.difference ? !Number.isFinite(value) : Boolean(panel.pinned) && Number.isNaN(value);
 };
 
 // Cells too small for boxes, one pixel each.
+/** @param {ShownPanel} panel @param {number[]} pair */
 function pictureOf(panel, [rows, columns]) {
   const { values, flags, scale } = panel;
   const canvas = element("canvas");
   canvas.width = Math.max(1, columns);
   canvas.height = Math.max(1, rows);
-  const context = canvas.getContext("2d");
+  const context = contextOf(canvas);
   const image = context.createImageData(canvas.width, canvas.height);
   const palette = scale && paletteOf(scale);
   flags.forEach((flag, cell) => {
@@ -137,6 +161,7 @@ function pictureOf(panel, [rows, columns]) {
   return canvas;
 }
 
+/** @param {Pen} pen @param {PanelPlace} place @param {ShownPanel} panel @param {number} measured */
 function drawCells(pen, place, panel, measured) {
   const { left, top, wide, high, count } = place;
   const { values, flags, scale } = panel;
@@ -151,6 +176,7 @@ function drawCells(pen, place, panel, measured) {
     for (let column = 0; column < columns; column++) {
       const cell = row * columns + column;
       const value = values[cell];
+      /** @type {Rect} */
       const box = [left + column * wide, top + row * high, wide - gap, high - gap];
       if (!(flags[cell] & 1) || missing(panel, cell)) pen.hatch(...box);
       else if (!palette) pen.box(...box, SEEN);
@@ -161,18 +187,22 @@ function drawCells(pen, place, panel, measured) {
   }
 }
 
+/**
+ * @param {Pen} pen @param {PanelPlace} place @param {ShownPanel} panel @param {Record<string, number>} lit
+ * @param {any} pointed
+ */
 function drawLabels(pen, place, panel, lit, pointed) {
   const { left, top, wide, high, names, turns, named, every } = place;
   const { rows, columns } = panel;
   const here = pointed.panel === place.index;
-  names.columns.forEach((name, column) => {
+  names.columns.forEach((/** @type {string} */ name, /** @type {number} */ column) => {
     const marked = (here && column === pointed.column) || isLit(columns, column, lit);
     if (column % every[1] && !marked) return;
     const turn = turns[column];
     pen.text(name, left + (column + 0.5) * wide, top - 8, { align: turn ? "left" : "center", turn, marked, token: true });
   });
   if (!named) return;
-  names.rows.forEach((name, row) => {
+  names.rows.forEach((/** @type {string} */ name, /** @type {number} */ row) => {
     const marked = (here && row === pointed.row) || isLit(rows, row, lit);
     if (row % every[0] && !marked) return;
     pen.text(name, left - 8, top + (row + 0.5) * high, { align: "right", marked, strong: row === panel.chosen, token: true });
@@ -180,16 +210,18 @@ function drawLabels(pen, place, panel, lit, pointed) {
   if (rows.title && names.rows.length * high > place.measure(rows.title)) pen.text(rows.title, place.from + 7, top + (names.rows.length * high) / 2, { align: "center", turn: -90 });
 }
 
+/** @param {Pen} pen @param {PanelPlace} place @param {ShownPanel} panel */
 function drawScale(pen, place, { scale }) {
   const { left: start, top, high, count, bar: { ends, length, below } } = place;
   const y = top + count[0] * high + 7;
-  const { names } = paletteOf(scale);
+  const { names } = paletteOf(/** @type {ScaleHeader} */ (scale));
   for (let slice = 0; slice < length; slice += 2) pen.box(start + slice, y, 2, 6, names[Math.round((255 * slice) / length)]);
   pen.frame(start, y, length, 6, { faint: true });
   pen.text(ends[0], start, y + 15, {});
   pen.text(ends[1], below ? start : start + length, y + 15 + below, { align: below ? "left" : "right" });
 }
 
+/** @param {Pen} pen @param {PanelsPlace} place @param {ShownPanels} shown */
 function drawPanels(pen, { places }, { header, lit = {}, pointed = {} }) {
   header.panels.forEach((panel, index) => {
     const place = places[index];
@@ -200,7 +232,8 @@ function drawPanels(pen, { places }, { header, lit = {}, pointed = {} }) {
     drawLabels(pen, place, panel, lit, pointed);
     drawCells(pen, place, panel, Math.min(wide, high) * (window.devicePixelRatio || 1));
     pen.frame(left, top, count[1] * wide, count[0] * high, { faint: true });
-    if (panel.chosen >= 0) pen.frame(left, top + panel.chosen * high, count[1] * wide, high, { width: 2, colour: MARK });
+    const { chosen = -1 } = panel;
+    if (chosen >= 0) pen.frame(left, top + chosen * high, count[1] * wide, high, { width: 2, colour: MARK });
     if (panel.framed) pen.frame(left + panel.framed[1] * wide, top + panel.framed[0] * high, wide, high, { width: 2, colour: MARK });
     if (pointed.panel === index && pointed.row >= 0 && pointed.column >= 0) {
       pen.frame(left + pointed.column * wide, top + pointed.row * high, wide, high, {});
@@ -210,6 +243,7 @@ function drawPanels(pen, { places }, { header, lit = {}, pointed = {} }) {
 }
 
 // What the columns are, at the right end of the line above their labels, where there is room for it.
+/** @param {Pen} pen @param {PanelPlace} place @param {ShownPanel} panel */
 function drawColumnsTitle(pen, { left, title, wide, count, measure }, { name, note, columns }) {
   const right = left + count[1] * wide;
   const room = right - left - measure(note || name) - 10;
@@ -217,7 +251,8 @@ function drawColumnsTitle(pen, { left, title, wide, count, measure }, { name, no
 }
 
 // The panel, row and column under the pointer; -1 beside the cells, over a label.
-function panelAt({ place, canvas, shown }, event) {
+/** @param {PlotRoot<PanelsPlace, ShownPanels>} root @param {Pointed} event */
+export function panelAt({ place, canvas, shown }, event) {
   const box = canvas.getBoundingClientRect();
   const [x, y] = [event.clientX - box.left, event.clientY - box.top];
   for (const [index, { left, from, top, wide, high, count, title }] of place.places.entries()) {
@@ -231,6 +266,7 @@ function panelAt({ place, canvas, shown }, event) {
   return { panel: -1, row: -1, column: -1 };
 }
 
+/** @param {PlotRoot<PanelsPlace, ShownPanels>} root @param {Pointed} [event] */
 function pointPanels(root, event) {
   const { header } = root.shown;
   const found = (root.pointed = event ? panelAt(root, event) : { panel: -1, row: -1, column: -1 });
@@ -256,6 +292,7 @@ function pointPanels(root, event) {
   showTip(root, [pair, element("div", "", says.join(" · "))], place.left + (found.column + 1) * place.wide + 6, place.top + found.row * place.high);
 }
 
+/** @param {PlotRoot<PanelsPlace, ShownPanels>} root @param {Pointed} event */
 function clickPanels(root, event) {
   const found = panelAt(root, event);
   if (root.shown.header.panels[found.panel]?.choose) root.choose(found);
@@ -263,6 +300,7 @@ function clickPanels(root, event) {
 
 // The next cell in a direction, from panel to panel; before the first one of a row or column stands its label, if that
 // can be clicked.
+/** @param {PlotRoot<PanelsPlace, ShownPanels>} root @param {any} from @param {number} right @param {number} down */
 function walkPanels({ place: { places }, shown }, from, right, down) {
   let panel = within(from?.panel ?? 0, places.length);
   const first = () => (shown.header.panels[panel].choose ? -1 : 0);
@@ -275,7 +313,9 @@ function walkPanels({ place: { places }, shown }, from, right, down) {
   return { panel, row, column, x: column < 0 ? left - 4 : left + (column + 0.5) * wide, y: row < 0 ? top - 4 : top + (row + 0.5) * high };
 }
 
+/** @param {ShownPanels} shown */
 function panelLines({ header }) {
+  /** @type {string[][]} */
   const found = [header.words.csv];
   for (const { name, rows, columns, values, flags, scale } of header.panels) {
     flags.forEach((flag, cell) => {
@@ -287,20 +327,23 @@ function panelLines({ header }) {
   return found;
 }
 
+/** @param {PanelsHeader} header */
 const sidesOfPanels = ({ panels }) => panels.flatMap(({ rows, columns }) => [rows.side, columns.side]).filter(Boolean);
 
+/** @type {PlotKind<PanelsPlace, ShownPanels>} */
 const PANELS = {
   arrange: arrangePanels, draw: drawPanels, point: pointPanels, click: clickPanels, walk: walkPanels, lines: panelLines, sides: sidesOfPanels,
 };
 
+/** @param {Given} given */
 export default function ({ data, parentElement, setTriggerValue }) {
   const root = parentElement.querySelector(".vitrine") ?? buildPlot(parentElement, "panels", PANELS);
   const header = unpack(data);
-  header.panels.forEach((panel, index) => {
+  header.panels.forEach((/** @type {ShownPanel} */ panel, /** @type {number} */ index) => {
     panel.values = header.arrays[2 * index];
     panel.flags = header.arrays[2 * index + 1];
   });
-  root.choose = (cell) => setTriggerValue("cell", cell);
+  root.choose = (/** @type {number} */ cell) => setTriggerValue("cell", cell);
   root.explain = () => setTriggerValue("about", performance.now());
   showPlot(root, { header });
   return ending(root);

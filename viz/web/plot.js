@@ -1,20 +1,26 @@
 // What heatmaps and charts share: two pens for one drawing, a canvas on the page and SVG in a file; heading, tip and the
 // menu of files. Lengths are CSS pixels.
 
-import { cleared, element, write } from "./elements.js";
+import { cleared, contextOf, element, firstIn, newRoot, write } from "./elements.js";
 import { exact, precisionOf, signed } from "./numbers.js";
 import { bus, onHover } from "./bus.js";
 import { appearance, canvasPen, forgetWidths, measurer, onTheme, svgPen } from "./pens.js";
+
+// Which token of an axis is lit somewhere on the page; -1, none.
+/** @param {Record<string, number>} lit @param {Axis} axis */
+export const litOf = (lit, { side }) => (side === undefined ? -1 : (lit[side] ?? -1));
 
 export const HIDDEN = 2; // among visible cells (1) and masked ones (0): below the threshold, so not drawn
 export const ODD = 3; // among them: not a number, or infinite
 
 // The table of a map's CSV: a line for each row and column. Values that may be off by an `error` have no more decimals.
+/** @param {ShownHeat} shown */
 export function cellLines({ header, values, visible }) {
   const { rows, columns, words, texts, error } = header;
-  const { digits, off } = error ? precisionOf(error) : {};
+  const { digits, off } = error ? precisionOf(error) : { digits: 0, off: 0 };
+  /** @param {number} value */
   const written = (value) => (error && Number.isFinite(value) ? value.toFixed(digits) : exact(value));
-  const found = [error ? words.csv.map((name, column) => (column === 2 ? `${name} ± ${signed(off)}` : name)) : words.csv];
+  const found = [error ? words.csv.map((/** @type {string} */ name, /** @type {number} */ column) => (column === 2 ? `${name} ± ${signed(off)}` : name)) : words.csv];
   values.forEach((value, cell) => {
     const row = rows.labels[Math.floor(cell / columns.labels.length)];
     const masked = visible[cell] ? "False" : "True";
@@ -28,13 +34,14 @@ export function cellLines({ header, values, visible }) {
 // draws it with the canvas's pen or a file's; `lines(shown)` is the table of its CSV; `sides(header)` the sides of its
 // tokens; `point(root, event)` follows the pointer, without an event when it has left; `click(root, event)`; `placed(root)`,
 // if there is one, is told where everything has gone.
+/** @param {PlotRoot} root */
 export function paint(root) {
   root.width ||= root.clientWidth; // a new plot is painted at once: an empty canvas would push away what is below it
   if (!root.width || !root.shown) return; // not laid out yet: the observer of its size calls again
   const { canvas, kind } = root;
   const ratio = window.devicePixelRatio || 1;
   const look = appearance(root);
-  const measure = measurer(canvas.getContext("2d"), look);
+  const measure = measurer(contextOf(canvas), look);
   const place = (root.place = kind.arrange(root.shown.header, root.width, ratio, measure));
   const context = cleared(canvas, Math.round(place.width * ratio), Math.round(place.height * ratio));
   const tall = `${place.height}px`;
@@ -43,6 +50,7 @@ export function paint(root) {
   kind.draw(canvasPen(context, ratio, look), place, { ...root.shown, lit: root.lit, pointed: root.pointed });
 }
 
+/** @param {PlotRoot} root */
 export function paintSoon(root) {
   root.soon ??= requestAnimationFrame(() => {
     root.soon = undefined;
@@ -50,11 +58,12 @@ export function paintSoon(root) {
   });
 }
 
+/** @type {Record<string, (root: PlotRoot) => Promise<Blob | null>>} */
 export const FILES = {
   async PNG(root) {
     const look = appearance(root);
     const canvas = element("canvas");
-    const [context, ratio] = [canvas.getContext("2d"), 3];
+    const [context, ratio] = [contextOf(canvas), 3];
     const place = root.kind.arrange(root.shown.header, root.width, ratio, measurer(context, look));
     canvas.width = place.width * ratio;
     canvas.height = place.height * ratio;
@@ -65,7 +74,7 @@ export const FILES = {
   },
   async SVG(root) {
     const look = appearance(root);
-    const place = root.kind.arrange(root.shown.header, root.width, 1, measurer(root.canvas.getContext("2d"), look));
+    const place = root.kind.arrange(root.shown.header, root.width, 1, measurer(contextOf(root.canvas), look));
     const svg = document.createElementNS("http://www.w3.org/2000/svg", "svg");
     svg.setAttribute("viewBox", `0 0 ${place.width} ${place.height}`);
     root.kind.draw(svgPen(svg, look), place, root.shown);
@@ -73,28 +82,33 @@ export const FILES = {
   },
   async CSV(root) {
     const number = /^[-+−]?(\d+\.?\d*|\.\d+)(e[-+−]?\d+)?$/i;
+    /** @param {string} text */
     const harmless = (text) => (/^[=+\-@\t\r]/.test(text) && !number.test(text) ? `'${text}` : text); // else spreadsheets compute it
+    /** @param {string} text */
     const quoted = (text) => (/[",\r\n]/.test(text) ? `"${harmless(text).replaceAll('"', '""')}"` : harmless(text));
     const text = root.kind.lines(root.shown).map((line) => line.map(quoted).join(",") + "\n").join("");
     return new Blob(["\ufeff", text], { type: "text/csv" }); // the mark tells spreadsheets that it is UTF-8
   },
 };
 
+/** @param {PlotRoot} root @param {string} kind */
 async function save(root, kind) {
   const link = element("a");
-  link.href = URL.createObjectURL(await (root.files ?? FILES)[kind](root));
+  link.href = URL.createObjectURL(/** @type {Blob} */ (await (root.files ?? FILES)[kind](root)));
   link.download = `${root.shown.header.file}.${kind.toLowerCase()}`;
   link.click();
   setTimeout(() => URL.revokeObjectURL(link.href), 10_000);
 }
 
+/** @param {PlotRoot} root */
 export function buildMenu(root) {
   const menu = element("div", "menu");
   const opener = menu.appendChild(element("button", "opener", "↓"));
   const list = menu.appendChild(element("div", "list"));
+  /** @param {boolean} wanted */
   const open = (wanted) => {
     list.hidden = !wanted;
-    opener.setAttribute("aria-expanded", wanted);
+    opener.setAttribute("aria-expanded", String(wanted));
   };
   opener.type = "button";
   opener.addEventListener("click", () => open(list.hidden));
@@ -108,12 +122,13 @@ export function buildMenu(root) {
     });
   }
   menu.addEventListener("keydown", (event) => event.key === "Escape" && open(false));
-  menu.addEventListener("focusout", (event) => menu.contains(event.relatedTarget) || open(false));
+  menu.addEventListener("focusout", (event) => menu.contains(/** @type {Node | null} */ (event.relatedTarget)) || open(false));
   open(false);
   return menu;
 }
 
 // The button that opens the menu is called so.
+/** @param {Root} root @param {string} name */
 export function nameMenu(root, name) {
   const opener = root.querySelector(".opener");
   if (opener.title === name) return;
@@ -122,6 +137,7 @@ export function nameMenu(root, name) {
 }
 
 // What the plot shows, as a sentence; a click asks the page for formula and code.
+/** @param {Root} root */
 export function buildAbout(root) {
   const button = element("button", "about", "?");
   button.type = "button";
@@ -130,6 +146,7 @@ export function buildAbout(root) {
   return button;
 }
 
+/** @param {Root} root @param {{ about?: string }} options */
 export function showAbout(root, { about = "" }) {
   const button = root.querySelector(".about");
   if (button.title === about) return;
@@ -138,14 +155,17 @@ export function showAbout(root, { about = "" }) {
   button.setAttribute("aria-label", about);
 }
 
+/** @type {Record<string, number[]>} */
 export const ARROWS = { ArrowRight: [1, 0], ArrowLeft: [-1, 0], ArrowDown: [0, 1], ArrowUp: [0, -1] };
 
 // The plot from the keyboard: arrows lead from place to place as the pointer would, and Enter is a click there.
+/** @param {PlotRoot} root */
 function listenToKeys(root) {
   const { canvas, kind } = root;
+  /** @param {number[]} pair */
   const there = ([right, down]) => {
     const { left, top } = canvas.getBoundingClientRect();
-    root.cursor = kind.walk(root, root.cursor, right, down);
+    root.cursor = kind.walk?.(root, root.cursor, right, down);
     return { clientX: left + root.cursor.x, clientY: top + root.cursor.y };
   };
   canvas.tabIndex = 0;
@@ -161,15 +181,17 @@ function listenToKeys(root) {
   root.tip.setAttribute("aria-live", "polite");
 }
 
+/** @param {number} place @param {number} count */
 export const within = (place, count) => Math.max(0, Math.min(count - 1, place));
 
 // A plot of this kind in `parentElement`: heading with a menu of files, canvas, tip. Nothing is shown in it yet.
+/** @param {HTMLElement} parentElement @param {string} name @param {PlotKind} kind */
 export function buildPlot(parentElement, name, kind) {
-  const root = parentElement.appendChild(element("div", `vitrine plot ${name}`));
+  const root = /** @type {PlotRoot} */ (newRoot(parentElement, `plot ${name}`));
   root.kind = kind;
   root.heading = element("div", "heading");
   root.heading.append(element("b"), element("span"), element("span", "aside"), buildMenu(root));
-  root.heading.firstChild.after(buildAbout(root));
+  firstIn(root.heading).after(buildAbout(root));
   root.canvas = element("canvas");
   root.canvas.height = 0; // until it is painted
   root.canvas.setAttribute("role", "img");
@@ -210,6 +232,7 @@ export function buildPlot(parentElement, name, kind) {
 const SOUGHT = 4000; // milliseconds in which a plot answers a click elsewhere
 
 // A plot that shows another thing after a click far from it, on a screen where it is out of sight.
+/** @param {PlotRoot} root @param {any} options */
 function bringIntoView(root, { name, chosen }) {
   const before = root.shown.header;
   if (!bus.sought || performance.now() - bus.sought > SOUGHT || (name === before.name && chosen === before.chosen)) return;
@@ -219,6 +242,7 @@ function bringIntoView(root, { name, chosen }) {
 }
 
 // Show `shown`, {header, …}: heading and alternative text come from the header {name, sentence, note, alt, stamp, words}.
+/** @param {PlotRoot} root @param {any} shown */
 export function showPlot(root, shown) {
   const { header } = shown;
   if (root.shown) bringIntoView(root, header);
@@ -237,7 +261,8 @@ export function showPlot(root, shown) {
 }
 
 // The tip says these lines beside a place of the canvas.
-export function showTip(root, nodes, x, y) {
+/** @param {PlotRoot} root @param {Element[]} [nodes] @param {number} [x] @param {number} [y] */
+export function showTip(root, nodes, x = 0, y = 0) {
   const { place, tip, canvas } = root;
   tip.hidden = !nodes;
   if (!nodes) return;

@@ -1,19 +1,20 @@
 // How far something is, as a bar with words, and a button to end it or to go on.
 
 import { unpack } from "./bytes.js";
-import { element, ending, write } from "./elements.js";
+import { element, ending, firstIn, lastIn, newRoot, write } from "./elements.js";
 
+/** @param {Given} given */
 export default function ({ data, parentElement, setTriggerValue }) {
   const { share, text, button } = unpack(data);
   let root = parentElement.querySelector(".vitrine");
   if (!root) {
-    root = parentElement.appendChild(element("div", "vitrine progress"));
+    root = newRoot(parentElement, "progress");
     const line = root.appendChild(element("div", "line"));
     line.append(element("div", "text"), element("button", "act"));
-    line.lastElementChild.type = "button";
-    line.lastElementChild.addEventListener("click", () => root.press());
+    lastIn(line).type = "button";
+    lastIn(line).addEventListener("click", () => root.press());
     root.appendChild(element("div", "track")).setAttribute("role", "progressbar");
-    root.lastElementChild.append(element("div", "done"));
+    lastIn(root).append(element("div", "done"));
     root.stop = () => {};
   }
   const [line, track] = root.children;
@@ -25,7 +26,7 @@ export default function ({ data, parentElement, setTriggerValue }) {
   track.hidden = share === null;
   track.setAttribute("aria-valuenow", Math.round(100 * share));
   track.setAttribute("aria-label", text);
-  track.firstElementChild.style.width = `${100 * share}%`;
+  firstIn(track).style.width = `${100 * share}%`;
   // What has nothing to say takes no room, not even that between two others.
   const host = root.getRootNode().host?.closest(".stElementContainer");
   if (host) host.style.display = text ? "" : "none";

@@ -3,10 +3,11 @@
 import { DIFFERENCE, HUE, SIGNED, signedColour, strengthOf } from "./colours.js";
 
 // Both ends of a scale, and between them the round numbers that leave the ends their room.
-function ticks(low, high, most) {
+/** @param {number} low @param {number} high @param {number} most @returns {Mark[]} */
+export function ticks(low, high, most) {
   const rough = (high - low) / most;
   const size = 10 ** Math.floor(Math.log10(rough));
-  const step = size * [1, 2, 5, 10].find((factor) => factor * size > 0.999 * rough);
+  const step = size * ([1, 2, 5, 10].find((factor) => factor * size > 0.999 * rough) ?? 10);
   const found = [low];
   for (let count = Math.ceil(low / step); count * step < high; count++) {
     const value = count * step;
@@ -16,6 +17,7 @@ function ticks(low, high, most) {
 }
 
 // 256 colours from the scale's low end to its high end.
+/** @param {ScaleHeader} scale @param {number} strength */
 export function palette({ low, high, difference }, strength) {
   return Array.from({ length: 256 }, (_, index) => {
     const value = low + (index / 255) * (high - low);
@@ -26,6 +28,7 @@ export function palette({ low, high, difference }, strength) {
 }
 
 // Where a value is between the scale's ends, 0 to 1.
+/** @param {ScaleHeader} scale @param {number} value */
 export function placeOn(scale, value) {
   const { low, high, floor } = scale;
   if (!floor) return Math.max(0, Math.min(1, (value - low) / (high - low)));
@@ -34,10 +37,12 @@ export function placeOn(scale, value) {
 }
 
 // Which of the colours is that of a value.
+/** @param {number} value @param {ScaleHeader} scale */
 export const shade = (value, scale) => Math.round(255 * placeOn(scale, value));
 
 // What stands beside the colour bar: [value, text] of about so many; of a logarithmic scale powers of ten, and where it
 // has two sides the floor of both in the middle.
+/** @param {ScaleHeader} scale @param {number} most @returns {Mark[]} */
 export function marksOf(scale, most) {
   const { low, high, floor } = scale;
   if (!floor) return ticks(low, high, most);
@@ -47,12 +52,14 @@ export function marksOf(scale, most) {
   for (let power = decades; power > 0; power -= step) powers.push(Number((high / 10 ** (decades - power)).toPrecision(3)));
   const least = Number(floor.toPrecision(3));
   if (low >= 0) return [least, ...powers.reverse()].map((value) => [value, String(value)]);
-  return [[0, `±${least}`], ...powers.flatMap((value) => [[-value, `−${value}`], [value, String(value)]])];
+  return [[0, `±${least}`], ...powers.flatMap((value) => /** @type {Mark[]} */ ([[-value, `−${value}`], [value, String(value)]]))];
 }
 
+/** @param {number} value */
 export const finite = (value) => Number.isFinite(value);
 
 // The range of an axis: what the header says, else that of the values with a little room; bars begin at 0.
+/** @param {NumericAxis} axis @param {number[]} values */
 export function range({ low, high, log, zero }, values) {
   const usable = values.filter((value) => finite(value) && (!log || value > 0));
   let bottom = low ?? usable.reduce((least, value) => Math.min(least, value), Infinity);
@@ -65,6 +72,7 @@ export function range({ low, high, log, zero }, values) {
 }
 
 // Marks of an axis: round numbers, or powers of ten.
+/** @param {number[]} pair @param {boolean | undefined} log @param {number} most @returns {Mark[]} */
 export function axisMarks([low, high], log, most) {
   if (!log) {
     const marks = roundMarks(low, high, most);
@@ -72,23 +80,28 @@ export function axisMarks([low, high], log, most) {
   }
   const [first, last] = [Math.ceil(Math.log10(low) - 1e-9), Math.floor(Math.log10(high) + 1e-9)];
   const every = Math.max(1, Math.ceil((last - first) / most));
+  /** @type {Mark[]} */
   const found = [];
   for (let power = first; power <= last; power += every) found.push([10 ** power, powerName(power)]);
   if (found.length > 1) return found;
   const within = [first - 1, first, first + 1].flatMap((power) => [1, 2, 5].map((factor) => Number((factor * 10 ** power).toPrecision(12))));
+  /** @type {Mark[]} */
   const steps = within.filter((value) => value >= low && value <= high).map((value) => [value, brief(value)]);
   return steps.length > 1 ? steps : roundMarks(low, high, most);
 }
 
+/** @param {number} power */
 function powerName(power) {
-  const raised = String(power).replace(/./g, (sign) => (sign === "-" ? "⁻" : "⁰¹²³⁴⁵⁶⁷⁸⁹"[sign]));
+  const raised = String(power).replace(/./g, (sign) => (sign === "-" ? "⁻" : "⁰¹²³⁴⁵⁶⁷⁸⁹"[Number(sign)]));
   return power >= -3 && power <= 4 ? (10 ** power).toLocaleString("en") : `10${raised}`;
 }
 
+/** @param {number} low @param {number} high @param {number} most @returns {Mark[]} */
 function roundMarks(low, high, most) {
   const rough = (high - low) / most;
   const size = 10 ** Math.floor(Math.log10(rough));
-  const step = size * [1, 2, 5, 10].find((factor) => factor * size > 0.999 * rough);
+  const step = size * ([1, 2, 5, 10].find((factor) => factor * size > 0.999 * rough) ?? 10);
+  /** @type {Mark[]} */
   const found = [];
   for (let count = Math.ceil(low / step - 1e-9); count * step <= high + 1e-9 * step; count++) {
     const value = Number((count * step).toPrecision(12));
@@ -97,12 +110,14 @@ function roundMarks(low, high, most) {
   return found;
 }
 
+/** @param {number} value */
 const brief = (value) =>
   (Math.abs(value) >= 1e7 || (value && Math.abs(value) < 1e-3) ? value.toExponential() : value.toLocaleString("en", { maximumSignificantDigits: 12 })).replaceAll("-", "−");
 
 // From a value to its place between two ends.
+/** @param {number[]} pair @param {boolean | undefined} log @param {number} from @param {number} to */
 export function scaleOf([low, high], log, from, to) {
-  const place = log ? Math.log10 : (value) => value;
+  const place = log ? Math.log10 : (/** @type {number} */ value) => value;
   const [first, span] = [place(low), place(high) - place(low)];
-  return (value) => from + ((place(value) - first) / span) * (to - from);
+  return (/** @type {number} */ value) => from + ((place(value) - first) / span) * (to - from);
 }

@@ -2,7 +2,7 @@
 // sent when it is complete. Fields live on in `bus.fields` while Streamlit takes them off the page and puts them back.
 
 import { unpack } from "./bytes.js";
-import { element, ending, write } from "./elements.js";
+import { element, ending, newRoot, write } from "./elements.js";
 import { bus } from "./bus.js";
 
 const LEARN = 400; // milliseconds without a keystroke, after which the script learns the text
@@ -11,8 +11,9 @@ const WINDOW = 30_000;
 const COMPOSES_ALL = /Android/.test(navigator.userAgent); // its keyboards compose every word, of any language
 const SOON = 100; // and where it alone draws
 
+/** @param {HTMLElement} parentElement @param {string} key */
 function buildField(parentElement, key) {
-  const root = parentElement.appendChild(element("div", "vitrine field"));
+  const root = newRoot(parentElement, "field");
   const line = root.appendChild(element("div", "line"));
   root.label = line.appendChild(element("label"));
   root.several = line.appendChild(element("span", "several"));
@@ -21,16 +22,16 @@ function buildField(parentElement, key) {
   root.note.setAttribute("role", "status");
   Object.assign(root.input, { type: "text", id: "text", autocomplete: "off", dir: "auto", spellcheck: false, enterKeyHint: "done" });
   root.label.htmlFor = "text";
-  root.input.addEventListener("input", ({ isComposing }) => (!isComposing || COMPOSES_ALL) && typed(root));
+  root.input.addEventListener("input", (/** @type {InputEvent} */ { isComposing }) => (!isComposing || COMPOSES_ALL) && typed(root));
   root.input.addEventListener("compositionstart", () => (root.composing = true));
   root.input.addEventListener("compositionend", () => {
     root.composing = false;
     typed(root);
   });
   root.input.addEventListener("blur", () => root.soon && !bus.channel?.isOpen() && learn(root)); // a button is pressed
-  root.input.addEventListener("paste", (event) => pasted(root, event));
-  root.input.addEventListener("keydown", (event) => {
-    const by = { PageUp: -1, PageDown: 1 }[event.key];
+  root.input.addEventListener("paste", (/** @type {ClipboardEvent} */ event) => pasted(root, event));
+  root.input.addEventListener("keydown", (/** @type {KeyboardEvent} */ event) => {
+    const by = event.key === "PageUp" ? -1 : event.key === "PageDown" ? 1 : 0;
     if (event.key === "Enter" && !event.isComposing) learn(root);
     if (by && root.sentences?.count > 1) {
       event.preventDefault();
@@ -51,13 +52,15 @@ function buildField(parentElement, key) {
 }
 
 // A text that the user has not typed letter by letter.
+/** @param {Root} root @param {string} text */
 function setText(root, text) {
   root.input.value = text;
   typed(root);
 }
 
 // A field of one line drops line breaks; they are kept as signs. This way they can be undone.
-function pasted(root, event) {
+/** @param {Root} root @param {ClipboardEvent} event */
+export function pasted(root, event) {
   const text = event.clipboardData?.getData("text/plain") ?? "";
   if (text.length <= root.most && !/[\r\n]/.test(text)) return;
   event.preventDefault();
@@ -66,14 +69,16 @@ function pasted(root, event) {
 }
 
 // One of several sentences: which, and the way to the others. A text of several lines can be made several sentences.
+/** @param {Root} root */
 function showSeveral(root) {
   const { sentences, several, input } = root;
   if (!sentences) return several.replaceChildren();
   const { count, place, words } = sentences;
-  const lines = input.value.split(/⏎|\n/).filter((line) => line.trim()).length;
+  const lines = input.value.split(/⏎|\n/).filter((/** @type {string} */ line) => line.trim()).length;
   const stamp = JSON.stringify([count, place, lines, words]);
   if (several.stamp === stamp) return;
   several.stamp = stamp;
+  /** @param {string} sign @param {string} title @param {string} name @param {number} [by] */
   const button = (sign, title, name, by = 0) => {
     const made = element("button", "several-act", sign);
     made.type = "button";
@@ -91,6 +96,7 @@ function showSeveral(root) {
   several.children[held]?.focus();
 }
 
+/** @param {Root} root */
 function typed(root) {
   const { input, field } = root;
   const long = input.value.length > root.most;
@@ -101,13 +107,14 @@ function typed(root) {
   field.text = text;
   field.edit += 1;
   const sent = bus.channel?.send({ type: field.key, text: field.text, edit: field.edit });
-  if (sent) bus.channel.await();
+  if (sent) bus.channel?.await();
   learnSoon(root, sent ? LEARN : SOON);
   tellAddress(root);
   showSeveral(root);
 }
 
 // The address has it at once: who reloads the page finds it again. Only who types very much waits for that.
+/** @param {Root} root */
 function tellAddress(root) {
   const now = performance.now();
   const told = (bus.told = (bus.told ?? []).filter((at) => now - at < WINDOW));
@@ -123,6 +130,7 @@ function tellAddress(root) {
 
 // The script learns it when nobody types, and the channel has drawn what was typed. Until then what the script drew of the
 // text before is faint.
+/** @param {Root} root @param {number} wait */
 function learnSoon(root, wait) {
   document.documentElement.toggleAttribute("data-unlearnt", true);
   bus.due = true;
@@ -130,6 +138,7 @@ function learnSoon(root, wait) {
   root.soon = setTimeout(() => (bus.channel?.isBehind() ? learnSoon(root, wait) : learn(root)), wait);
 }
 
+/** @param {Root} root */
 function learn(root) {
   clearTimeout(root.soon);
   root.soon = undefined;
@@ -139,19 +148,20 @@ function learn(root) {
   root.learn({ text, edit, turn: bus.turn });
 }
 
+/** @param {Given} given */
 export default function ({ data, key, parentElement, setStateValue, setTriggerValue }) {
   const root = parentElement.querySelector(".vitrine") ?? buildField(parentElement, key);
   const { label, text, edit, first, placeholder, most, words, several } = unpack(data);
-  if (!bus.fields.has(key)) bus.fields.set(key, { key, text, edit });
-  const field = (root.field = bus.fields.get(key));
+  const field = (root.field = bus.fields.get(key) ?? { key, text, edit });
+  bus.fields.set(key, field);
   if (edit > field.edit) Object.assign(field, { text, edit });
   bus.learnLater = (wait) => learnSoon(root, wait);
   Object.assign(root, { most, words, first });
-  root.learn = (typed) => setStateValue("text", typed);
+  root.learn = (/** @type {object} */ typed) => setStateValue("text", typed);
   if ((root.input.value.toWellFormed?.() ?? root.input.value) !== field.text && !root.composing) root.input.value = field.text;
   write(root.label, label);
   root.sentences = several;
-  root.act = (name, by) => {
+  root.act = (/** @type {string} */ name, /** @type {number} */ by) => {
     if (name === "add") root.input.focus();
     if (root.soon && !bus.channel?.isOpen()) learn(root);
     setTriggerValue("several", { name, by });

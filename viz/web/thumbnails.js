@@ -1,7 +1,7 @@
 // Heads as thumbnails, a button each, in any order.
 // All thumbnails are painted on one canvas over the grid: a canvas each costs the browser a third of its frame.
 
-import { cleared, element, hatch, write } from "./elements.js";
+import { cleared, contextOf, element, firstIn, hatch, write } from "./elements.js";
 import { DIFFERENCE, headColour, HUE, strengthOf } from "./colours.js";
 import { bus, onHover } from "./bus.js";
 import { ODD_PIXEL } from "./pens.js";
@@ -12,6 +12,10 @@ const LIT = "#e69f00"; // frames of a lit token's row and column, as that of the
 const NARROW = 74; // CSS pixels of a thumbnail whose number stands below its name
 
 // The pixel, 0xAABBGGRR, of every level from low to high; none for those above, which are not drawn. scale: of strengthOf.
+/**
+ * @param {number} low @param {number} high @param {{ high: number, floor?: number | null }} scale
+ * @param {Hues} hues @param {number} most
+ */
 function levelColours(low, high, scale, hues, most) {
   const [below, above] = hues.map(([r, g, b]) => (b << 16) | (g << 8) | r);
   const colours = new Uint32Array(most + 4);
@@ -28,12 +32,13 @@ function levelColours(low, high, scale, hues, most) {
 // One picture of a pixel per cell: as many thumbnails side by side as the grid has columns. most: the level of `high`.
 // tops: of each thumbnail the value with the full colour. floor: of a logarithmic
 // scale, the same for all. states: 1, the cell is drawn.
+/** @param {HTMLCanvasElement} canvas @param {ShownThumbnails} shown */
 function cellPicture(canvas, { levels, states, count, columns, rows, cells, low, high, most = LEVELS, tops, floor, difference }) {
   const context = cleared(canvas, columns * cells, Math.ceil(count / columns) * rows);
   const image = context.createImageData(canvas.width, canvas.height);
   const pixels = new Uint32Array(image.data.buffer);
   const hues = difference ? DIFFERENCE : [HUE, HUE];
-  let colours;
+  let colours = new Uint32Array();
   for (let index = 0; index < count; index++) {
     if (tops[index] !== tops[index - 1]) colours = levelColours(low, high, { high: tops[index], floor }, hues, most);
     const corner = Math.floor(index / columns) * rows * canvas.width + (index % columns) * cells;
@@ -50,14 +55,18 @@ function cellPicture(canvas, { levels, states, count, columns, rows, cells, low,
 }
 
 // Masked cells do not depend on the head: one hatched picture, as large as a thumbnail, lies under all. None: null.
+/**
+ * @param {Numbers} states @param {number} rows @param {number} columns @param {number} width
+ * @param {number} height
+ */
 function hatchPicture(states, rows, columns, width, height) {
   if (states.every((state) => state === 1)) return null;
   const canvas = element("canvas");
   canvas.width = width;
   canvas.height = height;
-  const context = canvas.getContext("2d");
+  const context = contextOf(canvas);
   context.fillStyle = hatch(context, 6);
-  const [x, y] = [(column) => Math.round((column * width) / columns), (row) => Math.round((row * height) / rows)];
+  const [x, y] = [(/** @type {number} */ column) => Math.round((column * width) / columns), (/** @type {number} */ row) => Math.round((row * height) / rows)];
   for (let row = 0; row < rows; row++) {
     for (let column = 0, end; column < columns; column = end) {
       end = column + 1;
@@ -71,6 +80,7 @@ function hatchPicture(states, rows, columns, width, height) {
 
 // Where the thumbnails are on the grid, and its size, in CSS pixels; they stay there until that changes, and are not asked
 // for at each painting: the browser would have to lay out the page first.
+/** @param {ThumbnailsRoot} root */
 function thumbnailPlaces(root) {
   const grid = root.grid.getBoundingClientRect();
   if (!grid.width) return undefined;
@@ -83,6 +93,7 @@ function thumbnailPlaces(root) {
 }
 
 // The hatched picture of the same cells in the same size is made once: a film paints many frames over it.
+/** @param {ThumbnailsRoot} root @param {number} width @param {number} height */
 function hatchedUnder(root, width, height) {
   const { states, rows, cells } = root.shown;
   const known = root.hatched;
@@ -92,8 +103,10 @@ function hatchedUnder(root, width, height) {
 }
 
 // The row and the column of what is lit somewhere on the page, on a thumbnail at this place, in pixels of the canvas.
+/** @param {CanvasRenderingContext2D} context @param {ThumbnailsRoot} root @param {number[]} numbers */
 function drawLit(context, { shown: { sides, block = [1, 1], rows, cells }, lit }, [left, top, width, height]) {
   const [row, column] = [Math.floor(lit[sides?.rows] / block[0]), Math.floor(lit[sides?.columns] / block[1])];
+  /** @param {number} place @param {number} count @param {number} length */
   const strip = (place, count, length) => [Math.round((place * length) / count), Math.max(2, Math.ceil(length / count))];
   context.strokeStyle = LIT;
   context.lineWidth = Math.max(1, Math.floor(window.devicePixelRatio || 1));
@@ -108,18 +121,19 @@ function drawLit(context, { shown: { sides, block = [1, 1], rows, cells }, lit }
 }
 
 // root.shown: what `cellPicture` draws; of the tokens its `sides` and `block`.
+/** @param {ThumbnailsRoot} root */
 function paintThumbnails(root) {
   if (!root.shown) return;
   root.places ??= thumbnailPlaces(root);
   if (!root.places) return; // not laid out yet: the observer of its size calls again
   const { columns, rows, cells } = root.shown;
   const ratio = window.devicePixelRatio || 1;
-  const context = cleared(root.atlas, ...root.size.map((length) => Math.round(length * ratio)));
-  const sizes = root.places.length ? root.places[0].slice(2).map((length) => Math.round(length * ratio)) : [];
-  const hatched = sizes.length ? hatchedUnder(root, ...sizes) : null;
+  const context = cleared(root.atlas, Math.round(root.size[0] * ratio), Math.round(root.size[1] * ratio));
+  const [, , wide, high] = root.places[0] ?? [];
+  const hatched = wide ? hatchedUnder(root, Math.round(wide * ratio), Math.round(high * ratio)) : null;
   root.places.forEach((place, index) => {
     if (root.shown.waiting?.[index]) return; // it is not computed yet
-    const [left, top, width, height] = place.map((length) => Math.round(length * ratio));
+    const [left, top, width, height] = place.map((/** @type {number} */ length) => Math.round(length * ratio));
     context.imageSmoothingEnabled = rows > height || cells > width;
     if (hatched) context.drawImage(hatched, left, top, width, height);
     const [x, y] = [(index % columns) * cells, Math.floor(index / columns) * rows];
@@ -129,6 +143,7 @@ function paintThumbnails(root) {
 }
 
 // One painting for all that is lit until the next frame.
+/** @param {ThumbnailsRoot} root @param {string} side @param {number} position */
 function light(root, side, position) {
   if (root.lit[side] === position || !Object.values(root.shown?.sides ?? {}).includes(side)) return;
   root.lit[side] = position;
@@ -138,6 +153,7 @@ function light(root, side, position) {
   });
 }
 
+/** @param {ThumbnailsRoot} root @param {any} shown */
 export function showThumbnails(root, shown) {
   root.shown = shown;
   cellPicture(root.picture, shown);
@@ -145,6 +161,10 @@ export function showThumbnails(root, shown) {
 }
 
 // The grid, its canvases and the line below. made: gets each new thumbnail, its map and its number, to listen to them.
+/**
+ * @param {ThumbnailsRoot} root
+ * @param {(button: HTMLButtonElement, map: HTMLElement, index: number) => void} made
+ */
 export function buildThumbnails(root, made) {
   root.grid = element("div", "grid");
   root.picture = element("canvas");
@@ -166,6 +186,7 @@ export function buildThumbnails(root, made) {
   };
 }
 
+/** @param {ThumbnailsRoot} root @param {number} index */
 function newThumbnail(root, index) {
   const button = element("button", "head");
   button.type = "button";
@@ -179,14 +200,15 @@ function newThumbnail(root, index) {
 }
 
 // One for each [layer, head], so many beside each other; those that are there are used again.
+/** @param {ThumbnailsRoot} root @param {number[][]} order @param {number} columns */
 export function arrangeThumbnails(root, order, columns) {
   const before = `${root.thumbnails.length} ${root.style.getPropertyValue("--columns")}`;
-  root.style.setProperty("--columns", columns);
-  while (root.thumbnails.length > order.length) root.thumbnails.pop().remove();
+  root.style.setProperty("--columns", String(columns));
+  while (root.thumbnails.length > order.length) root.thumbnails.pop()?.remove();
   while (root.thumbnails.length < order.length) root.thumbnails.push(newThumbnail(root, root.thumbnails.length));
   if (before !== `${order.length} ${columns}`) root.places = undefined;
   order.forEach(([layer, head], index) => {
-    const [dot, name] = root.thumbnails[index].firstElementChild.children;
+    const [dot, name] = /** @type {any} */ (firstIn(root.thumbnails[index]).children);
     dot.style.background = headColour(head);
     write(name, `${layer + 1}.${head + 1}`);
   });

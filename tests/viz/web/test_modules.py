@@ -9,7 +9,7 @@ from starlette.applications import Starlette
 from starlette.routing import Route
 from starlette.testclient import TestClient
 
-from viz.web.modules import ROUTE, imports, modules, serve_module, styles, version, with_imports
+from viz.web.modules import ROUTE, VIZ, imports, modules, serve_module, styles, version, with_imports
 
 IMPORT = re.compile(r"^import \{([^}]*)\} from \"(\.[^\"]+\.js)\";$", re.MULTILINE)
 EXPORT = re.compile(r"^export (?:async )?(?:function\*?|const) (\w+)", re.MULTILINE)
@@ -60,3 +60,7 @@ def test_another_version_and_another_file_are_not_there(client, path):
     answer = client.get(f"/web/{path.format(version=version())}")
     assert answer.status_code == 404
     assert "immutable" not in answer.headers.get("cache-control", "")
+
+
+def test_the_lock_of_the_developers_packages_names_no_host():
+    assert "://" not in (VIZ / "web" / "package-lock.json").read_text("utf-8")

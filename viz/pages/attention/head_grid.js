@@ -2,7 +2,7 @@
 // that frame of it is shown, from bytes that are here already.
 
 import { unpack } from "../../web/bytes.js";
-import { element, ending, write } from "../../web/elements.js";
+import { ending, newRoot, write } from "../../web/elements.js";
 import { about, precisionOf, signed, significant } from "../../web/numbers.js";
 import { bus, hover } from "../../web/bus.js";
 import { nameMenu, showAbout } from "../../web/plot.js";
@@ -13,7 +13,7 @@ import { arrangeThumbnails, buildThumbnails, LEVELS, ODD_LEVEL, showThumbnails }
 const MOST_LINES = 200_000; // of a CSV: some 8 MB
 
 function build(parentElement) {
-  const root = parentElement.appendChild(element("div", "vitrine heads head_grid"));
+  const root = newRoot(parentElement, "heads head_grid");
   buildThumbnails(root, (button, map, index) => {
     button.addEventListener("click", () => choose(root, ...root.shown.order[index]));
     map.addEventListener("pointermove", (event) => point(root, index, map, event));

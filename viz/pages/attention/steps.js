@@ -3,7 +3,7 @@
 // Where something is pinned, its numbers stand below; the upper ones may be the differences from them.
 
 import { unpack } from "../../web/bytes.js";
-import { cleared, element, ending, write } from "../../web/elements.js";
+import { cleared, contextOf, element, ending, firstIn, lastIn, newRoot, shorten, write } from "../../web/elements.js";
 import { exact, largest, significant } from "../../web/numbers.js";
 import { DIFFERENCE, SIGNED, signedColour } from "../../web/colours.js";
 import { lightChips, newChip, showChip, showChips } from "../../web/chips.js";
@@ -11,7 +11,7 @@ import { addFiles, EDGE, showFiles } from "../../web/picture.js";
 
 // columns: key, a number for each step before the weight, weight, weighted value. beside: with the pinned ones below.
 function build(parentElement, columns, beside) {
-  const root = parentElement.appendChild(element("div", "vitrine stages"));
+  const root = newRoot(parentElement, "stages");
   const picker = element("div", "picker");
   root.queries = element("div", "chips");
   picker.append(element("span", "muted"), root.queries);
@@ -31,7 +31,7 @@ function build(parentElement, columns, beside) {
     root.total.insertCell();
   }
   root.total.cells[columns - 2].append(element("span"), ...(beside ? [element("div", "before")] : []));
-  root.total.lastElementChild.append(...newStrips(beside));
+  lastIn(root.total).append(...newStrips(beside));
   const sizes = new ResizeObserver(() => paintStrips(root));
   sizes.observe(sheet);
   addFiles(root, () => root.table, stageLines);
@@ -122,7 +122,7 @@ function paintStrips(root) {
 // The strips in a file: a picture of a pixel for each channel.
 function drawStrips(pen, { table }) {
   const corner = table.getBoundingClientRect();
-  const context = element("canvas").getContext("2d");
+  const context = contextOf(element("canvas"));
   for (const strip of table.querySelectorAll(".strip")) {
     const { values, top, hues } = strip.drawn;
     const { left, top: upper, width, height } = strip.getBoundingClientRect();
@@ -182,8 +182,8 @@ export default function ({ data, parentElement, setTriggerValue }) {
   });
   write(root.note, note);
   words.columns.forEach(({ name, formula }, column) => {
-    write(root.head.cells[column].firstElementChild, differing && column ? `Δ ${name}` : name);
-    write(root.head.cells[column].lastElementChild, formula);
+    write(firstIn(root.head.cells[column]), differing && column ? `Δ ${name}` : name);
+    write(lastIn(root.head.cells[column]), formula);
   });
 
   const tops = [...steps, weights].map(largest);
@@ -191,8 +191,8 @@ export default function ({ data, parentElement, setTriggerValue }) {
   const common = before && !differing ? Math.max(top, topBefore) : top;
   // Two vectors: what is shown, and below it the pinned one.
   const showStrips = (cell, name, now, then) => {
-    showStrip(cell.firstElementChild, now, differing ? `Δ ${name}` : name, common, hues);
-    if (before) showStrip(cell.lastElementChild, then, `${name}, ${words.pinned}`, differing ? topBefore : common, SIGNED);
+    showStrip(firstIn(cell), now, differing ? `Δ ${name}` : name, common, hues);
+    if (before) showStrip(lastIn(cell), then, `${name}, ${words.pinned}`, differing ? topBefore : common, SIGNED);
   };
   const missing = (value) => Boolean(before) && Number.isNaN(value); // the pinned trace has no such key
   const known = (value) => (missing(value) ? "–" : significant(value));
@@ -204,11 +204,11 @@ export default function ({ data, parentElement, setTriggerValue }) {
     write(below, known(then));
     below.title = missing(then) ? words.missing : `${words.pinned}: ${then}`;
   };
-  while (root.body.rows.length > keys.length) root.body.lastElementChild.remove();
+  shorten(root.body, keys.length);
   while (root.body.rows.length < keys.length) newRow(root.body, root.body.rows.length, root);
   [...root.body.rows].forEach(({ cells }, key) => {
-    cells[0].firstElementChild.dataset.position = places.columns[key];
-    showChip(cells[0].firstElementChild, keys[key], special.columns[key], sides.columns);
+    firstIn(cells[0]).dataset.position = places.columns[key];
+    showChip(firstIn(cells[0]), keys[key], special.columns[key], sides.columns);
     steps.forEach((stage, index) => {
       const cell = cells[index + 1];
       const hidden = index === steps.length - 1 && masked[key];
@@ -221,7 +221,7 @@ export default function ({ data, parentElement, setTriggerValue }) {
     const then = before?.at(-3)[key];
     weight.className = masked[key] ? "masked weight" : "weight";
     number(weight, weights[key], then);
-    weight.firstElementChild.style.width = differing ? "0" : `${100 * weights[key]}%`;
+    firstIn(weight).style.width = differing ? "0" : `${100 * weights[key]}%`;
     weight.style.background = differing && !masked[key] && weights[key] ? signedColour(weights[key], tops.at(-1), 0.5, hues) : "";
     if (before) weight.querySelector(".then").style.width = `${100 * (then || 0)}%`;
     const part = (values) => values.subarray(key * channels, (key + 1) * channels);

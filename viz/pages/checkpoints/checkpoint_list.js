@@ -1,7 +1,7 @@
 // What can be opened, a line each in groups; buttons show a model, read its tensors, or take it out of the list.
 
 import { unpack } from "../../web/bytes.js";
-import { element } from "../../web/elements.js";
+import { element, newRoot } from "../../web/elements.js";
 
 function button(words, act, name, disabled, title) {
   const made = element("button", `do ${act}`, words);
@@ -65,7 +65,7 @@ export default function ({ data: bytes, parentElement, setTriggerValue }) {
   const data = unpack(bytes);
   let root = parentElement.querySelector(".vitrine");
   if (!root) {
-    root = parentElement.appendChild(element("div", "vitrine list"));
+    root = newRoot(parentElement, "list");
     root.setAttribute("role", "table");
     root.addEventListener("click", ({ target }) => {
       const { act, name } = target.closest("button")?.dataset ?? {};

@@ -2,12 +2,12 @@
 // was looked for.
 
 import { unpack } from "../../web/bytes.js";
-import { element, write } from "../../web/elements.js";
+import { element, firstIn, lastIn, newRoot, shorten, write } from "../../web/elements.js";
 
 const MOST = 160; // letters of a tensor's name
 
 function buildFindings(parentElement) {
-  const root = parentElement.appendChild(element("div", "vitrine findings"));
+  const root = newRoot(parentElement, "findings");
   root.heading = root.appendChild(element("div", "heading"));
   root.heading.append(element("b"), element("span"));
   root.list = root.appendChild(element("div", "groups"));
@@ -15,7 +15,7 @@ function buildFindings(parentElement) {
 }
 
 const fitted = (parent, count, make) => {
-  while (parent.children.length > count) parent.lastElementChild.remove();
+  shorten(parent, count);
   while (parent.children.length < count) parent.appendChild(make(parent.children.length));
 };
 
@@ -46,11 +46,11 @@ function showGroup(root, made, { title, explanation, items, more }, group) {
   write(aside, explanation);
   fitted(list, items.length, (place) => newItem(root, group, place));
   items.forEach((item, place) => {
-    const button = list.children[place].firstElementChild;
+    const button = firstIn(list.children[place]);
     button.classList.toggle("chosen", item.chosen);
     button.title = item.name.slice(0, 400);
-    write(button.firstElementChild, item.name.length > MOST ? `${item.name.slice(0, MOST)}…` : item.name);
-    write(button.lastElementChild, item.sentence);
+    write(firstIn(button), item.name.length > MOST ? `${item.name.slice(0, MOST)}…` : item.name);
+    write(lastIn(button), item.sentence);
   });
 }
 

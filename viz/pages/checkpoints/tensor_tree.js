@@ -2,7 +2,7 @@
 // rows in view are in the page: a model may have tens of thousands. Nothing here recurses: names nest as deep as they like.
 
 import { unpack } from "../../web/bytes.js";
-import { element, write } from "../../web/elements.js";
+import { element, firstIn, newRoot, shorten, write } from "../../web/elements.js";
 import { exact, significant } from "../../web/numbers.js";
 
 const ROW = 26; // CSS pixels
@@ -135,14 +135,14 @@ function pictureOf(heights) {
 }
 
 function buildTree(parentElement) {
-  const root = parentElement.appendChild(element("div", "vitrine tensors"));
+  const root = newRoot(parentElement, "tensors");
   const bar = root.appendChild(element("div", "bar"));
   root.field = bar.appendChild(element("input", "search"));
   root.field.type = "search";
   root.facts = bar.appendChild(element("span", "muted"));
   root.progress = bar.appendChild(element("span", "progress"));
   root.progress.append(element("span", "track"), element("span"));
-  root.progress.firstElementChild.append(element("span", "done"));
+  firstIn(root.progress).append(element("span", "done"));
   root.progress.setAttribute("role", "status");
   root.buttons = ["all", "none"].map((name) => {
     const button = bar.appendChild(element("button", "act"));
@@ -189,20 +189,20 @@ function openAll(root, wanted) {
 function showHead(root) {
   const { words, columns } = root.header;
   const titles = [...words.fixed.map((title) => ({ title })), ...columns];
-  while (root.head.children.length > titles.length) root.head.lastElementChild.remove();
+  shorten(root.head, titles.length);
   titles.forEach(({ title, kind }, column) => {
     const cell = root.head.children[column] ?? root.head.appendChild(element("div", "cell"));
     cell.setAttribute("role", "columnheader");
     cell.className = `cell ${classOf(column, kind)}`;
     if (kind === "picture") return write(cell, title);
-    if (!cell.firstElementChild) {
+    if (!firstIn(cell)) {
       const button = element("button");
       button.type = "button";
       button.addEventListener("click", () => sortBy(root, column));
       cell.replaceChildren(button);
     }
     const { column: by, sign } = root.sorting;
-    write(cell.firstElementChild, `${title}${by === column ? (sign > 0 ? " ↓" : " ↑") : ""}`);
+    write(firstIn(cell), `${title}${by === column ? (sign > 0 ? " ↓" : " ↑") : ""}`);
     cell.setAttribute("aria-sort", by === column ? (sign > 0 === (column > 0) ? "descending" : "ascending") : "none");
   });
 }
@@ -282,7 +282,7 @@ function drawLine(root, line, at) {
   const group = row < 0;
   const { words, columns } = header;
   const count = words.fixed.length + columns.length;
-  while (line.children.length > count) line.lastElementChild.remove();
+  shorten(line, count);
   while (line.children.length < count) line.appendChild(element("div", "cell")).setAttribute("role", "gridcell");
   line.dataset.at = at;
   line.id = `row-${at}`;
@@ -294,7 +294,7 @@ function drawLine(root, line, at) {
   if (group) line.setAttribute("aria-expanded", String(open.has(path)));
   else line.removeAttribute("aria-expanded");
   const [name, ...cells] = line.children;
-  if (!name.firstElementChild) name.append(element("span", "turn"), element("bdi"), element("span", "muted"));
+  if (!firstIn(name)) name.append(element("span", "turn"), element("bdi"), element("span", "muted"));
   name.className = "cell name";
   name.style.paddingLeft = `${(whole ? 8 : 4) + (root.narrow ? 8 : 14) * Math.min(depth, DEEPEST)}px`;
   const [turn, text, aside] = name.children;
@@ -317,15 +317,15 @@ function drawLine(root, line, at) {
 function drawCell(cell, kind, row, column, { states, values, columns, pictures, bins, texts }) {
   const known = row >= 0 && states[row];
   if (kind === "picture") {
-    if (!cell.firstElementChild) {
+    if (!firstIn(cell)) {
       cell.replaceChildren(document.createElementNS("http://www.w3.org/2000/svg", "svg"));
-      cell.firstElementChild.setAttribute("preserveAspectRatio", "none");
-      cell.firstElementChild.setAttribute("aria-hidden", "true");
-      cell.firstElementChild.append(document.createElementNS("http://www.w3.org/2000/svg", "path"));
+      firstIn(cell).setAttribute("preserveAspectRatio", "none");
+      firstIn(cell).setAttribute("aria-hidden", "true");
+      firstIn(cell).append(document.createElementNS("http://www.w3.org/2000/svg", "path"));
     }
-    cell.firstElementChild.setAttribute("viewBox", `0 0 ${bins} 255`);
+    firstIn(cell).setAttribute("viewBox", `0 0 ${bins} 255`);
     const heights = known ? Array.from(pictures.subarray(row * bins, (row + 1) * bins)) : [];
-    cell.firstElementChild.firstElementChild.setAttribute("d", pictureOf(heights));
+    firstIn(firstIn(cell)).setAttribute("d", pictureOf(heights));
     return;
   }
   const value = kind === "text" ? texts[column]?.[row] ?? "" : values[row * columns.length + column];
@@ -366,7 +366,7 @@ function showProgress(root, { progress }) {
   root.progress.hidden = !progress;
   if (!progress) return;
   const [track, text] = root.progress.children;
-  track.firstElementChild.style.width = `${100 * progress.share}%`;
+  firstIn(track).style.width = `${100 * progress.share}%`;
   write(text, progress.text);
 }
 

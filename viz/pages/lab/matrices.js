@@ -2,7 +2,7 @@
 // somebody types, what is computed stands there faintly until all cells are numbers again.
 
 import { unpack } from "../../web/bytes.js";
-import { element, write } from "../../web/elements.js";
+import { element, firstIn, lastIn, newRoot, write } from "../../web/elements.js";
 import { exact, largest, significant } from "../../web/numbers.js";
 import { addFiles, showFiles } from "../../web/picture.js";
 
@@ -73,7 +73,7 @@ function build(root, header) {
   for (const { matrices } of header.lines) {
     const line = root.lines.appendChild(element("section"));
     line.append(element("div", "step"), element("div", "row"));
-    line.lastElementChild.append(...matrices.map((matrix) => newMatrix(root, matrix)));
+    lastIn(line).append(...matrices.map((matrix) => newMatrix(root, matrix)));
   }
   root.shape = shapeOf(header);
 }
@@ -99,7 +99,7 @@ function showMatrix(made, matrix, values, { texts, wrong, words }, active) {
         cell.style.background = `rgba(${colour.join(",")},${top ? 0.34 * Math.min(1, Math.abs(values[place]) / top) : 0})`;
         return;
       }
-      const input = cell.firstElementChild;
+      const input = firstIn(cell);
       input.setAttribute("aria-label", `${name}, ${words.row} ${row + 1}, ${words.column} ${column + 1}`);
       input.setAttribute("aria-invalid", wrong === first + place);
       if (input !== active && input.value !== texts[first + place]) input.value = texts[first + place];
@@ -123,7 +123,7 @@ export default function ({ data, parentElement, setTriggerValue }) {
   const header = unpack(data);
   let root = parentElement.querySelector(".vitrine");
   if (!root) {
-    root = parentElement.appendChild(element("div", "vitrine matrices"));
+    root = newRoot(parentElement, "matrices");
     root.appendChild(element("div", "heading")).append(element("b"), element("span"));
     root.alert = root.appendChild(element("p", "wrong"));
     root.alert.setAttribute("role", "alert");
@@ -142,13 +142,13 @@ export default function ({ data, parentElement, setTriggerValue }) {
   let at = 0;
   header.lines.forEach(({ title, matrices }, index) => {
     const line = root.lines.children[index];
-    write(line.firstElementChild, title);
+    write(firstIn(line), title);
     line.classList.toggle("stale", Boolean(header.sentence_wrong) && matrices.every(({ first }) => first < 0));
     matrices.forEach((matrix, place) => {
       const values = matrix.first < 0 ? header.arrays[at++] : [];
       // A letter that is still on its way stays: nothing typed is put back.
       const typed = root.pending === undefined ? header.texts : inputs(root).map(({ value }) => value);
-      showMatrix(line.lastElementChild.children[place], matrix, values, { ...header, texts: typed }, active);
+      showMatrix(lastIn(line).children[place], matrix, values, { ...header, texts: typed }, active);
     });
   });
   showFiles(root, header);

@@ -1,7 +1,7 @@
 // The fifty statements in groups, a line each: its number, what is said, and the verdict, where there is one by now.
 
 import { unpack } from "../../web/bytes.js";
-import { element } from "../../web/elements.js";
+import { element, newRoot } from "../../web/elements.js";
 
 function statementLine(row, words) {
   const made = element("button", "statement");
@@ -26,7 +26,7 @@ export default function ({ data: bytes, parentElement, setTriggerValue }) {
   const data = unpack(bytes);
   let root = parentElement.querySelector(".vitrine");
   if (!root) {
-    root = parentElement.appendChild(element("div", "vitrine statements"));
+    root = newRoot(parentElement, "statements");
     root.addEventListener("click", ({ target }) => {
       const { name } = target.closest("button")?.dataset ?? {};
       if (name) root.choose(name);

@@ -2,7 +2,7 @@
 // are keys; dotted lines lead from each key to its shadow on the query's line. Lengths are CSS pixels.
 
 import { unpack } from "../../web/bytes.js";
-import { element, ending } from "../../web/elements.js";
+import { element, ending, shorten } from "../../web/elements.js";
 import { ARROWS, buildPlot, paint, showPlot } from "../../web/plot.js";
 
 const REACH = 4; // units from the origin to the nearest edge
@@ -115,7 +115,7 @@ function newHandle(root, index) {
 // The handles lie over the tips of the arrows.
 function placeHandles(root) {
   const { vectors, words } = root.shown.header;
-  while (root.handles.children.length > vectors.length) root.handles.lastElementChild.remove();
+  shorten(root.handles, vectors.length);
   while (root.handles.children.length < vectors.length) root.handles.append(newHandle(root, root.handles.children.length));
   vectors.forEach(({ name, place }, index) => {
     const [x, y] = root.place.at(place);

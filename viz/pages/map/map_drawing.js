@@ -1,6 +1,6 @@
 // How the map is drawn: the picture of each block, the residual stream through them, keys and values, tokens.
 
-import { cleared, element, hatch } from "../../web/elements.js";
+import { cleared, contextOf, element, hatch } from "../../web/elements.js";
 import { significant } from "../../web/numbers.js";
 import { DIFFERENCE, HUE, SIGNED } from "../../web/colours.js";
 import { MARK, ODD_COLOUR, ODD_PIXEL, shortened } from "../../web/pens.js";
@@ -62,7 +62,7 @@ function hatchPicture(levels, rows, columns, made) {
   const scale = Math.max(1, Math.ceil(96 / Math.max(rows, columns)));
   const canvas = element("canvas");
   [canvas.width, canvas.height] = [columns * scale, rows * scale];
-  const context = canvas.getContext("2d");
+  const context = contextOf(canvas);
   context.fillStyle = hatch(context, 6);
   for (let row = 0; row < rows; row++) {
     for (let column = 0; column < columns; column++) {

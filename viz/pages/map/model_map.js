@@ -2,7 +2,7 @@
 // what the block under the pointer is. A keystroke moves the buttons that are there already.
 
 import { unpack } from "../../web/bytes.js";
-import { cleared, element, ending, write } from "../../web/elements.js";
+import { cleared, element, ending, newRoot, shorten, write } from "../../web/elements.js";
 import { about, significant } from "../../web/numbers.js";
 import { DIFFERENCE, HUE } from "../../web/colours.js";
 import { hold, hover } from "../../web/bus.js";
@@ -83,7 +83,7 @@ function placeAreas(root) {
   const { header } = shown;
   areas.style.top = `${canvas.offsetTop}px`;
   const wanted = areasOf(root.place, shown);
-  while (areas.children.length > wanted.length) areas.lastElementChild.remove();
+  shorten(areas, wanted.length);
   wanted.forEach((area, index) => {
     const made = areas.children[index] ?? areas.appendChild(newArea(root));
     const place = area.box.join(" ");
@@ -166,7 +166,7 @@ function showPanel(root) {
   panel.go.hidden = !block;
   if (block) write(panel.go, block.open);
   const said = block ? block.lines : header.summary;
-  while (panel.list.children.length > said.length) panel.list.lastElementChild.remove();
+  shorten(panel.list, said.length);
   said.forEach(([label, text], index) => {
     let line = panel.list.children[index];
     if (!line) {
@@ -229,7 +229,7 @@ const MAP = { arrange: arrangeMap, draw: drawMap, point: pointMap, click: clickM
 
 function buildMap(parentElement) {
   const frame = parentElement.appendChild(element("div", "frame"));
-  const model = frame.appendChild(element("div", "vitrine model"));
+  const model = newRoot(frame, "model");
   const root = buildPlot(model, "model_map", MAP);
   root.areas = element("div", "areas");
   root.tip.before(root.areas);

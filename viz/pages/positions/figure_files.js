@@ -2,7 +2,7 @@
 // by plotly: its files are what is seen of it, zoomed as it is. The menu is that of the other plots.
 
 import { unpack } from "../../web/bytes.js";
-import { cleared, element, write } from "../../web/elements.js";
+import { cleared, element, newRoot, write } from "../../web/elements.js";
 import { exact } from "../../web/numbers.js";
 import { appearance } from "../../web/pens.js";
 import { buildAbout, buildMenu, FILES, nameMenu, showAbout } from "../../web/plot.js";
@@ -52,7 +52,7 @@ function figureLines({ header: { words, curves, columns, arrays } }) {
 export default function ({ data, parentElement, setTriggerValue }) {
   let root = parentElement.querySelector(".vitrine");
   if (!root) {
-    root = parentElement.appendChild(element("div", "vitrine plot figure"));
+    root = newRoot(parentElement, "plot figure");
     root.kind = { lines: figureLines };
     root.files = { PNG: pngOf, SVG: async (each) => drawingOf(each).blob, CSV: FILES.CSV };
     root.heading = root.appendChild(element("div", "heading"));

@@ -2,7 +2,7 @@
 // scrolls in a frame of its own, in which the first column stays.
 
 import { unpack } from "../../web/bytes.js";
-import { element, write } from "../../web/elements.js";
+import { element, firstIn, lastIn, newRoot, shorten, write } from "../../web/elements.js";
 import { exact, significant } from "../../web/numbers.js";
 import { shown } from "../../web/chips.js";
 import { addFiles, showFiles } from "../../web/picture.js";
@@ -13,7 +13,7 @@ const BETWEEN = 18; // columns
 const WIDE = { characters: 74, words: 112 }; // nodes: of tokens of a few letters, and of longer ones
 
 function build(parentElement) {
-  const root = parentElement.appendChild(element("div", "vitrine tree"));
+  const root = newRoot(parentElement, "tree");
   root.legend = root.appendChild(element("div", "legend"));
   root.scroll = root.appendChild(element("div", "scroll"));
   root.scroll.addEventListener("scroll", () => root.classList.toggle("scrolled", root.scroll.scrollLeft > 0), { passive: true });
@@ -78,7 +78,7 @@ function showNodes(root) {
   const leftOf = ({ step }) => (step - 1) * column + 4;
   while (root.nodes.length > count) root.nodes.pop().remove();
   while (root.nodes.length < count) newNode(root, root.nodes.length);
-  while (root.lines.children.length > count) root.lines.lastElementChild.remove();
+  shorten(root.lines, count);
   while (root.lines.children.length < count) root.lines.appendChild(document.createElementNS(root.lines.namespaceURI, "path"));
   nodes.slice(1).forEach((node, at) => {
     const made = root.nodes[at];
@@ -90,8 +90,8 @@ function showNodes(root) {
     made.style.top = `${topOf(node)}px`;
     made.disabled = !node.open;
     made.title = `${node.sentence}${node.open ? ` · ${words.continue}` : ""}`;
-    write(made.firstElementChild, shown(node.label));
-    write(made.lastElementChild, significant(node.probability));
+    write(firstIn(made), shown(node.label));
+    write(lastIn(made), significant(node.probability));
     const middle = topOf(node) + HIGH / 2;
     const parent = nodes[node.parent];
     const line = root.lines.children[at];
@@ -109,7 +109,7 @@ function showNodes(root) {
 
 function showHypotheses(root) {
   const { hypotheses, words } = root.data;
-  while (root.list.children.length > hypotheses.length) root.list.lastElementChild.remove();
+  shorten(root.list, hypotheses.length);
   while (root.list.children.length < hypotheses.length) {
     const button = root.list.appendChild(element("li")).appendChild(element("button"));
     button.type = "button";
@@ -120,17 +120,17 @@ function showHypotheses(root) {
     button.addEventListener("pointerleave", () => tell(root, root.best));
   }
   hypotheses.forEach(({ node, text, score }, index) => {
-    const button = root.list.children[index].firstElementChild;
+    const button = firstIn(root.list.children[index]);
     button.disabled = !root.data.nodes[node].open;
     button.title = words.continue;
-    write(button.firstElementChild, `${words.score} ${significant(score)}`);
-    write(button.lastElementChild, text);
+    write(firstIn(button), `${words.score} ${significant(score)}`);
+    write(lastIn(button), text);
   });
 }
 
 function showLegend(root) {
   const { legend } = root.data;
-  while (root.legend.children.length > legend.length) root.legend.lastElementChild.remove();
+  shorten(root.legend, legend.length);
   legend.forEach(({ fate, name }, index) => {
     const made = root.legend.children[index] ?? root.legend.appendChild(element("span"));
     made.className = `key ${fate}`;

@@ -2,7 +2,7 @@
 // without asking the server: all frames are in the bytes.
 
 import { unpack } from "../../web/bytes.js";
-import { element, ending, write } from "../../web/elements.js";
+import { element, ending, lastIn, newRoot, shorten, write } from "../../web/elements.js";
 import { exact } from "../../web/numbers.js";
 import { DIFFERENCE, HUE, signedColour } from "../../web/colours.js";
 import { hover, ofTokens } from "../../web/bus.js";
@@ -14,7 +14,7 @@ const FRAME = 1000; // milliseconds at speed 1
 const SPEEDS = [0.5, 1, 2, 4];
 
 function build(parentElement) {
-  const root = parentElement.appendChild(element("div", "vitrine film"));
+  const root = newRoot(parentElement, "film");
   root.tabIndex = 0;
   root.frame = 0;
   root.buttons = {};
@@ -161,11 +161,11 @@ function rowOf(root) {
 function drawLinks(root) {
   const { difference, top } = root.film;
   const corner = root.looks.getBoundingClientRect();
-  const newest = root.written.lastElementChild;
+  const newest = lastIn(root.written);
   if (!corner.width || !newest) return;
   const to = newest.getBoundingClientRect();
   const weights = rowOf(root);
-  while (root.links.children.length > weights.length) root.links.lastElementChild.remove();
+  shorten(root.links, weights.length);
   while (root.links.children.length < weights.length) root.links.appendChild(document.createElementNS(root.links.namespaceURI, "path"));
   [...root.source.children].forEach((chip, index) => {
     const box = chip.getBoundingClientRect();
@@ -198,7 +198,7 @@ function showControls(root) {
     root.map.replaceChildren(...maps.map((name) => new Option(name)));
     root.map.selectedIndex = Math.max(0, Math.min(chosen, maps.length - 1));
   }
-  while (root.bars.children.length > frames.length) root.bars.lastElementChild.remove();
+  shorten(root.bars, frames.length);
   while (root.bars.children.length < frames.length) {
     const place = root.bars.children.length;
     root.bars.appendChild(element("i")).addEventListener("click", () => seek(root, place));

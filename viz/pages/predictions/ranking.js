@@ -1,13 +1,13 @@
 // One position's most probable tokens, with what is known of the actual one above them.
 
 import { unpack } from "../../web/bytes.js";
-import { element, write } from "../../web/elements.js";
+import { element, newRoot, shorten, write } from "../../web/elements.js";
 import { exact } from "../../web/numbers.js";
 import { addFiles, showFiles } from "../../web/picture.js";
 import { buildChoices, showChoices } from "../../web/choices.js";
 
 function build(parentElement) {
-  const root = parentElement.appendChild(element("div", "vitrine ranking"));
+  const root = newRoot(parentElement, "ranking");
   const heading = root.appendChild(element("div", "heading"));
   heading.append(element("b"), element("span", "muted"));
   root.facts = root.appendChild(element("div", "facts"));
@@ -17,7 +17,7 @@ function build(parentElement) {
 }
 
 function showFacts(parent, facts) {
-  while (parent.children.length > facts.length) parent.lastElementChild.remove();
+  shorten(parent, facts.length);
   facts.forEach((fact, index) => write(parent.children[index] ?? parent.appendChild(element("span", "fact")), fact));
 }
 

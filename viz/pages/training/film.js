@@ -2,7 +2,7 @@
 // frames that the strip in the sidebar receives: see film_store.js. Going back to a key frame is the server's to do.
 
 import { unpack } from "../../web/bytes.js";
-import { cleared, element, ending, write } from "../../web/elements.js";
+import { cleared, element, ending, newRoot, write } from "../../web/elements.js";
 import { about, largest, significant } from "../../web/numbers.js";
 import { bus, ofTokens } from "../../web/bus.js";
 import { lightChips, showChips, shown } from "../../web/chips.js";
@@ -36,7 +36,7 @@ const CONTROLS = [
 ];
 
 function buildFilm(parentElement) {
-  const root = parentElement.appendChild(element("div", "vitrine training-film"));
+  const root = newRoot(parentElement, "training-film");
   Object.assign(root, { buttons: {}, flags: {}, comparing: false, position: 0, painted: 0 });
   const controls = root.appendChild(element("div", "controls"));
   for (const [name, sign, act] of CONTROLS) {

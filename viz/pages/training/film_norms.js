@@ -1,7 +1,7 @@
 // The norms of a frame of the film, as strips of heat: a row for each layer, a cell for each token, the mean behind it.
 // One picture for each stack, so that a frame costs little to draw. `bus.film` is that of film_store.js.
 
-import { cleared, element, write } from "../../web/elements.js";
+import { cleared, element, shorten, write } from "../../web/elements.js";
 import { largest, significant } from "../../web/numbers.js";
 import { DIFFERENCE, HUE, SIGNED } from "../../web/colours.js";
 import { bus, hover, ofTokens } from "../../web/bus.js";
@@ -70,7 +70,7 @@ export function showNorms(root, groups, [frame, before], words, renewed) {
   QUANTITIES.forEach((name, index) => write(root.select.options[index], words.norms[name]));
   root.select.title = words.normsOf;
   root.select.setAttribute("aria-label", words.normsOf);
-  while (root.stacks.children.length > wanted.length) root.stacks.lastElementChild.remove();
+  shorten(root.stacks, wanted.length);
   wanted.forEach((group, index) => {
     const { first, rows, positions } = group;
     const [now, then] = [frame, before].map((each) => each?.norms.subarray(first, first + rows.length * positions));
@@ -81,7 +81,7 @@ export function showNorms(root, groups, [frame, before], words, renewed) {
     paintNorms(made, before ? largest(values) : root.tops.largest, Boolean(before));
     made.canvas.setAttribute("aria-label", words.norms[group.quantity]);
     for (const side of ["names", "means"]) {
-      while (made[side].children.length > rows.length) made[side].lastElementChild.remove();
+      shorten(made[side], rows.length);
       while (made[side].children.length < rows.length) made[side].appendChild(element("div"));
     }
     rows.forEach((name, row) => {

@@ -1,0 +1,326 @@
+// Types of what the modules share; those of headers are in types.d.ts, which viz/render/schema.py writes.
+
+/** What Streamlit, or the channel, gives a component to draw. */
+interface Given {
+  data: any;
+  key: string;
+  parentElement: HTMLElement;
+  setTriggerValue(name: string, value: unknown): void;
+  setStateValue(name: string, value: unknown): void;
+}
+
+/** A component's module. What its function gives ends what it has drawn. */
+interface Component {
+  default(given: Given): (() => void) | void;
+}
+
+/** A component's element, with what the component keeps in it. */
+interface Root extends HTMLElement {
+  [name: string]: any;
+}
+
+/** An array behind a header, of whichever type; its values are numbers. */
+type Numbers = Float32Array;
+
+// What a component looks for in its own tree is there.
+interface ParentNode {
+  querySelector(selector: string): any;
+  querySelectorAll(selector: string): NodeListOf<any>;
+}
+
+interface Element {
+  closest(selector: string): any;
+}
+
+interface Node {
+  getRootNode(): any;
+}
+
+type Hues = number[][];
+type Point = number[];
+type Rect = [number, number, number, number];
+/** A value, and how it is written beside an axis. */
+type Mark = [number, string];
+type Labels = string[];
+
+/** A view's bytes behind their stamp, see View.frame in view.py. */
+interface Frame {
+  key: string;
+  of: string;
+  moment: number;
+  live: string[];
+  data: Uint8Array;
+}
+
+interface MountedView {
+  parent: HTMLElement;
+  name: string;
+  module: Component;
+  given: Given;
+  of?: string;
+  moment: number;
+  data?: Uint8Array;
+  failed?: boolean;
+  late?: number;
+  end?: (() => void) | void;
+  turn?: object;
+}
+
+/** A text as it is typed, after so many edits. */
+interface TypedText {
+  key: string;
+  text: string;
+  edit: number;
+}
+
+interface Channel {
+  drawn: Record<string, number>;
+  came: Set<string>;
+  failures: number;
+  isOpen(): boolean;
+  send(message: object): boolean;
+  isBehind(): boolean;
+  lookByScript(): void;
+  await(): void;
+  say(text: string): void;
+  run(): void;
+  data: any;
+  words: Record<string, string>;
+  root?: Root;
+  socket?: WebSocket;
+  took?: number;
+  awaiting?: number;
+  again?: number;
+  looking?: number;
+  heard?: number;
+  since?: number;
+  gone?: string;
+}
+
+/** The film of a training as the browser has it, see film_store.js. */
+interface Film extends Omit<FilmHeader, "names"> {
+  frames: Map<number, FilmFrame>;
+  names: Record<number, string>;
+}
+
+interface FilmFrame {
+  weights: Uint8Array;
+  best: Int32Array;
+  probabilities: Uint8Array;
+  norms: Float32Array;
+  loss: number;
+}
+
+interface Bus extends EventTarget {
+  views: Map<string, MountedView>;
+  frames: Map<string, Frame>;
+  fields: Map<string, TypedText>;
+  held?: Record<string, number>;
+  named?: Record<string, string>;
+  lit?: Record<string, number>;
+  merged?: boolean;
+  /** Not before channel.js is there. */
+  channel?: Channel;
+  film?: Film;
+  at?: number | null;
+  followed?: Set<string>;
+  looks?: number | null;
+  due?: boolean;
+  turn?: number;
+  told?: number[];
+  learnLater?(wait: number): void;
+  sought?: number;
+  preparing?: { number: number; done(handed: any): void };
+  visits?: any;
+  left?: HTMLStyleElement;
+  turning?: number;
+}
+
+declare var __vitrine: Bus;
+
+/** How wide a label is; `words`: any other text. */
+interface Measure {
+  (label: string): number;
+  words(text: string): number;
+}
+
+interface Look {
+  text: string;
+  token: string;
+  colour: string;
+  background: string;
+  mark: string;
+  pinned: string;
+  [colour: string]: string;
+}
+
+interface TextStyle {
+  align?: "left" | "center" | "right";
+  turn?: number;
+  marked?: boolean;
+  strong?: boolean;
+  token?: boolean;
+  colour?: string;
+  faint?: boolean;
+  size?: number;
+}
+
+interface FrameStyle {
+  width?: number;
+  colour?: string;
+  faint?: boolean;
+  radius?: number;
+  fill?: string;
+}
+
+interface LineStyle {
+  colour?: string;
+  width?: number;
+  dash?: number[];
+  faint?: boolean;
+}
+
+/** What a plot is drawn with, on a canvas or into SVG. */
+interface Pen {
+  vector?: boolean;
+  background: string;
+  text(words: string, x: number, y: number, style: TextStyle): void;
+  box(x: number, y: number, width: number, height: number, colour: string): void;
+  frame(x: number, y: number, width: number, height: number, style: FrameStyle): void;
+  line(points: Point[], style: LineStyle): void;
+  dot(x: number, y: number, radius: number, colour: string): void;
+  hatch(x: number, y: number, width: number, height: number): void;
+  /** part: [x, y, width, height] of the canvas. */
+  picture(canvas: HTMLCanvasElement, part: Rect, x: number, y: number, width: number, height: number): void;
+}
+
+/** A kind of plot: `Place` says where everything goes, `Shown` what is drawn. */
+interface PlotKind<Place = any, Shown = any> {
+  arrange(header: any, width: number, ratio: number, measure: Measure): Place;
+  draw(pen: Pen, place: Place, view: Shown): void;
+  /** Follows the pointer; without an event it has left. */
+  point(root: PlotRoot<Place, Shown>, event?: Pointed): void;
+  click(root: PlotRoot<Place, Shown>, event: Pointed): void;
+  /** The next place in a direction, from the keyboard. */
+  walk?(root: PlotRoot<Place, Shown>, from: any, right: number, down: number): { x: number; y: number };
+  /** The table of its CSV. */
+  lines(shown: Shown): string[][];
+  /** Sides of its tokens. */
+  sides(header: any): (string | undefined | null)[];
+  /** Is told where everything has gone. */
+  placed?(root: PlotRoot<Place, Shown>): void;
+}
+
+/** Where a pointer is, or the keyboard's place. */
+type Pointed = Pick<MouseEvent, "clientX" | "clientY">;
+
+interface PlotRoot<Place = any, Shown = any> extends Root {
+  kind: PlotKind<Place, Shown>;
+  files?: Record<string, (root: any) => Promise<Blob | null>>;
+  canvas: HTMLCanvasElement;
+  heading: HTMLElement;
+  tip: HTMLElement;
+  shown: Shown;
+  place: Place;
+  width: number;
+  lit: Record<string, number>;
+  pointed: any;
+  cursor: any;
+  soon?: number;
+  choose(...what: any[]): void;
+  explain?(): void;
+  stop(): void;
+}
+
+/** A root of thumbnails, see thumbnails.js. */
+interface ThumbnailsRoot extends Root {
+  grid: HTMLElement;
+  picture: HTMLCanvasElement;
+  atlas: HTMLCanvasElement;
+  caption: HTMLElement;
+  thumbnails: HTMLButtonElement[];
+  places?: number[][];
+  size: number[];
+  lit: Record<string, number>;
+  soon?: number;
+  shown: ShownThumbnails & Record<string, any>;
+  hatched?: { states: Numbers; width: number; height: number; picture: HTMLCanvasElement | null };
+}
+
+/** Thumbnails of (thumbnail, row, cell) levels. */
+interface ShownThumbnails {
+  levels: ArrayLike<number>;
+  states: Numbers;
+  count: number;
+  columns: number;
+  rows: number;
+  cells: number;
+  low: number;
+  high: number;
+  /** The level of `high`. */
+  most?: number;
+  tops: number[];
+  floor?: number | null;
+  difference: boolean;
+  sides?: Record<string, any>;
+  block?: number[];
+  waiting?: boolean[];
+}
+
+/** A map's values (row, column), and which of them are seen: 0 masked, 1 visible, HIDDEN, ODD. */
+interface ShownHeat {
+  header: HeatmapHeader;
+  values: Numbers;
+  visible: Numbers;
+  chosen: number;
+  column?: number;
+  lit?: Record<string, number>;
+  pointed?: any;
+}
+
+interface ShownLines extends ShownHeat {
+  header: LinesHeader;
+}
+
+interface ShownSeries extends SeriesHeader {
+  xs: Numbers;
+  ys: Numbers;
+}
+
+interface ShownChartHeader extends ChartHeader {
+  series: ShownSeries[];
+}
+
+interface ShownChart {
+  header: ShownChartHeader;
+  chosen?: number;
+  lit?: Record<string, number>;
+  pointed?: any;
+}
+
+/** flags: 1 a visible cell, 2 more a changed one. */
+interface ShownPanel extends PanelHeader {
+  values: Numbers;
+  flags: Numbers;
+}
+
+interface ShownPanelsHeader extends PanelsHeader {
+  panels: ShownPanel[];
+}
+
+interface ShownPanels {
+  header: ShownPanelsHeader;
+  lit?: Record<string, number>;
+  pointed?: any;
+}
+
+interface ShownChoice extends ChoiceRow {
+  values: Numbers;
+}
+
+interface Box {
+  left: number;
+  right: number;
+  top: number;
+  bottom: number;
+}
