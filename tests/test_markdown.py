@@ -55,7 +55,7 @@ UNDERSTOOD = {
         "the rule of the page Feed-forward: what W₂ multiplies is 0 with ReLU, and at most {small} in size with other "
         "activations, which are never exactly 0.').format(small=SMALL)",
     ): "a number",
-    ("viz/ui/fields.py", "field.name"): "an option of ours",
+    ("viz/ui/fields.py", "label"): "of an option of ours, or of a field",
     ("viz/ui/parts.py", "about.sentence"): "of About, whose sentences are looked at where they are given",
     ("viz/state/session.py", "options"): "names of our own, through words",
     ("viz/state/session.py", "words"): "looked at wherever choose is called",

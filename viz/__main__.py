@@ -40,7 +40,10 @@ def streamlit_words(arguments: Sequence[str] | None = None) -> list[str]:
         allow_abbrev=False,
     )
     parser.add_argument("checkpoint", nargs="?", help="folder or file of a trained model, shown at first")
-    parser.add_argument("--told", metavar="HINTS", help="what its weights do not tell: heads:8,positions:none,start:1")
+    parser.add_argument(
+        *("--hints", "--told"),
+        help="what its weights do not tell: heads:8,positions:none,start:1; --told is its old name",
+    )
     options, others = parser.parse_known_args(arguments)
     if unknown := [word for word in others if not word.startswith("-")]:
         raise ValueError(f"one checkpoint is opened, and {' '.join(unknown)} is more; values of options stand behind =")
@@ -59,7 +62,7 @@ def streamlit_words(arguments: Sequence[str] | None = None) -> list[str]:
                     raise ValueError(f"the value of {option} stands behind =: {option}={value}")
             raise ValueError(f"nothing is at {path}")
         words += ["--checkpoint", str(path)]
-    return words + (["--told", options.told] if options.told else [])
+    return words + (["--hints", options.hints] if options.hints else [])
 
 
 if __name__ == "__main__":

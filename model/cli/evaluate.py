@@ -11,7 +11,6 @@ from typing import Any, Literal
 
 from model.checkpoints.load import open_checkpoint
 from model.checkpoints.load_hints import LoadHints
-from model.checkpoints.model_card import card
 from model.checkpoints.native import CARD, TRAINING
 from model.data.pairs import Split
 from model.data.readers import SPEC_HELP, is_text, name_of
@@ -19,6 +18,7 @@ from model.data.sources import digest_of_spec
 from model.inference.text_model import TextModel
 from model.runtime.files import write_text
 from model.training.evaluation import Figures, measure
+from model.training.model_card import card
 from model.training.translation_scores import AUTO, TOKENIZERS
 
 
@@ -62,17 +62,19 @@ def add_hint_options(parser: argparse.ArgumentParser) -> None:
         "--base", metavar="PATH", help="the model that an adapter of peft changes, if not where it says"
     )
     parser.add_argument(
-        "--told", default="", metavar="HINTS", help="all that a file does not say, such as norm:post,prefix:teacher"
+        *("--hints", "--told"),
+        default="",
+        help="all that a file does not say, such as norm:post,prefix:teacher; --told is its old name",
     )
 
 
-def open_told(options: argparse.Namespace) -> TextModel:
+def open_with_hints(options: argparse.Namespace) -> TextModel:
     """Model of the checkpoint and the hints in the options; what it assumes or does not use is noted on stderr.
 
     Raises:
         ValueError: the checkpoint cannot be read, or is not what it is told to be.
     """
-    hints = dataclasses.asdict(LoadHints.read(options.told))
+    hints = dataclasses.asdict(LoadHints.read(options.hints))
     hints |= {name: value for name in ("heads", "base") if (value := getattr(options, name)) is not None}
     model = open_checkpoint(options.checkpoint, **hints)
     for assumed in model.training.get("assumed", []):
@@ -99,7 +101,7 @@ def add_token_options(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def read_as_told(model: TextModel, options: argparse.Namespace) -> TextModel:
+def with_token_options(model: TextModel, options: argparse.Namespace) -> TextModel:
     """The model as the options of its texts have it read them, and write.
 
     Raises:
@@ -132,7 +134,7 @@ def run(options: argparse.Namespace) -> None:
     Raises:
         ValueError: the checkpoint or the data cannot be read, or the split is empty.
     """
-    model = read_as_told(open_told(options), options)
+    model = with_token_options(open_with_hints(options), options)
     beam = {"beam": options.beam, "length_penalty": options.length_penalty}
     if model.kind == "decoder-only" and not is_text(options.data) and "separator" not in model.training:
         print(f"note: {model.name} was not trained on pairs: it goes on with each sentence as a text", file=sys.stderr)

@@ -7,7 +7,13 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from model.cli.evaluate import add_beam_options, add_hint_options, add_token_options, open_told, read_as_told
+from model.cli.evaluate import (
+    add_beam_options,
+    add_hint_options,
+    add_token_options,
+    open_with_hints,
+    with_token_options,
+)
 from model.inference.decoding import Sampling
 
 
@@ -41,7 +47,7 @@ def run(options: argparse.Namespace) -> None:
     values = {"temperature": options.temperature, "top_k": options.top_k, "top_p": options.top_p}
     chosen = {name: value for name, value in values.items() if value is not None}
     sampling = Sampling(seed=options.seed, **chosen) if chosen else None
-    model = read_as_told(open_told(options), options)
+    model = with_token_options(open_with_hints(options), options)
     beam = {"beam": options.beam, "length_penalty": options.length_penalty}
     for text in options.text:
         if left_out := model.source_tokens(text).left_out:

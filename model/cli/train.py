@@ -16,7 +16,6 @@ from typing import Any, get_args
 import torch
 from tqdm import tqdm
 
-from model.checkpoints.model_card import card
 from model.checkpoints.native import save_checkpoint
 from model.cli.dry_run import print_costs
 from model.cli.evaluate import print_figures, record_figures
@@ -49,6 +48,7 @@ from model.training.distributed import Processes, launched
 from model.training.gradients import first_nonfinite
 from model.training.live.saving import begun_from, incomparable, training_record
 from model.training.losses import loss_and_hits
+from model.training.model_card import card
 from model.training.settings import StepReport, TrainingSettings
 from model.training.state import products_of
 from model.training.tensorboard import Curves
@@ -156,7 +156,7 @@ def _run(
     start: TextModel | None,
 ) -> None:
     config = _config(options, material, start)
-    train, validation = material.corpora(config.max_length, settings.undo_merges)
+    train, validation = material.corpora(config.max_length, settings.bpe_dropout)
     if options.dry_run:
         if processes.main:
             print_costs(config, material, (train, validation), settings)

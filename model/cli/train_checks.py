@@ -16,7 +16,7 @@ from model.inference.copies import require_ours
 from model.inference.text_model import TextModel
 from model.network.config import PRESETS, TWO_STACKS
 from model.runtime.files import finish_replacing
-from model.training.settings import RATES, TrainingSettings
+from model.training.settings import DROPOUTS, TrainingSettings
 from model.training.trainer import Trainer
 
 KIND, PRESET = "encoder-decoder", "small"  # of a model, by default
@@ -62,13 +62,13 @@ def start_of(options: argparse.Namespace) -> TextModel | None:
         raise ValueError(f"start and out are both {options.out}: give --out another folder")
     start = open_checkpoint(options.start, torch.device("cpu"), torch.float32)
     require_ours(start.network)
-    others = [name for name in network_options(options) if name not in RATES]
+    others = [name for name in network_options(options) if name not in DROPOUTS]
     others += [name for name in ("preset", "units", "vocabulary") if getattr(options, name, None) is not None]
     others += ["kind"] if getattr(options, "kind", start.kind) != start.kind else []
     if others:
         raise ValueError(
             f"{others[0]} ({getattr(options, others[0])}) must be left out with --start: kind, network and tokens are "
-            f"those of {options.start}, of which only {', '.join(RATES)} can be others"
+            f"those of {options.start}, of which only {', '.join(DROPOUTS)} can be others"
         )
     return start
 
@@ -100,18 +100,18 @@ def require_one_vocabulary(options: argparse.Namespace, material: TrainingData) 
 def with_useful_merges(
     settings: TrainingSettings, options: argparse.Namespace, material: TrainingData
 ) -> TrainingSettings:
-    """Settings, with undo_merges 0 where no merges can be undone, so that the training record is true.
+    """Settings, with bpe_dropout 0 where no merges can be undone, so that the training record is true.
 
     Raises:
         ValueError: undone merges were asked for there.
     """
     if options.kind in TWO_STACKS and material.tokenizers[0].parents():
         return settings
-    if getattr(options, "undo_merges", 0):
+    if getattr(options, "bpe_dropout", 0):
         two = options.kind in TWO_STACKS
         why = "the source's tokenizer has no merges" if two else f"{_a(options.kind)} model is trained without that"
-        raise ValueError(f"undo_merges ({options.undo_merges}) must be 0 or left out: {why}")
-    return dataclasses.replace(settings, undo_merges=0.0)
+        raise ValueError(f"bpe_dropout ({options.bpe_dropout}) must be 0 or left out: {why}")
+    return dataclasses.replace(settings, bpe_dropout=0.0)
 
 
 def require_place(folder: Path, state: Path, replace: bool) -> None:

@@ -13,7 +13,7 @@ import torch
 from jaxtyping import Int
 from torch import Tensor
 
-from model.data.pairs import Example, Pair, batch_order, encode_pairs, pad, undo_merges
+from model.data.pairs import Example, Pair, batch_order, drop_merges, encode_pairs, pad
 from model.message import InputError
 from model.network.masks import real_tokens
 from model.text.tokenizer import Tokenizer
@@ -104,13 +104,13 @@ class PairDataset:
         pairs: Sequence[Pair],
         tokenizers: tuple[Tokenizer, Tokenizer],
         max_length: int,
-        undone: float = 0.0,
+        bpe_dropout: float = 0.0,
     ) -> None:
-        """undone: share of merged source tokens that are cut in two, see `pairs.undo_merges`."""
+        """bpe_dropout: share of merged source tokens that are cut in two, see `pairs.drop_merges`."""
         self.examples, self.long = encode_pairs(pairs, *tokenizers, max_length)
         self.padding = tokenizers[0].need("padding"), tokenizers[1].need("padding")
-        self.max_length, self.undone = max_length, undone
-        self.parents = tokenizers[0].parents() if undone else {}
+        self.max_length, self.bpe_dropout = max_length, bpe_dropout
+        self.parents = tokenizers[0].parents() if bpe_dropout else {}
 
     def __len__(self) -> int:
         return len(self.examples)
@@ -137,7 +137,7 @@ class PairDataset:
 
     def _cut_anew(self, source: list[int], chance: random.Random) -> list[int]:
         """Source with undone merges, cut off before its `</s>` where it is longer than the positions reach."""
-        cut = undo_merges(source, self.parents, self.undone, chance)
+        cut = drop_merges(source, self.parents, self.bpe_dropout, chance)
         return cut if len(cut) <= self.max_length else [*cut[: self.max_length - 1], cut[-1]]
 
 

@@ -97,7 +97,7 @@ def batch_order(examples: Sequence[Example], tokens: int, shuffle: random.Random
     return batches
 
 
-def undo_merges(
+def drop_merges(
     ids: Sequence[int], parents: dict[int, tuple[int, int]], probability: float, generator: random.Random
 ) -> list[int]:
     """Ids with merges undone at random, so that the model sees each word cut in several ways.

@@ -49,15 +49,15 @@ class PreparedData:
         with self._lock:
             return sum(entry.size for entry in self._entries)
 
-    def corpora(self, material: TrainingData, max_length: int, undone: float) -> Corpora:
+    def corpora(self, material: TrainingData, max_length: int, bpe_dropout: float) -> Corpora:
         """`material.corpora`, made once. Whoever asks meanwhile waits for the first.
 
         Raises:
             ValueError: see `material.corpora`.
         """
         if material.data is None:
-            return material.corpora(max_length, undone)
-        made_of = (type(material), material.tokenizers, max_length, undone, material.data)
+            return material.corpora(max_length, bpe_dropout)
+        made_of = (type(material), material.tokenizers, max_length, bpe_dropout, material.data)
         with self._lock:
             found = next((entry for entry in self._entries if entry.made_of == made_of), None)
             entry = found or Entry(made_of)
@@ -65,12 +65,12 @@ class PreparedData:
                 self._entries.remove(found)
             self._entries.append(entry)
         if not found:
-            self._make(entry, material, max_length, undone)
+            self._make(entry, material, max_length, bpe_dropout)
         return entry.corpora.result()
 
-    def _make(self, entry: Entry, material: TrainingData, max_length: int, undone: float) -> None:
+    def _make(self, entry: Entry, material: TrainingData, max_length: int, bpe_dropout: float) -> None:
         try:
-            corpora = material.corpora(max_length, undone)
+            corpora = material.corpora(max_length, bpe_dropout)
         except BaseException as error:  # noqa: BLE001 - whoever waits for the result raises it
             self._drop(entry)
             entry.corpora.set_exception(error)

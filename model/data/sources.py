@@ -45,8 +45,8 @@ class TrainingData(Protocol):
     example: str
     tested: bool
 
-    def corpora(self, max_length: int, undone: float) -> tuple[Dataset, Dataset]:
-        """Datasets for training and for validation. undone: share of merged source tokens that are cut in two."""
+    def corpora(self, max_length: int, bpe_dropout: float) -> tuple[Dataset, Dataset]:
+        """Datasets for training and for validation. bpe_dropout: share of merged source tokens that are cut in two."""
         ...
 
     def record(self) -> dict[str, Any]:
@@ -187,8 +187,8 @@ class Translations(_Pairs):
         target_units: Units = units if units in ("bpe", "words") else "characters"
         return _tokenizer(sources, units, vocabulary), _tokenizer(targets, target_units, vocabulary)
 
-    def corpora(self, max_length: int, undone: float) -> tuple[Dataset, Dataset]:
-        train = PairDataset(self.pairs["train"], self.tokenizers, max_length, undone)
+    def corpora(self, max_length: int, bpe_dropout: float) -> tuple[Dataset, Dataset]:
+        train = PairDataset(self.pairs["train"], self.tokenizers, max_length, bpe_dropout)
         return train, PairDataset(self.pairs["validation"], self.tokenizers, max_length)
 
 
@@ -201,7 +201,7 @@ class Answers(_Pairs):
         texts = [f"{pair.source}{SEPARATOR}{pair.target}" for pair in self.pairs["train"]]
         return _twice(_tokenizer(texts, units, vocabulary))
 
-    def corpora(self, max_length: int, undone: float) -> tuple[Dataset, Dataset]:
+    def corpora(self, max_length: int, bpe_dropout: float) -> tuple[Dataset, Dataset]:
         train, validation = (
             AnswerDataset(self.pairs[split], self.tokenizers[0], max_length, SEPARATOR) for split in SPLITS
         )
@@ -251,7 +251,7 @@ class RunningText:
         lines = (line[:LONGEST_EXAMPLE] for line in self.parts[1].splitlines() if len(line) > 20)
         self.example = next(lines, self.parts[1][:40])
 
-    def corpora(self, max_length: int, undone: float) -> tuple[Dataset, Dataset]:
+    def corpora(self, max_length: int, bpe_dropout: float) -> tuple[Dataset, Dataset]:
         train, validation = (TextDataset(part, self.tokenizers[0], max_length) for part in self.parts)
         return train, validation
 
@@ -299,7 +299,7 @@ class Sentences:
         self.tokenizers = tokenizers or _twice(_tokenizer(train, units, vocabulary, mask=True))
         self.example = _with_a_mask(_shown(test, pairs))
 
-    def corpora(self, max_length: int, undone: float) -> tuple[Dataset, Dataset]:
+    def corpora(self, max_length: int, bpe_dropout: float) -> tuple[Dataset, Dataset]:
         train, validation = (MaskedDataset(self.texts[split], self.tokenizers[0], max_length) for split in SPLITS)
         return train, validation
 

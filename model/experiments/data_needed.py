@@ -176,7 +176,7 @@ def trainer_of(task: str, make: Make, size: int, seed: int, rate: float, request
         warmup=min(20, steps // 4),
         label_smoothing=0.0,
         weight_decay=0.0,
-        undo_merges=0.0,
+        bpe_dropout=0.0,
         average=0.0,
         validate_every=max(1, steps // VALIDATIONS),
         seed=seed,

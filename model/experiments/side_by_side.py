@@ -299,7 +299,7 @@ class Setup:
             "warmup": self.warmup,
             "label_smoothing": 0.0,
             "weight_decay": 0.0,
-            "undo_merges": 0.0,
+            "bpe_dropout": 0.0,
             "average": 0.0,
             "validate_every": max(1, self.steps // VALIDATIONS),
             "seed": seed,

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import dataclasses
 import json
-import math
 from dataclasses import dataclass
-from typing import Any, Literal, NamedTuple, get_args
+from typing import Any, Literal, NamedTuple
 
 from model.message import InputError
+from model.options import Option, option, options_of
 
 Kind = Literal["encoder-decoder", "decoder-only", "encoder-only", "recurrent"]
 TWO_STACKS: tuple[Kind, ...] = ("encoder-decoder", "recurrent")  # kinds that read a source and write a target
@@ -104,50 +104,114 @@ class TransformerConfig:
 
     source_vocabulary: int  # number of tokens that the encoder knows
     target_vocabulary: int  # number of tokens that the decoder knows
-    d_model: int = 512
-    n_heads: int = 8
-    n_key_value_heads: int | None = None  # None: n_heads; fewer: heads share keys and values in groups
-    n_encoder_layers: int = 6
-    n_decoder_layers: int = 6
-    d_ff: int = 2048
-    dropout: float = 0.1  # after every sublayer and on the embeddings (section 5.4)
-    attention_dropout: float = 0.0  # on the attention weights
-    activation_dropout: float = 0.0  # on the feed-forward units
-    max_length: int = 512  # tokens
-    position: Position | Literal["other"] = "sinusoidal"  # other: one that only foreign code computes
-    position_base: float = 10000.0
-    position_buckets: int = 32  # relative positions: distances, or ranges of them, that have a bias for each head
-    position_reach: int = 128  # relative positions: farther distances share one bucket
-    rotary_channels: int | None = None  # channels of a head that rotary positions turn; None: all
-    rotary_stretch: float = 1.0  # factor of rotary wavelengths above rotary_long
-    rotary_short: float = 0.0  # wavelengths below this are not stretched, those up to rotary_long in part
-    rotary_long: float = 0.0
-    window: int | None = None  # tokens that a query sees in each direction, its own counted; None: all
-    separator: int | None = None  # id of the token that a second text begins behind; None: there is no second one
-    embedding_norm: bool = False  # a norm on the embeddings, as in BERT
-    norm: Norm = "layer"
-    norm_placement: NormPlacement = "post"
-    last_norm: bool = False  # one more norm after the last layer of a post-norm stack, as in torch.nn.Transformer
-    residual: bool = True
-    parallel: bool = False  # all blocks of a layer read its input, not the output of the block before
-    norm_epsilon: float = 1e-5
-    heads: Heads = "split"  # each head d_model / n_heads wide (section 3.2.2), or as wide as d_model
-    head_width: int | None = None  # channels of a head, where it is neither of the two
-    qk_norm: bool = False  # RMSNorm on each head's queries and keys
-    scale_embedding: bool = True  # embeddings times √d_model (section 3.4)
-    scale_attention: bool = True  # scores times 1/√d_k (section 3.2.1)
-    activation: Activation | Literal["unknown"] = "relu"  # unknown: one that only foreign code computes
-    tied_embeddings: TiedEmbeddings = "none"
-    bias: bool = True
-    attention_bias: AttentionBias = "same"  # same: as `bias`; inputs: on queries, keys and values only; output: on it
-    output_head: OutputHead = "linear"  # transform: linear layer, activation and norm before it; none: no logits
-    output_bias: bool = False  # on the logits
-    scale_output: bool = False  # states times 1/√d_model before the output
+    d_model: int = option(512, "Width", "width of the residual stream; even, and divisible by the heads", low=1)
+    n_heads: int = option(8, "Heads", "attention heads of each layer", low=1)
+    n_key_value_heads: int | None = option(
+        None, "Key and value heads", "heads of keys and values, shared in groups by the others; 1: multi-query", low=1
+    )
+    n_encoder_layers: int = option(6, "Encoder layers", "layers that read the source", low=0)
+    n_decoder_layers: int = option(6, "Decoder layers", "layers that write the target", low=0)
+    d_ff: int = option(2048, "Feed-forward units", "units of each feed-forward block", low=1)
+    # After every sublayer and on the embeddings (section 5.4).
+    dropout: float = option(
+        0.1, "Dropout", "share of each block's output that is dropped while training", low=0, below=1
+    )
+    attention_dropout: float = option(0.0, "Dropout of weights", "the same for the attention weights", low=0, below=1)
+    activation_dropout: float = option(0.0, "Dropout of units", "the same for the feed-forward units", low=0, below=1)
+    max_length: int = option(512, "Longest text", "longest source or target, in tokens", low=1)
+    # "other": one that only foreign code computes.
+    position: Position | Literal["other"] = option(
+        "sinusoidal", "Positions", "how the model knows where a token stands"
+    )
+    position_base: float = option(
+        10000.0, "Base of wavelengths", "base of the sinusoidal or rotary wavelengths", above=0
+    )
+    position_buckets: int = option(
+        32,
+        "Distances apart",
+        "relative positions: how many distances, or ranges of them, have a bias for each head",
+        low=4,
+    )
+    position_reach: int = option(
+        128, "Farthest distance", "relative positions: all that is farther shares one bias", low=1
+    )
+    rotary_channels: int | None = option(
+        None, "Turned channels", "rotary positions turn so many channels of each head; without a number, all", low=1
+    )
+    rotary_stretch: float = option(
+        1.0, "Stretch", "rotary positions: long wavelengths times this, to reach farther than was trained", above=0
+    )
+    rotary_short: float = option(
+        0.0, "Not stretched below", "wavelengths below this, in tokens, are not stretched", low=0
+    )
+    rotary_long: float = option(
+        0.0,
+        "Stretched above",
+        "wavelengths above this, in tokens, are stretched wholly; those between by and by",
+        low=0,
+    )
+    window: int | None = option(None, "Window", "self-attention reaches so many tokens, its own counted", low=1)
+    separator: int | None = option(
+        None,
+        "Separator",
+        "encoder-only: id of the token behind which a second text begins, whose tokens get one vector more",
+        low=0,
+    )
+    embedding_norm: bool = option(False, "Norm of embeddings", "a norm on what enters a stack")  # as in BERT
+    norm: Norm = option(
+        "layer", "Norm", "LayerNorm as in torch, as in textbooks (population or sample deviation), RMSNorm, or none"
+    )
+    norm_placement: NormPlacement = option(
+        "post", "Place of the norm", "norm after each block, as in the paper, before it, or both (sandwich)"
+    )
+    last_norm: bool = option(
+        False, "Last norm", "one more norm at the end of a post-norm stack, as torch.nn.Transformer has"
+    )
+    residual: bool = option(True, "Residual", "add each block's output to its input")
+    parallel: bool = option(
+        False, "Blocks side by side", "all blocks of a layer read what enters it, not what the one before has written"
+    )
+    norm_epsilon: float = option(
+        1e-5, "Epsilon", "added to the variance in a norm, to the deviation in the textbook's", above=0
+    )
+    # Each head d_model / n_heads wide (section 3.2.2), or as wide as d_model.
+    heads: Heads = option("split", "Width of a head", "split d_model among the heads, or give each its full width")
+    head_width: int | None = option(
+        None, "Channels of a head", "channels of each head, where that is not d_model divided by the heads", low=1
+    )
+    qk_norm: bool = option(False, "Norm of queries and keys", "RMSNorm on each head's queries and keys")
+    scale_embedding: bool = option(  # section 3.4
+        True, "Scale embeddings", "multiply embeddings by the square root of d_model"
+    )
+    scale_attention: bool = option(  # section 3.2.1
+        True, "Scale scores", "divide scores by the square root of a head's width"
+    )
+    # "unknown": one that only foreign code computes.
+    activation: Activation | Literal["unknown"] = option(
+        "relu", "Activation", "of the feed-forward units; swiglu and geglu gate them"
+    )
+    tied_embeddings: TiedEmbeddings = option(
+        "none", "Tied embeddings", "share the target's embedding with the output, the source (inputs), or both (all)"
+    )
+    bias: bool = option(True, "Biases", "biases in linear layers and norms")
+    attention_bias: AttentionBias = option(
+        "same",
+        "Biases of attention",
+        "where attentions have biases: as elsewhere (same), on query, key and value (inputs), on their output, or on "
+        "all",
+    )
+    output_head: OutputHead = option(
+        "linear",
+        "Output",
+        "what makes the logits: one matrix, a layer and a norm before it (transform), or nothing (none)",
+    )
+    output_bias: bool = option(False, "Bias of logits", "a bias on each logit")
+    scale_output: bool = option(False, "Scale the output", "divide what the output reads by the square root of d_model")
 
     def __post_init__(self) -> None:
-        for name in CHOICES:
-            _require_choice(name, getattr(self, name))
-        require_valid(self)
+        for name, known in NETWORK_OPTIONS.items():
+            known.require(getattr(self, name))
+        require_consistent(self)
 
     @property
     def kind(self) -> Kind:
@@ -302,6 +366,14 @@ class TransformerConfig:
         return json.dumps(dataclasses.asdict(self), indent=2) + "\n"
 
 
+NETWORK_OPTIONS = options_of(TransformerConfig)
+VOCABULARIES = {  # by name and smallest size; the tokenizers decide on them
+    (name, low): Option(name, "int", None, "", "", low=low)
+    for name in ("source_vocabulary", "target_vocabulary")
+    for low in (0, 1)
+}
+
+
 @dataclass(frozen=True, kw_only=True)
 class RecurrentConfig(TransformerConfig):
     """Configuration of a recurrent encoder-decoder with additive attention (Bahdanau et al., 2015).
@@ -334,14 +406,15 @@ class RecurrentConfig(TransformerConfig):
                     value=getattr(self, field.name),
                     option_names=", ".join(self.option_names()),
                 )
-        for name in ("source_vocabulary", "target_vocabulary", "d_model", "max_length"):
-            _require_count(name, getattr(self, name), 1)
+        for name in ("source_vocabulary", "target_vocabulary"):
+            VOCABULARIES[name, 1].require(getattr(self, name))
+        for name, known in NETWORK_OPTIONS.items():
+            if name in self.option_names():
+                known.require(getattr(self, name))
         if self.d_model % 2:
             raise InputError(
                 "d_model ({d_model}) must be even: each direction of the encoder has half of it", d_model=self.d_model
             )
-        _require_rate("dropout", self.dropout)
-        _require_choice("tied_embeddings", self.tied_embeddings)
         _require_embeddings(self)
 
     @classmethod
@@ -372,51 +445,18 @@ ONE_STACK = {
     "encoder-only": ("source_vocabulary", "n_encoder_layers"),
     "decoder-only": ("target_vocabulary", "n_decoder_layers"),
 }
-CHOICES: dict[str, tuple[str, ...]] = {
-    "position": get_args(Position),
-    "heads": get_args(Heads),
-    "norm": get_args(Norm),
-    "norm_placement": get_args(NormPlacement),
-    "activation": get_args(Activation),
-    "tied_embeddings": get_args(TiedEmbeddings),
-    "attention_bias": get_args(AttentionBias),
-    "output_head": get_args(OutputHead),
-}
 
 
-# Ranges of the options.
-
-LEAST = {"d_model": 1, "n_heads": 1, "d_ff": 1, "max_length": 1, "position_buckets": 4, "position_reach": 1}
-OPTIONAL = ("n_key_value_heads", "window", "head_width", "rotary_channels")
-SWITCHES = (
-    *("residual", "parallel", "qk_norm", "embedding_norm", "last_norm", "scale_embedding", "scale_attention"),
-    *("bias", "output_bias", "scale_output"),
-)
-RATES = ("dropout", "attention_dropout", "activation_dropout")
+# Rules between options.
 
 
-def require_valid(config: TransformerConfig) -> None:
-    """Check that every option is of its type and in its range, and that the options agree with each other.
+def require_consistent(config: TransformerConfig) -> None:
+    """Check that the options, each in its range, agree with each other and with the vocabularies.
 
     Raises:
         ValueError: an option does not; the message names the value and the rule.
     """
-    for name, least in LEAST.items():
-        _require_count(name, getattr(config, name), least)
-    for name in OPTIONAL:
-        if getattr(config, name) is not None:
-            _require_count(name, getattr(config, name), 1)
-    for name in ("n_encoder_layers", "n_decoder_layers"):
-        _require_count(name, getattr(config, name), 0)
     _require_stacks(config)
-    for name in RATES:
-        _require_rate(name, getattr(config, name))
-    for name in SWITCHES:
-        if not isinstance(getattr(config, name), bool):
-            raise InputError("{name} ({value!r}) must be true or false", name=name, value=getattr(config, name))
-    for name in ("position_base", "norm_epsilon", "rotary_stretch"):
-        if _require_number(name, getattr(config, name)) <= 0:
-            raise InputError("{name} ({value}) must be greater than 0", name=name, value=getattr(config, name))
     if config.parallel and not config.residual:
         raise InputError(
             "parallel needs residual: without it, only the last block of a layer would go on", field="parallel"
@@ -434,7 +474,7 @@ def _require_stacks(config: TransformerConfig) -> None:
         )
     for stack, side in (("encoder", "source"), ("decoder", "target")):
         name, layers = f"{side}_vocabulary", f"n_{stack}_layers"
-        _require_count(name, getattr(config, name), 1 if getattr(config, layers) else 0)
+        VOCABULARIES[name, 1 if getattr(config, layers) else 0].require(getattr(config, name))
         if getattr(config, name) and not getattr(config, layers):
             raise InputError(
                 "{name} ({value}) must be 0 where {layers} is 0: nothing reads it",
@@ -477,7 +517,6 @@ def _require_heads(config: TransformerConfig) -> None:
 def _require_separator(config: TransformerConfig) -> None:
     if config.separator is None:
         return
-    _require_count("separator", config.separator, 0)
     if config.kind != "encoder-only" or config.separator >= config.source_vocabulary:
         raise InputError(
             "separator ({separator}) must be the id of a token of an encoder-only model, below {source_vocabulary}",
@@ -503,9 +542,6 @@ def _require_positions(config: TransformerConfig) -> None:
             name=name,
             turned=turned,
         )
-    for name in ("rotary_short", "rotary_long"):
-        if _require_number(name, getattr(config, name)) < 0:
-            raise InputError("{name} ({value}) must be at least 0", name=name, value=getattr(config, name))
     if config.rotary_short > config.rotary_long:
         raise InputError(
             "rotary_short ({rotary_short}) must be at most rotary_long ({rotary_long})",
@@ -543,29 +579,3 @@ def _require_embeddings(config: TransformerConfig) -> None:
             field="scale_output",
             output_head=config.output_head,
         )
-
-
-def _require_choice(name: str, value: object) -> None:
-    if value not in CHOICES[name]:
-        raise InputError(
-            "{name} ({value!r}) must be one of {choices}", name=name, value=value, choices=", ".join(CHOICES[name])
-        )
-
-
-def _require_rate(name: str, value: object) -> None:
-    rate = _require_number(name, value)
-    if not 0 <= rate < 1:
-        raise InputError("{name} ({rate}) must be at least 0 and below 1", name=name, rate=rate)
-
-
-def _require_count(name: str, value: object, least: int) -> None:
-    if isinstance(value, bool) or not isinstance(value, int):
-        raise InputError("{name} ({value!r}) must be a whole number", name=name, value=value)
-    if value < least:
-        raise InputError("{name} ({value}) must be at least {least}", name=name, value=value, least=least)
-
-
-def _require_number(name: str, value: object) -> float:
-    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
-        raise InputError("{name} ({value!r}) must be a finite number", name=name, value=value)
-    return value

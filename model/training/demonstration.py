@@ -82,7 +82,7 @@ REVERSE = Demonstration(
         weight_decay=0.01,
         average=0.0,
         validate_every=100,
-        undo_merges=0.0,
+        bpe_dropout=0.0,
     ),
     text="transformer",
     network={"dropout": 0.0},

@@ -6,22 +6,17 @@ import dataclasses
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal, get_args
+from typing import Any, Literal
 
 from model.message import InputError
 from model.network.attention import MultiHeadAttention
-from model.network.config import TransformerConfig
+from model.network.config import NETWORK_OPTIONS, TransformerConfig
 from model.network.layers import EmbeddingSum, FeedForward, Residual
 from model.network.transformer import Network
+from model.options import option, options_of, present_names
 
 Schedule = Literal["cosine", "inverse-sqrt", "constant"]
 Precision = Literal["float32", "bfloat16", "float16"]
-SETTING_CHOICES: dict[str, tuple[str, ...]] = {"schedule": get_args(Schedule), "precision": get_args(Precision)}
-
-
-def _setting(default: Any, text: str, low: int | None = None, high: int | float = math.inf) -> Any:
-    """A field, its help text, and the range of its numbers, ends included; without `low` it is no number."""
-    return field(default=default, metadata={"help": text, "range": (low, high)})
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -32,58 +27,69 @@ class TrainingSettings:
         ValueError: a setting is out of its range.
     """
 
-    epochs: int = _setting(30, "how often every example is seen", 1, 10_000)
-    steps: int | None = _setting(None, "stop after so many steps, instead of epochs", 1)
-    batch_tokens: int = _setting(2000, "tokens of a batch on each side, padding included", 1)
-    accumulation: int = _setting(1, "batches whose gradients make one step", 1)
-    rate: float = _setting(1e-3, "peak learning rate", 0)
-    warmup: int = _setting(800, "steps in which the rate rises to its peak", 0)
-    schedule: Schedule = _setting("cosine", "how the rate falls after that")  # noqa: RUF009
-    label_smoothing: float = _setting(0.1, "share of the target probability spread over all tokens", 0, 1)
-    weight_decay: float = _setting(0.05, "of AdamW", 0)
-    clip: float = _setting(1.0, "largest gradient norm; inf: no clipping", 0)
-    undo_merges: float = _setting(
-        0.1, "share of merged source tokens cut in two, so that words are seen in several ways", 0, 1
+    epochs: int = option(30, "Epochs", "how often every example is seen", low=1, high=10_000)
+    steps: int | None = option(None, "Steps", "stop after so many steps, instead of epochs", low=1)
+    batch_tokens: int = option(2000, "Tokens of a batch", "tokens of a batch on each side, padding included", low=1)
+    accumulation: int = option(1, "Batches of a step", "batches whose gradients make one step", low=1)
+    rate: float = option(1e-3, "Learning rate", "peak learning rate", low=0)
+    warmup: int = option(800, "Warm-up", "steps in which the rate rises to its peak", low=0)
+    schedule: Schedule = option("cosine", "Schedule", "how the rate falls after that")
+    label_smoothing: float = option(
+        0.1, "Label smoothing", "share of the target probability spread over all tokens", low=0, high=1
     )
-    average: float = _setting(0.998, "decay of the running average of the weights, which is what is kept", 0, 1)
-    average_last: int = _setting(
-        0, "keep the mean of the weights at so many last validations instead; 0: the running average", 0
+    weight_decay: float = option(0.05, "Weight decay", "of AdamW", low=0)
+    clip: float = option(1.0, "Clip gradients at", "largest gradient norm; inf: no clipping", above=0, high=math.inf)
+    bpe_dropout: float = option(
+        0.1,
+        "Words cut anew",
+        "share of merged source tokens cut in two, so that words are seen in several ways",
+        low=0,
+        high=1,
+        fixed=True,
+        former="undo_merges",
     )
-    validate_every: int | None = _setting(None, "steps between validations, instead of one after each epoch", 1)
-    patience: int | None = _setting(None, "stop after so many validations without a new best one", 1)
-    precision: Precision = _setting("float32", "of the forward and backward pass; weights stay float32")  # noqa: RUF009
-    compile: bool = _setting(False, "compile the network with torch.compile: slow to start, then faster")
-    seed: int = _setting(1, "of the initial weights, the order of the data and dropout", -(2**63), 2**64 - 1)
+    average: float = option(
+        0.998,
+        "Average of weights",
+        "decay of the running average of the weights, which is what is kept",
+        low=0,
+        high=1,
+        fixed=True,
+    )
+    average_last: int = option(
+        0,
+        "Average of the last",
+        "keep the mean of the weights at so many last validations instead; 0: the running average",
+        low=0,
+        fixed=True,
+    )
+    validate_every: int | None = option(
+        None, "Validate every", "steps between validations, instead of one after each epoch", low=1
+    )
+    patience: int | None = option(
+        None, "Patience", "stop after so many validations without a new best one", low=1, fixed=True
+    )
+    precision: Precision = option("float32", "Precision", "of the forward and backward pass; weights stay float32")
+    compile: bool = option(
+        False, "Compile", "compile the network with torch.compile: slow to start, then faster", fixed=True
+    )
+    seed: int = option(
+        1, "Seed", "of the initial weights, the order of the data and dropout", low=-(2**63), high=2**64 - 1
+    )
 
     def __post_init__(self) -> None:
-        for setting in dataclasses.fields(self):
-            name, value = setting.name, getattr(self, setting.name)
-            low, high = setting.metadata["range"]
-            if low is not None and value is not None and not low <= value <= high:
-                raise InputError(
-                    "{name} ({value}) must be between {low} and {high}", name=name, value=value, low=low, high=high
-                )
-        if not self.clip:
-            raise InputError(
-                "clip ({clip}) must be greater than 0: with 0 nothing is learnt; inf does not clip", clip=self.clip
-            )
-        for name, options in SETTING_CHOICES.items():
-            if getattr(self, name) not in options:
-                raise InputError(
-                    "{name} ({value!r}) must be one of {options}",
-                    name=name,
-                    value=getattr(self, name),
-                    options=", ".join(options),
-                )
+        for name, known in TRAINING_OPTIONS.items():
+            known.require(getattr(self, name))
 
 
+TRAINING_OPTIONS = options_of(TrainingSettings)
 OWN = (
     "batch_tokens",
     "accumulation",
     "label_smoothing",
     "weight_decay",
     "clip",
-    "undo_merges",
+    "bpe_dropout",
     "average",
     "average_last",
 )
@@ -93,9 +99,10 @@ def settings_of_run(record: Mapping[str, Any], settings: TrainingSettings) -> Tr
     """These settings with those of an earlier run in their place that say what is learnt, by its training record: not
     how long and how fast. What a record names wrongly is left out.
     """
-    told = record.get("settings")
+    recorded = record.get("settings")
+    values = present_names(recorded, TRAINING_OPTIONS) if isinstance(recorded, Mapping) else {}
     for name in OWN:
-        value = told.get(name) if isinstance(told, Mapping) else None
+        value = values.get(name)
         if isinstance(value, int | float) and not isinstance(value, bool):
             try:
                 settings = dataclasses.replace(settings, **{name: type(getattr(settings, name))(value)})
@@ -191,60 +198,59 @@ class Progress:
         return sum(step > self.best_step for step, _ in self.validations)
 
 
-RATES = ("dropout", "attention_dropout", "activation_dropout")  # of TransformerConfig
-CHANGEABLE = (
-    *("epochs", "steps", "batch_tokens", "accumulation", "rate", "warmup", "schedule", "label_smoothing"),
-    *("weight_decay", "clip", "validate_every", "precision", "seed"),
-)
+DROPOUTS = ("dropout", "attention_dropout", "activation_dropout")  # of TransformerConfig
+RUN_OPTIONS = {**TRAINING_OPTIONS, **{name: NETWORK_OPTIONS[name] for name in DROPOUTS}}
+CHANGEABLE = tuple(name for name, known in RUN_OPTIONS.items() if not known.fixed)
 
 
-@dataclass(frozen=True)
-class RunSettings:
-    """All that can be changed while a run lasts: settings of the training, and dropout rates of the network by name."""
+@dataclass(frozen=True, kw_only=True)
+class RunSettings(TrainingSettings):
+    """All settings of a run that is watched: those of its training, and the dropout rates of its network."""
 
-    settings: TrainingSettings
-    rates: Mapping[str, float]
+    dropout: float
+    attention_dropout: float
+    activation_dropout: float
+
+    def __post_init__(self) -> None:
+        for name, known in RUN_OPTIONS.items():
+            known.require(getattr(self, name))
 
     @classmethod
     def of(cls, settings: TrainingSettings, config: TransformerConfig) -> RunSettings:
-        """Settings of a run that begins with a network of this config."""
-        return cls(settings, {name: getattr(config, name) for name in RATES})
+        """These settings, with the dropout rates of a config where they have none themselves."""
+        return cls(**{name: getattr(config, name) for name in DROPOUTS} | dataclasses.asdict(settings))
 
-    def with_changes(self, changes: Mapping[str, Any], config: TransformerConfig) -> RunSettings:
-        """Copy with other settings or rates. config: of the network, which checks the rates.
+    @classmethod
+    def from_record(cls, record: Mapping[str, Any]) -> RunSettings:
+        """Settings as JSON has them; older files have the dropout rates apart, and other names."""
+        if "rates" in record:
+            record = {**record["settings"], **record["rates"]}
+        return cls(**present_names(record, TRAINING_OPTIONS))
+
+    def with_changes(self, changes: Mapping[str, Any]) -> RunSettings:
+        """Copy with other values.
 
         Raises:
             ValueError: something cannot be changed in a run, or is out of its range.
         """
         for name in changes:
-            if name not in (*CHANGEABLE, *RATES):
+            if name not in CHANGEABLE:
                 raise InputError(
-                    "{name} cannot be changed in a run; these can: {value}",
-                    name=name,
-                    value=", ".join((*CHANGEABLE, *RATES)),
+                    "{name} cannot be changed in a run; these can: {value}", name=name, value=", ".join(CHANGEABLE)
                 )
-        rates = dict(self.rates) | {name: value for name, value in changes.items() if name in RATES}
-        dataclasses.replace(config, **rates)  # raises if one is out of its range
-        settings = {name: value for name, value in changes.items() if name in CHANGEABLE}
-        return RunSettings(dataclasses.replace(self.settings, **settings), rates)
-
-    def value(self, name: str) -> Any:
-        """Value of a setting or a rate."""
-        return self.rates[name] if name in self.rates else getattr(self.settings, name)
+        return dataclasses.replace(self, **changes)
 
     def differences(self, other: RunSettings) -> dict[str, tuple[Any, Any]]:
         """Values that differ, by name: here, and in `other`."""
-        here, there = (dataclasses.asdict(run.settings) | dict(run.rates) for run in (self, other))
+        here, there = dataclasses.asdict(self), dataclasses.asdict(other)
         return {name: (here[name], there[name]) for name in here if here[name] != there[name]}
 
 
-def drop_out(network: Network, rates: Mapping[str, Any]) -> None:
-    """Set a network's dropout rates, by the names of its config.
-
-    Raises:
-        ValueError: a rate is out of its range.
-    """
-    network.config = config = dataclasses.replace(network.config, **rates)
+def set_dropout(network: Network, settings: RunSettings) -> None:
+    """Set a network's dropout rates."""
+    network.config = config = dataclasses.replace(
+        network.config, **{name: getattr(settings, name) for name in DROPOUTS}
+    )
     for module in network.modules():
         if isinstance(module, Residual | EmbeddingSum):
             module.dropout = config.dropout

@@ -10,7 +10,9 @@ from typing import Any
 from safetensors import SafetensorError, safe_open
 from torch import Size, Tensor
 
+from model.options import present_names
 from model.runtime.files import require_file
+from model.training.settings import TRAINING_OPTIONS
 
 LONGER = ("epochs", "steps")  # of a run that goes on
 CHANGEABLE = ("rate", "warmup", "schedule", "clip", "precision", "seed")  # of a run that has not come to its end
@@ -53,7 +55,7 @@ def changed_settings(
     Raises:
         ValueError: one of them must be the same for an exact resume.
     """
-    saved, now = json.loads(metadata["settings"]), settings
+    saved, now = present_names(json.loads(metadata["settings"]), TRAINING_OPTIONS), settings
     if "config" in metadata:
         saved, now = saved | json.loads(metadata["config"]), now | config
     ended = json.loads(metadata["progress"])["step"] >= total_steps

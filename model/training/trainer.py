@@ -44,10 +44,7 @@ from model.training.optimizer import (
     load_weights,
 )
 from model.training.schedule import learning_rate
-from model.training.settings import Progress, StepReport, TrainingSettings
-
-FIXED = ("compile", "average", "average_last", "undo_merges")  # settings that a run keeps
-
+from model.training.settings import TRAINING_OPTIONS, Progress, StepReport, TrainingSettings
 
 install()
 
@@ -144,7 +141,7 @@ class Trainer:
         Raises:
             ValueError: a setting cannot be changed while a run lasts.
         """
-        for name in FIXED:
+        for name in (option.name for option in TRAINING_OPTIONS.values() if option.fixed):
             before, now = getattr(self.settings, name), getattr(settings, name)
             if before != now:
                 raise InputError(

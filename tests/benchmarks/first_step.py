@@ -76,7 +76,7 @@ def bare_seconds(name: str) -> float:
     model = open_checkpoint(ROOT / "checkpoints" / name)
     plan = usual_plan(model)
     settings = replace(plan.settings, batch_tokens=min(WATCHED, plan.settings.batch_tokens))
-    corpora = material_of(model, plan.data(model)).corpora(model.config.max_length, settings.undo_merges)
+    corpora = material_of(model, plan.data(model)).corpora(model.config.max_length, settings.bpe_dropout)
     trainer = Trainer(trainable(model.network), *corpora, settings)
     return statistics.median([report.seconds for report in trainer.steps(STEPS)])
 

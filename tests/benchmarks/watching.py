@@ -51,7 +51,7 @@ def bare() -> Trainer:
     material = material_of(model, usual_plan(model).data(model))
     settings = TrainingSettings(steps=STEPS, warmup=20, rate=RATE, label_smoothing=0.0, average=0.0)
     network = trainable(model.network)
-    return Trainer(network, *material.corpora(network.config.max_length, settings.undo_merges), settings)
+    return Trainer(network, *material.corpora(network.config.max_length, settings.bpe_dropout), settings)
 
 
 def child() -> int:

@@ -8,11 +8,12 @@ from urllib.parse import parse_qsl, urlsplit
 import pytest
 from playwright.sync_api import Page, expect
 
+from model.network.config import NETWORK_OPTIONS
+from model.training.settings import TRAINING_OPTIONS
 from tests.browser.looking import eventually, source, stands_still
 from tests.browser.test_checkpoints import line, upload
 from tests.browser.test_training import field, part, reaches, step
 from tests.model.training.training_examples import read_curves
-from viz.ui.option_names import option_name
 
 pytestmark = [pytest.mark.browser, pytest.mark.slow]
 WORDS = [f"{first}{second}{third}" for first in "abcd" for second in "abcd" for third in "ab"]
@@ -30,7 +31,7 @@ def test_from_a_table_with_faults_to_a_model_that_opens_again(visit, tmp_path):
     page = visited.open(model="reverse")
     page.get_by_role("link", name="Training", exact=True).click()
     for name, value in SMALL.items():
-        field(page, option_name(name), value)
+        field(page, NETWORK_OPTIONS[name].label, value)
     part(page, "Your own file or text")
     page.locator('[data-testid="stFileUploaderDropzoneInput"]').set_input_files(
         {"name": "我的数据 (1).csv", "mimeType": "text/csv", "buffer": (TABLE + FAULTS).encode()}
@@ -38,7 +39,7 @@ def test_from_a_table_with_faults_to_a_model_that_opens_again(visit, tmp_path):
     expect(page.get_by_text("duplicates left out: 1 · empty lines: 0 · rows in error: 2")).to_be_visible()
     part(page, "Settings")
     for name, value in (("steps", "90000"), ("batch_tokens", "60"), ("validate_every", "20")):
-        field(page, option_name(name), value)
+        field(page, TRAINING_OPTIONS[name].label, value)
     part(page, "Begin")
     begin = page.get_by_role("button", name="Begin this training")
     expect(begin).to_be_enabled()

@@ -114,5 +114,5 @@ def trainer(
     sizes = {"source_vocabulary": len(both[0]), "target_vocabulary": len(both[1])}
     model = Transformer(config(**(sizes | network_options)))
     chosen = TrainingSettings(**settings)
-    train = PairDataset(pairs, both, model.config.max_length, chosen.undo_merges)
+    train = PairDataset(pairs, both, model.config.max_length, chosen.bpe_dropout)
     return Trainer(model, train, PairDataset(validation, both, model.config.max_length), chosen)

@@ -36,7 +36,7 @@ pytestmark = pytest.mark.unchecked
 BRIDGED = ["gemma2", *(pytest.param(name, marks=pytest.mark.slow) for name in ("gptj", "electra", "pegasus", "t5"))]
 REBUILT = [*(pytest.param(kind, marks=pytest.mark.slow) for kind in ("gpt2", "bert", "t5")), "llama"]
 OTHERS = [pytest.param(kind, marks=pytest.mark.slow) for kind in KINDS[1:]]
-STEPS = {"epochs": 3, "batch_tokens": 100, "warmup": 5, "rate": 5e-3, "undo_merges": 0.0, "validate_every": 2}
+STEPS = {"epochs": 3, "batch_tokens": 100, "warmup": 5, "rate": 5e-3, "bpe_dropout": 0.0, "validate_every": 2}
 
 
 @pytest.mark.parametrize("options", [{}, {"beam": 3}, {"sampling": Sampling(seed=3, top_p=0.9), "length": 9}], ids=str)

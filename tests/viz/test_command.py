@@ -10,14 +10,24 @@ import pytest
 
 from tests.test_rooms import ROOT
 from viz import __main__ as command
-from viz.state.checkpoints import GIVEN, TOLD
+from viz.state.checkpoints import GIVEN, HINTS
 
 
 def test_a_checkpoint_its_hints_and_streamlits_options_are_passed_on(monkeypatch):
     monkeypatch.chdir(ROOT / "checkpoints")
-    words = command.streamlit_words(["sort", "--told", "heads:4", "--server.port=8502"])
     checkpoint = str(ROOT / "checkpoints" / "sort")
-    assert words == ["run", str(ROOT / "app.py"), "--server.port=8502", "--", GIVEN, checkpoint, TOLD, "heads:4"]
+    for name in ("--hints", "--told"):  # its old name too
+        words = command.streamlit_words(["sort", name, "heads:4", "--server.port=8502"])
+        assert words == [
+            "run",
+            str(ROOT / "app.py"),
+            "--server.port=8502",
+            "--",
+            GIVEN,
+            checkpoint,
+            HINTS[0],
+            "heads:4",
+        ]
     assert command.streamlit_words([]) == ["run", str(ROOT / "app.py"), "--"]
 
 

@@ -17,7 +17,7 @@ from streamlit.delta_generator import DeltaGenerator
 from viz.components.registry import component, pack
 from viz.components.view import PackedView, View
 from viz.frame import drawing, input_bar, stopping, token_bar, training_strip
-from viz.frame.command_line import unfollowed
+from viz.frame.command_line import ignored_arguments
 from viz.frame.drawing import Stage
 from viz.frame.lead import KEY as LEAD
 from viz.frame.lead import lead
@@ -134,7 +134,7 @@ def main() -> None:
             st.rerun()
         st.error(as_sentence(translate_error(error)))
         return
-    for sentence in unfollowed():
+    for sentence in ignored_arguments():
         st.warning(sentence)
     shown_model.show_refusal(chosen)
     summary.caption(describe(model, shown_model.format_of(here, name, model)), help=assumptions.in_short(model) or None)

@@ -10,10 +10,10 @@ from pathlib import Path
 from viz.i18n.catalogue import _
 from viz.i18n.errors import translate_error
 from viz.i18n.format import as_sentence, literal
-from viz.state.checkpoints import GIVEN, MODELS, TOLD, words_after
+from viz.state.checkpoints import GIVEN, HINTS, MODELS, words_after
 
 
-def unfollowed() -> list[str]:
+def ignored_arguments() -> list[str]:
     """Words of the command line that mean nothing here, a folder of models that is not there, a limit of memory that is
     no size.
     """
@@ -21,7 +21,7 @@ def unfollowed() -> list[str]:
     from model.runtime.ledger import memory_limit
     from model.runtime.memory import machine_memory
 
-    words, known = sys.argv[1:], (GIVEN, TOLD)
+    words, known = sys.argv[1:], (GIVEN, *HINTS)
     found = [
         _("{word} means nothing to Vitrine: a checkpoint is given by {option}.").format(
             word=literal(word), option=f"streamlit run app.py -- {GIVEN} PATH"
@@ -32,9 +32,9 @@ def unfollowed() -> list[str]:
     if words and words[-1] == GIVEN:
         found.append(_("After {option} a path is missing.").format(option=GIVEN))
     try:
-        LoadHints.read(",".join(word.partition("@")[0] for word in words_after(TOLD)))
+        LoadHints.read(",".join(word.partition("@")[0] for word in words_after(*HINTS)))
     except ValueError as error:
-        found.append(as_sentence(f"{TOLD}: {translate_error(error)}"))
+        found.append(as_sentence(f"{HINTS[0]}: {translate_error(error)}"))
     try:
         memory_limit(machine_memory())
     except ValueError as error:

@@ -24,7 +24,7 @@ def base_of(place: CheckpointEntry, here: Sequence[CheckpointEntry], told: str =
     """
     from model.checkpoints.adapter_base import base_missing, path_of_base
     from model.checkpoints.load_hints import LoadHints
-    from viz.state.checkpoints import given_told
+    from viz.state.checkpoints import given_hints
 
     entry = place.listed()
     if entry.base is None:
@@ -34,7 +34,7 @@ def base_of(place: CheckpointEntry, here: Sequence[CheckpointEntry], told: str =
     others = [each for each in here if each.path != place.path]
     if chosen and (found := next((each for each in others if each.name == chosen), None)):
         return found.path
-    own = place.origin == "opened" or (chosen is not None and told != given_told(place.name))
+    own = place.origin == "opened" or (chosen is not None and told != given_hints(place.name))
     if may_be_anywhere(own) and (found_path := path_of_base(place.path, named, None if chosen else entry.revision)):
         return found_path
     last = PurePosixPath(named.replace("\\", "/")).name

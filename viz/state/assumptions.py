@@ -12,7 +12,7 @@ from streamlit.delta_generator import DeltaGenerator
 from viz.i18n.catalogue import _
 from viz.i18n.errors import reason_words, translate_error
 from viz.i18n.format import clauses, literal, token_code
-from viz.state.checkpoints import given_told
+from viz.state.checkpoints import given_hints
 from viz.state.session import current_session
 from viz.state.texts import LINE_BREAK
 
@@ -50,7 +50,7 @@ def hints_for(name: str, given: bool) -> str:
         text, _sign, of = st.query_params.get(ADDRESS, "").partition("@")
         st.session_state[KNOWN] = {of: _read(text)}
     known: str = st.session_state[KNOWN].get(name, "")
-    return known or (given_told(name) if given else "")
+    return known or (given_hints(name) if given else "")
 
 
 def say(name: str) -> None:

@@ -32,7 +32,7 @@ SUFFIXES = (".safetensors", ".pt", ".pth", ".bin", ".ckpt", ".gguf")  # of files
 CONFIGS = ("config.json", "adapter_config.json")  # of which a checkpoint's folder has one
 UNNAMED = "checkpoint"  # what has no name of its own, or one that leads elsewhere
 GIVEN = "--checkpoint"  # on the command line, behind "--": a checkpoint to be shown at first
-TOLD = "--told"  # and there: what its weights do not tell, such as heads:8,positions:none,start:1
+HINTS = ("--hints", "--told")  # and there, by its old name too: what its weights do not tell, such as heads:8,start:1
 
 
 @dataclass(frozen=True)
@@ -90,25 +90,25 @@ def given_paths() -> list[Path]:
     return [Path(os.path.abspath(os.path.expanduser(text))) for text in words_after(GIVEN)]
 
 
-def given_told(name: str = "") -> str:
+def given_hints(name: str = "") -> str:
     """What the command line tells of the weights of that name; empty where it says nothing that can be read.
 
     Behind a hint may stand of which checkpoint it is, as in heads:8@gpt.pt; without that it is of each that is given.
     """
     from model.checkpoints.load_hints import LoadHints
 
-    told = (word.partition("@") for word in words_after(TOLD))
+    words = (word.partition("@") for word in words_after(*HINTS))
     try:
-        return LoadHints.read(",".join(hints for hints, _sign, of in told if of in ("", name))).text()
-    except ValueError:  # `given.unfollowed` says it
+        return LoadHints.read(",".join(hints for hints, _sign, of in words if of in ("", name))).text()
+    except ValueError:  # `ignored_arguments` says it
         return ""
 
 
-def words_after(option: str) -> list[str]:
-    """What stands behind an option of the command line, as often as it is there."""
+def words_after(*names: str) -> list[str]:
+    """Values of an option of the command line that has these names, as often as it is there."""
     words = sys.argv[1:]
-    found = [value for name, sign, value in (word.partition("=") for word in words) if name == option and sign]
-    return found + [after for before, after in pairwise(words) if before == option]
+    found = [value for name, sign, value in (word.partition("=") for word in words) if name in names and sign]
+    return found + [after for before, after in pairwise(words) if before in names]
 
 
 def places(opened: Sequence[CheckpointEntry] = ()) -> list[CheckpointEntry]:

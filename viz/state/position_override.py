@@ -135,11 +135,11 @@ def _write_address(session: Session, settings: dict[str, Any]) -> None:
 
 def _from_address() -> dict[str, Any]:
     """Settings that the address bar names; what is no type or number there is left out."""
-    from model.network.config import CHOICES
+    from model.network.config import NETWORK_OPTIONS
 
     settings: dict[str, Any] = {}
     address = st.query_params
-    if address.get(PositionSetting.POSITION) in CHOICES["position"]:
+    if address.get(PositionSetting.POSITION) in NETWORK_OPTIONS["position"].choices:
         settings[PositionSetting.POSITION] = address[PositionSetting.POSITION]
     for name, kind in ((PositionSetting.BASE, float), (PositionSetting.LENGTH, int)):
         try:

@@ -107,12 +107,12 @@ def _kept(key: str) -> LiveTraining | None:
             return found
         try:
             left = read_kept(folder)
-            asked = left.start.config, left.material, left.choices.settings, left.start.device
+            asked = left.start.config, left.material, left.settings, left.start.device
             needed = trainings().require_room(key, *asked)
             given = {"source": left.source, "owner": left.owner, "batches": left.batches, "kept": folder, **quotas()}
 
             def made(slots: Slots) -> LiveTraining:
-                first = left.start, left.material, left.choices.settings, left.probe
+                first = left.start, left.material, left.settings, left.probe
                 return LiveTraining(*first, slots=slots, going_on=left, **given)
 
             return trainings().begin(key, made, needed)
@@ -243,7 +243,7 @@ def usual_plan(model: TextModel) -> Plan:
     from model.training.settings import TrainingSettings, settings_of_run
 
     own = has_data_of(model.training)
-    gentle = TrainingSettings(steps=STEPS, warmup=WARMUP, rate=RATE, label_smoothing=0.0, average=0.0, undo_merges=0.0)
+    gentle = TrainingSettings(steps=STEPS, warmup=WARMUP, rate=RATE, label_smoothing=0.0, average=0.0, bpe_dropout=0.0)
     name = str(model.training["data"]) if own else PHRASES
     return Plan(name, own, settings_of_run(model.training, gentle))
 
@@ -270,7 +270,7 @@ def _prepare(reference: weakref.ref[TextModel]) -> None:
     plan = usual_plan(model)
     with suppress(ValueError):  # it is said after the click
         material = material_of(model, plan.data(model))
-        prepared().corpora(material, model.config.max_length, plan.settings.undo_merges)
+        prepared().corpora(material, model.config.max_length, plan.settings.bpe_dropout)
 
 
 def plan_sentence(model: TextModel) -> str:

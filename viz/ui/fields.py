@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import html
 import math
 import re
@@ -14,12 +13,11 @@ from typing import Any
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
-from model.cli.options import HELP
 from model.message import Message
+from model.options import Option, field_text
 from viz.i18n import catalogue
 from viz.i18n.catalogue import _
 from viz.i18n.errors import translate_error
-from viz.ui.option_names import option_name
 
 DECADE = (1, 2, 5)
 PARTS = 100  # of a slider that goes by equal steps of no whole numbers
@@ -156,61 +154,6 @@ NARROW = """<style>
   [class*="st-key-fields_"] [data-testid="stColumn"]:not(:has([data-testid="stElementContainer"])) { display: none; }
 }</style>"""
 WRONG = "color: color-mix(in srgb, #e03131 70%, currentColor); font-size: 0.85rem; margin: 0"
-LARGEST = 10**15  # of a whole number: no memory holds more of anything
-
-
-@dataclass(frozen=True)
-class Option:
-    """A field of a dataclass. kind: its annotation. choices: the only values, if they are named."""
-
-    name: str
-    kind: str
-    choices: tuple[str, ...] = ()
-
-    def read(self, raw: Any) -> Any:
-        """The value of what a field holds.
-
-        Raises:
-            ValueError: it is no such value; the message begins with the option's name.
-        """
-        if self.kind == "bool" or self.choices:
-            return raw
-        text = str(raw or "").strip().replace("−", "-")
-        if not text and "None" in self.kind:
-            return None
-        whole = self.kind.startswith("int")
-        try:
-            value: float = int(text.replace(",", "")) if whole else float(text)
-        except ValueError:
-            sentence = (
-                _("{name} (“{text}”) must be a whole number") if whole else _("{name} (“{text}”) must be a number")
-            )
-            raise ValueError(sentence.format(name=self.name, text=text[:20])) from None
-        if whole and abs(value) > LARGEST:
-            sentence = _("{name} (“{text}”) must be at most {most}")
-            raise ValueError(sentence.format(name=self.name, text=text[:20], most=f"{LARGEST:,}"))
-        if math.isnan(value):
-            raise ValueError(_("{name} (“{text}”) must be a number").format(name=self.name, text=text[:20]))
-        return value
-
-    def left(self, value: Any, before: Any) -> bool:
-        """Whether a field that `before` was written into still says so: it holds six digits of it."""
-        return bool(value in (before, self.read(field_text(before))))
-
-
-def options_of(described: type, choices: Mapping[str, tuple[str, ...]]) -> dict[str, Option]:
-    """The options of a dataclass, by name."""
-    return {
-        field.name: Option(field.name, str(field.type), choices.get(field.name, ()))
-        for field in dataclasses.fields(described)
-    }
-
-
-def field_text(value: Any) -> Any:
-    """A value as its field holds it."""
-    if isinstance(value, bool | str):
-        return value
-    return "" if value is None else f"{value:g}" if isinstance(value, float) else str(value)
 
 
 @dataclass(frozen=True)
@@ -239,9 +182,9 @@ class Form:
             value = st.session_state.get(self.key(name))
             if value not in ("", None):
                 with suppress(ValueError):
-                    option.read(value)
+                    option.parse(value)
                     self._last[name] = value
-            elif name in self._last and "None" not in option.kind and not option.choices:
+            elif name in self._last and not option.optional and not option.choices:
                 st.session_state[self.key(name)] = self._last[name]
 
     @property
@@ -259,7 +202,7 @@ class Form:
         values, wrong = {}, {}
         for name in names:
             try:
-                values[name] = self.described[name].read(st.session_state[self.key(name)])
+                values[name] = self.described[name].parse(st.session_state[self.key(name)])
             except ValueError as error:
                 wrong[name] = translate_error(error)
         return values, wrong
@@ -283,21 +226,21 @@ class Form:
                     cell.html(f'<p role="alert" style="{WRONG}">{html.escape(wrong[name])}</p>')
 
     def _field(self, place: DeltaGenerator, option: Option, fixed: bool) -> None:
-        name = option.name
+        label, limits = _(option.label), f" ({translate_error(option.limits)})" if option.limits else ""
         more: dict[str, Any] = {
-            "key": self.key(name),
-            "help": f"`{name}`: {_(HELP[name])}",
+            "key": self.key(option.name),
+            "help": f"`{option.name}`: {_(option.help)}{limits}",
             "disabled": fixed,
             "persist_state": "session",
             "on_change": self.changed,
-            "args": (name,),
+            "args": (option.name,),
         }
-        if option.kind == "bool":
-            place.toggle(option_name(name), **more)
+        if option.switch:
+            place.toggle(label, **more)
         elif option.choices:
-            place.selectbox(option_name(name), option.choices, **more)
+            place.selectbox(label, option.choices, **more)
         else:
-            place.text_input(option_name(name), max_chars=MOST_LETTERS, **more)
+            place.text_input(label, max_chars=MOST_LETTERS, **more)
 
 
 def whose(error: Exception, names: Sequence[str]) -> str:

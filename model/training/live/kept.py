@@ -33,7 +33,7 @@ from model.training.live.camera import Frame, Probe
 from model.training.live.key_frames import KeyFrame
 from model.training.live.recorded_trainer import RecordedTrainer
 from model.training.live.runs import Mark, Row
-from model.training.settings import BatchSizes, RunSettings, TrainingSettings
+from model.training.settings import BatchSizes, RunSettings
 
 START, DATA, STATE = "start", "data.json", "state.safetensors"
 LARGEST = 1 << 28  # bytes of data.json
@@ -42,17 +42,17 @@ LONGEST = 7 * 24 * 3600.0  # seconds after which a training that nobody has gone
 
 @dataclass(frozen=True)
 class KeptTraining:
-    """A training as it is found in a folder. choices: of its first step. batches, owner: as they were kept."""
+    """A training as it is found in a folder. settings: of its first step. batches, owner: as they were kept."""
 
     start: TextModel
     material: TrainingData
     source: Source
     probe: Probe
-    choices: RunSettings
+    settings: RunSettings
     batches: BatchSizes
     owner: str
     tensors: Mapping[str, Tensor]
-    told: Mapping[str, Any]
+    state: Mapping[str, Any]
 
 
 def keep_start(folder: Path, start: TextModel, data: Data, source: Source, owner: str) -> None:
@@ -64,12 +64,12 @@ def keep_start(folder: Path, start: TextModel, data: Data, source: Source, owner
     record = {"name": start.name, **start.training}
     tokenizers = start.source_tokenizer, start.target_tokenizer
     save_checkpoint(folder / START, start.network, tokenizers, record, dtype=start.dtype)
-    told = {
+    content = {
         "data": dataclasses.asdict(data) | {"pairs": [[pair.source, pair.target] for pair in data.pairs]},
         "source": dataclasses.asdict(source),
         "owner": owner,
     }
-    write_text(folder / DATA, json.dumps(told, ensure_ascii=False))
+    write_text(folder / DATA, json.dumps(content, ensure_ascii=False))
 
 
 def keep_first(
@@ -114,11 +114,11 @@ def keep_state(folder: Path, recorded: RecordedTrainer, batches: BatchSizes) -> 
             "curves.steps": torch.from_numpy(steps),
             "curves.values": torch.from_numpy(values),
         }
-    told = {
+    state = {
         "step": key.step,
         "figures": dict(key.figures),
-        "first": _choices(run.choices),
-        "now": _choices(key.choices),
+        "first": dataclasses.asdict(run.settings),
+        "now": dataclasses.asdict(key.settings),
         "batches": dataclasses.asdict(batches),
         "marks": [[mark.step, dict(mark.changes)] for mark in run.marks],
         "names": run.curves.columns,
@@ -127,7 +127,7 @@ def keep_state(folder: Path, recorded: RecordedTrainer, batches: BatchSizes) -> 
             dataclasses.asdict(side) if side else None for side in (run.film.probe.source, run.film.probe.target)
         ],
     }
-    write_tensors(folder / STATE, tensors, {"training": json.dumps(told)})
+    write_tensors(folder / STATE, tensors, {"training": json.dumps(state)})
 
 
 def read_kept(folder: Path) -> KeptTraining:
@@ -138,28 +138,28 @@ def read_kept(folder: Path) -> KeptTraining:
     """
     try:
         start = open_checkpoint(folder / START)
-        told: dict[str, Any] = read_json(folder / DATA, largest=LARGEST)
+        content: dict[str, Any] = read_json(folder / DATA, largest=LARGEST)
         with safe_open(require_file(folder / STATE), framework="pt") as file:
-            now = json.loads((file.metadata() or {})["training"])
+            state = json.loads((file.metadata() or {})["training"])
             given = {name: file.get_tensor(name).clone() for name in file.keys()}  # noqa: SIM118
         start.name = str(start.training.get("name") or start.name)
         start.training = {name: value for name, value in start.training.items() if name != "name"}
-        pairs = tuple(Pair(*pair) for pair in told["data"].pop("pairs"))
-        data = Data(**{**told["data"], "pairs": pairs})
+        pairs = tuple(Pair(*pair) for pair in content["data"].pop("pairs"))
+        data = Data(**{**content["data"], "pairs": pairs})
         tokenizers = start.source_tokenizer, start.target_tokenizer
         material = material_of(start.kind, data, "characters", 0, tokenizers)
-        source, target = (Tokens(**side) if side else None for side in now["probe"])
+        source, target = (Tokens(**side) if side else None for side in state["probe"])
         assert source is not None
         return KeptTraining(
             start,
             material,
-            Source(**told["source"]),
+            Source(**content["source"]),
             Probe(source, target),
-            _read(now["first"]),
-            _batches(now),
-            told["owner"],
+            RunSettings.from_record(state["first"]),
+            _batches(state),
+            content["owner"],
             given,
-            now,
+            state,
         )
     except (OSError, SafetensorError, KeyError, TypeError, ValueError, AssertionError) as error:
         raise CheckpointError(
@@ -169,16 +169,16 @@ def read_kept(folder: Path) -> KeptTraining:
 
 def go_on(recorded: RecordedTrainer, kept: KeptTraining) -> None:
     """Have a new trainer of the same model, data and settings stand where the kept one stood."""
-    told, tensors, run = kept.told, kept.tensors, recorded.run
+    state, tensors, run = kept.state, kept.tensors, recorded.run
     weights = {name.removeprefix("key."): tensor for name, tensor in tensors.items() if name.startswith("key.")}
-    key = KeyFrame(run.number, int(told["step"]), _read(told["now"]), weights, told["figures"])
+    key = KeyFrame(run.number, int(state["step"]), RunSettings.from_record(state["now"]), weights, state["figures"])
     rows = zip(tensors["film.steps"].tolist(), tensors["film.weights"], tensors["film.values"], strict=True)
     run.film.put([Frame(step, one.numpy(), other.numpy()) for step, one, other in rows])
-    if told["names"] == run.curves.columns:
+    if state["names"] == run.curves.columns:
         points = zip(tensors["curves.steps"].tolist(), tensors["curves.values"].numpy(), strict=True)
-        run.curves.put([Row(step, values) for step, values in points], told["sparse"])
+        run.curves.put([Row(step, values) for step, values in points], state["sparse"])
     run.marks = tuple(
-        Mark(step, {name: tuple(pair) for name, pair in changes.items()}) for step, changes in told["marks"]
+        Mark(step, {name: tuple(pair) for name, pair in changes.items()}) for step, changes in state["marks"]
     )
     recorded.go_to(key)
 
@@ -196,14 +196,6 @@ def remove_old(parent: Path) -> None:
             remove_kept(folder)
 
 
-def _batches(now: Mapping[str, Any]) -> BatchSizes:
-    size = now["now"]["settings"]["batch_tokens"]  # of one that an older version has kept
-    return BatchSizes(**now.get("batches", {"watched": size, "full": size}))
-
-
-def _choices(choices: RunSettings) -> dict[str, Any]:
-    return {"settings": dataclasses.asdict(choices.settings), "rates": dict(choices.rates)}
-
-
-def _read(told: Mapping[str, Any]) -> RunSettings:
-    return RunSettings(TrainingSettings(**told["settings"]), told["rates"])
+def _batches(state: Mapping[str, Any]) -> BatchSizes:
+    size = RunSettings.from_record(state["now"]).batch_tokens  # of one that an older version has kept
+    return BatchSizes(**state.get("batches", {"watched": size, "full": size}))

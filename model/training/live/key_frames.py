@@ -17,12 +17,12 @@ class KeyFrame:
     """State from which a run goes on exactly as it did.
 
     run: number of its run. tensors: weights, moments and average, as in `Trainer.state_dict`. figures: progress and
-    scaling. Random numbers follow from the seed, which is among the choices, and the step.
+    scaling. Random numbers follow from the seed, which is among the settings, and the step.
     """
 
     run: int
     step: int
-    choices: RunSettings
+    settings: RunSettings
     tensors: Mapping[str, Tensor]
     figures: Mapping[str, str]
 

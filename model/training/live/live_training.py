@@ -51,7 +51,7 @@ class LiveTraining:
     There is a thread only while there is something to do: it does the commands, trains while steps are wanted, someone
     looks and a slot is free, and publishes a snapshot after each job.
 
-    number: unique in the process. choices: the settings as asked for; those in force are the snapshot's. batches: sizes
+    number: unique in the process. settings: as they were wished last; in force are those of `recorded`. batches: sizes
     that `advance` and `run` take; whoever chooses another one in the settings has chosen it for both. seen: time by
     the clock when someone looked last. promise: of its memory, returned when it is freed; None: nobody made one.
     """
@@ -86,19 +86,19 @@ class LiveTraining:
         """
         self.number, self.owner = next(_numbers), owner
         self.start, self.material, self.source = start, material, source or sources.Source()
-        self.choices = RunSettings.of(settings, start.config)
+        self.settings = RunSettings.of(settings, start.config)
         self.batches = batches or BatchSizes(settings.batch_tokens, settings.batch_tokens)
         self.seen = clock()
         self._prepare: Callable[[], RecordedTrainer] = lambda: RecordedTrainer(
             start, material, settings, probe, **budgets
         )
         self._kept, self._going_on, self._start_kept = kept, going_on, False
-        self._kept_at, self._kept_step = clock(), going_on.told["step"] if going_on else 0
+        self._kept_at, self._kept_step = clock(), going_on.state["step"] if going_on else 0
         self._longest, self._used = longest, 0.0  # seconds of its steps
-        self._choosing = Lock("choices")  # around what is read of the choices and written back
+        self._choosing = Lock("choices")  # around what is read of the settings and written back
         self._slots, self._clock, self._patience = slots or Slots(1), clock, unseen
         self._recorded: RecordedTrainer | None = None
-        self._snapshot = Snapshot("preparing", self.choices)
+        self._snapshot = Snapshot("preparing")
         self._status: Status = "preparing"
         self._wanted, self._message = 0, ""
         self._ended = self._unseen = self._watched = False
@@ -220,7 +220,7 @@ class LiveTraining:
         Raises:
             ValueError: batches of the size that the run had there do not fit into memory now.
         """
-        self.choices = self._allowed(key.choices)
+        self.settings = self._allowed(key.settings)
         self._leap(lambda recorded: recorded.rewind(key))
 
     def branch(self, key: KeyFrame, **changes: Any) -> None:
@@ -229,10 +229,8 @@ class LiveTraining:
         Raises:
             ValueError: something cannot be changed in a run, is out of its range, or does not fit into memory.
         """
-        self.choices = choices = self._allowed(key.choices.with_changes(changes, self.start.config))
-        self.batches = BatchSizes(
-            choices.settings.batch_tokens, choices.settings.batch_tokens
-        )  # it differs in nothing else
+        self.settings = settings = self._allowed(key.settings.with_changes(changes))
+        self.batches = BatchSizes(settings.batch_tokens, settings.batch_tokens)  # it differs in nothing else
         self._leap(lambda recorded: recorded.branch(key, changes))
 
     def change(self, **changes: Any) -> None:
@@ -241,11 +239,11 @@ class LiveTraining:
         Raises:
             ValueError: something cannot be changed in a run, is out of its range, or does not fit into memory.
         """
-        self._allowed(self.choices.with_changes(changes, self.start.config))
+        self._allowed(self.settings.with_changes(changes))
         with self._choosing:  # once more: another window may have changed something else meanwhile
-            self.choices = choices = self.choices.with_changes(changes, self.start.config)
+            self.settings = settings = self.settings.with_changes(changes)
             if "batch_tokens" in changes:
-                self.batches = BatchSizes(choices.settings.batch_tokens, choices.settings.batch_tokens)
+                self.batches = BatchSizes(settings.batch_tokens, settings.batch_tokens)
         self._do(lambda: self.recorded.change(changes))
 
     def set_probe(self, probe: Probe) -> None:
@@ -294,17 +292,17 @@ class LiveTraining:
             self.promise.release()
         collect.expect()
 
-    def _allowed(self, choices: RunSettings) -> RunSettings:
-        """The choices, if they fit into memory: checked here, not in the thread, so that the caller gets the error."""
+    def _allowed(self, settings: RunSettings) -> RunSettings:
+        """The settings, if they fit into memory: checked here, not in the thread, so that the caller gets the error."""
         recorded = self._recorded
-        if choices.settings.batch_tokens <= self.batches.full:
-            return choices
+        if settings.batch_tokens <= self.batches.full:
+            return settings
         if recorded is None:
             recorded = self._worker.ask(lambda: self.recorded).result()  # wait while it is being prepared
-        more = recorded.require_room(choices)
+        more = recorded.require_room(settings)
         if self.promise and more:
             self.promise.grow(more)
-        return choices
+        return settings
 
     def _do(self, job: Job, at_once: bool = False) -> None:
         """Give the thread a command, which shows that someone looks. at_once: after the present batch, not the step."""
@@ -341,7 +339,7 @@ class LiveTraining:
         recorded = self._prepare()
         if self._going_on:
             go_on(recorded, self._going_on)
-            self.choices, self._going_on = recorded.choices, None
+            self.settings, self._going_on = recorded.settings, None
             self._start_kept = True
         self._recorded = recorded
         recorded.trainer.should_break_off = lambda: self._break_off or self._nobody_looks
@@ -354,11 +352,11 @@ class LiveTraining:
     def _take_batches(self, tokens: int) -> None:
         """Train in batches of so many tokens from the next step on; their memory was promised at the beginning."""
         recorded = self.recorded
-        if tokens == recorded.choices.settings.batch_tokens or self._ended or recorded.trainer.finished:
+        if tokens == recorded.settings.batch_tokens or self._ended or recorded.trainer.finished:
             return
         recorded.change({"batch_tokens": tokens})
         with self._choosing:
-            self.choices = self.choices.with_changes({"batch_tokens": tokens}, self.start.config)
+            self.settings = self.settings.with_changes({"batch_tokens": tokens})
         self._speeds.clear()
 
     def _want(self, step: int) -> None:
@@ -445,7 +443,7 @@ class LiveTraining:
 
     def _fail(self, error: Exception) -> None:
         recorded = self._recorded
-        step, batch = (recorded.steps_done, recorded.choices.settings.batch_tokens) if recorded else (0, 0)
+        step, batch = (recorded.steps_done, recorded.settings.batch_tokens) if recorded else (0, 0)
         self._message = describe_training_error(error, step, batch)
         self._wanted, self._status = 0, "failed"
 
@@ -459,7 +457,6 @@ class LiveTraining:
         wanted = max(recorded.steps_done, min(self._wanted, recorded.trainer.total_steps))
         self._snapshot = Snapshot(
             status=self._status,
-            choices=recorded.choices,
             step=recorded.steps_done,
             wanted=wanted,
             total=recorded.trainer.total_steps,

@@ -23,7 +23,7 @@ from model.training.live.pending_steps import PendingSteps
 from model.training.live.runs import Curves, Mark, Run
 from model.training.live.snapshot import View
 from model.training.losses import counts_exactly
-from model.training.settings import RunSettings, StepReport, TrainingSettings, drop_out
+from model.training.settings import RunSettings, StepReport, TrainingSettings, set_dropout
 from model.training.trainer import Trainer
 
 RUNS = 6  # kept at most; then the oldest goes
@@ -32,8 +32,8 @@ RUNS = 6  # kept at most; then the oldest goes
 class RecordedTrainer:
     """Trainer of a copy of a model, which is watched on a probe.
 
-    Shown, validated and saved weights are the same as long as the settings ask for no average. choices: settings now
-    in force. failed: number of steps done when the next one failed, None if that has succeeded since.
+    Shown, validated and saved weights are the same as long as the settings ask for no average. failed: number of steps
+    done when the next one failed, None if that has succeeded since.
 
     Raises:
         ValueError: the settings do not go together with the data, or cannot be watched.
@@ -56,9 +56,9 @@ class RecordedTrainer:
             )
         self.material, self.budgets = material, budgets
         config = start.network.config
-        train, validation = prepared().corpora(material, config.max_length, settings.undo_merges)
+        train, validation = prepared().corpora(material, config.max_length, settings.bpe_dropout)
         network = trainable(start.network)
-        self.trainer = Trainer(network, train, validation, settings)
+        self.trainer = Trainer(network, train, validation, RunSettings.of(settings, network.config))
         self._steps = self.trainer.steps()
         self._counts_exactly = counts_exactly(material, validation)
         model = copy.copy(start)
@@ -70,8 +70,7 @@ class RecordedTrainer:
         norms = [f"gradient norm/{part}" for part in self.trainer.gradients.parts]
         curves = Curves(["gradient norm", *norms, "loss", "rate", *self._pending.names, *figures])
         curves.add(0, figures)
-        self.choices = RunSettings.of(settings, network.config)
-        self.run = Run(1, film, curves, self.choices)
+        self.run = Run(1, film, curves)
         self.runs = [self.run]
         film.record_key(self.capture())
         self.failed: int | None = None
@@ -80,6 +79,13 @@ class RecordedTrainer:
     def steps_done(self) -> int:
         """Number of completed training steps of the run."""
         return self.trainer.progress.step
+
+    @property
+    def settings(self) -> RunSettings:
+        """Settings in force."""
+        settings = self.trainer.settings
+        assert isinstance(settings, RunSettings)
+        return settings
 
     @property
     def size(self) -> int:
@@ -148,7 +154,7 @@ class RecordedTrainer:
         """State of the run as it is now, copied to the CPU."""
         tensors = self.trainer.state_dict()
         copies = {name: tensor.detach().to("cpu", copy=True) for name, tensor in tensors.items()}
-        return KeyFrame(self.run.number, self.steps_done, self.choices, copies, self.trainer.figures())
+        return KeyFrame(self.run.number, self.steps_done, self.settings, copies, self.trainer.figures())
 
     def change(self, changes: Mapping[str, Any]) -> None:
         """Change settings or dropout rates from the next step on, and mark it on the run; `require_room` comes before.
@@ -156,9 +162,9 @@ class RecordedTrainer:
         Raises:
             ValueError: see `RunSettings.with_changes`.
         """
-        before = self.choices
-        self._use(before.with_changes(changes, self.trainer.network.config))
-        if differences := before.differences(self.choices):
+        before = self.settings
+        self._use(before.with_changes(changes))
+        if differences := before.differences(self.settings):
             self.run.marks += (Mark(self.steps_done, differences),)
 
     def rewind(self, key: KeyFrame) -> None:
@@ -190,7 +196,7 @@ class RecordedTrainer:
             ValueError: its run is not kept any more, or see `RunSettings.with_changes`.
         """
         parent = self._run_of(key)
-        choices = key.choices.with_changes(changes, self.trainer.network.config)
+        settings = key.settings.with_changes(changes)
         self.develop()
         self._keep_state()
         for run in self.runs:
@@ -199,16 +205,16 @@ class RecordedTrainer:
             self.runs.remove(next(run for run in self.runs if run is not parent))
         self._restore(key)
         probe = self.probe
-        self.run = parent.branch(1 + max(run.number for run in self.runs), key, choices, **self.budgets)
+        self.run = parent.branch(1 + max(run.number for run in self.runs), key, settings, **self.budgets)
+        self._use(settings)
+        self.run.film.keys.put([self.capture()])  # with the new settings
         self.runs.append(self.run)
-        self._use(choices)
-        self.run.film.keys.put([self.capture()])  # with the new choices
         self.show(probe)
 
     def restart(self) -> None:
         """Begin another run with the first weights and the settings that are in force now."""
         first = self.run.film.keys[0]
-        self.branch(first, {name: now for name, (_, now) in first.choices.differences(self.choices).items()})
+        self.branch(first, {name: now for name, (_, now) in first.settings.differences(self.settings).items()})
 
     def _figures(self, report: StepReport) -> dict[str, float | None]:
         return {
@@ -222,29 +228,28 @@ class RecordedTrainer:
             "smoothed validation": report.smoothed,
         }
 
-    def require_room(self, choices: RunSettings) -> int:
+    def require_room(self, settings: RunSettings) -> int:
         """Bytes that the batches of other settings need more, checked to fit, before anything is changed.
 
         Raises:
             ValueError: they do not fit.
         """
-        if choices.settings.batch_tokens <= self.choices.settings.batch_tokens:
+        if settings.batch_tokens <= self.settings.batch_tokens:
             return 0
         network = self.trainer.network
-        return require_room(network.config, self.trainer.train, choices.settings, self.trainer.device, begun=True)
+        return require_room(network.config, self.trainer.train, settings, self.trainer.device, begun=True)
 
-    def _use(self, choices: RunSettings) -> None:
-        if choices.settings != self.trainer.settings:
-            self.trainer.change(choices.settings)
+    def _use(self, settings: RunSettings) -> None:
+        if settings != self.settings:
+            self.trainer.change(settings)
         for network in (self.trainer.network, self.model.network, self._pending.model.network):
-            drop_out(network, choices.rates)
-        self.choices = choices
+            set_dropout(network, settings)
 
     def _restore(self, key: KeyFrame) -> None:
         self.failed = None
         self._pending.forget()
         self.run.film.forget_look()
-        self._use(key.choices)
+        self._use(key.settings)
         self.trainer.load_state_dict(key.tensors, key.figures)
 
     def _run_of(self, key: KeyFrame) -> Run:
@@ -275,8 +280,8 @@ def explain_nonfinite(recorded: RecordedTrainer, error: NotFiniteError) -> str:
     The step that failed has moved no weight, so the last good step is the one before it, unless the weights are broken
     or the step has failed before: then it is the last key frame before that whose tensors are finite.
     """
-    what, step, choices = error.what, recorded.steps_done, recorded.choices
-    rate = choices.settings.rate
+    what, step, settings = error.what, recorded.steps_done, recorded.settings
+    rate = settings.rate
     why = AGAIN if recorded.failed == step else _defect(recorded)
     recorded.failed = None if why else step
     if not why:
@@ -284,7 +289,7 @@ def explain_nonfinite(recorded: RecordedTrainer, error: NotFiniteError) -> str:
     for key in reversed(recorded.run.film.key_frames):
         if key.step < step and not first_nonfinite(key.tensors):
             recorded.rewind(key)
-            recorded.change({name: there for name, (_here, there) in recorded.choices.differences(choices).items()})
+            recorded.change({name: there for name, (_here, there) in recorded.settings.differences(settings).items()})
             return Message(WENT_BACK, what=what, why=why, step=key.step, rate=rate)
     return Message(NO_WAY_BACK, what=what)
 

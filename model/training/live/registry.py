@@ -70,7 +70,7 @@ class TrainingRegistry:
         Raises:
             ValueError: it does not fit, or there is nothing to train on.
         """
-        train, _validation = prepared().corpora(material, config.max_length, settings.undo_merges)
+        train, _validation = prepared().corpora(material, config.max_length, settings.bpe_dropout)
         with self._lock:
             present = self._trainings.get(key)
         return cost.require_room(config, train, settings, device, freed=present.size if present else 0)

@@ -154,18 +154,22 @@ class Mark:
 class Run:
     """One run of a training, from its beginning or from a step of another run.
 
-    parent: number of that other run. begins: step at which it branched. choices: settings of its first step. marks:
-    changes while a run went on. turns: changes where this run, and those before it, branched.
+    parent: number of that other run. begins: step at which it branched. marks: changes while a run went on. turns:
+    changes where this run, and those before it, branched.
     """
 
     number: int
     film: Film
     curves: Curves
-    choices: RunSettings
     parent: int | None = None
     begins: int = 0
     marks: tuple[Mark, ...] = ()
     turns: tuple[Mark, ...] = ()
+
+    @property
+    def settings(self) -> RunSettings:
+        """Settings of its first step."""
+        return self.film.key_frames[0].settings
 
     @property
     def changes(self) -> list[Mark]:
@@ -186,17 +190,17 @@ class Run:
         values = {name: old for mark in reversed(here) for name, (old, _) in mark.changes.items()}
         for count, mark in enumerate((None, *here)):
             values |= {name: new for name, (_, new) in mark.changes.items()} if mark else {}
-            if all(key.choices.value(name) == value for name, value in values.items()):
+            if all(getattr(key.settings, name) == value for name, value in values.items()):
                 return before + here[:count]
         return before
 
-    def branch(self, number: int, key: KeyFrame, choices: RunSettings, **budgets: int) -> Run:
+    def branch(self, number: int, key: KeyFrame, settings: RunSettings, **budgets: int) -> Run:
         """Another run that begins like this one and branches at a key frame."""
-        step, differences = key.step, key.choices.differences(choices)
+        step, differences = key.step, key.settings.differences(settings)
         marks = self._in_force(key) if step else ()
         turns = [turn for turn in self.turns if turn.step <= step] + [mark for mark in marks if mark.step == step]
         marks = tuple(mark for mark in marks if mark.step < step)
         if step and differences:
             turns.append(Mark(step, differences))
         film, curves = self.film.until(step, number, **budgets), self.curves.until(step)
-        return Run(number, film, curves, self.choices if step else choices, self.number, step, marks, tuple(turns))
+        return Run(number, film, curves, self.number, step, marks, tuple(turns))

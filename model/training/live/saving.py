@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import io
 import zipfile
 from collections.abc import Sequence
@@ -12,13 +11,14 @@ from typing import Any
 
 import torch
 
-from model.checkpoints.model_card import card
 from model.checkpoints.native import save_checkpoint
 from model.data.sources import Source, TrainingData, data_of_run, usual_percent
 from model.inference.copies import alone
 from model.inference.text_model import TextModel
 from model.training.live.recorded_trainer import RecordedTrainer
 from model.training.live.runs import Run
+from model.training.model_card import card
+from model.training.settings import TRAINING_OPTIONS
 from model.training.tensorboard import write_curves
 from model.training.trainer import Trainer
 
@@ -36,7 +36,7 @@ def training_record(trainer: Trainer, material: TrainingData, source: Source, ex
         **material.record(),
         "steps": trainer.progress.step,
         "kept": kept if validates else "last",
-        "settings": dataclasses.asdict(trainer.settings),
+        "settings": {name: getattr(trainer.settings, name) for name in TRAINING_OPTIONS},
         "seed": trainer.settings.seed,
         "validation_loss": trainer.progress.best_validation if validates else None,
         "validations": trainer.progress.validations if validates else [],

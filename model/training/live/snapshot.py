@@ -9,7 +9,6 @@ from model.capture.trace import Trace
 from model.inference.text_model import TextModel
 from model.training.live.camera import Probe
 from model.training.live.runs import Mark
-from model.training.settings import RunSettings
 
 Status = Literal["preparing", "idle", "waiting", "running", "paused", "failed", "finished", "stopped"]
 
@@ -18,17 +17,15 @@ Status = Literal["preparing", "idle", "waiting", "running", "paused", "failed", 
 class Snapshot:
     """State of a live training.
 
-    status: a stopped run has ended; a finished one goes on when its settings have more steps. choices: settings in
-    force. step: latest completed step; wanted: step to train to; total: last step of the run. busy: something is under
-    way, so that the next snapshot will differ. ahead: number of trainings that wait for a slot before this one. loss,
-    validation: nats per predicted token. accuracy: share of right tokens in the validation split; exact_match: share of
-    right texts, where a rule says what is right. message: error and what to change. unseen: paused because nobody
-    looked any more. watched: some steps are taken, each to be seen. film_every: steps between two new frames of the
-    film.
+    status: a stopped run has ended; a finished one goes on when its settings have more steps. step: latest completed
+    step; wanted: step to train to; total: last step of the run. busy: something is under way, so that the next snapshot
+    will differ. ahead: number of trainings that wait for a slot before this one. loss, validation: nats per predicted
+    token. accuracy: share of right tokens in the validation split; exact_match: share of right texts, where a rule says
+    what is right. message: error and what to change. unseen: paused because nobody looked any more. watched: some steps
+    are taken, each to be seen. film_every: steps between two new frames of the film.
     """
 
     status: Status
-    choices: RunSettings
     step: int = 0
     wanted: int = 0
     total: int = 0

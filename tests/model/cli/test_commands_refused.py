@@ -46,13 +46,13 @@ from tests.model.examples import TINY, one_stack, write_pairs
         ("a\tb\n", ["--vocabulary", "0"], "error: vocabulary (0) must be between 1 and 1,000,000"),
         (
             "a\tb\n",
-            ["--units", "characters", "--undo-merges", "0.2"],
-            "error: undo_merges (0.2) must be 0 or left out: the source's tokenizer has no merges",
+            ["--units", "characters", "--bpe-dropout", "0.2"],
+            "error: bpe_dropout (0.2) must be 0 or left out: the source's tokenizer has no merges",
         ),
         (
             "a\tb\n",
-            ["--kind", "decoder-only", "--n-encoder-layers", "0", "--undo-merges", "0.2"],
-            "error: undo_merges (0.2) must be 0 or left out: a decoder-only model",
+            ["--kind", "decoder-only", "--n-encoder-layers", "0", "--bpe-dropout", "0.2"],
+            "error: bpe_dropout (0.2) must be 0 or left out: a decoder-only model",
         ),
         ("a\tb\n", ["--out", "."], "error: out (.) must end in a name of its own"),
         ("a\tb\n", ["--out", "{data}/x/y"], "error: {data}/x/y cannot be a folder, as {data} is a file"),
@@ -114,7 +114,7 @@ def test_a_file_that_does_not_say_its_heads_is_told(tmp_path, capsys):
     assert "(on the command line --heads N)" in capsys.readouterr().err
     assert main(["generate", str(file), "3 1 4", "--heads", "3"]) == 0
     assert capsys.readouterr().out == open_checkpoint(file, heads=3).generate("3 1 4").text + "\n"
-    assert main(["generate", str(file), "3 1 4", "--told", "heads:3,norm:post"]) == 0
+    assert main(["generate", str(file), "3 1 4", "--hints", "heads:3,norm:post"]) == 0
     printed = capsys.readouterr()
     assert printed.out == open_checkpoint(file, heads=3, norm="post").generate("3 1 4").text + "\n"
     assert "note: annotated: assumed: targets begin with token 0" in printed.err

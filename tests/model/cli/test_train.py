@@ -196,7 +196,7 @@ def test_one_embedding_for_all_gets_one_vocabulary(data, tmp_path):
     assert main(command(data, tmp_path / "run", "--epochs", "1", "--tied-embeddings", "all")) == 0
     model = open_checkpoint(tmp_path / "run")
     assert model.source_tokenizer.to_json() == model.target_tokenizer.to_json()
-    assert model.training["settings"]["undo_merges"] == 0.1
+    assert model.training["settings"]["bpe_dropout"] == 0.1
 
 
 @pytest.mark.parametrize("spec", ["task:copy:60", "datasets:some/books:en-fr"])
@@ -207,7 +207,7 @@ def test_the_record_names_the_data_and_no_merges_that_were_not_undone(spec, tmp_
     assert main(["train", "--data", spec, *options]) == 0
     record = open_checkpoint(tmp_path / "run").training
     assert record["data"] == spec
-    assert record["settings"]["undo_merges"] == 0.0
+    assert record["settings"]["bpe_dropout"] == 0.0
 
 
 @pytest.mark.parametrize("steps", [3, 6])

@@ -48,7 +48,7 @@ def test_only_what_is_cut_off_or_left_out_is_counted_as_long():
 
 def test_undone_merges_never_outgrow_the_positions():
     """Sources already as long as the positions reach, each merge undone."""
-    corpus = PairDataset(PAIRS, BOTH, 6, undone=1.0)
+    corpus = PairDataset(PAIRS, BOTH, 6, bpe_dropout=1.0)
     assert any(len(example.source) == 6 for example in corpus.examples)
     end = BOTH[0].end
     source = corpus.batch(range(10), random.Random(0)).inputs[0]

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from model.data.pairs import Example, Pair, batch_order, encode_pairs, in_split, split_of, undo_merges
+from model.data.pairs import Example, Pair, batch_order, drop_merges, encode_pairs, in_split, split_of
 from tests.model.examples import sentences, tokenizers
 
 PAIRS = sentences(400)
@@ -85,7 +85,7 @@ def test_undone_merges_spell_the_same_text():
     parents = ENGLISH.parents()
     generator = random.Random(0)
     whole = [ENGLISH.encode(pair.source).ids for pair in PAIRS[:100]]
-    cut = [undo_merges(ids, parents, 0.3, generator) for ids in whole]
+    cut = [drop_merges(ids, parents, 0.3, generator) for ids in whole]
     for before, after in zip(whole, cut, strict=True):
         assert ENGLISH.decode(after) == ENGLISH.decode(before)
         assert "".join(map(ENGLISH.label, after)) == "".join(map(ENGLISH.label, before))
@@ -99,7 +99,7 @@ def test_undone_merges_spell_the_same_text():
 @given(st.lists(st.integers(0, 89), max_size=30))
 def test_no_merge_or_every_merge_undone(ids):
     parents = ENGLISH.parents()
-    assert undo_merges(ids, parents, 0.0, random.Random(0)) == ids
-    letters = undo_merges(ids, parents, 1.0, random.Random(0))
+    assert drop_merges(ids, parents, 0.0, random.Random(0)) == ids
+    letters = drop_merges(ids, parents, 1.0, random.Random(0))
     assert not set(letters) & set(parents)
-    assert undo_merges(letters, parents, 1.0, random.Random(0)) == letters
+    assert drop_merges(letters, parents, 1.0, random.Random(0)) == letters

@@ -92,7 +92,7 @@ def test_cuda_trains_as_the_cpu_does(precision, tmp_path):
     both = tokenizers(pairs)
     corpus = PairDataset(pairs, both, 32)
     sizes = {"source_vocabulary": len(both[0]), "target_vocabulary": len(both[1])}
-    settings = TrainingSettings(epochs=3, batch_tokens=100, warmup=5, rate=5e-3, undo_merges=0.0, precision=precision)
+    settings = TrainingSettings(epochs=3, batch_tokens=100, warmup=5, rate=5e-3, bpe_dropout=0.0, precision=precision)
     ours = Trainer(network(**sizes), corpus, corpus, TrainingSettings(**vars(settings) | {"precision": "float32"}))
     theirs = Trainer(network(**sizes).cuda(), corpus, corpus, settings)
     losses = [[report.loss for report in trainer.steps(12)] for trainer in (ours, theirs)]

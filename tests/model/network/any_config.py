@@ -4,7 +4,7 @@ from typing import get_args
 
 from hypothesis import strategies as st
 
-from model.network.config import CHOICES, Kind, TiedEmbeddings, TransformerConfig
+from model.network.config import NETWORK_OPTIONS, Kind, TiedEmbeddings, TransformerConfig
 
 
 @st.composite
@@ -13,7 +13,7 @@ def configs(draw) -> TransformerConfig:
     kind = draw(st.sampled_from(get_args(Kind)))
     heads = draw(st.sampled_from([1, 2, 4]))
     vocabulary = draw(st.integers(3, 12))
-    head = draw(st.sampled_from(CHOICES["output_head"]))
+    head = draw(st.sampled_from(NETWORK_OPTIONS["output_head"].choices))
     tied = draw(st.sampled_from(("none", "inputs") if head == "none" else get_args(TiedEmbeddings)))
     chosen = ("position", "norm", "norm_placement", "activation", "attention_bias")
     other = vocabulary if tied in ("inputs", "all") else draw(st.integers(3, 12))
@@ -44,7 +44,7 @@ def configs(draw) -> TransformerConfig:
         output_head=head,
         output_bias=head != "none" and draw(st.booleans()),
         scale_output=head == "linear" and draw(st.booleans()),
-        **{name: draw(st.sampled_from(CHOICES[name])) for name in chosen},
+        **{name: draw(st.sampled_from(NETWORK_OPTIONS[name].choices)) for name in chosen},
         residual=residual,
         parallel=residual and draw(st.booleans()),
         **{name: draw(st.booleans()) for name in ("bias", "qk_norm", "embedding_norm", "last_norm")},

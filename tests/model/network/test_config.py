@@ -2,55 +2,26 @@
 
 import dataclasses
 import json
-import math
 import re
 
-import jaxtyping
 import pytest
 from hypothesis import given
 
-from model.network.config import CHOICES, PRESETS, TransformerConfig
+from model.network.config import PRESETS, TransformerConfig
 from tests.model.network.any_config import configs
 
 VOCABULARIES = {"source_vocabulary": 100, "target_vocabulary": 100}
 
 
-@pytest.fixture
-def unchecked(monkeypatch):
-    """Without the test run's type checks, which would refuse a wrong type before our own error does."""
-    monkeypatch.setattr(jaxtyping.config, "jaxtyping_disable", True)
-
-
-AT_LEAST_1 = ("max_length", "source_vocabulary", "n_heads", "n_key_value_heads", "window", "d_ff", "head_width")
-POSITIVE = ("position_base", "norm_epsilon", "rotary_stretch")
-SHARES = ("dropout", "attention_dropout", "activation_dropout")
-# Neither of these is true or false: 1, 0, None, "no".
-FLAGS = {"embedding_norm": 1, "qk_norm": None, "residual": 0, "bias": 1, "scale_embedding": "no", "parallel": 1}
-FLAGS |= {"scale_attention": None}
 REFUSED = [
-    *(({name: 0}, f"{name} (0) must be at least 1") for name in AT_LEAST_1),
-    *(({name: 0.0}, f"{name} (0.0) must be greater than 0") for name in POSITIVE),
-    *(({name: share}, f"{name} ({share}) must be at least 0 and below 1") for name in SHARES for share in (1.0, -0.1)),
-    *(({name: flag}, f"{name} ({flag!r}) must be true or false") for name, flag in FLAGS.items()),
-    *(({name: "odd"}, f"{name} ('odd') must be one of {', '.join(CHOICES[name])}") for name in CHOICES),
+    ({"source_vocabulary": 0}, "source_vocabulary (0) must be at least 1"),
     ({"d_model": 7, "n_heads": 1}, "d_model (7) must be even"),
     ({"d_model": 64, "n_heads": 5}, "d_model (64) must be divisible by n_heads (5)"),
-    ({"position_base": -2.5}, "position_base (-2.5) must be greater than 0"),
     ({"target_vocabulary": -1}, "target_vocabulary (-1) must be at least 1"),
-    ({"n_encoder_layers": -1}, "n_encoder_layers (-1) must be at least 0"),
     ({"n_encoder_layers": 0}, "source_vocabulary (100) must be 0 where n_encoder_layers is 0"),
     ({"n_decoder_layers": 0}, "target_vocabulary (100) must be 0 where n_decoder_layers is 0"),
     ({"n_encoder_layers": 0, "n_decoder_layers": 0}, "n_encoder_layers (0) and n_decoder_layers (0): one of them"),
     ({"n_key_value_heads": 3}, "n_heads (8) must be divisible by n_key_value_heads (3)"),
-    ({"window": 2.5}, "window (2.5) must be a whole number"),
-    ({"d_model": 64.0}, "d_model (64.0) must be a whole number"),
-    ({"d_model": "64"}, "d_model ('64') must be a whole number"),
-    ({"n_heads": True}, "n_heads (True) must be a whole number"),
-    ({"d_ff": None}, "d_ff (None) must be a whole number"),
-    ({"activation_dropout": "0.1"}, "activation_dropout ('0.1') must be a finite number"),
-    ({"dropout": math.nan}, "dropout (nan) must be a finite number"),
-    ({"position_base": math.inf}, "position_base (inf) must be a finite number"),
-    ({"norm_epsilon": True}, "norm_epsilon (True) must be a finite number"),
     ({"position": "rotary", "d_model": 12, "n_heads": 4}, "a head's width (3) must be even"),
     ({"width": 3}, "width is not an option"),
     ({"parallel": True, "residual": False}, "parallel needs residual"),
@@ -58,9 +29,7 @@ REFUSED = [
     ({"position": "rotary", "head_width": 7}, "a head's width (7) must be even"),
     ({"position": "rotary", "rotary_channels": 66}, "rotary_channels (66) must be at most a head's width (64)"),
     ({"position": "rotary", "rotary_channels": 3}, "rotary_channels (3) must be even"),
-    ({"rotary_short": -1.0}, "rotary_short (-1.0) must be at least 0"),
     ({"rotary_short": 3.0}, "rotary_short (3.0) must be at most rotary_long (0.0)"),
-    ({"position_buckets": 3}, "position_buckets (3) must be at least 4"),
     ({"position_reach": 16}, "position_reach (16) must be above half of position_buckets (32)"),
     ({"output_head": "none", "output_bias": True}, "output_bias must not be set where output_head is 'none'"),
     ({"output_head": "none", "tied_embeddings": "all"}, "tied_embeddings ('all') must not be set where output_head"),
@@ -69,7 +38,6 @@ REFUSED = [
 ]
 
 
-@pytest.mark.usefixtures("unchecked")
 @pytest.mark.parametrize(("options", "message"), REFUSED, ids=str)
 def test_an_error_names_the_value_and_the_rule(options, message):
     with pytest.raises(ValueError, match=re.escape(message)):

@@ -149,7 +149,7 @@ def test_a_long_prompt_is_cut_and_still_continued(tmp_path):
 
 
 def learnt(network: Network, corpus) -> tuple[float, float]:
-    settings = TrainingSettings(epochs=12, batch_tokens=200, warmup=5, rate=1e-2, label_smoothing=0.0, undo_merges=0.0)
+    settings = TrainingSettings(epochs=12, batch_tokens=200, warmup=5, rate=1e-2, label_smoothing=0.0, bpe_dropout=0.0)
     reports = list(Trainer(network, corpus, corpus, settings).steps())
     validations = [report.validation for report in reports if report.validation is not None]
     return validations[0], validations[-1]

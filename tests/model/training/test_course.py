@@ -42,7 +42,7 @@ def test_steps_instead_of_epochs():
     assert [report.loss for report in reports] == [report.loss for report in by_epochs.steps(20)]
     assert by_steps.epochs.ends == by_epochs.epochs.ends[: len(by_steps.epochs.ends)]
     assert by_steps.finished
-    with pytest.raises(ValueError, match=r"steps \(0\) must be between 1 and inf"):
+    with pytest.raises(ValueError, match=r"steps \(0\) must be at least 1"):
         make(steps=0)
 
 

@@ -8,12 +8,13 @@ from pathlib import Path
 
 import pytest
 
-from model.checkpoints.model_card import card
 from model.data.pairs import in_split
 from model.data.sources import PHRASES, data_of_run, has_data_of, material_of, task_data, usual_percent
 from model.inference.models import Translator
+from model.options import present_names
 from model.training.live.saving import incomparable
-from model.training.settings import OWN, TrainingSettings, settings_of_run
+from model.training.model_card import card
+from model.training.settings import OWN, TRAINING_OPTIONS, TrainingSettings, settings_of_run
 from tests.model.examples import config, network, sentences, tokenizers
 
 CHECKPOINTS = Path(__file__).parent.parent.parent.parent / "checkpoints"
@@ -69,13 +70,14 @@ def test_sentences_made_by_rule_are_here_for_every_kind():
 
 
 def test_settings_that_say_what_is_learnt_are_the_runs_and_how_long_and_fast_are_not():
-    own, gentle = record_of("eng-cmn"), TrainingSettings(steps=9, rate=1e-5, warmup=3, average=0.0, undo_merges=0.0)
+    own, gentle = record_of("eng-cmn"), TrainingSettings(steps=9, rate=1e-5, warmup=3, average=0.0, bpe_dropout=0.0)
     found = settings_of_run(own, gentle)
     assert (found.steps, found.rate, found.warmup) == (9, 1e-5, 3)
     for name in OWN:
-        told = own["settings"].get(name, getattr(gentle, name))
-        assert getattr(found, name) == told, name
-    assert found.average == 0.998
+        recorded = present_names(own["settings"], TRAINING_OPTIONS).get(name, getattr(gentle, name))
+        assert getattr(found, name) == recorded, name
+    assert (found.average, found.bpe_dropout) == (0.998, own["settings"]["undo_merges"])  # as it was called then
+    assert "| bpe dropout | 0.1 |" in card("a", config(), 1, own)
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,7 @@ from tests.model.training.training_examples import PAIRS, assert_equal, unchange
 pytestmark = pytest.mark.unchecked
 
 NETWORK = {"dropout": 0.2, "attention_dropout": 0.1, "activation_dropout": 0.1, "tied_embeddings": "output"}
-SETTINGS = {"epochs": 3, "batch_tokens": 80, "warmup": 4, "rate": 5e-3, "undo_merges": 0.2, "average": 0.9}
+SETTINGS = {"epochs": 3, "batch_tokens": 80, "warmup": 4, "rate": 5e-3, "bpe_dropout": 0.2, "average": 0.9}
 
 
 def make(network=None, **settings) -> Trainer:
@@ -117,7 +117,7 @@ def test_saving_changes_nothing(tmp_path):
         ({}, {"average": 0.5}, "average was 0.9, is 0.5"),
         ({}, {"batch_tokens": 81}, "batch_tokens was 80, is 81"),
         ({}, {"label_smoothing": 0.0}, "label_smoothing was 0.1, is 0.0"),
-        ({}, {"undo_merges": 0.0}, "undo_merges was 0.2, is 0.0"),
+        ({}, {"bpe_dropout": 0.0}, "bpe_dropout was 0.2, is 0.0"),
         ({"dropout": 0.3}, {}, "dropout was 0.2, is 0.3"),
         ({"activation": "gelu"}, {}, "activation was relu, is gelu"),
         ({"n_heads": 4}, {}, "n_heads was 2, is 4"),
@@ -129,6 +129,15 @@ def test_other_settings_and_another_network_are_refused(network, settings, chang
     other = make(network, **settings)
     with unchanged(other), pytest.raises(ValueError, match=rf"other settings \({change}\): use the same"):
         other.load_state(tmp_path / "run.resume")
+
+
+def test_a_state_with_the_former_name_of_a_setting_is_resumed(tmp_path):
+    make().save_state(tmp_path / "run.resume")
+    with safe_open(tmp_path / "run.resume", framework="pt") as file:
+        metadata = file.metadata()
+    metadata["settings"] = metadata["settings"].replace("bpe_dropout", "undo_merges")
+    save_file(load_file(tmp_path / "run.resume"), tmp_path / "old.resume", metadata)
+    assert make().load_state(tmp_path / "old.resume") == []
 
 
 def test_what_makes_a_run_go_on_that_failed_may_change_until_its_end(tmp_path):

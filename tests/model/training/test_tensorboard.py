@@ -12,7 +12,7 @@ from tests.model.training.training_examples import PAIRS, read_curves
 
 
 def make(validation=PAIRS[:10]):
-    options = {"epochs": 2, "batch_tokens": 100, "warmup": 5, "rate": 5e-3, "undo_merges": 0.0}
+    options = {"epochs": 2, "batch_tokens": 100, "warmup": 5, "rate": 5e-3, "bpe_dropout": 0.0}
     return trainer(PAIRS[10:], validation, {"n_encoder_layers": 1, "n_decoder_layers": 1}, **options)
 
 

@@ -118,7 +118,7 @@ def test_averaged_weights_leave_the_model_as_it_was():
 
 def test_accumulated_batches_are_one_batch():
     """The mean is over all tokens to predict: the batches have different numbers of them."""
-    options = {"warmup": 0, "schedule": "constant", "label_smoothing": 0.0, "clip": 1e9, "undo_merges": 0.0}
+    options = {"warmup": 0, "schedule": "constant", "label_smoothing": 0.0, "clip": 1e9, "bpe_dropout": 0.0}
     given = trainer(PAIRS[10:], [], {"bias": False}, epochs=1, batch_tokens=60, accumulation=3, **options)
     alone = trainer(PAIRS[10:], [], {"bias": False}, epochs=1, batch_tokens=60, **options)
     batch_of, batches = given.train.batch, batches_taken(given)

@@ -17,7 +17,7 @@ PAIRS = sentences(60)
 
 
 def make(**options) -> Trainer:
-    chosen = {"epochs": 4, "batch_tokens": 100, "warmup": 5, "rate": 5e-3, "undo_merges": 0.0} | options
+    chosen = {"epochs": 4, "batch_tokens": 100, "warmup": 5, "rate": 5e-3, "bpe_dropout": 0.0} | options
     return trainer(PAIRS[10:], PAIRS[:10], {}, **chosen)
 
 

@@ -80,7 +80,7 @@ def test_where_trainings_are_kept_its_newest_state_is(toasts, tmp_path, monkeypa
     going_on(monkeypatch, given)
     stopping.save_trainings()
     step = given.snapshot.step
-    assert read_kept(tmp_path / "trainings" / "run").told["step"] == step
+    assert read_kept(tmp_path / "trainings" / "run").state["step"] == step
     assert caplog.messages == [f"the training of new is saved as it stands after step {step}: {tmp_path}/trainings/run"]
     assert checkpoints.saved_names() == []
     stopping.tell(Session())

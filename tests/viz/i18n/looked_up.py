@@ -20,20 +20,21 @@ from model.checkpoints.formats.pickle_steps import UNREADABLE, RefusedError
 from model.checkpoints.formats.weight_files import PARTS, REFUSED
 from model.checkpoints.hub import REASONS
 from model.checkpoints.quantized import ROUNDED, UNSCALED
-from model.cli.options import HELP
 from model.data.tasks import TASKS
 from model.experiments import runner
 from model.experiments.experiment import Group, Verdict
 from model.message import Message, MessageError
-from model.network.config import Kind
+from model.network.config import NETWORK_OPTIONS, Kind
 from model.runtime import errors, files
+from model.training.settings import TRAINING_OPTIONS
 
 ROOT = Path(__file__).resolve().parents[3]
+OPTIONS = (*NETWORK_OPTIONS.values(), *TRAINING_OPTIONS.values())
 # What `_()` is given that is not a literal, and every value it can have.
 DYNAMIC = {
     "model.kind": set(get_args(Kind)),
     "whole.kind": set(get_args(Kind)),
-    "HELP[name]": set(HELP.values()),
+    **{f"option.{part}": {getattr(each, part) for each in OPTIONS} for part in ("label", "help")},
     "task.description": {task.description for task in TASKS.values()},
 }
 

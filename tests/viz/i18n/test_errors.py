@@ -36,7 +36,7 @@ def english_again():
     [
         (lambda: config(n_heads=3), "d_model（8）必须能被 n_heads（3）整除"),
         (lambda: config(dropout=1.5), "dropout（1.5）必须不小于 0 且小于 1"),
-        (lambda: config(d_ff=0), "d_ff（0）至少为 1"),
+        (lambda: config(d_ff=0), "d_ff（0）必须至少为 1"),
         (lambda: TrainingSettings(steps=10, clip=0.0), "clip（0.0）必须大于 0"),
         (lambda: Sampling(top_p=2.0), "top_p（2.0）必须大于 0 且不大于 1"),
     ],

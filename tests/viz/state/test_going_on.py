@@ -49,7 +49,7 @@ def test_going_on_takes_the_runs_settings_and_its_own_data_where_they_are_here()
     assert "split as in its run: 1 % for validation" in words(app)
     assert not app.warning
     given = begun(app, steps="1")
-    settings, own = given.choices.settings, given.start.training["settings"]
+    settings, own = given.settings, given.start.training["settings"]
     assert settings.batch_tokens == own["batch_tokens"]
     assert settings.average == own["average"]
     assert given.source.data == "task:reverse:20000"

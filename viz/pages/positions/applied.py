@@ -19,7 +19,7 @@ from model.capture.trace import Trace
 from model.inference.copies import BASES, LONGEST, vary
 from model.inference.models import MaskedLanguageModel, Translator
 from model.inference.text_model import TextModel
-from model.network.config import CHOICES
+from model.network.config import NETWORK_OPTIONS
 from model.text.tokenizer import Tokens
 from viz.components.plots import About, Axis, Chart, Heatmap, Scale, Series
 from viz.components.view import View
@@ -83,7 +83,7 @@ def section(model: TextModel, row: DeltaGenerator) -> Views:
 
 def choose_type(model: TextModel, trained: TextModel, place: DeltaGenerator) -> None:
     """The types that this checkpoint can have: learned positions and distances only if it was trained with them."""
-    possible = [name for name in CHOICES["position"] if _can_be(trained, name)]
+    possible = [name for name in NETWORK_OPTIONS["position"].choices if _can_be(trained, name)]
     st.session_state[TYPE] = model.config.position
     place.segmented_control(
         _("Positions"),

@@ -8,11 +8,10 @@ from typing import TYPE_CHECKING, Any
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
-from model.training.settings import RATES
+from model.training.settings import DROPOUTS, RUN_OPTIONS
 from viz.i18n.catalogue import _
 from viz.i18n.errors import translate_error
 from viz.i18n.format import as_sentence
-from viz.pages.training.settings import DESCRIBED
 from viz.state.session import current_session
 from viz.state.training import steered
 from viz.ui.fields import Form, whose
@@ -23,7 +22,7 @@ if TYPE_CHECKING:
 
 NAMES = (
     *("rate", "batch_tokens", "warmup", "schedule", "label_smoothing", "clip", "weight_decay", "accumulation"),
-    *(*RATES, "seed"),
+    *(*DROPOUTS, "seed"),
 )
 
 
@@ -37,12 +36,12 @@ class Part(StrEnum):
 
 
 def form() -> Form:
-    return Form("branch", {name: DESCRIBED[name] for name in NAMES})
+    return Form("branch", {name: RUN_OPTIONS[name] for name in NAMES})
 
 
 def offer(live: LiveTraining, key: KeyFrame) -> None:
     """Show the settings of this key frame, to be changed; in a callback."""
-    form().put({name: key.choices.value(name) for name in NAMES})
+    form().put({name: getattr(key.settings, name) for name in NAMES})
     st.session_state[Part.PLACE] = (live.number, key.run, key.step)
     st.session_state[Part.WRONG] = {}
 
@@ -63,7 +62,7 @@ def show(place: DeltaGenerator, live: LiveTraining) -> None:
     changes, broken = _read(key)
     if not broken:
         try:
-            key.choices.with_changes(changes, live.start.config)
+            key.settings.with_changes(changes)
         except ValueError as error:
             broken = {whose(error, NAMES): translate_error(error)}
     form().draw(panel, NAMES, {name: translate_error(text) for name, text in wrong.items()} | broken, columns=4)
@@ -90,7 +89,9 @@ def _read(key: KeyFrame) -> tuple[dict[str, Any], dict[str, str]]:
     """What the fields change of a key frame's settings, and what is wrong with those that have no value, by name."""
     values, wrong = form().read(NAMES)
     changes = {
-        name: value for name, value in values.items() if not DESCRIBED[name].left(value, key.choices.value(name))
+        name: value
+        for name, value in values.items()
+        if not RUN_OPTIONS[name].unchanged(value, getattr(key.settings, name))
     }
     return changes, wrong
 

@@ -92,7 +92,7 @@ def costs_of(config: TransformerConfig, material: TrainingData, settings: Traini
     Raises:
         ValueError: there is nothing to train on.
     """
-    made_of = (material, config.max_length, settings.undo_merges)
+    made_of = (material, config.max_length, settings.bpe_dropout)
     read = partial(prepared().corpora, *made_of)
     corpora = current_session().cached(Part.CORPORA, made_of, read)
     now = (*made_of, config, settings)

@@ -281,7 +281,7 @@ def curve_chart(title: str, lines: Sequence[Line], table: Table, look: Look, run
     quantity = lines[0].name.partition("/")[0]
     sentences = [_("smoothed by {keep}").format(keep=look.keep)] if look.keep and quantity in NOISY else []
     if not any(len(each.ys) for each in series):
-        every = run.choices.settings.validate_every
+        every = run.settings.validate_every
         seldom = _("not measured yet, that comes every {every} steps") if every else _("not measured in this training")
         words = seldom if all(line.name in SPARSE for line in lines) else _("not measured yet: train a step")
         sentences.append(words.format(every=every))

@@ -88,7 +88,7 @@ def progress_words(live: LiveTraining) -> str:
     # The snapshot may know of a measurement before the curve has it.
     steps, shares = live.current.curves.get("exact match") if live.current else (np.empty(0), np.empty(0))
     if not len(shares):
-        every = live.choices.settings.validate_every
+        every = live.settings.validate_every
         seldom = _("step {step}: not measured yet, that comes every {every} steps")
         words = seldom if every else _("step {step}: this training does not measure it")
         return words.format(step=f"{snapshot.step:,}", every=every)

@@ -13,7 +13,7 @@ from streamlit.delta_generator import DeltaGenerator
 
 from model.data.sources import Data, TrainingData, Units, material_of, new_config
 from model.inference.text_model import TextModel
-from model.network.config import TransformerConfig
+from model.network.config import NETWORK_OPTIONS, TransformerConfig
 from model.runtime.device import choose_device
 from model.runtime.errors import LONGEST, first_line
 from viz.i18n.catalogue import _
@@ -192,7 +192,7 @@ DRAFT = "draft"  # in the address
 KEPT, MOST = 600.0, 8  # seconds that a process keeps one, and how many
 RECALLED = "draft_recalled"
 NAMES = (
-    *(network.FORM.key(name) for name in network.DESCRIBED),
+    *(network.FORM.key(name) for name in NETWORK_OPTIONS),
     *(network.Part.PUT, network.Part.VOCABULARY),
     *(training_data.Part.TASK, training_data.Part.COUNT, training_data.Part.SHARE),
     *(own_data.Part.CONTENT, own_data.Part.PASTED, own_data.Part.DELIMITER),

@@ -10,21 +10,19 @@ import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
 from model.data.sources import KIND_UNITS, VOCABULARY, Data, Units, options_without, preset_options, usual_units
-from model.network.config import CHOICES, PRESETS, Kind, TransformerConfig
+from model.network.config import NETWORK_OPTIONS, PRESETS, Kind
+from model.options import field_text
 from viz.i18n.catalogue import _
 from viz.state.session import choice, choose
-from viz.ui.fields import Form, field_text, options_of
+from viz.ui.fields import Form
 
 USUAL = (
     *("d_model", "n_heads", "d_ff", "n_encoder_layers", "n_decoder_layers", "max_length"),
     *("dropout", "position", "norm_placement"),
 )
-DESCRIBED = {
-    name: option for name, option in options_of(TransformerConfig, CHOICES).items() if not name.endswith("_vocabulary")
-}
-RARE = tuple(name for name in DESCRIBED if name not in USUAL)
+RARE = tuple(name for name in NETWORK_OPTIONS if name not in USUAL)
 FIRST_PRESET = "tiny"
-FORM = Form("network", DESCRIBED)
+FORM = Form("network", NETWORK_OPTIONS)
 USUALLY = "usual"  # as the units: what suits the data
 
 
@@ -35,7 +33,7 @@ class Part(StrEnum):
     PRESET = "preset"
     PUT = "network_put"
     RARE = "network_rare"
-    TOLD = "network_told"
+    OPENED_FOR = "network_opened_for"  # the hidden options for which all are shown
     UNITS = "network_units"
     VOCABULARY = "network_vocabulary"
 
@@ -56,7 +54,9 @@ def preset_fields() -> dict[str, Any]:
     """What the fields hold, by their keys, until one is changed."""
     kind, preset = st.session_state[Part.PUT]
     return {
-        FORM.key(name): field_text(value) for name, value in preset_options(kind, preset).items() if name in DESCRIBED
+        FORM.key(name): field_text(value)
+        for name, value in preset_options(kind, preset).items()
+        if name in NETWORK_OPTIONS
     }
 
 
@@ -68,7 +68,7 @@ def chosen_kind() -> Kind:
 
 def read(kind: Kind) -> tuple[dict[str, Any], dict[str, str]]:
     """The options in the fields, and what is wrong with them, by name."""
-    return FORM.read([name for name in DESCRIBED if name not in options_without(kind)])
+    return FORM.read([name for name in NETWORK_OPTIONS if name not in options_without(kind)])
 
 
 def fields(place: DeltaGenerator, kind: Kind, wrong: dict[str, str]) -> None:
@@ -76,13 +76,13 @@ def fields(place: DeltaGenerator, kind: Kind, wrong: dict[str, str]) -> None:
     left_out = options_without(kind)
     FORM.draw(place, [name for name in USUAL if name not in left_out], wrong)
     hidden = sorted(wrong.keys() & set(RARE))
-    if hidden and hidden != st.session_state.get(Part.TOLD):
+    if hidden and hidden != st.session_state.get(Part.OPENED_FOR):
         st.session_state[Part.RARE] = True  # what is wrong is said beside its field
-    st.session_state[Part.TOLD] = hidden
+    st.session_state[Part.OPENED_FOR] = hidden
     rare = place.expander(_("All options"), key=Part.RARE, on_change="rerun")
     if rare.open:
         known = [name for name in RARE if name not in left_out]
-        switches = [name for name in known if DESCRIBED[name].kind == "bool"]
+        switches = [name for name in known if NETWORK_OPTIONS[name].switch]
         FORM.draw(rare, [name for name in known if name not in switches], wrong)
         FORM.draw(rare, switches, wrong, columns=2)
 

@@ -8,7 +8,7 @@ import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
 from model.inference.text_model import TextModel
-from model.training.live.snapshot import Snapshot
+from model.training.live.live_training import LiveTraining
 from viz.i18n.catalogue import _
 from viz.i18n.errors import translate_error
 from viz.i18n.format import as_sentence
@@ -83,14 +83,15 @@ def standing(place: DeltaGenerator, session: Session) -> None:
     elif snapshot.status == "failed":
         place.error(as_sentence(translate_error(snapshot.message)))
     elif snapshot.status in training.OVER:
-        place.info(over(snapshot))
+        place.info(over(live))
     elif snapshot.unseen:
         place.info(_("The training paused because nobody looked at it any more: ▶ in the sidebar trains on."))
 
 
-def over(snapshot: Snapshot) -> str:
+def over(live: LiveTraining) -> str:
     """Why a run is at its end, and how to go on."""
-    step, patience = f"{snapshot.step:,}", snapshot.choices.settings.patience
+    snapshot = live.snapshot
+    step, patience = f"{snapshot.step:,}", live.settings.patience
     if snapshot.status == "stopped":
         return _("The run was stopped after step {step}. To go on, go back or branch under Runs.").format(step=step)
     if snapshot.step < snapshot.total:

@@ -9,16 +9,16 @@ import pandas as pd
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
-from model.training.settings import CHANGEABLE, RATES
+from model.options import field_text
+from model.training.settings import CHANGEABLE, RUN_OPTIONS
 from viz.i18n.catalogue import _
 from viz.i18n.errors import translate_error
 from viz.i18n.format import as_sentence, clauses, literal, significant
 from viz.pages.training import saving
-from viz.pages.training.settings import DESCRIBED
 from viz.pages.training.start import give_up, nothing_begun
 from viz.state import training
 from viz.state.session import Session, current_session
-from viz.ui.fields import MOST_LETTERS, field_text
+from viz.ui.fields import MOST_LETTERS
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from model.training.live.live_training import LiveTraining
     from model.training.live.runs import Run
 
-BRANCHES = ("rate", *(name for name in (*CHANGEABLE, *RATES) if name != "rate"))
+BRANCHES = ("rate", *(name for name in CHANGEABLE if name != "rate"))
 
 
 class Part(StrEnum):
@@ -85,7 +85,7 @@ def table(runs: tuple[Run, ...], current: Run | None) -> pd.DataFrame:
 
 def differences(run: Run, runs: tuple[Run, ...]) -> str:
     """At the first step, from the oldest run that is kept; then what changed on the way."""
-    parts = change_texts(runs[0].choices.differences(run.choices))
+    parts = change_texts(runs[0].settings.differences(run.settings))
     for mark in run.changes:
         change = ", ".join(change_texts(mark.changes))
         parts.append(_("after step {step}: {change}").format(step=f"{mark.step:,}", change=change))
@@ -138,7 +138,7 @@ def travel(place: DeltaGenerator, live: LiveTraining, runs: tuple[Run, ...]) -> 
     )
     setting, value = place.columns(2, gap="small", vertical_alignment="bottom")
     name = setting.selectbox(_("Change this"), BRANCHES, key=Part.SETTING, persist_state="session")
-    option, now = DESCRIBED[name], key.choices.value(name)
+    option, now = RUN_OPTIONS[name], getattr(key.settings, name)
     field: dict[str, Any] = {"key": f"{Part.VALUE}_{name}", "persist_state": "session"}
     label = _("from {value} to").format(value=literal(_value(now)))
     if option.choices:
@@ -172,8 +172,8 @@ def _rewind(number: int, step: int) -> None:
 
 def _branch(number: int, step: int, name: str) -> None:
     def act(live: LiveTraining, key: KeyFrame) -> None:
-        value = DESCRIBED[name].read(st.session_state[f"{Part.VALUE}_{name}"])
-        if DESCRIBED[name].left(value, key.choices.value(name)):
+        value = RUN_OPTIONS[name].parse(st.session_state[f"{Part.VALUE}_{name}"])
+        if RUN_OPTIONS[name].unchanged(value, getattr(key.settings, name)):
             raise ValueError(
                 _("{name} is {value} already: write another value to branch.").format(name=name, value=value)
             )

@@ -11,16 +11,23 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import streamlit as st
 
-from model.network.config import CHOICES, TransformerConfig
+from model.options import field_text
 from model.training.schedule import learning_rate
-from model.training.settings import CHANGEABLE, RATES, SETTING_CHOICES, TrainingSettings, settings_of_run
+from model.training.settings import (
+    CHANGEABLE,
+    DROPOUTS,
+    RUN_OPTIONS,
+    TRAINING_OPTIONS,
+    TrainingSettings,
+    settings_of_run,
+)
 from viz.components.plots import About, Axis, Chart, Heading, Series
 from viz.i18n.catalogue import _
 from viz.i18n.errors import translate_error
 from viz.i18n.format import slow_precision
 from viz.state import training
 from viz.state.session import Session, current_session
-from viz.ui.fields import Form, field_text, options_of, whose
+from viz.ui.fields import Form, whose
 from viz.ui.parts import Drawing, Views, explanation
 
 if TYPE_CHECKING:
@@ -32,10 +39,11 @@ USUAL = (
     *("steps", "batch_tokens", "rate", "warmup", "schedule", "label_smoothing", "weight_decay", "clip"),
     *("precision", "seed", "accumulation", "validate_every"),
 )
-RARE = tuple(name for name in CHANGEABLE if name not in USUAL)
-FIRST_ONLY = ("undo_merges", "average", "average_last", "patience")
+RARE = tuple(name for name in CHANGEABLE if name not in (*USUAL, *DROPOUTS))
+FIRST_ONLY = tuple(
+    option.name for option in TRAINING_OPTIONS.values() if option.fixed and option.name != "compile"
+)  # a training that is watched is not compiled
 NAMES = (*USUAL, *RARE, *FIRST_ONLY)
-DESCRIBED = options_of(TrainingSettings, SETTING_CHOICES) | options_of(TransformerConfig, CHOICES)
 NEW_RATE = 1e-3  # of a model from nothing; one that is trained goes on with training.RATE
 BEGINNING = TrainingSettings(
     steps=1500,
@@ -44,7 +52,7 @@ BEGINNING = TrainingSettings(
     warmup=100,
     label_smoothing=0.0,
     average=0.0,
-    undo_merges=0.0,
+    bpe_dropout=0.0,
     validate_every=100,
 )
 POINTS = 300  # of the schedule's curve
@@ -63,29 +71,30 @@ class Part(StrEnum):
 
 
 def form() -> Form:
-    return Form("setting", {name: DESCRIBED[name] for name in (*NAMES, *RATES)}, change)
+    return Form("setting", {name: RUN_OPTIONS[name] for name in (*NAMES, *DROPOUTS)}, change)
 
 
 def follow(live: LiveTraining | None) -> None:
     """Put what is in force into the fields: at first, and whenever going back or branching changed it."""
     fields = form()
     if not fields.holds():
-        fields.put(dataclasses.asdict(BEGINNING) | dict.fromkeys(RATES, 0.0))
+        fields.put(dataclasses.asdict(BEGINNING) | dict.fromkeys(DROPOUTS, 0.0))
     fields.refill()
     refused: dict[str, str] = st.session_state.setdefault(Part.WRONG, {})
     if live is None:
         refused.clear()
         return
     seen: RunSettings | None = st.session_state.get(Part.SEEN)
-    if seen is live.choices:
+    now = live.settings
+    if seen is now:
         return
-    found = dataclasses.asdict(live.choices.settings) | dict(live.choices.rates)
-    before = dataclasses.asdict(seen.settings) | dict(seen.rates) if seen else {}
-    news = {name: value for name, value in found.items() if name not in before or before[name] != value}
+    news = dataclasses.asdict(now)
+    if seen:
+        news = {name: news[name] for name in seen.differences(now)}
     fields.put(news)
     for name in news:
         refused.pop(name, None)
-    st.session_state[Part.SEEN] = live.choices
+    st.session_state[Part.SEEN] = now
 
 
 def put(values: Mapping[str, Any]) -> None:
@@ -140,11 +149,11 @@ def change(name: str) -> None:
     live, (values, wrong) = training.steered(current_session()), form().read([name])
     refused: dict[str, str] = st.session_state.setdefault(Part.WRONG, {})
     refused.pop(name, None)
-    if live is None or wrong or name in FIRST_ONLY or values[name] == live.choices.value(name):
+    if live is None or wrong or name in FIRST_ONLY or values[name] == getattr(live.settings, name):
         return
     try:
         live.change(**values)
-        st.session_state[Part.SEEN] = live.choices
+        st.session_state[Part.SEEN] = live.settings
     except ValueError as error:
         refused[name] = str(error)
 
@@ -154,7 +163,7 @@ def page(session: Session) -> Views:
     live = training.steered(session)
     settings, wrong = read()
     broken = {name: translate_error(message) for name, message in st.session_state.get(Part.WRONG, {}).items()}
-    wrong |= broken | form().read(RATES)[1]
+    wrong |= broken | form().read(DROPOUTS)[1]
     left, right = st.columns([11, 9], gap="medium")
     with left:
         st.container(key=Part.WORDS).caption(
@@ -167,7 +176,7 @@ def page(session: Session) -> Views:
         if settings and (slow := slow_precision(settings.precision)):
             left.warning(slow)
         if live:
-            fields.draw(left, RATES, wrong)
+            fields.draw(left, DROPOUTS, wrong)
         rare = st.expander(_("More settings"), key=Part.RARE, on_change="rerun")
         if rare.open:
             fields.draw(rare, RARE, wrong)

@@ -28,7 +28,7 @@ PAIRS: list[Pair] = task_pairs("reverse", 120, [2, 3, 4], seed=1)
 KEY_EVERY = 4
 SMALL = {"d_model": 8, "n_heads": 2, "d_ff": 8, "max_length": 16, "dropout": 0.2, "norm_placement": "pre"}
 SETTINGS = TrainingSettings(
-    steps=40, batch_tokens=60, rate=5e-3, warmup=3, label_smoothing=0.0, average=0.0, validate_every=5, undo_merges=0.0
+    steps=40, batch_tokens=60, rate=5e-3, warmup=3, label_smoothing=0.0, average=0.0, validate_every=5, bpe_dropout=0.0
 )
 
 

@@ -17,7 +17,7 @@ FIRST = replace(SETTINGS, batch_tokens=SIZES.watched)
 
 
 def in_force(training) -> int:
-    return training.snapshot.choices.settings.batch_tokens
+    return training.recorded.settings.batch_tokens
 
 
 def changes(training) -> list[tuple[int, int, int]]:
@@ -114,5 +114,5 @@ def test_a_training_keeps_its_newest_step_when_it_is_asked_to(tmp_path):
     gate.open.set()
     given.pause()
     assert given.keep() == tmp_path / "run"
-    assert read_kept(tmp_path / "run").told["step"] == given.snapshot.step >= 1
+    assert read_kept(tmp_path / "run").state["step"] == given.snapshot.step >= 1
     assert live().keep() is None

@@ -168,7 +168,7 @@ def test_a_batch_that_does_not_fit_into_memory_is_refused_and_the_run_goes_on(mo
     given.change(batch_tokens=40)
     given.advance(1)
     assert (status(given), given.snapshot.step) == ("idle", 5)
-    assert given.choices.settings.batch_tokens == 40
+    assert given.settings.batch_tokens == 40
     monkeypatch.setattr("model.training.cost.left_memory", lambda: 0)
     first = given.current.film.key_frames[0]
     budget = given.current.film.keys.budget
@@ -176,7 +176,7 @@ def test_a_batch_that_does_not_fit_into_memory_is_refused_and_the_run_goes_on(mo
         with pytest.raises(ValueError, match="lower d_model"):  # 60 tokens a batch, as there were then
             change()
     assert (status(given), given.snapshot.step, len(given.runs)) == ("idle", 5, 1)
-    assert (given.choices.settings.batch_tokens, given.current.film.keys.budget) == (40, budget)
+    assert (given.settings.batch_tokens, given.current.film.keys.budget) == (40, budget)
     given.branch(first, batch_tokens=40)
     given.advance(1)
     assert (status(given), given.snapshot.step, len(given.runs)) == ("idle", 1, 2)
@@ -189,7 +189,7 @@ def test_a_larger_batch_asked_for_while_the_training_is_prepared_is_refused_too(
         given.change(batch_tokens=600)
     given.change(rate=1e-3)
     assert status(given) == "idle"
-    assert (given.choices.settings.batch_tokens, given.snapshot.choices.settings.batch_tokens) == (60, 60)
+    assert (given.settings.batch_tokens, given.recorded.settings.batch_tokens) == (60, 60)
 
 
 def test_a_step_that_failed_twice_goes_back_to_larger_batches_whatever_is_free(monkeypatch):
@@ -202,4 +202,4 @@ def test_a_step_that_failed_twice_goes_back_to_larger_batches_whatever_is_free(m
         given.run()
         assert status(given) == "failed"
     assert "for the second time, so that the run went back to step 4" in given.snapshot.message
-    assert given.snapshot.choices.settings.batch_tokens == 40
+    assert given.recorded.settings.batch_tokens == 40

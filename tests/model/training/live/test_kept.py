@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import itertools
+import json
 import os
 import time
+from dataclasses import replace
 
 import pytest
 import torch
+from safetensors import safe_open
+from safetensors.torch import load_file, save_file
 from torch.testing import assert_close
 
 from model.data.sources import Data, Source, material_of
@@ -18,6 +22,7 @@ from model.runtime.files import finish_replacing
 from model.training.live import live_training
 from model.training.live.kept import DATA, LONGEST, STATE, keep_first, read_kept, remove_old
 from model.training.live.live_training import LiveTraining
+from model.training.settings import DROPOUTS
 from tests.model.checkpoints.killing import dying_at
 from tests.model.training.live.live_examples import (
     KEY_EVERY,
@@ -53,7 +58,7 @@ def begun(folder, kind: Kind = "encoder-decoder", settings=SETTINGS, **options) 
 def gone_on_with(folder) -> LiveTraining:
     left = read_kept(folder)
     given = {"kept": folder, "owner": left.owner, "source": left.source, "going_on": left, "key_every": KEY_EVERY}
-    return settled(LiveTraining(left.start, left.material, left.choices.settings, left.probe, **given))
+    return settled(LiveTraining(left.start, left.material, left.settings, left.probe, **given))
 
 
 @pytest.mark.parametrize("kind", ["encoder-decoder", "decoder-only", "encoder-only"])
@@ -94,8 +99,8 @@ def test_settings_in_force_and_their_marks_come_back(tmp_path):
     first.change(rate=1e-3, dropout=0.0)
     advanced(first, 2)
     again = gone_on_with(tmp_path / "run")
-    assert (again.choices.settings.rate, again.choices.value("dropout")) == (1e-3, 0.0)
-    assert again.snapshot.choices == again.choices
+    assert (again.settings.rate, again.settings.dropout) == (1e-3, 0.0)
+    assert again.recorded.settings == again.settings
     assert [(mark.step, mark.changes) for mark in again.current.changes] == [
         (mark.step, mark.changes) for mark in first.current.changes
     ]
@@ -110,7 +115,7 @@ def test_its_state_is_kept_while_it_runs_and_when_it_rests_and_goes_when_it_is_g
     with pytest.raises(CheckpointError, match="cannot be read"):
         read_kept(folder)
     advanced(training, 2)
-    assert read_kept(folder).told["step"] == 2
+    assert read_kept(folder).state["step"] == 2
     training.close(forget=False)
     assert (folder / STATE).exists()
     gone_on_with(folder).close()
@@ -138,7 +143,7 @@ def test_a_kill_at_any_moment_of_the_first_keeping_leaves_nothing_or_what_can_be
         finish_replacing(folder)
         found.append(folder.exists())
         if folder.exists():
-            assert read_kept(folder).told["step"] == 1
+            assert read_kept(folder).state["step"] == 1
         if not died:
             break
     assert found == sorted(found)  # first nothing, then all of it
@@ -150,6 +155,23 @@ def test_of_a_training_whose_data_are_unknown_nothing_is_kept(tmp_path):
     training = LiveTraining(model, material("decoder-only"), SETTINGS, probe(model), kept=tmp_path / "run")
     advanced(training, 1)
     assert not (tmp_path / "run").exists()
+
+
+def test_what_an_older_version_has_kept_goes_on(tmp_path):
+    """It had the dropout rates apart, another name for bpe_dropout, and no sizes of batches."""
+    first = advanced(begun(tmp_path / "run", settings=replace(SETTINGS, bpe_dropout=0.25)), 2)
+    file = tmp_path / "run" / STATE
+    with safe_open(file, framework="pt") as opened:
+        state = json.loads(opened.metadata()["training"])
+    del state["batches"]
+    for each in ("first", "now"):
+        values = state[each]
+        state[each] = {"rates": {name: values.pop(name) for name in DROPOUTS}, "settings": values}
+        values["undo_merges"] = values.pop("bpe_dropout")
+    save_file(load_file(file), file, {"training": json.dumps(state)})
+    again = gone_on_with(tmp_path / "run")
+    assert again.settings == first.settings == again.current.settings
+    assert again.batches == first.batches
 
 
 @pytest.mark.parametrize("damage", [STATE, DATA, "start"])

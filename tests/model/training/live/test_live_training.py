@@ -88,8 +88,8 @@ def test_settings_change_between_two_steps_of_a_running_training():
     assert mark.changes == {"rate": (5e-3, 0.02), "dropout": (0.2, 0.0)}
     assert mark.step == 1
     assert given.current.curves.get("rate")[1][1] == pytest.approx(0.02 * 2 / 3)  # still warming up
-    assert given.snapshot.choices.settings.rate == 0.02
-    with pytest.raises(ValueError, match=r"rate \(-1.0\) must be between 0 and inf"):
+    assert given.recorded.settings.rate == 0.02
+    with pytest.raises(ValueError, match=r"rate \(-1.0\) must be at least 0"):
         given.change(rate=-1.0)
     assert given.snapshot.status == "idle"
 
@@ -105,7 +105,7 @@ def test_it_branches_and_begins_anew():
     assert [run.film.steps[-1] for run in given.runs] == [5, 5]
     given.reset()
     settled(given)
-    assert (given.snapshot.run, given.snapshot.step, given.snapshot.choices.settings.rate) == (3, 0, 0.02)
+    assert (given.snapshot.run, given.snapshot.step, given.recorded.settings.rate) == (3, 0, 0.02)
 
 
 def test_a_view_is_never_touched_by_the_training():

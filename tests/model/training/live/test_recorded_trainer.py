@@ -85,7 +85,7 @@ def test_two_futures_have_the_same_batches_and_both_go_on():
     assert_array_equal(first.film.attention("cross")[:5], second.film.attention("cross")[:5])
     assert_array_equal(first.curves.get("loss")[1][:4], second.curves.get("loss")[1][:4])
     given.rewind(first.film.key_frames[-1])  # kept when it was left
-    assert (given.steps_done, given.run, given.choices) == (6, first, first.choices)
+    assert (given.steps_done, given.run, given.settings) == (6, first, first.settings)
     assert losses(given, 3) == expected[6:]
     assert_equal(weights(given), weights(whole))
     given.rewind(second.film.key_frames[1])  # with the settings of the branch
@@ -99,7 +99,7 @@ def test_what_was_changed_at_a_key_frame_s_step_before_it_was_taken_stays():
     given.branch(given.run.film.key_frames[0], {})  # the state that is left is kept, changed as it is
     first = given.runs[0]
     key = first.film.key_frames[-1]
-    assert (key.step, key.choices.settings.rate) == (3, 1e-3)
+    assert (key.step, key.settings.rate) == (3, 1e-3)
     given.branch(key, {"clip": 0.5})
     assert [mark.changes for mark in given.run.changes] == [{"rate": (5e-3, 1e-3)}, {"clip": (1.0, 0.5)}]
     given.rewind(key)
@@ -127,7 +127,7 @@ def test_a_new_beginning_keeps_the_settings_and_the_old_run():
     given.change({"rate": 1e-3, "dropout": 0.0})
     losses(given, 2)
     given.restart()
-    assert (given.steps_done, len(given.runs), given.choices.settings.rate) == (0, 2, 1e-3)
+    assert (given.steps_done, len(given.runs), given.settings.rate) == (0, 2, 1e-3)
     assert given.runs[0].film.steps.tolist() == [0, 1, 2, 3, 4, 5]
     assert losses(given, 3) == losses(watched(replace(SETTINGS, rate=1e-3), dropout=0.0), 3)
     for _ in range(RUNS):
@@ -143,7 +143,7 @@ def test_changes_hold_from_the_next_step_and_are_marked():
     changes = {"rate": 0.01, "schedule": "constant", "clip": 1e-4, "dropout": 0.0, "warmup": 0, "label_smoothing": 0.1}
     given.change(changes)
     report = given.step()
-    assert report.rate == 0.01 == learning_rate(3, 40, given.choices.settings)
+    assert report.rate == 0.01 == learning_rate(3, 40, given.settings)
     (mark,) = given.run.marks
     assert (mark.step, mark.changes["rate"]) == (2, (5e-3, 0.01))
     assert set(mark.changes) == set(changes)
@@ -232,12 +232,12 @@ def test_what_changed_where_runs_left_each_other_is_kept_in_order():
         Mark(7, {"clip": (1.0, 0.5)}),
     ]
     assert given.run.changes == expected
-    assert given.run.choices == given.runs[0].choices
+    assert given.run.settings == given.runs[0].settings
     given.rewind(next(key for key in given.run.film.key_frames if key.step == 4))
     assert given.run.changes == expected[:2]
-    assert given.choices.settings.rate == 5e-4
+    assert given.settings.rate == 5e-4
     given.rewind(given.run.film.keys[0])
-    assert (given.run.changes, given.choices.settings.rate) == ([], 5e-3)
+    assert (given.run.changes, given.settings.rate) == ([], 5e-3)
 
 
 def test_weights_that_broke_are_left_for_the_last_good_key_frame():
@@ -259,7 +259,7 @@ def test_a_rate_that_is_too_large_is_lowered_and_the_run_goes_on():
     given.change({"rate": 1e30, "warmup": 0})
     with pytest.raises(FloatingPointError, match=r"^step 8: loss .*no finite predictions either, so .*step 4: lower"):
         losses(given, 2)
-    assert given.choices.settings.rate == 1e30  # what was asked for stays in force, and is marked
+    assert given.settings.rate == 1e30  # what was asked for stays in force, and is marked
     assert [mark.step for mark in given.run.marks] == [4]
     given.change({"rate": SETTINGS.rate, "warmup": SETTINGS.warmup})
     assert losses(given, 2) == expected[4:]

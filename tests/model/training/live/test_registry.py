@@ -138,8 +138,8 @@ def test_what_two_windows_choose_at_once_holds_both(monkeypatch):
 
     monkeypatch.setattr(given, "_allowed", meanwhile)
     given.change(clip=0.5)
-    assert (given.choices.settings.rate, given.choices.settings.clip) == (2e-3, 0.5)
-    assert settled(given).snapshot.choices == given.choices
+    assert (given.settings.rate, given.settings.clip) == (2e-3, 0.5)
+    assert settled(given).recorded.settings == given.settings
 
 
 def test_more_than_the_limit_wait_for_their_turn():
@@ -153,7 +153,7 @@ def test_more_than_the_limit_wait_for_their_turn():
         assert second.snapshot.step == 0
         second.change(rate=1e-3)  # is done while it waits
         assert status(second) == "waiting"
-        assert second.snapshot.choices.settings.rate == 1e-3
+        assert second.recorded.settings.rate == 1e-3
         second.pause()
         assert status(second) == "paused"
         assert third.snapshot.ahead == 0

@@ -17,7 +17,7 @@ from tests.viz.pages.checkpoints.checkpoints_page import here as here
 from tests.viz.pages.checkpoints.checkpoints_page import packed, page, rows, uploaded
 from tests.viz.small import write_small
 from viz.state import checkpoints as session
-from viz.state.checkpoints import CheckpointEntry, given_told
+from viz.state.checkpoints import CheckpointEntry, given_hints
 
 
 def test_everything_that_is_here_is_listed_from_its_headers():
@@ -126,8 +126,10 @@ def test_weights_that_do_not_tell_their_heads_are_asked_for_them(here):
 
 def test_positions_and_the_start_of_a_target_can_be_told(here, monkeypatch):
     torch.save(Seq2Seq(positions=False).state_dict(), here / "seq.pt")
-    monkeypatch.setattr(sys, "argv", ["app.py", f"--checkpoint={here / 'seq.pt'}", "--told", "heads:3,start:2@seq.pt"])
-    assert (given_told("seq.pt"), given_told("another")) == ("heads:3,start:2", "")
+    monkeypatch.setattr(sys, "argv", ["app.py", f"--checkpoint={here / 'seq.pt'}", "--hints", "heads:3,start:2@seq.pt"])
+    assert (given_hints("seq.pt"), given_hints("another")) == ("heads:3,start:2", "")
+    monkeypatch.setattr(sys, "argv", [*sys.argv[:2], "--told=heads:3", "--told", "start:2@seq.pt"])  # their old name
+    assert (given_hints("seq.pt"), given_hints("another")) == ("heads:3,start:2", "heads:3")
     app = sound(page())
     assert not app.warning
     assert app.session_state["session"].trace.target_tokens[0] == "2"
@@ -140,7 +142,7 @@ def test_positions_and_the_start_of_a_target_can_be_told(here, monkeypatch):
     assert app.query_params["told"] == "heads:3,positions:none,start:5,norm:post,activation:relu@seq.pt"
     wrong = page(told="heads:3,start:99@seq.pt")
     assert "seq.pt was not opened: start (99) must be the id of one of its 19 tokens. " in wrong.error[0].value
-    monkeypatch.setattr(sys, "argv", ["app.py", "--told", "heads=3"])
+    monkeypatch.setattr(sys, "argv", ["app.py", "--hints", "heads=3"])
     assert "must be heads:N" in sound(page()).warning[0].value
 
 

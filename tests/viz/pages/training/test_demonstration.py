@@ -19,7 +19,7 @@ def demonstrated(measured: dict[int, float], seen: float | None, begun: bool = T
     return SimpleNamespace(
         snapshot=SimpleNamespace(step=30, exact_match=seen),
         current=SimpleNamespace(curves=curves) if begun else None,
-        choices=SimpleNamespace(settings=SimpleNamespace(validate_every=50)),
+        settings=SimpleNamespace(validate_every=50),
     )
 
 

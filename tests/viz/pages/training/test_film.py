@@ -10,11 +10,11 @@ import pytest
 from numpy.testing import assert_allclose
 from streamlit.testing.v1 import AppTest
 
+from model.options import field_text
 from tests.app_reading import component, sound
 from tests.model.training.live.live_examples import SETTINGS, live, probe, watched
 from viz.pages.training import branch, film
 from viz.state.session import Session
-from viz.ui.fields import field_text
 
 
 def film_page() -> None:
@@ -116,7 +116,7 @@ def test_a_branch_from_the_film_changes_a_setting_and_runs_on_beside_the_other_f
     app = AppTest.from_function(film_page, default_timeout=240)
     app.session_state[branch.Part.PLACE] = (training.number, 1, key.step)
     for option in branch.NAMES:
-        app.session_state[f"branch_{option}"] = field_text(key.choices.value(option))
+        app.session_state[f"branch_{option}"] = field_text(getattr(key.settings, option))
     app.run()
     assert "Branch from step 4" in app.markdown[0].value
     app.button(key="branch_run").click().run()
@@ -130,7 +130,7 @@ def test_a_branch_from_the_film_changes_a_setting_and_runs_on_beside_the_other_f
     app.button(key="branch_run").click().run()
     training.settled()
     first, second = training.runs
-    assert (second.parent, second.begins, second.choices.settings.rate) == (1, 4, first.choices.settings.rate)
+    assert (second.parent, second.begins, second.settings.rate) == (1, 4, first.settings.rate)
     assert [turn.changes for turn in second.turns] == [{"rate": (0.0050000001, 0.001)}]
     assert training.snapshot.status == "finished"  # it ran on
     app.run()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import re
 from types import SimpleNamespace
 
@@ -13,14 +12,13 @@ from model.data.sources import digest_of_pairs, task_data
 from model.message import InputError
 from model.training.cost import forecast, memory_needed
 from model.training.demonstration import REVERSE
-from model.training.settings import TrainingSettings
 from tests.app_reading import sent, sound, typed
 from tests.viz.pages.training.training_page import TABLE, TINY, begun, demonstrated, live, page, pasted, words
-from viz.pages.training import cost, form, settings
+from viz.pages.training import cost, form
 from viz.pages.training import start as training_start
 from viz.state import training
 from viz.ui import text_table
-from viz.ui.fields import field_text, whose
+from viz.ui.fields import whose
 
 ONE_IN_ERROR = "rows to learn from: 2 · duplicates left out: 0 · empty lines: 0 · rows in error: 1"
 WRONG = "ab,ba\nlonely\n,empty\n<b>x</b>,**y**\n"
@@ -55,7 +53,7 @@ def test_rows_in_error_are_listed_and_the_others_train_a_new_model():
     app.text_input(key="network_n_encoder_layers").set_value("1")
     given = begun(app, steps="2", batch_tokens="40", validate_every="1")
     assert (given.snapshot.step, given.start.config.d_model, given.start.config.n_encoder_layers) == (2, 8, 1)
-    assert given.choices.settings.batch_tokens == 40
+    assert given.settings.batch_tokens == 40
     labels = [given.material.tokenizers[1].label(token) for token in range(len(given.material.tokenizers[1]))]
     assert {"a", "b", "c", "d"} <= set(labels)
     assert app.session_state["model"] == training.ENTRY
@@ -161,7 +159,7 @@ def test_costs_are_shown_and_a_step_is_measured_when_asked():
     assert costs[1] == f"{given.start.network.parameter_count():,}"
     train, _validation = given.material.corpora(given.start.config.max_length, 0.0)
     config = given.start.config
-    needed = memory_needed(config, forecast(config, train, given.choices.settings))  # what a refusal would name
+    needed = memory_needed(config, forecast(config, train, given.settings))  # what a refusal would name
     assert costs[2] == cost.size(needed)
     assert re.search(r"about [\d.]+ ms a step, estimated · about \d+:\d\d in all", config_words)
 
@@ -212,15 +210,6 @@ def test_columns_and_what_is_between_them_are_those_that_were_chosen():
 def test_columns_are_named_once_each():
     found = SimpleNamespace(records=[SimpleNamespace(cells=("a", "a", ""))], width=4)
     assert text_table.column_names(found, True) == ["a (1)", "a (2)", "column 3", "column 4"]
-
-
-def test_values_come_back_from_their_fields():
-    options = settings.form().described
-    for name, value in dataclasses.asdict(TrainingSettings(clip=float("inf"), rate=3e-4)).items():
-        if name in options:
-            assert options[name].read(field_text(value)) == value
-    with pytest.raises(ValueError, match="must be a number"):
-        options["rate"].read("nan")
 
 
 def test_the_field_of_a_message_is_found():

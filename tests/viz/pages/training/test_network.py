@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import html
 import re
 from collections.abc import Iterator
@@ -11,11 +10,11 @@ import pytest
 from streamlit.testing.v1.element_tree import Block, Element
 
 from model.data.sources import new_config, preset_options, without_stack
-from model.network.config import PRESETS, TransformerConfig
+from model.network.config import NETWORK_OPTIONS, PRESETS
+from model.options import field_text
 from tests.app_reading import sound
 from tests.viz.pages.training.training_page import page
-from viz.pages.training.network import DESCRIBED
-from viz.ui.fields import field_text, whose
+from viz.ui.fields import whose
 
 ROTARY = {"position": "rotary"}
 NO_LOGITS = {"output_head": "none", "tied_embeddings": "none"}
@@ -36,16 +35,16 @@ def beneath(app, key: str) -> str:
 
 
 def test_a_preset_fills_every_option_there_is():
-    assert DESCRIBED.keys() == {
-        field.name for field in dataclasses.fields(TransformerConfig) if not field.name.endswith("_vocabulary")
-    }
     app = page(training_data="phrases")
     app.session_state["network_rare"] = True
     for preset in PRESETS:
         app.session_state["preset"] = preset
         widgets = {getattr(each, "key", None): each for each in elements(sound(app.run()).main)}
         for name, value in preset_options("encoder-decoder", preset).items():
-            assert widgets[f"network_{name}"].value == field_text(value), (preset, name)
+            widget, option = widgets[f"network_{name}"], NETWORK_OPTIONS[name]
+            assert (widget.value, widget.label) == (field_text(value), option.label), (preset, name)
+            limits = f" ({option.limits})" if option.limits else ""
+            assert widget.help == f"`{name}`: {option.help}{limits}"
         assert not app.button(key="begin_button").disabled, preset
 
 

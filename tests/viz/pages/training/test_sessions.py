@@ -21,7 +21,7 @@ def test_two_sessions_train_side_by_side_and_neither_sees_the_other():
     for app, clip, text in zip(apps, (0.5, 0.25), ("abc", "edcba"), strict=True):
         given, session = live(app), sound(app.run()).session_state["session"]
         assert (given.snapshot.step, len(given.runs)) == (3, 2)
-        assert given.choices.settings.clip == clip
+        assert given.settings.clip == clip
         assert app.text_input(key="setting_clip").value == f"{clip:g}"
         assert session.source.labels == [*text, "</s>"]
         assert session.model is given.view().model

@@ -6,8 +6,11 @@ from collections.abc import Mapping
 from typing import Any
 
 from model.network.config import TWO_STACKS, TransformerConfig
+from model.options import present_names
+from model.training.settings import TRAINING_OPTIONS
 
 WORDS = {"encoder-decoder": "Encoder-decoder", "decoder-only": "Decoder-only", "encoder-only": "Encoder-only"}
+UNUSUAL = ("accumulation", "average_last", "compile")  # settings that are told where they are on
 SPLIT = (
     "what is kept for the test has 0 or 1 as the SHA-1 of its UTF-8 bytes modulo 100, for validation {numbers}; "
     "the rest is trained on"
@@ -18,7 +21,7 @@ def card(name: str, config: TransformerConfig, parameters: int, record: Mapping[
     """Text of the card. parameters: their number. record: content of training.json, whose `tests` has figures by the
     options of evaluate.
     """
-    settings = record.get("settings", {})
+    settings = present_names(record.get("settings", {}), TRAINING_OPTIONS)
     lines = [
         f"# {name}",
         "",
@@ -36,7 +39,7 @@ def card(name: str, config: TransformerConfig, parameters: int, record: Mapping[
         f"| seed | {record.get('seed', '?')} |",
         f"| validation loss | {_loss(record.get('validation_loss'))} |",
         f"| device, torch | {record.get('device', '?')}, {record.get('torch', '?')} |",
-        *(f"| {key.replace('_', ' ')} | {value} |" for key, value in _chosen(settings).items()),
+        *(f"| {name.replace('_', ' ')} | {value} |" for name, value in _chosen(settings).items()),
         "",
         f"The weights are {_weights(settings, last=record.get('kept') == 'last')}.",
         *(["", str(record["note"])] if "note" in record else []),
@@ -59,9 +62,14 @@ def card(name: str, config: TransformerConfig, parameters: int, record: Mapping[
 def _chosen(settings: Mapping[str, Any]) -> dict[str, Any]:
     """Settings for the table: without those that are off, and without epochs where steps were counted."""
     listed = {"seed", "steps", *(["epochs"] if settings.get("steps") else [])}  # in the table already
-    off = {"accumulation": 1, "average_last": 0, "compile": False}
-    chosen = {key: value for key, value in settings.items() if key not in listed and value is not None}
-    return {key: value for key, value in chosen.items() if value != off.get(key)}
+    return {
+        name: settings[name]
+        for name, option in TRAINING_OPTIONS.items()
+        if name in settings
+        and name not in listed
+        and settings[name] is not None
+        and not (name in UNUSUAL and settings[name] == option.default)
+    }
 
 
 def _network(config: TransformerConfig, parameters: int) -> str:
