@@ -12,7 +12,7 @@ from streamlit.util import calc_hash
 
 from tests.viz.components.test_registry import unpack
 from tests.viz.render.header_checks import BY_COMPONENT, misfits
-from viz.components.plots import LEVELS
+from viz.pages.attention.components import LEVELS
 from viz.state.session import Key, Session
 from viz.state.texts import learn
 

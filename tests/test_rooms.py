@@ -14,7 +14,7 @@ ORDER = {
         *("runtime", "network", "capture", "fast", "text", "data", "inference", "checkpoints", "analysis"),
         *("training", "experiments", "cli"),
     ),
-    "viz": ("i18n", "state", "web", "components", "render", "ui", "pages", "frame"),
+    "viz": ("figures", "i18n", "state", "web", "components", "render", "ui", "pages", "frame"),
 }
 # Tests need no network; those that start the application talk to it on localhost.
 NETWORK = ("requests", "httpx", "aiohttp", "urllib3", "huggingface_hub", "ftplib", "smtplib")

@@ -13,11 +13,11 @@ from playwright.sync_api import Page, expect
 
 from tests.browser.alone import mount
 from tests.browser.looking import PIXELS, eventually
-from viz.components.plots import Heading
+from viz.figures.figure import Caption
 from viz.pages.attention import components
 
 pytestmark = pytest.mark.browser
-ABOVE = Heading("name", "file", "stamp")
+ABOVE = Caption("name", "file", "stamp")
 GRID, STAGES = "pages/attention/head_grid", "pages/attention/steps"
 WORDS = ("layer", "head", "metric", "masked", "caption", "missing", "hidden", "film")
 CHANNELS = 5

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import gettext
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from contextvars import ContextVar
 from functools import cache
 from pathlib import Path
@@ -18,6 +19,16 @@ _sessions: list[Callable[[], str]] = []
 def use(language: str) -> None:
     """Speak this language until the end of this run of the script."""
     _language.set(language if language in LANGUAGES else "en")
+
+
+@contextmanager
+def speaking(language: str) -> Iterator[None]:
+    """A block in which this language is in use."""
+    before = _language.set(language if language in LANGUAGES else "en")
+    try:
+        yield
+    finally:
+        _language.reset(before)
 
 
 def follow(session: Callable[[], str]) -> None:

@@ -11,11 +11,12 @@ from typing import TYPE_CHECKING, Any
 import streamlit as st
 from streamlit.runtime.scriptrunner import get_script_run_ctx
 
-from viz.components.plots import Heading, PlotTable, plot_tables
 from viz.components.view import View
+from viz.figures.figure import Caption
 from viz.i18n import catalogue
 from viz.i18n.catalogue import _
 from viz.i18n.format import as_sentence, literal
+from viz.render.view import FigureTable, figure_tables
 from viz.state.session import Key, Session, current_session
 
 if TYPE_CHECKING:
@@ -78,7 +79,7 @@ def explanation(key: str, formulas: Sequence[str], text: str, *ran: Any) -> None
 
 def explain_plot(session: Session) -> None:
     """The window of the plot whose "?" was pressed: what it shows, as a sentence, formulas and code."""
-    heading: Heading | None = session.explained
+    heading: Caption | None = session.explained
     session.explained = None
     if heading is None or (about := heading.about) is None:
         return
@@ -157,9 +158,11 @@ def data_table(
     saving = bool(current_session().saving) and not data.open
     if not data.open and not saving:
         return
-    tables = {_("Overview"): PlotTable(file, table)} if table else {}
-    tables |= plot_tables(show for _place, show in parts)
-    tables |= {name: PlotTable(f"{file}-{number}", make) for number, (name, make) in enumerate((more or {}).items(), 1)}
+    tables = {_("Overview"): FigureTable(file, table)} if table else {}
+    tables |= figure_tables(show for _place, show in parts)
+    tables |= {
+        name: FigureTable(f"{file}-{number}", make) for number, (name, make) in enumerate((more or {}).items(), 1)
+    }
     with data:
         if saving:
             return saved_tables(tables)
@@ -172,7 +175,7 @@ def data_table(
         st.download_button("CSV", csv, f"{tables[chosen].file}.csv", "text/csv", key=f"{key}_csv")
 
 
-def saved_tables(tables: Mapping[str, PlotTable]) -> None:
+def saved_tables(tables: Mapping[str, FigureTable]) -> None:
     """All these tables for a page file, whose reader has no server: so many lines together, and of a short text."""
     left = 0 if current_session().is_long else SAVED_LINES
     for name, table in tables.items():
@@ -200,7 +203,7 @@ def harmless(frame: DataFrame) -> DataFrame:
     return made
 
 
-def choose_table(key: str, tables: Mapping[str, PlotTable]) -> str:
+def choose_table(key: str, tables: Mapping[str, FigureTable]) -> str:
     """A list of tables. The chosen one stays so though its name, or numbers in its file's, change with the text; a view
     that has it not begins with its first.
     """

@@ -12,7 +12,10 @@ from torch import nn
 
 from model.network.attention import Scaled
 from model.network.positions import Alibi, Unbiased
-from viz.components.plots import About, Axis, Heading, Panel, Scale, Series
+from viz.figures.axis import Axis, Scale
+from viz.figures.chart import Series
+from viz.figures.figure import About, Caption
+from viz.figures.panels import Panel
 from viz.i18n.catalogue import _
 from viz.i18n.format import significant
 from viz.ui.parts import stamp
@@ -111,9 +114,9 @@ def heading(
     sentence: str = "",
     alt: str = "",
     about: About | None = None,
-) -> Heading:
+) -> Caption:
     """The heading of a plot of this trace."""
-    return Heading(name, file, stamp(trace), note, sentence, alt, about)
+    return Caption(name, file, stamp(trace), note, sentence, alt, about)
 
 
 def cell_note(row: str, column: str, value: Tensor) -> str:

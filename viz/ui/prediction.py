@@ -16,7 +16,7 @@ from model.capture.trace import Trace
 from model.inference.text_model import TextModel
 from model.network.config import TWO_STACKS
 from model.text.tokenizer import Tokens
-from viz.components.plots import Axis, Scale
+from viz.figures.axis import Axis, Scale
 from viz.i18n.catalogue import _
 from viz.state.session import Session
 

@@ -32,6 +32,7 @@ ROOT = Path(__file__).resolve().parents[3]
 OPTIONS = (*NETWORK_OPTIONS.values(), *TRAINING_OPTIONS.values())
 # What `_()` is given that is not a literal, and every value it can have.
 DYNAMIC = {
+    "message.text": set(),  # of a Message, found where that is made
     "model.kind": set(get_args(Kind)),
     "whole.kind": set(get_args(Kind)),
     **{f"option.{part}": {getattr(each, part) for each in OPTIONS} for part in ("label", "help")},
@@ -98,7 +99,7 @@ def lookups() -> list[tuple[str, ast.expr]]:
     found = []
     for file in [ROOT / "app.py", *sorted((ROOT / "viz").rglob("*.py"))]:
         for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
-            if isinstance(node, ast.Call) and ast.unparse(node.func) in ("_", "catalogue._"):
+            if isinstance(node, ast.Call) and ast.unparse(node.func) in ("_", "catalogue._", "Message"):
                 (argument,) = node.args
                 found.append((f"{file.relative_to(ROOT)}:{node.lineno}", argument))
     return found

@@ -17,7 +17,11 @@ from model.checkpoints.native import save_checkpoint
 from tests.model.examples import one_stack, sentences, tokenizers
 from tests.viz.components.test_registry import unpack
 from tests.viz.small import looking, small_model, write_small
-from viz.components.plots import Axis, Chart, Heading, Heatmap, Panel, Panels, Scale, Series
+from viz.figures.axis import Axis, Scale
+from viz.figures.chart import Chart, Series
+from viz.figures.figure import Caption
+from viz.figures.heatmap import Heatmap
+from viz.figures.panels import Panel, Panels
 from viz.frame.token_bar import token_bar
 from viz.pages.attention import bertviz
 from viz.pages.attention.head_grid import thumbnails
@@ -27,12 +31,13 @@ from viz.pages.checkpoints.course import Asked, film_panels, frame_of
 from viz.pages.map.pictures import Pictures
 from viz.pages.masks.page import Part, on_cell
 from viz.pages.predictions.decoding_film import film_of
+from viz.render.view import view
 from viz.state.pieces import PIECES, Runs, found, merged, run_labels, turn
 from viz.state.session import Key, Session, serving
 from viz.ui.prediction import subject_of
 
 TEXT, TARGET = "unfathomable cats seesaw.", "zebras."
-ABOVE = Heading("name", "file", "stamp")
+ABOVE = Caption("name", "file", "stamp")
 
 
 @pytest.fixture(scope="module")
@@ -105,10 +110,10 @@ def test_a_heatmap_has_a_row_for_each_run(session, summed):
     count = len(axis.labels)
     values = np.random.default_rng(0).random((count, count)).astype(np.float32)
     clicks: list[Any] = []
-    drawn = Heatmap(
-        "key", ABOVE, values, axis, axis, Scale(0, 1, "v"), visible=values > 0.3, chosen=count - 1, summed=summed,
-        on_cell=clicks.append, on_row=clicks.append,
-    )  # fmt: skip
+    last = count - 1
+    figure = Heatmap(ABOVE, values, axis, axis, Scale(0, 1, "v"), visible=values > 0.3, chosen=last, summed=summed)
+    mounted = view("key", figure, cell=clicks.append, row=clicks.append)
+    drawn = mounted.drawn
     groups = [list(runs.of(run)) for run in range(len(runs))]
     join = np.sum if summed else np.mean
     by_hand = [[join(values[rows][:, columns].mean(0)) for columns in groups] for rows in groups]
@@ -117,7 +122,7 @@ def test_a_heatmap_has_a_row_for_each_run(session, summed):
     seen = [[(values > 0.3)[rows][:, columns].any() for columns in groups] for rows in groups]
     np.testing.assert_array_equal(drawn.visible, seen)
     for name, clicked in (("cell", {"row": 1, "column": 2}), ("row", 1), ("cell", {"row": -1, "column": 0})):
-        drawn.acts[name](clicked)  # type: ignore[misc]
+        mounted.acts[name](clicked)  # type: ignore[misc]
     assert clicks == [{"row": runs.firsts[1], "column": runs.firsts[2]}, runs.firsts[1], {"row": -1, "column": 0}]
 
 
@@ -127,7 +132,7 @@ def test_words_in_cells_and_their_numbers_are_those_of_the_last_token(session):
     values = np.arange(2.0 * count, dtype=np.float32).reshape(count, 2)
     rows, columns = Axis("position", [f"{label} → x" for label in axis.labels], "source"), Axis("rank", ["1", "2"], "")
     texts = [str(at) for at in range(2 * count)]
-    drawn = Heatmap("key", ABOVE, values, rows, columns, Scale(0, 1, "v"), texts=texts)
+    drawn = view("key", Heatmap(ABOVE, values, rows, columns, Scale(0, 1, "v"), texts=texts)).drawn
     last = [runs.of(run)[-1] for run in range(len(runs))]
     assert drawn.rows.labels == [f"{axis.labels[token]} → x" for token in last]
     assert drawn.texts == [str(2 * token + column) for token in last for column in (0, 1)]
@@ -140,12 +145,13 @@ def test_a_chart_has_a_place_for_each_run_and_one_that_no_text_has_yet(session):
     ys = np.array([np.nan, *range(1, count + 1)])
     places, clicks = Axis("token", [*axis.labels, "next"], "source"), []
     series = [Series("a", np.arange(count + 1), ys, "#000"), Series("b", np.array([count]), np.array([7.0]), "#000")]
-    drawn = Chart("key", ABOVE, series, places, Axis("y"), tall=9, chosen=count, on_place=clicks.append)
+    mounted = view("key", Chart(ABOVE, series, places, Axis("y"), tall=9, chosen=count), place=clicks.append)
+    drawn = mounted.drawn
     assert (drawn.x.labels, drawn.chosen) == ([*runs.labels, "next"], len(runs))
     known = [ys[list(runs.of(run))] for run in range(len(runs))]
     np.testing.assert_allclose(drawn.series[0].ys, [*(each[~np.isnan(each)].mean() for each in known), count])
     assert (drawn.series[1].xs.tolist(), drawn.series[1].ys.tolist()) == ([len(runs)], [7.0])
-    drawn.acts["place"]({"index": 2})  # type: ignore[misc]
+    mounted.acts["place"]({"index": 2})  # type: ignore[misc]
     assert clicks == [{"index": runs.firsts[2]}]
 
 
@@ -157,11 +163,12 @@ def test_panels_have_their_own_axes(session):
         Panel("one", axis, other, np.ones((count, 2), bool), np.ones((count, 2), np.float32), chosen=count - 1),
         Panel("two", other, other, np.ones((2, 2), bool)),
     ]
-    drawn = Panels("key", ABOVE, panels, on_cell=clicks.append)
+    mounted = view("key", Panels(ABOVE, panels), cell=clicks.append)
+    drawn = mounted.drawn
     assert [panel.visible.shape for panel in drawn.panels] == [(len(runs), 2), (2, 2)]
     assert drawn.panels[0].chosen == len(runs) - 1
     for panel in (0, 1):
-        drawn.acts["cell"]({"panel": panel, "row": 1, "column": 1})  # type: ignore[misc]
+        mounted.acts["cell"]({"panel": panel, "row": 1, "column": 1})  # type: ignore[misc]
     assert [each["row"] for each in clicks] == [runs.firsts[1], 1]
 
 
@@ -169,9 +176,9 @@ def test_axes_of_other_things_and_plots_of_single_tokens_stay(session):
     axis, _runs = plot_axis(session)
     values = np.zeros((len(axis.labels), 1), np.float32)
     heads = Axis("head", ["1"], "heads")
-    assert Heatmap("key", ABOVE, values, axis, heads, Scale(0, 1), apart=True).rows is axis
+    assert view("key", Heatmap(ABOVE, values, axis, heads, Scale(0, 1), ungrouped=True)).drawn.rows is axis
     reordered = Axis("token", axis.labels, "source", list(range(len(axis.labels))))
-    assert Heatmap("key", ABOVE, values, reordered, heads, Scale(0, 1)).rows is reordered
+    assert view("key", Heatmap(ABOVE, values, reordered, heads, Scale(0, 1))).drawn.rows is reordered
 
 
 # The views of attention.
@@ -291,7 +298,7 @@ def test_the_film_of_checkpoints_draws_words(session, tmp_path):
     film: Any = SimpleNamespace(found={"a": frame}, progress=None)
     subject: Any = SimpleNamespace(path="a")
     panels = [
-        film_panels(film, [subject], ["step 1"], 1, merge, print, "film").panels[0]  # type: ignore[attr-defined]
+        film_panels(film, [subject], ["step 1"], 1, merge, print, "film").drawn.panels[0]  # type: ignore[attr-defined]
         for merge in (False, True)
     ]
     assert panels[1].rows.labels == merged_labels(session, "source") != panels[0].rows.labels

@@ -8,9 +8,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from viz.components.plots import LEVELS, Heading
 from viz.components.registry import component, pack
 from viz.components.view import Answer, PackedView, View
+from viz.figures.figure import Caption
+from viz.render.renderer import about_header
+from viz.render.view import about_click
+
+LEVELS = 65532  # of a thumbnail's value in 16 bits; the next say that a cell is not comparable, hidden, or not finite
 
 _head_grid = component("pages/attention/head_grid")
 _stages = component("pages/attention/steps")
@@ -24,7 +28,7 @@ def head_grid(
     header: Mapping[str, Any],
     key: str,
     on_head: Answer,
-    heading: Heading,
+    heading: Caption,
 ) -> View:
     """Thumbnails (thumbnail, row, column) of heads; a click puts {layer, head} into the state as `head`.
 
@@ -48,12 +52,12 @@ def head_grid(
         levels[np.isnan(cells)] = LEVELS + 1
     levels[hidden & (levels <= LEVELS)] = LEVELS + 2
     sizes = {"rows": rows, "cells": columns, "low": low, "high": largest, "tops": list(tops), "count": count}
-    data = pack({**header, **sizes, **heading.told}, [levels, states])
-    return PackedView(_head_grid, key, data, {"head": on_head, **heading.asked})
+    data = pack({**header, **sizes, **about_header(heading)}, [levels, states])
+    return PackedView(_head_grid, key, data, {"head": on_head, **about_click(heading)})
 
 
 def stages(
-    arrays: Sequence[NDArray[np.float32]], header: Mapping[str, Any], key: str, on_query: Answer, heading: Heading
+    arrays: Sequence[NDArray[np.float32]], header: Mapping[str, Any], key: str, on_query: Answer, heading: Caption
 ) -> View:
     """One query's scores, scaled, biased where positions add to them, masked, weights, weighted values
     (key, channel) and their sum; then, where the header says `pinned`, the pinned ones in the same order; with a menu
@@ -62,5 +66,5 @@ def stages(
     header: `masked`, a truth a key; `pinned`, None or {differing: the first ones are differences}. A click on a query
     puts its position into the state as `query`.
     """
-    data = pack({**header, **heading.told}, arrays)
-    return PackedView(_stages, key, data, {"query": on_query, **heading.asked})
+    data = pack({**header, **about_header(heading)}, arrays)
+    return PackedView(_stages, key, data, {"query": on_query, **about_click(heading)})

@@ -15,8 +15,10 @@ from torch import Tensor
 
 from model.analysis.attention_maps import Heads, Quantity
 from model.analysis.head_metrics import METRICS
-from viz.components.plots import Axis, Heading, Heatmap, Lines, Scale, to_first
 from viz.components.view import Answer
+from viz.figures.axis import Axis, Scale
+from viz.figures.figure import Caption
+from viz.figures.heatmap import Heatmap, Lines
 from viz.i18n.catalogue import _
 from viz.i18n.format import attention_sentence, significant
 from viz.pages.attention.head_grid import (
@@ -30,6 +32,7 @@ from viz.pages.attention.head_grid import (
 )
 from viz.pages.attention.text import about_map, combination_title, log_sentence, metric_name, pair, quantity_name
 from viz.pages.attention.view import HeadImage, HeadMaps, metrics
+from viz.render.view import FigureView, to_first, view
 from viz.state.session import Selection
 from viz.ui.plots import heading
 
@@ -60,7 +63,7 @@ def head_figure(
     heads: Heads,
     key: str,
     on_row: Answer,
-) -> Heatmap:
+) -> FigureView:
     """The figure of these numbers; `made` has the scale of all heads."""
     wish = shown.wish
     block = block_size(*shown.shape, CELLS)
@@ -80,8 +83,7 @@ def head_figure(
         labels = [*columns.labels, _("sink")] if columns.labels else None
         columns = replace(columns, labels=labels, places=[*range(len(shown.column_labels) + 1)])
     draw: Callable[..., Heatmap] = partial(Lines, colour=colour) if wish.drawing == "lines" else Heatmap
-    return draw(
-        key,
+    drawn_figure = draw(
         _heading(shown, drawn, chosen, heads, block, floor),
         cells,
         rows,
@@ -92,9 +94,9 @@ def head_figure(
         chosen=shown.runs.row_of(chosen.query) // block[0],
         cell_titles=titles,
         words=words,
-        on_row=to_first(on_row, {"": shown.runs.rows}),
-        apart=True,
+        ungrouped=True,
     )
+    return view(key, drawn_figure, row=to_first(on_row, shown.runs.rows))
 
 
 def sink_column(shown: HeadMaps, chosen: Selection, heads: Heads, block: tuple[int, int]) -> NDArray[np.float32] | None:
@@ -154,7 +156,7 @@ def _head_of(shown: HeadMaps, heads: Heads, row: int, column: int) -> str:
 
 def _heading(
     shown: HeadMaps, drawn: HeadImage, chosen: Selection, heads: Heads, block: tuple[int, int], floor: float | None
-) -> Heading:
+) -> Caption:
     """The figure's name, who looks at whom, and what the chosen query looks most at, here and in the pinned trace."""
     wish, (rows, columns) = shown.wish, shown.shape
     if wish.combination == "head":

@@ -14,10 +14,14 @@ from numpy.typing import NDArray
 from model.analysis.head_importance import Effect, Place, Removals
 from model.analysis.head_metrics import Likeness, likeness
 from model.capture.trace import AttentionKind, Trace
-from viz.components.plots import About, Axis, Chart, Heading, Panel, Panels, Scale, Series
 from viz.components.view import Answer
+from viz.figures.axis import Axis, Scale
+from viz.figures.chart import Chart, Series
+from viz.figures.figure import About, Caption
+from viz.figures.panels import Panel, Panels
 from viz.i18n.catalogue import _
 from viz.i18n.format import attention_name, significant, token_code
+from viz.render.view import FigureView, view
 from viz.ui.plots import PINNED, head_panel, heading
 
 BAR = "#5c7cfa"
@@ -25,7 +29,7 @@ BAR = "#5c7cfa"
 
 def effects_panels(
     weighed: Weighed, kinds: Sequence[AttentionKind], chosen: Place, key: str, on_cell: Answer
-) -> Panels:
+) -> FigureView:
     """A cell for each head of these kinds; framed in colour: removed already."""
     tables = [_table(weighed.effects, kind, weighed.shown) for kind in kinds]
     top = max(float(np.nanmax(np.abs(table), initial=0.0)) for table in tables) or 1e-9
@@ -45,7 +49,7 @@ def effects_panels(
     return _head_panels(key, above, panels, on_cell)
 
 
-def ranking_chart(weighed: Weighed, chosen: Place, key: str, on_place: Answer) -> Chart:
+def ranking_chart(weighed: Weighed, chosen: Place, key: str, on_place: Answer) -> FigureView:
     """The heads by what their loss costs; of the pinned trace, where it was measured there, beside."""
     ranked = weighed.ranked
     names, places = [head_name(place, weighed.alone) for place in ranked], np.arange(len(ranked))
@@ -60,10 +64,10 @@ def ranking_chart(weighed: Weighed, chosen: Place, key: str, on_place: Answer) -
     above = heading(weighed.trace, name, file, sentence=sentence, alt=alt, about=about)
     x_axis, y_axis = Axis(_("head"), names, ""), Axis(f"{weighed.quantity}, {weighed.unit}".rstrip(", "))
     framed = ranked.index(chosen) if chosen in ranked else -1
-    return Chart(key, above, series, x_axis, y_axis, chosen=framed, tall=120, on_place=on_place)
+    return view(key, Chart(above, series, x_axis, y_axis, chosen=framed, tall=120), place=on_place)
 
 
-def alike_panels(weighed: Weighed, alike: Likeness, chosen: Place, key: str, on_cell: Answer) -> Panels:
+def alike_panels(weighed: Weighed, alike: Likeness, chosen: Place, key: str, on_cell: Answer) -> FigureView:
     """Every head of the chosen one's kind beside it: where it looks, and what it gives."""
     maps = np.asarray(1 - alike.maps, np.float32)
     pairs = [(_("looks alike"), _("1 − Jensen–Shannon distance"), maps, 0.0)]
@@ -81,7 +85,7 @@ def alike_panels(weighed: Weighed, alike: Likeness, chosen: Place, key: str, on_
     return _head_panels(key, above, panels, on_cell)
 
 
-def _head_panels(key: str, above: Heading, panels: Sequence[Panel], on_cell: Answer) -> Panels:
+def _head_panels(key: str, above: Caption, panels: Sequence[Panel], on_cell: Answer) -> FigureView:
     words = {
         "masked": _("not known"),
         "visible": _("known"),
@@ -89,7 +93,7 @@ def _head_panels(key: str, above: Heading, panels: Sequence[Panel], on_cell: Ans
         "missing": _("not measured in the pinned trace"),
     }
     titles = (_("layer"), _("head"), _("value"), _("not known"))
-    return Panels(key, above, panels, slot=150, cell=24, cells=titles, words=words, on_cell=on_cell)
+    return view(key, Panels(above, panels, slot=150, cell=24, cells=titles, words=words), cell=on_cell)
 
 
 def importance_table(weighed: Weighed, labels: Sequence[str]) -> pd.DataFrame:

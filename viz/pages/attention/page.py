@@ -43,6 +43,7 @@ from viz.pages.attention.steps import query_steps, steps_name, steps_table
 from viz.pages.attention.text import bertviz_name, explain, missing, refusal, trace_name
 from viz.pages.attention.vectors import vector_panels
 from viz.pages.attention.view import HeadImage, HeadMaps, HeadView
+from viz.render.view import FigureView
 from viz.state.pieces import merged, of_trace
 from viz.state.session import Selection, Session, choose, current_session
 from viz.ui.long_text import is_very_long, watch_rest
@@ -53,7 +54,6 @@ if TYPE_CHECKING:
     from streamlit.delta_generator import DeltaGenerator
 
     from model.capture.trace import AttentionKind
-    from viz.components.plots import Panels
 
 
 class Part(StrEnum):
@@ -208,7 +208,7 @@ class Closely:
     lacking: str
     rest: Rest = lambda: None
     staged: View | None = None
-    vectors: Panels | None = None
+    vectors: FigureView | None = None
 
     def tables(self, shown: HeadMaps, chosen: Selection) -> dict[str, Any]:
         """Tables of the steps, by their names."""
@@ -216,7 +216,7 @@ class Closely:
         if self.staged is not None:
             found[steps_name(chosen)] = partial(steps_table, shown, chosen)
         if self.vectors is not None:
-            found[self.vectors.heading.name] = self.vectors.table
+            found[self.vectors.caption.name] = self.vectors.table
         return found
 
 

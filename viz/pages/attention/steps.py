@@ -17,7 +17,6 @@ from model.network.attention import MultiHeadAttention
 from model.network.positions import Alibi
 from model.runtime.device import exact
 from model.runtime.errors import require
-from viz.components.plots import to_first
 from viz.components.view import Answer, View
 from viz.i18n.catalogue import _
 from viz.i18n.errors import beside_pin
@@ -25,6 +24,7 @@ from viz.i18n.format import significant
 from viz.pages.attention.components import stages
 from viz.pages.attention.text import about_steps, missing
 from viz.pages.attention.view import HeadMaps
+from viz.render.view import to_first
 from viz.state.pieces import Runs
 from viz.state.session import Selection
 from viz.ui.parts import stamp
@@ -157,7 +157,7 @@ def query_steps(shown: HeadMaps, chosen: Selection, key: str, on_query: Answer) 
         weight=significant(float(weights[most])),
     )
     above = heading(shown.trace, header["name"], header["file"], about=about_steps(shown, chosen.layer))
-    return stages([array(each) for each in arrays], header, key, to_first(on_query, {"": shown.runs.rows}), above)
+    return stages([array(each) for each in arrays], header, key, to_first(on_query, shown.runs.rows), above)
 
 
 def _less(own: Tensor, before: Tensor) -> Tensor:

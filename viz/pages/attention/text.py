@@ -15,7 +15,7 @@ from model.analysis.head_metrics import likeness
 from model.capture.interventions import HeadsRemoved, RemovedHead
 from model.capture.trace import ATTENTION_PATHS
 from model.network.transformer import Network
-from viz.components.plots import About
+from viz.figures.figure import About
 from viz.i18n.catalogue import _
 from viz.i18n.format import significant
 from viz.pages.attention.view import HeadMaps, HeadView

@@ -9,19 +9,21 @@ from torch import Tensor
 from model.analysis.downsample import binned
 from model.network.attention import for_each_head
 from model.runtime.errors import require
-from viz.components.plots import Axis, Panel, Panels, Scale
+from viz.figures.axis import Axis, Scale
+from viz.figures.panels import Panel, Panels
 from viz.i18n.catalogue import _
 from viz.i18n.format import tokens
 from viz.pages.attention.steps import head_name, near
 from viz.pages.attention.text import about_vectors
 from viz.pages.attention.view import HeadMaps
+from viz.render.view import FigureView, view
 from viz.state.session import Selection
 from viz.ui.plots import array, heading
 
 MOST = 128  # channels of W^O's output that are drawn: beyond that means of neighbours
 
 
-def vector_panels(shown: HeadMaps, chosen: Selection, key: str) -> Panels:
+def vector_panels(shown: HeadMaps, chosen: Selection, key: str) -> FigureView:
     """q (1, d_k), K (key, d_k), V (key, d_v), o = Σ w·v (1, d_v), and o·W^O of this head alone (1, d_model).
 
     Raises:
@@ -56,7 +58,7 @@ def vector_panels(shown: HeadMaps, chosen: Selection, key: str) -> Panels:
     about = about_vectors(shown, chosen.layer)
     above = heading(trace, name, file, note, sentence.format(token=token, count=left_out), about=about)
     cells = (_("token"), _("channel"), _("value"), _("masked"))
-    return Panels(key, above, panels, cell=14, cells=cells)
+    return view(key, Panels(above, panels, cell=14, cells=cells))
 
 
 def _panel(name: str, rows: Axis, values: Tensor, line: int) -> Panel:

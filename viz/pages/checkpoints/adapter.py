@@ -12,7 +12,9 @@ from streamlit.delta_generator import DeltaGenerator
 from model.analysis.weights import adapter_changes
 from model.checkpoints.adapters import AdapterBaseError
 from model.checkpoints.tensors import TensorInfo
-from viz.components.plots import About, Axis, Chart, Heading, Series
+from viz.figures.axis import Axis
+from viz.figures.chart import Chart, Series
+from viz.figures.figure import About, Caption
 from viz.i18n.catalogue import _
 from viz.i18n.errors import translate_error
 from viz.i18n.format import as_sentence, literal, shape_text, significant
@@ -24,6 +26,7 @@ from viz.pages.checkpoints.subjects import Subject, chosen_place, merged, merged
 from viz.pages.checkpoints.tensor import beside, title
 from viz.pages.checkpoints.tensor_figures import spectrum_sentence
 from viz.pages.checkpoints.tensors import tree
+from viz.render.view import FigureView, view
 from viz.state import adapter_bases, assumptions, shown_model
 from viz.state.checkpoints import all_places
 from viz.state.session import Session, choose
@@ -156,7 +159,7 @@ def values(subject: Subject, found: Adapting, info: TensorInfo) -> None:
     values_chart(subject.name, info.name, change, f"{line} · {spectrum_sentence(change.values)}")()
 
 
-def values_chart(file: str, name: str, change: adapter_changes.AdapterChange, sentence: str) -> Chart:
+def values_chart(file: str, name: str, change: adapter_changes.AdapterChange, sentence: str) -> FigureView:
     """σ over its number."""
     numbers = np.arange(1, len(change.values) + 1)
     few = len(numbers) <= 64
@@ -165,8 +168,8 @@ def values_chart(file: str, name: str, change: adapter_changes.AdapterChange, se
     formulas = [r"\Delta W = \tfrac{\alpha}{r} B A = \sum_i \sigma_i\, u_i v_i^\top"]
     about = About(told, formulas, [adapter_changes.factored_values])
     title, stamp = _("Singular values of ΔW"), f"{file} {name}"
-    heading = Heading(title, f"adapter-values-{file}", stamp, sentence=sentence, alt=sentence, about=about)
-    return Chart(VALUES, heading, [series], Axis(_("number, largest first")), Axis("σ", zero=True), tall=150)
+    heading = Caption(title, f"adapter-values-{file}", stamp, sentence=sentence, alt=sentence, about=about)
+    return view(VALUES, Chart(heading, [series], Axis(_("number, largest first")), Axis("σ", zero=True), tall=150))
 
 
 def explain() -> None:

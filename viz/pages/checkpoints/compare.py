@@ -17,8 +17,10 @@ from model.analysis.weights import movement
 from model.analysis.weights.heads import CROSS, head_tensors, moved_heads, projection_of
 from model.checkpoints.catalog import catalog_entry
 from model.checkpoints.load_hints import LoadHints
-from viz.components.plots import About, Axis, Chart, Heading, Panels, Scale, Series
 from viz.components.view import Answer
+from viz.figures.axis import Axis, Scale
+from viz.figures.chart import Chart, Series
+from viz.figures.figure import About, Caption
 from viz.i18n.catalogue import _
 from viz.i18n.errors import translate_error
 from viz.i18n.format import as_sentence, attention_name, literal, shape_text, significant
@@ -41,6 +43,7 @@ from viz.pages.checkpoints.subjects import (
 )
 from viz.pages.checkpoints.tensor import beside
 from viz.pages.checkpoints.tensors import tree
+from viz.render.view import FigureView, view
 from viz.state import assumptions, texts
 from viz.state.pin import Pin
 from viz.state.session import Key, Session, choose, current_session
@@ -289,7 +292,7 @@ def stacks_of(kinds: Mapping[str, Any]) -> list[str]:
     return list(dict.fromkeys(kind.split(".*.")[0] for kind in kinds))
 
 
-def layer_chart(found: TensorTable, stack: str, file: str, key: str, relation: str = RELATION) -> Chart:
+def layer_chart(found: TensorTable, stack: str, file: str, key: str, relation: str = RELATION) -> FigureView:
     """How far the matrices of each layer moved, or by how much an adapter changes them: a line for each kind."""
     infos = {info.name: info for info in found.table if len(info.shape) > 1}
     kinds = {kind: names for kind, names in layered(list(infos)).items() if kind.startswith(f"{stack}.*.")}
@@ -313,7 +316,7 @@ def layer_chart(found: TensorTable, stack: str, file: str, key: str, relation: s
     )
     told = _("How far each matrix has moved, measured by its own length, layer by layer.")
     formula = r"\frac{\lVert \Delta W \rVert_F}{\lVert W \rVert_F}, \qquad \Delta W = B - A"
-    heading = Heading(
+    heading = Caption(
         _("Change by layer"),
         f"moved-layers-{file}",
         f"{file} {stack}",
@@ -322,10 +325,10 @@ def layer_chart(found: TensorTable, stack: str, file: str, key: str, relation: s
         about=About(told, [formula], [movement.moved]),
     )
     x = Axis(_("layer"), [str(layer + 1) for layer in range(count)], "")
-    return Chart(key, heading, series, x, Axis(_("relative change"), zero=True), tall=240, of=_("kind"))
+    return view(key, Chart(heading, series, x, Axis(_("relative change"), zero=True), tall=240, of=_("kind")))
 
 
-def moved_head_panels(changes: np.ndarray, file: str, chosen: tuple[int, int], key: str, on_cell: Answer) -> Panels:
+def moved_head_panels(changes: np.ndarray, file: str, chosen: tuple[int, int], key: str, on_cell: Answer) -> FigureView:
     """All projections on one scale."""
     finite = changes[np.isfinite(changes)]
     scale = Scale(0, float(finite.max(initial=0.0)) or 1.0, RELATION)
@@ -333,7 +336,7 @@ def moved_head_panels(changes: np.ndarray, file: str, chosen: tuple[int, int], k
     sentence = _("‖B−A‖/‖A‖ of each head's part, one scale for all; a click opens the head")
     told = _("Each cell is a head: how far its part of this projection has moved from A to B.")
     about = About(told, [r"\frac{\|B_h - A_h\|_F}{\|A_h\|_F}"], [moved_heads])
-    heading = Heading(_("Change by head"), f"moved-heads-{file}", file, sentence=sentence, about=about)
+    heading = Caption(_("Change by head"), f"moved-heads-{file}", file, sentence=sentence, about=about)
     shown = np.where(np.isfinite(changes), changes, np.nan)
     return weights_heads.head_panels(key, heading, shown, [scale] * 4, chosen, on_cell, notes=notes, cell=40)
 

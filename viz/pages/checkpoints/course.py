@@ -19,14 +19,19 @@ from streamlit.delta_generator import DeltaGenerator
 from model.capture.trace import ATTENTION_PATHS
 from model.runtime.errors import CheckpointError
 from model.training.course_files import Course, course_of
-from viz.components.plots import About, Axis, Chart, Heading, Panel, Panels, Scale, Series
 from viz.components.view import Answer, View
+from viz.figures.axis import Axis, Scale
+from viz.figures.chart import Chart, Series
+from viz.figures.figure import About, Caption
+from viz.figures.panels import Panel, Panels
 from viz.i18n.catalogue import _
 from viz.i18n.errors import translate_error
 from viz.i18n.format import as_sentence, attention_name, clauses, sides, significant, tokens
 from viz.pages.checkpoints.heads import KIND, open_head
 from viz.pages.checkpoints.measuring import BY_PATH
 from viz.pages.checkpoints.subjects import Subject, hints_of, model_of
+from viz.render.panels import grouped_panel
+from viz.render.view import FigureView, view
 from viz.state import pieces, texts
 from viz.state.session import Session, attention_kinds, choose
 from viz.ui.background import Filling, Watched, follow, watch
@@ -112,7 +117,7 @@ def is_beginning(curve: Curve, of: Curve) -> bool:
     return curve == of[: len(curve)]
 
 
-def losses_chart(told: Sequence[tuple[str, Course]], chosen: Sequence[tuple[str, int | None]], key: str) -> Chart:
+def losses_chart(told: Sequence[tuple[str, Course]], chosen: Sequence[tuple[str, int | None]], key: str) -> FigureView:
     """Losses over the steps: a colour for each training, dashed what it trains on; a mark at each checkpoint."""
     series, ends = [], []
     for number, (name, course) in enumerate(told):
@@ -133,9 +138,9 @@ def losses_chart(told: Sequence[tuple[str, Course]], chosen: Sequence[tuple[str,
     shows = _("The losses as the files beside the checkpoints tell them, over the steps of their training.")
     alt = f"{_('Losses')}: {'; '.join(ends)}."
     about = About(shows, [r"L = -\tfrac1n \sum_t \ln p(y_t)"], [course_of])
-    heading = Heading(_("Losses"), "course-losses", stamp, sentence=sentence, alt=alt, about=about)
+    heading = Caption(_("Losses"), "course-losses", stamp, sentence=sentence, alt=alt, about=about)
     drawn = marks if len(told) == 1 and len(marks) <= 6 else ()
-    return Chart(key, heading, series, Axis(_("step")), Axis(_("nats per token")), tall=220, marks=drawn)
+    return view(key, Chart(heading, series, Axis(_("step")), Axis(_("nats per token")), tall=220, marks=drawn))
 
 
 def trained_words(course: Course) -> str:
@@ -342,7 +347,7 @@ def film_panels(
         scale = Scale(0, 1, _("weight"))
         note = frame.writes if len(frame.writes) <= NOTE else frame.writes[: NOTE - 1] + "…"
         panel = Panel(name, rows, columns, visible, weights, note=note, scale=scale, choose=True, summed=True)
-        panels.append(panel.in_runs(*frame.runs) if merge else panel)
+        panels.append(grouped_panel(panel, *frame.runs) if merge else panel)
         cut = cut or frame.cut
     told = film.progress
     sentences = [_("attention weights, 0 to 1; a click opens the checkpoint at this head")]
@@ -352,8 +357,8 @@ def film_panels(
     shows = _("One head's map on the present text, as each checkpoint computes it.")
     about = About(shows, [r"W^{(s)} = \mathrm{softmax}(S^{(s)} + M)"])
     name, said = _("The head at each checkpoint"), " · ".join(sentences)
-    heading = Heading(name, f"course-head-{head + 1}", stamp, sentence=said, about=about)
-    return Panels(key, heading, panels, slot=150, cell=24, on_cell=on_panel)
+    heading = Caption(name, f"course-head-{head + 1}", stamp, sentence=said, about=about)
+    return view(key, Panels(heading, panels, slot=150, cell=24), cell=on_panel)
 
 
 def open_checkpoint_at(names: Sequence[str], kind: str, layer: int, head: int, cell: dict[str, Any]) -> None:

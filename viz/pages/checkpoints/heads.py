@@ -15,8 +15,11 @@ from model.analysis.weights import heads as head_weights
 from model.analysis.weights.heads import attentions, head_norms, head_similarity
 from model.capture.trace import ATTENTION_PATHS
 from model.network.attention import MultiHeadAttention
-from viz.components.plots import About, Axis, Heading, Heatmap, Panel, Panels, Scale
 from viz.components.view import Answer
+from viz.figures.axis import Axis, Scale
+from viz.figures.figure import About, Caption
+from viz.figures.heatmap import Heatmap
+from viz.figures.panels import Panel, Panels
 from viz.i18n.catalogue import _
 from viz.i18n.errors import reason_words
 from viz.i18n.format import attention_name, literal, significant
@@ -24,6 +27,7 @@ from viz.pages.checkpoints.measuring import Measured
 from viz.pages.checkpoints.subjects import CHECKPOINT, REGION, Subject, model_of
 from viz.pages.checkpoints.tensor import beside
 from viz.pages.checkpoints.tensor_figures import not_finite
+from viz.render.view import FigureView, view
 from viz.state.session import Key, Session, attention_kinds, choose, current_session
 from viz.ui.parts import data_table, explanation
 from viz.ui.plots import array
@@ -157,7 +161,7 @@ def norms_of(model: TextModel, kind: AttentionKind, remember: Remember) -> Tenso
     return found
 
 
-def norm_panels(norms: Tensor, file: str, chosen: tuple[int, int], key: str, on_cell: Answer) -> Panels:
+def norm_panels(norms: Tensor, file: str, chosen: tuple[int, int], key: str, on_cell: Answer) -> FigureView:
     """Each projection on a scale of its own."""
     values = array(norms)
     scales, ranges = [], []
@@ -170,13 +174,13 @@ def norm_panels(norms: Tensor, file: str, chosen: tuple[int, int], key: str, on_
     alt = _("{title} of {layers} layers with {heads} heads: {ranges}.").format(
         title=title, layers=values.shape[1], heads=values.shape[2], ranges="; ".join(ranges)
     )
-    heading = Heading(title, f"heads-{file}", f"{file} {title}", sentence=sentence, alt=alt, about=about_norms())
+    heading = Caption(title, f"heads-{file}", f"{file} {title}", sentence=sentence, alt=alt, about=about_norms())
     return head_panels(key, heading, values, scales, chosen, on_cell, notes=("",) * 4, lines=(0, 0, 1, 1), cell=34)
 
 
 def head_panels(
     key: str,
-    heading: Heading,
+    heading: Caption,
     values: NDArray[np.float32],
     scales: Sequence[Scale],
     chosen: tuple[int, int],
@@ -185,7 +189,7 @@ def head_panels(
     notes: Sequence[str],
     lines: Sequence[int] = (0, 0, 0, 0),
     cell: int,
-) -> Panels:
+) -> FigureView:
     """Four maps of layer by head, one of each projection; a click opens the head."""
     layers, heads = ([str(number + 1) for number in range(count)] for count in values.shape[1:])
     rows, columns = Axis(_("layer"), layers, "layers"), Axis(_("head"), heads, "heads")
@@ -195,7 +199,7 @@ def head_panels(
         for name, part, scale, note, line in zip(NAMES, values, scales, notes, lines, strict=True)
     ]
     titles = (_("layer"), _("head"), scales[0].title, _("masked"))
-    return Panels(key, heading, panels, slot=150, cell=cell, cells=titles, words=not_finite(), on_cell=on_cell)
+    return view(key, Panels(heading, panels, slot=150, cell=cell, cells=titles, words=not_finite()), cell=on_cell)
 
 
 def about_norms() -> About:
@@ -216,7 +220,7 @@ def head_labels(layers: int, heads: int) -> list[str]:
 
 def similarity_map(
     similarity: Tensor, labels: Sequence[str], circuit: str, file: str, key: str, on_cell: Answer
-) -> Heatmap:
+) -> FigureView:
     """The cosine of every head's circuit with every other's."""
     values = array(similarity)
     apart = np.abs(values) * (1 - np.eye(len(values)))
@@ -231,12 +235,12 @@ def similarity_map(
         product=product, count=len(values), sentence=most
     )
     name, sentence = _("Heads that are alike"), f"{product} · {most}"
-    heading = Heading(
+    heading = Caption(
         name, f"similar-{circuit}-{file}", f"{file} {circuit}", sentence=sentence, alt=alt, about=about_alike(circuit)
     )
     rows, columns = (Axis(title, labels, "weight heads") for title in (_("head"), _("other head")))
     scale = Scale(-top, top, _("cosine"))
-    return Heatmap(key, heading, values, rows, columns, scale, square=True, on_cell=on_cell)
+    return view(key, Heatmap(heading, values, rows, columns, scale, square=True), cell=on_cell)
 
 
 def similarity_of(model: TextModel, kind: AttentionKind, circuit: str, remember: Remember) -> Tensor:

@@ -16,13 +16,17 @@ from streamlit.delta_generator import DeltaGenerator
 from model.analysis.weights.statistics import statistics as measure
 from model.runtime.errors import CheckpointError
 from model.training.course_files import Course, course_of
-from viz.components.plots import About, Axis, Chart, Heading, Series
+from viz.figures.axis import Axis
+from viz.figures.chart import Chart, Series
+from viz.figures.compared import of_now
+from viz.figures.figure import About, Caption
 from viz.i18n.catalogue import _
 from viz.i18n.errors import translate_error
 from viz.i18n.format import as_sentence, literal, significant
 from viz.pages.checkpoints import course
 from viz.pages.checkpoints.measuring import Measured, measured
 from viz.pages.checkpoints.subjects import Subject, subjects
+from viz.render.view import FigureView, view
 from viz.state.session import Key, Session, choose
 from viz.ui.background import follow
 from viz.ui.parts import data_table
@@ -169,7 +173,7 @@ class Run:
         return math.nan if found is None else STATISTICS[statistic](found, info.elements - found.nan - found.infinite)
 
 
-def steps_chart(runs: Sequence[Run], tensors: Sequence[str], statistic: str, known: bool, key: str) -> Chart:
+def steps_chart(runs: Sequence[Run], tensors: Sequence[str], statistic: str, known: bool, key: str) -> FigureView:
     """A line for each tensor. known: places are steps; else the checkpoints stand side by side."""
     places = np.array([run.place for run in runs] if known else range(len(runs)), np.float32)
     shown = list(tensors[:MOST])
@@ -184,16 +188,18 @@ def steps_chart(runs: Sequence[Run], tensors: Sequence[str], statistic: str, kno
     if len(tensors) > MOST:
         sentence += _(", the first {most} are drawn").format(most=MOST)
     ends = "; ".join(
-        f"{each.name} {significant(float(each.ys[0]))} → {significant(float(each.ys[-1]))}" for each in series[:3]
+        f"{each.name} {significant(float(ys[0]))} → {significant(float(ys[-1]))}"
+        for each in series[:3]
+        for ys in (of_now(each.ys),)
     )
     names = [run.name[:24] for run in runs]
     marks = [{"x": run.place, "text": name} for run, name in zip(runs, names, strict=True)]
     x = Axis(_("step")) if known else Axis(_("checkpoint"), names, "")
     stamp, alt = f"{statistic} {len(shown)} {len(runs)}", f"{title}, {sentence}: {ends}."
     about = About(_("One number of each tensor over the checkpoints, read from their files."), ran=[measure])
-    heading = Heading(title, f"steps-{statistic}", stamp, sentence=sentence, alt=alt, about=about)
+    heading = Caption(title, f"steps-{statistic}", stamp, sentence=sentence, alt=alt, about=about)
     drawn = marks if known and len(runs) <= 6 else ()
-    return Chart(key, heading, series, x, Axis(title), tall=300, marks=drawn, of=_("tensor"))
+    return view(key, Chart(heading, series, x, Axis(title), tall=300, marks=drawn, of=_("tensor")))
 
 
 def common_part(names: Sequence[str]) -> str:

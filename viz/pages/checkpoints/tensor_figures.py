@@ -12,10 +12,14 @@ import numpy as np
 from model.analysis.downsample import as_matrix, exact_histogram, in_blocks
 from model.analysis.embeddings import nearest
 from model.analysis.weights.spectra import Leading, effective_rank, has_spectrum, leading, singular_values, stable_rank
-from viz.components.plots import About, Axis, Chart, Heading, Heatmap, Scale, Series
 from viz.components.view import Answer
+from viz.figures.axis import Axis, Scale
+from viz.figures.chart import Chart, Series
+from viz.figures.figure import About, Caption
+from viz.figures.heatmap import Heatmap
 from viz.i18n.catalogue import _
 from viz.i18n.format import significant
+from viz.render.view import FigureView, view
 from viz.ui.plots import EXPECTED, array
 
 if TYPE_CHECKING:
@@ -103,9 +107,9 @@ def summary(statistics: Statistics) -> str:
 
 def above(
     weight: Weight, name: str, file: str, about: About, sentence: str = "", note: str = "", alt: str = ""
-) -> Heading:
+) -> Caption:
     """The heading of a plot of this tensor."""
-    return Heading(name, file, weight.stamp, note, sentence, alt, about)
+    return Caption(name, file, weight.stamp, note, sentence, alt, about)
 
 
 def not_finite() -> dict[str, str]:
@@ -131,7 +135,7 @@ def ends(weights: Sequence[Weight]) -> tuple[float, float]:
     return (low, high) if low < high else (low - 0.5, high + 0.5)
 
 
-def histogram(weights: Sequence[Weight], log: bool, key: str) -> Chart:
+def histogram(weights: Sequence[Weight], log: bool, key: str) -> FigureView:
     """How many values lie where, of one tensor or of two on the same bins."""
     first = weights[0]
     low, high = ends(weights)
@@ -148,7 +152,7 @@ def histogram(weights: Sequence[Weight], log: bool, key: str) -> Chart:
     about = About(told, [r"c_b = \#\{\,i : e_b \le w_i < e_{b+1}\,\}"], [exact_histogram])
     heading = above(first, _("Histogram"), f"histogram-{first.title}", about, sentence, alt=measures(weights))
     x, y = Axis(_("value"), low=low, high=high), Axis(_("count"), log=log, zero=not log)
-    return Chart(key, heading, series, x, y, tall=130, of=_("checkpoint"))
+    return view(key, Chart(heading, series, x, y, tall=130, of=_("checkpoint")))
 
 
 def whole(shape: Sequence[int]) -> Region:
@@ -191,7 +195,7 @@ def value_map(
     key: str,
     on_cell: Answer,
     difference: bool = False,
-) -> Heatmap:
+) -> FigureView:
     """The values of a rectangle, in blocks where there are more than a screen shows; a click looks closer."""
     shown, (high, wide) = blocks
     (top, bottom), (left, right) = region.rows, region.columns
@@ -210,7 +214,7 @@ def value_map(
     columns = Axis(_("column"), [f"{column:,}" for column in range(left, right, wide)], "weight columns")
     scale = Scale(0 if largest else -biggest, biggest, kind, difference)
     heading = above(weight, name, f"{file}-{weight.title}", about_values(largest, difference), sentence)
-    return Heatmap(key, heading, shown, rows, columns, scale, highest=TALL, words=not_finite(), on_cell=on_cell)
+    return view(key, Heatmap(heading, shown, rows, columns, scale, highest=TALL, words=not_finite()), cell=on_cell)
 
 
 def about_values(largest: bool, difference: bool) -> About:
@@ -223,7 +227,7 @@ def about_values(largest: bool, difference: bool) -> About:
     return About(sentence, [block % f"({value})" if difference else block % value], [in_blocks])
 
 
-def feature_chart(weights: Sequence[Weight], key: str) -> Chart:
+def feature_chart(weights: Sequence[Weight], key: str) -> FigureView:
     """A vector over its features: γ, β, a bias."""
     first, several = weights[0], len(weights) > 1
     series = []
@@ -238,7 +242,7 @@ def feature_chart(weights: Sequence[Weight], key: str) -> Chart:
     about = About(_("Each number of the vector over the feature that it belongs to; dashed: their mean."))
     heading = above(first, _("Values"), f"values-{first.title}", about, sentence, alt=measures(weights))
     features = Axis(_("feature"), low=-0.5, high=first.info.elements - 0.5)
-    return Chart(key, heading, series, features, Axis(_("value")), tall=190, of=_("checkpoint"))
+    return view(key, Chart(heading, series, features, Axis(_("value")), tall=190, of=_("checkpoint")))
 
 
 # The rows of a table: which tokens of an embedding are near each other, which positions.
@@ -308,7 +312,7 @@ def label(row: int, tokenizer: Tokenizer | None) -> str:
     return f"{row:,}" if tokenizer is None else tokenizer.label(row)
 
 
-def neighbour_chart(weight: Weight, row: int, tokenizer: Tokenizer | None, key: str) -> Chart:
+def neighbour_chart(weight: Weight, row: int, tokenizer: Tokenizer | None, key: str) -> FigureView:
     """The rows with the largest cosine with the chosen one."""
     rows = weight.info.shape[0]
     ids, cosines = weight.remember(
@@ -325,10 +329,10 @@ def neighbour_chart(weight: Weight, row: int, tokenizer: Tokenizer | None, key: 
     heading = above(weight, name, f"nearest-{row}", about, sentence, f"{own} · #{row}", alt)
     series = Series(_("cosine"), np.arange(len(labels)), cosines.numpy(), COLOURS[0], "bars")
     x = Axis(_("token of the vocabulary") if tokenizer else _("row"), labels)
-    return Chart(key, heading, [series], x, Axis(_("cosine"), zero=True), tall=130, of=_("quantity"))
+    return view(key, Chart(heading, [series], x, Axis(_("cosine"), zero=True), tall=130, of=_("quantity")))
 
 
-def position_map(weight: Weight, key: str) -> Heatmap:
+def position_map(weight: Weight, key: str) -> FigureView:
     """p·q of every position's vector with every other's."""
 
     def products() -> Blocks:
@@ -348,7 +352,7 @@ def position_map(weight: Weight, key: str) -> Heatmap:
     heading = above(weight, _("Similarity of positions"), f"positions-{weight.title}", about, sentence)
     p, q = Axis(_("position p"), labels, "position rows"), Axis(_("position q"), labels, "position columns")
     scale = Scale(-top if shown.min() < 0 else 0, top, "p·q")
-    return Heatmap(key, heading, shown, p, q, scale, square=True, words=not_finite())
+    return view(key, Heatmap(heading, shown, p, q, scale, square=True, words=not_finite()))
 
 
 # The singular values of a matrix of weights, and its leading singular vectors.
@@ -419,7 +423,7 @@ def spectrum_sentence(values: Tensor) -> str:
     return line + (_(" · energy in the top {shares}").format(shares=", ".join(shares)) if shares else "")
 
 
-def spectrum_chart(weights: Sequence[Weight], key: str) -> Chart:
+def spectrum_chart(weights: Sequence[Weight], key: str) -> FigureView:
     """σ over its number, on a logarithmic axis."""
     series, sentences = [], []
     for weight, name, colour in labelled(weights, "σ"):
@@ -432,10 +436,10 @@ def spectrum_chart(weights: Sequence[Weight], key: str) -> Chart:
     about = About(told, [SVD, r"\lVert W \rVert_2 = \sigma_1"], [singular_values, effective_rank, stable_rank])
     heading = above(first, name, f"spectrum-{first.title}", about, sentence, alt="; ".join(sentences))
     x, y = Axis(_("number, largest first")), Axis("σ", log=True)
-    return Chart(key, heading, series, x, y, tall=130, of=_("checkpoint"), place=_("number"))
+    return view(key, Chart(heading, series, x, y, tall=130, of=_("checkpoint"), place=_("number")))
 
 
-def vector_charts(weight: Weight, keys: tuple[str, str]) -> Iterator[Chart]:
+def vector_charts(weight: Weight, keys: tuple[str, str]) -> Iterator[FigureView]:
     """The leading left singular vectors over the rows, the right ones over the columns."""
     found = vectors_of(weight)
     sides = (
@@ -454,4 +458,4 @@ def vector_charts(weight: Weight, keys: tuple[str, str]) -> Iterator[Chart]:
             [leading],
         )
         heading = above(weight, title, f"{file}-{weight.title}", about)
-        yield Chart(key, heading, series, Axis(place), Axis(_("component")), tall=95, of=_("singular value"))
+        yield view(key, Chart(heading, series, Axis(place), Axis(_("component")), tall=95, of=_("singular value")))

@@ -13,10 +13,14 @@ import torch
 
 from model.analysis.experts import Loads, load, loads_of, mixed_layers
 from model.analysis.feed_forward import path_of
-from viz.components.plots import About, Axis, Chart, Heatmap, Series
+from viz.figures.axis import Axis
+from viz.figures.chart import Chart, Series
+from viz.figures.figure import About
+from viz.figures.heatmap import Heatmap
 from viz.i18n.catalogue import _
 from viz.i18n.format import literal
 from viz.pages.feed_forward.units import Chosen, expert_name
+from viz.render.view import FigureView, view
 from viz.state import permissions
 from viz.state.permissions import Permission
 from viz.ui import fields
@@ -44,7 +48,7 @@ def has_router(session: Session, chosen: Chosen) -> bool:
     return f"{chosen.mixture}.router" in session.trace
 
 
-def router_map(session: Session, chosen: Chosen, quantity: str, key: str, on_cell: Answer) -> Heatmap:
+def router_map(session: Session, chosen: Chosen, quantity: str, key: str, on_cell: Answer) -> FigureView:
     """What the router gives each token for each expert, hatched where the token does not go; a click chooses both."""
     name = f"{chosen.mixture}.{quantity}"
     values, other = session.trace[name].float(), pinned(session)(name)
@@ -73,18 +77,20 @@ def router_map(session: Session, chosen: Chosen, quantity: str, key: str, on_cel
     above = heading(session.trace, title, f"router-{name}", note, missing(session, other), about=about)
     rows = token_axis(session.trace, chosen.stack)
     visible = array(taken.float()) > 0 if quantity == "gates" else None
-    return Heatmap(
+    return view(
         key,
-        above,
-        np.nan_to_num(shown) if quantity == "gates" and not scale.difference else shown,
-        rows,
-        columns,
-        scale,
-        visible=visible,
-        words={"masked": _("not chosen")},
-        chosen=chosen.token,
-        column=expert,
-        on_cell=on_cell,
+        Heatmap(
+            above,
+            np.nan_to_num(shown) if quantity == "gates" and not scale.difference else shown,
+            rows,
+            columns,
+            scale,
+            visible=visible,
+            words={"masked": _("not chosen")},
+            chosen=chosen.token,
+            column=expert,
+        ),
+        cell=on_cell,
     )
 
 
@@ -94,7 +100,7 @@ def _most_loaded(shares: torch.Tensor) -> str:
     return _("most loaded: {experts}").format(experts=told)
 
 
-def load_map(session: Session, chosen: Chosen, key: str, on_cell: Answer) -> Heatmap:
+def load_map(session: Session, chosen: Chosen, key: str, on_cell: Answer) -> FigureView:
     """The share of this text's tokens that go through each expert of each layer; a click chooses both."""
     values, other = (_loads(session, get, chosen.stack) for get in (now(session), pinned(session)))
     assert values is not None
@@ -116,13 +122,10 @@ def load_map(session: Session, chosen: Chosen, key: str, on_cell: Answer) -> Hea
     )
     column = int(chosen.expert) if chosen.expert.isdecimal() else -1
     words, drawn = {"masked": _("no such expert in this layer")}, ~np.isnan(array(values))
-    return Heatmap(
-        *(key, above, shown, rows, columns, scale),
-        visible=drawn,
-        words=words,
-        chosen=chosen.layer,
-        column=column,
-        on_cell=on_cell,
+    return view(
+        key,
+        Heatmap(above, shown, rows, columns, scale, visible=drawn, words=words, chosen=chosen.layer, column=column),
+        cell=on_cell,
     )
 
 
@@ -141,7 +144,7 @@ def _loads(session: Session, get: Get, stack: str) -> torch.Tensor | None:
     return table
 
 
-def load_chart(session: Session, chosen: Chosen, key: str, on_place: Answer) -> Chart:
+def load_chart(session: Session, chosen: Chosen, key: str, on_place: Answer) -> FigureView:
     """How many of this text's tokens go through each expert of the layer, beside the file's, where one was read."""
     gates = session.trace[f"{chosen.mixture}.gates"]
     shares, places = array(load(gates)), np.arange(gates.shape[-1])
@@ -161,7 +164,7 @@ def load_chart(session: Session, chosen: Chosen, key: str, on_place: Answer) -> 
     above = heading(session.trace, title, f"experts-{chosen.mixture}", note, about=about)
     framed = int(chosen.expert) if chosen.expert.isdecimal() else -1
     x_axis, y_axis = Axis(_("expert"), labels, "experts"), Axis(_("share of tokens"), zero=True)
-    return Chart(key, above, series, x_axis, y_axis, chosen=framed, tall=150, on_place=on_place)
+    return view(key, Chart(above, series, x_axis, y_axis, chosen=framed, tall=150), place=on_place)
 
 
 def load_table(session: Session, chosen: Chosen) -> pd.DataFrame:

@@ -23,7 +23,9 @@ from model.analysis.feed_forward import (
     write_scores,
     writes,
 )
-from viz.components.plots import About, Axis, Chart, Series, span
+from viz.figures.axis import Axis
+from viz.figures.chart import Chart, Series
+from viz.figures.figure import About
 from viz.i18n.catalogue import _
 from viz.i18n.errors import beside_pin, unless_absent
 from viz.i18n.format import in_turn, no_predictions, significant
@@ -41,6 +43,8 @@ from viz.pages.feed_forward.units import (
     pinned_share,
     values_of,
 )
+from viz.render.renderer import span
+from viz.render.view import FigureView, view
 from viz.state.pin import cached_for_pin
 from viz.ui.parts import explanation
 from viz.ui.plots import FIRST, PINNED, SECOND, array, heading, missing
@@ -55,7 +59,7 @@ if TYPE_CHECKING:
     from viz.state.session import Session
 
 
-def histogram(session: Session, chosen: Chosen, key: str) -> Chart:
+def histogram(session: Session, chosen: Chosen, key: str) -> FigureView:
     """How many activations of the layer have which size, counts on a log axis."""
     every, other = values_of(session, chosen)
     whole = array(present(every))
@@ -84,12 +88,12 @@ def histogram(session: Session, chosen: Chosen, key: str) -> Chart:
     )
     above = heading(session.trace, name, f"histogram-{chosen.name}", note, missing(session, other), about=about)
     x_axis, y_axis = Axis(unit_quantity(chosen.quantity)), Axis(_("count"), log=True, zero=False, low=0.5)
-    return Chart(key, above, series, x_axis, y_axis, tall=190)
+    return view(key, Chart(above, series, x_axis, y_axis, tall=190))
 
 
 def direction_charts(
     session: Session, config: TransformerConfig, chosen: Chosen, keys: tuple[str, str]
-) -> tuple[list[Chart], str]:
+) -> tuple[list[FigureView], str]:
     """Tokens that a unit's output pushes up and down, and those that its input is like; and a sentence on how."""
     model, of = session.model, (chosen.path, chosen.unit)
     plots, said = [], []
@@ -122,7 +126,7 @@ def direction_charts(
 
 def _direction_chart(
     session: Session, tokens: Direction, before: Numbers | None, name: str, axis: str, colour: str, file: str, key: str
-) -> Chart:
+) -> FigureView:
     labels, values = zip(*tokens.towards, *reversed(tokens.away), strict=True)
     places, count = np.arange(len(labels)), len(tokens.towards)
     alt = f"{name}: {', '.join(labels[:count])} … {', '.join(reversed(labels[count:]))}"
@@ -131,7 +135,7 @@ def _direction_chart(
         series.append(Series(_("{name}, pinned").format(name=axis), places, before, PINNED, "dots"))
         alt += f". {_('pinned')}: {', '.join(significant(float(value)) for value in before)}"
     above = heading(session.trace, name, file, alt=alt, about=about_direction(file))
-    return Chart(key, above, series, Axis("", labels, "vocabulary"), Axis(axis), tall=80, place=_("token"))
+    return view(key, Chart(above, series, Axis("", labels, "vocabulary"), Axis(axis), tall=80, place=_("token")))
 
 
 def about_direction(file: str) -> About:

@@ -26,12 +26,16 @@ from model.analysis.feed_forward import (
 from model.capture.trace import EXPERT
 from model.network.transformer import Network
 from model.runtime.errors import require
-from viz.components.plots import About, Axis, Chart, Heatmap, Series
 from viz.components.view import Answer
+from viz.figures.axis import Axis
+from viz.figures.chart import Chart, Series
+from viz.figures.figure import About
+from viz.figures.heatmap import Heatmap
 from viz.i18n.catalogue import _
 from viz.i18n.errors import beside_pin, translate_error
 from viz.i18n.format import significant
 from viz.pages.feed_forward.text import layer_class, unit_formula, unit_quantity
+from viz.render.view import FigureView, view
 from viz.state.pin import cached_for_pin
 from viz.ui.plots import FIRST, PINNED, SECOND, array, chosen_token, heading, levels, missing, now, pinned, token_axis
 
@@ -202,7 +206,7 @@ def off_name(activation: str) -> str:
     return _("share of zeros") if limit == 0 else _("share of |a| ≤ {limit:g}").format(limit=limit)
 
 
-def layer_map(session: Session, config: TransformerConfig, chosen: Chosen, key: str, on_cell: Answer) -> Heatmap:
+def layer_map(session: Session, config: TransformerConfig, chosen: Chosen, key: str, on_cell: Answer) -> FigureView:
     """The share of units that are off, layer by token; a click chooses both."""
     values, other = (_shares(session, get, config, chosen.stack) for get in (now(session), pinned(session)))
     assert values is not None
@@ -225,12 +229,14 @@ def layer_map(session: Session, config: TransformerConfig, chosen: Chosen, key: 
     above = heading(session.trace, _("Every layer"), f"units-off-{chosen.stack}", note, lacking or hatched, about=about)
     drawn = np.repeat(np.array(known)[:, None], values.shape[1], axis=1)
     words = {"masked": _("experts in place of one network")}
-    return Heatmap(
-        key, above, shown, rows, columns, scale, visible=drawn, words=words, chosen=row, column=column, on_cell=on_cell
+    return view(
+        key,
+        Heatmap(above, shown, rows, columns, scale, visible=drawn, words=words, chosen=row, column=column),
+        cell=on_cell,
     )
 
 
-def unit_map(session: Session, chosen: Chosen, key: str, on_cell: Answer) -> Heatmap:
+def unit_map(session: Session, chosen: Chosen, key: str, on_cell: Answer) -> FigureView:
     """One page of the layer's units at every token; a click chooses both."""
     own, other = values_of(session, chosen)
     units = on_page(session, chosen)
@@ -253,14 +259,17 @@ def unit_map(session: Session, chosen: Chosen, key: str, on_cell: Answer) -> Hea
     row, column = chosen.token, units.index(chosen.unit) if chosen.unit in units else -1
     rows = token_axis(session.trace, chosen.stack)
     through = np.repeat(goes_through(session, chosen)[:, None], shown.shape[1], axis=1)
-    return Heatmap(
-        *(key, above, shown, rows, columns, scale),
-        visible=through,
-        words={"masked": _("this token does not go through this expert")},
-        chosen=row,
-        column=column,
-        wanted=TALL,
-        on_cell=on_cell,
+    return view(
+        key,
+        Heatmap(
+            *(above, shown, rows, columns, scale),
+            visible=through,
+            words={"masked": _("this token does not go through this expert")},
+            chosen=row,
+            column=column,
+            wanted=TALL,
+        ),
+        cell=on_cell,
     )
 
 
@@ -272,7 +281,7 @@ def goes_through(session: Session, chosen: Chosen) -> NDArray[np.bool_]:
     return taken
 
 
-def all_units(session: Session, chosen: Chosen, key: str, on_place: Answer) -> Chart:
+def all_units(session: Session, chosen: Chosen, key: str, on_place: Answer) -> FigureView:
     """How strong every unit of the layer gets over the text, in the chosen order; a click opens its page."""
     own, other = values_of(session, chosen)
     units = ordered(session, chosen)
@@ -292,10 +301,10 @@ def all_units(session: Session, chosen: Chosen, key: str, on_place: Answer) -> C
     lacking = missing(session, other)
     above = heading(session.trace, title, f"units-all-{chosen.name}", sentence=lacking, about=about)
     x_axis, y_axis = Axis(_("place in this order")), Axis(name, zero=True)
-    return Chart(key, above, series, x_axis, y_axis, tall=80, on_place=on_place)
+    return view(key, Chart(above, series, x_axis, y_axis, tall=80), place=on_place)
 
 
-def unit_chart(session: Session, chosen: Chosen, key: str, on_place: Answer) -> Chart:
+def unit_chart(session: Session, chosen: Chosen, key: str, on_place: Answer) -> FigureView:
     """One unit at every token; a click chooses the token."""
     trace, quantity = session.trace, unit_quantity(chosen.quantity)
     own, other = values_of(session, chosen)
@@ -314,10 +323,10 @@ def unit_chart(session: Session, chosen: Chosen, key: str, on_place: Answer) -> 
         trace, title, f"unit-{chosen.name}-{unit_name(chosen.unit)}", note, missing(session, other), about=about
     )
     x_axis, y_axis = token_axis(trace, chosen.stack), Axis(quantity)
-    return Chart(key, above, series, x_axis, y_axis, chosen=chosen.token, tall=110, on_place=on_place)
+    return view(key, Chart(above, series, x_axis, y_axis, chosen=chosen.token, tall=110), place=on_place)
 
 
-def token_chart(session: Session, chosen: Chosen, key: str, on_place: Answer) -> Chart:
+def token_chart(session: Session, chosen: Chosen, key: str, on_place: Answer) -> FigureView:
     """The strongest units of one token; a click chooses the unit."""
     trace, quantity = session.trace, unit_quantity(chosen.quantity)
     own, other = values_of(session, chosen)
@@ -334,7 +343,7 @@ def token_chart(session: Session, chosen: Chosen, key: str, on_place: Answer) ->
     above = heading(trace, title, file, sentence=missing(session, other), alt=alt, about=about)
     framed = units.index(chosen.unit) if chosen.unit in units else -1
     x_axis, y_axis = Axis(_("unit"), names, "top units"), Axis(quantity)
-    return Chart(key, above, series, x_axis, y_axis, chosen=framed, tall=190, on_place=on_place)
+    return view(key, Chart(above, series, x_axis, y_axis, chosen=framed, tall=190), place=on_place)
 
 
 def _about(session: Session, chosen: Chosen, sentence: str) -> About:

@@ -1,4 +1,4 @@
-"""Plots that the laboratory alone has: matrices that are typed into, vectors that are dragged."""
+"""Figures that the laboratory alone has: matrices that are typed into, vectors that are dragged."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from viz.components.plots import Plot, Table, crossed, known
 from viz.components.registry import component
-from viz.components.view import Answer
+from viz.figures.figure import Figure
 from viz.i18n.catalogue import _
+from viz.render.renderer import Renderer, Table, attributes, crossed, renders
 
 BLUE, VERMILION, GREEN, PURPLE = (0, 114, 178), (213, 94, 0), (0, 158, 115), (204, 121, 167)
 WEIGHT, PLAIN, ERROR = (92, 124, 250), (128, 128, 128), (230, 159, 0)
@@ -35,32 +35,39 @@ class Matrix:
     top: float = 0.0
 
 
-@dataclass
-class Matrices(Plot):
+@dataclass(frozen=True, eq=False)
+class Matrices(Figure):
     """Lines of matrices, each line under its title; what is typed puts {texts: of all cells} into the state as `edit`.
 
     texts: of all typed cells; none: nothing is typed. wrong: the place of one that is no number, or -1; sentence_wrong:
     of it. The table has what is computed.
     """
 
-    COMPONENT = staticmethod(component("pages/lab/matrices"))
-    ANSWERS: ClassVar[Sequence[str]] = ("edit",)
-
     matrices: Mapping[str, Sequence[Matrix]]
     texts: Sequence[str] = ()
-    on_edit: Answer | None = None
     wrong: int = -1
     sentence_wrong: str = ""
 
-    def computed(self) -> list[tuple[Matrix, NDArray[Any]]]:
-        return [(each, each.values) for line in self.matrices.values() for each in line if each.values is not None]
 
-    def header(self) -> dict[str, Any]:
-        lines = [
-            {"title": title, "matrices": [known(each, "values") for each in line]}
-            for title, line in self.matrices.items()
+@renders(Matrices)
+class MatricesRenderer(Renderer[Matrices]):
+    """Lines of matrices; the arrays are of the computed ones."""
+
+    component = staticmethod(component("pages/lab/matrices"))
+    clicks: ClassVar[Sequence[str]] = ("edit",)
+
+    def computed(self) -> list[tuple[Matrix, NDArray[Any]]]:
+        return [
+            (each, each.values) for line in self.figure.matrices.values() for each in line if each.values is not None
         ]
-        typed = {"texts": list(self.texts), "wrong": self.wrong, "sentence_wrong": self.sentence_wrong}
+
+    def shape(self) -> dict[str, Any]:
+        figure = self.figure
+        lines = [
+            {"title": title, "matrices": [attributes(each, "values") for each in line]}
+            for title, line in figure.matrices.items()
+        ]
+        typed = {"texts": list(figure.texts), "wrong": figure.wrong, "sentence_wrong": figure.sentence_wrong}
         return {"lines": lines, **typed}
 
     def arrays(self) -> Sequence[NDArray[Any]]:
@@ -77,29 +84,33 @@ class Matrices(Plot):
         ]
 
 
-@dataclass
-class Vectors(Plot):
+@dataclass(frozen=True, eq=False)
+class Vectors(Figure):
     """Vectors in the plane, the query first; moving one puts {places: x and y of each} into the state as `move`."""
-
-    COMPONENT = staticmethod(component("pages/lab/vectors"))
-    ANSWERS: ClassVar[Sequence[str]] = ("move",)
 
     places: Mapping[str, tuple[float, float]]
     colours: Sequence[str]
-    on_move: Answer
     _: KW_ONLY
     tall: int
 
-    def header(self) -> dict[str, Any]:
-        described = zip(self.places.items(), self.colours, strict=True)
+
+@renders(Vectors)
+class VectorsRenderer(Renderer[Vectors]):
+    """Vectors by their names, places and colours."""
+
+    component = staticmethod(component("pages/lab/vectors"))
+    clicks: ClassVar[Sequence[str]] = ("move",)
+
+    def shape(self) -> dict[str, Any]:
+        described = zip(self.figure.places.items(), self.figure.colours, strict=True)
         vectors = [{"name": name, "place": list(place), "colour": colour} for (name, place), colour in described]
-        return {"vectors": vectors, "tall": self.tall}
+        return {"vectors": vectors, "tall": self.figure.tall}
 
     def titles(self) -> Sequence[str]:
         return _("vector"), "x", "y"
 
     def lines(self) -> Table:
-        return [(name, *place) for name, place in self.places.items()]
+        return [(name, *place) for name, place in self.figure.places.items()]
 
     def summary(self) -> str:
-        return "; ".join(f"{name} = ({x:g}, {y:g})" for name, (x, y) in self.places.items())
+        return "; ".join(f"{name} = ({x:g}, {y:g})" for name, (x, y) in self.figure.places.items())

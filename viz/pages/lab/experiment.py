@@ -16,12 +16,12 @@ import streamlit as st
 
 from model.experiments.runner import Report, Running
 from model.inference.text_model import TextModel
-from viz.components.plots import Plot
 from viz.components.progress import progress
 from viz.components.view import View
 from viz.i18n.catalogue import _
 from viz.i18n.errors import absent_words, translate_error, unless_absent
 from viz.i18n.format import as_sentence, literal, significant
+from viz.render.view import FigureView
 from viz.state.session import by_channel
 from viz.ui.background import Watched, watch
 from viz.ui.parts import Drawing, Placed, Views, data_table, expander, explanation, mount, no_views, under_figures
@@ -108,7 +108,7 @@ class Findings:
     """
 
     verdicts: Sequence[str] = ()
-    rows: Sequence[Sequence[Plot | Titled | pd.DataFrame]] = ()
+    rows: Sequence[Sequence[FigureView | Titled | pd.DataFrame]] = ()
     numbers: Callable[[], pd.DataFrame] | None = None
     file: str = ""
     info: str = ""
@@ -130,7 +130,7 @@ class Findings:
         for row in self.rows:
             places = st.columns(len(row), gap="medium") if len(row) > 1 else [st.container()]
             for place, shown in zip(places, row, strict=True):
-                if isinstance(shown, Plot):
+                if isinstance(shown, FigureView):
                     found.append((place, shown))
                     continue
                 with place:
@@ -178,7 +178,7 @@ class Live:
             found, lacking = unless_absent(self.find)
             found = found or Findings(info=lacking)
             if by_channel():
-                yield [(place, shown) for row in found.rows for shown in row if isinstance(shown, Plot)]
+                yield [(place, shown) for row in found.rows for shown in row if isinstance(shown, FigureView)]
                 return None
             with place:
                 placed = found.placed()

@@ -12,9 +12,12 @@ from streamlit.delta_generator import DeltaGenerator
 
 from model.capture.trace import AttentionKind
 from model.inference.text_model import TextModel
-from viz.components.plots import About, Axis, Panel, Panels, Scale
+from viz.figures.axis import Axis, Scale
+from viz.figures.figure import About
+from viz.figures.panels import Panel, Panels
 from viz.i18n.catalogue import _
 from viz.i18n.format import attention_name, significant
+from viz.render.view import FigureView, view
 from viz.state.session import Key, attention_kinds, choose, current_session
 from viz.ui.plots import array, heading
 
@@ -33,7 +36,7 @@ def head_panels(
     chosen: tuple[int, int],
     key: str,
     about: About,
-) -> Panels:
+) -> FigureView:
     """Maps (layer, head) side by side on one scale from 0, or −high, to `high`; a click chooses a head."""
     shown = []
     for name, tensor in values.items():
@@ -49,7 +52,7 @@ def head_panels(
     above = heading(trace, title, key, sentence=_("of every head; a click chooses one"), about=about)
     cells = (_("layer"), _("head"), quantity, _("masked"))
     missing = {"missing": _("masked")}
-    return Panels(key, above, shown, slot=150, cell=34, cells=cells, on_cell=choose_head, words=missing)
+    return view(key, Panels(above, shown, slot=150, cell=34, cells=cells, words=missing), cell=choose_head)
 
 
 def labels(count: int) -> list[str]:

@@ -24,11 +24,15 @@ from model.experiments.experiment import (
     Verdict,
     Words,
 )
-from viz.components.plots import About, Axis, Chart, Heading, Heatmap, Plot, Scale, Series
+from viz.figures.axis import Axis, Scale
+from viz.figures.chart import Chart, Series
+from viz.figures.figure import About, Caption
+from viz.figures.heatmap import Heatmap
 from viz.i18n.catalogue import _
 from viz.i18n.format import literal, significant, stopped
 from viz.pages.lab.components import BLUE, GREEN, PLAIN, PURPLE, VERMILION, WEIGHT, Matrices, Matrix
 from viz.pages.lab.experiment import Findings, Titled
+from viz.render.view import FigureView, view
 from viz.ui.parts import Placed
 from viz.ui.plots import FIRST, FOURTH, SECOND, THIRD
 
@@ -136,12 +140,12 @@ def machine_words(machine: Machine) -> str:
     return " · ".join(parts)
 
 
-def in_rows(drawn: Sequence[Plot | Titled]) -> list[Sequence[Plot | Titled]]:
+def in_rows(drawn: Sequence[FigureView | Titled]) -> list[Sequence[FigureView | Titled]]:
     """Figures in rows: those of one kind two side by side, many of them three, a table in a row of its own; two that
     have none of their kind stand side by side too.
     """
-    rows: list[Sequence[Plot | Titled]] = []
-    for kind, several in groupby(drawn, type):
+    rows: list[Sequence[FigureView | Titled]] = []
+    for kind, several in groupby(drawn, lambda each: type(each.drawn) if isinstance(each, FigureView) else Titled):
         alike = list(several)
         count = 1 if kind is Titled else 3 if len(alike) >= MANY else 2
         rows += [alike[first : first + count] for first in range(0, len(alike), count)]
@@ -163,35 +167,35 @@ def quantity_line(quantity: Quantity) -> str:
     return f"{words(quantity.name)}: {value}".rstrip()
 
 
-def draw(figure: Figure, key: str, about: About) -> Plot | Titled:
+def draw(figure: Figure, key: str, about: About) -> FigureView | Titled:
     """A figure as a plot, or as the table that it is."""
     if isinstance(figure, Table):
         return Titled(words(figure.title), frame(figure))
     file, title = key.replace("_", "-"), words(figure.title)
     if isinstance(figure, Calculation):
-        return calculation(figure, key, Heading(title, file, f"{file} {figure.grids}", about=about))
+        return calculation(figure, key, Caption(title, file, f"{file} {figure.grids}", about=about))
     if isinstance(figure, Grid):
         values = np.asarray(figure.values, np.float32)
         low = min(0.0, float(np.nanmin(values, initial=0.0)))
         high = float(np.nanmax(values, initial=0.0)) or 1.0
         if low < 0:
             low, high = -max(-low, high), max(-low, high)
-        above = Heading(title, file, f"{file} {values.sum():.9g} {values.shape}", about=about)
+        above = Caption(title, file, f"{file} {values.sum():.9g} {values.shape}", about=about)
         rows, columns = Axis(words(figure.row), figure.rows), Axis(words(figure.column), figure.columns)
-        return Heatmap(
-            key, above, values, rows, columns, Scale(low, high), cell_titles=(rows.title, columns.title, title)
+        return view(
+            key, Heatmap(above, values, rows, columns, Scale(low, high), cell_titles=(rows.title, columns.title, title))
         )
-    above = Heading(title, file, f"{file} {sum(len(curve.xs) for curve in figure.curves)}", about=about)
+    above = Caption(title, file, f"{file} {sum(len(curve.xs) for curve in figure.curves)}", about=about)
     number, series = -1, list[Series]()
     for curve in figure.curves:
         number += not curve.beside
         series += drawn_curve(curve, number)
     ticks = None if figure.ticks is None else list(map(words, figure.ticks))
     x, y = Axis(words(figure.x), ticks, log=figure.log_x or None), Axis(words(figure.y), log=figure.log_y or None)
-    return Chart(key, above, series, x, y, tall=HEIGHT + IN_KEY * len(figure.curves))
+    return view(key, Chart(above, series, x, y, tall=HEIGHT + IN_KEY * len(figure.curves)))
 
 
-def calculation(figure: Calculation, key: str, above: Heading) -> Matrices:
+def calculation(figure: Calculation, key: str, above: Caption) -> FigureView:
     """Matrices of a calculation, each step in a line of its own, the first digits of their numbers in the cells."""
     colours = cycle(MATRICES)
     lines = {
@@ -201,7 +205,7 @@ def calculation(figure: Calculation, key: str, above: Heading) -> Matrices:
         ]
         for sentence, grids in figure.steps
     }
-    return Matrices(key, above, lines)
+    return view(key, Matrices(above, lines))
 
 
 def drawn_curve(curve: Curve, number: int) -> Sequence[Series]:

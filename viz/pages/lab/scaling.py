@@ -22,12 +22,15 @@ from model.experiments.scaling import Against, BothWays, against_width, both_way
 from model.inference.text_model import TextModel
 from model.network.attention import Scaled, Scores, Weights
 from model.runtime.errors import require
-from viz.components.plots import About, Axis, Chart, Heading, Panels, Series
+from viz.figures.axis import Axis
+from viz.figures.chart import Chart, Series
+from viz.figures.figure import About, Caption
 from viz.i18n.catalogue import _
 from viz.i18n.errors import unless_absent
 from viz.i18n.format import in_turn, significant
 from viz.pages.lab.experiment import Experiment, Findings, Live, Measurement
 from viz.pages.lab.head_choice import choose_kind, head_panels, mean, title_row
+from viz.render.view import FigureView, view
 from viz.state.pin import cached_for_pin
 from viz.state.session import Session, current_session
 from viz.ui.fields import Field, number_field
@@ -147,7 +150,7 @@ def middle(values: Tensor) -> Tensor:
     return values.median(dim=-1).values
 
 
-def entropy_chart(found: Against) -> Chart:
+def entropy_chart(found: Against) -> FigureView:
     """The mean entropy of the weights."""
     xs, values = np.array(found.widths), array(found.entropy.mean(dim=-1))
     series = [Series(_("without 1/√d_k"), xs, values[0], OFF), Series(_("with 1/√d_k"), xs, values[1], ON)]
@@ -155,7 +158,7 @@ def entropy_chart(found: Against) -> Chart:
     return over_widths(found, series, _("Entropy of the weights"), y, "entropy")
 
 
-def norm_chart(found: Against, values: Tensor, name: str, title: str, file: str) -> Chart:
+def norm_chart(found: Against, values: Tensor, name: str, title: str, file: str) -> FigureView:
     """A norm of each query: the median, and dashed the mean."""
     xs, typical, averaged = np.array(found.widths), array(middle(values)), array(values.mean(dim=-1))
     series = [
@@ -167,9 +170,9 @@ def norm_chart(found: Against, values: Tensor, name: str, title: str, file: str)
     return over_widths(found, series, name, Axis(title, log=True), file)
 
 
-def over_widths(found: Against, series: list[Series], name: str, y: Axis, file: str) -> Chart:
-    above = Heading(name, f"d-k-{file}", f"{file} {found.keys} {len(found.widths)}", about=about_widths(file))
-    return Chart(f"scaling_{file}", above, series, Axis("d_k", log=True), y, tall=210)
+def over_widths(found: Against, series: list[Series], name: str, y: Axis, file: str) -> FigureView:
+    above = Caption(name, f"d-k-{file}", f"{file} {found.keys} {len(found.widths)}", about=about_widths(file))
+    return view(f"scaling_{file}", Chart(above, series, Axis("d_k", log=True), y, tall=210))
 
 
 def verdicts(found: Against) -> list[str]:
@@ -241,7 +244,7 @@ def of_model(session: Session, kind: AttentionKind) -> Findings:
     maps = Maps(trace, kind)
     chosen = session.fit_selection(maps.layers, maps.heads, maps.queries)
 
-    def both(values: Tensor, title: str, quantity: str, key: str) -> Panels:
+    def both(values: Tensor, title: str, quantity: str, key: str) -> FigureView:
         named = {_("without 1/√d_k"): values[0], _("with 1/√d_k"): values[1]}
         top = float(torch.nan_to_num(values).max()) or 1.0
         place, about = (chosen.layer, chosen.head), about_heads("entropy" if key == Part.HEADS else "derivative")

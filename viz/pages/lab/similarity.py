@@ -27,14 +27,17 @@ from model.experiments.similarity import (
     spearman,
 )
 from model.inference.text_model import TextModel
-from viz.components.plots import About, Axis, Chart, Heading, Plot, Series
 from viz.components.view import live
+from viz.figures.axis import Axis
+from viz.figures.chart import Chart, Series
+from viz.figures.figure import About, Caption
 from viz.i18n.catalogue import _
 from viz.i18n.errors import unless_absent
 from viz.i18n.format import in_turn, sides, significant, token_sign, tokens
 from viz.pages.lab.components import Vectors
 from viz.pages.lab.experiment import Experiment, Findings, Live, percent
 from viz.pages.lab.head_choice import choose_kind, head_panels, marked, mean, title_row
+from viz.render.view import FigureView, view
 from viz.state.pin import cached_for_pin
 from viz.state.session import Selection, Session, current_session
 from viz.ui.plots import PINNED, array, heading
@@ -163,12 +166,12 @@ def restore() -> None:
     keep(COUNTER)
 
 
-def drawn_vectors(places: Places) -> Vectors:
+def drawn_vectors(places: Places) -> FigureView:
     """The query and two keys in the plane."""
     sentence = _("q is the query, a and b are keys; dotted: each key's shadow on q")
-    above = Heading(_("Drag a tip"), "vectors", str(places), sentence=sentence, about=about_plane())
+    above = Caption(_("Drag a tip"), "vectors", str(places), sentence=sentence, about=about_plane())
     named, drag = dict(zip(NAMES, places, strict=True)), {"drag": _("drag, or move with the arrow keys")}
-    return Vectors(Part.PLANE, above, named, COLOURS, on_move, tall=340, words=drag)
+    return view(Part.PLANE, Vectors(above, named, COLOURS, tall=340, words=drag), move=on_move)
 
 
 def plane_verdict(places: Places) -> str:
@@ -244,7 +247,7 @@ def model_findings(kind: AttentionKind) -> Findings:
     }
     title, place = _("How far dot product and cosine agree"), (chosen.layer, chosen.head)
     about = about_agreement()
-    rows: list[list[Plot]] = [
+    rows: list[list[FigureView]] = [
         [head_panels(trace, values, title, _("share"), 1.0, place, Part.HEADS, about)],
         [query_chart(trace, found, other, side, chosen)],
         [scatter(trace, ranked, pinned, query)],
@@ -293,7 +296,7 @@ def rank(trace: Trace, kind: AttentionKind, chosen: Selection) -> Ranked:
     return Ranked(keys, [asked[place] for place in keys.places])
 
 
-def scatter(trace: Trace, ranked: Ranked, pinned: Ranked | None, query: str) -> Chart:
+def scatter(trace: Trace, ranked: Ranked, pinned: Ranked | None, query: str) -> FigureView:
     """Each key at its cosine and its dot product."""
     series = [dots_of(_("keys"), ranked, COLOURS[1])]
     if pinned is not None:
@@ -302,14 +305,16 @@ def scatter(trace: Trace, ranked: Ranked, pinned: Ranked | None, query: str) -> 
     note = "" if np.isnan(rho) else _("rank correlation {rho}").format(rho=significant(rho))
     name = _("Keys of {token}").format(token=token_sign(query))
     above = heading(trace, name, "dot-product-cosine", note, about=about_keys())
-    return Chart(Part.SCATTER, above, series, Axis(_("cosine of query and key")), Axis("q · k"), tall=230, of=_("key"))
+    return view(
+        Part.SCATTER, Chart(above, series, Axis(_("cosine of query and key")), Axis("q · k"), tall=230, of=_("key"))
+    )
 
 
 def dots_of(name: str, ranked: Ranked, colour: str) -> Series:
     return Series(name, array(ranked.keys.cosine), array(ranked.keys.dot), colour, "dots", labels=ranked.labels)
 
 
-def query_chart(trace: Trace, found: Agreement, other: Agreement | None, side: str, chosen: Selection) -> Chart:
+def query_chart(trace: Trace, found: Agreement, other: Agreement | None, side: str, chosen: Selection) -> FigureView:
     """The rank correlation of each query of the chosen head; a click chooses a query."""
     places, head = found.queries.numpy(), (chosen.layer, chosen.head)
     series = [Series(_("now"), places, array(found.correlation[head]), COLOURS[0], "dots")]
@@ -319,7 +324,7 @@ def query_chart(trace: Trace, found: Agreement, other: Agreement | None, side: s
     sentence, about = _("a click chooses one"), about_queries()
     above = heading(trace, name, "rank-correlation", sentence=sentence, about=about)
     x, y = Axis(_("query"), tokens(trace, side), side), Axis(_("rank correlation"), high=1.04)
-    return Chart(Part.QUERIES, above, series, x, y, tall=150, chosen=chosen.query, on_place=on_query)
+    return view(Part.QUERIES, Chart(above, series, x, y, tall=150, chosen=chosen.query), place=on_query)
 
 
 def model_verdict(found: Agreement, other: Agreement | None) -> str:

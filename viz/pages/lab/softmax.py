@@ -22,12 +22,15 @@ from model.inference.text_model import TextModel
 from model.network.attention import Weights
 from model.runtime.device import exact
 from model.runtime.errors import require
-from viz.components.plots import About, Axis, Chart, Heading, Series
+from viz.figures.axis import Axis
+from viz.figures.chart import Chart, Series
+from viz.figures.figure import About, Caption
 from viz.i18n.catalogue import _
 from viz.i18n.format import in_turn, literal, sides, significant, token_sign, tokens
 from viz.pages.lab import worked_example
 from viz.pages.lab.experiment import Experiment, Findings, Live, percent
 from viz.pages.lab.head_choice import choose_kind
+from viz.render.view import FigureView, view
 from viz.state.session import choose, current_session
 from viz.ui.plots import EXPECTED, PINNED, array
 
@@ -191,7 +194,7 @@ def table(subject: Subject, temperature: float) -> pd.DataFrame:
     return pd.DataFrame(columns)
 
 
-def bars(subject: Subject, temperature: float) -> Chart:
+def bars(subject: Subject, temperature: float) -> FigureView:
     """The weights at this temperature, beside those at temperature 1."""
     weights = (subject.scores / temperature).softmax(dim=-1)
     shown = np.sort(np.argsort(-array(weights), kind="stable")[:MOST])
@@ -202,11 +205,11 @@ def bars(subject: Subject, temperature: float) -> Chart:
         before = array(subject.scores.softmax(dim=-1))[shown]
         series.insert(0, Series(_("at T = 1"), places, before, EXPECTED, "bars"))
     title, stamp = _("Weights of {query}").format(query=subject.name), f"{subject.name} {temperature:g}"
-    above = Heading(
+    above = Caption(
         title, "softmax-weights", stamp, left_out(len(weights) - len(shown)), "softmax(s/T)", about=about_bars()
     )
     keys = Axis(_("key"), [subject.labels[place] for place in shown], subject.side)
-    return Chart(Part.BARS, above, series, keys, Axis(_("weight"), low=0.0, high=1.0), tall=210, summed=True)
+    return view(Part.BARS, Chart(above, series, keys, Axis(_("weight"), low=0.0, high=1.0), tall=210, summed=True))
 
 
 AT_TEMPERATURE = r"w_i = \frac{e^{s_i/T}}{\sum_j e^{s_j/T}}"
@@ -229,7 +232,7 @@ def left_out(count: int) -> str:
     return _("{count} keys with smaller weights are left out").format(count=count) if count else ""
 
 
-def curves(subject: Subject, temperature: float) -> Chart:
+def curves(subject: Subject, temperature: float) -> FigureView:
     """Largest weight, entropy and what is left of the derivative, over the temperature."""
     found = saturation(subject.scores, TEMPERATURES)
     xs = np.array(TEMPERATURES)
@@ -244,9 +247,9 @@ def curves(subject: Subject, temperature: float) -> Chart:
     places = {"T": temperature, "√d_k": subject.d_k**0.5}
     marks = [{"x": place, "text": f"{name} = {significant(place)}"} for name, place in places.items()]
     stamp, about = f"{subject.name} {temperature:g}", about_curves()
-    above = Heading(_("Over the temperature"), "softmax-temperature", stamp, about=about)
+    above = Caption(_("Over the temperature"), "softmax-temperature", stamp, about=about)
     x, y = Axis(_("temperature T"), log=True), Axis(_("value"), low=0.0, high=1.0)
-    return Chart(Part.CURVES, above, series, x, y, tall=210, marks=marks)
+    return view(Part.CURVES, Chart(above, series, x, y, tall=210, marks=marks))
 
 
 def verdicts(subject: Subject, temperature: float, limits: Thresholds) -> list[str]:

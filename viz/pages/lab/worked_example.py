@@ -23,12 +23,13 @@ from model.experiments.worked_example import (
 )
 from model.inference.text_model import TextModel
 from model.network.attention import Scaled, Scores, Weights
-from viz.components.plots import About, Heading
 from viz.components.view import live
+from viz.figures.figure import About, Caption
 from viz.i18n.catalogue import _
 from viz.i18n.format import significant
 from viz.pages.lab.components import BLUE, ERROR, GREEN, PLAIN, PURPLE, VERMILION, WEIGHT, Matrices, Matrix
 from viz.pages.lab.experiment import Experiment, Findings, Live
+from viz.render.view import FigureView, view
 from viz.state.session import choose, current_session
 
 if TYPE_CHECKING:
@@ -105,7 +106,7 @@ def findings(scaled: bool, step: float) -> Findings:
     return Findings(said, [[shown]], shown.table, "worked-example")
 
 
-def matrices(steps: Steps, texts: Sequence[str], step: float, bad: CellError | None) -> Matrices:
+def matrices(steps: Steps, texts: Sequence[str], step: float, bad: CellError | None) -> FigureView:
     """What is typed, and each step from there to the outputs."""
     inputs, queries, keys, values = ([f"{letter}{number}" for number in range(1, 4)] for letter in ("", "q", "k", "v"))
     of_inputs = partial(Matrix, rows=inputs, columns=inputs)
@@ -137,7 +138,7 @@ def matrices(steps: Steps, texts: Sequence[str], step: float, bad: CellError | N
         ],
     }
     stamp = f"{' '.join(texts)} {step} {steps.factor}"
-    above = Heading(
+    above = Caption(
         _("Attention by hand"),
         "worked-example",
         stamp,
@@ -146,7 +147,7 @@ def matrices(steps: Steps, texts: Sequence[str], step: float, bad: CellError | N
     )
     wrong = (place_of(bad), bad_words(bad)) if bad else ()
     names = {"row": _("row"), "column": _("column")}
-    return Matrices(Part.MATRICES, above, lines, texts, on_edit, *wrong, words=names)
+    return view(Part.MATRICES, Matrices(above, lines, texts, *wrong, words=names), edit=on_edit)
 
 
 def about(factor: float) -> About:

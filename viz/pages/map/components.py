@@ -1,21 +1,21 @@
-"""The plot that the page Map alone has."""
+"""The figure that the page Map alone has."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from numpy.typing import NDArray
 
-from viz.components.plots import Plot, Table
 from viz.components.registry import component
-from viz.components.view import Answer
+from viz.figures.figure import Figure
 from viz.i18n.catalogue import _
+from viz.render.renderer import Renderer, Table, renders
 
 
-@dataclass
-class ModelMap(Plot):
+@dataclass(frozen=True, eq=False)
+class ModelMap(Figure):
     """A whole model. A click puts {block, head} into the state as `open`, {side, position} as `token`, "one" or
     "largest" as `scale`.
 
@@ -27,24 +27,25 @@ class ModelMap(Plot):
     nothing.
     """
 
-    COMPONENT = staticmethod(component("pages/map/model_map"))
-    ANSWERS: ClassVar[Sequence[str]] = ("open", "token", "scale")
-
     model: Mapping[str, Any]
     pictures: Sequence[NDArray[Any]]
-    _: KW_ONLY
-    on_open: Answer
-    on_token: Answer
-    on_scale: Answer
 
-    def header(self) -> dict[str, Any]:
-        return {**self.model, "shapes": [picture.shape for picture in self.pictures]}
+
+@renders(ModelMap)
+class ModelMapRenderer(Renderer[ModelMap]):
+    """Header and pictures as they are."""
+
+    component = staticmethod(component("pages/map/model_map"))
+    clicks: ClassVar[Sequence[str]] = ("open", "token", "scale")
+
+    def shape(self) -> dict[str, Any]:
+        return {**self.figure.model, "shapes": [picture.shape for picture in self.figure.pictures]}
 
     def arrays(self) -> Sequence[NDArray[Any]]:
-        return self.pictures
+        return self.figure.pictures
 
     def titles(self) -> Sequence[str]:
         return _("block"), _("quantity"), _("value")
 
     def lines(self) -> Table:
-        return [(block["name"], *line) for block in self.model["blocks"] for line in block["lines"]]
+        return [(block["name"], *line) for block in self.figure.model["blocks"] for line in block["lines"]]

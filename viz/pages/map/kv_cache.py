@@ -9,10 +9,13 @@ import numpy as np
 import streamlit as st
 
 from model.analysis.kv_cache import CacheSize, formula, measure, numbers_per_token
-from viz.components.plots import About, Axis, Chart, Heading, Series
+from viz.figures.axis import Axis
+from viz.figures.chart import Chart, Series
+from viz.figures.figure import About, Caption
 from viz.i18n.catalogue import _
 from viz.i18n.errors import translate_error
 from viz.i18n.format import as_sentence, bytes_text, in_turn, literal
+from viz.render.view import FigureView, view
 from viz.ui.parts import expander, stamp
 from viz.ui.plots import EXPECTED, FIRST
 
@@ -51,7 +54,7 @@ def sizes(session: Session, model: TextModel) -> list[CacheSize]:
     return session.cached(KEY, (session.trace, model), measured)
 
 
-def chart_of(session: Session, model: TextModel) -> Chart | None:
+def chart_of(session: Session, model: TextModel) -> FigureView | None:
     """The chart; None of a model that goes on without a cache."""
     try:
         return chart(session, model, sizes(session, model))
@@ -106,7 +109,7 @@ def sentence(model: TextModel, last: CacheSize) -> str:
     return said
 
 
-def chart(session: Session, model: TextModel, found: list[CacheSize]) -> Chart:
+def chart(session: Session, model: TextModel, found: list[CacheSize]) -> FigureView:
     """Measured bytes over the tokens of this text, and the formula on to the longest text that the model takes."""
     tokens = np.array([size.tokens for size in found])
     series = [Series(_("measured"), tokens, np.array([size.measured for size in found]) / 1e3, FIRST, "dots")]
@@ -121,10 +124,10 @@ def chart(session: Session, model: TextModel, found: list[CacheSize]) -> Chart:
         [measure],
     )
     note = _("{bytes} now").format(bytes=bytes_text(found[-1].measured))
-    above = Heading(
+    above = Caption(
         _("Size of the KV cache"), f"kv-cache-{model.name}", f"cache {stamp(session.trace)}", note, about=about
     )
-    return Chart("map_kv_cache_chart", above, series, Axis(_("tokens")), Axis("kB", zero=True), tall=150)
+    return view("map_kv_cache_chart", Chart(above, series, Axis(_("tokens")), Axis("kB", zero=True), tall=150))
 
 
 def tell(where: DeltaGenerator, session: Session, model: TextModel) -> None:

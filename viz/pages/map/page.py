@@ -14,14 +14,15 @@ from model.analysis.downsample import mean_norm
 from model.inference.text_model import TextModel
 from model.network.layers import BLOCKS, Residual
 from model.network.recurrent import GRU, AdditiveAttention, AttendingGRU, Readout, RecurrentEncoder
-from viz.components.plots import About
 from viz.components.view import live
+from viz.figures.figure import About
 from viz.i18n.catalogue import _
 from viz.pages.map import blocks as of_blocks
 from viz.pages.map import kv_cache
 from viz.pages.map.components import ModelMap
 from viz.pages.map.pictures import Pictures
 from viz.pages.map.text import block_name, flops_text, place_name, shape_text
+from viz.render.view import FigureView, view
 from viz.state.pieces import merged, run_of
 from viz.state.session import Key, Parameter, Session, choice, current_session
 from viz.ui.parts import Drawing, Placed, Views, data_table, explanation, under_figures
@@ -75,7 +76,7 @@ def page(model: TextModel) -> Views:
     return views
 
 
-def model_map(session: Session, model: TextModel, found: list[Block], pictures: Pictures) -> ModelMap:
+def model_map(session: Session, model: TextModel, found: list[Block], pictures: Pictures) -> FigureView:
     trace, comparison = pictures.trace, pictures.comparison
     guess = of_blocks.NOTHING
     session.selection.side = "target" if trace.target_tokens else "source"
@@ -105,9 +106,7 @@ def model_map(session: Session, model: TextModel, found: list[Block], pictures: 
     alt, words = of_blocks.alternative(model, guess, note), of_blocks.words(session.differing)
     above = heading(trace, _("The whole model"), f"map-{model.name}", note, sentence, alt, about(model))
     shown = [pictures.of(block) for block in found]
-    return ModelMap(
-        Part.MAP, above, described, shown, words=words, on_open=on_open, on_token=on_token, on_scale=on_scale
-    )
+    return view(Part.MAP, ModelMap(above, described, shown, words=words), open=on_open, token=on_token, scale=on_scale)
 
 
 def about(model: TextModel) -> About:

@@ -19,12 +19,14 @@ from model.inference.text_model import TextModel
 from model.network.config import TWO_STACKS
 from model.network.masks import Mask
 from model.text.tokenizer import Tokens
-from viz.components.plots import Axis, Panel, Panels
+from viz.figures.axis import Axis
+from viz.figures.panels import Panel, Panels
 from viz.i18n.catalogue import _
 from viz.i18n.format import attention_sentence, side_name, sides
 from viz.pages.masks.figures import DRAWN, numbers, of_head, words
 from viz.pages.masks.pinned import text_of, unlike
 from viz.pages.masks.text import about_batch
+from viz.render.view import FigureView, view
 from viz.state.pin import cached_for_pin
 from viz.state.sentences import Pair, others, read
 from viz.ui.plots import heading
@@ -100,7 +102,7 @@ def _batch_of_pin(pin: Pin, beside: Sequence[Pair], source: Tokens, target: Toke
 
 def batch_panels(
     model: TextModel, session: Session, text: str, kind: AttentionKind, chosen: Selection, key: str
-) -> tuple[Panels, pd.DataFrame, str]:
+) -> tuple[FigureView, pd.DataFrame, str]:
     """The masks of a padded batch, framed where the pinned batch's are others; how far padding moves each text's
     outputs with and without them; and a sentence where there is no pinned batch to compare with.
     """
@@ -132,7 +134,7 @@ def batch_panels(
     sentence = attention_sentence(session.trace, kind, chosen.layer)
     name = _("Masks of a padded batch")
     above = heading(session.trace, name, f"masks-batch-{kind}", note, sentence, about=about_batch())
-    return Panels(key, above, panels, cell=22, words=words()), table, lacking
+    return view(key, Panels(above, panels, cell=22, words=words())), table, lacking
 
 
 def _beside(table: pd.DataFrame, pinned: pd.DataFrame) -> pd.DataFrame:

@@ -10,12 +10,15 @@ from torch import Tensor
 from model.analysis.comparison import Comparison, divergence, prediction_changes, weight_changes
 from model.capture.trace import AttentionKind, Trace
 from model.text.tokenizer import Tokenizer
-from viz.components.plots import Axis, Chart, Panels, Scale, Series
 from viz.components.view import Answer
+from viz.figures.axis import Axis, Scale
+from viz.figures.chart import Chart, Series
+from viz.figures.panels import Panels
 from viz.i18n.catalogue import _
 from viz.i18n.format import attention_name, side_name, significant, token_sign
 from viz.pages.masks.figures import largest, words
 from viz.pages.masks.text import about_predictions, about_tops, about_where
+from viz.render.view import FigureView, view
 from viz.state.session import Selection
 from viz.ui.plots import PINNED, array, head_panel, heading
 
@@ -32,7 +35,7 @@ def where_panels(
     comparison: Comparison | None,
     key: str,
     on_cell: Answer,
-) -> Panels:
+) -> FigureView:
     """For every head of every attention, how far its weights moved, or are from the pinned ones; a click chooses it.
 
     comparison: where differences from the pin are wanted.
@@ -54,7 +57,7 @@ def where_panels(
     about = about_where(comparison is not None)
     above = heading(trace, _("Where weights moved"), "masks-heads", sentence=sentence, about=about)
     cells = (_("layer"), _("head"), _("value"), _("masked"))
-    return Panels(key, above, panels, slot=110, cell=24, cells=cells, words=words(), on_cell=on_cell)
+    return view(key, Panels(above, panels, slot=110, cell=24, cells=cells, words=words()), cell=on_cell)
 
 
 def predicted_tokens(trace: Trace) -> list[str]:
@@ -75,7 +78,7 @@ def pinned_changes(trace: Trace, comparison: Comparison | None) -> Tensor | None
 
 def predictions_chart(
     trace: Trace, before: Trace, pinned: Tensor | None, place: int, key: str, on_place: Answer
-) -> Chart:
+) -> FigureView:
     """The divergence of the predictions at every position; a click chooses the position whose tokens are shown."""
     now, x_axis = array(prediction_changes(trace, before)), predicted_axis(trace)
     places = np.arange(len(now))
@@ -86,12 +89,12 @@ def predictions_chart(
     token = token_sign(predicted_tokens(trace)[most])
     note = _("largest: {value} nats at {token}").format(value=significant(float(now[most])), token=token)
     above = heading(trace, _("Predictions moved"), "masks-predictions", note, about=about_predictions())
-    return Chart(key, above, series, x_axis, Axis(_("KL, nats"), low=0), chosen=place, tall=130, on_place=on_place)
+    return view(key, Chart(above, series, x_axis, Axis(_("KL, nats"), low=0), chosen=place, tall=130), place=on_place)
 
 
 def tops_chart(
     trace: Trace, before: Trace, comparison: Comparison | None, tokenizer: Tokenizer, place: int, key: str
-) -> Chart:
+) -> FigureView:
     """The most probable tokens at a position, before and now, and how probable they were in the pinned trace."""
     first, now = (each["output.logits"][place].float().softmax(dim=-1) for each in (before, trace))
     best = list(dict.fromkeys([*first.topk(TOPS).indices.tolist(), *now.topk(TOPS).indices.tolist()]))
@@ -110,4 +113,4 @@ def tops_chart(
     alt = f"{name}: {leader}"
     above = heading(trace, name, "masks-tokens", sentence=leader, alt=alt, about=about_tops(trace))
     x_axis, y_axis = Axis(_("token"), names, ""), Axis(_("probability"), low=0, high=1)
-    return Chart(key, above, series, x_axis, y_axis, tall=112)
+    return view(key, Chart(above, series, x_axis, y_axis, tall=112))

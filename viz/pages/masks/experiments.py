@@ -18,14 +18,17 @@ from model.capture.interventions import Causal, Intervention
 from model.capture.trace import AttentionKind, Trace
 from model.inference.text_model import TextModel
 from model.network.attention import Masked, Weights
-from viz.components.plots import Axis, Chart, Panel, Panels, Scale, Series
 from viz.components.view import Answer
+from viz.figures.axis import Axis, Scale
+from viz.figures.chart import Chart, Series
+from viz.figures.panels import Panel, Panels
 from viz.i18n.catalogue import _
 from viz.i18n.format import in_turn, significant, token_code
 from viz.pages.masks.effects import BEFORE, NOW, predicted_axis
 from viz.pages.masks.figures import axes, cut_note, largest, numbers, words
 from viz.pages.masks.pinned import head_tensors, other_token, pinned_future, pinned_tensors
 from viz.pages.masks.text import about_future, about_order
+from viz.render.view import FigureView, view
 from viz.ui.plots import heading
 
 if TYPE_CHECKING:
@@ -35,7 +38,7 @@ if TYPE_CHECKING:
 LEAK = "#d55e00"
 
 
-def future_chart(model: TextModel, session: Session, place: int, key: str, on_place: Answer) -> tuple[Chart, str]:
+def future_chart(model: TextModel, session: Session, place: int, key: str, on_place: Answer) -> tuple[FigureView, str]:
     """Change a token and watch the outputs before it: with the causal mask, without it, and as the model is now."""
     texts = [session.source] if session.target is None else [session.source, session.target]
     last = texts[-1]
@@ -65,7 +68,7 @@ def future_chart(model: TextModel, session: Session, place: int, key: str, on_pl
     name, sentence = _("A changed future"), _("click a token to change another one")
     above = heading(session.trace, name, "masks-future", sentence=sentence, alt=told, about=about_future())
     x_axis, y_axis = predicted_axis(session.trace), Axis(_("largest |Δlogit|"), low=0)
-    return Chart(key, above, series, x_axis, y_axis, chosen=place, tall=190, on_place=on_place), told
+    return view(key, Chart(above, series, x_axis, y_axis, chosen=place, tall=190), place=on_place), told
 
 
 def opened_keys(trace: Trace, kind: AttentionKind) -> list[int]:
@@ -170,7 +173,7 @@ def order_name(name: str) -> str:
 
 def order_panels(
     trace: Trace, kind: AttentionKind, chosen: Selection, key: str, comparison: Comparison | None, differing: bool
-) -> tuple[Panels, str, pd.DataFrame]:
+) -> tuple[FigureView, str, pd.DataFrame]:
     """The weights of this head by three orders of softmax and mask, what they show, and what becomes of sums and
     outputs; with a pin the pinned head's below, or the differences from it.
     """
@@ -199,7 +202,7 @@ def order_panels(
     name = _("Weights of this head, by the order of mask and softmax")
     above = heading(trace, name, f"masks-order-{kind}", cut_note(trace, kind), about=about_order())
     said = f"{order_sentence(found, seen_here)} {lacking}".strip()
-    return Panels(key, above, shown, cell=22, words=words()), said, _order_table(found, before)
+    return view(key, Panels(above, shown, cell=22, words=words())), said, _order_table(found, before)
 
 
 def _moved(comparison: Comparison, trace: Trace, kind: AttentionKind, chosen: Selection, pinned: Tensor) -> Tensor:

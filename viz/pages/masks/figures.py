@@ -13,11 +13,13 @@ from torch import Tensor
 from model.analysis.comparison import Comparison, output_changes, weight_changes
 from model.capture.interventions import ChangedMask
 from model.capture.trace import AttentionKind, Trace
-from viz.components.plots import Axis, Panel, Panels, Scale
 from viz.components.view import Answer
+from viz.figures.axis import Axis, Scale
+from viz.figures.panels import Panel, Panels
 from viz.i18n.catalogue import _
 from viz.i18n.format import attention_sentence, sides, significant, token_code, tokens
 from viz.pages.masks.text import about_flow, about_mask
+from viz.render.view import FigureView, view
 from viz.state.session import Selection
 from viz.ui.plots import heading, scored_name
 
@@ -64,7 +66,7 @@ def mask_panels(
     comparison: Comparison | None,
     key: str,
     on_cell: Answer,
-) -> Panels:
+) -> FigureView:
     """The mask in force, whose cells can be clicked; framed is what is not the network's, or not the pinned one's."""
     path = trace.attention_paths(kind)[chosen.layer]
     visible, own = (of_head(each, chosen.head) for each in (trace.visible(path), own_visible(trace, path)))
@@ -84,12 +86,12 @@ def mask_panels(
         name=name, sentence=sentence, hidden=int((~visible).sum()), all=visible.numel(), changed=int(changed.sum())
     )
     above = heading(trace, name, f"mask-{kind}", cut_note(trace, kind), sentence, alt, about_mask(trace, path))
-    return Panels(key, above, [panel], cell=28, words=words(), on_cell=on_cell)
+    return view(key, Panels(above, [panel], cell=28, words=words()), cell=on_cell)
 
 
 def flow_panels(
     trace: Trace, before: Trace, kind: AttentionKind, chosen: Selection, comparison: Comparison | None, key: str
-) -> Panels:
+) -> FigureView:
     """Score, mask, softmax and output of one head: now, before the change, and against the pinned trace if wanted."""
     path = trace.attention_paths(kind)[chosen.layer]
     lines = [(_("now"), trace)] if trace is before else [(_("before"), before), (_("now"), trace)]
@@ -119,7 +121,7 @@ def flow_panels(
     file = f"masked-{kind}-layer{chosen.layer + 1}-head{chosen.head + 1}"
     note = effect_note(trace, before, kind, chosen) if trace is not before else ""
     above = heading(trace, name, file, note, _("score → mask → softmax → output"), about=about_flow(trace, path))
-    return Panels(key, above, panels, words=words())
+    return view(key, Panels(above, panels, words=words()))
 
 
 def _difference(

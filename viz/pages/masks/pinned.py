@@ -15,7 +15,7 @@ from model.capture.interventions import Causal, Intervention
 from model.capture.trace import AttentionKind, Trace
 from model.inference.text_model import TextModel
 from model.runtime.errors import require
-from viz.components.plots import Series
+from viz.figures.chart import Series
 from viz.i18n.catalogue import _
 from viz.i18n.errors import beside_pin
 from viz.i18n.format import no_predictions, significant

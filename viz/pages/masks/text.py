@@ -10,7 +10,7 @@ from model.capture.interventions import ChangedMask
 from model.capture.trace import ATTENTION_PATHS, AttentionKind, Trace
 from model.network.masks import Mask
 from model.network.transformer import Network
-from viz.components.plots import About
+from viz.figures.figure import About
 from viz.i18n.catalogue import _
 from viz.ui.parts import classes, explanation
 from viz.ui.plots import scores_formula

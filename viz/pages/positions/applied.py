@@ -21,11 +21,15 @@ from model.inference.models import MaskedLanguageModel, Translator
 from model.inference.text_model import TextModel
 from model.network.config import NETWORK_OPTIONS
 from model.text.tokenizer import Tokens
-from viz.components.plots import About, Axis, Chart, Heatmap, Scale, Series
 from viz.components.view import View
+from viz.figures.axis import Axis, Scale
+from viz.figures.chart import Chart, Series
+from viz.figures.figure import About
+from viz.figures.heatmap import Heatmap
 from viz.i18n.catalogue import _
 from viz.i18n.errors import reason_words
 from viz.i18n.format import attention_name, no_predictions, not_ours, significant
+from viz.render.view import FigureView, view
 from viz.state.pin import Pin
 from viz.state.position_override import WITH_BASE, PositionSetting, as_trained, override, position_name
 from viz.state.session import Key, Session, current_session
@@ -279,7 +283,7 @@ def measured(model: TextModel) -> str:
     }[model.kind]
 
 
-def losses_chart(session: Session, both: BeforeAfter) -> Chart:
+def losses_chart(session: Session, both: BeforeAfter) -> FigureView:
     """The loss of each token, as trained dashed."""
     series = [Series(_("now"), both.places, array(both.now.losses), NOW)]
     if both.before is not None and both.before is not both.now:
@@ -292,7 +296,7 @@ def losses_chart(session: Session, both: BeforeAfter) -> Chart:
     above = heading(both.now.trace, _("Loss per token"), "loss", sentence=sentence, about=about_losses(both.now.model))
     tokens = Axis(_("token"), both.labels, "target" if both.target is not None else "source")
     y = Axis(_("loss, nats"), zero=True)
-    return Chart("applied_losses", above, series, tokens, y, tall=230, of=_("quantity"))
+    return view("applied_losses", Chart(above, series, tokens, y, tall=230, of=_("quantity")))
 
 
 def about_losses(model: TextModel) -> About:
@@ -334,7 +338,7 @@ def _layer(path: str) -> str:
     return f"{attention_name(kind)} {int(path.split('.')[2]) + 1}"
 
 
-def changes_map(session: Session, both: BeforeAfter) -> Heatmap:
+def changes_map(session: Session, both: BeforeAfter) -> FigureView:
     layers, values = head_changes(both)
     layer, head = divmod(int(values.argmax()), values.shape[1])
     most = f"{layers[layer]}, {_('head')} {head + 1}: {significant(float(values.max()))}"
@@ -350,7 +354,7 @@ def changes_map(session: Session, both: BeforeAfter) -> Heatmap:
     above = heading(both.now.trace, name, "attention-change", most, sentence, about=about)
     heads = Axis(_("head"), [str(number + 1) for number in range(values.shape[1])], "")
     scale = Scale(0, max(float(values.max()), 1e-9), "½ Σ |w − w′|")
-    return Heatmap("applied_changes", above, values, Axis(_("layer"), layers, ""), heads, scale)
+    return view("applied_changes", Heatmap(above, values, Axis(_("layer"), layers, ""), heads, scale))
 
 
 def losses_table(session: Session, both: BeforeAfter) -> pd.DataFrame:

@@ -14,9 +14,11 @@ from jaxtyping import Float
 from numpy import ndarray
 from plotly.subplots import make_subplots
 
-from viz.components.plots import Heading
 from viz.components.registry import component, pack
 from viz.components.view import PackedView, View
+from viz.figures.figure import Caption
+from viz.render.renderer import about_header
+from viz.render.view import about_click
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -176,11 +178,11 @@ def _lay_out(figure: go.Figure, x_title: str, y_title: str) -> None:
 _figure_files = component("pages/positions/figure_files")
 
 
-def figure_files(arrays: Sequence[NDArray[np.float32]], header: Mapping[str, Any], key: str, above: Heading) -> View:
+def figure_files(arrays: Sequence[NDArray[np.float32]], header: Mapping[str, Any], key: str, above: Caption) -> View:
     """The title of the plotly figure in the same container, and the menu of its files.
 
     arrays: x and y of each of the header's `curves`, or one table with so many `columns`. header:
     `words`, {download, csv: the names of the three columns}. above: its name and its file, and what its "?" says.
     """
-    named = {"name": above.name, "file": above.file, **above.told}
-    return PackedView(_figure_files, key, pack({**header, **named}, arrays), above.asked)
+    named = {"name": above.name, "file": above.file, **about_header(above)}
+    return PackedView(_figure_files, key, pack({**header, **named}, arrays), about_click(above))

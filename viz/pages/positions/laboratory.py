@@ -15,12 +15,13 @@ from model.analysis import positions as analysis
 from model.inference.copies import LONGEST
 from model.inference.text_model import TextModel
 from model.network.positions import alibi_slopes, sinusoidal
-from viz.components.plots import About, Heading, words
 from viz.components.view import View
+from viz.figures.figure import About, Caption
 from viz.i18n.catalogue import _, language
 from viz.pages.positions import encodings
 from viz.pages.positions.encodings import Picture, Settings, Shown
 from viz.pages.positions.figures import figure_files
+from viz.render.renderer import words
 from viz.state.position_override import as_trained
 from viz.state.session import choose, current_session
 from viz.ui.fields import Field, number_field
@@ -139,7 +140,7 @@ def files(picture: Picture, name: str, file: str, key: str) -> View:
         titles = (_("curve"), picture.x, picture.y)
     experiment = EXPERIMENTS[name]
     about = About(shown_sentence(name), experiment.formulas, experiment.ran)
-    return figure_files(arrays, {"words": words(*titles), **header}, key, Heading(picture.title, file, "", about=about))
+    return figure_files(arrays, {"words": words(*titles), **header}, key, Caption(picture.title, file, "", about=about))
 
 
 def shown_sentence(name: str) -> str:

@@ -17,10 +17,14 @@ from model.inference.text_model import TextModel
 from model.network.masks import Mask
 from model.network.positions import NoPositions
 from model.text.tokenizer import Tokens
-from viz.components.plots import About, Axis, Chart, Heatmap, Series
+from viz.figures.axis import Axis
+from viz.figures.chart import Chart, Series
+from viz.figures.figure import About
+from viz.figures.heatmap import Heatmap
 from viz.i18n.catalogue import _
 from viz.i18n.errors import reason_words
 from viz.i18n.format import not_ours, significant
+from viz.render.view import FigureView, view
 from viz.state.pin import cached_for_pin
 from viz.state.position_override import as_trained
 from viz.state.session import Session, current_session
@@ -134,7 +138,7 @@ def verdicts(model: TextModel, off: Reversal, on: Reversal) -> list[str]:
 
 def cosine_map(
     session: Session, given: Tokens, order: list[int], found: Reversal, before: Reversal | None, key: str
-) -> Heatmap:
+) -> FigureView:
     """How alike each state of the text is to each state of its reverse; or how much more than in the pinned trace."""
     name = _("Positions off") if key == "order_off" else _("Positions as they are")
     sentence = _("largest difference {most}").format(most=significant(found.most))
@@ -153,12 +157,12 @@ def cosine_map(
         [states_beside],
     )
     above = heading(session.trace, name, key, sentence=sentence, about=about)
-    return Heatmap(key, above, values, rows, columns, scale)
+    return view(key, Heatmap(above, values, rows, columns, scale))
 
 
 def differences_chart(
     session: Session, given: Tokens, order: list[int], found: Reversals, before: Reversals | None
-) -> Chart:
+) -> FigureView:
     names = _("positions off"), _("positions as they are")
     runs = list(zip(names, found, (OFF, ON), ("line", "line"), strict=True))
     for name, each, mark in zip(names, before or (), ("dots", "line"), strict=False):
@@ -176,7 +180,7 @@ def differences_chart(
     name = _("Largest difference of a token's two states")
     above = heading(session.trace, name, "order-differences", about=about)
     x, y = Axis(_("token"), given.labels, "source"), Axis(_("difference"), log=True)
-    return Chart("order_differences", above, series, x, y, tall=170, of=_("quantity"))
+    return view("order_differences", Chart(above, series, x, y, tall=170, of=_("quantity")))
 
 
 def differences_table(given: Tokens, order: list[int], found: Reversals, before: Reversals | None) -> pd.DataFrame:

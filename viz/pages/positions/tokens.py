@@ -18,10 +18,14 @@ from model.inference.text_model import TextModel
 from model.network.config import TWO_STACKS
 from model.network.layers import TokenEmbedding
 from model.text.tokenizer import Tokenizer, Tokens
-from viz.components.plots import About, Axis, Chart, Heatmap, Series
 from viz.components.view import live
+from viz.figures.axis import Axis
+from viz.figures.chart import Chart, Series
+from viz.figures.figure import About
+from viz.figures.heatmap import Heatmap
 from viz.i18n.catalogue import _
 from viz.i18n.format import significant
+from viz.render.view import FigureView, view
 from viz.state.position_override import position_name
 from viz.state.session import Session, choose, current_session
 from viz.ui.parts import Drawing, Views, classes, data_table, expander, explanation
@@ -81,7 +85,7 @@ class Chosen:
         return embedding.factor if isinstance(embedding, TokenEmbedding) else 1.0
 
 
-def table_map(session: Session, chosen: Chosen, given: Tokens, query: int) -> Heatmap:
+def table_map(session: Session, chosen: Chosen, given: Tokens, query: int) -> FigureView:
     """Tokens by channels, or their difference from the pinned ones."""
     values = chosen.trace[chosen.name].float()
     other = pinned(session)(chosen.name)
@@ -97,7 +101,7 @@ def table_map(session: Session, chosen: Chosen, given: Tokens, query: int) -> He
     rows = Axis(_("token"), ids_and_labels(given), chosen.side)
     columns = Axis(_("channel"), [str(size * place) for place in range(shown.shape[1])], "")
     above = heading(chosen.trace, name, file, note, sentence, about=about_table(chosen))
-    return Heatmap(TABLE, above, shown, rows, columns, scale, chosen=query, on_row=on_row)
+    return view(TABLE, Heatmap(above, shown, rows, columns, scale, chosen=query), row=on_row)
 
 
 def channels(values: Tensor, binned: bool) -> tuple[Tensor, int, str]:
@@ -127,7 +131,7 @@ def lengths(chosen: Chosen, given: Tokens) -> dict[str, Tensor]:
     return found
 
 
-def norms_chart(session: Session, chosen: Chosen, given: Tokens, query: int) -> Chart:
+def norms_chart(session: Session, chosen: Chosen, given: Tokens, query: int) -> FigureView:
     found, scaled = lengths(chosen, given), chosen.factor != 1
     used = {"times" if scaled else "plain", "positions", "types", "sum"}
     places = np.arange(len(given))
@@ -156,7 +160,7 @@ def norms_chart(session: Session, chosen: Chosen, given: Tokens, query: int) -> 
         chosen.trace, _("Vector norms"), f"norms-{chosen.side}", sentence=sentence, about=about_norms(chosen)
     )
     x, y = Axis(_("token"), given.labels, chosen.side), Axis(_("vector norm"), log=True)
-    return Chart(NORMS, above, series, x, y, chosen=query, tall=170, of=_("quantity"), on_place=on_norm)
+    return view(NORMS, Chart(above, series, x, y, chosen=query, tall=170, of=_("quantity")), place=on_norm)
 
 
 def pinned_norms(session: Session, chosen: Chosen) -> NDArray[np.float32] | None:
@@ -205,7 +209,7 @@ def tokenizer_of(chosen: Chosen) -> Tokenizer:
     return chosen.model.source_tokenizer if chosen.side == "source" else chosen.model.target_tokenizer
 
 
-def nearest_chart(session: Session, chosen: Chosen, given: Tokens, query: int) -> Chart:
+def nearest_chart(session: Session, chosen: Chosen, given: Tokens, query: int) -> FigureView:
     """The tokens of the vocabulary whose embeddings have the largest cosine with the chosen token's."""
     token, label = given.ids[query], given.labels[query]
     ids, cosines = nearest(chosen.matrix, token, NEAREST)
@@ -223,7 +227,7 @@ def nearest_chart(session: Session, chosen: Chosen, given: Tokens, query: int) -
     )
     above = heading(chosen.trace, _("Nearest tokens"), f"nearest-{token}", f"{label} · {token}", sentence, alt, about)
     x, y = Axis(_("token of the vocabulary"), labels), Axis(_("cosine"), zero=True)
-    return Chart("nearest", above, series, x, y, tall=130, of=_("quantity"))
+    return view("nearest", Chart(above, series, x, y, tall=130, of=_("quantity")))
 
 
 def _pinned_cosines(session: Session, chosen: Chosen, token: int, ids: Tensor) -> tuple[list[Series], str]:
@@ -238,7 +242,7 @@ def _pinned_cosines(session: Session, chosen: Chosen, token: int, ids: Tensor) -
     return [Series(f"{_('cosine')} · {_('pinned')}", np.arange(len(ids)), array(cosines), PINNED, "dots")], ""
 
 
-def plane_chart(session: Session, chosen: Chosen, given: Tokens, query: int) -> Chart:
+def plane_chart(session: Session, chosen: Chosen, given: Tokens, query: int) -> FigureView:
     """The two directions in which the vectors differ most, and where each token lies in them."""
     own = chosen.trace[chosen.name].float()
     near, labels = own[:0], []
@@ -266,7 +270,7 @@ def plane_chart(session: Session, chosen: Chosen, given: Tokens, query: int) -> 
     )
     above = heading(chosen.trace, _("Principal components"), file, sentence=sentence, about=about)
     x, y = Axis(f"PC 1 · {first} %"), Axis(f"PC 2 · {second} %")
-    return Chart(PLANE, above, series, x, y, tall=200, of=_("quantity"), place=_("token"), on_place=on_dot)
+    return view(PLANE, Chart(above, series, x, y, tall=200, of=_("quantity"), place=_("token")), place=on_dot)
 
 
 def _dots(name: str, points: Tensor, colour: str, labels: list[str] | None = None) -> Series:

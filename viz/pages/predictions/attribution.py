@@ -10,11 +10,14 @@ from torch import Tensor
 from model.analysis.logit_attribution import Attribution, Part, block_attribution, head_attribution
 from model.capture.trace import Trace
 from model.network.config import TWO_STACKS
-from viz.components.plots import About, Axis, Heatmap, Scale
 from viz.components.view import Answer
+from viz.figures.axis import Axis, Scale
+from viz.figures.figure import About
+from viz.figures.heatmap import Heatmap
 from viz.i18n.catalogue import _
 from viz.i18n.errors import unless_absent
 from viz.i18n.format import attention_name, significant
+from viz.render.view import FigureView, view
 from viz.state.pin import cached_for_pin
 from viz.state.session import Session
 from viz.ui.plots import array, block_label, heading
@@ -113,7 +116,7 @@ def moved_tokens(subject: Subject, found: Found, lowered: bool) -> tuple[Tensor,
 
 def tokens_map(
     session: Session, subject: Subject, found: Found, of: str, lowered: bool, key: str, on_row: Answer
-) -> Heatmap:
+) -> FigureView:
     """Part × rank: the tokens whose logits a part raises, or lowers, most, coloured by how much."""
     own = found.own
     assert own is not None
@@ -133,19 +136,21 @@ def tokens_map(
     labels = [part_label(subject, part) for part in own.parts]
     rows = Axis(_("part"), labels, "parts")
     columns = Axis(_("rank"), [str(rank + 1) for rank in range(values.shape[1])], "rank")
-    return Heatmap(
+    return view(
         key,
-        above,
-        shown,
-        rows,
-        columns,
-        scale,
-        chosen=chosen_row(session, subject, own),
-        highest=ROW * len(labels),
-        texts=texts,
-        valued=True,
-        texts_title=_("token"),
-        on_row=on_row,
+        Heatmap(
+            above,
+            shown,
+            rows,
+            columns,
+            scale,
+            chosen=chosen_row(session, subject, own),
+            highest=ROW * len(labels),
+            texts=texts,
+            valued=True,
+            texts_title=_("token"),
+        ),
+        row=on_row,
     )
 
 

@@ -13,12 +13,13 @@ from model.inference.beam_search import SearchTree
 from model.inference.decoding import Generation
 from model.inference.text_model import TextModel
 from model.text.tokenizer import Tokens
-from viz.components.plots import Heading, words
 from viz.components.view import Answer, View
+from viz.figures.figure import Caption
 from viz.i18n.catalogue import _
 from viz.i18n.format import significant
 from viz.pages.predictions.components import tree
 from viz.pages.predictions.text import about_tree, view_name
+from viz.render.renderer import words
 
 
 def tree_of(model: TextModel, found: SearchTree, stamp: str, key: str, on_node: Answer) -> View:
@@ -65,7 +66,7 @@ def tree_of(model: TextModel, found: SearchTree, stamp: str, key: str, on_node: 
             **words(_("candidate"), _("step"), _("continues row"), _("token"), _("probability"), _("fate")),
         },
     }
-    above = Heading(view_name("search"), header["file"], stamp, about=about_tree(found.length_penalty))
+    above = Caption(view_name("search"), header["file"], stamp, about=about_tree(found.length_penalty))
     return tree(header, key, on_node, above)
 
 

@@ -9,10 +9,12 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from viz.components.plots import Heading, Plot, Table, known
 from viz.components.registry import component, pack
 from viz.components.view import Answer, PackedView, View
+from viz.figures.figure import Caption, Figure
 from viz.i18n.catalogue import _
+from viz.render.renderer import Renderer, Table, about_header, attributes, renders
+from viz.render.view import about_click
 from viz.ui.prediction import choice_words
 
 _film = component("pages/predictions/decoding_film")
@@ -29,19 +31,13 @@ class Column:
     mark: str = "number"
     colour: str | None = None
 
-    def header(self) -> dict[str, Any]:
-        return known(self, "values")
 
-
-@dataclass
-class Ranking(Plot):
+@dataclass(frozen=True, eq=False)
+class Ranking(Figure):
     """A position's tokens with their numbers; a click on one is answered by {position, token}.
 
     rows: each {token, label, special, actual, open: may be chosen, rank}, see choices.js. facts: above them.
     """
-
-    COMPONENT = staticmethod(component("pages/predictions/ranking"))
-    ANSWERS: ClassVar[Sequence[str]] = ("choice",)
 
     rows: Sequence[Mapping[str, Any]]
     columns: Sequence[Column]
@@ -49,21 +45,30 @@ class Ranking(Plot):
     facts: Sequence[str]
     _: KW_ONLY
     words: Mapping[str, str] = field(default_factory=choice_words)
-    on_choice: Answer | None = None
 
-    def header(self) -> dict[str, Any]:
-        columns = [column.header() for column in self.columns]
-        return {"rows": list(self.rows), "columns": columns, "position": self.position, "facts": list(self.facts)}
+
+@renders(Ranking)
+class RankingRenderer(Renderer[Ranking]):
+    """Rows as they are, with the columns' numbers."""
+
+    component = staticmethod(component("pages/predictions/ranking"))
+    clicks: ClassVar[Sequence[str]] = ("choice",)
+
+    def shape(self) -> dict[str, Any]:
+        figure = self.figure
+        columns = [attributes(column, "values") for column in figure.columns]
+        facts = list(figure.facts)
+        return {"rows": list(figure.rows), "columns": columns, "position": figure.position, "facts": facts}
 
     def arrays(self) -> Sequence[NDArray[Any]]:
-        return [np.array([column.values for column in self.columns], np.float32).T]
+        return [np.array([column.values for column in self.figure.columns], np.float32).T]
 
     def titles(self) -> Sequence[str]:
-        return _("rank"), _("token"), *(column.name for column in self.columns)
+        return _("rank"), _("token"), *(column.name for column in self.figure.columns)
 
     def lines(self) -> Table:
         (values,) = self.arrays()
-        return [(row["rank"], row["label"], *line) for row, line in zip(self.rows, values.tolist(), strict=True)]
+        return [(row["rank"], row["label"], *line) for row, line in zip(self.figure.rows, values.tolist(), strict=True)]
 
 
 def film(
@@ -72,7 +77,7 @@ def film(
     header: Mapping[str, Any],
     key: str,
     on_choice: Answer,
-    heading: Heading,
+    heading: Caption,
 ) -> View:
     """Frames with the weights (map, frame, source) and the values (frame, row, column) of their tokens; a click on one
     puts {position, token} into the state as `choice`. Playing asks nothing of the server.
@@ -82,14 +87,14 @@ def film(
     source; `side`, its tokens'; `maps`, names; `columns`, each a column's header; `depth`, rows of a frame;
     `difference`, `top`, `stamp`, `file`, `words`, their `csv` without the columns.
     """
-    data = pack({**header, **heading.told}, [weights, values])
-    return PackedView(_film, key, data, {"choice": on_choice, **heading.asked})
+    data = pack({**header, **about_header(heading)}, [weights, values])
+    return PackedView(_film, key, data, {"choice": on_choice, **about_click(heading)})
 
 
-def tree(header: Mapping[str, Any], key: str, on_node: Answer, heading: Heading) -> View:
+def tree(header: Mapping[str, Any], key: str, on_node: Answer, heading: Caption) -> View:
     """A beam search's nodes in columns; a click on one puts its number into the state as `node`.
 
     header: `nodes`, each {parent, step, row, label, fate, probability, sentence, open}, the root first; `hypotheses`,
     each {node, text, score}, best first; `legend`, each {fate, name}; `alt`, `stamp`, `file`, `words`.
     """
-    return PackedView(_tree, key, pack({**header, **heading.told}), {"node": on_node, **heading.asked})
+    return PackedView(_tree, key, pack({**header, **about_header(heading)}), {"node": on_node, **about_click(heading)})

@@ -13,13 +13,14 @@ from torch import Tensor
 
 from model.analysis.predictions import UNKNOWN
 from model.capture.trace import AttentionKind
-from viz.components.plots import place_of, words
 from viz.components.view import Answer, View
 from viz.i18n.catalogue import _
 from viz.i18n.format import significant
 from viz.pages.predictions.components import film
 from viz.pages.predictions.positions import measures
 from viz.pages.predictions.text import about_film, view_name
+from viz.render.grouping import place_of
+from viz.render.renderer import attributes, words
 from viz.state.pieces import merged
 from viz.state.session import current_session
 from viz.ui.parts import stamp
@@ -129,7 +130,7 @@ def alternatives(
     values = np.full((len(positions), ROWS + 1, len(columns[0])), np.nan, np.float32)
     for index, (tokens, found) in enumerate(zip(rows, columns, strict=True)):
         values[index, : len(tokens)] = np.array([column.values for column in found], np.float32).T
-    return rows, values, [column.header() for column in columns[0]]
+    return rows, values, [attributes(column, "values") for column in columns[0]]
 
 
 def attention_maps(

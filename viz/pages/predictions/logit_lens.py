@@ -12,10 +12,13 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from model.analysis.logit_lens import LayerReading, last_stack, read_layers, stream_names
-from viz.components.plots import Axis, Chart, Heatmap, Scale, Series
 from viz.components.view import Answer
+from viz.figures.axis import Axis, Scale
+from viz.figures.chart import Chart, Series
+from viz.figures.heatmap import Heatmap
 from viz.i18n.catalogue import _
 from viz.pages.predictions.text import about_layers, about_lens
+from viz.render.view import FigureView, view
 from viz.ui.plots import PINNED, array, heading
 from viz.ui.prediction import GOOD, LOSS, Subject, difference_scale, visible
 
@@ -68,7 +71,7 @@ def shades(reading: LayerReading, shade: str) -> NDArray[np.float32]:
     return array(values.T)
 
 
-def lens_map(subject: Subject, readings: Readings, shade: str, key: str, on_row: Answer) -> Heatmap:
+def lens_map(subject: Subject, readings: Readings, shade: str, key: str, on_row: Answer) -> FigureView:
     """Position × layer: each layer's top token, shaded by its probability, by the final token's, or by the entropy."""
     values, title = shades(readings.own, shade), shade_name(shade)
     scale = Scale(0, 1.0 if shade != "entropy" else max(float(values.max()), 1e-9), title)
@@ -87,8 +90,8 @@ def lens_map(subject: Subject, readings: Readings, shade: str, key: str, on_row:
     above = heading(subject.trace, _("Logit lens"), "logit-lens", settled(readings.own), sentence, about=about)
     rows, columns = subject.axis(_("position")), layer_axis(layers)
     chosen, title = subject.chosen, _("token")
-    return Heatmap(
-        key, above, values, rows, columns, scale, chosen=chosen, texts=texts, texts_title=title, on_row=on_row
+    return view(
+        key, Heatmap(above, values, rows, columns, scale, chosen=chosen, texts=texts, texts_title=title), row=on_row
     )
 
 
@@ -123,21 +126,21 @@ def explained(subject: Subject) -> str:
     )
 
 
-def probability_chart(subject: Subject, readings: Readings, key: str) -> Chart:
+def probability_chart(subject: Subject, readings: Readings, key: str) -> FigureView:
     """Probability of the final and of the actual token by layer at the chosen position."""
     series = _followed(subject, readings, lambda reading: reading.probability)
     y = Axis(_("probability"), low=0.0, high=1.0)
     return _by_layer(subject, series, y, _("Probability by layer"), "probability-by-layer", key)
 
 
-def rank_chart(subject: Subject, readings: Readings, key: str) -> Chart:
+def rank_chart(subject: Subject, readings: Readings, key: str) -> FigureView:
     """Their ranks by layer, on a logarithmic axis."""
     series = _followed(subject, readings, lambda reading: reading.rank)
     y = Axis(_("rank"), log=True, low=1.0, high=float(subject.logits.shape[-1]))
     return _by_layer(subject, series, y, _("Rank by layer"), "rank-by-layer", key)
 
 
-def entropy_chart(subject: Subject, readings: Readings, key: str) -> Chart:
+def entropy_chart(subject: Subject, readings: Readings, key: str) -> FigureView:
     """Entropy by layer: of the chosen position, and the mean over all."""
     at = subject.chosen
     own = readings.own.entropy
@@ -169,10 +172,10 @@ def _followed(subject: Subject, readings: Readings, part: Callable[[LayerReading
     return series
 
 
-def _by_layer(subject: Subject, series: list[Series], y: Axis, name: str, file: str, key: str) -> Chart:
+def _by_layer(subject: Subject, series: list[Series], y: Axis, name: str, file: str, key: str) -> FigureView:
     about = about_layers(subject.model, file.removesuffix("-by-layer"))
     above = heading(subject.trace, name, file, sentence=subject.asked(subject.chosen), about=about)
-    return Chart(key, above, series, layer_axis(len(series[0].xs)), y, tall=120)
+    return view(key, Chart(above, series, layer_axis(len(series[0].xs)), y, tall=120))
 
 
 def table(subject: Subject, readings: Readings) -> pd.DataFrame:

@@ -10,12 +10,15 @@ import pandas as pd
 from torch import Tensor
 
 from model.analysis.predictions import UNKNOWN, entropies, perplexity
-from viz.components.plots import Axis, Chart, Heatmap, Scale, Series
 from viz.components.view import Answer
+from viz.figures.axis import Axis, Scale
+from viz.figures.chart import Chart, Series
+from viz.figures.heatmap import Heatmap
 from viz.i18n.catalogue import _
 from viz.i18n.format import significant
 from viz.pages.predictions.components import Column, Ranking
 from viz.pages.predictions.text import about_losses, about_position, about_top
+from viz.render.view import FigureView, view
 from viz.ui.plots import PINNED, array, heading
 from viz.ui.prediction import BITS, GOOD, LOSS, Subject, difference_scale, gathered, visible
 
@@ -23,7 +26,7 @@ COLUMNS = 6  # of the heatmap: the most probable tokens of each position
 ROWS = 12  # of the list of one position
 
 
-def losses_chart(subject: Subject, key: str, on_place: Answer) -> Chart:
+def losses_chart(subject: Subject, key: str, on_place: Answer) -> FigureView:
     """−ln p of every actual token; differing: how much more probable it is than it was in the pinned trace."""
     places = np.arange(len(subject.places), dtype=np.float32)
     own, other = subject.losses, subject.pinned_losses
@@ -41,7 +44,7 @@ def losses_chart(subject: Subject, key: str, on_place: Answer) -> Chart:
     about = about_losses(subject.model, differing)
     above = heading(subject.trace, name, "loss-per-token", loss_note(subject), about=about)
     x, chosen = Axis(_("actual token"), subject.places, subject.side), subject.chosen + subject.shift
-    return Chart(key, above, series, x, Axis(quantity), chosen=chosen, tall=150, on_place=on_place)
+    return view(key, Chart(above, series, x, Axis(quantity), chosen=chosen, tall=150), place=on_place)
 
 
 def loss_note(subject: Subject) -> str:
@@ -66,7 +69,7 @@ def loss_note(subject: Subject) -> str:
     return f"{note} ({_('where both have the token: {now}, pinned {before}').format(now=now, before=before)})"
 
 
-def top_map(subject: Subject, key: str, on_row: Answer) -> Heatmap:
+def top_map(subject: Subject, key: str, on_row: Answer) -> FigureView:
     """The most probable tokens of every position, by rank."""
     best, tokens = subject.log_probabilities.topk(min(COLUMNS, subject.logits.shape[-1]), dim=-1)
     values, scale = array(best.exp()), Scale(0, 1, _("probability"))
@@ -87,12 +90,12 @@ def top_map(subject: Subject, key: str, on_row: Answer) -> Heatmap:
     rows = subject.axis(_("position → actual token") if subject.shift else _("position"))
     columns = Axis(_("rank"), [str(rank + 1) for rank in range(tokens.shape[1])], "rank")
     chosen, title = subject.chosen, _("token")
-    return Heatmap(
-        key, above, values, rows, columns, scale, chosen=chosen, texts=texts, texts_title=title, on_row=on_row
+    return view(
+        key, Heatmap(above, values, rows, columns, scale, chosen=chosen, texts=texts, texts_title=title), row=on_row
     )
 
 
-def position_ranking(subject: Subject, key: str, on_choice: Answer) -> Ranking:
+def position_ranking(subject: Subject, key: str, on_choice: Answer) -> FigureView:
     """The chosen position's most probable tokens with their numbers."""
     position = subject.chosen
     tokens = subject.best(position, ROWS)
@@ -102,7 +105,7 @@ def position_ranking(subject: Subject, key: str, on_choice: Answer) -> Ranking:
     name, sentence = subject.asked(position), position_sentence(subject)
     file, about = f"tokens-at-{position}", about_position(subject.model)
     above = heading(subject.trace, name, file, sentence=sentence, about=about)
-    return Ranking(key, above, rows, columns, position, facts(subject), on_choice=on_choice)
+    return view(key, Ranking(above, rows, columns, position, facts(subject)), choice=on_choice)
 
 
 def measures(subject: Subject, position: int, tokens: Sequence[int], pinned: Tensor | None) -> list[Column]:

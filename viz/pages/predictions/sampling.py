@@ -13,12 +13,15 @@ from model.analysis.head_metrics import entropies
 from model.analysis.predictions import Sampled, sampled, saturation
 from model.inference.decoding import Sampling
 from model.runtime.device import exact
-from viz.components.plots import Axis, Chart, Heading, Series
 from viz.components.view import Answer
+from viz.figures.axis import Axis
+from viz.figures.chart import Chart, Series
+from viz.figures.figure import Caption
 from viz.i18n.catalogue import _
 from viz.i18n.format import significant
 from viz.pages.predictions.components import Column, Ranking
 from viz.pages.predictions.text import about_drawn, about_rank, about_saturation
+from viz.render.view import FigureView, view
 from viz.ui.parts import stamp
 from viz.ui.plots import PINNED, array, heading
 from viz.ui.prediction import GOOD, LOSS, Subject
@@ -47,7 +50,7 @@ def draw(subject: Subject, sampling: Sampling) -> Sampled:
     return sampled(subject.logits[subject.chosen], sampling)
 
 
-def drawn_ranking(subject: Subject, sampling: Sampling, drawn: Sampled, key: str, on_choice: Answer) -> Ranking:
+def drawn_ranking(subject: Subject, sampling: Sampling, drawn: Sampled, key: str, on_choice: Answer) -> FigureView:
     """The most probable tokens before and after, all others as one row, the sum below."""
     position, size = subject.chosen, len(drawn.tokens)
     shown = min(ROWS, size)
@@ -69,8 +72,8 @@ def drawn_ranking(subject: Subject, sampling: Sampling, drawn: Sampled, key: str
         columns.append(Column(_("pinned, after"), values(pinned), "softmax(z′/T)", "bar", PINNED))
     sentence = subject.with_pin(_("before and after, no new forward pass"))
     name, file = subject.asked(position), f"probabilities-at-{position}"
-    above = Heading(name, file, f"{stamp(subject.trace)} {sampling}", sentence=sentence, about=about_drawn())
-    return Ranking(key, above, rows, columns, position, facts(drawn), on_choice=on_choice)
+    above = Caption(name, file, f"{stamp(subject.trace)} {sampling}", sentence=sentence, about=about_drawn())
+    return view(key, Ranking(above, rows, columns, position, facts(drawn)), choice=on_choice)
 
 
 def facts(drawn: Sampled) -> list[str]:
@@ -83,7 +86,7 @@ def facts(drawn: Sampled) -> list[str]:
     ]
 
 
-def rank_chart(subject: Subject, drawn: Sampled, key: str) -> Chart:
+def rank_chart(subject: Subject, drawn: Sampled, key: str) -> FigureView:
     """Probability by rank, before and after, on logarithmic axes."""
     ranks = np.arange(1, len(drawn.tokens) + 1, dtype=np.float32)
     picked = np.unique(np.geomspace(1, len(ranks), 300).round().astype(int)) - 1  # evenly on the axis
@@ -98,10 +101,10 @@ def rank_chart(subject: Subject, drawn: Sampled, key: str) -> Chart:
     note = _("{left} of {size} tokens left").format(left=f"{drawn.left:,}", size=f"{len(ranks):,}")
     above = heading(subject.trace, _("Probability by rank"), "probability-by-rank", note, about=about_rank())
     x, y = Axis(_("rank"), log=True), Axis(_("probability"), log=True, low=1e-8, high=1.0)
-    return Chart(key, above, series, x, y, tall=150)
+    return view(key, Chart(above, series, x, y, tall=150))
 
 
-def saturation_chart(subject: Subject, temperature: float, key: str) -> Chart:
+def saturation_chart(subject: Subject, temperature: float, key: str) -> FigureView:
     """The largest probability, the entropy and the softmax's derivative over the temperature."""
     logits = subject.logits[subject.chosen]
     found, here = saturation(logits, TEMPERATURES), saturation(logits, [temperature])
@@ -123,7 +126,7 @@ def saturation_chart(subject: Subject, temperature: float, key: str) -> Chart:
     name, about = _("Saturation of the softmax"), about_saturation()
     above = heading(subject.trace, name, "softmax-saturation", note, about=about)
     x, y = Axis(_("temperature T"), log=True), Axis(_("value"), low=0.0, high=1.0)
-    return Chart(key, above, series, x, y, tall=150)
+    return view(key, Chart(above, series, x, y, tall=150))
 
 
 def table(subject: Subject, drawn: Sampled) -> pd.DataFrame:

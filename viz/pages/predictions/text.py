@@ -8,7 +8,7 @@ from model.analysis.predictions import derivative_norm, entropies, losses, ranks
 from model.inference.beam_search import SearchTree, beam_search
 from model.inference.decoding import Sampling, greedy
 from model.inference.text_model import TextModel
-from viz.components.plots import About
+from viz.figures.figure import About
 from viz.i18n.catalogue import _
 from viz.i18n.format import no_predictions
 from viz.ui.parts import classes, explanation

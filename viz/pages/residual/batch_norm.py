@@ -10,10 +10,14 @@ import pandas as pd
 
 from model.analysis.norms import Batch, BatchStatistics, batch_of, batch_statistics
 from model.network.norms import Norm
-from viz.components.plots import About, Axis, Chart, Heatmap, Scale, Series
+from viz.figures.axis import Axis, Scale
+from viz.figures.chart import Chart, Series
+from viz.figures.figure import About
+from viz.figures.heatmap import Heatmap
 from viz.i18n.catalogue import _
 from viz.i18n.format import significant
 from viz.pages.residual.norms import norm_label
+from viz.render.view import FigureView, view
 from viz.state.sentences import Pair, others, read
 from viz.ui.parts import explanation
 from viz.ui.plots import FIRST, SECOND, array, heading, side_of
@@ -57,7 +61,7 @@ def row_names(count: int, several: bool) -> list[str]:
     return [_("whole"), *(_("part {number}").format(number=number + 1) for number in range(count - 1))]
 
 
-def layer_map(session: Session, made: Batch, found: BatchStatistics, path: str, moment: str, key: str) -> Heatmap:
+def layer_map(session: Session, made: Batch, found: BatchStatistics, path: str, moment: str, key: str) -> FigureView:
     """LayerNorm's mean or deviation of each position; padding is hatched."""
     trace = session.trace
     values = array(found.layer_mean if moment == "mean" else found.layer_std)
@@ -67,20 +71,22 @@ def layer_map(session: Session, made: Batch, found: BatchStatistics, path: str, 
     rows, columns = values.shape
     places = [place for row in made.places[stack] for place in [*row, *[-1] * (columns - len(row))]]
     sentence = _("one for each position, over its channels")
-    return Heatmap(
+    return view(
         key,
-        heading(trace, "LayerNorm", f"batch-layer-norm-{moment}", sentence=sentence, about=about_layer(moment)),
-        values,
-        Axis(_("text"), row_names(rows, bool(others(session, 1))), ""),
-        Axis(_("position"), [str(place + 1) for place in range(columns)], ""),
-        Scale(-top if moment == "mean" else 0, top, moment_name(moment)),
-        visible=real,
-        tokens={"side": side_of(trace, stack), "labels": made.rows[stack][0].labels, "places": places},
-        words={"masked": _("padding")},
+        Heatmap(
+            heading(trace, "LayerNorm", f"batch-layer-norm-{moment}", sentence=sentence, about=about_layer(moment)),
+            values,
+            Axis(_("text"), row_names(rows, bool(others(session, 1))), ""),
+            Axis(_("position"), [str(place + 1) for place in range(columns)], ""),
+            Scale(-top if moment == "mean" else 0, top, moment_name(moment)),
+            visible=real,
+            tokens={"side": side_of(trace, stack), "labels": made.rows[stack][0].labels, "places": places},
+            words={"masked": _("padding")},
+        ),
     )
 
 
-def batch_chart(session: Session, found: BatchStatistics, moment: str, key: str) -> Chart:
+def batch_chart(session: Session, found: BatchStatistics, moment: str, key: str) -> FigureView:
     """BatchNorm's mean or deviation of each channel, without and with the padding."""
     real, padded = (found.real_mean, found.padded_mean) if moment == "mean" else (found.real_std, found.padded_std)
     places = np.arange(len(real))
@@ -92,7 +98,7 @@ def batch_chart(session: Session, found: BatchStatistics, moment: str, key: str)
     note = _("padding changes it by {share:.1%}").format(share=change)
     sentence = _("one for each channel, over all positions of all texts")
     above = heading(session.trace, "BatchNorm", f"batch-batch-norm-{moment}", note, sentence, about=about_batch(moment))
-    return Chart(key, above, series, Axis(_("channel")), Axis(moment_name(moment)), tall=210)
+    return view(key, Chart(above, series, Axis(_("channel")), Axis(moment_name(moment)), tall=210))
 
 
 def sentence(made: Batch, found: BatchStatistics, path: str) -> str:

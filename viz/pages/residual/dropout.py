@@ -11,9 +11,12 @@ from torch import Tensor
 from model.analysis.dropout import MaskStatistics, expected_error, over_masks
 from model.network.dropout import dropout
 from model.runtime.device import exact
-from viz.components.plots import About, Axis, Chart, Series
+from viz.figures.axis import Axis
+from viz.figures.chart import Chart, Series
+from viz.figures.figure import About
 from viz.i18n.catalogue import _
 from viz.i18n.format import significant
+from viz.render.view import FigureView, view
 from viz.state.pin import cached_for_pin
 from viz.ui.parts import explanation
 from viz.ui.plots import EXPECTED, FIRST, PINNED, SECOND, array, heading, missing, pinned
@@ -64,7 +67,7 @@ Vector = tuple[Tensor, MaskStatistics]  # its entries, and what masks do to them
 
 def dropout_chart(
     session: Session, name: str, position: int, found: MaskStatistics, before: Vector | None, rate: float, key: str
-) -> Chart:
+) -> FigureView:
     """Mean and deviation of each entry over the masks against the entry itself, beside what is expected."""
     trace = session.trace
     head = session.selection.head
@@ -94,7 +97,7 @@ def dropout_chart(
         [dropout, over_masks],
     )
     above = heading(trace, title, "dropout-mean", sentence=_missing(session, name, before), about=about)
-    return Chart(key, above, series, Axis(_("entry x")), Axis(_("over the masks")), tall=230)
+    return view(key, Chart(above, series, Axis(_("entry x")), Axis(_("over the masks")), tall=230))
 
 
 def _missing(session: Session, name: str, before: Vector | None) -> str:
@@ -106,7 +109,7 @@ def _missing(session: Session, name: str, before: Vector | None) -> str:
 
 def error_chart(
     session: Session, name: str, found: MaskStatistics, before: Vector | None, rate: float, key: str
-) -> Chart:
+) -> FigureView:
     """How far the mean over ever more masks is from x, beside what is expected."""
     counts = np.array(found.counts)
     expected = np.array([expected_error(rate, count) for count in found.counts])
@@ -128,7 +131,7 @@ def error_chart(
     )
     above = heading(session.trace, _("The mean comes to be x"), "dropout-error", note, lacking, about=about)
     x_axis, y_axis = (Axis(title, log=True) for title in (_("masks N"), _("‖mean − x‖ / ‖x‖")))
-    return Chart(key, above, series, x_axis, y_axis, tall=210)
+    return view(key, Chart(above, series, x_axis, y_axis, tall=210))
 
 
 def summary(x: Tensor, found: MaskStatistics, before: Vector | None, rate: float) -> pd.DataFrame:

@@ -24,12 +24,17 @@ from model.analysis.predictions import UNKNOWN, actual_tokens, losses
 from model.analysis.residual import blocks, states
 from model.inference.copies import differentiable
 from model.network.config import TWO_STACKS
-from viz.components.plots import About, Axis, Chart, Heatmap, Panel, Panels, Series
 from viz.components.view import Answer
+from viz.figures.axis import Axis
+from viz.figures.chart import Chart, Series
+from viz.figures.figure import About
+from viz.figures.heatmap import Heatmap
+from viz.figures.panels import Panel, Panels
 from viz.i18n.catalogue import _
 from viz.i18n.errors import translate_error
 from viz.i18n.format import attention_name, bytes_text, no_predictions, significant
 from viz.pages.residual.stream import state_labels, step_axis
+from viz.render.view import FigureView, view
 from viz.state.pin import cached_for_pin
 from viz.ui.parts import explanation
 from viz.ui.plots import (
@@ -208,7 +213,7 @@ def stream_map(
     chosen: tuple[int, int],
     key: str,
     on_cell: Answer,
-) -> Heatmap:
+) -> FigureView:
     """‖∂L/∂x‖ of every state of the stream at every token, or how many powers of ten it is above the last state's."""
     parts, comparison = blocks(session.model.config, stack), session.comparison
     names, other = states(parts), None
@@ -235,8 +240,8 @@ def stream_map(
     rows, columns = step_axis(_("after block"), stack, labels), token_axis(session.trace, stack)
     words = {"masked": _("no token's loss depends on this state")}
     visible = ~independent.cpu().numpy()
-    return Heatmap(
-        key, above, shown, rows, columns, scale, visible, chosen=row, column=column, words=words, on_cell=on_cell
+    return view(
+        key, Heatmap(above, shown, rows, columns, scale, visible, chosen=row, column=column, words=words), cell=on_cell
     )
 
 
@@ -244,7 +249,7 @@ def value_of(size: Size | None, quantity: str) -> float:
     return math.nan if size is None else float(getattr(size, quantity))
 
 
-def block_chart(session: Session, stack: str, found: Found, own: LossGradients, quantity: str, key: str) -> Chart:
+def block_chart(session: Session, stack: str, found: Found, own: LossGradients, quantity: str, key: str) -> FigureView:
     """The gradient of each block's weights, layer by layer; that of the pinned text dashed."""
     places = range(-1, 1 + max(place for each, place, _block in own.parts if each == stack))
     series: list[Series] = []
@@ -263,8 +268,9 @@ def block_chart(session: Session, stack: str, found: Found, own: LossGradients, 
     file, about = f"gradients-{stack}-blocks-{quantity}", about_blocks(quantity)
     above = heading(session.trace, _("Gradient of the weights"), file, "", lacking, about=about)
     y = Axis(quantity_name(quantity), log=True)
-    return Chart(
-        key, above, series, Axis(_("layer"), [place_name(session, stack, place) for place in places]), y, tall=190
+    return view(
+        key,
+        Chart(above, series, Axis(_("layer"), [place_name(session, stack, place) for place in places]), y, tall=190),
     )
 
 
@@ -286,7 +292,7 @@ def of_heads(found: LossGradients | None, kinds: Sequence[AttentionKind], quanti
 
 def head_panels(
     session: Session, stack: str, found: Found, own: LossGradients, quantity: str, key: str, on_cell: Answer
-) -> Panels:
+) -> FigureView:
     """Each head's part of W_Q, W_K, W_V and W_O: a matrix (layer, head) each, and a line for a kind of attention."""
     kinds = kinds_of(session, stack)
     values, other = (of_heads(each, kinds, quantity) for each in (own, found.pinned))
@@ -311,7 +317,7 @@ def head_panels(
         about=about_heads(quantity),
     )
     titles = (_("layer"), _("head"), _("value"), _("masked"))
-    return Panels(key, above, panels, slot=96, cell=20, cells=titles, on_cell=on_cell)
+    return view(key, Panels(above, panels, slot=96, cell=20, cells=titles), cell=on_cell)
 
 
 def loss_sentence(found: Found, own: LossGradients) -> str:

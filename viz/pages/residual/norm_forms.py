@@ -9,10 +9,13 @@ import pandas as pd
 
 from model.analysis.norms import expected_gap, form_gap, forms
 from model.runtime.device import exact
-from viz.components.plots import About, Axis, Chart, Series
+from viz.figures.axis import Axis
+from viz.figures.chart import Chart, Series
+from viz.figures.figure import About
 from viz.i18n.catalogue import _
 from viz.i18n.format import significant
 from viz.pages.residual.norms import norm_label
+from viz.render.view import FigureView, view
 from viz.ui.parts import explanation
 from viz.ui.plots import EXPECTED, FIRST, SECOND, array, beside, heading, missing, pinned
 
@@ -73,7 +76,7 @@ def digits(table: pd.DataFrame) -> dict[str, str]:
     return {name: "{:.9g}" if name in divisors else "{:.3g}" for name in table.columns[1:]}
 
 
-def form_differences(session: Session, path: str, position: int, eps: float, key: str) -> Chart:
+def form_differences(session: Session, path: str, position: int, eps: float, key: str) -> FigureView:
     """What the textbook's forms give at one token minus what torch's gives, channel by channel."""
     trace = session.trace
     other = pinned(session)(f"{path}.input")
@@ -94,10 +97,10 @@ def form_differences(session: Session, path: str, position: int, eps: float, key
         [forms],
     )
     above = heading(trace, name, f"norm-forms-{path}", sentence=lacking, about=about)
-    return Chart(key, above, series, Axis(_("channel")), Axis(_("form − torch")), tall=210)
+    return view(key, Chart(above, series, Axis(_("channel")), Axis(_("form − torch")), tall=210))
 
 
-def form_widths(session: Session, path: str, eps: float, key: str) -> Chart:
+def form_widths(session: Session, path: str, eps: float, key: str) -> FigureView:
     """How far the textbook's forms are from torch's, on ever more channels of this input, beside 1 − √((n−1)/n)."""
     trace = session.trace
     x = trace[f"{path}.input"]
@@ -130,7 +133,7 @@ def form_widths(session: Session, path: str, eps: float, key: str) -> Chart:
     )
     above = heading(trace, _("By d_model"), "norm-forms-by-width", note, about=about)
     x_axis, y_axis = (Axis(title, log=True) for title in (_("channels n"), _("relative difference")))
-    return Chart(key, above, series, x_axis, y_axis, tall=210)
+    return view(key, Chart(above, series, x_axis, y_axis, tall=210))
 
 
 def explain(key: str) -> None:

@@ -9,10 +9,14 @@ import pandas as pd
 from model.analysis.norms import norm_levels, norm_table, stack_norms
 from model.network.norms import Norm
 from model.runtime.errors import require
-from viz.components.plots import About, Axis, Chart, Heatmap, Series
 from viz.components.view import Answer
+from viz.figures.axis import Axis
+from viz.figures.chart import Chart, Series
+from viz.figures.figure import About
+from viz.figures.heatmap import Heatmap
 from viz.i18n.catalogue import _
 from viz.i18n.format import significant
+from viz.render.view import FigureView, view
 from viz.ui.parts import classes, explanation
 from viz.ui.plots import (
     FIRST,
@@ -87,7 +91,7 @@ def norm_map(
     chosen: tuple[int, int],
     key: str,
     on_cell: Answer,
-) -> Heatmap:
+) -> FigureView:
     """One quantity of every norm at every token; a click chooses both."""
     trace = session.trace
     values = norm_levels(now(session), paths, quantity)
@@ -98,10 +102,12 @@ def norm_map(
     note = cell_note(norm_label(paths[row]), trace.tokens_of(stack + ".")[column], values[row, column])
     name, lacking, about = _("Every norm, every token"), missing(session, other), about_norms(quantity)
     above = heading(trace, name, f"norms-{stack}-{quantity}", note, lacking, about=about)
-    return Heatmap(key, above, shown, rows, token_axis(trace, stack), scale, chosen=row, column=column, on_cell=on_cell)
+    return view(
+        key, Heatmap(above, shown, rows, token_axis(trace, stack), scale, chosen=row, column=column), cell=on_cell
+    )
 
 
-def norm_channels(session: Session, path: str, position: int, key: str) -> Chart:
+def norm_channels(session: Session, path: str, position: int, key: str) -> FigureView:
     """What one norm gets and gives at one token, channel by channel."""
     trace = session.trace
     series: list[Series] = []
@@ -121,10 +127,10 @@ def norm_channels(session: Session, path: str, position: int, key: str) -> Chart
         classes(trace.module(path)),
     )
     above = heading(trace, name, f"norm-{path}-{position}", note, lacking, about=about)
-    return Chart(key, above, series, Axis(_("channel")), Axis(_("value")), tall=180)
+    return view(key, Chart(above, series, Axis(_("channel")), Axis(_("value")), tall=180))
 
 
-def norm_weights(session: Session, path: str, key: str) -> Chart:
+def norm_weights(session: Session, path: str, key: str) -> FigureView:
     """γ, and β where there is one, of the norm at `path`."""
     trace = session.trace
     norm = trace.module(path)
@@ -146,7 +152,7 @@ def norm_weights(session: Session, path: str, key: str) -> Chart:
         said = _("What the norm multiplies each normalised channel by, γ; it adds nothing.")
     about = About(said, [norm_formula(session, path)], classes(norm))
     above = heading(trace, name, f"norm-weights-{path}", note, sentence, about=about)
-    return Chart(key, above, series, Axis(_("channel")), Axis(_("value")), tall=120)
+    return view(key, Chart(above, series, Axis(_("channel")), Axis(_("value")), tall=120))
 
 
 def _parts(path: str) -> tuple[str, str] | None:

@@ -9,9 +9,12 @@ import pandas as pd
 
 from model.analysis.residual import Block, placements, relative
 from model.network.layers import BLOCKS, in_parallel
-from viz.components.plots import About, Axis, Chart
+from viz.figures.axis import Axis
+from viz.figures.chart import Chart
+from viz.figures.figure import About
 from viz.i18n.catalogue import _
 from viz.pages.residual.components import Wiring
+from viz.render.view import FigureView, view
 from viz.ui.parts import explanation
 from viz.ui.plots import FIRST, FOURTH, SECOND, THIRD, beside, heading, missing
 
@@ -50,7 +53,7 @@ def own_placement(config: TransformerConfig) -> str:
     return "none" if config.norm == "none" else config.norm_placement
 
 
-def wires(session: Session, config: TransformerConfig, key: str) -> Wiring:
+def wires(session: Session, config: TransformerConfig, key: str) -> FigureView:
     """The paper's placement, the later ones and the wrong one, with the loaded model's own framed."""
     norm = {"rms": "RMSNorm"}.get(config.norm, "LayerNorm")
     own = own_placement(config)
@@ -70,10 +73,10 @@ def wires(session: Session, config: TransformerConfig, key: str) -> Wiring:
         [BLOCKS[config.norm_placement], *([in_parallel] if config.parallel else [])],
     )
     above = heading(session.trace, _("One block of the stream"), "placement", sentence=sentence, about=about)
-    return Wiring(key, above, rows)
+    return view(key, Wiring(above, rows))
 
 
-def placement_chart(session: Session, parts: Sequence[Block], key: str) -> Chart:
+def placement_chart(session: Session, parts: Sequence[Block], key: str) -> FigureView:
     """By layer, how far the feed-forward block's outcome would be from the model's own if its norm stood elsewhere."""
     last = [part for part in parts if part.sublayer == "feed_forward"]
     own, before = differences(session.trace, last), _pinned_differences(session, last)
@@ -91,7 +94,7 @@ def placement_chart(session: Session, parts: Sequence[Block], key: str) -> Chart
     name = _("If the norm stood elsewhere")
     above = heading(session.trace, name, "placement-difference", note, lacking, about=about)
     layers = Axis(_("layer"), [str(part.layer + 1) for part in last], "layers")
-    return Chart(key, above, series, layers, Axis(_("relative difference"), zero=True), tall=200)
+    return view(key, Chart(above, series, layers, Axis(_("relative difference"), zero=True), tall=200))
 
 
 def differences(trace: Trace, parts: Sequence[Block]) -> dict[str, np.ndarray]:

@@ -9,10 +9,14 @@ import pandas as pd
 
 from model.analysis.residual import contributions, cosines, states, stream, sum_error
 from model.network.layers import BLOCKS, NoResidual, Residual
-from viz.components.plots import About, Axis, Chart, Heatmap, Series
 from viz.components.view import Answer
+from viz.figures.axis import Axis
+from viz.figures.chart import Chart, Series
+from viz.figures.figure import About
+from viz.figures.heatmap import Heatmap
 from viz.i18n.catalogue import _
 from viz.i18n.format import significant
+from viz.render.view import FigureView, view
 from viz.ui.parts import explanation
 from viz.ui.plots import (
     FIRST,
@@ -82,7 +86,7 @@ def stream_map(
     chosen: tuple[int, int],
     key: str,
     on_cell: Answer,
-) -> Heatmap:
+) -> FigureView:
     """One quantity of the stream, state or block by token; a click chooses both."""
     trace = session.trace
     values = quantity_of(now(session), parts, quantity)
@@ -97,7 +101,7 @@ def stream_map(
     note = cell_note(names[row], trace.tokens_of(stack + ".")[column], values[row, column])
     told, about = missing(session, other) or most_added(session, parts), about_stream(session.model.config, quantity)
     above = heading(trace, _("After each block"), f"stream-{stack}-{quantity}", note, told, about=about)
-    return Heatmap(key, above, shown, rows, columns, scale, chosen=row, column=column, on_cell=on_cell)
+    return view(key, Heatmap(above, shown, rows, columns, scale, chosen=row, column=column), cell=on_cell)
 
 
 def most_added(session: Session, parts: Sequence[Block]) -> str:
@@ -116,7 +120,9 @@ def step_axis(title: str, stack: str, names: Sequence[str]) -> Axis:
     return Axis(title, names, f"{stack} {len(names)} states")
 
 
-def stream_chart(session: Session, stack: str, parts: Sequence[Block], quantity: str, position: int, key: str) -> Chart:
+def stream_chart(
+    session: Session, stack: str, parts: Sequence[Block], quantity: str, position: int, key: str
+) -> FigureView:
     """The same quantity over the steps: its mean and the chosen token, and every token while they are few."""
     trace = session.trace
     values, other = (quantity_of(get, parts, quantity) for get in (now(session), pinned(session)))
@@ -138,10 +144,10 @@ def stream_chart(session: Session, stack: str, parts: Sequence[Block], quantity:
     note = f"{significant(float(own[0].mean()))} … {significant(float(own[-1].mean()))}"
     lacking, about = missing(session, other), about_curves(session.model.config, quantity)
     above = heading(trace, name, f"stream-{stack}-{quantity}-curves", note, lacking, about=about)
-    return Chart(key, above, series, x, Axis(name, zero=True), tall=190)
+    return view(key, Chart(above, series, x, Axis(name, zero=True), tall=190))
 
 
-def cosine_map(session: Session, stack: str, parts: Sequence[Block], key: str) -> Heatmap:
+def cosine_map(session: Session, stack: str, parts: Sequence[Block], key: str) -> FigureView:
     """The cosine of every state of the stream with every other, mean over the tokens."""
     trace = session.trace
     own = stream(now(session), states(parts))
@@ -159,7 +165,7 @@ def cosine_map(session: Session, stack: str, parts: Sequence[Block], key: str) -
     name, lacking = _("Cosine between layers"), missing(session, other)
     above = heading(trace, name, f"stream-{stack}-cosines", note, lacking, about=about)
     rows, columns = (step_axis(title, stack, names) for title in (_("state after"), _("and after")))
-    return Heatmap(key, above, shown, rows, columns, scale)
+    return view(key, Heatmap(above, shown, rows, columns, scale))
 
 
 def stream_table(session: Session, stack: str, parts: Sequence[Block]) -> pd.DataFrame:

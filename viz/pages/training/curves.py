@@ -13,10 +13,14 @@ import streamlit as st
 from numpy.typing import NDArray
 
 from model.analysis.downsample import outline, smoothed
-from viz.components.plots import About, Axis, Chart, Heading, Series
+from viz.figures.axis import Axis
+from viz.figures.chart import Chart, Series
+from viz.figures.compared import of_now
+from viz.figures.figure import About, Caption
 from viz.i18n.catalogue import _
 from viz.i18n.format import attention_name
 from viz.pages.training.start import nothing_begun
+from viz.render.view import FigureView, view
 from viz.state.session import Key, attention_kinds, choose, current_session
 from viz.state.training import training
 from viz.ui.curve_names import change_text, group_name, part_name, smoothing_name, title_of
@@ -263,7 +267,7 @@ def about(quantity: str) -> About:
     }[quantity]
 
 
-def curve_chart(title: str, lines: Sequence[Line], table: Table, look: Look, run: Run) -> Chart:
+def curve_chart(title: str, lines: Sequence[Line], table: Table, look: Look, run: Run) -> FigureView:
     from model.training.live.runs import SPARSE
 
     most = max(40, min(POINTS, ALL // len(lines)))
@@ -280,7 +284,8 @@ def curve_chart(title: str, lines: Sequence[Line], table: Table, look: Look, run
         series.append(Series(line.label, *kept, f"hsl({line.colour} 65% 50%)", dash=line.dash, quiet=quiet))
     quantity = lines[0].name.partition("/")[0]
     sentences = [_("smoothed by {keep}").format(keep=look.keep)] if look.keep and quantity in NOISY else []
-    if not any(len(each.ys) for each in series):
+    drawn = [of_now(each.ys) for each in series]
+    if not any(map(len, drawn)):
         every = run.settings.validate_every
         seldom = _("not measured yet, that comes every {every} steps") if every else _("not measured in this training")
         words = seldom if all(line.name in SPARSE for line in lines) else _("not measured yet: train a step")
@@ -296,18 +301,18 @@ def curve_chart(title: str, lines: Sequence[Line], table: Table, look: Look, run
     for mark in run.changes:
         texts.setdefault(mark.step, []).append(change_text(mark.changes))
     marks = [{"x": step, "text": " · ".join(parts)} for step, parts in sorted(texts.items())]
-    last = next((f"{each.ys[-1]:.3g}" for each in reversed(series) if len(each.ys)), "")
+    last = next((f"{ys[-1]:.3g}" for ys in reversed(drawn) if len(ys)), "")
     alt = _("{name} over the steps, {count} curves; the last value is {last}.").format(
         name=name, count=len(lines), last=last
     )
     stamp = f"{run.number} {int(series[0].xs[-1]) if len(series[0].xs) else 0}"
     file, said = f"curves-{title.replace(' ', '-')}", " · ".join(sentences)
-    heading = Heading(name, file, stamp, sentence=said, alt=alt, about=about(quantity))
+    heading = Caption(name, file, stamp, sentence=said, alt=alt, about=about(quantity))
     first, end = (None, None) if look.log_x else (0, table.last)  # 0 has no logarithm
     low, high = (0, 1) if quantity in SHARES else (None, None)
     x = Axis(_("step"), log=look.log_x, low=first, high=end)
     y = Axis(unit_of(quantity), log=look.log and quantity in WIDE, low=low, high=high)
-    return Chart(f"curves_{title}", heading, series, x, y, tall=TALL, marks=marks)
+    return view(f"curves_{title}", Chart(heading, series, x, y, tall=TALL, marks=marks))
 
 
 def unit_of(quantity: str) -> str:

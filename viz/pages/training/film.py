@@ -10,14 +10,15 @@ import streamlit as st
 from model.capture.trace import ATTENTION_PATHS
 from model.training.live.camera import LOSS
 from model.training.live.film import Film
-from viz.components.plots import About, Heading, words
 from viz.components.view import View, live
+from viz.figures.figure import About, Caption
 from viz.i18n.catalogue import _
 from viz.i18n.errors import translate_error
 from viz.i18n.format import SIDES, as_sentence, attention_name, sides
 from viz.pages.training import branch
 from viz.pages.training.components import training_film
 from viz.pages.training.start import nothing_begun
+from viz.render.renderer import words
 from viz.state.film_feed import thinned
 from viz.state.pieces import Runs, merged_in
 from viz.state.session import Key, Session, choose, current_session
@@ -95,7 +96,7 @@ def film_view(session: Session, live: LiveTraining, run: Run, kind: AttentionKin
     )
     attention = film.model.network.get_submodule(ATTENTION_PATHS[kind].format(0))
     formula = rf"W^{{(s)}} = \mathrm{{softmax}}\left({scores_formula(attention)} + M\right)"
-    above = Heading(_("Film of the training"), FILM, "", about=About(told, [formula], [Film]))
+    above = Caption(_("Film of the training"), FILM, "", about=About(told, [formula], [Film]))
     return training_film(
         visible_of(session, film, kind, runs), header, FILM, on_head, on_rewind, on_branch, on_again, above
     )

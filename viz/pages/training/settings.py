@@ -21,10 +21,13 @@ from model.training.settings import (
     TrainingSettings,
     settings_of_run,
 )
-from viz.components.plots import About, Axis, Chart, Heading, Series
+from viz.figures.axis import Axis
+from viz.figures.chart import Chart, Series
+from viz.figures.figure import About, Caption
 from viz.i18n.catalogue import _
 from viz.i18n.errors import translate_error
 from viz.i18n.format import slow_precision
+from viz.render.view import FigureView, view
 from viz.state import training
 from viz.state.session import Session, current_session
 from viz.ui.fields import Form, whose
@@ -220,7 +223,7 @@ RATE = (
 )
 
 
-def schedule_chart(settings: TrainingSettings, total: int, live: LiveTraining | None) -> Chart:
+def schedule_chart(settings: TrainingSettings, total: int, live: LiveTraining | None) -> FigureView:
     places = np.unique(np.rint(np.linspace(1, total, POINTS)).astype(int))
     if settings.warmup <= total:
         places = np.union1d(places, [max(1, settings.warmup)])
@@ -232,5 +235,5 @@ def schedule_chart(settings: TrainingSettings, total: int, live: LiveTraining | 
     about = About(
         _("The learning rate of each step: up during warm-up, then as the schedule says."), [RATE], [learning_rate]
     )
-    heading = Heading(_("Learning rate over the steps"), "schedule", f"{settings.schedule} {total}", about=about)
-    return Chart(Part.SCHEDULE, heading, series, Axis(_("step")), Axis(_("rate"), zero=True), tall=240)
+    heading = Caption(_("Learning rate over the steps"), "schedule", f"{settings.schedule} {total}", about=about)
+    return view(Part.SCHEDULE, Chart(heading, series, Axis(_("step")), Axis(_("rate"), zero=True), tall=240))

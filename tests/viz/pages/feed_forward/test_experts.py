@@ -13,6 +13,7 @@ from model.analysis.experts import loads_of
 from model.checkpoints.bridge.load import open_bridged
 from tests.app_reading import opened, sent, sound
 from tests.model.checkpoints.bridge.models import settings_in, theirs, write_tokenizer
+from tests.viz.components.test_registry import unpack
 from tests.viz.small import looking
 from viz.pages.feed_forward import experts, layer, units
 from viz.pages.feed_forward.units import Wishes, choose_units
@@ -39,12 +40,12 @@ def chosen_in(session, expert=""):
 def test_the_router_is_drawn_as_it_weighed_and_an_expert_that_a_token_does_not_take_is_hatched(models):
     session = looking(models["mixtral"], TEXT, "", layer=1, query=2)
     gates = session.trace[f"{MIXTURE}.gates"].numpy()
-    drawn = experts.router_map(session, chosen_in(session), "gates", "key", None)
+    drawn = experts.router_map(session, chosen_in(session), "gates", "key", None).drawn
     assert np.array_equal(drawn.values, gates)
     assert np.array_equal(drawn.visible, gates != 0)
-    assert "2 of 4 experts" in drawn.heading.name
+    assert "2 of 4 experts" in drawn.caption.name
     assert drawn.column == gates[2].argmax()
-    logits = experts.router_map(session, chosen_in(session), "router", "key", None)
+    logits = experts.router_map(session, chosen_in(session), "router", "key", None).drawn
     assert np.array_equal(logits.values, session.trace[f"{MIXTURE}.router"])
     assert logits.visible is None
 
@@ -67,11 +68,11 @@ def test_the_expert_of_the_chosen_token_is_looked_at_unless_another_is_chosen(mo
 def test_loads_are_counted_and_dense_layers_are_hatched(models):
     session = looking(models["deepseek_v3"], TEXT, "", layer=1)
     taken = (session.trace[f"{MIXTURE}.gates"] != 0).float().mean(dim=0)
-    drawn = experts.load_map(session, chosen_in(session), "key", None)
+    drawn = experts.load_map(session, chosen_in(session), "key", None).drawn
     assert np.isnan(drawn.values[0]).all()
     assert drawn.values[1] == pytest.approx(taken.numpy())
     chart = experts.load_chart(session, chosen_in(session), "key", None)
-    assert chart.series[0].ys == pytest.approx(taken.numpy())
+    assert chart.drawn.series[0].ys == pytest.approx(taken.numpy())
     assert experts.load_table(session, chosen_in(session))["tokens"].sum() == 2 * len(session.trace.source_tokens)
 
 
@@ -88,7 +89,7 @@ def test_an_unused_expert_is_said_to_be(models):
 def test_the_pinned_loads_stand_beside(models):
     session = looking(models["mixtral"], TEXT, "", (models["mixtral"], OTHER, ""), layer=1)
     chart = experts.load_chart(session, chosen_in(session), "key", None)
-    assert [series.name for series in chart.series] == ["this text", "pinned"]
+    assert [series.name for series in chart.drawn.series] == ["this text", "pinned"]
 
 
 def test_loads_over_a_file_are_those_of_its_texts(models):
@@ -104,10 +105,10 @@ def test_loads_over_a_file_are_those_of_its_texts(models):
     session = looking(model, TEXT, "", layer=1)
     session.memory[experts.Part.KEPT] = filling
     chart = experts.load_chart(session, chosen_in(session), "key", None)
-    assert chart.series[-1].ys == pytest.approx((gates != 0).float().mean(dim=0).numpy())
+    assert chart.drawn.series[-1].ys == pytest.approx((gates != 0).float().mean(dim=0).numpy())
     other = looking(models["deepseek_v3"], TEXT, "", layer=1)
     other.memory[experts.Part.KEPT] = filling  # of another model: nothing of it is shown
-    assert len(experts.load_chart(other, chosen_in(other), "key", None).series) == 1
+    assert len(experts.load_chart(other, chosen_in(other), "key", None).drawn.series) == 1
 
 
 @pytest.mark.parametrize("name", ["mixtral", "deepseek_v3", "gpt_oss"])
@@ -156,10 +157,11 @@ def test_tokens_that_do_not_go_through_an_expert_are_hatched_and_no_number_of_it
     token = int((gates[:, expert] == 0).argmax())
     session.selection.query = token
     chosen = chosen_in(session, str(expert))
-    drawn = units.unit_map(session, chosen, "key", None)
+    shown = units.unit_map(session, chosen, "key", None)
+    drawn = shown.drawn
     assert np.array_equal(drawn.visible[:, 0], gates[:, expert] != 0)
-    assert "odd" not in drawn.header()
+    assert "odd" not in unpack(shown.data)[0]
     assert units.top_units(session, chosen) == []
-    note = units.unit_chart(session, chosen, "key", None).heading.note
+    note = units.unit_chart(session, chosen, "key", None).caption.note
     assert "nan" not in note
-    assert f"expert {expert + 1}: unit" in units.unit_chart(session, chosen, "key", None).heading.name
+    assert f"expert {expert + 1}: unit" in units.unit_chart(session, chosen, "key", None).caption.name

@@ -70,20 +70,20 @@ def test_units_are_paged_in_order_and_none_is_left_out(tmp_path):
     session = looking(small_model(tmp_path / "small", d_ff=2 * PAGE + 7), SOURCE, TARGET, layer=1, query=2)
     units = session.trace[f"{PATH}.activation"].numpy()
     maps = [unit_map(session, units_of(session, page=number), "key", None) for number in range(3)]
-    assert np.array_equal(np.concatenate([each.values for each in maps], axis=1), units)
-    assert [each.columns.labels[0] for each in maps] == [
+    assert np.array_equal(np.concatenate([each.drawn.values for each in maps], axis=1), units)
+    assert [each.drawn.columns.labels[0] for each in maps] == [
         "1",
         str(PAGE + 1),
         str(2 * PAGE + 1),
     ]  # as layers and heads, from 1
-    assert maps[0].chosen == 2
+    assert maps[0].drawn.chosen == 2
     strongest = np.abs(units).max(axis=0)
     chosen = units_of(session, order="strength")
-    drawn = unit_map(session, chosen, "key", None)
+    drawn = unit_map(session, chosen, "key", None).drawn
     order = [int(label) - 1 for label in drawn.columns.labels]
     assert strongest[order].tolist() == pytest.approx(sorted(strongest, reverse=True)[:PAGE])
     assert np.array_equal(drawn.values, units[:, order])
-    everything, shown = all_units(session, chosen, "key", None).series
+    everything, shown = all_units(session, chosen, "key", None).drawn.series
     assert everything.ys.tolist() == pytest.approx(sorted(strongest, reverse=True))
     assert shown.xs.tolist() == [1, PAGE]
 
@@ -108,22 +108,22 @@ def test_zeros_dead_units_and_those_of_the_session_are_counted_and_a_field_turns
 def test_a_unit_a_token_and_the_layer_are_looked_at(models):
     session = looking(models[0], SOURCE, TARGET, layer=1, query=2)
     chosen, units = units_of(session), session.trace[f"{PATH}.activation"].numpy()
-    (unit,) = unit_chart(session, chosen, "key", None).series
+    (unit,) = unit_chart(session, chosen, "key", None).drawn.series
     assert np.array_equal(unit.ys, units[:, 5])
-    assert unit_chart(session, chosen, "key", None).heading.name.endswith("unit 6")
+    assert unit_chart(session, chosen, "key", None).caption.name.endswith("unit 6")
     assert of_layer(layer.unit_table, session)["unit"].tolist() == [*range(1, units.shape[1] + 1)]
-    note = layer_map(session, session.model.config, chosen, "key", None).heading.note
+    note = layer_map(session, session.model.config, chosen, "key", None).caption.note
     assert note == f"layer 2: {(units == 0).mean():.1%}"
     token = token_chart(session, chosen, "key", None)
-    strongest = [int(label) - 1 for label in token.x.labels]
-    assert token.series[0].ys.tolist() == pytest.approx(units[2, strongest].tolist())
+    strongest = [int(label) - 1 for label in token.drawn.x.labels]
+    assert token.drawn.series[0].ys.tolist() == pytest.approx(units[2, strongest].tolist())
     assert units[2, strongest[0]] == units[2].max()
-    assert layer.histogram(session, chosen, "key").series[0].ys.sum() == units.size
+    assert layer.histogram(session, chosen, "key").drawn.series[0].ys.sum() == units.size
     permuted, alone, attention, recorded = layer.apart_table(session, chosen)[0]["largest difference"]
     assert max(permuted, alone, recorded) < 1e-5 < attention
     assert "only through the decoder" in directions(session, "encoder")[1]
     writes, _reads = directions(session)[0]
-    assert len(writes.x.labels) == 16  # eight tokens that it writes, eight that it takes away
+    assert len(writes.drawn.x.labels) == 16  # eight tokens that it writes, eight that it takes away
 
 
 @pytest.mark.parametrize("kind", ["decoder-only", "encoder-only"])
@@ -141,14 +141,14 @@ def test_gated_units_and_one_stack_are_shown(here, kind):
 
 def test_pinned_units_stand_beside_in_the_colour_of_the_pin_or_are_subtracted(pinned):
     chosen, units = units_of(pinned), pinned.comparison.counterpart(f"{PATH}.activation").numpy()
-    own, before, _shown = all_units(pinned, chosen, "key", None).series
+    own, before, _shown = all_units(pinned, chosen, "key", None).drawn.series
     assert (before.name, before.colour) == ("largest |a|, pinned", PINNED)
     assert own.colour != PINNED
     assert sorted(before.ys) == pytest.approx(sorted(np.nanmax(np.abs(units), axis=0)))
     for chart in (unit_chart, token_chart):
-        assert [each.name for each in chart(pinned, chosen, "key", None).series] == ["activation", "pinned"]
+        assert [each.name for each in chart(pinned, chosen, "key", None).drawn.series] == ["activation", "pinned"]
     pinned.differing = True
-    drawn = unit_map(pinned, chosen, "key", None)
+    drawn = unit_map(pinned, chosen, "key", None).drawn
     assert drawn.scale.difference
     assert np.isnan(drawn.values).any()  # a token that the pinned text has not
     assert np.allclose(drawn.values, pinned.trace[f"{PATH}.activation"].numpy() - units, equal_nan=True, atol=1e-6)
@@ -157,13 +157,13 @@ def test_pinned_units_stand_beside_in_the_colour_of_the_pin_or_are_subtracted(pi
 @pytest.mark.parametrize(("index", "scores"), [(0, write_scores), (1, read_scores)])
 def test_a_unit_reads_and_writes_beside_the_pinned_models(pinned, models, index, scores):
     chart = directions(pinned)[0][index]
-    assert (chart.series[1].colour, chart.series[1].name[-8:]) == (PINNED, ", pinned")
+    assert (chart.drawn.series[1].colour, chart.drawn.series[1].name[-8:]) == (PINNED, ", pinned")
     tokenizer = models[0].target_tokenizer
     labels = [tokenizer.label(token) for token in range(len(tokenizer))]
-    ids = [labels.index(label) for label in chart.x.labels]
-    for series, model in zip(chart.series, models, strict=True):
+    ids = [labels.index(label) for label in chart.drawn.x.labels]
+    for series, model in zip(chart.drawn.series, models, strict=True):
         assert np.allclose(series.ys, scores(model.network, "decoder.layers.1.feed_forward", 5)[ids], atol=1e-6)
-    assert "pinned: " in chart.heading.alt
+    assert "pinned: " in chart.caption.alt
 
 
 def test_the_pinned_numbers_are_computed_once(pinned, models, monkeypatch):
@@ -174,7 +174,7 @@ def test_the_pinned_numbers_are_computed_once(pinned, models, monkeypatch):
         monkeypatch.setattr(layer, name, spy)
     directions(pinned)
     pinned.look(models[0], OTHER, TARGET)
-    assert all(chart.series[1].colour == PINNED for chart in directions(pinned)[0])
+    assert all(chart.drawn.series[1].colour == PINNED for chart in directions(pinned)[0])
     assert asked == [True, True]
 
 
@@ -204,7 +204,7 @@ def test_what_cannot_be_compared_is_a_sentence(models, tmp_path):
     same, stranger, shallow = (looking(models[0], SOURCE, TARGET, (each, SOURCE, ""), layer=1) for each in others)
     charts, lacking = directions(same)
     assert "of the same weights" in lacking
-    assert [len(chart.series) for chart in charts] == [1, 1]
+    assert [len(chart.drawn.series) for chart in charts] == [1, 1]
     assert "other words" in directions(stranger)[1]
     assert "no such layer" in directions(shallow)[1]
     assert "no such layer" in layer.apart_table(shallow, units_of(shallow, "decoder"))[1]
@@ -217,9 +217,9 @@ def test_units_that_are_not_finite_are_told_and_drawn(models, tmp_path):
         model.network.encoder.layers[1].feed_forward.hidden.weight[3, 2] = torch.nan
     session = looking(model, SOURCE, TARGET, layer=1)
     chosen = units_of(session, order="strength", unit=3)
-    assert unit_map(session, chosen, "key", None).columns.labels[0] == "4"  # before all others
-    assert "not a number, or infinite" in layer.histogram(session, chosen, "key").heading.note
-    assert unit_chart(session, chosen, "key", None).heading.note == "not a number"
+    assert unit_map(session, chosen, "key", None).drawn.columns.labels[0] == "4"  # before all others
+    assert "not a number, or infinite" in layer.histogram(session, chosen, "key").caption.note
+    assert unit_chart(session, chosen, "key", None).caption.note == "not a number"
     assert "**1** are not a number" in of_layer(layer.layer_sentence, session)
     charts, sentence = layer.direction_charts(session, model.config, chosen, ("writes", "reads"))
     assert charts == []

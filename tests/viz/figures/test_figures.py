@@ -1,0 +1,55 @@
+"""Figures are plain values: they know no Streamlit, no session and no language, and can be compared."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from viz.figures.axis import Axis, Scale
+from viz.figures.compared import Compared
+from viz.figures.figure import About, Caption
+from viz.figures.heatmap import Heatmap, Lines
+
+FIGURES = sorted(path.stem for path in Path("viz/figures").glob("[!_]*.py"))
+Q, K = Axis("q", ["q1", "q2"]), Axis("k", ["k1", "k2"])
+VALUES = np.array([[1, 2], [3, np.nan]], np.float32)
+
+
+def heatmap(values: np.ndarray) -> Heatmap:
+    return Heatmap(Caption("name", "file", "stamp", about=About("said", ["x"])), values, Q, K, Scale(0, 3, "v"))
+
+
+def test_figures_import_no_streamlit_no_session_and_no_language():
+    modules = ", ".join(f"viz.figures.{name}" for name in FIGURES)
+    unwanted = "('streamlit', 'viz.state', 'viz.i18n', 'viz.render', 'viz.ui', 'viz.frame', 'torch')"
+    code = f"import sys, {modules}; sys.exit(str([name for name in sys.modules if name.startswith({unwanted})] or ''))"
+    ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert (ended.returncode, ended.stderr.strip()) in ((0, ""), (1, "")), ended.stderr
+
+
+def test_figures_are_equal_where_all_that_they_hold_is():
+    assert heatmap(VALUES) == heatmap(VALUES.copy())
+    assert heatmap(VALUES) != heatmap(VALUES + 1)
+    assert heatmap(VALUES) != replace(heatmap(VALUES), columns=Axis("k", ["k1", "k3"]))
+    compared = [replace(heatmap(VALUES), values=Compared(VALUES, VALUES - delta)) for delta in (1, 1, 2)]
+    assert compared[0] == compared[1] != compared[2]
+    assert heatmap(VALUES) != Lines(*(getattr(heatmap(VALUES), name) for name in LINES), colour=(0, 0, 0))
+
+
+LINES = ("caption", "values", "rows", "columns", "scale")
+
+
+def test_a_figure_cannot_be_changed():
+    with pytest.raises(AttributeError):
+        heatmap(VALUES).chosen = 1  # type: ignore[misc]
+
+
+def test_a_difference_is_infinite_where_now_is_not_finite_and_nan_without_a_counterpart():
+    compared = Compared(np.array([1, np.inf, 2, np.nan], np.float32), np.array([0.5, 1, np.nan, 1], np.float32))
+    np.testing.assert_array_equal(compared.difference, np.array([0.5, np.inf, np.nan, np.inf], np.float32))
+    assert np.isnan(Compared(VALUES).difference).all()

@@ -1,0 +1,48 @@
+"""Messages of figures in the language in use."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import fields, is_dataclass, replace
+from typing import Any, TypeVar, cast
+
+from model.message import Message
+from viz.i18n.catalogue import _, language
+
+Part = TypeVar("Part")
+
+
+def translated(part: Part) -> Part:
+    """The same with every message in it, at any depth of dataclasses, lists and mappings, as a plain translated string;
+    the very same object where there is none.
+    """
+    if language() == "en":
+        return part
+    return cast(Part, _translated(part))
+
+
+def _translated(part: Any) -> Any:
+    if isinstance(part, Message):
+        return filled(part)
+    if isinstance(part, str | int | float | None):
+        return part
+    if isinstance(part, list | tuple):
+        parts = [_translated(each) for each in part]
+        return part if all(new is old for new, old in zip(parts, part, strict=True)) else type(part)(parts)
+    if isinstance(part, Mapping):
+        return {_translated(name): _translated(value) for name, value in part.items()}
+    if is_dataclass(part) and not isinstance(part, type):
+        changes = {
+            each.name: new
+            for each in fields(part)
+            if each.init and (new := _translated(old := getattr(part, each.name))) is not old
+        }
+        return replace(part, **changes) if changes else part
+    return part
+
+
+def filled(message: Message) -> str:
+    """A message in the language in use; the messages among its values, too."""
+    text = _(message.text)
+    values = {name: _translated(value) for name, value in message.values.items()}
+    return text.format(**values) if values else text
