@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from viz.components.view import Answer, View, live
 from viz.figures.figure import Caption, Figure
 from viz.i18n.catalogue import language
-from viz.render import chart, heatmap, panels  # noqa: F401  # renderers of these
 from viz.render.grouping import first_of
 from viz.render.reader import Reader
 from viz.render.renderer import Axes, render
