@@ -109,11 +109,6 @@ def renders(kind: type[Figure]) -> Callable[[Kind], Kind]:
     return register
 
 
-def render(figure: Figure, reader: Reader, answered: Iterable[str] = ()) -> Renderer[Any]:
-    """The figure for this reader. answered: names of the clicks that do something."""
-    return RENDERERS[type(figure)](figure, reader, answered)
-
-
 def words(*columns: str, **more: str) -> dict[str, Any]:
     """Words that every figure needs in the browser; columns: of its CSV."""
     return {

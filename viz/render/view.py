@@ -11,7 +11,8 @@ from viz.figures.figure import Caption, Figure
 from viz.i18n.catalogue import language
 from viz.render.grouping import first_of
 from viz.render.reader import Reader
-from viz.render.renderer import Axes, render
+from viz.render.render import render
+from viz.render.renderer import Axes
 from viz.state.pieces import merged
 from viz.state.session import Session, current_session
 

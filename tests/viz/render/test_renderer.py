@@ -16,7 +16,7 @@ from viz.figures.panels import Panel, Panels
 from viz.pages.residual.components import Wiring
 from viz.render.heatmap import ODD
 from viz.render.reader import Reader
-from viz.render.renderer import render
+from viz.render.render import render
 
 ABOVE = Caption("name", "file", "stamp", "noted")
 Q, K = Axis("q", ["q1", "q2"]), Axis("k", ["k1", "k2"])
