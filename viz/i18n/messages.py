@@ -21,6 +21,20 @@ def translated(part: Part) -> Part:
     return cast(Part, _translated(part))
 
 
+def in_language(text: str) -> str:
+    """A text in the language in use: a message is translated, any other is as it is."""
+    return filled(text) if isinstance(text, Message) else text
+
+
+def joined(separator: str, *parts: str) -> Message | str:
+    """Texts one behind the other, without those that are empty; messages among them stay such."""
+    there = [part for part in parts if part]
+    if len(there) < 2:
+        return there[0] if there else ""
+    names = {f"part{number}": part for number, part in enumerate(there)}
+    return Message(separator.join(f"{{{name}}}" for name in names), **names)
+
+
 def _translated(part: Any) -> Any:
     if isinstance(part, Message):
         return filled(part)

@@ -19,7 +19,9 @@ from streamlit.delta_generator import DeltaGenerator
 from streamlit.runtime.scriptrunner import get_script_run_ctx
 
 from model.runtime.locks import NotifyingLock, RLock
+from viz.i18n.messages import in_language
 from viz.state.film_feed import Sent
+from viz.state.inputs import Inputs
 from viz.state.permissions import longest_text
 from viz.state.pin import Made, Pin
 from viz.state.saved_page import Choices
@@ -200,6 +202,15 @@ class Session:
         if self.shown is None:
             raise LookupError("no input has gone through a model yet")
         return self.shown
+
+    @property
+    def inputs(self) -> Inputs:
+        """What figures are made of.
+
+        Raises:
+            LookupError: as `current` does.
+        """
+        return Inputs(self.model, self.trace, self.comparison, self.selection)
 
     @property
     def model(self) -> TextModel:
@@ -434,7 +445,7 @@ def choose(
         label,
         options,
         default=None if asked in options else choice(options, default, key),
-        format_func=words,
+        format_func=lambda option: in_language(words(option)),
         key=key,
         required=True,
         label_visibility="collapsed",

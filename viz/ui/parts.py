@@ -16,6 +16,7 @@ from viz.figures.figure import Caption
 from viz.i18n import catalogue
 from viz.i18n.catalogue import _
 from viz.i18n.format import as_sentence, literal
+from viz.i18n.messages import in_language
 from viz.render.view import FigureTable, figure_tables
 from viz.state.session import Key, Session, current_session
 
@@ -169,10 +170,18 @@ def data_table(
         chosen = choose_table(f"{key}_of", tables) if len(tables) > 1 else next(iter(tables), None)
         if chosen is None:
             return
-        frame = tables[chosen].make()
+        frame = frame_in_language(tables[chosen].make())
         st.dataframe(frame, height=280, hide_index=True)
         csv = harmless(frame).to_csv(index=False).encode("utf-8-sig")
         st.download_button("CSV", csv, f"{tables[chosen].file}.csv", "text/csv", key=f"{key}_csv")
+
+
+def frame_in_language(frame: DataFrame) -> DataFrame:
+    """A table with the messages in it, among its columns' names too, in the language in use."""
+    frame = frame.rename(columns=in_language)
+    for name in frame.columns[[str(kind) in ("object", "str") for kind in frame.dtypes]]:
+        frame[name] = [in_language(each) for each in frame[name]]
+    return frame
 
 
 def saved_tables(tables: Mapping[str, FigureTable]) -> None:
@@ -180,7 +189,7 @@ def saved_tables(tables: Mapping[str, FigureTable]) -> None:
     left = 0 if current_session().is_long else SAVED_LINES
     for name, table in tables.items():
         st.caption(literal(f"{name} · {table.file}"))
-        frame = table.make() if left else None
+        frame = frame_in_language(table.make()) if left else None
         if frame is None or len(frame) > left:
             st.caption(_("Too many numbers for a saved page: Vitrine shows them."))
             continue

@@ -10,10 +10,12 @@ import numpy as np
 from numpy.typing import NDArray
 from torch import nn
 
+from model.message import Message
 from model.network.attention import Scaled
 from model.network.positions import Alibi, Unbiased
 from viz.figures.axis import Axis, Scale
 from viz.figures.chart import Series
+from viz.figures.compared import Compared
 from viz.figures.figure import About, Caption
 from viz.figures.panels import Panel
 from viz.i18n.catalogue import _
@@ -25,6 +27,7 @@ if TYPE_CHECKING:
 
     from model.analysis.residual import Get
     from model.capture.trace import Trace
+    from viz.state.inputs import Inputs
     from viz.state.session import Session
 
 # Okabe and Ito's colours that query, key, value and output leave over, and a grey for what is expected.
@@ -73,6 +76,50 @@ def levels(
     top = largest if differing or high is None else high
     name = _("{name}, minus pinned").format(name=title) if differing else title
     return shown, Scale(-top if signed or differing else 0, top, name, differing)
+
+
+# Of figures that know no language and no session.
+
+
+def compared(values: Tensor, before: Tensor | None) -> Compared:
+    """Values beside the pinned ones."""
+    return Compared(array(values), None if before is None else array(before))
+
+
+def caption(
+    inputs: Inputs, name: str, file: str, note: str = "", sentence: str = "", alt: str = "", about: About | None = None
+) -> Caption:
+    """Caption of a figure of these inputs."""
+    return Caption(name, file, stamp(inputs.trace), note, sentence, alt, about)
+
+
+def lacking(inputs: Inputs, before: object, row: Tensor | None = None) -> str:
+    """A sentence where something is pinned that has no such quantity, or nothing at the row that is drawn."""
+    if inputs.comparison is None:
+        return ""
+    if before is None:
+        return Message("The pinned trace has nothing of this name and shape: values are shown.")
+    if row is not None and bool(row.isnan().all()):
+        return Message("this token is not in the pinned text")
+    return ""
+
+
+def tokens_axis(inputs: Inputs, stack: str) -> Axis:
+    """The tokens that a stack reads."""
+    return Axis(Message("token"), inputs.trace.tokens_of(f"{stack}."), side_of(inputs.trace, stack))
+
+
+def block_name(layer: int, sublayer: str) -> Message:
+    """A block's short name; layers are counted from 0 here and from 1 on the screen."""
+    names = {
+        "self_attention": Message("self-att."),
+        "cross_attention": Message("cross"),
+        "feed_forward": Message("FFN"),
+    }
+    return Message("{number} {name}", number=layer + 1, name=names[sublayer])
+
+
+# Of figures that are still made of a session.
 
 
 def missing(session: Session, other: object, row: Tensor | None = None) -> str:

@@ -17,8 +17,10 @@ from viz.components.view import View, live
 from viz.i18n.catalogue import _
 from viz.i18n.errors import reason_words
 from viz.i18n.format import as_sentence, attention_name
+from viz.i18n.messages import in_language
 from viz.pages.residual import batch_norm, dropout, gradients, norm_forms, norms, placement, stream
 from viz.pages.residual.text import RESIDUAL_VIEWS, residual_view
+from viz.render.view import view
 from viz.state.session import Session, choice, choose, current_session
 from viz.ui import plots
 from viz.ui.parts import Drawing, Views, data_table, expander, no_views, under_figures
@@ -94,19 +96,19 @@ def show_stream(model: TextModel, stack: str) -> Views:
 
     def views(model: TextModel) -> Drawing:
         session, steps = current_session(), blocks(model.config, stack)
-        token = plots.chosen_token(session, stack)
+        inputs, token = session.inputs, plots.chosen_token(session, stack)
         chosen = (stream.first_of(steps, session.selection.layer) + (quantity == "length"), token)
         parts = [
-            (figure, stream.stream_map(session, stack, steps, quantity, chosen, Part.MAP, on_step)),
-            (right, stream.stream_chart(session, stack, steps, quantity, token, Part.SECOND)),
-            (right, stream.cosine_map(session, stack, steps, Part.COSINES)),
+            (figure, view(Part.MAP, stream.stream_map(inputs, stack, steps, quantity, chosen), cell=on_step)),
+            (right, view(Part.SECOND, stream.stream_chart(inputs, stack, steps, quantity, token))),
+            (right, view(Part.COSINES, stream.cosine_map(inputs, stack, steps))),
         ]
-        sentence = stream.sum_sentence(session, steps)
+        sentence = in_language(stream.sum_sentence(inputs, steps))
         yield parts
 
         def rest() -> None:
             (said.caption if model.config.residual else said.info)(sentence)
-            table = partial(stream.stream_table, session, stack, steps)
+            table = partial(stream.stream_table, inputs, stack, steps)
             data_table(Part.DATA, table, f"stream-{stack}", place=data, parts=parts)
 
         return rest

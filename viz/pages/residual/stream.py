@@ -8,30 +8,17 @@ import numpy as np
 import pandas as pd
 
 from model.analysis.residual import contributions, cosines, states, stream, sum_error
+from model.message import Message
 from model.network.layers import BLOCKS, NoResidual, Residual
-from viz.components.view import Answer
-from viz.figures.axis import Axis
+from viz.figures.axis import Axis, scale_of
 from viz.figures.chart import Chart, Series
+from viz.figures.compared import Compared
 from viz.figures.figure import About
 from viz.figures.heatmap import Heatmap
 from viz.i18n.catalogue import _
 from viz.i18n.format import significant
-from viz.render.view import FigureView, view
 from viz.ui.parts import explanation
-from viz.ui.plots import (
-    FIRST,
-    SECOND,
-    array,
-    beside,
-    block_label,
-    cell_note,
-    heading,
-    levels,
-    missing,
-    now,
-    pinned,
-    token_axis,
-)
+from viz.ui.plots import FIRST, SECOND, array, block_name, caption, cell_note, compared, lacking, tokens_axis
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -40,27 +27,27 @@ if TYPE_CHECKING:
 
     from model.analysis.residual import Block, Get
     from model.network.config import TransformerConfig
-    from viz.state.session import Session
+    from viz.state.inputs import Inputs
 
 QUANTITIES = ("length", "share", "cosine")
 SPELLED = 12  # tokens; above that their curves are left to the heatmap
 
 
-def quantity_name(quantity: str) -> str:
+def quantity_name(quantity: str) -> Message:
     return {
-        "length": _("‖stream‖"),
-        "share": _("‖block‖ / ‖stream‖"),
-        "cosine": _("cosine of block and stream"),
+        "length": Message("‖stream‖"),
+        "share": Message("‖block‖ / ‖stream‖"),
+        "cosine": Message("cosine of block and stream"),
     }[quantity]
 
 
-def state_labels(parts: Sequence[Block]) -> list[str]:
+def state_labels(parts: Sequence[Block]) -> list[Message]:
     """The stream's states: the embedding, then each block."""
-    return [_("embedding"), *block_labels(parts)]
+    return [Message("embedding"), *block_labels(parts)]
 
 
-def block_labels(parts: Sequence[Block]) -> list[str]:
-    return [block_label(part.layer, part.sublayer) for part in parts]
+def block_labels(parts: Sequence[Block]) -> list[Message]:
+    return [block_name(part.layer, part.sublayer) for part in parts]
 
 
 def first_of(parts: Sequence[Block], layer: int) -> int:
@@ -78,41 +65,33 @@ def quantity_of(get: Get, parts: Sequence[Block], quantity: str) -> Tensor | Non
     return None if added is None else added[quantity == "cosine"]
 
 
-def stream_map(
-    session: Session,
-    stack: str,
-    parts: Sequence[Block],
-    quantity: str,
-    chosen: tuple[int, int],
-    key: str,
-    on_cell: Answer,
-) -> FigureView:
-    """One quantity of the stream, state or block by token; a click chooses both."""
-    trace = session.trace
-    values = quantity_of(now(session), parts, quantity)
+def stream_map(inputs: Inputs, stack: str, parts: Sequence[Block], quantity: str, chosen: tuple[int, int]) -> Heatmap:
+    """One quantity of the stream, state or block by token."""
+    values, before = (quantity_of(get, parts, quantity) for get in (inputs.now, inputs.before))
     assert values is not None
-    other = quantity_of(pinned(session), parts, quantity)
     cosine = quantity == "cosine"
-    high = 1.0 if cosine else None
-    shown, scale = levels(values, other, session, quantity_name(quantity), signed=cosine, high=high)
+    scale = scale_of(array(values), quantity_name(quantity), signed=cosine, high=1.0 if cosine else None)
     names = state_labels(parts) if quantity == "length" else block_labels(parts)
     row, column = min(chosen[0], len(names) - 1), chosen[1]
-    rows, columns = step_axis(_("after block"), stack, names), token_axis(trace, stack)
-    note = cell_note(names[row], trace.tokens_of(stack + ".")[column], values[row, column])
-    told, about = missing(session, other) or most_added(session, parts), about_stream(session.model.config, quantity)
-    above = heading(trace, _("After each block"), f"stream-{stack}-{quantity}", note, told, about=about)
-    return view(key, Heatmap(above, shown, rows, columns, scale, chosen=row, column=column), cell=on_cell)
+    rows, columns = step_axis(Message("after block"), stack, names), tokens_axis(inputs, stack)
+    note = cell_note(names[row], inputs.trace.tokens_of(stack + ".")[column], values[row, column])
+    sentence, about = lacking(inputs, before) or most_added(inputs, parts), about_stream(inputs.config, quantity)
+    above = caption(inputs, Message("After each block"), f"stream-{stack}-{quantity}", note, sentence, about=about)
+    return Heatmap(above, compared(values, before), rows, columns, scale, chosen=row, column=column)
 
 
-def most_added(session: Session, parts: Sequence[Block]) -> str:
+def most_added(inputs: Inputs, parts: Sequence[Block]) -> str:
     """Which block adds most to the stream, as a share of its length; nothing where that is not recorded."""
-    added = contributions(now(session), parts)
+    added = contributions(inputs.now, parts)
     if added is None:
         return ""
     shares = added[0].mean(dim=-1)
     most = int(shares.argmax())
-    sentence = _("{block} changes the stream most: what it adds is {share} times as long, on average over the tokens.")
-    return sentence.format(block=block_labels(parts)[most], share=significant(float(shares[most])))
+    return Message(
+        "{block} changes the stream most: what it adds is {share} times as long, on average over the tokens.",
+        block=block_labels(parts)[most],
+        share=significant(float(shares[most])),
+    )
 
 
 def step_axis(title: str, stack: str, names: Sequence[str]) -> Axis:
@@ -120,14 +99,11 @@ def step_axis(title: str, stack: str, names: Sequence[str]) -> Axis:
     return Axis(title, names, f"{stack} {len(names)} states")
 
 
-def stream_chart(
-    session: Session, stack: str, parts: Sequence[Block], quantity: str, position: int, key: str
-) -> FigureView:
+def stream_chart(inputs: Inputs, stack: str, parts: Sequence[Block], quantity: str, position: int) -> Chart:
     """The same quantity over the steps: its mean and the chosen token, and every token while they are few."""
-    trace = session.trace
-    values, other = (quantity_of(get, parts, quantity) for get in (now(session), pinned(session)))
+    values, other = (quantity_of(get, parts, quantity) for get in (inputs.now, inputs.before))
     assert values is not None
-    tokens = trace.tokens_of(stack + ".")
+    tokens = inputs.trace.tokens_of(stack + ".")
     own, before = array(values), None if other is None else array(other)
     places = np.arange(len(own))
     series: list[Series] = []
@@ -137,60 +113,56 @@ def stream_chart(
             for place, token in enumerate(tokens)
             if place != position
         ]
-    series += beside(tokens[position], own[:, position], None if before is None else before[:, position], SECOND)
-    series += beside(_("mean"), own.mean(axis=1), None if before is None else nan_mean(before), FIRST)
+    chosen = Compared(own[:, position], None if before is None else before[:, position])
+    mean = Compared(own.mean(axis=1), None if before is None else nan_mean(before))
+    series += [Series(tokens[position], places, chosen, SECOND), Series(Message("mean"), places, mean, FIRST)]
     names = state_labels(parts) if quantity == "length" else block_labels(parts)
-    name, x = quantity_name(quantity), step_axis(_("after block"), stack, names)
+    name, x = quantity_name(quantity), step_axis(Message("after block"), stack, names)
     note = f"{significant(float(own[0].mean()))} … {significant(float(own[-1].mean()))}"
-    lacking, about = missing(session, other), about_curves(session.model.config, quantity)
-    above = heading(trace, name, f"stream-{stack}-{quantity}-curves", note, lacking, about=about)
-    return view(key, Chart(above, series, x, Axis(name, zero=True), tall=190))
+    sentence, about = lacking(inputs, other), about_curves(inputs.config, quantity)
+    above = caption(inputs, name, f"stream-{stack}-{quantity}-curves", note, sentence, about=about)
+    return Chart(above, series, x, Axis(name, zero=True), tall=190)
 
 
-def cosine_map(session: Session, stack: str, parts: Sequence[Block], key: str) -> FigureView:
+def cosine_map(inputs: Inputs, stack: str, parts: Sequence[Block]) -> Heatmap:
     """The cosine of every state of the stream with every other, mean over the tokens."""
-    trace = session.trace
-    own = stream(now(session), states(parts))
+    own, before = (stream(get, states(parts)) for get in (inputs.now, inputs.before))
     assert own is not None
-    before = stream(pinned(session), states(parts))
     values, other = cosines(own), None if before is None else cosines(before)
-    shown, scale = levels(values, other, session, _("cosine"), signed=True, high=1.0)
     names = state_labels(parts)
     note = cell_note(names[0], names[-1], values[0, -1])
     about = About(
-        _("How alike the stream is after any two blocks, a row and a column: its cosine, mean over the tokens."),
+        Message("How alike the stream is after any two blocks, a row and a column: its cosine, mean over the tokens."),
         [r"\frac1n \sum_p \frac{x_{l,p} \cdot x_{m,p}}{\lVert x_{l,p} \rVert\, \lVert x_{m,p} \rVert}"],
         [cosines],
     )
-    name, lacking = _("Cosine between layers"), missing(session, other)
-    above = heading(trace, name, f"stream-{stack}-cosines", note, lacking, about=about)
-    rows, columns = (step_axis(title, stack, names) for title in (_("state after"), _("and after")))
-    return view(key, Heatmap(above, shown, rows, columns, scale))
+    name, file = Message("Cosine between layers"), f"stream-{stack}-cosines"
+    above = caption(inputs, name, file, note, lacking(inputs, other), about=about)
+    rows, columns = (step_axis(title, stack, names) for title in (Message("state after"), Message("and after")))
+    scale = scale_of(array(values), Message("cosine"), signed=True, high=1.0)
+    return Heatmap(above, compared(values, other), rows, columns, scale)
 
 
-def stream_table(session: Session, stack: str, parts: Sequence[Block]) -> pd.DataFrame:
+def stream_table(inputs: Inputs, stack: str, parts: Sequence[Block]) -> pd.DataFrame:
     """A row per block and token: the stream that it reads and leaves, and what it adds."""
-    trace = session.trace
-    length, share, cosine = (quantity_of(now(session), parts, quantity) for quantity in QUANTITIES)
+    length, share, cosine = (quantity_of(inputs.now, parts, quantity) for quantity in QUANTITIES)
     assert length is not None
     assert share is not None
     assert cosine is not None
-    tokens = trace.tokens_of(stack + ".")
-    table = pd.DataFrame(
-        {
-            _("block"): np.repeat(block_labels(parts), len(tokens)),
-            _("position"): np.tile(np.arange(len(tokens)), len(parts)),
-            _("token"): np.tile(tokens, len(parts)),
-            _("norm before"): array(length[:-1]).flatten(),
-            _("norm after"): array(length[1:]).flatten(),
-            quantity_name("share"): array(share).flatten(),
-            quantity_name("cosine"): array(cosine).flatten(),
-        }
-    )
-    before = quantity_of(pinned(session), parts, "length")
+    tokens, after = inputs.trace.tokens_of(stack + "."), Message("norm after")
+    table = {
+        Message("block"): [label for label in block_labels(parts) for _token in tokens],
+        Message("position"): np.tile(np.arange(len(tokens)), len(parts)),
+        Message("token"): np.tile(tokens, len(parts)),
+        Message("norm before"): array(length[:-1]).flatten(),
+        after: array(length[1:]).flatten(),
+        quantity_name("share"): array(share).flatten(),
+        quantity_name("cosine"): array(cosine).flatten(),
+    }
+    before = quantity_of(inputs.before, parts, "length")
     if before is not None:
-        table[_("{name}, pinned").format(name=_("norm after"))] = array(before[1:]).flatten()
-    return table
+        table[Message("{name}, pinned", name=after)] = array(before[1:]).flatten()
+    return pd.DataFrame(table)
 
 
 def nan_mean(values: np.ndarray) -> np.ndarray:
@@ -199,12 +171,12 @@ def nan_mean(values: np.ndarray) -> np.ndarray:
     return np.where(there.any(axis=1), np.nansum(values, axis=1) / np.maximum(there.sum(axis=1), 1), np.nan)
 
 
-def sum_sentence(session: Session, parts: Sequence[Block]) -> str:
+def sum_sentence(inputs: Inputs, parts: Sequence[Block]) -> Message:
     """The largest error of "what a block read, plus what it wrote, is the stream after it"."""
-    if not session.model.config.residual:
-        return _("This model has no residual: each block's output replaces the stream; what stood there is lost.")
-    error = significant(sum_error(session.trace, session.model.config, parts))
-    return _("x + y is the stream recorded after each block; largest error {error}").format(error=error)
+    if not inputs.config.residual:
+        return Message("This model has no residual: each block's output replaces the stream; what stood there is lost.")
+    error = significant(sum_error(inputs.trace, inputs.config, parts))
+    return Message("x + y is the stream recorded after each block; largest error {error}", error=error)
 
 
 def stream_formula(config: TransformerConfig) -> str:
@@ -225,9 +197,13 @@ STREAM = {
 def about_stream(config: TransformerConfig, quantity: str) -> About:
     """Of the map, for the quantity that it shows."""
     sentence = {
-        "length": _("A row is a block, a column a token: how long the residual stream is after the block."),
-        "share": _("A row is a block, a column a token: how long what it writes is, as a part of what it has read."),
-        "cosine": _("A row is a block, a column a token: whether it writes along the stream, 1, or against it, −1."),
+        "length": Message("A row is a block, a column a token: how long the residual stream is after the block."),
+        "share": Message(
+            "A row is a block, a column a token: how long what it writes is, as a part of what it has read."
+        ),
+        "cosine": Message(
+            "A row is a block, a column a token: whether it writes along the stream, 1, or against it, −1."
+        ),
     }[quantity]
     return _about(config, quantity, sentence)
 
@@ -235,9 +211,13 @@ def about_stream(config: TransformerConfig, quantity: str) -> About:
 def about_curves(config: TransformerConfig, quantity: str) -> About:
     """Of the same over the steps."""
     sentence = {
-        "length": _("How long the residual stream is after each block: of the chosen token, and the mean of all."),
-        "share": _("How long what each block writes is, beside what it has read: of the chosen token, and the mean."),
-        "cosine": _(
+        "length": Message(
+            "How long the residual stream is after each block: of the chosen token, and the mean of all."
+        ),
+        "share": Message(
+            "How long what each block writes is, beside what it has read: of the chosen token, and the mean."
+        ),
+        "cosine": Message(
             "Whether each block writes along the stream, 1, or against it, −1: the chosen token, and the mean."
         ),
     }[quantity]

@@ -1,0 +1,37 @@
+"""Inputs of every figure: a model, the trace of its pass over the texts, and the pinned trace beside it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from model.analysis.comparison import Comparison
+    from model.capture.trace import Trace
+    from model.inference.text_model import TextModel
+    from model.network.config import TransformerConfig
+    from viz.state.session import Selection
+
+
+@dataclass(frozen=True)
+class Inputs:
+    """Model, its trace of the texts, and what is chosen in them. comparison: with the pinned trace, if one is."""
+
+    model: TextModel
+    trace: Trace
+    comparison: Comparison | None
+    selection: Selection
+
+    @property
+    def config(self) -> TransformerConfig:
+        return self.model.config
+
+    def now(self, name: str) -> Tensor:
+        """Quantity of the trace."""
+        return self.trace[name]
+
+    def before(self, name: str) -> Tensor | None:
+        """Its pinned counterpart on the same tokens; None where the pinned trace has none, or nothing is pinned."""
+        return None if self.comparison is None else self.comparison.counterpart(name)
