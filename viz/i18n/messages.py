@@ -32,7 +32,8 @@ def joined(separator: str, *parts: str) -> Message | str:
     if len(there) < 2:
         return there[0] if there else ""
     names = {f"part{number}": part for number, part in enumerate(there)}
-    return Message(separator.join(f"{{{name}}}" for name in names), **names)
+    pattern = separator.join(f"{{{name}}}" for name in names)
+    return Message(pattern, **names)
 
 
 def _translated(part: Any) -> Any:

@@ -532,12 +532,17 @@ class AlignmentsHeader(TypedDict):
     target: AlignmentHeader
 
 
+class TokenPlace(TypedDict):
+    side: str
+    position: int
+
+
 class ChangeItem(TypedDict):
     label: str
     value: str
-    exact: str
+    exact: float
     act: Any
-    token: HintToken | None
+    token: TokenPlace | None
 
 
 class ChangesHeader(TypedDict):

@@ -623,12 +623,17 @@ interface AlignmentsHeader {
   target: AlignmentHeader;
 }
 
+interface TokenPlace {
+  side: string;
+  position: number;
+}
+
 interface ChangeItem {
   label: string;
   value: string;
-  exact: string;
+  exact: number;
   act: any;
-  token: HintToken | null;
+  token: TokenPlace | null;
 }
 
 interface ChangesHeader {

@@ -32,6 +32,7 @@ ROOT = Path(__file__).resolve().parents[3]
 OPTIONS = (*NETWORK_OPTIONS.values(), *TRAINING_OPTIONS.values())
 # What `_()` is given that is not a literal, and every value it can have.
 DYNAMIC = {
+    "pattern": set(),  # of texts that are joined, each found where it is made
     "message.text": set(),  # of a Message, found where that is made
     "model.kind": set(get_args(Kind)),
     "whole.kind": set(get_args(Kind)),
