@@ -26,7 +26,7 @@ def in_language(text: str) -> str:
     return filled(text) if isinstance(text, Message) else text
 
 
-def joined(separator: str, *parts: str) -> Message | str:
+def joined(separator: str, *parts: str) -> str:
     """Texts one behind the other, without those that are empty; messages among them stay such."""
     there = [part for part in parts if part]
     if len(there) < 2:

@@ -20,6 +20,7 @@ from viz.figures.figure import About, Caption
 from viz.figures.panels import Panel
 from viz.i18n.catalogue import _
 from viz.i18n.format import significant
+from viz.i18n.messages import joined
 from viz.ui.parts import stamp
 
 if TYPE_CHECKING:
@@ -109,14 +110,14 @@ def tokens_axis(inputs: Inputs, stack: str) -> Axis:
     return Axis(Message("token"), inputs.trace.tokens_of(f"{stack}."), side_of(inputs.trace, stack))
 
 
-def block_name(layer: int, sublayer: str) -> Message:
+def block_name(layer: int, sublayer: str) -> str:
     """A block's short name; layers are counted from 0 here and from 1 on the screen."""
     names = {
         "self_attention": Message("self-att."),
         "cross_attention": Message("cross"),
         "feed_forward": Message("FFN"),
     }
-    return Message("{number} {name}", number=layer + 1, name=names[sublayer])
+    return joined(" ", f"{layer + 1}", names[sublayer])
 
 
 # Of figures that are still made of a session.

@@ -41,12 +41,12 @@ def quantity_name(quantity: str) -> Message:
     }[quantity]
 
 
-def state_labels(parts: Sequence[Block]) -> list[Message]:
+def state_labels(parts: Sequence[Block]) -> list[str]:
     """The stream's states: the embedding, then each block."""
     return [Message("embedding"), *block_labels(parts)]
 
 
-def block_labels(parts: Sequence[Block]) -> list[Message]:
+def block_labels(parts: Sequence[Block]) -> list[str]:
     return [block_name(part.layer, part.sublayer) for part in parts]
 
 
