@@ -28,10 +28,11 @@ class Message(str):
     def __new__(cls, text: str, /, *, field: str = "", **values: Any) -> Message:
         # The sentence of an error, not the error, which would keep all that was in use when it was raised.
         kept = {name: str(value) if isinstance(value, BaseException) else value for name, value in values.items()}
-        return cls._reading(text.format(**kept) if kept else text, text, kept, field)
+        return cls.reading(text.format(**kept) if kept else text, text, kept, field)
 
     @classmethod
-    def _reading(cls, sentence: str, text: str, values: Mapping[str, Any], field: str = "") -> Message:
+    def reading(cls, sentence: str, text: str, values: Mapping[str, Any], field: str = "") -> Message:
+        """Message of this text and these values that reads so."""
         self = super().__new__(cls, sentence)
         self.text, self.values, self.field = text, values, field
         return self
@@ -40,11 +41,11 @@ class Message(str):
         return self
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return Message._reading, (str.__str__(self), self.text, dict(self.values), self.field)
+        return Message.reading, (str.__str__(self), self.text, dict(self.values), self.field)
 
     def read_as(self, sentence: str) -> Message:
         """Message of the same text and values that reads otherwise: cut, or with its odd characters escaped."""
-        return self._reading(sentence, self.text, self.values, self.field)
+        return self.reading(sentence, self.text, self.values, self.field)
 
     def replacing(self, old: str, new: str) -> Message:
         """Message with `new` in the place of `old` in its values, and in those of messages in it."""

@@ -20,16 +20,14 @@ from model.experiments.experiment import (
     Parameter,
     Quantity,
     Request,
-    Sentence,
     Table,
     Verdict,
-    Words,
     say,
 )
 from model.experiments.ratios import Ratio, ratio
 from model.experiments.runner import Report
 from model.experiments.timing import SECONDS, Task, Times, peak_memory, rounds
-from model.message import InputError
+from model.message import InputError, Message
 from model.runtime.device import choose_device, give_back_memory
 from model.runtime.memory import SPARE, available
 
@@ -74,7 +72,7 @@ WAYS = {
     "additive": Way(additive_scores, additive_operations),
     "dot-product": Way(dot_product_scores, dot_product_operations),
 }
-NAMES: Mapping[str, Words] = {"additive": say("additive"), "dot-product": say("dot product")}
+NAMES: Mapping[str, str] = {"additive": say("additive"), "dot-product": say("dot product")}
 
 
 def rest_operations(length: int, width: int) -> int:
@@ -198,7 +196,7 @@ def at_size(length: int, width: int, ways: Mapping[str, Way], device: torch.devi
             yield Point(length, width, times, memory, counted), min(1.0, runs / ROUNDS, spent / SECONDS)
 
 
-def judge(found: Compared) -> tuple[Verdict, Sentence]:
+def judge(found: Compared) -> tuple[Verdict, Message]:
     """Verdict: costs are operations, within a factor of `ALIKE`; slower is what exceeds the noise."""
     points = found.points
     most = max(points, key=lambda point: point.ratio)
@@ -272,9 +270,9 @@ def counts_of(points: Sequence[Point], xs: list[int]) -> list[Curve]:
 
 def growths(found: Compared) -> Table:
     """Fitted exponents of the time, over n and over d."""
-    rows: list[list[Words | float | int]] = []
+    rows: list[list[str | float | int]] = []
     for way, name in NAMES.items():
-        row: list[Words | float | int] = [name]
+        row: list[str | float | int] = [name]
         for axis, points in (("length", found.over_length), ("width", found.over_width)):
             xs = [int(getattr(point, axis)) for point in points]
             fit = upper_fit(xs, [point.times[way].median for point in points]) if points else None

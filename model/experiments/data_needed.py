@@ -23,15 +23,14 @@ from model.experiments.experiment import (
     Parameter,
     Quantity,
     Request,
-    Sentence,
     Table,
     Verdict,
-    Words,
     say,
 )
 from model.experiments.runner import Report
 from model.experiments.spread import above, few
 from model.experiments.training_claims import lengths_of
+from model.message import Message
 from model.network.config import Kind, TransformerConfig
 from model.network.lm_head import output
 from model.network.recurrent import GRU
@@ -49,7 +48,7 @@ VALIDATIONS = 4  # of a training; the best one counts, so that learning by heart
 REPORTED = 10  # steps between two reports
 MARGIN = 0.03  # mean lead in accuracy that counts
 LEVEL = 0.75  # accuracy for which the pairs that are needed are told
-NAMES: Mapping[str, Words] = {"transformer": "Transformer", "recurrent": say("recurrent network (GRU)")}
+NAMES: Mapping[str, str] = {"transformer": "Transformer", "recurrent": say("recurrent network (GRU)")}
 
 
 class RecurrentNetwork(Network):
@@ -198,7 +197,7 @@ def pairs_needed(sizes: Sequence[int], accuracies: Sequence[float], level: float
     return None
 
 
-def judge(found: Found) -> tuple[Verdict, Sentence]:
+def judge(found: Found) -> tuple[Verdict, Message]:
     """Verdict: at equal pairs, a network that needs more of them is less accurate, in the mean over the sizes, beside
     the spread of the seeds.
     """
@@ -272,9 +271,9 @@ def curve(found: Found, task: str, name: str) -> Curve:
 
 def needed(found: Found) -> Table:
     """Pairs that each network needs for an accuracy, by the mean over the seeds."""
-    rows: list[list[Words | float | int]] = []
+    rows: list[list[str | float | int]] = []
     for task in found.tasks:
-        row: list[Words | float | int] = [task]
+        row: list[str | float | int] = [task]
         for name in NAMES:
             drawn = curve(found, task, name)
             pairs = pairs_needed([int(size) for size in drawn.xs], [float(value) for value in drawn.ys])

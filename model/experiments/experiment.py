@@ -13,6 +13,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
 from model.experiments.runner import Report
+from model.message import Message
 
 if TYPE_CHECKING:
     from model.experiments.timing import Machine
@@ -44,37 +45,26 @@ class Group(StrEnum):
     ARCHITECTURES = "other architectures"
 
 
-@dataclass(frozen=True)
-class Sentence:
-    """English sentence or label with {names} in the places of its values, which may be sentences too."""
+def say(text: str, **values: int | float | str) -> Message:
+    """Sentence or label of a literal text, which is how the application finds what it has to translate.
 
-    text: str
-    values: Mapping[str, int | float | str | Sentence] = field(default_factory=dict)
-
-    def __str__(self) -> str:
-        return self.text.format(**{name: written(value) for name, value in self.values.items()})
+    Its values are written with three significant digits; one may be a sentence itself.
+    """
+    return Message.reading(text.format(**{name: written(value) for name, value in values.items()}), text, values)
 
 
-def say(text: str, **values: int | float | str | Sentence) -> Sentence:
-    """Sentence of a literal text, which is how the application finds what it has to translate."""
-    return Sentence(text, values)
-
-
-def written(value: int | float | str | Sentence) -> str:
+def written(value: int | float | str) -> str:
     """Value in a sentence: three significant digits, whole numbers in groups of three."""
     if isinstance(value, float):
         return f"{value:.3g}"
     return f"{value:,}" if isinstance(value, int) else str(value)
 
 
-Words = Sentence | str  # a string is a name that needs no translation: d_k, GRU, Q Kᵀ
-
-
 @dataclass(frozen=True)
 class Quantity:
     """Measured number: one value for each seed, or one alone where chance plays no part. unit: s, bytes, nats, %."""
 
-    name: Words
+    name: str
     values: tuple[float, ...]
     unit: str = ""
 
@@ -96,7 +86,7 @@ class Curve:
     beside: it belongs to the curve before it, has its colour, and the legend leaves it out.
     """
 
-    name: Words
+    name: str
     xs: Sequence[int] | Sequence[float]
     ys: Sequence[int] | Sequence[float]
     low: Sequence[float] | None = None
@@ -110,42 +100,42 @@ class Curve:
 class Curves:
     """Figure of curves. x, y: names of the axes with their units. ticks: names of the places 0, 1, … of the x-axis."""
 
-    title: Words
-    x: Words
-    y: Words
+    title: str
+    x: str
+    y: str
     curves: Sequence[Curve]
     log_x: bool = False
     log_y: bool = False
-    ticks: Sequence[Words] | None = None
+    ticks: Sequence[str] | None = None
 
 
 @dataclass(frozen=True)
 class Grid:
     """Figure of a matrix; values: (row, column)."""
 
-    title: Words
+    title: str
     values: Sequence[Sequence[float]]
     rows: Sequence[str]
     columns: Sequence[str]
-    row: Words
-    column: Words
+    row: str
+    column: str
 
 
 @dataclass(frozen=True)
 class Table:
     """Table of a figure's size: what stands side by side."""
 
-    title: Words
-    columns: Sequence[Words]
-    rows: Sequence[Sequence[Words | float | int]]
+    title: str
+    columns: Sequence[str]
+    rows: Sequence[Sequence[str | float | int]]
 
 
 @dataclass(frozen=True)
 class Calculation:
     """Figure of a calculation: steps in their order, each a sentence and matrices of few cells, drawn with numbers."""
 
-    title: Words
-    steps: Sequence[tuple[Words, Sequence[Grid]]]
+    title: str
+    steps: Sequence[tuple[str, Sequence[Grid]]]
 
     @property
     def grids(self) -> list[Grid]:
@@ -160,7 +150,7 @@ Figure = Curves | Grid | Table | Calculation
 class TrainedModel:
     """Model that an experiment has trained, which every page can show."""
 
-    name: Words
+    name: str
     model: TextModel
 
 
@@ -173,11 +163,11 @@ class Outcome:
     """
 
     verdict: Verdict
-    reason: Sentence
+    reason: Message
     quantities: Sequence[Quantity] = ()
     figures: Sequence[Figure] = ()
     models: Sequence[TrainedModel] = ()
-    remarks: Sequence[Sentence] = ()
+    remarks: Sequence[Message] = ()
     machine: Machine | None = None
 
 
@@ -191,14 +181,14 @@ class Parameter:
     """
 
     name: str
-    label: Words
+    label: str
     default: int | float | str
     low: int | float = 0
     high: int | float = 0
     choices: Sequence[str] = ()
     long: bool = False
     hint: str = ""
-    columns: Sequence[Words] = ()
+    columns: Sequence[str] = ()
 
     def read(self, text: str) -> int | float | str:
         """Value of a text as it is typed.
@@ -247,8 +237,8 @@ class Experiment:
     name: str
     row: int
     group: Group
-    statement: Sentence
-    truth: Sentence
+    statement: Message
+    truth: Message
     run: Callable[[Request], Iterator[Report[Outcome]]]
     parameters: Sequence[Parameter] = ()
     of_model: bool = False
@@ -258,7 +248,7 @@ class Experiment:
     fewest: int = 1
     forecast: Callable[[Request], float] | None = None
     formulas: Sequence[str] = ()
-    method: Sentence | None = None
+    method: Message | None = None
     code: Sequence[Any] = ()
     source: str = ""
 

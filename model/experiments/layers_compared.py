@@ -29,15 +29,14 @@ from model.experiments.experiment import (
     Parameter,
     Quantity,
     Request,
-    Sentence,
     Table,
     Verdict,
-    Words,
     say,
 )
 from model.experiments.ratios import Ratio, ratio
 from model.experiments.runner import Report
 from model.experiments.timing import SECONDS, Fit, Task, Times, first_of_tail, peak_memory, rounds
+from model.message import Message
 from model.network.masks import Mask
 from model.network.recurrent import GRU
 from model.runtime.device import choose_device, give_back_memory
@@ -49,7 +48,7 @@ SAMPLES = 16  # inputs over which a gradient's norm is taken
 KINDS = ("recurrent", "convolutional", "attention")
 FORMS = ("recurrent", "recurrent kernel", "convolutional", "attention", "attention kernel")
 QUICK = {"recurrent": "recurrent kernel", "convolutional": "convolutional", "attention": "attention kernel"}
-NAMES: Mapping[str, Words] = {
+NAMES: Mapping[str, str] = {
     "recurrent": say("recurrent (GRU), step by step"),
     "recurrent kernel": say("recurrent, torch's own kernel"),
     "convolutional": say("stack of dilated convolutions"),
@@ -250,7 +249,7 @@ def at_length(made: Mapping[str, Layer], x: Float[Tensor, "1 length width"]) -> 
             yield point, min(1.0, runs / ROUNDS, spent / SECONDS)
 
 
-def judge(found: Compared) -> tuple[Verdict, Sentence]:
+def judge(found: Compared) -> tuple[Verdict, Message]:
     """Verdict on paths and speed. Speed: of the quickest form of each kind; within the noise nothing is decided."""
     last, attention, recurrent = found.points[-1], QUICK["attention"], QUICK["recurrent"]
     counts = say(
@@ -315,7 +314,7 @@ def outcome(found: Compared) -> Outcome:
 def table(found: Compared) -> Table:
     """Table 1 of the paper beside what was counted and measured."""
     last = found.points[-1]
-    rows: list[list[Words | float | int]] = []
+    rows: list[list[str | float | int]] = []
     for form in FORMS:
         complexity, sequential, path = PAPER[form.partition(" ")[0]]
         growths = [exponent(found.growth(quantity, form)) for quantity in ("operations", "times", "memory")]
@@ -334,7 +333,7 @@ def table(found: Compared) -> Table:
     return Table(say("table 1 of the paper, and what was measured (d = {width})", width=found.width), columns, rows)
 
 
-def exponent(fit: Fit | None) -> Words:
+def exponent(fit: Fit | None) -> str:
     """Exponent with its 95 % interval; "?" from fewer than two lengths."""
     if fit is None:
         return "?"
@@ -343,7 +342,7 @@ def exponent(fit: Fit | None) -> Words:
     return f"{fit.exponent:.2f} ± {fit.error:.2f}"
 
 
-def growth_figure(found: Compared, quantity: str, title: Words, unit: Words) -> Curves:
+def growth_figure(found: Compared, quantity: str, title: str, unit: str) -> Curves:
     """Figure of a quantity over the length; forms that cannot differ in it are drawn once."""
     curves = []
     for form in FORMS if quantity in ("times", "memory") else KINDS:

@@ -20,14 +20,12 @@ from model.experiments.experiment import (
     Parameter,
     Quantity,
     Request,
-    Sentence,
     Verdict,
-    Words,
     say,
 )
 from model.experiments.runner import Report
 from model.experiments.spread import above, few
-from model.message import InputError
+from model.message import InputError, Message
 from model.runtime.random import seeded
 
 CPU = torch.device("cpu")
@@ -216,7 +214,7 @@ class Recommender(nn.Module):
 
 
 WAYS: Mapping[str, type[nn.Module]] = {"average": Average, "attention": Attention, "bare product": BareProduct}
-NAMES: Mapping[str, Words] = {
+NAMES: Mapping[str, str] = {
     "average": say("average of the history"),
     "attention": say("attention, softmax(q·k/√d)"),
     "bare product": say("attention as in the tutorial, q·k"),
@@ -317,7 +315,7 @@ def collected(
     )
 
 
-def judge(found: Learnt) -> tuple[Verdict, Sentence]:
+def judge(found: Learnt) -> tuple[Verdict, Message]:
     """Verdict on both forms of attention beside the average: a lead counts if it is clear beside the seeds' spread."""
     means = {way.replace(" ", "_"): sum(found.last(way)) / len(found.seeds) for way in WAYS}
     numbers = say(
@@ -368,7 +366,7 @@ def outcome(found: Learnt) -> Outcome:
     return Outcome(verdict, reason, quantities, figures, remarks=few(len(found.seeds)))
 
 
-def ranged(name: Words, xs: Sequence[int], by_seed: Sequence[Sequence[float]], style: str) -> Curve:
+def ranged(name: str, xs: Sequence[int], by_seed: Sequence[Sequence[float]], style: str) -> Curve:
     """Curve of means, with the range over the seeds."""
     columns = list(zip(*by_seed, strict=True))
     low, high = ([end(each) for each in columns] if len(by_seed) > 1 else None for end in (min, max))

@@ -7,14 +7,15 @@ from collections.abc import Sequence
 from statistics import fmean, stdev
 from typing import Literal
 
-from model.experiments.experiment import SEEDS, Sentence, say
+from model.experiments.experiment import SEEDS, say
+from model.message import Message
 
 SPREADS = 2.0  # times the spread of the seeds: a distance below it may be chance
 
 Order = Literal["lower", "higher", "alike", "open"]
 
 
-def few(seeds: int) -> list[Sentence]:
+def few(seeds: int) -> list[Message]:
     """That nothing is clear with so few seeds; nothing with enough."""
     if seeds >= SEEDS:
         return []

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from statistics import fmean
 from typing import Literal
 
-from model.experiments.experiment import Sentence, Verdict, Words, say
+from model.experiments.experiment import Verdict, say
 from model.experiments.side_by_side import (
     Side,
     ends,
@@ -18,6 +18,7 @@ from model.experiments.side_by_side import (
     shares_of_right,
 )
 from model.experiments.spread import Order, above, order
+from model.message import Message
 
 CLEAR = 0.1  # of the larger loss: by less, losses are alike
 HOLDS = 0.5  # of the answers at the lengths trained on: with fewer right of longer texts, codes do not carry over
@@ -57,7 +58,7 @@ def needs(side: Side, without: str, whole: str) -> bool | None:
     return None if enough is None else not enough
 
 
-def whether_learnt(arm: Words) -> Sentence:
+def whether_learnt(arm: str) -> Message:
     """That the seeds do not decide whether an arm, by its name, has learnt anything."""
     return say("the seeds do not decide whether more is learnt than how frequent each token is: {arm}", arm=arm)
 

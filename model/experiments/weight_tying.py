@@ -17,21 +17,20 @@ from model.experiments.experiment import (
     Parameter,
     Quantity,
     Request,
-    Sentence,
     Table,
     Verdict,
-    Words,
     at_once,
     say,
 )
 from model.inference.text_model import TextModel
+from model.message import Message
 from model.network.config import TWO_STACKS, TiedEmbeddings, TransformerConfig
 from model.network.costs import parameters
 from model.network.transformer import skeleton
 
 KINDS: tuple[TiedEmbeddings, ...] = get_args(TiedEmbeddings)
 WITH_OUTPUT = ("output", "all")  # kinds that share the output's matrix
-KIND_NAMES: dict[str, Words] = {
+KIND_NAMES: dict[str, str] = {
     "none": say("nothing shared"),
     "output": say("output and the target's embedding"),
     "inputs": say("the embeddings of both sides"),
@@ -85,9 +84,9 @@ def saved(shared: Tied, untied: Tied) -> float:
 class Counted:
     """Weights of a model with each kind of tying, the first of which is none. refusal: why some kinds cannot be."""
 
-    name: Words
+    name: str
     kinds: Sequence[Tied]
-    refusal: Sentence | None = None
+    refusal: Message | None = None
 
     @property
     def possible(self) -> list[Tied]:
@@ -106,7 +105,7 @@ class Counted:
         return 100 * self.most_saved / self.kinds[0].total
 
 
-def count(name: Words, config: TransformerConfig) -> Counted:
+def count(name: str, config: TransformerConfig) -> Counted:
     """Weights of a config with each kind of tying."""
     kinds = every_kind(config)
     if not any(kind.refusal for kind in kinds):
@@ -140,7 +139,7 @@ def of_model(model: TextModel) -> list[Counted]:
 
 def of_paper(vocabulary: int) -> list[Counted]:
     """Sizes of the paper with one vocabulary of this size."""
-    presets: Mapping[str, Words] = {"paper-base": say("paper, base"), "paper-big": say("paper, big")}
+    presets: Mapping[str, str] = {"paper-base": say("paper, base"), "paper-big": say("paper, big")}
     both = {"source_vocabulary": vocabulary, "target_vocabulary": vocabulary}
     return [count(name, TransformerConfig.preset(preset, **both)) for preset, name in presets.items()]
 
@@ -188,7 +187,7 @@ def bars(model: Counted) -> Curves:
 
 def table(models: Sequence[Counted]) -> Table:
     """A row for each model and kind of tying that can be."""
-    rows: list[list[Words | float | int]] = []
+    rows: list[list[str | float | int]] = []
     for model in models:
         for kind in model.possible:
             counts = (kind.embeddings, kind.output, kind.rest, kind.total, kind.built)

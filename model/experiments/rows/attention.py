@@ -38,10 +38,8 @@ from model.experiments.experiment import (
     Parameter,
     Quantity,
     Request,
-    Sentence,
     Table,
     Verdict,
-    Words,
     at_once,
     say,
 )
@@ -59,6 +57,7 @@ from model.experiments.rows.reading import (
 )
 from model.experiments.runner import Report
 from model.experiments.worked_example import DOCUMENT, Rows, one_head, take_steps
+from model.message import Message
 from model.network.attention import MultiHeadAttention, for_each_head, side_by_side
 from model.network.config import Kind, TransformerConfig
 from model.network.layers import FeedForward
@@ -70,7 +69,7 @@ from model.runtime.random import seeded
 
 LAYER = Parameter("layer", say("layer that is drawn"), 1, 1, 200)
 HEAD = Parameter("head", say("head that is drawn"), 1, 1, 200)
-Row = tuple[Words | float, ...]  # of a table
+Row = tuple[str | float, ...]  # of a table
 PLAIN = ("scores", "scaled", "masked", "weights")  # maps of an attention that does nothing else
 
 
@@ -87,9 +86,7 @@ def absent(maps: Maps, request: Request) -> Outcome | None:
     )
 
 
-def drawn_map(
-    title: Sentence, weights: Float[Tensor, "query key"], queries: Sequence[str], keys: Sequence[str]
-) -> Grid:
+def drawn_map(title: Message, weights: Float[Tensor, "query key"], queries: Sequence[str], keys: Sequence[str]) -> Grid:
     """Weights of the first queries and keys."""
     cut = weights[:MOST, :MOST].tolist()
     return Grid(title, cut, list(queries[:MOST]), list(keys[:MOST]), say("token that looks"), say("token seen"))
@@ -168,7 +165,7 @@ def more_than_equation(trace: Trace, path: str) -> list[str]:
     return names + (["scaled"] if isinstance(factor, float) and not math.isclose(factor, root, rel_tol=1e-6) else [])
 
 
-def equation_end(verdict: Verdict, more: Sequence[str]) -> Sentence:
+def equation_end(verdict: Verdict, more: Sequence[str]) -> Message:
     """What the difference means."""
     if verdict is Verdict.HOLDS:
         return say("it is what this model computes")
@@ -189,13 +186,13 @@ def steps_of(maps: Maps, layer: int, head: int) -> list[Figure]:
         (keys[place], *(signed(float(row[place])) for row in rows.values()), float(lengths[place]))
         for place in range(min(len(keys), MOST))
     ]
-    names: dict[str, Words] = {
+    names: dict[str, str] = {
         "scores": "q · k",
         "scaled": "q · k / √d_k",
         "masked": say("masked"),
         "weights": say("weight"),
     }
-    columns: list[Words] = [say("token"), *(names.get(name, name) for name in rows), "‖w v‖"]
+    columns: list[str] = [say("token"), *(names.get(name, name) for name in rows), "‖w v‖"]
     at = {"layer": layer + 1, "head": head + 1}
     token = queries[query] if query < len(queries) else str(query)
     return [
@@ -395,7 +392,7 @@ def heads_outcome(
     return Outcome(verdict, reason, numbers, figures)
 
 
-def by_head(title: Sentence, values: Sequence[Sequence[float]]) -> Grid:
+def by_head(title: Message, values: Sequence[Sequence[float]]) -> Grid:
     """Number of each head of each layer."""
     rows, columns = ([str(number + 1) for number in range(size)] for size in (len(values), len(values[0])))
     return Grid(title, values, rows, columns, say("layer"), say("head"))
@@ -511,13 +508,13 @@ def find_encoder_end(request: Request, encode: Encode = encoder_states) -> Outco
     return Outcome(verdict, reason, numbers, [Table(say("What stands behind"), columns, rows)])
 
 
-def row_of(name: Sentence, rows: Float[Tensor, "position outcome"]) -> tuple[Sentence, int, float, float, float]:
+def row_of(name: Message, rows: Float[Tensor, "position outcome"]) -> tuple[Message, int, float, float, float]:
     """Width, least number and sums of what leaves a stack."""
     sums = exact(rows).sum(dim=-1)
     return name, rows.shape[-1], float(rows.min()), float(sums.min()), float(sums.max())
 
 
-def encoder_end(verdict: Verdict) -> Sentence:
+def encoder_end(verdict: Verdict) -> Message:
     """What the rows are."""
     return {
         Verdict.HOLDS: say("they are probabilities"),
@@ -603,7 +600,7 @@ def find_kinds(request: Request, changes: Changes = unchanged) -> Outcome:
         return too_short(3, texts)
     place = len(texts[-1]) // 2
     token = another(model, texts[-1].ids[place])
-    named: list[tuple[Sentence | str, Kind, Network, list[float]]] = []
+    named: list[tuple[str, Kind, Network, list[float]]] = []
     for kind in (each for each in get_args(Kind) if each != "recurrent"):
         network = new_network(kind, request.seeds[0])
         generator = torch.Generator().manual_seed(request.seeds[0])

@@ -70,7 +70,7 @@ def held_out(model: TextModel, count: int) -> HeldOut:
 
 
 def units_of(text: str, tokenizer: str) -> list[str]:
-    """Words of a text, or its characters where BLEU counts these."""
+    """str of a text, or its characters where BLEU counts these."""
     return text.split(" ") if tokenizer in ("13a", "intl") else list(text)
 
 

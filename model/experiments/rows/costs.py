@@ -34,10 +34,8 @@ from model.experiments.experiment import (
     Parameter,
     Quantity,
     Request,
-    Sentence,
     Table,
     Verdict,
-    Words,
     say,
     written,
 )
@@ -45,14 +43,14 @@ from model.experiments.head_cost import PASSES, PIECES, SAME, WAYS, Timed, all_o
 from model.experiments.ratios import Ratio, ratio
 from model.experiments.runner import Report
 from model.experiments.timing import Fit, fit
-from model.message import InputError
+from model.message import InputError, Message
 from model.network.attention import MultiHeadAttention, Scores, Weights
 from model.runtime.device import choose_device
 
 MOST_HEADS = 64
 EXACT = 1e-3  # error of an exponent that no noise has touched: of bytes
 HALF = 0.5  # an exponent whose whole interval is nearer than this to a whole number is that one
-STEP_NAMES: dict[str, Words] = {
+STEP_NAMES: dict[str, str] = {
     "projections": say("projections"),
     "scores": "Q Kᵀ",
     "softmax": "softmax",
@@ -153,7 +151,7 @@ def counted_steps(growth: Growth) -> Curves:
     return Curves(title, say("tokens n"), say("operations"), curves, log_x=True, log_y=True)
 
 
-def counted_shares(growth: Growth) -> Sentence:
+def counted_shares(growth: Growth) -> Message:
     """Shares of the softmax and of the projections in the operations at the longest length."""
     counts = operations(growth.sizes, growth.lengths[-1])
     quadratic = quadratic_operations(growth.sizes, growth.lengths[-1])
@@ -166,7 +164,7 @@ def counted_shares(growth: Growth) -> Sentence:
     )
 
 
-def softmax_share(growth: Growth) -> Sentence:
+def softmax_share(growth: Growth) -> Message:
     """Share of the softmax in the time of the three steps, beside that in their operations."""
     length = growth.lengths[-1]
     expected = operations(growth.sizes, length)["softmax"] / quadratic_operations(growth.sizes, length)
@@ -181,7 +179,7 @@ def softmax_share(growth: Growth) -> Sentence:
     )
 
 
-def fused_beside(growth: Growth) -> Sentence:
+def fused_beside(growth: Growth) -> Message:
     """Time and memory of the fused kernel beside those of the three steps."""
     seconds = growth.seconds("fused")[-1]
     return say(
@@ -196,7 +194,7 @@ def fused_beside(growth: Growth) -> Sentence:
     )
 
 
-def exponent(growing: Fit | None) -> Sentence | str | float:
+def exponent(growing: Fit | None) -> str | float:
     """Exponent with its interval, alone where it is exact; a question mark where there are too few points."""
     if growing is None:
         return "?"
@@ -207,7 +205,7 @@ def exponent(growing: Fit | None) -> Sentence | str | float:
     return say("{value}, give or take {error}", value=growing.exponent, error=growing.error)
 
 
-GROWS: dict[Judgement, Words] = {
+GROWS: dict[Judgement, str] = {
     "few": say("too few lengths"),
     "unsure": say("too uncertain"),
     "agrees": say("as claimed"),
@@ -236,7 +234,7 @@ def growth_table(growth: Growth, fits: dict[str, Fit | None]) -> Table:
         say("10⁹ operations a second"),
         say("exponent of the memory (expected)"),
     )
-    rows: list[list[Words | float | int]] = [
+    rows: list[list[str | float | int]] = [
         [
             STEP_NAMES[step],
             counts[step],
@@ -260,7 +258,7 @@ def run_growth(request: Request) -> Iterator[Report[Outcome]]:
 # Row 23: h heads of d / h beside one of d.
 
 SECONDS = 0.3  # of each length, or number of heads
-PIECE_NAMES: dict[str, Words] = {
+PIECE_NAMES: dict[str, str] = {
     "fused": say("in the fused kernel"),
     "explicit": say("step by step"),
     "products": say("its two products"),
@@ -319,7 +317,7 @@ def judge_heads(timed: Timed) -> Outcome:
     ]
     title = say("time by the number of heads, d_model {d_model}", d_model=timed.sizes[heads[0]].config.d_model)
     times = Curves(title, say("heads h"), say("in times of one head"), curves, log_x=True, log_y=True)
-    columns: list[Words] = [
+    columns: list[str] = [
         say("heads"),
         "d / h",
         say("operations of the products"),
@@ -352,7 +350,7 @@ def counted_heads(timed: Timed) -> Curves:
     return Curves(say("Counted operations"), say("heads h"), say("operations"), curves, log_x=True, log_y=True)
 
 
-def what_takes_longer(timed: Timed) -> Sentence:
+def what_takes_longer(timed: Timed) -> Message:
     """Difference of the time between the largest number of heads and one, and those of its softmax and products."""
     first, most = min(timed.sizes), max(timed.sizes)
     return say(
@@ -363,7 +361,7 @@ def what_takes_longer(timed: Timed) -> Sentence:
     )
 
 
-def dear_from(piece: str, found: dict[tuple[str, int], bool | None], more: list[int]) -> Sentence:
+def dear_from(piece: str, found: dict[tuple[str, int], bool | None], more: list[int]) -> Message:
     """What was found of a way to compute, from which number of heads on it is dearer than one head."""
     dear = [count for count in more if found[piece, count]]
     if dear:
@@ -451,7 +449,7 @@ def wide_bars(multiples: Sequence[float]) -> Curves:
     return Curves(say("Wide heads beside narrow ones"), "", say("times narrow"), curves, ticks=ticks)
 
 
-def beside_operations(name: Words, relative: Ratio, expected: float) -> Sentence:
+def beside_operations(name: str, relative: Ratio, expected: float) -> Message:
     """Time of wide heads beside what their operations let expect, as far as the noise lets that be said."""
     if relative.low <= 1:
         return say("{name}: wide heads are not clearly slower", name=name)
@@ -466,7 +464,7 @@ def beside_operations(name: Words, relative: Ratio, expected: float) -> Sentence
     return say("{name}: slower; noise hides whether as much as the operations let expect", name=name)
 
 
-def interval(relative: Ratio) -> Sentence:
+def interval(relative: Ratio) -> Message:
     """Ratio with the ends of its interval."""
     return say("{value} ({low} to {high})", value=relative.value, low=relative.low, high=relative.high)
 

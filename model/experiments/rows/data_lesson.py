@@ -23,7 +23,6 @@ from model.experiments.experiment import (
     Request,
     Table,
     Verdict,
-    Words,
     say,
 )
 from model.experiments.runner import Report
@@ -166,7 +165,7 @@ def judge(lesson: Lesson) -> Outcome:
     ]
     title = say("next token after the prompt, mean over the seeds, after {step} steps", step=lesson.step)
     figure = Curves(title, say("token"), say("probability"), curves, ticks=ticks)
-    rows: list[list[Words | float | int]] = [
+    rows: list[list[str | float | int]] = [
         [name, number, lesson.labels[int(found.argmax())], float(found.max()), text]
         for name, corpus, texts in zip(names, lesson.distributions, lesson.answers, strict=True)
         for number, (found, text) in enumerate(zip(corpus, texts, strict=True), start=1)

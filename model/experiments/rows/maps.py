@@ -27,7 +27,6 @@ from model.experiments.experiment import (
     Parameter,
     Quantity,
     Request,
-    Sentence,
     Table,
     Verdict,
     say,
@@ -35,6 +34,7 @@ from model.experiments.experiment import (
 from model.experiments.runner import Report
 from model.inference.models import Translator
 from model.inference.text_model import TextModel
+from model.message import Message
 
 AGREES = 0.5  # rank correlation above which weights and effects are said to agree; below it, and above 0, weakly
 LEAST = 8  # tokens, below which nothing is decided
@@ -263,7 +263,7 @@ def verdict_of(low: float, high: float, some_heads: bool) -> Verdict:
     return Verdict.WRONG if high < AGREES else Verdict.OPEN
 
 
-def strength(low: float, high: float) -> Sentence:
+def strength(low: float, high: float) -> Message:
     """How strong an agreement is, by its interval."""
     if low > AGREES:
         return say("they agree")
@@ -288,7 +288,7 @@ def places_of(each: Observed, place: int) -> tuple[int, int]:
     return tuple(int(ranks(-values)[place]) for values in (each.weights.mean((0, 1)), each.effects))  # type: ignore[return-value]
 
 
-def counterexample(found: Sequence[Observed]) -> Sentence:
+def counterexample(found: Sequence[Observed]) -> Message:
     """Token whose two ranks are furthest apart."""
     _distance, each, place = disagreements(found)[0]
     weight, effect = places_of(each, place)

@@ -34,10 +34,8 @@ from model.experiments.experiment import (
     Parameter,
     Quantity,
     Request,
-    Sentence,
     Table,
     Verdict,
-    Words,
     at_once,
     say,
 )
@@ -53,6 +51,7 @@ from model.experiments.rows.reading import (
     too_short,
 )
 from model.inference.text_model import TextModel
+from model.message import Message
 from model.network.attention import Masked, Weights
 from model.network.masks import Mask
 from model.text.tokenizer import Tokens
@@ -117,7 +116,7 @@ def find_order(request: Request, hide: Hide = causal) -> Outcome:
         "after": say("softmax, then −∞"),
         "zeroed": say("softmax, then 0"),
     }
-    rows: list[tuple[Words | float, ...]] = [
+    rows: list[tuple[str | float, ...]] = [
         (
             names[each.name],
             plain(float(each.sums.min())),
@@ -184,7 +183,7 @@ def find_fill(request: Request, fill: Fills = fills) -> Outcome:
         for name in types
         if own.loc[name, "accepted"]
     ]
-    rows: list[tuple[Words | float, ...]] = [
+    rows: list[tuple[str | float, ...]] = [
         (
             str(row["dtype"]),
             str(row["fill"]),
@@ -319,7 +318,7 @@ def find_padding(request: Request, changes: Sequence[Intervention] = ()) -> Outc
     if batch is None:
         return too_short(4, texts)
     alone, free = batch.alone(network), without_padding_masks(network)
-    ways: list[tuple[Sentence, Sequence[float]]] = [
+    ways: list[tuple[Message, Sequence[float]]] = [
         (say("with the padding mask"), batch.changes_of(network, alone, changes).tolist()),
         (say("without the padding mask"), batch.changes_of(network, alone, free).tolist()),
     ]
@@ -347,7 +346,7 @@ def find_padding(request: Request, changes: Sequence[Intervention] = ()) -> Outc
         else "",
     )
     quantities = [Quantity(say("change of the padded text, {way}", way=name), (both[1],)) for name, both in ways]
-    rows: list[tuple[Words | float, ...]] = [(name, *both) for name, both in ways]
+    rows: list[tuple[str | float, ...]] = [(name, *both) for name, both in ways]
     columns = ("", say("longer text, not padded"), say("shorter text, padded"))
     return Outcome(verdict, reason, quantities, [Table(say("Largest change of an output"), columns, rows)])
 
@@ -397,7 +396,7 @@ def find_shapes(request: Request, pad: Pad = padding_mask, ahead: Hide = look_ah
         Quantity(say("cells that differ, padding mask"), (float(differing[False]),)),
         Quantity(say("cells that differ, both masks"), (float(differing[True]),)),
     ]
-    rows: list[tuple[Words | float, ...]] = [
+    rows: list[tuple[str | float, ...]] = [
         (say("padding"), str(list(shapes[0])), int((~of_padding).sum())),
         (say("look-ahead"), str(list(shapes[1])), int((~of_future).sum())),
         (say("both, by broadcasting"), str(list(full)), int((~(of_padding & of_future)).sum())),

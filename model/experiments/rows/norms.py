@@ -24,7 +24,6 @@ from model.experiments.experiment import (
     Request,
     Table,
     Verdict,
-    Words,
     at_once,
     say,
 )
@@ -79,7 +78,7 @@ def find_layer_norm(request: Request, form: Form = tutorial_norm) -> Outcome:
         Quantity(say("relative difference from torch, features of deviation 1"), tuple(errors)),
         Quantity(say("relative difference from torch, features as small as √ε"), tuple(small)),
     ]
-    ways: list[tuple[Words, Form]] = [
+    ways: list[tuple[str, Form]] = [
         (say("(x − μ) / (s + ε), the tutorial"), form),
         ("(x − μ) / (σ + ε)", lambda x, e: forms(x, e)["textbook"]),
     ]
@@ -281,7 +280,7 @@ def find_dropout(request: Request, drop: Drop = dropout) -> Outcome:
         Curve("√(p / ((1 − p) N))", first.counts, expected, dash=True),
     ]
     paper = TransformerConfig(source_vocabulary=1, target_vocabulary=1)
-    names: Mapping[str, Words] = {
+    names: Mapping[str, str] = {
         "embedding": say("tokens + positions"),
         "weights": say("attention weights"),
         "block": say("output of each sublayer, before it is added"),

@@ -29,7 +29,6 @@ from model.experiments.experiment import (
     Parameter,
     Quantity,
     Request,
-    Sentence,
     Table,
     Verdict,
     say,
@@ -37,6 +36,7 @@ from model.experiments.experiment import (
 from model.experiments.runner import Report
 from model.experiments.tensor_bytes import TensorBytes, peak_bytes
 from model.experiments.timing import Fit, clock_of, settle, summary
+from model.message import Message
 from model.network.attention import MultiHeadAttention
 from model.network.config import TransformerConfig
 from model.network.costs import FLOAT, Costs, costs
@@ -81,7 +81,7 @@ class Size:
     config: TransformerConfig
     predicted: Costs
     measured: Measured = Measured()
-    refusal: Sentence | None = None
+    refusal: Message | None = None
 
 
 def size_of(name: str, batch: int, length: int, vocabulary: int = VOCABULARY) -> Size:
@@ -170,7 +170,7 @@ def timed(run: Callable[[], object], device: torch.device) -> float:
     return clock() - began
 
 
-def too_large(needed: int, free: int) -> Sentence:
+def too_large(needed: int, free: int) -> Message:
     return say("it needs {needed} GB and {free} GB are free", needed=needed / 1e9, free=free / 1e9)
 
 
@@ -289,8 +289,8 @@ def exponent(memory: Memory | None, way: str) -> float | str:
 
 def table(sizes: Sequence[Size]) -> Table:
     """Predicted and measured numbers, a quantity a row, two columns a size."""
-    columns: list[Sentence | str] = [say("quantity")]
-    rows: list[list[Sentence | str | float | int]] = [
+    columns: list[str] = [say("quantity")]
+    rows: list[list[str | float | int]] = [
         [say("layers × d_model × heads")],
         [say("parameters, in millions")],
         [say("operations of a forward pass, in billions")],
@@ -306,7 +306,7 @@ def table(sizes: Sequence[Size]) -> Table:
         config, measured = size.config, size.measured
         shape = f"{config.n_encoder_layers} + {config.n_decoder_layers} × {config.d_model} × {config.n_heads}"
         weights = (size.predicted.memory["weights"] + table_memory(config)) / 1e9
-        pairs: list[tuple[Sentence | str | float, Sentence | str | float]] = [
+        pairs: list[tuple[str | float, str | float]] = [
             (shape, ""),
             (size.predicted.parameter_count / 1e6, scaled(measured.parameters, 1e6)),
             (flops(size) / 1e9, scaled(measured.flops, 1e9)),

@@ -15,7 +15,6 @@ from model.experiments.experiment import (
     Quantity,
     Request,
     Verdict,
-    Words,
     at_once,
     say,
 )
@@ -71,7 +70,7 @@ def find(request: Request) -> Outcome:
     return Outcome(verdict, reason, quantities, figures)
 
 
-def calculation(title: Words, x: Float[Tensor, "token channel"], labels: list[str]) -> Calculation:
+def calculation(title: str, x: Float[Tensor, "token channel"], labels: list[str]) -> Calculation:
     """Figure of every step: inputs, scores, weights, outputs; of inputs and outputs the first channels."""
     scores, weights, outputs = parameter_free(x)
     channels = [str(channel) for channel in range(min(SHOWN, x.shape[-1]))]

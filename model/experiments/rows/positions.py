@@ -44,7 +44,6 @@ from model.experiments.experiment import (
     Parameter,
     Quantity,
     Request,
-    Sentence,
     Table,
     Verdict,
     at_once,
@@ -53,6 +52,7 @@ from model.experiments.experiment import (
 from model.experiments.rows.reading import tolerance, unanswered
 from model.inference.copies import vary
 from model.inference.text_model import TextModel
+from model.message import Message
 from model.network.config import TransformerConfig
 from model.network.layers import TokenEmbedding
 from model.network.positions import sinusoidal
@@ -89,7 +89,7 @@ def nearest_codes(table: Float[Tensor, "length d_model"]) -> float:
     return float(torch.nn.functional.pdist(table).min())
 
 
-def grid(title: Sentence, table: Float[Tensor, "length d_model"]) -> Grid:
+def grid(title: Message, table: Float[Tensor, "length d_model"]) -> Grid:
     """First channels of the first positions."""
     values = table[: 2 * SHOWN, :SHOWN]
     rows, columns = ([str(number) for number in range(size)] for size in values.shape)
@@ -462,7 +462,7 @@ def find_order(request: Request, remove: Callable[[TextModel], TextModel] = with
         return unanswered(say("the text is the same backwards: type one of two different words at least"))
     bare = remove(model)
     free = order_masks(bare)
-    cases: list[tuple[Sentence, TextModel, list[Intervention]]]
+    cases: list[tuple[Message, TextModel, list[Intervention]]]
     cases = [(say("with positions"), model, []), (say("without positions"), bare, [])]
     if free:
         cases.append((say("without positions and without masks of order"), bare, free))
@@ -509,7 +509,7 @@ def order_masks(model: TextModel) -> list[Intervention]:
     return [*changes, *([Window(kind, None)] if model.config.windowed else [])]
 
 
-def order_end(verdict: Verdict, without_masks: float) -> Sentence:
+def order_end(verdict: Verdict, without_masks: float) -> Message:
     """What the differences mean."""
     if verdict is Verdict.ONLY_IF:
         return say("its mask tells the order too; without it they differ by {difference}", difference=without_masks)

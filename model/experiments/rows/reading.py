@@ -8,9 +8,10 @@ import torch
 from torch import Tensor
 
 from model.capture.trace import AttentionKind, Trace
-from model.experiments.experiment import Outcome, Sentence, Verdict, say
+from model.experiments.experiment import Outcome, Verdict, say
 from model.inference.models import Translator
 from model.inference.text_model import TextModel
+from model.message import Message
 from model.text.tokenizer import Tokens
 
 MOST = 48  # tokens of a map that is drawn
@@ -30,7 +31,7 @@ def kinds_of(trace: Trace) -> list[AttentionKind]:
     return [kind for kind in get_args(AttentionKind) if trace.attention_paths(kind)]
 
 
-def kind_name(kind: AttentionKind) -> Sentence:
+def kind_name(kind: AttentionKind) -> Message:
     """Kind of attention in words."""
     return {
         "encoder": say("self-attention of the encoder"),
@@ -69,7 +70,7 @@ def recurrent() -> Outcome:
     return unanswered(say("this model is recurrent, and the statement is about Transformers: choose one of those"))
 
 
-def unanswered(reason: Sentence) -> Outcome:
+def unanswered(reason: Message) -> Outcome:
     """Outcome of a model or a text that cannot answer."""
     return Outcome(Verdict.OPEN, reason)
 

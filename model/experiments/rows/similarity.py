@@ -24,7 +24,6 @@ from model.experiments.experiment import (
     Request,
     Table,
     Verdict,
-    Words,
     at_once,
     say,
 )
@@ -119,7 +118,7 @@ def percents(shares: Sequence[float]) -> tuple[float, ...]:
     return tuple(100 * share for share in shares)
 
 
-def over_seeds(name: Words, xs: Numbers, values: Sequence[Sequence[float]]) -> Curve:
+def over_seeds(name: str, xs: Numbers, values: Sequence[Sequence[float]]) -> Curve:
     """Curve of the means over the seeds, with their range."""
     means = [sum(each) / len(each) for each in values]
     return Curve(name, xs, means, [min(each) for each in values], [max(each) for each in values])

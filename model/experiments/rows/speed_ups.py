@@ -19,7 +19,6 @@ from model.experiments.experiment import (
     Parameter,
     Quantity,
     Request,
-    Sentence,
     Table,
     Verdict,
     say,
@@ -31,6 +30,7 @@ from model.experiments.timing import Task, Times, rounds
 from model.inference.beam_search import beam_search, require_room
 from model.inference.decoding import greedy
 from model.inference.text_model import TextModel
+from model.message import Message
 from model.network.decoding_state import DecodingState
 from model.network.kernels import plain_kernels
 from model.network.positions import RelativeBias
@@ -55,11 +55,11 @@ class SpeedUp:
     refusal: why this model cannot be run both ways; then there is no work.
     """
 
-    name: Sentence
+    name: Message
     on: Callable[[], Any] = lambda: None
     off: Callable[[], Any] = lambda: None
     read: Callable[[Any], Output] = lambda output: output
-    refusal: Sentence | None = None
+    refusal: Message | None = None
 
 
 @dataclass(frozen=True)
@@ -69,7 +69,7 @@ class Compared:
     difference: largest absolute one of the numbers. same: share of tokens that are the same.
     """
 
-    name: Sentence
+    name: Message
     off: Times
     on: Times
     memory_off: int
@@ -136,7 +136,7 @@ def task(run: Callable[[], object]) -> Task:
     return Task(lambda _nothing: run())
 
 
-def listed(found: Sequence[Compared | SpeedUp]) -> Sentence:
+def listed(found: Sequence[Compared | SpeedUp]) -> Message:
     """Names, one after the other."""
     names = say("none")
     for number, each in enumerate(found):
@@ -156,7 +156,7 @@ def table(compared: Sequence[Compared], refused: Sequence[SpeedUp]) -> Table:
         say("largest difference of the numbers"),
         say("same tokens, %"),
     )
-    rows: list[list[Sentence | str | float]] = [
+    rows: list[list[str | float]] = [
         [
             each.name,
             each.off.median,
@@ -349,7 +349,7 @@ def spread(longest: int, texts: int) -> list[int]:
     return [length for first in range(stride) for length in lengths[first::stride]]
 
 
-def writes_not(model: TextModel) -> Sentence | None:
+def writes_not(model: TextModel) -> Message | None:
     """Why a model does not write; None of one that does."""
     if model.kind == "encoder-only":
         return say("it fills in, and does not write")

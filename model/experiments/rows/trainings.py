@@ -22,11 +22,9 @@ from model.experiments.experiment import (
     Parameter,
     Quantity,
     Request,
-    Sentence,
     Table,
     TrainedModel,
     Verdict,
-    Words,
     say,
 )
 from model.experiments.runner import Report
@@ -78,7 +76,7 @@ from model.experiments.training_verdicts import (
     whether_learnt,
     without_residuals,
 )
-from model.message import InputError
+from model.message import InputError, Message
 from model.network.attention import MultiHeadAttention
 from model.network.layers import NoResidual, PostNorm, PreNorm, Residual
 from model.network.positions import LearnedPositions, SinusoidalPositions
@@ -96,9 +94,9 @@ NORMS = ("post", "pre")  # placements that row 28 is about
 STACKS = {"encoder": say("encoder"), "decoder": say("decoder")}
 
 Arms = Callable[[Setup], Sequence[Arm]]
-Found = tuple[Verdict, Sentence]
+Found = tuple[Verdict, Message]
 
-ARMS: dict[str, Words] = {
+ARMS: dict[str, str] = {
     "post": say("post-norm"),
     "post cold": say("post-norm, no warm-up"),
     "pre": say("pre-norm"),
@@ -127,7 +125,7 @@ ARMS: dict[str, Words] = {
 }
 
 
-def arm_name(arm: str) -> Words:
+def arm_name(arm: str) -> str:
     """Name of an arm, with its layers where the arms differ in them."""
     bare, _at, depth = arm.partition("@")
     if not depth:
@@ -280,7 +278,7 @@ def harder(side: Side, arm: str, depths: Sequence[int]) -> bool | None:
     return None if found == "open" else found == "higher"
 
 
-def warm_up_words(side: Side, arm: str, depths: Sequence[int], found: Holds) -> Sentence:
+def warm_up_words(side: Side, arm: str, depths: Sequence[int], found: Holds) -> Message:
     """Who needs warm-up, and at which depth; what it helps where it is not needed."""
     name = arm_name(arm)
     if found is None:
@@ -295,7 +293,7 @@ def warm_up_words(side: Side, arm: str, depths: Sequence[int], found: Holds) -> 
     return say("{arm} does not need warm-up", arm=name)
 
 
-def harder_words(arm: str, found: bool | None) -> Sentence:
+def harder_words(arm: str, found: bool | None) -> Message:
     """Who learns less with more layers."""
     name = arm_name(arm)
     if found is None:
@@ -446,12 +444,12 @@ def judge_recipe(side: Side) -> Found:
     )
 
 
-def names_of(arms: Sequence[str]) -> Words:
+def names_of(arms: Sequence[str]) -> str:
     """Names of arms, or that there are none."""
     return joined([arm_name(arm) for arm in arms]) if arms else say("none")
 
 
-def compared(side: Side, one: str, other: str) -> Sentence:
+def compared(side: Side, one: str, other: str) -> Message:
     """Final losses of two arms, and whether the first is the lower one."""
     found = {
         "lower": say("clearly lower"),
@@ -469,7 +467,7 @@ def compared(side: Side, one: str, other: str) -> Sentence:
     )
 
 
-def loss_words(side: Side, arm: str) -> float | Words:
+def loss_words(side: Side, arm: str) -> float | str:
     """Mean final loss of an arm with its spread over the seeds, or that it has none."""
     found = ends(side.of(arm))
     if not all(map(math.isfinite, found)):
@@ -479,7 +477,7 @@ def loss_words(side: Side, arm: str) -> float | Words:
     return f"{fmean(found):.3g} ± {spread(found):.2g}"
 
 
-def joined(parts: Sequence[Words]) -> Words:
+def joined(parts: Sequence[str]) -> str:
     """Parts of a sentence, one after another."""
     first, *rest = parts
     if len(rest) > 1:
@@ -511,7 +509,7 @@ def newest_gradients(side: Side) -> Curves:
     return by_layer(side, say("Gradient norm by layer, at the newest step"), lambda course: course.latest)
 
 
-def by_layer(side: Side, title: Sentence, read: Callable[[Course], Mapping[str, float]]) -> Curves:
+def by_layer(side: Side, title: Message, read: Callable[[Course], Mapping[str, float]]) -> Curves:
     """Gradient norms of each layer, by the names of the parts of the network."""
     found = dict.fromkeys(part for course in side.courses for part in course.first if ".layers." in part)
     stacks = list(dict.fromkeys(layer.split(".")[0] for layer in found))
@@ -567,7 +565,7 @@ def lengths(side: Side) -> Curves:
 
 def table(side: Side) -> Table:
     """An arm a row, of several seeds the mean."""
-    rows: list[list[Words | float | int]] = []
+    rows: list[list[str | float | int]] = []
     for arm in arms_of(side):
         courses = side.of(arm)
         validation = (perplexity(side, arm), 100 * rightly(side, arm)) if perplexities(side, arm) else ("–", "–")
@@ -579,7 +577,7 @@ def table(side: Side) -> Table:
     return Table(say("The arms"), columns, rows)
 
 
-def end_words(courses: Sequence[Course]) -> Words | float:
+def end_words(courses: Sequence[Course]) -> str | float:
     """Mean final loss, or the step at which the first seed diverged."""
     for course in courses:
         if course.diverged:
@@ -629,7 +627,7 @@ def outcome(
     judge: Callable[[Side], Found],
     draw: Sequence[Callable[[Side], Figure]],
     numbers: Callable[[Side], list[Quantity]],
-    remarks: Callable[[Side], list[Sentence]] = lambda _side: [],
+    remarks: Callable[[Side], list[Message]] = lambda _side: [],
 ) -> Outcome:
     """What the trainings have found: no verdict before their end."""
     if not side.done:
@@ -644,7 +642,7 @@ def outcome(
 def final_losses(side: Side) -> list[Quantity]:
     """Loss at the end, or so far, of each arm whose seeds all have one."""
 
-    def name(arm: str) -> Sentence:
+    def name(arm: str) -> Message:
         of = arm_name(arm)
         return say("loss at the end, {arm}", arm=of) if side.done else say("loss so far, {arm}", arm=of)
 
@@ -694,7 +692,7 @@ def answers(side: Side) -> list[Quantity]:
     return found
 
 
-def carried(side: Side) -> list[Sentence]:
+def carried(side: Side) -> list[Message]:
     """Whether each arm carries over to longer texts."""
     said = []
     for arm in arms_of(side):
@@ -734,7 +732,7 @@ def run_of(
     *draw: Callable[[Side], Figure],
     arms: Arms | None = None,
     numbers: Callable[[Side], list[Quantity]] = final_losses,
-    remarks: Callable[[Side], list[Sentence]] = lambda _side: [],
+    remarks: Callable[[Side], list[Message]] = lambda _side: [],
 ) -> Callable[[Request], Iterator[Report[Outcome]]]:
     """Run of a comparison. arms: in place of its own. numbers, remarks: that stand above the figures."""
 

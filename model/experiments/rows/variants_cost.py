@@ -17,7 +17,6 @@ from model.experiments.experiment import (
     Parameter,
     Quantity,
     Request,
-    Sentence,
     Table,
     Verdict,
     say,
@@ -26,6 +25,7 @@ from model.experiments.runner import Report
 from model.experiments.timing import Fit, Task, Times, fit, peak_memory, rounds
 from model.experiments.variants.index import variants
 from model.experiments.variants.variant import Shape, Sizes, Variant
+from model.message import Message
 
 PARTS = (1 / 8, 3 / 16, 1 / 4, 3 / 8, 1 / 2, 3 / 4, 1)  # of the longest length: below, fixed costs show
 FARTHER = 8  # times the longest length, to which variants that claim less than n² are measured
@@ -97,7 +97,7 @@ def saves(growth: Fit | None, full: Fit | None) -> bool | None:
     return False if gap + margin < MEANT else None
 
 
-def judge(compared: Sequence[Variant], fits: Mapping[str, Fit | None]) -> tuple[Verdict, Sentence]:
+def judge(compared: Sequence[Variant], fits: Mapping[str, Fit | None]) -> tuple[Verdict, Message]:
     """Verdict and reason, from the fitted growth of the time of full attention, the first, and of the cheaper ones."""
     first, full = compared[0], fits[compared[0].key]
     found = {each.key: saves(fits[each.key], full) for each in compared if each.exponents[0] < first.exponents[0]}

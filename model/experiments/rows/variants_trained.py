@@ -17,7 +17,6 @@ from model.experiments.experiment import (
     Parameter,
     Quantity,
     Request,
-    Sentence,
     Table,
     Verdict,
     say,
@@ -31,6 +30,7 @@ from model.experiments.variants.full import full
 from model.experiments.variants.index import variants
 from model.experiments.variants.module import putting
 from model.experiments.variants.variant import Attended, Sizes, Variant
+from model.message import Message
 
 AS_WELL = 0.95  # of the fall of full attention's loss below that of frequencies alone
 NONE = "none"
@@ -59,7 +59,7 @@ def arm_of(variant: Variant) -> Arm:
     return Arm(variant.key, change=putting(variant))
 
 
-def judge(compared: Sequence[Variant], side: Side) -> tuple[Verdict, Sentence]:
+def judge(compared: Sequence[Variant], side: Side) -> tuple[Verdict, Message]:
     """Verdict and reason, from the shares of full attention's learning that each variant reaches."""
     first = compared[0].key
     if not side.done:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from jaxtyping import Float
 from torch import Tensor
 
-from model.experiments.experiment import Words, say
+from model.experiments.experiment import say
 from model.experiments.variants import full as all_pairs
 from model.experiments.variants.full import full
 from model.experiments.variants.variant import Attended, Shape, Sizes, Variant
@@ -23,7 +23,7 @@ def grouped(query: Tensor, key: Tensor, value: Tensor, visible: Tensor, groups: 
     return full(query, for_each_head(pooled(key, groups), heads), for_each_head(pooled(value, groups), heads), visible)
 
 
-def of_groups(key: str, name: Words, source: str, groups: int) -> Variant:
+def of_groups(key: str, name: str, source: str, groups: int) -> Variant:
     """Attention whose heads share `groups` heads of keys and values, or as many of these as divide their number."""
 
     def count(heads: int) -> int:

@@ -11,7 +11,6 @@ import torch.nn.functional as F
 from jaxtyping import Bool, Float, Shaped
 from torch import Tensor, nn
 
-from model.experiments.experiment import Words
 from model.network.config import TransformerConfig
 
 
@@ -72,7 +71,7 @@ class Variant:
     """
 
     key: str
-    name: Words
+    name: str
     formula: str
     source: str
     exponents: tuple[int | float, int | float]
@@ -83,7 +82,7 @@ class Variant:
     cached: Callable[[Shape], int] | None
     options: dict[str, Any] | None = None
     module: Callable[[TransformerConfig, bool], nn.Module] | None = None
-    needs: Words = ""
+    needs: str = ""
     code: tuple[Any, ...] = ()
 
 

@@ -19,11 +19,10 @@ from model.experiments.experiment import (
     Grid,
     Outcome,
     Quantity,
-    Sentence,
     Table,
     Verdict,
-    Words,
 )
+from model.message import Message
 from viz.figures.axis import Axis, Scale
 from viz.figures.chart import Chart, Series
 from viz.figures.figure import About, Caption
@@ -55,14 +54,14 @@ CHIPS: dict[Verdict, Chip] = {
 }
 
 
-def words(sentence: Words) -> str:
+def words(sentence: str) -> str:
     """A sentence of an experiment with its values; a name that needs no translation as it is."""
-    if isinstance(sentence, str):
+    if not isinstance(sentence, Message):
         return sentence
     return _(sentence.text).format(**{name: value_words(value) for name, value in sentence.values.items()})
 
 
-def value_words(value: int | float | str | Sentence) -> str:
+def value_words(value: int | float | str) -> str:
     """A value in a sentence or a table, or a sentence in it."""
     if isinstance(value, float):
         return significant(value)
@@ -71,7 +70,7 @@ def value_words(value: int | float | str | Sentence) -> str:
 
 def verdict_words(verdict: Verdict) -> str:
     """A verdict as its chip says it."""
-    return literal(words(Sentence(str(verdict))))
+    return literal(words(Message(str(verdict))))
 
 
 @dataclass(frozen=True)

@@ -9,10 +9,11 @@ from typing import Any
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
-from model.experiments.experiment import Experiment, Group, Outcome, Sentence, Verdict
+from model.experiments.experiment import Experiment, Group, Outcome, Verdict
 from model.experiments.index import experiments
 from model.experiments.runner import Report
 from model.inference.text_model import TextModel
+from model.message import Message
 from viz.components.registry import component, pack
 from viz.components.view import PackedView
 from viz.i18n.catalogue import _
@@ -58,7 +59,7 @@ def index(known: dict[str, Experiment]) -> dict[str, Any]:
     for group in Group:
         rows = [line(each) for each in known.values() if each.group is group]
         if rows:
-            groups.append({"title": words(Sentence(str(group))), "rows": rows})
+            groups.append({"title": words(Message(str(group))), "rows": rows})
     return {"groups": groups, "words": {"open": _("not tried")}}
 
 
@@ -98,7 +99,7 @@ def card(model: TextModel, experiment: Experiment, row: DeltaGenerator) -> Views
         other = names[(place + step) % len(names)]
         row.button(sign, key=f"statement_{step}", help=title, on_click=choose_statement, args=(other,))
     said, own = st.columns([11, 9], gap="large")
-    group = literal(words(Sentence(str(experiment.group))))
+    group = literal(words(Message(str(experiment.group))))
     said.caption(_("Statement {number} of fifty · {group}").format(number=f"{experiment.row:d}", group=group))
     said.markdown(f"**{_('Tutorials say:')}** {statement_words(experiment)}")
     key = key_of(experiment)
