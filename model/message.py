@@ -60,6 +60,21 @@ class Message(str):
         return Message(self.text, field=self.field, **values)
 
 
+def say(text: str, **values: int | float | str) -> Message:
+    """Message of a literal text whose numbers are written with three significant digits; a value may be a message.
+
+    The application finds what it has to translate by these literal texts.
+    """
+    return Message.reading(text.format(**{name: digits(value) for name, value in values.items()}), text, values)
+
+
+def digits(value: int | float | str) -> str:
+    """Value in a sentence: three significant digits, whole numbers in groups of three."""
+    if isinstance(value, float):
+        return f"{value:.3g}"
+    return f"{value:,}" if isinstance(value, int) else str(value)
+
+
 def led_by(text: str, sentence: str, /, **values: Any) -> Message:
     """Message that begins with `text`, filled with these values, and goes on with `sentence`."""
     if isinstance(sentence, Message) and sentence.values:

@@ -11,8 +11,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from model.experiments.experiment import SEEDS, Calculation, Experiment, Figure, Grid, Outcome, Quantity, Table, written
+from model.experiments.experiment import Calculation, Experiment, Figure, Grid, Outcome, Table
+from model.experiments.rule import SEEDS, Quantity
 from model.experiments.runner import explained
+from model.message import digits
 from model.runtime.device import compute_alone, keep_freed_memory
 
 if TYPE_CHECKING:
@@ -143,8 +145,8 @@ def report(experiment: Experiment, outcome: Outcome) -> list[str]:
 
 def quantity_line(quantity: Quantity) -> str:
     if quantity.spread is None:
-        return f"{quantity.name}: {written(quantity.mean)} {quantity.unit}".rstrip()
-    amount = f"{written(quantity.mean)} ± {quantity.spread:.2g} {quantity.unit}".rstrip()
+        return f"{quantity.name}: {digits(quantity.mean)} {quantity.unit}".rstrip()
+    amount = f"{digits(quantity.mean)} ± {quantity.spread:.2g} {quantity.unit}".rstrip()
     return f"{quantity.name}: {amount} ({len(quantity.values)} seeds)"
 
 
@@ -160,11 +162,11 @@ def figure_lines(figure: Figure) -> Iterator[str]:
         header, rows = [str(each) for each in figure.columns], [[cell(each) for each in row] for row in figure.rows]
     elif isinstance(figure, Grid):
         header = [f"{figure.row} \\ {figure.column}", *figure.columns]
-        rows = [[name, *map(written, row)] for name, row in zip(figure.rows, figure.values, strict=True)]
+        rows = [[name, *map(digits, row)] for name, row in zip(figure.rows, figure.values, strict=True)]
     else:
         header = [str(figure.x), "", str(figure.y)]
         rows = [
-            [str(figure.ticks[int(x)]) if figure.ticks else written(x), str(curve.name), written(y)]
+            [str(figure.ticks[int(x)]) if figure.ticks else digits(x), str(curve.name), digits(y)]
             for curve in figure.curves
             for x, y in zip(curve.xs, curve.ys, strict=True)
         ]
@@ -172,7 +174,7 @@ def figure_lines(figure: Figure) -> Iterator[str]:
 
 
 def cell(value: object) -> str:
-    return written(value) if isinstance(value, int | float) else str(value)
+    return digits(value) if isinstance(value, int | float) else str(value)
 
 
 def csv_lines(rows: Sequence[Sequence[object]]) -> list[str]:

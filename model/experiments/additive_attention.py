@@ -11,23 +11,12 @@ from jaxtyping import Float
 from torch import Tensor
 
 from model.experiments.attention_cost import upper_fit
-from model.experiments.experiment import (
-    Curve,
-    Curves,
-    Experiment,
-    Group,
-    Outcome,
-    Parameter,
-    Quantity,
-    Request,
-    Table,
-    Verdict,
-    say,
-)
+from model.experiments.experiment import Curve, Curves, Experiment, Group, Outcome, Parameter, Request, Table
 from model.experiments.ratios import Ratio, ratio
+from model.experiments.rule import Quantity, Verdict
 from model.experiments.runner import Report
 from model.experiments.timing import SECONDS, Task, Times, peak_memory, rounds
-from model.message import InputError, Message
+from model.message import InputError, Message, say
 from model.runtime.device import choose_device, give_back_memory
 from model.runtime.memory import SPARE, available
 

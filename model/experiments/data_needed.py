@@ -13,24 +13,11 @@ from torch import Tensor, nn
 from model.data.datasets import AnswerDataset
 from model.data.sources import SEPARATOR
 from model.data.tasks import find_task, task_pairs
-from model.experiments.experiment import (
-    Curve,
-    Curves,
-    Experiment,
-    Figure,
-    Group,
-    Outcome,
-    Parameter,
-    Quantity,
-    Request,
-    Table,
-    Verdict,
-    say,
-)
+from model.experiments.experiment import Curve, Curves, Experiment, Figure, Group, Outcome, Parameter, Request, Table
+from model.experiments.rule import Quantity, Verdict, above, few
 from model.experiments.runner import Report
-from model.experiments.spread import above, few
 from model.experiments.training_claims import lengths_of
-from model.message import Message
+from model.message import Message, say
 from model.network.config import Kind, TransformerConfig
 from model.network.lm_head import output
 from model.network.recurrent import GRU

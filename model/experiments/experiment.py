@@ -6,30 +6,18 @@ translates its sentences by their text.
 
 from __future__ import annotations
 
-import statistics
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
+from model.experiments.rule import SEEDS, Quantity, Rule, Verdict
 from model.experiments.runner import Report
 from model.message import Message
 
 if TYPE_CHECKING:
     from model.experiments.timing import Machine
     from model.inference.text_model import TextModel
-
-
-SEEDS = 3  # of what chance plays a part in: with fewer, their spread is not known, and nothing is called clear
-
-
-class Verdict(StrEnum):
-    """Verdict on a statement, computed from what was measured. OPEN: the numbers do not decide it."""
-
-    HOLDS = "holds"
-    ONLY_IF = "holds only if"
-    WRONG = "wrong"
-    OPEN = "open"
 
 
 class Group(StrEnum):
@@ -43,40 +31,6 @@ class Group(StrEnum):
     TRAINING = "training"
     COST = "cost"
     ARCHITECTURES = "other architectures"
-
-
-def say(text: str, **values: int | float | str) -> Message:
-    """Sentence or label of a literal text, which is how the application finds what it has to translate.
-
-    Its values are written with three significant digits; one may be a sentence itself.
-    """
-    return Message.reading(text.format(**{name: written(value) for name, value in values.items()}), text, values)
-
-
-def written(value: int | float | str) -> str:
-    """Value in a sentence: three significant digits, whole numbers in groups of three."""
-    if isinstance(value, float):
-        return f"{value:.3g}"
-    return f"{value:,}" if isinstance(value, int) else str(value)
-
-
-@dataclass(frozen=True)
-class Quantity:
-    """Measured number: one value for each seed, or one alone where chance plays no part. unit: s, bytes, nats, %."""
-
-    name: str
-    values: tuple[float, ...]
-    unit: str = ""
-
-    @property
-    def mean(self) -> float:
-        """Mean over the seeds."""
-        return statistics.fmean(self.values)
-
-    @property
-    def spread(self) -> float | None:
-        """Standard deviation over the seeds; None for fewer than two."""
-        return statistics.stdev(self.values) if len(self.values) > 1 else None
 
 
 @dataclass(frozen=True)
@@ -156,19 +110,29 @@ class TrainedModel:
 
 @dataclass(frozen=True)
 class Outcome:
-    """What has been found so far: the verdict, the sentence with the numbers that it rests on, and the figures.
+    """Findings so far: the rule with its verdict, the sentence with the numbers that it rests on, and the figures.
 
-    models: those that were trained for it, once they are. remarks: what else the numbers say. machine: the one whose
-    times are among the numbers.
+    rule: None where nothing can be judged, or not yet. models: those that were trained for it, once they are. remarks:
+    what else the numbers say. machine: the one whose times are among the numbers.
     """
 
-    verdict: Verdict
+    rule: Rule | Verdict | None
     reason: Message
     quantities: Sequence[Quantity] = ()
     figures: Sequence[Figure] = ()
     models: Sequence[TrainedModel] = ()
     remarks: Sequence[Message] = ()
     machine: Machine | None = None
+
+    @property
+    def verdict(self) -> Verdict:
+        """Verdict of the rule; open without one."""
+        return self.rule.verdict if isinstance(self.rule, Rule) else self.rule or Verdict.OPEN
+
+    @property
+    def notes(self) -> list[Message]:
+        """Remarks, those of the rule first."""
+        return [*(self.rule.remarks if isinstance(self.rule, Rule) else ()), *self.remarks]
 
 
 @dataclass(frozen=True)

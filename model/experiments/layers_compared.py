@@ -20,23 +20,12 @@ from model.experiments.attention_cost import (
     upper_fit,
 )
 from model.experiments.convolution import ConvolutionStack, layers_needed
-from model.experiments.experiment import (
-    Curve,
-    Curves,
-    Experiment,
-    Group,
-    Outcome,
-    Parameter,
-    Quantity,
-    Request,
-    Table,
-    Verdict,
-    say,
-)
+from model.experiments.experiment import Curve, Curves, Experiment, Group, Outcome, Parameter, Request, Table
 from model.experiments.ratios import Ratio, ratio
+from model.experiments.rule import Quantity, Verdict
 from model.experiments.runner import Report
 from model.experiments.timing import SECONDS, Fit, Task, Times, first_of_tail, peak_memory, rounds
-from model.message import Message
+from model.message import Message, say
 from model.network.masks import Mask
 from model.network.recurrent import GRU
 from model.runtime.device import choose_device, give_back_memory

@@ -11,21 +11,10 @@ import torch.nn.functional as F
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
-from model.experiments.experiment import (
-    Curve,
-    Curves,
-    Experiment,
-    Group,
-    Outcome,
-    Parameter,
-    Quantity,
-    Request,
-    Verdict,
-    say,
-)
+from model.experiments.experiment import Curve, Curves, Experiment, Group, Outcome, Parameter, Request
+from model.experiments.rule import Quantity, Verdict, above, few
 from model.experiments.runner import Report
-from model.experiments.spread import above, few
-from model.message import InputError, Message
+from model.message import InputError, Message, say
 from model.runtime.random import seeded
 
 CPU = torch.device("cpu")

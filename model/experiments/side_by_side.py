@@ -14,8 +14,8 @@ import torch
 from model.data.datasets import IGNORED, Batch, Dataset
 from model.data.sources import Data, Source, TrainingData, material_of, new_config
 from model.data.tasks import MADE, find_task, task_pairs
+from model.experiments.rule import above
 from model.experiments.runner import Report
-from model.experiments.spread import above
 from model.inference.text_model import TextModel
 from model.network.config import Kind
 from model.network.transformer import Network

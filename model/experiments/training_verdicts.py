@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from statistics import fmean
 from typing import Literal
 
-from model.experiments.experiment import Verdict, say
+from model.experiments.rule import Order, Verdict, above, order
 from model.experiments.side_by_side import (
     Side,
     ends,
@@ -17,8 +17,7 @@ from model.experiments.side_by_side import (
     shares_of_fall,
     shares_of_right,
 )
-from model.experiments.spread import Order, above, order
-from model.message import Message
+from model.message import Message, say
 
 CLEAR = 0.1  # of the larger loss: by less, losses are alike
 HOLDS = 0.5  # of the answers at the lengths trained on: with fewer right of longer texts, codes do not carry over

@@ -15,15 +15,13 @@ from model.experiments.experiment import (
     Group,
     Outcome,
     Parameter,
-    Quantity,
     Request,
     Table,
-    Verdict,
     at_once,
-    say,
 )
+from model.experiments.rule import Quantity, Verdict
 from model.inference.text_model import TextModel
-from model.message import Message
+from model.message import Message, say
 from model.network.config import TWO_STACKS, TiedEmbeddings, TransformerConfig
 from model.network.costs import parameters
 from model.network.transformer import skeleton

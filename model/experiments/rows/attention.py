@@ -29,20 +29,7 @@ from model.analysis.masking import future_change, without_causal_mask
 from model.analysis.predictions import actual_tokens
 from model.capture.interventions import Intervention
 from model.capture.trace import AttentionKind, Trace, record
-from model.experiments.experiment import (
-    Experiment,
-    Figure,
-    Grid,
-    Group,
-    Outcome,
-    Parameter,
-    Quantity,
-    Request,
-    Table,
-    Verdict,
-    at_once,
-    say,
-)
+from model.experiments.experiment import Experiment, Figure, Grid, Group, Outcome, Parameter, Request, Table, at_once
 from model.experiments.rows.reading import (
     MOST,
     another,
@@ -55,9 +42,10 @@ from model.experiments.rows.reading import (
     too_short,
     unanswered,
 )
+from model.experiments.rule import Quantity, Verdict
 from model.experiments.runner import Report
 from model.experiments.worked_example import DOCUMENT, Rows, one_head, take_steps
-from model.message import Message
+from model.message import Message, say
 from model.network.attention import MultiHeadAttention, for_each_head, side_by_side
 from model.network.config import Kind, TransformerConfig
 from model.network.layers import FeedForward

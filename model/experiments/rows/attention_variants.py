@@ -12,24 +12,12 @@ from jaxtyping import Bool, Float
 from torch import Tensor
 
 from model.capture.trace import ATTENTION_PATHS, Trace
-from model.experiments.experiment import (
-    Experiment,
-    Grid,
-    Group,
-    Outcome,
-    Parameter,
-    Quantity,
-    Request,
-    Table,
-    Verdict,
-    at_once,
-    say,
-)
+from model.experiments.experiment import Experiment, Grid, Group, Outcome, Parameter, Request, Table, at_once
 from model.experiments.rows.reading import recurrent
-from model.experiments.spread import above, few
+from model.experiments.rule import Quantity, Verdict, above, few
 from model.experiments.variants.index import variants
 from model.experiments.variants.variant import Attended, Shape, Sizes, Variant
-from model.message import InputError
+from model.message import InputError, say
 from model.network.attention import for_each_head
 
 CLOSE = 0.1  # of the norm of full attention's output: a variant with a smaller error comes near

@@ -20,20 +20,11 @@ from torch import Tensor
 
 from model.capture.trace import Trace
 from model.checkpoints.load import open_checkpoint
-from model.experiments.experiment import (
-    Experiment,
-    Grid,
-    Group,
-    Outcome,
-    Parameter,
-    Quantity,
-    Request,
-    Table,
-    Verdict,
-    say,
-)
+from model.experiments.experiment import Experiment, Grid, Group, Outcome, Parameter, Request, Table
+from model.experiments.rule import Quantity, Verdict
 from model.experiments.runner import Report
 from model.inference.models import Translator
+from model.message import say
 from model.network.recurrent import AdditiveAttention, RecurrentLayer
 from model.runtime.device import exact
 

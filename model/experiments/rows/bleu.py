@@ -12,24 +12,12 @@ from statistics import fmean
 from model.checkpoints.load import open_checkpoint
 from model.data.pairs import Pair, in_split
 from model.data.sources import data_of_run, phrase_data
-from model.experiments.experiment import (
-    Curve,
-    Curves,
-    Experiment,
-    Figure,
-    Group,
-    Outcome,
-    Parameter,
-    Quantity,
-    Request,
-    Table,
-    Verdict,
-    say,
-)
+from model.experiments.experiment import Curve, Curves, Experiment, Figure, Group, Outcome, Parameter, Request, Table
+from model.experiments.rule import Quantity, Verdict, few
 from model.experiments.runner import Report
-from model.experiments.spread import few
 from model.inference.models import Translator
 from model.inference.text_model import TextModel
+from model.message import say
 from model.training.translation_scores import Scores, batches_of, find_language, find_tokenizer, references_of, score
 
 REVERSE = Path(__file__).parents[3] / "checkpoints" / "reverse"  # translates without a language: abc → cba

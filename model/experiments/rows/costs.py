@@ -24,26 +24,13 @@ from model.experiments.attention_cost import (
     quadratic_operations,
     upper_fit,
 )
-from model.experiments.experiment import (
-    Curve,
-    Curves,
-    Experiment,
-    Figure,
-    Group,
-    Outcome,
-    Parameter,
-    Quantity,
-    Request,
-    Table,
-    Verdict,
-    say,
-    written,
-)
+from model.experiments.experiment import Curve, Curves, Experiment, Figure, Group, Outcome, Parameter, Request, Table
 from model.experiments.head_cost import PASSES, PIECES, SAME, WAYS, Timed, all_operations, counted, with_heads
 from model.experiments.ratios import Ratio, ratio
+from model.experiments.rule import Quantity, Verdict
 from model.experiments.runner import Report
 from model.experiments.timing import Fit, fit
-from model.message import InputError, Message
+from model.message import InputError, Message, digits, say
 from model.network.attention import MultiHeadAttention, Scores, Weights
 from model.runtime.device import choose_device
 
@@ -219,7 +206,7 @@ def in_cell(growing: Fit | None) -> str:
     if growing is None:
         return "–"
     exact = growing.error < EXACT or math.isnan(growing.error)
-    return written(growing.exponent) if exact else f"{written(growing.exponent)} ± {written(growing.error)}"
+    return digits(growing.exponent) if exact else f"{digits(growing.exponent)} ± {digits(growing.error)}"
 
 
 def growth_table(growth: Growth, fits: dict[str, Fit | None]) -> Table:

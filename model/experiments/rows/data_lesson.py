@@ -12,23 +12,12 @@ from jaxtyping import Float
 from torch import Tensor
 
 from model.data.sources import Data, material_of
-from model.experiments.experiment import (
-    Curve,
-    Curves,
-    Experiment,
-    Group,
-    Outcome,
-    Parameter,
-    Quantity,
-    Request,
-    Table,
-    Verdict,
-    say,
-)
+from model.experiments.experiment import Curve, Curves, Experiment, Group, Outcome, Parameter, Request, Table
+from model.experiments.rule import Quantity, Verdict, few
 from model.experiments.runner import Report
 from model.experiments.side_by_side import Arm, Learner, Setup
-from model.experiments.spread import few
 from model.inference.text_model import TextModel
+from model.message import say
 from model.text.tokenizer import Tokenizer
 from model.text.tokenizer_training import train_text_bpe
 

@@ -7,25 +7,14 @@ from collections.abc import Callable, Iterator, Sequence
 import torch
 
 from model.analysis.kv_cache import CacheSize, formula, measure, nbytes
-from model.experiments.experiment import (
-    Curve,
-    Curves,
-    Experiment,
-    Figure,
-    Group,
-    Outcome,
-    Parameter,
-    Quantity,
-    Request,
-    Table,
-    Verdict,
-    say,
-)
+from model.experiments.experiment import Curve, Curves, Experiment, Figure, Group, Outcome, Parameter, Request, Table
 from model.experiments.rows.reading import recurrent
+from model.experiments.rule import Quantity, Verdict
 from model.experiments.runner import Report
 from model.experiments.variants.index import variants
 from model.experiments.variants.variant import Shape, Sizes, Variant
 from model.inference.text_model import TextModel
+from model.message import say
 
 SHOWN = ("full", "grouped-query", "multi-query", "latent", "window", "sinks", "blocks", "linear")
 ALLOWED = 0.01  # relative difference from the formula, of a model that other code runs; ours must agree exactly

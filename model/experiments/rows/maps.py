@@ -25,16 +25,14 @@ from model.experiments.experiment import (
     Group,
     Outcome,
     Parameter,
-    Quantity,
     Request,
     Table,
-    Verdict,
-    say,
 )
+from model.experiments.rule import Quantity, Verdict
 from model.experiments.runner import Report
 from model.inference.models import Translator
 from model.inference.text_model import TextModel
-from model.message import Message
+from model.message import Message, say
 
 AGREES = 0.5  # rank correlation above which weights and effects are said to agree; below it, and above 0, weakly
 LEAST = 8  # tokens, below which nothing is decided

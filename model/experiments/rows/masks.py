@@ -32,12 +32,9 @@ from model.experiments.experiment import (
     Group,
     Outcome,
     Parameter,
-    Quantity,
     Request,
     Table,
-    Verdict,
     at_once,
-    say,
 )
 from model.experiments.rows.reading import (
     MOST,
@@ -50,8 +47,9 @@ from model.experiments.rows.reading import (
     tolerance,
     too_short,
 )
+from model.experiments.rule import Quantity, Verdict
 from model.inference.text_model import TextModel
-from model.message import Message
+from model.message import Message, say
 from model.network.attention import Masked, Weights
 from model.network.masks import Mask
 from model.text.tokenizer import Tokens

@@ -20,15 +20,14 @@ from model.experiments.experiment import (
     Group,
     Outcome,
     Parameter,
-    Quantity,
     Request,
     Table,
-    Verdict,
     at_once,
-    say,
 )
 from model.experiments.rows.reading import read, tolerance, too_short, unanswered
+from model.experiments.rule import Quantity, Verdict
 from model.inference.text_model import TextModel
+from model.message import say
 from model.network.config import TransformerConfig
 from model.network.dropout import dropout
 from model.network.layers import PreNorm

@@ -20,23 +20,12 @@ from model.experiments.attention_cost import (
     step_by_step,
     upper_fit,
 )
-from model.experiments.experiment import (
-    Curve,
-    Curves,
-    Experiment,
-    Group,
-    Outcome,
-    Parameter,
-    Quantity,
-    Request,
-    Table,
-    Verdict,
-    say,
-)
+from model.experiments.experiment import Curve, Curves, Experiment, Group, Outcome, Parameter, Request, Table
+from model.experiments.rule import Quantity, Verdict
 from model.experiments.runner import Report
 from model.experiments.tensor_bytes import TensorBytes, peak_bytes
 from model.experiments.timing import Fit, clock_of, settle, summary
-from model.message import Message
+from model.message import Message, say
 from model.network.attention import MultiHeadAttention
 from model.network.config import TransformerConfig
 from model.network.costs import FLOAT, Costs, costs

@@ -5,19 +5,9 @@ from __future__ import annotations
 from jaxtyping import Float
 from torch import Tensor
 
-from model.experiments.experiment import (
-    Calculation,
-    Experiment,
-    Grid,
-    Group,
-    Outcome,
-    Parameter,
-    Quantity,
-    Request,
-    Verdict,
-    at_once,
-    say,
-)
+from model.experiments.experiment import Calculation, Experiment, Grid, Group, Outcome, Parameter, Request, at_once
+from model.experiments.rule import Quantity, Verdict
+from model.message import say
 from model.runtime.device import exact
 
 OWN = 0.5  # of a token's weight: above it, the token mostly copies itself

@@ -42,17 +42,15 @@ from model.experiments.experiment import (
     Group,
     Outcome,
     Parameter,
-    Quantity,
     Request,
     Table,
-    Verdict,
     at_once,
-    say,
 )
 from model.experiments.rows.reading import tolerance, unanswered
+from model.experiments.rule import Quantity, Verdict
 from model.inference.copies import vary
 from model.inference.text_model import TextModel
-from model.message import Message
+from model.message import Message, say
 from model.network.config import TransformerConfig
 from model.network.layers import TokenEmbedding
 from model.network.positions import sinusoidal

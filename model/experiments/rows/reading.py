@@ -8,10 +8,11 @@ import torch
 from torch import Tensor
 
 from model.capture.trace import AttentionKind, Trace
-from model.experiments.experiment import Outcome, Verdict, say
+from model.experiments.experiment import Outcome
+from model.experiments.rule import Verdict
 from model.inference.models import Translator
 from model.inference.text_model import TextModel
-from model.message import Message
+from model.message import Message, say
 from model.text.tokenizer import Tokens
 
 MOST = 48  # tokens of a map that is drawn

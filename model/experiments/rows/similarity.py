@@ -20,18 +20,16 @@ from model.experiments.experiment import (
     Group,
     Outcome,
     Parameter,
-    Quantity,
     Request,
     Table,
-    Verdict,
     at_once,
-    say,
 )
+from model.experiments.rule import Quantity, Verdict, above, few, order
 from model.experiments.runner import Report
 from model.experiments.scaling import Against, against_width, first_below
 from model.experiments.similarity import cosines, dots
-from model.experiments.spread import above, few, order
 from model.experiments.timing import Fit, Numbers, Task, Times, fit, rounds
+from model.message import say
 
 # Dot product and cosine (row 1).
 

@@ -12,25 +12,16 @@ from torch import Tensor
 
 from model.capture.hooks import looks_ahead
 from model.data.pairs import Example, batch_order
-from model.experiments.experiment import (
-    Experiment,
-    Group,
-    Outcome,
-    Parameter,
-    Quantity,
-    Request,
-    Table,
-    Verdict,
-    say,
-)
+from model.experiments.experiment import Experiment, Group, Outcome, Parameter, Request, Table
 from model.experiments.ratios import Ratio, ratio
+from model.experiments.rule import Quantity, Verdict
 from model.experiments.runner import Report
 from model.experiments.tensor_bytes import peak_bytes
 from model.experiments.timing import Task, Times, rounds
 from model.inference.beam_search import beam_search, require_room
 from model.inference.decoding import greedy
 from model.inference.text_model import TextModel
-from model.message import Message
+from model.message import Message, say
 from model.network.decoding_state import DecodingState
 from model.network.kernels import plain_kernels
 from model.network.positions import RelativeBias

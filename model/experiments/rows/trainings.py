@@ -20,13 +20,11 @@ from model.experiments.experiment import (
     Group,
     Outcome,
     Parameter,
-    Quantity,
     Request,
     Table,
     TrainedModel,
-    Verdict,
-    say,
 )
+from model.experiments.rule import Quantity, Verdict, few, spread
 from model.experiments.runner import Report
 from model.experiments.side_by_side import (
     Arm,
@@ -46,7 +44,6 @@ from model.experiments.side_by_side import (
     step_seconds,
     train,
 )
-from model.experiments.spread import few, spread
 from model.experiments.training_claims import (
     COMPARISONS,
     TRAINING,
@@ -76,7 +73,7 @@ from model.experiments.training_verdicts import (
     whether_learnt,
     without_residuals,
 )
-from model.message import InputError, Message
+from model.message import InputError, Message, say
 from model.network.attention import MultiHeadAttention
 from model.network.layers import NoResidual, PostNorm, PreNorm, Residual
 from model.network.positions import LearnedPositions, SinusoidalPositions

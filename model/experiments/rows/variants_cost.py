@@ -8,24 +8,13 @@ from dataclasses import dataclass, field
 
 import torch
 
-from model.experiments.experiment import (
-    Curve,
-    Curves,
-    Experiment,
-    Group,
-    Outcome,
-    Parameter,
-    Quantity,
-    Request,
-    Table,
-    Verdict,
-    say,
-)
+from model.experiments.experiment import Curve, Curves, Experiment, Group, Outcome, Parameter, Request, Table
+from model.experiments.rule import Quantity, Verdict
 from model.experiments.runner import Report
 from model.experiments.timing import Fit, Task, Times, fit, peak_memory, rounds
 from model.experiments.variants.index import variants
 from model.experiments.variants.variant import Shape, Sizes, Variant
-from model.message import Message
+from model.message import Message, say
 
 PARTS = (1 / 8, 3 / 16, 1 / 4, 3 / 8, 1 / 2, 3 / 4, 1)  # of the longest length: below, fixed costs show
 FARTHER = 8  # times the longest length, to which variants that claim less than n² are measured

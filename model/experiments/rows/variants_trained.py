@@ -8,29 +8,17 @@ from statistics import fmean
 
 from torch import Tensor
 
-from model.experiments.experiment import (
-    Curve,
-    Curves,
-    Experiment,
-    Group,
-    Outcome,
-    Parameter,
-    Quantity,
-    Request,
-    Table,
-    Verdict,
-    say,
-)
+from model.experiments.experiment import Curve, Curves, Experiment, Group, Outcome, Parameter, Request, Table
+from model.experiments.rule import Quantity, Verdict, above, few
 from model.experiments.runner import Report
 from model.experiments.side_by_side import Arm, Setup, Side, ends, learnt, shares_of_fall, train
-from model.experiments.spread import above, few
 from model.experiments.training_claims import lengths_of
 from model.experiments.training_verdicts import whether_learnt
 from model.experiments.variants.full import full
 from model.experiments.variants.index import variants
 from model.experiments.variants.module import putting
 from model.experiments.variants.variant import Attended, Sizes, Variant
-from model.message import Message
+from model.message import Message, say
 
 AS_WELL = 0.95  # of the fall of full attention's loss below that of frequencies alone
 NONE = "none"

@@ -7,9 +7,9 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
-from model.experiments.experiment import say
 from model.experiments.variants.module import VariantAttention
 from model.experiments.variants.variant import Attended, Sizes, Variant, all_cached, all_kept, softmax_where
+from model.message import say
 from model.network.config import TransformerConfig
 
 

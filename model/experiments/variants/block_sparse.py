@@ -9,9 +9,9 @@ from functools import partial
 import torch
 from torch import Tensor
 
-from model.experiments.experiment import say
 from model.experiments.variants.full import full
 from model.experiments.variants.variant import Attended, Shape, Sizes, Variant, in_chunks, places
+from model.message import say
 
 
 def blocks(query: Tensor, key: Tensor, value: Tensor, visible: Tensor, width: int) -> Attended:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from torch import Tensor
 
-from model.experiments.experiment import say
 from model.experiments.variants.full import full
 from model.experiments.variants.variant import Attended, Sizes, Variant, all_cached, all_kept, places, softmax_where
+from model.message import say
 
 
 def causal(query: Tensor, key: Tensor, value: Tensor, visible: Tensor) -> Attended:

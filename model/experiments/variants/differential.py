@@ -10,11 +10,11 @@ from functools import partial
 import torch
 from torch import Tensor, nn
 
-from model.experiments.experiment import say
 from model.experiments.variants import full as all_pairs
 from model.experiments.variants.full import full
 from model.experiments.variants.module import VariantAttention
 from model.experiments.variants.variant import Attended, Sizes, Variant, all_cached, all_kept
+from model.message import say
 from model.network.config import TransformerConfig
 
 

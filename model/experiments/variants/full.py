@@ -5,8 +5,8 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from model.experiments.experiment import say
 from model.experiments.variants.variant import Attended, Sizes, Variant, all_cached, all_kept, softmax_where
+from model.message import say
 
 
 def full(query: Tensor, key: Tensor, value: Tensor, visible: Tensor) -> Attended:

@@ -5,10 +5,10 @@ from __future__ import annotations
 from jaxtyping import Float
 from torch import Tensor
 
-from model.experiments.experiment import say
 from model.experiments.variants import full as all_pairs
 from model.experiments.variants.full import full
 from model.experiments.variants.variant import Attended, Shape, Sizes, Variant
+from model.message import say
 from model.network.attention import for_each_head
 
 

@@ -11,10 +11,10 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from model.experiments.experiment import say
 from model.experiments.variants.full import full
 from model.experiments.variants.module import VariantAttention
 from model.experiments.variants.variant import Attended, Shape, Sizes, Variant, softmax_where
+from model.message import say
 from model.network.config import TransformerConfig
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import torch.nn.functional as F
 from torch import Tensor
 
-from model.experiments.experiment import say
 from model.experiments.variants.variant import Attended, Shape, Sizes, Variant
+from model.message import say
 
 
 def features(x: Tensor) -> Tensor:

@@ -8,9 +8,9 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from model.experiments.experiment import say
 from model.experiments.variants.module import VariantAttention
 from model.experiments.variants.variant import Attended, Sizes, Variant
+from model.message import say
 from model.network.config import TransformerConfig
 
 

@@ -9,7 +9,6 @@ import torch.nn.functional as F
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from model.experiments.experiment import say
 from model.experiments.variants.full import full
 from model.experiments.variants.module import VariantAttention
 from model.experiments.variants.variant import (
@@ -22,6 +21,7 @@ from model.experiments.variants.variant import (
     softmax_where,
     with_neighbours,
 )
+from model.message import say
 from model.network.config import TransformerConfig
 
 CHUNK = 64  # sorted tokens that attend to one another at once

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from model.experiments.experiment import say
 from model.experiments.variants.grouped_query import of_groups
 from model.experiments.variants.variant import Sizes, Variant
+from model.message import say
 
 
 def variant(sizes: Sizes) -> Variant:

@@ -8,9 +8,9 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from model.experiments.experiment import say
 from model.experiments.variants.linear import by_features, in_brackets
 from model.experiments.variants.variant import Attended, Shape, Sizes, Variant
+from model.message import say
 
 
 @cache

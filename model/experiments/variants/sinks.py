@@ -7,10 +7,10 @@ from functools import partial
 import torch
 from torch import Tensor
 
-from model.experiments.experiment import say
 from model.experiments.variants.full import full
 from model.experiments.variants.sliding_window import near
 from model.experiments.variants.variant import Attended, Shape, Sizes, Variant, in_chunks, places, with_neighbours
+from model.message import say
 
 
 def with_sinks(query: Tensor, key: Tensor, value: Tensor, visible: Tensor, width: int, sinks: int) -> Attended:

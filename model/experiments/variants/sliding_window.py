@@ -7,7 +7,6 @@ from functools import partial
 import torch
 from torch import Tensor
 
-from model.experiments.experiment import say
 from model.experiments.variants.full import full
 from model.experiments.variants.variant import (
     Attended,
@@ -19,6 +18,7 @@ from model.experiments.variants.variant import (
     softmax_where,
     with_neighbours,
 )
+from model.message import say
 
 
 def window(query: Tensor, key: Tensor, value: Tensor, visible: Tensor, width: int) -> Attended:

@@ -18,13 +18,12 @@ from model.experiments.experiment import (
     Group,
     Outcome,
     Parameter,
-    Quantity,
     Request,
     Table,
-    Verdict,
-    say,
 )
+from model.experiments.rule import Quantity, Verdict
 from model.experiments.runner import Report
+from model.message import say
 
 
 def measure(request: Request) -> Iterator[Report[Outcome]]:

@@ -21,7 +21,8 @@ from model.experiments.additive_attention import (
     measure,
     outcome,
 )
-from model.experiments.experiment import Request, Verdict
+from model.experiments.experiment import Request
+from model.experiments.rule import Verdict
 from model.experiments.timing import Times
 
 SMALL = Request(None, "", {"longest": 64, "width": 16, "widest": 16, "length": 32})

@@ -20,8 +20,9 @@ from model.experiments.data_needed import (
     transformer,
     weights,
 )
-from model.experiments.experiment import Request, Verdict
+from model.experiments.experiment import Request
 from model.experiments.index import experiments
+from model.experiments.rule import Verdict
 
 EXPERIMENT = experiments()["data-needed"]
 SMALL = {"tasks": "copy", "largest": 64, "steps": 4, "width": 16, "depth": 1, "recurrent_rate": 4e-3}

@@ -7,8 +7,9 @@ from pathlib import Path
 import pytest
 
 from model.checkpoints.load import open_checkpoint
-from model.experiments.experiment import Outcome, Verdict
+from model.experiments.experiment import Outcome
 from model.experiments.index import MODULES, experiments
+from model.experiments.rule import Verdict
 from model.runtime.errors import MissingQuantityError
 
 BUNDLED = Path(__file__).resolve().parents[3] / "checkpoints"

@@ -10,7 +10,7 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from model.experiments import layers_compared
 from model.experiments.attention_cost import Room, Sizes
-from model.experiments.experiment import Outcome, Request, Table, Verdict
+from model.experiments.experiment import Outcome, Request, Table
 from model.experiments.layers_compared import (
     FORMS,
     Compared,
@@ -24,6 +24,7 @@ from model.experiments.layers_compared import (
     measure,
     outcome,
 )
+from model.experiments.rule import Verdict
 from model.experiments.timing import Times
 
 SMALL = {"width": 8, "kernel": 3, "longest": 32, "distance": 8}

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 import torch
 
-from model.experiments.experiment import Request, Verdict
+from model.experiments.experiment import Request
 from model.experiments.index import experiments
 from model.experiments.recommendation import (
     WAYS,
@@ -22,6 +22,7 @@ from model.experiments.recommendation import (
     read_items,
     resembling,
 )
+from model.experiments.rule import Verdict
 
 EXPERIMENT = experiments()["recommendation"]
 

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from model.experiments.experiment import Verdict
+from model.experiments.rule import Verdict
 from model.experiments.weight_tying import Counted, count, every_kind, judge, saved, tied
 from model.network.config import TransformerConfig
 from model.network.transformer import build

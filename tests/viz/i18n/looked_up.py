@@ -22,7 +22,8 @@ from model.checkpoints.hub import REASONS
 from model.checkpoints.quantized import ROUNDED, UNSCALED
 from model.data.tasks import TASKS
 from model.experiments import runner
-from model.experiments.experiment import Group, Verdict
+from model.experiments.experiment import Group
+from model.experiments.rule import Verdict
 from model.message import Message, MessageError
 from model.network.config import NETWORK_OPTIONS, Kind
 from model.runtime import errors, files

@@ -11,17 +11,8 @@ import numpy as np
 import pandas as pd
 import streamlit as st
 
-from model.experiments.experiment import (
-    Calculation,
-    Curve,
-    Curves,
-    Figure,
-    Grid,
-    Outcome,
-    Quantity,
-    Table,
-    Verdict,
-)
+from model.experiments.experiment import Calculation, Curve, Curves, Figure, Grid, Outcome, Table
+from model.experiments.rule import Quantity, Verdict
 from model.message import Message
 from viz.figures.axis import Axis, Scale
 from viz.figures.chart import Chart, Series

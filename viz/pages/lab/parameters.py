@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any, Literal
 import pandas as pd
 import streamlit as st
 
-from model.experiments.experiment import SEEDS, Experiment, Parameter
+from model.experiments.experiment import Experiment, Parameter
+from model.experiments.rule import SEEDS
 from viz.i18n.catalogue import _
 from viz.i18n.format import literal
 from viz.pages.lab.outcome import words

@@ -9,8 +9,9 @@ from typing import Any
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
-from model.experiments.experiment import Experiment, Group, Outcome, Verdict
+from model.experiments.experiment import Experiment, Group, Outcome
 from model.experiments.index import experiments
+from model.experiments.rule import Verdict
 from model.experiments.runner import Report
 from model.inference.text_model import TextModel
 from model.message import Message

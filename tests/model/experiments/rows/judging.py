@@ -6,8 +6,9 @@ from collections.abc import Callable
 from functools import cache
 from typing import Any
 
-from model.experiments.experiment import Outcome, Request, Verdict
+from model.experiments.experiment import Outcome, Request
 from model.experiments.index import experiments
+from model.experiments.rule import Verdict
 from model.inference.text_model import TextModel
 from model.network.config import Kind
 from tests.model import elsewhere

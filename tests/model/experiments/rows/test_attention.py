@@ -11,8 +11,8 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from model.analysis.masking import without_causal_mask
-from model.experiments.experiment import Verdict
 from model.experiments.rows import attention
+from model.experiments.rule import Verdict
 from model.inference.text_model import TextModel
 from model.network.layers import FeedForward
 from tests.model.experiments.rows.judging import TEXT, judged, planted, tiny

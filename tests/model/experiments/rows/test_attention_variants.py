@@ -8,9 +8,10 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from model.experiments.experiment import Grid, Verdict
+from model.experiments.experiment import Grid
 from model.experiments.index import experiments
 from model.experiments.rows.attention_variants import Loaded, compare, judge, loaded
+from model.experiments.rule import Verdict
 from model.experiments.runner import explained
 from model.experiments.variants.index import variants
 from model.experiments.variants.variant import Sizes, Variant

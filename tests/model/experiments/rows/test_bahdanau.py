@@ -12,9 +12,10 @@ from torch.testing import assert_close
 from model.capture.interventions import Cells, intervening
 from model.capture.trace import Trace
 from model.checkpoints.load import open_checkpoint
-from model.experiments.experiment import Grid, Verdict
+from model.experiments.experiment import Grid
 from model.experiments.index import experiments
 from model.experiments.rows.bahdanau import Hidden, changed_share, hidden_in_turn, judge, own_map, run, steps
+from model.experiments.rule import Verdict
 from model.inference.models import Translator
 from tests.model.examples import recurrent
 

@@ -9,8 +9,9 @@ import pytest
 
 from model.checkpoints.load import open_checkpoint
 from model.data.pairs import Pair, split_of
-from model.experiments.experiment import Outcome, Request, Verdict
+from model.experiments.experiment import Outcome, Request
 from model.experiments.rows import bleu
+from model.experiments.rule import Verdict
 from model.inference.text_model import TextModel
 from model.training.translation_scores import Scores, score
 

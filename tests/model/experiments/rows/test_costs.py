@@ -9,12 +9,13 @@ import torch
 
 from model.experiments import attention_cost
 from model.experiments.attention_cost import STEPS, Growth, Point, Sizes, crossing, lengths_up_to, operations
-from model.experiments.experiment import Curves, Outcome, Request, Table, Verdict
+from model.experiments.experiment import Curves, Outcome, Request, Table
 from model.experiments.head_cost import PASSES, PIECES, Timed, head_counts, narrow_and_wide, with_heads
 from model.experiments.index import experiments
 from model.experiments.ratios import Ratio
 from model.experiments.rows import costs
 from model.experiments.rows.costs import judge_growth, judge_heads, judge_ways
+from model.experiments.rule import Verdict
 from model.experiments.timing import Machine, Times
 
 CPU = torch.device("cpu")

@@ -8,9 +8,9 @@ from collections import Counter
 import pytest
 import torch
 
-from model.experiments.experiment import Verdict
 from model.experiments.index import experiments
 from model.experiments.rows.data_lesson import NORTH, SOUTH, Lesson, distance, judge, sentences, teach
+from model.experiments.rule import Verdict
 
 
 @pytest.mark.parametrize(("town", "share"), [(NORTH, 0.9), (SOUTH, 0.1)])

@@ -7,8 +7,9 @@ from dataclasses import replace
 import pytest
 
 from model.analysis.kv_cache import measure
-from model.experiments.experiment import Curves, Table, Verdict
+from model.experiments.experiment import Curves, Table
 from model.experiments.rows.kv_cache import EXPERIMENTS, SHOWN, kept_bytes, run
+from model.experiments.rule import Verdict
 from tests.model.elsewhere import model_of
 
 (EXPERIMENT,) = EXPERIMENTS

@@ -14,8 +14,9 @@ from torch import Tensor, nn
 
 from model.capture.interventions import Intervention
 from model.checkpoints.load import open_checkpoint
-from model.experiments.experiment import Grid, Outcome, Request, Verdict
+from model.experiments.experiment import Grid, Outcome, Request
 from model.experiments.rows import maps
+from model.experiments.rule import Verdict
 from model.experiments.side_by_side import Arm, learners
 from model.experiments.training_claims import setup_of
 from model.inference.text_model import TextModel

@@ -10,9 +10,9 @@ from torch import Tensor
 
 from model.analysis.masking import fills, without_causal_mask, without_padding_masks
 from model.capture.interventions import Causal, PaddingSeen
-from model.experiments.experiment import Verdict
 from model.experiments.rows import masks
 from model.experiments.rows.reading import too_short
+from model.experiments.rule import Verdict
 from model.text.tokenizer import Tokens
 from tests.model.experiments.rows.judging import judged, planted, tiny
 

@@ -10,8 +10,8 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from model.analysis.norms import batch_of, forms
-from model.experiments.experiment import Verdict
 from model.experiments.rows import norms
+from model.experiments.rule import Verdict
 from tests.model.experiments.rows.judging import judged, planted, tiny
 
 HOLDS, WRONG, OPEN = Verdict.HOLDS, Verdict.WRONG, Verdict.OPEN

@@ -8,10 +8,10 @@ import pytest
 import torch
 
 from model.experiments.attention_cost import Sizes
-from model.experiments.experiment import Verdict
 from model.experiments.index import experiments
 from model.experiments.rows import paper_sizes
 from model.experiments.rows.paper_sizes import PUBLISHED, Size, explicit, fused, grown, measure, outcome, size_of
+from model.experiments.rule import Verdict
 from model.network.config import TransformerConfig
 from model.network.costs import costs
 from model.network.transformer import skeleton

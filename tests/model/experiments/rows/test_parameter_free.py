@@ -9,9 +9,9 @@ import pytest
 import torch
 
 from model.checkpoints.load import open_checkpoint
-from model.experiments.experiment import Verdict
 from model.experiments.index import experiments
 from model.experiments.rows.parameter_free import parameter_free
+from model.experiments.rule import Verdict
 
 BUNDLED = Path(__file__).resolve().parents[4] / "checkpoints" / "eng-cmn"
 

@@ -10,9 +10,9 @@ import pytest
 import torch
 
 from model.analysis.positions import misread
-from model.experiments.experiment import Verdict
 from model.experiments.rows import positions
 from model.experiments.rows.positions import as_they_are, divided_by_root, measured_wavelengths, stretched
+from model.experiments.rule import Verdict
 from model.network.positions import sinusoidal
 from tests.model.experiments.rows.judging import judged, planted, tiny
 

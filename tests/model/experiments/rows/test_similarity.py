@@ -10,7 +10,6 @@ import numpy as np
 import pytest
 import torch
 
-from model.experiments.experiment import Verdict
 from model.experiments.rows.similarity import (
     counter_example,
     find_dot_product,
@@ -20,6 +19,7 @@ from model.experiments.rows.similarity import (
     softmax,
     softmax_outcome,
 )
+from model.experiments.rule import Verdict
 from model.experiments.scaling import against_width
 from model.experiments.similarity import cosines, dots
 from model.experiments.timing import Times

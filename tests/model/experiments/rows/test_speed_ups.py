@@ -12,12 +12,14 @@ import pytest
 import torch
 
 from model.checkpoints.load import open_checkpoint
-from model.experiments.experiment import Outcome, Verdict, say
+from model.experiments.experiment import Outcome
 from model.experiments.index import experiments
 from model.experiments.rows import speed_ups as rows
 from model.experiments.rows.speed_ups import Output, SpeedUp, Work, measure, spread
+from model.experiments.rule import Verdict
 from model.inference.models import text_model
 from model.inference.text_model import TextModel
+from model.message import say
 from tests.model.checkpoints.bridge.models import bridged
 
 CHECKPOINTS = Path(__file__).resolve().parents[4] / "checkpoints"

@@ -8,9 +8,10 @@ from dataclasses import replace
 
 import pytest
 
-from model.experiments.experiment import Curves, Outcome, Request, Table, Verdict
+from model.experiments.experiment import Curves, Outcome, Request, Table
 from model.experiments.index import experiments
 from model.experiments.rows import trainings
+from model.experiments.rule import Verdict
 from model.experiments.runner import Report
 from model.experiments.side_by_side import Answered, Arm, Course, Side, learners
 from model.experiments.training_claims import put_norm_on_the_short_cut, setup_of

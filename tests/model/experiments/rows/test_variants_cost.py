@@ -6,9 +6,10 @@ from collections.abc import Callable, Iterator, Mapping
 
 import pytest
 
-from model.experiments.experiment import Table, Verdict
+from model.experiments.experiment import Table
 from model.experiments.index import experiments
 from model.experiments.rows.variants_cost import FARTHER, PARTS, lengths_of, measure, outcome
+from model.experiments.rule import Verdict
 from model.experiments.timing import Task, Times
 from model.experiments.variants.index import variants
 from model.experiments.variants.variant import Shape, Sizes

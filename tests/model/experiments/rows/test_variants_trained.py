@@ -7,9 +7,9 @@ from dataclasses import replace
 import pytest
 import torch
 
-from model.experiments.experiment import Verdict
 from model.experiments.index import experiments
 from model.experiments.rows.variants_trained import NONE, arm_of, compared_of, judge, setup_of, trained
+from model.experiments.rule import Verdict
 from model.experiments.side_by_side import Course, Side, learners
 from model.experiments.variants.variant import Sizes
 

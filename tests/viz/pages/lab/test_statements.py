@@ -13,22 +13,11 @@ from streamlit.testing.v1 import AppTest
 
 import viz.state.checkpoints
 from model.experiments import index
-from model.experiments.experiment import (
-    Curve,
-    Curves,
-    Experiment,
-    Grid,
-    Group,
-    Outcome,
-    Parameter,
-    Quantity,
-    Request,
-    Table,
-    Verdict,
-    say,
-)
+from model.experiments.experiment import Curve, Curves, Experiment, Grid, Group, Outcome, Parameter, Request, Table
+from model.experiments.rule import Quantity, Verdict
 from model.experiments.runner import Report
 from model.experiments.timing import Machine
+from model.message import say
 from model.runtime.errors import MissingQuantityError
 from tests.app_reading import experimented, opened, sent, sound
 from tests.viz.small import write_small

@@ -9,11 +9,13 @@ import pytest
 import torch
 
 import viz.state.checkpoints
-from model.experiments.experiment import Experiment, Group, Outcome, Request, TrainedModel, Verdict, say
+from model.experiments.experiment import Experiment, Group, Outcome, Request, TrainedModel
 from model.experiments.rows import trainings
+from model.experiments.rule import Verdict
 from model.experiments.runner import Report
 from model.experiments.side_by_side import Arm, Side, train
 from model.experiments.training_claims import put_norm_on_the_short_cut, setup_of
+from model.message import say
 from model.training.course_files import course_of
 from model.training.live.saving import save
 from tests.app_reading import experimented, opened, sound

@@ -1,0 +1,328 @@
+"""Rules by which statements are judged: conditions on measured quantities, beside the spread that chance leaves them.
+
+A condition is met, is not met, or these numbers do not decide it. A rule says of each condition which verdict there is
+where it is not met, and gives the verdict on the numbers that it was made of; page and command line print it.
+"""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from statistics import fmean, stdev
+from typing import Literal
+
+from model.message import Message, say
+
+SEEDS = 3  # of what chance plays a part in: with fewer, their spread is not known, and nothing is called clear
+SPREADS = 2.0  # times the spread of the seeds: a distance below it may be chance
+
+Order = Literal["lower", "higher", "alike", "open"]
+
+
+class Verdict(StrEnum):
+    """Verdict on a statement, computed from what was measured. OPEN: the numbers do not decide it."""
+
+    HOLDS = "holds"
+    ONLY_IF = "holds only if"
+    WRONG = "wrong"
+    OPEN = "open"
+
+
+@dataclass(frozen=True)
+class Quantity:
+    """Measured number: one value for each seed, or one alone where chance plays no part. unit: s, bytes, nats, %.
+
+    interval: of one that chance moves and no seed repeats, such as a time: the ends between which it surely lies.
+    """
+
+    name: str
+    values: tuple[float, ...]
+    unit: str = ""
+    interval: tuple[float, float] | None = None
+
+    @property
+    def mean(self) -> float:
+        """Mean over the seeds."""
+        return fmean(self.values)
+
+    @property
+    def spread(self) -> float | None:
+        """Standard deviation over the seeds; None for fewer than two."""
+        return statistics.stdev(self.values) if len(self.values) > 1 else None
+
+
+# Numbers of several seeds beside their spread.
+
+
+def few(seeds: int) -> list[Message]:
+    """Remark that nothing is clear with so few seeds; none with enough."""
+    if seeds >= SEEDS:
+        return []
+    return [say("with fewer than {count} seeds nothing is called clear: their spread is not known", count=SEEDS)]
+
+
+def spread(values: Sequence[float]) -> float:
+    """Standard deviation over the seeds; 0 where all are equal, infinite ones too, infinite where only some are."""
+    if len(set(values)) == 1:
+        return 0.0
+    return stdev(values) if all(map(math.isfinite, values)) else math.inf
+
+
+def order(these: Sequence[float], those: Sequence[float], least: float = 0.0) -> Order:
+    """Numbers beside others, a number for each seed.
+
+    "lower" or "higher": their means differ by more than `least` and by more than `SPREADS` times the spread of the
+    difference, √(s₁² + s₂²). "alike": they do not differ by more than `least`, wherever in that range they are. "open":
+    neither can be said, or there are fewer than `SEEDS` seeds.
+    """
+    if min(len(these), len(those)) < SEEDS:
+        return "open"
+    noise = SPREADS * math.hypot(spread(these), spread(those))
+    first, second = fmean(these), fmean(those)
+    gap = 0.0 if first == second else second - first
+    if math.isnan(gap) or math.isinf(noise):
+        return "open"
+    if abs(gap) > max(noise, least):
+        return "lower" if gap > 0 else "higher"
+    return "alike" if abs(gap) + noise <= least else "open"
+
+
+def above(values: Sequence[float], limit: float) -> bool | None:
+    """Whether a number lies above a limit by more than `SPREADS` times its spread over the seeds, or False: below it by
+    as much; None: neither can be said, or there are fewer than `SEEDS` seeds.
+    """
+    if len(values) < SEEDS or not all(map(math.isfinite, values)):
+        return None
+    noise, mean = SPREADS * spread(values), fmean(values)
+    return True if mean - noise > limit else False if mean + noise < limit else None
+
+
+def joined(parts: Sequence[str]) -> str:
+    """Parts of a sentence, one after another."""
+    first, *rest = parts
+    if len(rest) > 1:
+        return say("{first}, {rest}", first=first, rest=joined(rest))
+    return say("{first}, and {rest}", first=first, rest=rest[0]) if rest else first
+
+
+@dataclass(frozen=True)
+class Condition:
+    """Statement on measured quantities, and whether they meet it; None: they do not decide it.
+
+    chance: they might have come out otherwise. few: it needs more seeds than there are.
+    """
+
+    text: str
+    met: bool | None
+    chance: bool = False
+    few: bool = False
+
+    def __invert__(self) -> Condition:
+        return replace(self, text=say("not: {condition}", condition=self.text), met=_not(self.met))
+
+    def __and__(self, other: Condition) -> Condition:
+        return every((self, other), joined((self.text, other.text)))
+
+    def __or__(self, other: Condition) -> Condition:
+        return some((self, other), say("{first}, or {second}", first=self.text, second=other.text))
+
+    @property
+    def surely(self) -> Condition:
+        """Condition that is not met either where this one is not decided."""
+        return replace(self, met=self.met is True)
+
+
+def _not(met: bool | None) -> bool | None:
+    return None if met is None else not met
+
+
+def every(conditions: Iterable[Condition], text: str) -> Condition:
+    """Condition that each of these is met; `text` says of all what each says of one."""
+    found = list(conditions)
+    met = {each.met for each in found}
+    return _together(found, text, False if False in met else None if None in met else True)
+
+
+def some(conditions: Iterable[Condition], text: str) -> Condition:
+    """Condition that one of these at least is met; `text` says of all what each says of one."""
+    found = list(conditions)
+    met = {each.met for each in found}
+    return _together(found, text, True if True in met else None if None in met else False)
+
+
+def _together(found: Sequence[Condition], text: str, met: bool | None) -> Condition:
+    return Condition(text, met, any(each.chance for each in found), any(each.few for each in found))
+
+
+# Conditions on numbers that are exact, with each seed.
+
+
+def at_most(a: Quantity, limit: float) -> Condition:
+    """a ≤ limit, with every seed; not of NaN."""
+    return Condition(say("{a} at most {limit}", a=a.name, limit=limit), all(value <= limit for value in a.values))
+
+
+def exceeds(a: Quantity, limit: float) -> Condition:
+    """a > limit, with every seed; not of NaN."""
+    return Condition(say("{a} above {limit}", a=a.name, limit=limit), all(value > limit for value in a.values))
+
+
+# Conditions on numbers that chance moves.
+
+
+@dataclass(frozen=True)
+class Margin:
+    """Least distance that counts, beside the spread: a number, a share of the larger mean, or a factor between both."""
+
+    by: float = 0.0
+    share: float = 0.0
+    factor: float = 1.0
+
+    def applied(self, text: Message) -> Message:
+        """Text of a comparison with this margin."""
+        least = f"{100 * self.share:g} %" if self.share else f"{self.factor:g} ×" if self.factor > 1.0 else self.by
+        if not least:
+            return say("{condition} by more than twice the spread, {seeds} seeds at least", condition=text, seeds=SEEDS)
+        return say(
+            "{condition} by more than {least} and twice the spread, {seeds} seeds at least",
+            condition=text,
+            least=least,
+            seeds=SEEDS,
+        )
+
+
+NO_MARGIN = Margin()
+
+
+def clearly_above(a: Quantity, limit: float) -> Condition:
+    """a above a limit: by more than twice the spread of its seeds, or with its whole interval."""
+    text = say("{a} above {limit}", a=a.name, limit=limit)
+    if a.interval:
+        low, high = a.interval
+        met = True if low > limit else False if high < limit else None
+        return Condition(say("{condition}, with its whole interval", condition=text), met, chance=True)
+    return Condition(NO_MARGIN.applied(text), above(a.values, limit), True, len(a.values) < SEEDS)
+
+
+def clearly_below(a: Quantity, limit: float) -> Condition:
+    """a below a limit: by more than twice the spread of its seeds, or with its whole interval."""
+    text, found = say("{a} below {limit}", a=a.name, limit=limit), clearly_above(a, limit)
+    text = say("{condition}, with its whole interval", condition=text) if a.interval else NO_MARGIN.applied(text)
+    return replace(found, text=text, met=_not(found.met))
+
+
+def clearly_within(a: Quantity, low: float, high: float) -> Condition:
+    """a between two limits, with its whole interval."""
+    text = say("{a} from {low} to {high}, with its whole interval", a=a.name, low=low, high=high)
+    return every((clearly_above(a, low), clearly_below(a, high)), text)
+
+
+def compared(a: Quantity, b: Quantity, margin: Margin = NO_MARGIN) -> Order:
+    """a beside b: what is less than the margin is no difference."""
+    if margin.factor > 1.0:
+        these, those = ([math.log(value) for value in each.values] for each in (a, b))
+        return order(these, those, math.log(margin.factor))
+    larger = max((each.mean for each in (a, b) if each.values and math.isfinite(each.mean)), default=0.0)
+    return order(a.values, b.values, max(margin.by, margin.share * larger))
+
+
+def less(a: Quantity, b: Quantity, margin: Margin = NO_MARGIN) -> Condition:
+    """a below b by more than twice the spread of both, and by the margin. Not met: a is above b by as much, or they are
+    surely less apart than the margin.
+    """
+    return _ordered(a, b, margin, say("{a} below {b}", a=a.name, b=b.name), "lower")
+
+
+def greater(a: Quantity, b: Quantity, margin: Margin = NO_MARGIN) -> Condition:
+    """a above b: see `less`."""
+    return _ordered(a, b, margin, say("{a} above {b}", a=a.name, b=b.name), "higher")
+
+
+def alike(a: Quantity, b: Quantity, margin: Margin) -> Condition:
+    """a and b surely less apart than the margin, wherever their spread lets them be."""
+    return _ordered(a, b, margin, say("{a} not apart from {b}", a=a.name, b=b.name), "alike")
+
+
+def _ordered(a: Quantity, b: Quantity, margin: Margin, text: Message, met: Order) -> Condition:
+    found = compared(a, b, margin)
+    few = min(len(a.values), len(b.values)) < SEEDS
+    return Condition(margin.applied(text), None if found == "open" else found == met, chance=True, few=few)
+
+
+@dataclass(frozen=True)
+class Rule:
+    """Rule of a verdict, with the numbers that it was made of.
+
+    given: conditions without which the numbers say nothing: open. needs: without one of them the statement is wrong.
+    wants: without one of them it holds only under conditions. What is not decided is open. halves: rules of the halves
+    of a sentence, each judged by itself, in place of these.
+    """
+
+    needs: Sequence[Condition] = ()
+    wants: Sequence[Condition] = ()
+    given: Sequence[Condition] = ()
+    halves: Sequence[Rule] = ()
+
+    @property
+    def verdict(self) -> Verdict:
+        """Verdict of the numbers."""
+        if self.halves:
+            found = {half.verdict for half in self.halves}
+            return found.pop() if len(found) == 1 else Verdict.OPEN if Verdict.OPEN in found else Verdict.ONLY_IF
+        needed, wanted = ([each.met for each in conditions] for conditions in (self.needs, self.wants))
+        if not all(each.met for each in self.given):
+            return Verdict.OPEN
+        if False in needed:
+            return Verdict.WRONG
+        if None in (*needed, *wanted):
+            return Verdict.OPEN
+        return Verdict.ONLY_IF if False in wanted else Verdict.HOLDS
+
+    @property
+    def conditions(self) -> list[Condition]:
+        """All conditions, those of the halves too."""
+        return [*self.given, *self.needs, *self.wants, *(each for half in self.halves for each in half.conditions)]
+
+    @property
+    def text(self) -> str:
+        """Sentence of the rule: its conditions, and the verdict where one of them is not met."""
+        if self.halves:
+            first, second = (half.text for half in self.halves)
+            return say("each half by itself; the first: {first}; the second: {second}", first=first, second=second)
+        parts = []
+        if self.given:
+            parts.append(say("{conditions}, else open", conditions=joined([each.text for each in self.given])))
+        if self.needs:
+            parts.append(say("{conditions}, else wrong", conditions=joined([each.text for each in self.needs])))
+        if self.wants:
+            wanted = joined([each.text for each in self.wants])
+            parts.append(say("{conditions}, else “holds only if”", conditions=wanted))
+        if any(each.chance for each in self.conditions):
+            parts.append(say("undecided: open"))
+        first, *rest = parts
+        for each in rest:
+            first = say("{first}; {second}", first=first, second=each)
+        return first
+
+    def __str__(self) -> str:
+        return self.text
+
+    @property
+    def remarks(self) -> list[Message]:
+        """Remark that nothing is clear with so few seeds; none with enough."""
+        return few(0 if any(each.few for each in self.conditions) else SEEDS)
+
+
+def each_of(conditions: Iterable[Condition], text: str) -> Rule:
+    """Rule of a statement on each of several things: wrong where it is met by none, and only if by some.
+
+    text: says of all what each of the conditions says of one.
+    """
+    found = list(conditions)
+    return Rule(
+        needs=[some(found, say("in one case at least: {condition}", condition=text))],
+        wants=[every(found, say("in every case"))],
+    )
