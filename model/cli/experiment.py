@@ -20,7 +20,7 @@ from model.runtime.device import compute_alone, keep_freed_memory
 if TYPE_CHECKING:
     from model.inference.text_model import TextModel
 
-COLUMNS = ("row", "name", "verdict", "statement", "reason", "seconds")
+COLUMNS = ("row", "name", "verdict", "statement", "reason", "rule", "seconds")
 SHOWN = 2.0  # seconds between two lines of progress
 
 
@@ -84,9 +84,9 @@ def run(options: argparse.Namespace) -> None:
     for each in chosen:
         try:
             outcome, seconds = judged(each, model, text, {}, seeds)
-            found = (str(outcome.verdict), str(outcome.reason), f"{seconds:.1f}")
+            found = (str(outcome.verdict), str(outcome.reason), str(outcome.rule or ""), f"{seconds:.1f}")
         except Exception as error:  # noqa: BLE001 - one that cannot be run must not end the others
-            found = ("not run", explained(error), "")
+            found = ("not run", explained(error), "", "")
         rows.append((each.row, each.name, found[0], str(each.statement), *found[1:]))
     print_table(COLUMNS, rows, options.format)
 
@@ -133,9 +133,9 @@ def judged(
 def report(experiment: Experiment, outcome: Outcome) -> list[str]:
     """Lines about one experiment: statement, verdict, reason, numbers, and the points of its figures."""
     lines = [f"{experiment.row}. {experiment.statement}", f"   {experiment.truth}", ""]
-    lines += [f"{outcome.verdict}: {outcome.reason}", ""]
+    lines += [f"{outcome.verdict}: {outcome.reason}", *([f"rule: {outcome.rule}"] if outcome.rule else []), ""]
     lines += [quantity_line(each) for each in outcome.quantities]
-    lines += [str(remark) for remark in outcome.remarks]
+    lines += [str(remark) for remark in outcome.notes]
     if outcome.machine is not None:
         lines.append(str(outcome.machine))
     for figure in outcome.figures:

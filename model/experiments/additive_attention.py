@@ -13,7 +13,7 @@ from torch import Tensor
 from model.experiments.attention_cost import upper_fit
 from model.experiments.experiment import Curve, Curves, Experiment, Group, Outcome, Parameter, Request, Table
 from model.experiments.ratios import Ratio, ratio
-from model.experiments.rule import Quantity, Verdict
+from model.experiments.rule import Condition, Quantity, Rule, Verdict, at_most, clearly_above, every, some
 from model.experiments.runner import Report
 from model.experiments.timing import SECONDS, Task, Times, peak_memory, rounds
 from model.message import InputError, Message, say
@@ -90,14 +90,10 @@ class Point:
         return self.relative.value
 
     @property
-    def slower(self) -> bool:
-        """Whether additive attention is slower by more than the noise of the medians."""
-        return self.relative.low > 1
-
-    @property
-    def faster(self) -> bool:
-        """Whether additive attention is faster by more than the noise of the medians."""
-        return self.relative.high < 1
+    def slower(self) -> Condition:
+        """Additive attention is slower by more than the noise of the medians."""
+        name = say("time of additive attention, in times of the dot product's")
+        return clearly_above(self.relative.quantity(name), 1.0)
 
     @property
     def relative(self) -> Ratio:
@@ -185,8 +181,8 @@ def at_size(length: int, width: int, ways: Mapping[str, Way], device: torch.devi
             yield Point(length, width, times, memory, counted), min(1.0, runs / ROUNDS, spent / SECONDS)
 
 
-def judge(found: Compared) -> tuple[Verdict, Message]:
-    """Verdict: costs are operations, within a factor of `ALIKE`; slower is what exceeds the noise."""
+def judge(found: Compared) -> tuple[Rule, Message]:
+    """Rule: costs are operations, within a factor of `ALIKE`; slower is what exceeds the noise."""
     points = found.points
     most = max(points, key=lambda point: point.ratio)
     slowest = max(points, key=lambda point: point.slowdown)
@@ -198,26 +194,31 @@ def judge(found: Compared) -> tuple[Verdict, Message]:
         length=slowest.length,
         width=slowest.width,
     )
-    slower = [point for point in points if point.slower]
-    if most.ratio > ALIKE:
-        return Verdict.WRONG, say("{numbers}: it costs more than twice as much", numbers=fits)
-    if len(slower) == len(points):
-        return Verdict.HOLDS, say("{numbers}; it is slower at every size measured", numbers=fits)
-    if any(point.faster for point in points):
-        if not slower:
-            return Verdict.WRONG, say("{numbers}; it is slower nowhere, and at some sizes faster", numbers=fits)
-        return Verdict.ONLY_IF, say("{numbers}; at some sizes it is slower, at others faster", numbers=fits)
-    return Verdict.OPEN, say(
-        "{numbers}; it is clearly slower at {slower} of {all} sizes, and the times do not decide at the others",
-        numbers=fits,
-        slower=len(slower),
-        all=len(points),
+    costs = at_most(
+        Quantity(say("operations of additive attention, in times of the dot product's"), (most.ratio,)), ALIKE
     )
+    slower = [point.slower for point in points]
+    once, nowhere = say("in one case at least: {condition}", condition=slower[0].text), say("it is faster nowhere")
+    somewhere = some([each.surely for each in slower], once) | ~some([(~each).surely for each in slower], nowhere)
+    rule = Rule([costs, somewhere], wants=[every(slower, say("in every case"))])
+    if not costs.met:
+        return rule, say("{numbers}: it costs more than twice as much", numbers=fits)
+    return rule, {
+        Verdict.HOLDS: say("{numbers}; it is slower at every size measured", numbers=fits),
+        Verdict.WRONG: say("{numbers}; it is slower nowhere, and at some sizes faster", numbers=fits),
+        Verdict.ONLY_IF: say("{numbers}; at some sizes it is slower, at others faster", numbers=fits),
+        Verdict.OPEN: say(
+            "{numbers}; it is clearly slower at {slower} of {all} sizes, and the times do not decide at the others",
+            numbers=fits,
+            slower=sum(each.met is True for each in slower),
+            all=len(points),
+        ),
+    }[rule.verdict]
 
 
 def outcome(found: Compared) -> Outcome:
     """Verdict, ratios and figures of what is measured so far."""
-    verdict, reason = judge(found)
+    rule, reason = judge(found)
     point = found.over_length[-1]
     heavier = point.memory["additive"] / point.memory["dot-product"]
     at = say("{length} tokens, d = {width}", length=point.length, width=point.width)
@@ -238,7 +239,7 @@ def outcome(found: Compared) -> Outcome:
         Curves(say("operations over the length"), length, count, over_length, log_x=True, log_y=True),
         Curves(say("operations over the width"), width, count, over_width, log_x=True, log_y=True),
     ]
-    return Outcome(verdict, reason, quantities, [*figures, growths(found)])
+    return Outcome(rule, reason, quantities, [*figures, growths(found)])
 
 
 def times_of(points: Sequence[Point], xs: list[int]) -> list[Curve]:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import reduce
 from itertools import pairwise
+from operator import or_
 from statistics import fmean
 
 from jaxtyping import Bool, Float, Int
@@ -14,7 +16,7 @@ from model.data.datasets import AnswerDataset
 from model.data.sources import SEPARATOR
 from model.data.tasks import find_task, task_pairs
 from model.experiments.experiment import Curve, Curves, Experiment, Figure, Group, Outcome, Parameter, Request, Table
-from model.experiments.rule import Quantity, Verdict, above, few
+from model.experiments.rule import Quantity, Rule, Verdict, clearly_above, clearly_below
 from model.experiments.runner import Report
 from model.experiments.training_claims import lengths_of
 from model.message import Message, say
@@ -184,18 +186,21 @@ def pairs_needed(sizes: Sequence[int], accuracies: Sequence[float], level: float
     return None
 
 
-def judge(found: Found) -> tuple[Verdict, Message]:
-    """Verdict: at equal pairs, a network that needs more of them is less accurate, in the mean over the sizes, beside
+def judge(found: Found) -> tuple[Rule | None, Message]:
+    """Rule: at equal pairs, a network that needs more of them is less accurate, in the mean over the sizes, beside
     the spread of the seeds.
     """
     leads = {task: found.leads(task) for task in found.tasks}
     leads = {task: each for task, each in leads.items() if each}
     if not leads:
-        return Verdict.OPEN, say("nothing is measured yet")
-    needs_more = {task: above(each, MARGIN) for task, each in leads.items()}
-    more = [task for task, found in needs_more.items() if found]
-    less = [task for task, each in leads.items() if above([-lead for lead in each], MARGIN)]
-    unsure = [task for task, found in needs_more.items() if found is None]
+        return None, say("nothing is measured yet")
+    ahead = {
+        task: Quantity(say("lead of the recurrent network, {task}", task=task), tuple(leads[task])) for task in leads
+    }
+    needs_more = {task: clearly_above(each, MARGIN) for task, each in ahead.items()}
+    rule = Rule([reduce(or_, needs_more.values())], wants=list(needs_more.values()))
+    more = [task for task, found in needs_more.items() if found.met]
+    less = [task for task, each in ahead.items() if clearly_below(each, -MARGIN).met]
     lowest, highest = (end(leads, key=lambda task: fmean(leads[task])) for end in (min, max))
     numbers = say(
         "at equal pairs the recurrent network is ahead by {low} in accuracy ({lowest}) to {high} ({highest})",
@@ -204,28 +209,25 @@ def judge(found: Found) -> tuple[Verdict, Message]:
         high=fmean(leads[highest]),
         highest=highest,
     )
-    if len(more) == len(leads):
-        return Verdict.HOLDS, say("{numbers}: the Transformer needs more data on every task", numbers=numbers)
-    if more and not unsure:
-        return Verdict.ONLY_IF, say(
-            "{numbers}: the Transformer needs more data on some tasks only: {tasks}",
-            numbers=numbers,
-            tasks=", ".join(more),
-        )
-    if unsure:
-        return Verdict.OPEN, say("{numbers}: the seeds do not decide", numbers=numbers)
+    tasks = ", ".join(more or less)
+    nowhere = say("{numbers}: the Transformer needs more data on no task", numbers=numbers)
     if less:
-        return Verdict.WRONG, say(
-            "{numbers}: the Transformer needs more data on no task, and less on: {tasks}",
-            numbers=numbers,
-            tasks=", ".join(less),
+        nowhere = say(
+            "{numbers}: the Transformer needs more data on no task, and less on: {tasks}", numbers=numbers, tasks=tasks
         )
-    return Verdict.WRONG, say("{numbers}: the Transformer needs more data on no task", numbers=numbers)
+    return rule, {
+        Verdict.HOLDS: say("{numbers}: the Transformer needs more data on every task", numbers=numbers),
+        Verdict.ONLY_IF: say(
+            "{numbers}: the Transformer needs more data on some tasks only: {tasks}", numbers=numbers, tasks=tasks
+        ),
+        Verdict.OPEN: say("{numbers}: the seeds do not decide", numbers=numbers),
+        Verdict.WRONG: nowhere,
+    }[rule.verdict]
 
 
 def outcome(found: Found) -> Outcome:
     """Verdict, and the accuracy over the number of pairs for each task."""
-    verdict, reason = judge(found)
+    rule, reason = judge(found)
     quantities = [
         Quantity(say("lead of the recurrent network, {task}", task=task), tuple(found.leads(task)))
         for task in found.tasks
@@ -245,7 +247,7 @@ def outcome(found: Found) -> Outcome:
         )
         for task in found.tasks
     ]
-    return Outcome(verdict, reason, quantities, [*figures, needed(found)], remarks=few(len(found.seeds)))
+    return Outcome(rule, reason, quantities, [*figures, needed(found)])
 
 
 def curve(found: Found, task: str, name: str) -> Curve:

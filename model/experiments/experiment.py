@@ -116,7 +116,7 @@ class Outcome:
     what else the numbers say. machine: the one whose times are among the numbers.
     """
 
-    rule: Rule | Verdict | None
+    rule: Rule | None
     reason: Message
     quantities: Sequence[Quantity] = ()
     figures: Sequence[Figure] = ()
@@ -127,12 +127,12 @@ class Outcome:
     @property
     def verdict(self) -> Verdict:
         """Verdict of the rule; open without one."""
-        return self.rule.verdict if isinstance(self.rule, Rule) else self.rule or Verdict.OPEN
+        return self.rule.verdict if self.rule else Verdict.OPEN
 
     @property
     def notes(self) -> list[Message]:
         """Remarks, those of the rule first."""
-        return [*(self.rule.remarks if isinstance(self.rule, Rule) else ()), *self.remarks]
+        return [*(self.rule.remarks if self.rule else ()), *self.remarks]
 
 
 @dataclass(frozen=True)

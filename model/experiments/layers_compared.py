@@ -21,8 +21,8 @@ from model.experiments.attention_cost import (
 )
 from model.experiments.convolution import ConvolutionStack, layers_needed
 from model.experiments.experiment import Curve, Curves, Experiment, Group, Outcome, Parameter, Request, Table
-from model.experiments.ratios import Ratio, ratio
-from model.experiments.rule import Quantity, Verdict
+from model.experiments.ratios import ratio
+from model.experiments.rule import Condition, Quantity, Rule, clearly_below
 from model.experiments.runner import Report
 from model.experiments.timing import SECONDS, Fit, Task, Times, first_of_tail, peak_memory, rounds
 from model.message import Message, say
@@ -238,8 +238,8 @@ def at_length(made: Mapping[str, Layer], x: Float[Tensor, "1 length width"]) -> 
             yield point, min(1.0, runs / ROUNDS, spent / SECONDS)
 
 
-def judge(found: Compared) -> tuple[Verdict, Message]:
-    """Verdict on paths and speed. Speed: of the quickest form of each kind; within the noise nothing is decided."""
+def judge(found: Compared) -> tuple[Rule, Message]:
+    """Rule of paths and speed. Speed: of the quickest form of each kind; within the noise nothing is decided."""
     last, attention, recurrent = found.points[-1], QUICK["attention"], QUICK["recurrent"]
     counts = say(
         "from the first input to the last output of {length} tokens attention takes {attention} step, the convolutions "
@@ -247,42 +247,55 @@ def judge(found: Compared) -> tuple[Verdict, Message]:
         length=last.length,
         **{kind: last.path[kind] for kind in KINDS},
     )
-    if not all(
+    table = all(
         point.path["attention"] == 1
         and point.path["recurrent"] == point.length
         and 1 < point.path["convolutional"] < point.length
         for point in found.points
-    ):
-        return Verdict.WRONG, say("{counts}: not as the table has it", counts=counts)
+    )
 
-    def relative(point: Point) -> Ratio:
-        return ratio(point.times[attention], point.times[recurrent])
+    def quicker(point: Point) -> bool | None:
+        """Whether attention is; None: within the noise."""
+        name = say("time of attention, in times of the recurrent layer's")
+        return clearly_below(ratio(point.times[attention], point.times[recurrent]).quantity(name), 1.0).met
 
-    def slower(point: Point) -> bool:
-        return relative(point).low > 1
-
-    faster = [point.length for point in found.points if relative(point).high < 1]
-    turn = first_of_tail(found.points, slower)
-    if len(faster) == len(found.points):
-        return Verdict.HOLDS, say("{counts}, and attention is quicker at every length measured", counts=counts)
-    if faster and turn:
-        return Verdict.ONLY_IF, say(
-            "{counts}; but attention is quicker only on short texts: up to {last} tokens it is, from {turn} on the "
-            "recurrent layer is",
-            counts=counts,
-            last=max(faster),
-            turn=turn.length,
-        )
-    if turn and not faster:
-        return Verdict.WRONG, say("{counts}; but attention is quicker at no length measured", counts=counts)
-    return Verdict.OPEN, say("{counts}; which is quicker, the times do not decide at every length", counts=counts)
+    faster = [point.length for point in found.points if quicker(point)]
+    turn = first_of_tail(found.points, lambda point: quicker(point) is False)
+    always = True if len(faster) == len(found.points) else False if turn else None
+    rule = Rule(
+        [
+            Condition(say("steps and paths are those of the table"), table),
+            Condition(
+                say("attention is quicker at some length, or not slower on the longest texts"), bool(faster) or not turn
+            ),
+        ],
+        wants=[
+            Condition(say("attention is quicker at every length, and not slower on the longest texts"), always, True)
+        ],
+    )
+    if not table:
+        return rule, say("{counts}: not as the table has it", counts=counts)
+    if not turn:
+        return rule, {
+            True: say("{counts}, and attention is quicker at every length measured", counts=counts),
+            None: say("{counts}; which is quicker, the times do not decide at every length", counts=counts),
+        }[always or None]
+    if not faster:
+        return rule, say("{counts}; but attention is quicker at no length measured", counts=counts)
+    return rule, say(
+        "{counts}; but attention is quicker only on short texts: up to {last} tokens it is, from {turn} on the "
+        "recurrent layer is",
+        counts=counts,
+        last=max(faster),
+        turn=turn.length,
+    )
 
 
 def outcome(found: Compared) -> Outcome:
     """Verdict, exponents and figures of what is measured so far."""
     if not found.points:
-        return Outcome(Verdict.OPEN, say("not even the shortest text fits into memory"), (), (gradient_figure(found),))
-    verdict, reason = judge(found)
+        return Outcome(None, say("not even the shortest text fits into memory"), (), (gradient_figure(found),))
+    rule, reason = judge(found)
     if found.left_out:
         reason = say("{reason} (from {length} tokens on memory is too small)", reason=reason, length=found.left_out[0])
     quantities = [
@@ -297,7 +310,7 @@ def outcome(found: Compared) -> Outcome:
         growth_figure(found, "steps", say("steps that wait for one another"), say("steps")),
         gradient_figure(found),
     )
-    return Outcome(verdict, reason, quantities, figures)
+    return Outcome(rule, reason, quantities, figures)
 
 
 def table(found: Compared) -> Table:

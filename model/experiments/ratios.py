@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
+from model.experiments.rule import Quantity
 from model.experiments.timing import Times
 
 NOTCH = (
@@ -19,6 +20,10 @@ class Ratio:
     value: float
     low: float
     high: float
+
+    def quantity(self, name: str) -> Quantity:
+        """Quantity of this name, with its interval."""
+        return Quantity(name, (self.value,), interval=(self.low, self.high))
 
 
 def ratio(times: Times, reference: Times) -> Ratio:

@@ -12,7 +12,7 @@ from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
 from model.experiments.experiment import Curve, Curves, Experiment, Group, Outcome, Parameter, Request
-from model.experiments.rule import Quantity, Verdict, above, few
+from model.experiments.rule import Quantity, Rule, Verdict, clearly_above, each_of
 from model.experiments.runner import Report
 from model.message import InputError, Message, say
 from model.runtime.random import seeded
@@ -28,7 +28,7 @@ MOST_ITEMS, MOST_FEATURES, LARGEST = 24, 8, 1000.0
 
 History = Float[Tensor, "customer item feature"]
 Candidate = Float[Tensor, "customer feature"]
-Rule = Callable[[History, Candidate], Float[Tensor, " customer"]]
+Likeness = Callable[[History, Candidate], Float[Tensor, " customer"]]
 
 
 # Items, as they are typed.
@@ -121,7 +121,7 @@ def resembling(history: History, candidate: Candidate) -> Float[Tensor, " custom
     return (history @ candidate[..., None])[..., 0].mean(dim=-1)
 
 
-RULES: Mapping[str, Rule] = {"nearest": nearest, "average": resembling}
+RULES: Mapping[str, Likeness] = {"nearest": nearest, "average": resembling}
 
 
 @dataclass(frozen=True)
@@ -138,7 +138,7 @@ class Market:
     alike than the median, so that half do.
     """
 
-    def __init__(self, items: int, features: int, rule: Rule, seed: int) -> None:
+    def __init__(self, items: int, features: int, rule: Likeness, seed: int) -> None:
         self.items, self.features, self.rule = items, features, rule
         self.draw = torch.Generator().manual_seed(seed)
         self.limit = float(rule(*self._drawn(CUSTOMERS)).median())
@@ -256,7 +256,7 @@ class Learnt:
         return [each[-1] for each in self.accuracies[way]]
 
 
-def learn(request: Request, rules: Mapping[str, Rule] = RULES) -> Iterator[Report[Learnt]]:
+def learn(request: Request, rules: Mapping[str, Likeness] = RULES) -> Iterator[Report[Learnt]]:
     """Train every way on the same made-up customers, and let it weigh the history that was typed.
 
     Raises:
@@ -304,33 +304,35 @@ def collected(
     )
 
 
-def judge(found: Learnt) -> tuple[Verdict, Message]:
-    """Verdict on both forms of attention beside the average: a lead counts if it is clear beside the seeds' spread."""
+def judge(found: Learnt) -> tuple[Rule, Message]:
+    """Rule of both forms of attention beside the average: a lead counts if it is clear beside the seeds' spread."""
     means = {way.replace(" ", "_"): sum(found.last(way)) / len(found.seeds) for way in WAYS}
     numbers = say(
         "accuracy on new customers is {attention} for attention with a softmax, {bare_product} for q·k alone and "
         "{average} for the average",
         **means,
     )
-    leading: dict[str, bool | None] = {}
-    for way in ("attention", "bare product"):
-        leads = [mine - other for mine, other in zip(found.last(way), found.last("average"), strict=True)]
-        leading[way] = above(leads, CLEAR)
-    match leading["attention"], leading["bare product"]:
-        case (None, _) | (_, None):
-            return Verdict.OPEN, say("{numbers}: the seeds do not decide", numbers=numbers)
-        case True, True:
-            return Verdict.HOLDS, say("{numbers}: both forms of attention are ahead of the average", numbers=numbers)
-        case True, False:
-            return Verdict.ONLY_IF, say("{numbers}: it is ahead only with a softmax", numbers=numbers)
-        case False, True:
-            return Verdict.ONLY_IF, say("{numbers}: it is ahead only without a softmax", numbers=numbers)
-    return Verdict.WRONG, say("{numbers}: neither is ahead of the average", numbers=numbers)
+    name, average = say("lead of attention in accuracy, with a softmax and without"), found.last("average")
+    leads = [
+        clearly_above(
+            Quantity(name, tuple(mine - other for mine, other in zip(found.last(way), average, strict=True))), CLEAR
+        )
+        for way in ("attention", "bare product")
+    ]
+    rule = each_of(leads, leads[0].text)
+    return rule, {
+        Verdict.OPEN: say("{numbers}: the seeds do not decide", numbers=numbers),
+        Verdict.HOLDS: say("{numbers}: both forms of attention are ahead of the average", numbers=numbers),
+        Verdict.ONLY_IF: say("{numbers}: it is ahead only with a softmax", numbers=numbers)
+        if leads[0].met
+        else say("{numbers}: it is ahead only without a softmax", numbers=numbers),
+        Verdict.WRONG: say("{numbers}: neither is ahead of the average", numbers=numbers),
+    }[rule.verdict]
 
 
 def outcome(found: Learnt) -> Outcome:
     """Verdict, accuracies, and the weights on the history that was typed."""
-    verdict, reason = judge(found)
+    rule, reason = judge(found)
     quantities = [Quantity(say("accuracy: {way}", way=name), tuple(found.last(way))) for way, name in NAMES.items()]
     quantities += [
         Quantity(say("probability that {item} is bought: {way}", item=found.candidate.name, way=name), buys)
@@ -352,7 +354,7 @@ def outcome(found: Learnt) -> Outcome:
         Curves(say("weight of each purchase for {item}", item=item), say("purchase"), say("weight"), sure, ticks=names),
         Curves(say("q·k of each purchase for {item}", item=item), say("purchase"), "q·k", bare, ticks=names),
     )
-    return Outcome(verdict, reason, quantities, figures, remarks=few(len(found.seeds)))
+    return Outcome(rule, reason, quantities, figures)
 
 
 def ranged(name: str, xs: Sequence[int], by_seed: Sequence[Sequence[float]], style: str) -> Curve:

@@ -130,6 +130,11 @@ class Condition:
         return some((self, other), say("{first}, or {second}", first=self.text, second=other.text))
 
     @property
+    def or_open(self) -> Condition:
+        """Condition that is open where this one is not met."""
+        return replace(self, text=say("{condition}, or open", condition=self.text), met=self.met or None)
+
+    @property
     def surely(self) -> Condition:
         """Condition that is not met either where this one is not decided."""
         return replace(self, met=self.met is True)
@@ -165,12 +170,22 @@ def at_most(a: Quantity, limit: float) -> Condition:
     return Condition(say("{a} at most {limit}", a=a.name, limit=limit), all(value <= limit for value in a.values))
 
 
+def at_least(a: Quantity, limit: float) -> Condition:
+    """a ≥ limit, with every seed; not of NaN."""
+    return Condition(say("{a} at least {limit}", a=a.name, limit=limit), all(value >= limit for value in a.values))
+
+
 def exceeds(a: Quantity, limit: float) -> Condition:
     """a > limit, with every seed; not of NaN."""
     return Condition(say("{a} above {limit}", a=a.name, limit=limit), all(value > limit for value in a.values))
 
 
 # Conditions on numbers that chance moves.
+
+
+def enough(seeds: int) -> Condition:
+    """As many seeds as a spread needs."""
+    return Condition(say("{seeds} seeds at least", seeds=SEEDS), seeds >= SEEDS, few=seeds < SEEDS)
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,6 @@ import torch
 from model.data.datasets import IGNORED, Batch, Dataset
 from model.data.sources import Data, Source, TrainingData, material_of, new_config
 from model.data.tasks import MADE, find_task, task_pairs
-from model.experiments.rule import above
 from model.experiments.runner import Report
 from model.inference.text_model import TextModel
 from model.network.config import Kind
@@ -195,14 +194,6 @@ def stacks(side: Side) -> list[str]:
     """Stacks of the networks, "encoder" and "decoder" or one of them."""
     parts = [part for course in side.courses for part in course.first]
     return [stack for stack in ("encoder", "decoder") if any(part.startswith(f"{stack}.layers.") for part in parts)]
-
-
-def learnt(side: Side, arm: str) -> bool | None:
-    """Whether an arm has clearly learnt more than the frequency of each token; None: the seeds do not decide, or one
-    diverged.
-    """
-    over = above(ends(side.of(arm)), UNLEARNT * side.chance)
-    return None if over is None else not over
 
 
 def shares_of_fall(side: Side, arm: str, other: str) -> list[float]:

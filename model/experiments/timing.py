@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import platform
 import statistics
 import time
@@ -17,6 +18,7 @@ from torch.multiprocessing.reductions import StorageWeakRef
 from torch.overrides import TorchFunctionMode
 from torch.utils._pytree import tree_leaves
 
+from model.experiments.rule import Quantity
 from model.fast.matmul import mkldnn
 
 ROUNDS = 5  # of each task, at least
@@ -79,6 +81,14 @@ class Fit:
     def agrees(self, exponent: int | float) -> bool:
         """Whether an exponent is within the 95 % interval."""
         return abs(self.exponent - exponent) <= self.error
+
+
+def exponent_of(name: str, growth: Fit | None) -> Quantity:
+    """Quantity of an exponent, with its 95 % interval; NaN without a fit, or where two points leave no interval."""
+    if growth is None:
+        return Quantity(name, (math.nan,), interval=(math.nan, math.nan))
+    low, high = growth.exponent - growth.error, growth.exponent + growth.error
+    return Quantity(name, (growth.exponent,), interval=(low, high))
 
 
 @dataclass(frozen=True)

@@ -1,60 +1,120 @@
-"""Verdicts on trainings side by side: what their numbers say of the arms, beside the spread of the seeds."""
+"""Rules of trainings side by side: what their numbers say of the arms, beside the spread of the seeds."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from statistics import fmean
 from typing import Literal
 
-from model.experiments.rule import Order, Verdict, above, order
+from model.experiments.rule import (
+    Condition,
+    Margin,
+    Order,
+    Quantity,
+    Rule,
+    above,
+    clearly_above,
+    clearly_below,
+    compared,
+    every,
+    greater,
+    less,
+    some,
+)
 from model.experiments.side_by_side import (
+    UNLEARNT,
     Side,
     ends,
     growths,
-    learnt,
-    perplexities,
     shares_of_fall,
-    shares_of_right,
 )
 from model.message import Message, say
 
-CLEAR = 0.1  # of the larger loss: by less, losses are alike
+CLEAR = Margin(share=0.1)  # of the larger loss: by less, losses are alike
 HOLDS = 0.5  # of the answers at the lengths trained on: with fewer right of longer texts, codes do not carry over
-FACTOR = 2.0  # between gradients: less is about the same
+FACTOR = Margin(factor=2.0)  # between gradients: less is about the same
 NEEDED = 0.5  # of the fall of the loss: where less is left without a thing, that is needed
 ALMOST_NOTHING = 0.25  # of the fall of the loss that residuals give
 AS_MUCH = 0.9  # of it, and more
-SHARE = 0.01  # of tokens predicted rightly, or of a perplexity: less is no difference
+SHARE = Margin(by=0.01)  # of tokens predicted rightly, or of a perplexity: less is no difference
 
-# "some": at some of the depths alone; "some at least": the seeds do not decide of the others; None: they do not decide
-Holds = bool | Literal["some", "some at least"] | None
-WithoutResiduals = Literal["undecided", "unlearnt", "almost nothing", "clearly less", "clearly more", "as much", "open"]
+WithoutResiduals = Literal["almost nothing", "clearly less", "clearly more", "as much", "open"]
+
+ARMS: dict[str, str] = {
+    "post": say("post-norm"),
+    "post cold": say("post-norm, no warm-up"),
+    "pre": say("pre-norm"),
+    "pre cold": say("pre-norm, no warm-up"),
+    "wrong": say("wrong pre-norm"),
+    "on": say("with residuals"),
+    "off": say("without residuals"),
+    "untied": say("not tied"),
+    "output": say("output tied to the decoder's embedding"),
+    "all": say("all three tied"),
+    "split": say("narrow heads"),
+    "as many": say("narrow heads, as many parameters"),
+    "full": say("wide heads"),
+    "sinusoidal": say("sinusoidal"),
+    "learned": say("learned"),
+    "rotary": say("rotary"),
+    "alibi": "ALiBi",
+    "none": say("no positions"),
+    "sharp": say("no smoothing"),
+    "smooth": say("label smoothing 0.1"),
+    "whole": say("all of it"),
+    "no warm-up": say("no warm-up"),
+    "no Xavier": say("no Xavier"),
+    "no clipping": say("no clipping"),
+    "no Adam": say("no Adam"),
+}
+
+
+def arm_name(arm: str) -> str:
+    """Name of an arm, with its layers where the arms differ in them."""
+    bare, _at, depth = arm.partition("@")
+    if not depth:
+        return ARMS.get(bare, bare)
+    layers, _space, cold = depth.partition(" ")
+    return say("{arm}, {layers} layers", arm=ARMS[f"{bare} {cold}".strip()], layers=int(layers))
+
+
+def loss(side: Side, arm: str, name: str = "") -> Quantity:
+    """Final loss of an arm."""
+    return Quantity(say("loss at the end, {arm}", arm=name or arm_name(arm)), tuple(ends(side.of(arm))), "nats")
 
 
 def losses_of(side: Side, one: str, other: str) -> Order:
     """Final loss of one arm beside that of the other."""
-    these, those = ends(side.of(one)), ends(side.of(other))
-    larger = max((mean for mean in (fmean(these), fmean(those)) if math.isfinite(mean)), default=0.0)
-    return order(these, those, CLEAR * larger)
+    return compared(loss(side, one), loss(side, other), CLEAR)
 
 
-def slopes_of(side: Side, one: str, other: str, stack: str) -> Order | None:
-    """Gradient of a stack's first layer over that of its last one, of one arm beside the other: "lower" where it is
-    clearly lower, and by the factor `FACTOR`. None: there is one layer, or float32 has lost the gradients.
+def slope(side: Side, arm: str, stack: str) -> Quantity:
+    """Gradient of a stack's first layer over that of its last one, at the first step."""
+    name = say("gradient of the first layer over that of the last, {arm}", arm=arm_name(arm))
+    return Quantity(name, tuple(growths(side, arm, stack)))
+
+
+def learnt(side: Side, arm: str, name: str = "") -> Condition:
+    """An arm has clearly learnt more than the frequency of each token. Open where one seed diverged."""
+    return clearly_below(loss(side, arm, name), UNLEARNT * side.chance)
+
+
+def share_learnt(side: Side, arm: str, whole: str, name: str = "") -> Quantity:
+    """What an arm learns, in shares of what another does, by the falls of their losses."""
+    text = say("share that is learnt, {arm}", arm=name or arm_name(arm))
+    return Quantity(text, tuple(shares_of_fall(side, arm, whole)))
+
+
+def needed(side: Side, without: str, whole: str) -> Condition:
+    """What an arm leaves out is needed: less than `NEEDED` is left of what the whole learns. Open where the whole has
+    learnt nothing.
     """
-    first, second = ([math.log(ratio) for ratio in growths(side, arm, stack)] for arm in (one, other))
-    return order(first, second, math.log(FACTOR)) if first and second else None
-
-
-def needs(side: Side, without: str, whole: str) -> bool | None:
-    """Whether what an arm leaves out is needed: less than `NEEDED` is left of what the whole learns. None: the seeds do
-    not decide, or the whole has learnt nothing.
-    """
-    if not learnt(side, whole):
-        return None
-    enough = above(shares_of_fall(side, without, whole), NEEDED)
-    return None if enough is None else not enough
+    known = learnt(side, whole)
+    if not known.met:
+        return replace(known, text=clearly_below(Quantity("", ()), NEEDED).text, met=None)
+    return clearly_below(share_learnt(side, without, whole), NEEDED)
 
 
 def whether_learnt(arm: str) -> Message:
@@ -62,67 +122,44 @@ def whether_learnt(arm: str) -> Message:
     return say("the seeds do not decide whether more is learnt than how frequent each token is: {arm}", arm=arm)
 
 
-def at_depths(found: Sequence[bool | None]) -> Holds:
-    """What was found at each depth, in one word."""
-    if True in found:
-        return "some" if False in found else "some at least" if None in found else True
-    return None if None in found else False
+def cold_text(arm: str) -> str:
+    """Condition that an arm needs warm-up, said of every depth."""
+    return clearly_below(Quantity(say("share that is learnt, {arm}", arm=arm_name(f"{arm} cold")), ()), NEEDED).text
 
 
-def contrast(one: Holds, other: Holds) -> Verdict:
-    """Verdict on "one does, the other does not"."""
-    if one is False or other in (True, "some", "some at least"):
-        return Verdict.WRONG
-    if one in (None, "some at least") or other is None:
-        return Verdict.OPEN
-    return Verdict.ONLY_IF if one == "some" else Verdict.HOLDS
+def contrast(one: Sequence[Condition], other: Sequence[Condition], texts: Sequence[str]) -> Rule:
+    """Rule of "one does, the other does not", of conditions at each depth. texts: of both, said of all depths."""
+    first, second = (say("in one case at least: {condition}", condition=text) for text in texts)
+    return Rule([some(one, first), ~some(other, second)], wants=[every(one, say("in every case"))])
 
 
-def both(first: Verdict, second: Verdict) -> Verdict:
-    """Verdict on a sentence of two halves."""
-    if first is second:
-        return first
-    return Verdict.OPEN if Verdict.OPEN in (first, second) else Verdict.ONLY_IF
-
-
-def of_halves(first: bool | None, second: bool | None) -> Verdict:
-    """Verdict on a sentence of two halves, of each of which it is known whether it holds."""
-    words = {True: Verdict.HOLDS, False: Verdict.WRONG, None: Verdict.OPEN}
-    return both(words[first], words[second])
-
-
-def without_residuals(side: Side) -> WithoutResiduals:
-    """What is learnt without residuals, by the fall of the loss with them."""
-    if not (known := learnt(side, "on")):
-        return "undecided" if known is None else "unlearnt"
-    shares, found = shares_of_fall(side, "off", "on"), losses_of(side, "off", "on")
-    more = above(shares, ALMOST_NOTHING)
-    if more is False:
-        return "almost nothing"
+def without_residuals(side: Side) -> tuple[Rule, WithoutResiduals]:
+    """Rule of what is learnt without residuals, by the fall of the loss with them, and a word for it."""
+    share, bare, whole = share_learnt(side, "off", "on"), loss(side, "off"), loss(side, "on")
+    found, little, as_much = (
+        compared(bare, whole, CLEAR),
+        clearly_below(share, ALMOST_NOTHING),
+        above(share.values, AS_MUCH),
+    )
+    worse = greater(bare, whole, CLEAR)
+    if found != "higher":
+        worse = replace(worse, met=False if found == "lower" or as_much else None)
+    rule = Rule([little | worse, ~less(bare, whole, CLEAR).surely], wants=[little], given=[learnt(side, "on")])
+    if little.met:
+        return rule, "almost nothing"
     if found == "higher":
-        return "open" if more is None else "clearly less"
-    return "clearly more" if found == "lower" else "as much" if above(shares, AS_MUCH) else "open"
+        return rule, "open" if little.met is None else "clearly less"
+    return rule, "clearly more" if found == "lower" else "as much" if as_much else "open"
 
 
-def smoothed_perplexity(side: Side) -> Order | None:
-    """Perplexity with label smoothing beside that without; None: nothing has been validated."""
-    sharp, smooth = perplexities(side, "sharp"), perplexities(side, "smooth")
-    if not sharp or len(sharp) != len(smooth):  # a seed diverged before it was validated
-        return None
-    return beside_nothing([after / before - 1 for before, after in zip(sharp, smooth, strict=True)])
-
-
-def smoothed_accuracy(side: Side) -> Order | None:
-    """Share of right tokens with label smoothing beside that without; None: nothing has been validated."""
-    sharp, smooth = shares_of_right(side, "sharp"), shares_of_right(side, "smooth")
+def differences(side: Side, read: Callable[[Side, str], list[float]], name: str, relative: bool) -> Quantity | None:
+    """Number of the newest validation with label smoothing less that without, for each seed, or as a share of it; None:
+    nothing has been validated, or a seed diverged before that.
+    """
+    sharp, smooth = read(side, "sharp"), read(side, "smooth")
     if not sharp or len(sharp) != len(smooth):
         return None
-    return beside_nothing([after - before for before, after in zip(sharp, smooth, strict=True)])
-
-
-def beside_nothing(differences: Sequence[float]) -> Order:
-    """Differences of two arms with the same seeds beside none."""
-    return order(differences, [0.0] * len(differences), SHARE)
+    return Quantity(name, tuple((b - a) / (a if relative else 1.0) for a, b in zip(sharp, smooth, strict=True)))
 
 
 def answered(side: Side, arm: str) -> list[tuple[float, float]]:
@@ -137,11 +174,14 @@ def answered(side: Side, arm: str) -> list[tuple[float, float]]:
     return found
 
 
-def knows(answers: Sequence[tuple[float, float]]) -> bool | None:
-    """Whether an arm answers at the lengths trained on, by its `answered`."""
-    return above([within for within, _beyond in answers], HOLDS)
+def knows(answers: Sequence[tuple[float, float]], arm: str) -> Condition:
+    """An arm answers at the lengths trained on, by its `answered`."""
+    name = say("right up to the longest trained on, {arm}", arm=arm_name(arm))
+    return clearly_above(Quantity(name, tuple(within for within, _beyond in answers)), HOLDS)
 
 
-def carries_over(answers: Sequence[tuple[float, float]]) -> bool | None:
-    """Whether longer texts are answered about as well; None: the seeds do not decide, or it has not learnt the task."""
-    return above([beyond / within for within, beyond in answers], HOLDS) if knows(answers) else None
+def carries_over(answers: Sequence[tuple[float, float]], arm: str) -> Condition:
+    """Longer texts are answered about as well; open where the task has not been learnt."""
+    name = say("right beyond it, in shares of the former, {arm}", arm=arm_name(arm))
+    shares = [beyond / within for within, beyond in answers] if knows(answers, arm).met else []
+    return clearly_above(Quantity(name, tuple(shares)), HOLDS)

@@ -19,7 +19,7 @@ from model.experiments.experiment import (
     Table,
     at_once,
 )
-from model.experiments.rule import Quantity, Verdict
+from model.experiments.rule import Condition, Quantity, each_of, exceeds
 from model.inference.text_model import TextModel
 from model.message import Message, say
 from model.network.config import TWO_STACKS, TiedEmbeddings, TransformerConfig
@@ -145,10 +145,11 @@ def of_paper(vocabulary: int) -> list[Counted]:
 def judge(models: Sequence[Counted]) -> Outcome:
     """Verdict on "it saves weights": whether sharing the output's matrix does in every model."""
     saving = [model for model in models if model.most_saved > 0]
-    verdict = Verdict.HOLDS if len(saving) == len(models) else Verdict.ONLY_IF if saving else Verdict.WRONG
+    of_models = [exceeds(Quantity(say("weights saved at most"), (float(model.most_saved),)), 0.0) for model in models]
     end = say("every network was built too, without values, and has exactly the counted weights")
-    if any(kind.built != kind.total for model in models for kind in model.possible):
-        verdict, end = Verdict.OPEN, say("the networks that were built have other numbers: the count is wrong")
+    right = Condition(end, all(kind.built == kind.total for model in models for kind in model.possible))
+    if not right.met:
+        end = say("the networks that were built have other numbers: the count is wrong")
     largest = max(models, key=lambda model: model.share)
     reason = say(
         "sharing the matrix of the output saves weights in {saving} of {count} models, at most {saved} of the {full} "
@@ -165,7 +166,8 @@ def judge(models: Sequence[Counted]) -> Outcome:
         Quantity(say("weights saved at most, {name}", name=model.name), (model.share,), "%") for model in models
     ]
     figures: list[Figure] = [*map(bars, models), table(models)]
-    return Outcome(verdict, reason, quantities, figures, remarks=[each.refusal for each in models if each.refusal])
+    rule = replace(each_of(of_models, of_models[0].text), given=[right])
+    return Outcome(rule, reason, quantities, figures, remarks=[each.refusal for each in models if each.refusal])
 
 
 def bars(model: Counted) -> Curves:

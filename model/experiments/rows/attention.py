@@ -42,7 +42,7 @@ from model.experiments.rows.reading import (
     too_short,
     unanswered,
 )
-from model.experiments.rule import Quantity, Verdict
+from model.experiments.rule import Condition, Quantity, Rule, Verdict, at_least, at_most, exceeds
 from model.experiments.runner import Report
 from model.experiments.worked_example import DOCUMENT, Rows, one_head, take_steps
 from model.message import Message, say
@@ -125,23 +125,22 @@ def find_attention(request: Request, formula: Formula = attention) -> Outcome:
     errors = {path: head_errors(trace, path, formula) for path in paths}
     by_formula, by_weights = (max(each) for each in zip(*errors.values(), strict=True))
     more = sorted({name for path in paths for name in more_than_equation(trace, path)})
-    if by_formula < tolerance(model):
-        verdict = Verdict.HOLDS
-    else:
-        verdict = Verdict.ONLY_IF if more and by_weights < tolerance(model) else Verdict.WRONG
+    numbers = [
+        Quantity(say("largest difference from the formula, of the largest number"), (by_formula,)),
+        Quantity(say("largest difference from weights · V, of the largest number"), (by_weights,)),
+    ]
+    as_said, as_weighted = (at_most(each, tolerance(model)) for each in numbers)
+    further = Condition(say("the model changes the scores further"), bool(more))
+    rule = Rule([as_said | (further & as_weighted)], wants=[as_said])
     reason = say(
         "the outputs of the heads of {layers} attentions differ from the formula by at most {error} of the largest "
         "number: {end}",
         layers=len(paths),
         error=by_formula,
-        end=equation_end(verdict, more),
+        end=equation_end(rule.verdict, more),
     )
-    numbers = [
-        Quantity(say("largest difference from the formula, of the largest number"), (by_formula,)),
-        Quantity(say("largest difference from weights · V, of the largest number"), (by_weights,)),
-    ]
     layer, head = int(request.values["layer"]) - 1, int(request.values["head"]) - 1
-    return Outcome(verdict, reason, numbers, steps_of(maps, layer, head))
+    return Outcome(rule, reason, numbers, steps_of(maps, layer, head))
 
 
 def more_than_equation(trace: Trace, path: str) -> list[str]:
@@ -237,7 +236,12 @@ def find_cross(request: Request, kind: AttentionKind = "cross") -> Outcome:
     fit = lengths == [(target.shape[1], source.shape[1]), (target.shape[1], source.shape[1] - 1)]
     expected = {"query": (True, False), "key": (False, True), "value": (False, True)}
     follows = {name: tuple(each > tolerance(model) * max(both) for each in both) for name, both in moved.items()}
-    verdict = Verdict.HOLDS if fit and follows == expected else Verdict.WRONG
+    rule = Rule(
+        [
+            Condition(say("a query for each token of the target, a key for each of the source"), fit),
+            Condition(say("queries follow the target alone, keys and values the source alone"), follows == expected),
+        ]
+    )
     reason = say(
         "with another token in the target, queries move by {query} and keys by {key}; with another one in the source, "
         "queries by {query_source} and keys by {key_source}; {queries} queries look at {keys} keys",
@@ -266,7 +270,7 @@ def find_cross(request: Request, kind: AttentionKind = "cross") -> Outcome:
             trace.source_tokens if kind == "cross" else trace.target_tokens,
         ),
     ]
-    return Outcome(verdict, reason, numbers, figures)
+    return Outcome(rule, reason, numbers, figures)
 
 
 @torch.inference_mode()
@@ -344,8 +348,9 @@ def heads_outcome(
     apart = [each for layers in near.values() for layer in layers for each in layer]
     twins = sum(each < TWIN for each in apart)
     needed = sum(effect.moved >= least for effect in effects.values())
-    alike = 2 * twins >= len(apart)
-    verdict = Verdict.WRONG if alike else Verdict.HOLDS if needed == len(effects) else Verdict.ONLY_IF
+    elsewhere = Quantity(
+        say("heads that look elsewhere than the most similar one"), (100 * (1 - twins / len(apart)),), "%"
+    )
     reason = say(
         "{different} of {all} heads look elsewhere than the most similar head of their layer, by {distance} on average "
         "(0 is the same, 1 nothing in common); of {removed} heads removed in turn, {needed} change a prediction by "
@@ -363,6 +368,7 @@ def heads_outcome(
         Quantity(say("heads that a prediction needs"), (100 * needed / len(effects),), "%"),
         Quantity(say("largest difference of Concat · W^O from the output"), (error,)),
     ]
+    rule = Rule([exceeds(elsewhere, 50.0)], wants=[at_least(numbers[1], 100.0)])
     if not any(map(math.isnan, growth)):
         numbers.append(Quantity(say("largest growth of the loss without a head"), (max(growth),), "nats"))
     figures: list[Figure] = []
@@ -377,7 +383,7 @@ def heads_outcome(
             figures.append(
                 by_head(say("Largest change of a prediction without the head, nats, {kind}", kind=name), moved)
             )
-    return Outcome(verdict, reason, numbers, figures)
+    return Outcome(rule, reason, numbers, figures)
 
 
 def by_head(title: Message, values: Sequence[Sequence[float]]) -> Grid:
@@ -409,7 +415,6 @@ def find_feed_forward(request: Request) -> Outcome:
     permuted = max(apart.permuted / size for apart, size, _off, _never in found.values())
     alone = max(apart.alone / size for apart, size, _off, _never in found.values())
     others = [each.attention_alone for each, *_rest in found.values() if each.attention_alone is not None]
-    verdict = Verdict.HOLDS if max(permuted, alone) < tolerance(model) else Verdict.WRONG
     reason = say(
         "in another order of the positions the outputs differ from the same in that order by at most {permuted} of the "
         "largest number, and computed position by position by {alone}{contrast}",
@@ -423,6 +428,7 @@ def find_feed_forward(request: Request) -> Outcome:
         Quantity(say("units that are off, mean"), (100 * fmean(each[2] for each in found.values()),), "%"),
         Quantity(say("units that are off at every position"), (100 * fmean(each[3] for each in found.values()),), "%"),
     ]
+    rule = Rule([at_most(each, tolerance(model)) for each in numbers[:2]])
     rows = [
         (name, apart.permuted, apart.alone, unknown(apart.attention_alone), 100 * share, 100 * never)
         for name, (apart, _size, share, never) in found.items()
@@ -435,7 +441,7 @@ def find_feed_forward(request: Request) -> Outcome:
         say("units off, %"),
         say("off everywhere, %"),
     )
-    return Outcome(verdict, reason, numbers, [Table(say("Largest differences of each layer"), columns, rows)])
+    return Outcome(rule, reason, numbers, [Table(say("Largest differences of each layer"), columns, rows)])
 
 
 def unknown(number: float | None) -> float | str:
@@ -476,9 +482,9 @@ def find_encoder_end(request: Request, encode: Encode = encoder_states) -> Outco
         rows.append(row_of(say("the same after a linear map and softmax, as in the figure"), after))
     if model.predicts and model.kind == "encoder-decoder":
         rows.append(row_of(say("what leaves the decoder after them"), trace["output.logits"].float().softmax(dim=-1)))
-    own = is_distribution(states)
-    headed = model.kind == "encoder-only" and model.predicts
-    verdict = Verdict.HOLDS if own else Verdict.ONLY_IF if headed else Verdict.WRONG
+    own = Condition(say("what leaves the encoder is a probability distribution"), is_distribution(states))
+    headed = Condition(say("linear and softmax follow it"), model.kind == "encoder-only" and model.predicts)
+    rule = Rule([own | headed], wants=[own])
     reason = say(
         "what leaves the encoder has {columns} numbers a token, the least {least}, and sums from {low} to {high}: "
         "{end}",
@@ -486,14 +492,14 @@ def find_encoder_end(request: Request, encode: Encode = encoder_states) -> Outco
         least=float(states.min()),
         low=float(states.sum(dim=-1).min()),
         high=float(states.sum(dim=-1).max()),
-        end=encoder_end(verdict),
+        end=encoder_end(rule.verdict),
     )
     numbers = [
         Quantity(say("numbers a token, behind the encoder"), (float(states.shape[-1]),)),
         Quantity(say("least number, behind the encoder"), (float(states.min()),)),
     ]
     columns = ("", say("numbers a token"), say("least number"), say("least sum"), say("largest sum"))
-    return Outcome(verdict, reason, numbers, [Table(say("What stands behind"), columns, rows)])
+    return Outcome(rule, reason, numbers, [Table(say("What stands behind"), columns, rows)])
 
 
 def row_of(name: Message, rows: Float[Tensor, "position outcome"]) -> tuple[Message, int, float, float, float]:
@@ -524,7 +530,6 @@ def find_worked_example(request: Request, matrices: Mapping[str, Rows] = DOCUMEN
     bare, scaled = (take_steps(sharper, on) for on in (False, True))
     weights, output = bare.weights[0].tolist(), bare.outputs[0].tolist()
     differences = [abs(a - b) for a, b in zip((*weights, *output), (*SAID_WEIGHTS, *SAID_OUTPUT), strict=True)]
-    verdict = Verdict.HOLDS if max(differences) < ROUNDED else Verdict.WRONG
     reason = say(
         "softmax of {scores} is {weights}, and the output {output}; with 1/√d_k it is {scaled}",
         scores=listed(bare.scores[0]),
@@ -546,7 +551,7 @@ def find_worked_example(request: Request, matrices: Mapping[str, Rows] = DOCUMEN
         Table(say("The first input"), ("", say("weights"), say("output")), rows),
         Table(say("All outputs"), (say("input"), say("without 1/√d_k"), say("with 1/√d_k")), outputs),
     ]
-    return Outcome(verdict, reason, numbers, figures)
+    return Outcome(Rule([at_most(numbers[0], ROUNDED)]), reason, numbers, figures)
 
 
 def listed(numbers: Sequence[float] | Tensor) -> str:
@@ -605,7 +610,7 @@ def find_kinds(request: Request, changes: Changes = unchanged) -> Outcome:
         right.append(fits and after > 0)
         stacks = ", ".join(network.config.stacks)
         rows.append((name, kind, stacks, say("yes") if crosses else say("no"), before, after))
-    verdict = Verdict.HOLDS if all(right) else Verdict.WRONG
+    rule = Rule([Condition(say("each model sees ahead, and has cross-attention, where its kind does"), all(right))])
     by_kind = {kind: numbers for _name, kind, _network, numbers in named[:3]}
     reason = say(
         "another token in the middle moves what stands before it by {encoder} in an encoder alone and by {decoder} in "
@@ -627,7 +632,7 @@ def find_kinds(request: Request, changes: Changes = unchanged) -> Outcome:
     numbers = [
         Quantity(say("change before the token, {kind}", kind=kind), (both[0],)) for kind, both in by_kind.items()
     ]
-    return Outcome(verdict, reason, numbers, [Table(say("Another token in the middle"), columns, rows)])
+    return Outcome(rule, reason, numbers, [Table(say("Another token in the middle"), columns, rows)])
 
 
 def sides(

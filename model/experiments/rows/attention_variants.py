@@ -14,10 +14,10 @@ from torch import Tensor
 from model.capture.trace import ATTENTION_PATHS, Trace
 from model.experiments.experiment import Experiment, Grid, Group, Outcome, Parameter, Request, Table, at_once
 from model.experiments.rows.reading import recurrent
-from model.experiments.rule import Quantity, Verdict, above, few
+from model.experiments.rule import Quantity, Rule, clearly_below, each_of
 from model.experiments.variants.index import variants
 from model.experiments.variants.variant import Attended, Shape, Sizes, Variant
-from model.message import InputError, say
+from model.message import InputError, Message, say
 from model.network.attention import for_each_head
 
 CLOSE = 0.1  # of the norm of full attention's output: a variant with a smaller error comes near
@@ -121,24 +121,29 @@ def compare(given: Loaded, head: int, draws: Sequence[Sequence[Variant]]) -> Out
         *(say("numbers kept in this layer"), say("weights of its own")),
     )
     figures.insert(0, Table(say("each variant in the place of full attention"), columns, rows))
-    verdict, reason = judge([each for each in compared if is_cheaper(each)], errors)
-    return Outcome(verdict, reason, quantities, figures, remarks=few(len(draws)))
+    rule, reason = judge([each for each in compared if is_cheaper(each)], errors)
+    return Outcome(rule, reason, quantities, figures)
 
 
-def judge(cheaper: Sequence[Variant], errors: Mapping[str, Sequence[float]]) -> tuple[Verdict, Any]:
-    """Verdict and reason, from the errors of the cheaper variants with each seed."""
+def judge(cheaper: Sequence[Variant], errors: Mapping[str, Sequence[float]]) -> tuple[Rule | None, Message]:
+    """Rule and reason, from the errors of the cheaper variants with each seed."""
     if not all(error == error for found in errors.values() for error in found):
-        return Verdict.OPEN, say("full attention gives zeros here, so that no error can be told")
+        return None, say("full attention gives zeros here, so that no error can be told")
     means = {key: fmean(found) for key, found in errors.items()}
     best, *_, worst = sorted(cheaper, key=lambda each: means[each.key])
-    far = [above(errors[each.key], CLOSE) for each in cheaper]
+    error = say("error of each cheaper variant, in %")
+    near = [
+        clearly_below(Quantity(error, tuple(100 * found for found in errors[each.key])), 100 * CLOSE)
+        for each in cheaper
+    ]
+    found = [each.met for each in near]
     reason = say(
         "{near} of {count} cheaper variants stay within {close} % of full attention's output, {far} do not, and of "
         "{unsure} the seeds do not decide it; nearest is {best} with an error of {least} %, farthest {worst} with "
         "{most} %",
-        near=far.count(False),
-        far=far.count(True),
-        unsure=far.count(None),
+        near=found.count(True),
+        far=found.count(False),
+        unsure=found.count(None),
         count=len(cheaper),
         close=100 * CLOSE,
         best=best.name,
@@ -146,11 +151,7 @@ def judge(cheaper: Sequence[Variant], errors: Mapping[str, Sequence[float]]) -> 
         worst=worst.name,
         most=100 * means[worst.key],
     )
-    if set(far) == {False}:
-        return Verdict.HOLDS, reason
-    if set(far) == {True}:
-        return Verdict.WRONG, reason
-    return Verdict.ONLY_IF if {True, False} <= set(far) else Verdict.OPEN, reason
+    return each_of(near, near[0].text), reason
 
 
 def find(request: Request) -> Outcome:

@@ -21,7 +21,7 @@ from torch import Tensor
 from model.capture.trace import Trace
 from model.checkpoints.load import open_checkpoint
 from model.experiments.experiment import Experiment, Grid, Group, Outcome, Parameter, Request, Table
-from model.experiments.rule import Quantity, Verdict
+from model.experiments.rule import Quantity, Rule, Verdict, clearly_above, exceeds
 from model.experiments.runner import Report
 from model.inference.models import Translator
 from model.message import say
@@ -132,15 +132,20 @@ def bundled(name: str) -> Translator:
     return model
 
 
-def judge(differences: Sequence[float], share: float) -> tuple[Verdict, float, float]:
-    """Verdict on the map, with the mean of the differences and its standard error. share: of the written tokens that
+def judge(differences: Sequence[float], share: float) -> tuple[Rule, float, float]:
+    """Rule of the map, with the mean of the differences and its standard error. share: of the written tokens that
     change without the token that they look at most.
     """
     mean = statistics.fmean(differences)
     error = statistics.stdev(differences) / math.sqrt(len(differences)) if len(differences) > 1 else math.inf
-    if mean - SURE * error > 0:
-        return Verdict.HOLDS if share > MOST_OF_THEM else Verdict.ONLY_IF, mean, error
-    return Verdict.WRONG if mean + SURE * error < 0 else Verdict.OPEN, mean, error
+    more = Quantity(
+        say("written tokens that change without their largest source token, more than without another one"),
+        (100 * mean,),
+        "%",
+        (100 * (mean - SURE * error), 100 * (mean + SURE * error)),
+    )
+    whole = Quantity(say("written tokens that change without their largest source token"), (100 * share,), "%")
+    return Rule([clearly_above(more, 0.0)], wants=[exceeds(whole, 100 * MOST_OF_THEM)]), mean, error
 
 
 def run(request: Request, alignment: Alignment = own_map) -> Iterator[Report[Outcome]]:
@@ -164,7 +169,7 @@ def run(request: Request, alignment: Alignment = own_map) -> Iterator[Report[Out
 def outcome(found: Sequence[Hidden], beside: Sequence[Hidden], table: Table, off: float) -> Outcome:
     """Outcome of the sentences until now; figures are of the first. table, off: results of `steps_of`."""
     share = changed_share(found)
-    verdict, mean, error = judge([each for hidden in found for each in hidden.differences], share)
+    rule, mean, error = judge([each for hidden in found for each in hidden.differences], share)
     tokens = sum(len(hidden.target) for hidden in found)
     reason = say(
         "without the source token that the map shows as the largest, {share} % of {tokens} written tokens become "
@@ -178,7 +183,7 @@ def outcome(found: Sequence[Hidden], beside: Sequence[Hidden], table: Table, off
             Verdict.ONLY_IF: say("it leans towards where words come from, and most do not depend on one token"),
             Verdict.WRONG: say("it does not tell where words come from"),
             Verdict.OPEN: say("these sentences do not decide it"),
-        }[verdict],
+        }[rule.verdict],
     )
     first = found[0]
     axes = {"row": say("token that was written"), "column": say("token of the source")}
@@ -203,7 +208,7 @@ def outcome(found: Sequence[Hidden], beside: Sequence[Hidden], table: Table, off
             Quantity(say("the first, for the Transformer's mean map"), (100 * changed_share(beside),), "%"),
             Quantity(say("written tokens for which both maps are largest at one token"), (shared,), "%"),
         ]
-    return Outcome(verdict, reason, quantities, figures)
+    return Outcome(rule, reason, quantities, figures)
 
 
 def changed_share(found: Sequence[Hidden]) -> float:

@@ -13,7 +13,7 @@ from model.checkpoints.load import open_checkpoint
 from model.data.pairs import Pair, in_split
 from model.data.sources import data_of_run, phrase_data
 from model.experiments.experiment import Curve, Curves, Experiment, Figure, Group, Outcome, Parameter, Request, Table
-from model.experiments.rule import Quantity, Verdict, few
+from model.experiments.rule import Condition, Quantity, Rule, enough
 from model.experiments.runner import Report
 from model.inference.models import Translator
 from model.inference.text_model import TextModel
@@ -103,15 +103,17 @@ def rises(values: Sequence[float]) -> int:
     return sum(after > before + WORSE for before, after in pairwise(values))
 
 
-def verdict_of(courses: Sequence[Sequence[float]]) -> Verdict:
-    """Verdict on scores from the most corrupted to the right translations, one course a seed: which words are wrong is
+def rule_of(courses: Sequence[Sequence[float]]) -> Rule:
+    """Rule of scores from the most corrupted to the right translations, one course a seed: which words are wrong is
     chance.
     """
-    if few(len(courses)):
-        return Verdict.OPEN
-    if all(rises(course) == len(course) - 1 for course in courses):
-        return Verdict.HOLDS
-    return Verdict.ONLY_IF if all(course[-1] > course[0] for course in courses) else Verdict.WRONG
+    higher = all(course[-1] > course[0] for course in courses)
+    rising = all(rises(course) == len(course) - 1 for course in courses)
+    return Rule(
+        [Condition(say("the score is higher without errors, with every seed"), higher)],
+        wants=[Condition(say("it rises at every repair"), rising)],
+        given=[enough(len(courses))],
+    )
 
 
 def run_of(scorer: Scorer = score) -> Callable[[Request], Iterator[Report[Outcome]]]:
@@ -119,7 +121,7 @@ def run_of(scorer: Scorer = score) -> Callable[[Request], Iterator[Report[Outcom
 
     def run(request: Request) -> Iterator[Report[Outcome]]:
         count, most = request.values["sentences"], request.values["share"]
-        yield Report(0.0, Outcome(Verdict.OPEN, say("pairs are chosen")))
+        yield Report(0.0, Outcome(None, say("pairs are chosen")))
         data = held_out(request.model, count)
         references = references_of(data.pairs)
         written: dict[str, str] = {}
@@ -127,7 +129,7 @@ def run_of(scorer: Scorer = score) -> Callable[[Request], Iterator[Report[Outcom
         for number, batch in enumerate(batches, start=1):
             written |= {source: each.text for source, each in zip(batch, data.model.generate_batch(batch), strict=True)}
             said = say("{count} of {all} sentences are translated", count=len(written), all=len(references))
-            yield Report(0.5 * number / len(batches), Outcome(Verdict.OPEN, said))
+            yield Report(0.5 * number / len(batches), Outcome(None, said))
         own = scorer(written, references, data.tokenizer)
         shares = [most * step / STEPS for step in range(STEPS, -1, -1)]
         courses: list[list[Scores]] = []
@@ -138,7 +140,7 @@ def run_of(scorer: Scorer = score) -> Callable[[Request], Iterator[Report[Outcom
                 done = (number + len(course) / len(shares)) / len(request.seeds)
                 if done < 1:
                     said = say("{share} % of the words are wrong", share=100 * share)
-                    yield Report(0.5 + 0.5 * done, Outcome(Verdict.OPEN, said))
+                    yield Report(0.5 + 0.5 * done, Outcome(None, said))
             courses.append(course)
         yield Report(1.0, judged(data, own, written, shares, courses))
 
@@ -172,7 +174,7 @@ def judged(
         Quantity(say("chrF, {share} % wrong", share=100 * shares[0]), tuple(course[0] for course in chrf)),
     ]
     drawn = figures(data, own, written, shares, bleu, chrf)
-    return Outcome(verdict_of(bleu), reason, quantities, drawn, remarks=few(len(bleu)))
+    return Outcome(rule_of(bleu), reason, quantities, drawn)
 
 
 def figures(
@@ -230,7 +232,7 @@ EXPERIMENTS = (
         seconds=0.5,
         once=3.0,
         formulas=(r"\text{BLEU} = \min\!\left(1, e^{1 - r/c}\right)\left(\prod_{n=1}^{4} p_n\right)^{1/4}",),
-        code=(corrupted, score, verdict_of),
+        code=(corrupted, score, rule_of),
         source="Papineni et al., 2002; Post, 2018; Popović, 2015",
     ),
 )

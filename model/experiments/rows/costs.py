@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
+from functools import reduce
+from operator import and_, or_
 from typing import Any
 
 import torch
@@ -27,9 +29,9 @@ from model.experiments.attention_cost import (
 from model.experiments.experiment import Curve, Curves, Experiment, Figure, Group, Outcome, Parameter, Request, Table
 from model.experiments.head_cost import PASSES, PIECES, SAME, WAYS, Timed, all_operations, counted, with_heads
 from model.experiments.ratios import Ratio, ratio
-from model.experiments.rule import Quantity, Verdict
+from model.experiments.rule import Condition, Quantity, Rule, Verdict, clearly_above, clearly_within, every, some
 from model.experiments.runner import Report
-from model.experiments.timing import Fit, fit
+from model.experiments.timing import Fit, exponent_of, fit
 from model.message import InputError, Message, digits, say
 from model.network.attention import MultiHeadAttention, Scores, Weights
 from model.runtime.device import choose_device
@@ -67,31 +69,28 @@ def sizes_of(request: Request) -> Sizes:
 # Row 3: the growth of time and memory with the length.
 
 
-def quadratic(growth: Fit | None) -> bool | None:
-    """Whether an exponent is nearer to 2 than to 1 or 3, with its whole interval; None: that cannot be said."""
-    if growth is None or math.isnan(growth.error):
-        return None
-    away = abs(growth.exponent - 2)
-    return True if away + growth.error < HALF else False if away - growth.error > HALF else None
+def quadratic(name: str, growth: Fit | None) -> Condition:
+    """An exponent is nearer to 2 than to 1 or 3, with its whole interval."""
+    return clearly_within(exponent_of(name, growth), 2 - HALF, 2 + HALF)
 
 
 def judge_growth(growth: Growth) -> Outcome:
     """Verdict on O(n² d): whether the three steps grow with n², and from which length on they are most of the time."""
     fits = {step: growth.time_fit(step) for step in STEPS}
-    found = {step: quadratic(fits[step]) for step in QUADRATIC}
     taken, counts = growth.overtaken(), crossing(growth.sizes)
-    if False in found.values():
-        verdict, end = Verdict.WRONG, say("a step does not grow with n²")
-    elif None in found.values():
-        verdict, end = Verdict.OPEN, say("too few lengths, or too much noise, to tell n² from n")
-    elif taken == growth.lengths[0]:
-        verdict, end = Verdict.HOLDS, say("they take longer than the projections, O(n d²), at every length measured")
-    elif taken is None:
+    longer = say("they take longer than the projections, O(n d²), at every length measured")
+    of_steps = [quadratic(say("exponent of n, {step}", step=STEP_NAMES[step]), fits[step]) for step in QUADRATIC]
+    rule = Rule(of_steps, wants=[Condition(longer, taken == growth.lengths[0])])
+    if taken is None:
         end = say("up to {longest} tokens the projections, O(n d²), take longer", longest=growth.lengths[-1])
-        verdict = Verdict.ONLY_IF
     else:
         end = say("they take longer than the projections, O(n d²), from {length} tokens on", length=taken)
-        verdict = Verdict.ONLY_IF
+    end = {
+        Verdict.WRONG: say("a step does not grow with n²"),
+        Verdict.OPEN: say("too few lengths, or too much noise, to tell n² from n"),
+        Verdict.HOLDS: longer,
+        Verdict.ONLY_IF: end,
+    }[rule.verdict]
     reason = say(
         "exponents of n: Q Kᵀ {scores}; softmax {softmax}; weighting of V {values}; {end}; counted, the projections "
         "have more operations below {crossing} tokens",
@@ -102,7 +101,7 @@ def judge_growth(growth: Growth) -> Outcome:
         crossing=counts,
     )
     quantities = [
-        Quantity(say("exponent of n, {step}", step=STEP_NAMES[step]), (growing.exponent,))
+        exponent_of(say("exponent of n, {step}", step=STEP_NAMES[step]), growing)
         for step, growing in fits.items()
         if growing is not None
     ]
@@ -115,7 +114,7 @@ def judge_growth(growth: Growth) -> Outcome:
         growth_table(growth, fits),
     ]
     remarks = [counted_shares(growth), softmax_share(growth), fused_beside(growth)]
-    return Outcome(verdict, reason, quantities, figures, remarks=remarks, machine=growth.machine)
+    return Outcome(rule, reason, quantities, figures, remarks=remarks, machine=growth.machine)
 
 
 def timed_steps(growth: Growth, fits: dict[str, Fit | None]) -> list[Curve]:
@@ -254,11 +253,6 @@ PIECE_NAMES: dict[str, str] = {
 WHOLE = ("fused", "explicit")
 
 
-def dearer(relative: Ratio) -> bool | None:
-    """Whether a time is longer than another by more than a tenth; None: the noise does not let that be said."""
-    return True if relative.low > 1 + SAME else False if relative.high < 1 + SAME else None
-
-
 def judge_heads(timed: Timed) -> Outcome:
     """Verdict on "h heads cost what one does", of both ways to compute them."""
     heads = sorted(timed.sizes)
@@ -268,12 +262,14 @@ def judge_heads(timed: Timed) -> Outcome:
         for count in heads
     }
     more = heads[1:]
-    found = {(piece, count): dearer(relative[piece, count]) for piece in WHOLE for count in more}
-    kinds = set(found.values())
-    if True in kinds:
-        verdict = Verdict.WRONG if kinds == {True} else Verdict.ONLY_IF
-    else:
-        verdict = Verdict.HOLDS if kinds == {False} else Verdict.OPEN
+    longer = say("time of several heads, in times of one, above {times} with its whole interval", times=1 + SAME)
+    dearer = {
+        (way, count): clearly_above(relative[way, count].quantity(longer), 1 + SAME) for way in WHOLE for count in more
+    }
+    everywhere = every([each.surely for each in dearer.values()], say("in every case: {condition}", condition=longer))
+    somewhere = some(dearer.values(), say("in one case at least: {condition}", condition=longer))
+    rule = Rule([~everywhere], wants=[~somewhere])
+    found = {case: condition.met for case, condition in dearer.items()}
     products = {counted(timed.sizes[count], timed.length)["products"] for count in heads}
     least, most = (all_operations(timed.sizes[count], timed.length) for count in (heads[0], heads[-1]))
     reason = say(
@@ -322,7 +318,7 @@ def judge_heads(timed: Timed) -> Outcome:
     ]
     table = Table(say("counted and measured"), columns, rows)
     figures: list[Figure] = [times, counted_heads(timed), table]
-    return Outcome(verdict, reason, quantities, figures, remarks=[what_takes_longer(timed)], machine=timed.machine)
+    return Outcome(rule, reason, quantities, figures, remarks=[what_takes_longer(timed)], machine=timed.machine)
 
 
 def counted_heads(timed: Timed) -> Curves:
@@ -379,15 +375,15 @@ def judge_ways(timed: Timed) -> Outcome:
     relative = {name: ratio(timed.times["wide", name], timed.times["narrow", name]) for name in PASSES}
     parameters = {way: timed.sizes[way].parameters for way in WAYS}
     counts = {way: all_operations(timed.sizes[way], timed.length) for way in WAYS}
-    longer = [each.low > 1 for each in relative.values()]
-    shorter = [each.high < 1 for each in relative.values()]
-    more = parameters["wide"] > parameters["narrow"]
-    if all(longer):
-        verdict = Verdict.HOLDS if more else Verdict.ONLY_IF
-    elif any(shorter):
-        verdict = Verdict.ONLY_IF if more or any(longer) else Verdict.WRONG
-    else:
-        verdict = Verdict.OPEN
+    times_named = {
+        name: relative[name].quantity(say("time of wide heads in times of narrow ones, {name}", name=PASS_NAMES[name]))
+        for name in PASSES
+    }
+    more = Condition(say("wide heads have more parameters"), parameters["wide"] > parameters["narrow"])
+    longer = [clearly_above(each, 1.0) for each in times_named.values()]
+    shorter = [(~each).surely for each in longer]
+    surely_longer = reduce(or_, (each.surely for each in longer))
+    rule = Rule([more | surely_longer | ~reduce(or_, shorter)], wants=[more, reduce(and_, longer)])
     reason = say(
         "{heads} wide heads have {parameters} times the parameters and {operations} times the operations of narrow "
         "ones; they take {forward} times as long forward and {backward} times backward",
@@ -414,15 +410,12 @@ def judge_ways(timed: Timed) -> Outcome:
         ]
         for way in WAYS
     ]
-    quantities = [
-        Quantity(say("time of wide heads in times of narrow ones, {name}", name=PASS_NAMES[name]), (each.value,))
-        for name, each in relative.items()
-    ]
+    quantities = [times_named[name] for name in PASSES]
     multiples = [parameters["wide"] / parameters["narrow"], counts["wide"] / counts["narrow"]]
     bars = wide_bars([*multiples, *(each.value for each in relative.values())])
     remarks = [beside_operations(PASS_NAMES[name], relative[name], multiples[1]) for name in PASSES]
     figures: list[Figure] = [bars, Table(say("narrow beside wide"), columns, rows)]
-    return Outcome(verdict, reason, quantities, figures, remarks=remarks, machine=timed.machine)
+    return Outcome(rule, reason, quantities, figures, remarks=remarks, machine=timed.machine)
 
 
 def wide_bars(multiples: Sequence[float]) -> Curves:

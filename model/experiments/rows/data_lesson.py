@@ -13,7 +13,7 @@ from torch import Tensor
 
 from model.data.sources import Data, material_of
 from model.experiments.experiment import Curve, Curves, Experiment, Group, Outcome, Parameter, Request, Table
-from model.experiments.rule import Quantity, Verdict, few
+from model.experiments.rule import Quantity, Rule, enough, exceeds
 from model.experiments.runner import Report
 from model.experiments.side_by_side import Arm, Learner, Setup
 from model.inference.text_model import TextModel
@@ -122,12 +122,6 @@ def judge(lesson: Lesson) -> Outcome:
     between = [distance(p, q) for p, q in product(first, second)]
     within = [distance(p, q) for corpus in (first, second) for p, q in combinations(corpus, 2)]
     apart = sum(between) / len(between)
-    verdict = Verdict.WRONG if apart <= max(within) else Verdict.OPEN
-    if min(between) > max(within):
-        verdict = Verdict.HOLDS
-    too_few = few(lesson.distributions.shape[1])
-    if too_few:
-        verdict = Verdict.OPEN
     reason = say(
         "the next token's distributions are {between} apart between the corpora (at least {least}), and at most "
         "{within} between two seeds of the same corpus",
@@ -139,6 +133,11 @@ def judge(lesson: Lesson) -> Outcome:
         Quantity(say("mean distance between models of two corpora"), (apart,)),
         Quantity(say("largest distance between two seeds of one corpus"), (max(within),)),
     ]
+    least = Quantity(say("least distance between models of two corpora"), (min(between),))
+    rule = Rule(
+        [exceeds(quantities[0], max(within)), exceeds(least, max(within)).or_open],
+        given=[enough(lesson.distributions.shape[1])],
+    )
     means = lesson.distributions.mean(dim=1)
     likely = means.amax(dim=0).topk(min(SHOWN, means.shape[1])).indices.tolist()
     ticks = [lesson.labels[token] for token in likely]
@@ -160,7 +159,7 @@ def judge(lesson: Lesson) -> Outcome:
         for number, (found, text) in enumerate(zip(corpus, texts, strict=True), start=1)
     ]
     columns = (say("corpus"), say("seed"), say("next token"), say("its probability"), say("answer"))
-    return Outcome(verdict, reason, quantities, [figure, Table(say("the same prompt"), columns, rows)], remarks=too_few)
+    return Outcome(rule, reason, quantities, [figure, Table(say("the same prompt"), columns, rows)])
 
 
 def run(request: Request) -> Iterator[Report[Outcome]]:

@@ -9,7 +9,7 @@ import torch
 from model.analysis.kv_cache import CacheSize, formula, measure, nbytes
 from model.experiments.experiment import Curve, Curves, Experiment, Figure, Group, Outcome, Parameter, Request, Table
 from model.experiments.rows.reading import recurrent
-from model.experiments.rule import Quantity, Verdict
+from model.experiments.rule import Condition, Quantity, Rule, at_most
 from model.experiments.runner import Report
 from model.experiments.variants.index import variants
 from model.experiments.variants.variant import Shape, Sizes, Variant
@@ -110,7 +110,8 @@ def outcome(
 ) -> Outcome:
     """Verdict: whether the formula gives the measured bytes, of the loaded model and of every variant."""
     quantities = []
-    agree = all(kept == made for _each, kept, made in found)
+    kept_as_said = all(kept == made for _each, kept, made in found)
+    needs = [Condition(say("each variant keeps the bytes of its formula"), kept_as_said)]
     if sizes:
         last = sizes[-1]
         quantities = [
@@ -122,9 +123,10 @@ def outcome(
             quantities.insert(1, Quantity(say("bytes by formula"), (float(last.formula),), "bytes"))
         if any(size.deviation is None for size in sizes):
             reason = say("what this model's layers keep is not known, so that there is no formula to compare with")
-            return Outcome(Verdict.OPEN, reason, quantities, figures)
+            return Outcome(None, reason, quantities, figures)
         off = max(size.deviation or 0.0 for size in sizes)
-        agree = agree and off <= (0.0 if model.network.ours else ALLOWED)
+        difference = Quantity(say("largest difference from the formula"), (off,))
+        needs.append(at_most(difference, 0.0 if model.network.ours else ALLOWED))
         reason = say(
             "after {tokens} tokens the loaded model keeps {measured} bytes, {formula} by the formula; the largest "
             "difference over {count} lengths is {off} %, and {variants} variants were compared",
@@ -140,9 +142,7 @@ def outcome(
             "the loaded model does not write, and keeps nothing; {variants} variants of its size were compared",
             variants=len(found),
         )
-    if not sizes and not found:
-        return Outcome(Verdict.OPEN, reason, quantities, figures)
-    return Outcome(Verdict.HOLDS if agree else Verdict.WRONG, reason, quantities, figures)
+    return Outcome(Rule(needs) if sizes or found else None, reason, quantities, figures)
 
 
 EXPERIMENTS = (

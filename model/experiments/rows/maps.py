@@ -28,7 +28,7 @@ from model.experiments.experiment import (
     Request,
     Table,
 )
-from model.experiments.rule import Quantity, Verdict
+from model.experiments.rule import Condition, Quantity, Rule, clearly_above, clearly_within
 from model.experiments.runner import Report
 from model.inference.models import Translator
 from model.inference.text_model import TextModel
@@ -185,7 +185,7 @@ def run_of(changes: Planted = ()) -> Callable[[Request], Iterator[Report[Outcome
 
     def run(request: Request) -> Iterator[Report[Outcome]]:
         if not request.model.predicts:
-            yield Report(1.0, Outcome(Verdict.OPEN, say("this model predicts nothing: choose one that does")))
+            yield Report(1.0, Outcome(None, say("this model predicts nothing: choose one that does")))
             return
         texts = texts_of(request.model, request.text, request.values["sentences"], request.values["file"])
         found: list[Observed] = []
@@ -202,7 +202,7 @@ def run_of(changes: Planted = ()) -> Callable[[Request], Iterator[Report[Outcome
 
 
 def so_far(number: int, count: int) -> Outcome:
-    return Outcome(Verdict.OPEN, say("text {number} of {count}", number=number + 1, count=count))
+    return Outcome(None, say("text {number} of {count}", number=number + 1, count=count))
 
 
 def judged(found: Sequence[Observed], seed: int) -> Outcome:
@@ -210,7 +210,7 @@ def judged(found: Sequence[Observed], seed: int) -> Outcome:
     tokens = sum(len(each.labels) for each in found)
     if tokens < LEAST:
         reason = say("{count} tokens decide nothing: {least} are the least", count=tokens, least=LEAST)
-        return Outcome(Verdict.OPEN, reason)
+        return Outcome(None, reason)
     mean = np.concatenate([centred(each.weights.mean((0, 1))) for each in found])
     effects = np.concatenate([centred(each.effects) for each in found])
     heads = np.concatenate([centred(each.weights) for each in found], axis=-1)
@@ -224,7 +224,6 @@ def judged(found: Sequence[Observed], seed: int) -> Outcome:
         for head, each in enumerate(row)
         if each.interval(count)[0] > AGREES
     ]
-    verdict = verdict_of(low, high, bool(agreeing))
     best = max(((each.r, layer, head) for layer, row in enumerate(by_head) for head, each in enumerate(row)))
     reason = say(
         "the rank correlation of the mean weight of a token and the effect of hiding it is {r} (95 % interval {low} "
@@ -249,16 +248,15 @@ def judged(found: Sequence[Observed], seed: int) -> Outcome:
         Quantity(say("lower end of its 95 % interval"), (low,)),
         Quantity(say("upper end of its 95 % interval"), (high,)),
     ]
-    return Outcome(verdict, reason, quantities, figures(found, by_head))
+    return Outcome(rule_of(low, high, bool(agreeing)), reason, quantities, figures(found, by_head))
 
 
-def verdict_of(low: float, high: float, some_heads: bool) -> Verdict:
-    """Verdict by the interval of the correlation, and by whether some heads surely agree; weak agreement is some."""
-    if low > AGREES:
-        return Verdict.HOLDS
-    if some_heads or 0 < low <= high < AGREES:
-        return Verdict.ONLY_IF
-    return Verdict.WRONG if high < AGREES else Verdict.OPEN
+def rule_of(low: float, high: float, some_heads: bool) -> Rule:
+    """Rule by the interval of the correlation, and by whether some heads surely agree; weak agreement is some."""
+    mean = Quantity(say("rank correlation, mean over the heads"), ((low + high) / 2,), interval=(low, high))
+    strong, weak = clearly_above(mean, AGREES), clearly_within(mean, 0.0, AGREES)
+    heads = Condition(say("that of some heads surely above {limit}", limit=AGREES), some_heads)
+    return Rule([strong | weak.surely | heads], wants=[strong.surely])
 
 
 def strength(low: float, high: float) -> Message:
@@ -364,7 +362,7 @@ EXPERIMENTS = (
             r"e_j = \frac1{|I|}\sum_{i \in I} \left(\ln p_i(y_i) - \ln p_i^{\setminus j}(y_i)\right)",
             r"r = \mathrm{corr}\left(\mathrm{rank}\ \bar A_{\cdot j},\ \mathrm{rank}\ e_j\right)",
         ),
-        code=(observed, hiding, ranks, correlation, agreement, verdict_of),
+        code=(observed, hiding, ranks, correlation, agreement, rule_of),
         source="Jain & Wallace, 2019; Wiegreffe & Pinter, 2019",
     ),
 )

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from functools import reduce
+from operator import or_
 from typing import Any
 
 import torch
@@ -47,7 +49,7 @@ from model.experiments.rows.reading import (
     tolerance,
     too_short,
 )
-from model.experiments.rule import Quantity, Verdict
+from model.experiments.rule import Condition, Quantity, Rule, at_most, exceeds
 from model.inference.text_model import TextModel
 from model.message import Message, say
 from model.network.attention import Masked, Weights
@@ -94,7 +96,7 @@ def find_order(request: Request, hide: Hide = causal) -> Outcome:
         broken.append(float((~after.output.isfinite()).double().mean()))
         errors.append(float((after.output - before.output).nan_to_num(nan=math.inf).abs().max()))
         sums.append(float(zeroed.sums.min()))
-    verdict = Verdict.HOLDS if max(errors) < 1e-6 else Verdict.WRONG
+    rule = Rule([at_most(Quantity(say("largest difference from the right output"), tuple(errors)), 1e-6)])
     reason = say(
         "with −∞ put in after softmax {broken} % of the numbers of the output are infinite or NaN; with zeros put in "
         "there a row adds up to {sum} at the least, and with the mask before softmax to {right}",
@@ -137,7 +139,7 @@ def find_order(request: Request, hide: Hide = causal) -> Outcome:
         Grid(say("Weights: {order}", order=names[each.name]), each.weights.tolist(), places, places, QUERY, KEY)
         for each in (before, zeroed)
     ]
-    return Outcome(verdict, reason, quantities, figures)
+    return Outcome(rule, reason, quantities, figures)
 
 
 QUERY, KEY = say("query"), say("key")
@@ -156,10 +158,9 @@ def find_fill(request: Request, fill: Fills = fills) -> Outcome:
     types = [str(dtype).removeprefix("torch.") for dtype in DTYPES]
     hides = {name: bool(own.loc[name, "accepted"]) and float(own.loc[name, "hidden"]) == 0 for name in types}
     uniform = {name: float(own.loc[name, "empty_high"]) > 0 for name in types}  # NaN is not
-    if not hides["float32"]:
-        verdict = Verdict.WRONG
-    else:
-        verdict = Verdict.HOLDS if all(hides.values()) and not any(uniform.values()) else Verdict.ONLY_IF
+    in_types = {name: Condition(say("it hides what it must in {types}", types=name), hides[name]) for name in types}
+    empty = Condition(say("no weight on a hidden key in a row with nothing to look at"), not any(uniform.values()))
+    rule = Rule([in_types["float32"]], wants=[*in_types.values(), empty])
     refused = [name for name in types if not own.loc[name, "accepted"]]
     lowest = table[table["fill"] == "min"].set_index("dtype")["stored"]
     reason = say(
@@ -202,7 +203,7 @@ def find_fill(request: Request, fill: Fills = fills) -> Outcome:
         say("largest |row sum − 1|"),
         say("weight in a row with nothing to look at"),
     )
-    return Outcome(verdict, reason, quantities, [Table(say("What stands for −∞"), columns, rows)])
+    return Outcome(rule, reason, quantities, [Table(say("What stands for −∞"), columns, rows)])
 
 
 # Where masks are (row 18).
@@ -236,11 +237,11 @@ def find_places(request: Request, changes: Sequence[Intervention] = ()) -> Outco
     kinds = kinds_of(whole)
     counts = {kind: (hidden_cells(whole, kind), hidden_cells(half, kind)) for kind in kinds}
     elsewhere = sum(sum(both) for kind, both in counts.items() if kind != "cross")
-    verdict = Verdict.WRONG if elsewhere else Verdict.HOLDS if sum(counts.get("cross", (0, 0))) else Verdict.OPEN
+    of_cross = sum(counts.get("cross", (0, 0)))
     reason = say(
         "in a batch of this text and its first half masks hide {cross} cells of the attention between decoder and "
         "encoder and {elsewhere} cells of self-attention",
-        cross=sum(counts.get("cross", (0, 0))),
+        cross=of_cross,
         elsewhere=elsewhere,
     )
     names = {kind: kind_name(kind) for kind in kinds}
@@ -255,15 +256,17 @@ def find_places(request: Request, changes: Sequence[Intervention] = ()) -> Outco
         queries, keys = (numbered(size) for size in visible.shape)
         title = say("Mask of the padded half, 1 is visible: {kind}", kind=names[kind])
         figures.append(Grid(title, visible.float().tolist(), queries, keys, QUERY, KEY))
-    return Outcome(verdict, reason, quantities, figures)
+    hidden = Quantity(say("hidden cells of self-attention"), (float(elsewhere),))
+    crossing = Quantity(say("hidden cells, {kind}", kind=kind_name("cross")), (float(of_cross),))
+    return Outcome(Rule([at_most(hidden, 0.0), exceeds(crossing, 0.0).or_open]), reason, quantities, figures)
 
 
 # A changed future (row 19).
 
-Rule = Callable[[AttentionKind, bool], Intervention]
+Masking = Callable[[AttentionKind, bool], Intervention]
 
 
-def find_future(request: Request, rule: Rule = Causal) -> Outcome:
+def find_future(request: Request, mask: Masking = Causal) -> Outcome:
     """Change of the outputs before a token that becomes another, with the causal mask and without it."""
     model = request.model
     if model.kind == "recurrent":
@@ -274,12 +277,11 @@ def find_future(request: Request, rule: Rule = Causal) -> Outcome:
     place = len(texts[-1]) // 2
     token, kind = another(model, texts[-1].ids[place]), self_attention(model.network)
     masked, free = (
-        future_change(model.network, ids_of(model, list(texts)), place, token, [rule(kind, on)]) for on in (True, False)
+        future_change(model.network, ids_of(model, list(texts)), place, token, [mask(kind, on)]) for on in (True, False)
     )
     size = float(masked.max())
     kept, leaked = float(masked[:place].max()), float(free[:place].max())
     small = tolerance(model) * size
-    verdict = Verdict.HOLDS if kept <= small < leaked else Verdict.WRONG
     reason = say(
         "when token {place} becomes another, outputs before it move by at most {kept} with the mask and by up to "
         "{leaked} without it; from it on by up to {size}",
@@ -292,6 +294,7 @@ def find_future(request: Request, rule: Rule = Causal) -> Outcome:
         Quantity(say("largest change before the token, mask on"), (kept,)),
         Quantity(say("largest change before the token, mask off"), (leaked,)),
     ]
+    rule = Rule([at_most(quantities[0], small), exceeds(quantities[1], small)])
     labels = texts[-1].labels[:MOST]
     places = list(range(len(labels)))
     curves = [
@@ -299,7 +302,7 @@ def find_future(request: Request, rule: Rule = Causal) -> Outcome:
         for name, changes in ((say("mask on"), masked), (say("mask off"), free))
     ]
     figure = Curves(say("Largest change of an output at each token"), say("token"), say("change"), curves, ticks=labels)
-    return Outcome(verdict, reason, quantities, [figure])
+    return Outcome(rule, reason, quantities, [figure])
 
 
 # Padding (row 20).
@@ -326,11 +329,10 @@ def find_padding(request: Request, changes: Sequence[Intervention] = ()) -> Outc
         ways.append((say("without padding mask and causal mask"), moved.tolist()))
     size = max(float(each.abs().max()) for each in alone)
     masked, unmasked, *late = (both[1] for _name, both in ways)
+    quantities = [Quantity(say("change of the padded text, {way}", way=name), (both[1],)) for name, both in ways]
     small = tolerance(model) * size
-    if masked <= small < unmasked:
-        verdict = Verdict.HOLDS
-    else:
-        verdict = Verdict.ONLY_IF if masked <= small and late and late[0] > small else Verdict.WRONG
+    moved_without = [exceeds(each, small) for each in quantities[1:]]
+    rule = Rule([at_most(quantities[0], small), reduce(or_, moved_without)], wants=moved_without[:1])
     reason = say(
         "when the shorter text is padded, its outputs move by {masked} with the mask and by {unmasked} without it, "
         "where the largest output is {size}{end}",
@@ -343,10 +345,9 @@ def find_padding(request: Request, changes: Sequence[Intervention] = ()) -> Outc
         if late
         else "",
     )
-    quantities = [Quantity(say("change of the padded text, {way}", way=name), (both[1],)) for name, both in ways]
     rows: list[tuple[str | float, ...]] = [(name, *both) for name, both in ways]
     columns = ("", say("longer text, not padded"), say("shorter text, padded"))
-    return Outcome(verdict, reason, quantities, [Table(say("Largest change of an output"), columns, rows)])
+    return Outcome(rule, reason, quantities, [Table(say("Largest change of an output"), columns, rows)])
 
 
 # Shapes (row 50).
@@ -379,8 +380,7 @@ def find_shapes(request: Request, pad: Pad = padding_mask, ahead: Hide = look_ah
         for on, mask in ((False, of_padding), (True, of_padding & of_future))
     }
     shapes = tuple(of_padding.shape), tuple(of_future.shape)
-    fit = shapes == ((batch, 1, 1, length), (length, length))
-    verdict = Verdict.HOLDS if fit and not any(differing.values()) else Verdict.WRONG
+    fit = Condition(say("the shapes are as said"), shapes == ((batch, 1, 1, length), (length, length)))
     reason = say(
         "for a batch of {batch} texts of up to {length} tokens the padding mask has the shape {padding} and the "
         'look-ahead mask {ahead}; joined by "and" they differ from the network\'s masks in {cells} cells',
@@ -394,6 +394,7 @@ def find_shapes(request: Request, pad: Pad = padding_mask, ahead: Hide = look_ah
         Quantity(say("cells that differ, padding mask"), (float(differing[False]),)),
         Quantity(say("cells that differ, both masks"), (float(differing[True]),)),
     ]
+    rule = Rule([fit, *(at_most(each, 0.0) for each in quantities)])
     rows: list[tuple[str | float, ...]] = [
         (say("padding"), str(list(shapes[0])), int((~of_padding).sum())),
         (say("look-ahead"), str(list(shapes[1])), int((~of_future).sum())),
@@ -407,7 +408,7 @@ def find_shapes(request: Request, pad: Pad = padding_mask, ahead: Hide = look_ah
             say("Both masks of the shortest text, 1 is visible"), shortest.float().tolist(), places, places, QUERY, KEY
         ),
     ]
-    return Outcome(verdict, reason, quantities, figures)
+    return Outcome(rule, reason, quantities, figures)
 
 
 EXPERIMENTS = (

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from statistics import fmean
 
 import torch
@@ -25,7 +26,7 @@ from model.experiments.experiment import (
     at_once,
 )
 from model.experiments.rows.reading import read, tolerance, too_short, unanswered
-from model.experiments.rule import Quantity, Verdict
+from model.experiments.rule import Quantity, Rule, at_most, exceeds
 from model.inference.text_model import TextModel
 from model.message import say
 from model.network.config import TransformerConfig
@@ -64,7 +65,6 @@ def find_layer_norm(request: Request, form: Form = tutorial_norm) -> Outcome:
     width, eps, seeds = int(request.values["d_model"]), 10.0 ** float(request.values["eps"]), request.seeds
     errors = [form_error(form, width, 1.0, eps, seed) for seed in seeds]
     small = [form_error(form, width, eps**0.5, eps, seed) for seed in seeds]
-    verdict = Verdict.HOLDS if max(*errors, *small) < ROUNDING else Verdict.WRONG
     reason = say(
         "its outputs are {error} away from torch's, relative to them, with {width} features of deviation 1, where "
         "n − 1 in the place of n alone makes {expected}; {small} with features as small as √ε",
@@ -77,6 +77,7 @@ def find_layer_norm(request: Request, form: Form = tutorial_norm) -> Outcome:
         Quantity(say("relative difference from torch, features of deviation 1"), tuple(errors)),
         Quantity(say("relative difference from torch, features as small as √ε"), tuple(small)),
     ]
+    rule = Rule([at_most(each, ROUNDING) for each in quantities])
     ways: list[tuple[str, Form]] = [
         (say("(x − μ) / (s + ε), the tutorial"), form),
         ("(x − μ) / (σ + ε)", lambda x, e: forms(x, e)["textbook"]),
@@ -92,7 +93,7 @@ def find_layer_norm(request: Request, form: Form = tutorial_norm) -> Outcome:
         Curves(say("Over the number of features"), "d_model", y, over_width, log_x=True, log_y=True),
         Curves(say("Over the deviation of the features"), say("deviation"), y, over_size, log_x=True, log_y=True),
     ]
-    return Outcome(verdict, reason, quantities, figures)
+    return Outcome(rule, reason, quantities, figures)
 
 
 # BatchNorm (row 26).
@@ -120,8 +121,6 @@ def find_batch_norm(request: Request, make: MakeBatch = with_pieces) -> Outcome:
     path, stack = paths[0], model.config.stacks[0]
     found = batch_statistics(batch.stacked(f"{path}.input"), batch.real[stack], trace[f"{path}.input"], 1e-5)
     layer, batched = found.layer_moves, found.batch_moves
-    kept = layer < tolerance(model)
-    verdict = Verdict.HOLDS if kept and batched > MOVED else Verdict.WRONG
     lengths = [int(row.sum()) for row in batch.real[stack]]
     reason = say(
         "beside texts of other lengths ({lengths} tokens) the normalised states of this one move by {layer} with "
@@ -134,6 +133,7 @@ def find_batch_norm(request: Request, make: MakeBatch = with_pieces) -> Outcome:
         Quantity(say("change beside other texts, LayerNorm"), (layer,)),
         Quantity(say("change beside other texts, BatchNorm"), (batched,)),
     ]
+    rule = Rule([at_most(quantities[0], tolerance(model)), exceeds(quantities[1], MOVED)])
     channels = list(range(min(len(found.real_std), 64)))
     curves = [
         Curve(name, channels, values[: len(channels)].tolist())
@@ -155,7 +155,7 @@ def find_batch_norm(request: Request, make: MakeBatch = with_pieces) -> Outcome:
             ticks=row.labels[: len(places)],
         ),
     ]
-    return Outcome(verdict, reason, quantities, figures)
+    return Outcome(rule, reason, quantities, figures)
 
 
 # The formula of pre-norm (row 27).
@@ -216,7 +216,6 @@ def find_pre_norm(request: Request, block: Block = said_pre_norm) -> Outcome:
     width, seeds = 4 * int(request.values["quarter"]), request.seeds
     said = [block_error(block, width, seed) for seed in seeds]
     right = [block_error(pre_norm, width, seed) for seed in seeds]
-    verdict = Verdict.HOLDS if max(said) < ROUNDING else Verdict.WRONG
     reason = say(
         "as torch's layer with norm_first, Sublayer(x) + LayerNorm(x) gives outputs that are {said} away, relative to "
         "them, and x + Sublayer(LayerNorm(x)) {right}",
@@ -233,7 +232,7 @@ def find_pre_norm(request: Request, block: Block = said_pre_norm) -> Outcome:
         for name, way in (("Sublayer(x) + LayerNorm(x)", block), ("x + Sublayer(LayerNorm(x))", pre_norm))
     ]
     figure = Curves(say("What is left of the input in the stream"), say("block"), say("cosine with the input"), curves)
-    return Outcome(verdict, reason, quantities, [figure])
+    return Outcome(Rule([at_most(quantities[0], ROUNDING)]), reason, quantities, [figure])
 
 
 # Dropout (row 36).
@@ -254,10 +253,12 @@ def find_dropout(request: Request, drop: Drop = dropout) -> Outcome:
     kept = [each.kept for _x, each in found.values()]
     errors = [each.errors[-1] / expected_error(rate, masks) for _x, each in found.values()]
     spreads = [float(each.variance.sum() / (exact(x).square() * rate / (1 - rate)).sum()) for x, each in found.values()]
-    off = max(abs(share - (1 - rate)) for share in kept) / (rate * (1 - rate) / (masks * ENTRIES)) ** 0.5
+    standard = (rate * (1 - rate) / (masks * ENTRIES)) ** 0.5
+    off = Quantity(
+        say("distance of the share from 1 − p, in standard errors"),
+        tuple(abs(share - (1 - rate)) / standard for share in kept),
+    )
     decides = MEAN_OFF * expected_error(rate, masks) < rate  # without the division, the mean would be off by the rate
-    holds = off < SHARE_OFF and max(errors) < MEAN_OFF
-    verdict = Verdict.WRONG if not holds else Verdict.HOLDS if decides else Verdict.OPEN
     reason = say(
         "with rate {rate}, {kept} of the units are kept over {masks} masks; their mean is {error} standard errors away "
         "from x, and their variance {variance} times x² p / (1 − p)",
@@ -272,6 +273,8 @@ def find_dropout(request: Request, drop: Drop = dropout) -> Outcome:
         Quantity(say("distance of the mean from x, in standard errors"), tuple(errors)),
         Quantity(say("variance, in times of x² p / (1 − p)"), tuple(spreads)),
     ]
+    mean = at_most(quantities[1], MEAN_OFF)
+    rule = Rule([at_most(off, SHARE_OFF), mean if decides else replace(mean, met=None if mean.met else False)])
     _x, first = found[request.seeds[0]]
     expected = [expected_error(rate, count) for count in first.counts]
     curves = [
@@ -300,7 +303,7 @@ def find_dropout(request: Request, drop: Drop = dropout) -> Outcome:
             [(names[place], each) for place, each in sites(paper).items()],
         ),
     ]
-    return Outcome(verdict, reason, quantities, figures)
+    return Outcome(rule, reason, quantities, figures)
 
 
 EXPERIMENTS = (

@@ -21,10 +21,10 @@ from model.experiments.attention_cost import (
     upper_fit,
 )
 from model.experiments.experiment import Curve, Curves, Experiment, Group, Outcome, Parameter, Request, Table
-from model.experiments.rule import Quantity, Verdict
+from model.experiments.rule import Condition, Quantity, clearly_above, each_of
 from model.experiments.runner import Report
 from model.experiments.tensor_bytes import TensorBytes, peak_bytes
-from model.experiments.timing import Fit, clock_of, settle, summary
+from model.experiments.timing import Fit, clock_of, exponent_of, settle, summary
 from model.message import Message, say
 from model.network.attention import MultiHeadAttention
 from model.network.config import TransformerConfig
@@ -192,12 +192,9 @@ class Memory:
         """Growth of a way's peak with the length."""
         return upper_fit(self.lengths, self.peaks[way])
 
-    def quadratic(self, way: str) -> bool | None:
-        """Whether a way's peak grows more like n² than like n; None from too few lengths."""
-        growing = self.growing(way)
-        if growing is None or not abs(growing.exponent - BETWEEN) > growing.error:
-            return None
-        return growing.exponent > BETWEEN
+    def quadratic(self, way: str) -> Condition:
+        """A way's peak grows more like n² than like n."""
+        return clearly_above(exponent_of(WAY_NAMES[way], self.growing(way)), BETWEEN)
 
 
 def grown(sizes: Sizes, longest: int, ways: Mapping[str, Way]) -> Iterator[Memory]:
@@ -226,12 +223,8 @@ WAY_NAMES = {"explicit": say("maps written into memory"), "fused": say("fused ke
 
 def outcome(sizes: Sequence[Size], memory: Memory | None) -> Outcome:
     """Verdict on the growth of memory, beside what each size needs."""
-    growth = {way: memory.quadratic(way) if memory else None for way in WAYS}
-    kinds = set(growth.values())
-    if None in kinds:
-        verdict = Verdict.OPEN
-    else:
-        verdict = Verdict.ONLY_IF if len(kinds) == 2 else Verdict.HOLDS if kinds == {True} else Verdict.WRONG
+    exponents = say("exponent of n in the memory above {between}, with its whole interval", between=BETWEEN)
+    rule = each_of([memory.quadratic(way) for way in WAYS], exponents) if memory else None
     base = sizes[0]
     reason = say(
         "base has {base} million parameters (the paper's table: {published}); memory grows with n^{explicit} where "
@@ -260,7 +253,7 @@ def outcome(sizes: Sequence[Size], memory: Memory | None) -> Outcome:
         curves.append(Curve(maps, lengths, [float(size) for size in memory.maps], dash=True))
         title = say("peak memory of one attention of the base size")
         figures.append(Curves(title, say("tokens n"), say("bytes"), curves, log_x=True, log_y=True))
-    return Outcome(verdict, reason, quantities, figures)
+    return Outcome(rule, reason, quantities, figures)
 
 
 def flops(size: Size) -> int:

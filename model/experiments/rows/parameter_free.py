@@ -6,7 +6,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from model.experiments.experiment import Calculation, Experiment, Grid, Group, Outcome, Parameter, Request, at_once
-from model.experiments.rule import Quantity, Verdict
+from model.experiments.rule import Quantity, Verdict, at_most, each_of
 from model.message import say
 from model.runtime.device import exact
 
@@ -44,8 +44,7 @@ def find(request: Request) -> Outcome:
         quantities.append(Quantity(say("weight of a token on itself, {name}", name=name), (kept[-1],)))
         quantities.append(Quantity(say("change ‖Y − X‖ / ‖X‖, {name}", name=name), (moved,)))
     bare, scaled = kept
-    mixing = [share < OWN for share in kept]
-    verdict = {(True, True): Verdict.HOLDS, (False, False): Verdict.WRONG}.get((mixing[0], mixing[1]), Verdict.ONLY_IF)
+    rule = each_of([at_most(each, OWN) for each in quantities[::2]], say("weight of a token on itself at most a half"))
     reason = say(
         "a token gives itself {bare} of its weight where rows are as they are, and {scaled} where they are times "
         "√d_model: {end}",
@@ -55,9 +54,9 @@ def find(request: Request) -> Outcome:
             Verdict.HOLDS: say("it mixes in both"),
             Verdict.WRONG: say("it copies itself in both"),
             Verdict.ONLY_IF: say("whether it mixes depends on the size of the rows alone"),
-        }[verdict],
+        }[rule.verdict],
     )
-    return Outcome(verdict, reason, quantities, figures)
+    return Outcome(rule, reason, quantities, figures)
 
 
 def calculation(title: str, x: Float[Tensor, "token channel"], labels: list[str]) -> Calculation:

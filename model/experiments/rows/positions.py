@@ -7,6 +7,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from functools import reduce
+from operator import or_
 from statistics import fmean
 
 import torch
@@ -47,7 +48,7 @@ from model.experiments.experiment import (
     at_once,
 )
 from model.experiments.rows.reading import tolerance, unanswered
-from model.experiments.rule import Quantity, Verdict
+from model.experiments.rule import Condition, Quantity, Rule, Verdict, at_most, each_of, exceeds
 from model.inference.copies import vary
 from model.inference.text_model import TextModel
 from model.message import Message, say
@@ -104,7 +105,6 @@ def find_sinusoid(request: Request, code: CodeTable = sinusoidal) -> Outcome:
     found = measured_wavelengths(table)
     error = float((found / expected - 1).abs().max())
     nearest, turned = nearest_codes(table), pair_error(table)
-    holds = error < 1e-6 and nearest > ROUNDING and turned < ROUNDING
     reason = say(
         "the pairs turn once in {shortest} to {longest} positions, {error} from the formula at most; the two codes "
         "that are most alike are {nearest} apart, of a length of {norm}",
@@ -119,6 +119,8 @@ def find_sinusoid(request: Request, code: CodeTable = sinusoidal) -> Outcome:
         Quantity(say("smallest distance of two codes"), (nearest,)),
         Quantity(say("largest |sin² + cos² − 1| of a pair"), (turned,)),
     ]
+    of_wavelength, of_codes, of_pairs = quantities
+    needs = [at_most(of_wavelength, 1e-6), exceeds(of_codes, ROUNDING), at_most(of_pairs, ROUNDING)]
     pairs = sorted({0, len(found) // 4, len(found) // 2, len(found) - 1})
     places = list(range(len(table)))
     curves = [Curve(say("channel {channel}", channel=2 * pair), places, table[:, 2 * pair].tolist()) for pair in pairs]
@@ -126,7 +128,7 @@ def find_sinusoid(request: Request, code: CodeTable = sinusoidal) -> Outcome:
         Curves(say("Codes over the positions"), say("position"), say("value"), curves),
         grid(say("Codes of the first positions"), table),
     ]
-    return Outcome(Verdict.HOLDS if holds else Verdict.WRONG, reason, quantities, figures)
+    return Outcome(Rule(needs), reason, quantities, figures)
 
 
 # One position in tables of several lengths (row 5).
@@ -166,7 +168,7 @@ def find_same_code(request: Request, code: CodeTable = sinusoidal) -> Outcome:
         for length, dash in zip(lengths, (False, True, True), strict=True)
     ]
     figure = Curves(say("Code of position {place}", place=place), say("channel"), say("value"), curves)
-    return Outcome(Verdict.HOLDS if error < ROUNDING else Verdict.WRONG, reason, quantities, [figure])
+    return Outcome(Rule([at_most(quantities[0], ROUNDING)]), reason, quantities, [figure])
 
 
 # The base of the wavelengths (row 6).
@@ -179,7 +181,10 @@ def find_base(request: Request, code: CodeTable = sinusoidal) -> Outcome:
     found = [measured_wavelengths(code(2, d_model, base)) for base in bases]
     ratio = found[1] / found[0]
     shorter, longer = int((ratio < 1 - 1e-6).sum()), int((ratio > 1 + 1e-6).sum())
-    verdict = Verdict.HOLDS if shorter and not longer else Verdict.ONLY_IF if shorter else Verdict.WRONG
+    rule = Rule(
+        needs=[exceeds(Quantity(say("wavelengths that are shorter"), (float(shorter),)), 0.0)],
+        wants=[at_most(Quantity(say("wavelengths that are longer"), (float(longer),)), 0.0)],
+    )
     reason = say(
         "with base {smaller}, {shorter} of {all} wavelengths are shorter than with 10,000 and {longer} are longer: "
         "the last is {last} in the place of {before} positions, the first stays {first}",
@@ -201,7 +206,7 @@ def find_base(request: Request, code: CodeTable = sinusoidal) -> Outcome:
         Quantity(say("longest wavelength in positions, base {base}", base=whole(base)), (float(values[-1]),))
         for base, values in zip(bases, found, strict=True)
     ]
-    return Outcome(verdict, reason, quantities, [figure])
+    return Outcome(rule, reason, quantities, [figure])
 
 
 # Fast and slow channels (row 7).
@@ -212,7 +217,7 @@ def find_speed(request: Request, code: CodeTable = sinusoidal) -> Outcome:
     table = table_of(request, code)
     change = table.diff(dim=0).unflatten(1, (-1, 2)).norm(dim=-1).mean(dim=0)
     slower = int((change.diff() < 0).sum())
-    holds = slower == len(change) - 1
+    falling = Condition(say("each pair changes less than the pair before it"), slower == len(change) - 1)
     reason = say(
         "{slower} of {all} pairs change less from one position to the next than the pair before them: the first by "
         "{first}, the last by {last}",
@@ -239,7 +244,7 @@ def find_speed(request: Request, code: CodeTable = sinusoidal) -> Outcome:
         Quantity(say("change of the first pair"), (float(change[0]),)),
         Quantity(say("change of the last pair"), (float(change[-1]),)),
     ]
-    return Outcome(Verdict.HOLDS if holds else Verdict.WRONG, reason, quantities, figures)
+    return Outcome(Rule([falling]), reason, quantities, figures)
 
 
 # The rotation that moves codes (row 8).
@@ -256,7 +261,6 @@ def find_rotation(request: Request, code: CodeTable = sinusoidal) -> Outcome:
     places = sorted({0, length // 4, length // 2})
     unlike = likeness_error(table, places)
     residual = min(by_rotation, by_best)
-    holds = residual < 1e-6 and unlike < 1e-6
     reason = say(
         "one matrix moves every code by k = {k} with a residual of at most {residual}, of codes of length {norm}; "
         "PE(p) · PE(q) at one distance q − p differs by at most {unlike} between the places p",
@@ -270,6 +274,7 @@ def find_rotation(request: Request, code: CodeTable = sinusoidal) -> Outcome:
         Quantity(say("residual of the best matrix for this table, pair by pair"), (by_best,)),
         Quantity(say("difference of PE(p) · PE(q) at one distance"), (unlike,)),
     ]
+    of_rotation, of_best, of_places = (at_most(each, 1e-6) for each in quantities)
     wrong = misread(length, d_model, float(request.values["base"]))
     quantities.append(
         Quantity(
@@ -287,7 +292,7 @@ def find_rotation(request: Request, code: CodeTable = sinusoidal) -> Outcome:
         Curves(say("Likeness of two codes"), "q − p", "PE(p) · PE(q)", curves),
         Grid(say("First channels of R_k"), turn[:size, :size].tolist(), names, names, say("channel"), say("channel")),
     ]
-    return Outcome(Verdict.HOLDS if holds else Verdict.WRONG, reason, quantities, figures)
+    return Outcome(Rule([of_rotation | of_best, of_places]), reason, quantities, figures)
 
 
 # A formula that is misread (row 10).
@@ -328,7 +333,7 @@ def find_misread(request: Request, code: CodeTable = misread) -> Outcome:
         grid(say("Codes of the paper"), right),
         grid(say("Codes of the loop"), wrong),
     ]
-    return Outcome(Verdict.HOLDS if apart < ROUNDING else Verdict.WRONG, reason, quantities, figures)
+    return Outcome(Rule([at_most(quantities[0], ROUNDING)]), reason, quantities, figures)
 
 
 # Size of the embeddings beside the positions (rows 11 and 12).
@@ -382,11 +387,13 @@ def find_embedding_scale(
             embedding = drawn_embedding(d_model, SPREADS[name](d_model), seed)
             without.append(mean_norm(as_they_are(embedding, ids)) / position)
             scaled.append(mean_norm(embed(embedding, ids)) / position)
+        cases = []
         for factor, ratios in ((say("without the factor"), without), (say("with √d_model"), scaled)):
             ratio, label = fmean(ratios), say("deviation {spread}, {factor}", spread=name, factor=factor)
             rows.append((label, ratio * position, position, ratio))
-            quantities.append(Quantity(say("‖token‖ / ‖position‖, {where}", where=label), tuple(ratios)))
-        needed.append(max(without) < 1 <= min(scaled))
+            cases.append(Quantity(say("‖token‖ / ‖position‖, {where}", where=label), tuple(ratios)))
+        quantities += cases
+        needed.append(at_most(cases[0], 1.0) & exceeds(cases[1], 1.0))
         parts.append(
             say(
                 "with the deviation {spread} a token is {without} times as long as a position, {scaled} times with "
@@ -396,10 +403,10 @@ def find_embedding_scale(
                 scaled=fmean(scaled),
             )
         )
-    verdict = Verdict.HOLDS if all(needed) else Verdict.ONLY_IF if any(needed) else Verdict.WRONG
+    rule = each_of(needed, say("a token shorter than a position without the factor, and as long with it"))
     reason = reduce(lambda first, second: say("{first}, and {second}", first=first, second=second), parts)
     columns = (say("embedding"), say("norm of a token"), say("norm of a position"), say("ratio"))
-    return Outcome(verdict, reason, quantities, [Table(say("Norms"), columns, rows)])
+    return Outcome(rule, reason, quantities, [Table(say("Norms"), columns, rows)])
 
 
 def find_embedding_division(request: Request, embed: Embed = times_root) -> Outcome:
@@ -430,8 +437,8 @@ def find_embedding_division(request: Request, embed: Embed = times_root) -> Outc
     ]
     rows = [(name, fmean(ratios) * position, position, fmean(ratios)) for name, ratios in ways]
     columns = (say("embedding"), say("norm of a token"), say("norm of a position"), say("ratio"))
-    verdict = Verdict.HOLDS if abs(factor * root - 1) < 1e-3 else Verdict.WRONG
-    return Outcome(verdict, reason, quantities, [Table(say("Norms"), columns, rows)])
+    off = Quantity(say("difference of the factor times √d_model from 1"), (abs(factor * root - 1),))
+    return Outcome(Rule([at_most(off, 1e-3)]), reason, quantities, [Table(say("Norms"), columns, rows)])
 
 
 # Order without positions (row 13).
@@ -470,20 +477,19 @@ def find_order(request: Request, remove: Callable[[TextModel], TextModel] = with
             size = token_states(each.network, tokens.ids).float().abs().max()
             differences.append(order_difference(each.network, tokens.ids, order) / size)
     largest = [float(each.max()) for each in differences]
-    same = [each < tolerance(model) for each in largest]
-    wrong = same[0] or not any(same)
-    verdict = Verdict.WRONG if wrong else Verdict.HOLDS if same[1] else Verdict.ONLY_IF
+    quantities = [
+        Quantity(say("largest difference of a state, {case}", case=name), (each,))
+        for (name, _model, _changes), each in zip(cases, largest, strict=True)
+    ]
+    placed, bare_alone, *unmasked = (at_most(each, tolerance(model)) for each in quantities)
+    rule = Rule([~placed, reduce(or_, unmasked, bare_alone)], wants=[bare_alone])
     reason = say(
         "the states of the text backwards differ by up to {on} of the largest number with positions, and by {off} "
         "without: {end}",
         on=largest[0],
         off=largest[1],
-        end=order_end(verdict, largest[-1]),
+        end=order_end(rule.verdict, largest[-1]),
     )
-    quantities = [
-        Quantity(say("largest difference of a state, {case}", case=name), (each,))
-        for (name, _model, _changes), each in zip(cases, largest, strict=True)
-    ]
     labels = [tokens.labels[place] for place in order]
     places = list(range(len(labels)))
     curves = [
@@ -497,7 +503,7 @@ def find_order(request: Request, remove: Callable[[TextModel], TextModel] = with
         curves,
         ticks=labels,
     )
-    return Outcome(verdict, reason, quantities, [figure])
+    return Outcome(rule, reason, quantities, [figure])
 
 
 def order_masks(model: TextModel) -> list[Intervention]:

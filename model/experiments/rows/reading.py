@@ -9,7 +9,6 @@ from torch import Tensor
 
 from model.capture.trace import AttentionKind, Trace
 from model.experiments.experiment import Outcome
-from model.experiments.rule import Verdict
 from model.inference.models import Translator
 from model.inference.text_model import TextModel
 from model.message import Message, say
@@ -73,7 +72,7 @@ def recurrent() -> Outcome:
 
 def unanswered(reason: Message) -> Outcome:
     """Outcome of a model or a text that cannot answer."""
-    return Outcome(Verdict.OPEN, reason)
+    return Outcome(None, reason)
 
 
 def tolerance(model: TextModel) -> float:

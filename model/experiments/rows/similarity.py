@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 
 import torch
@@ -24,11 +25,11 @@ from model.experiments.experiment import (
     Table,
     at_once,
 )
-from model.experiments.rule import Quantity, Verdict, above, few, order
+from model.experiments.rule import Margin, Quantity, Rule, alike, at_least, at_most, clearly_below, exceeds
 from model.experiments.runner import Report
 from model.experiments.scaling import Against, against_width, first_below
 from model.experiments.similarity import cosines, dots
-from model.experiments.timing import Fit, Numbers, Task, Times, fit, rounds
+from model.experiments.timing import Fit, Numbers, Task, Times, exponent_of, fit, rounds
 from model.message import say
 
 # Dot product and cosine (row 1).
@@ -93,7 +94,6 @@ def find_dot_product(request: Request, product: Product = dots) -> Outcome:
     spreads = sorted({*SPREADS, spread})
     shares = {each: [ranked_alike(each, seed, product) for seed in request.seeds] for each in spreads}
     equal, free = (sum(shares[each]) / len(request.seeds) for each in (0.0, spread))
-    verdict = Verdict.WRONG if equal <= ALL else Verdict.HOLDS if free > ALL else Verdict.ONLY_IF
     reason = say(
         "of pairs of keys, the dot product puts {equal} % in the order of their cosines where all norms are equal, and "
         "{free} % where ln ‖k‖ has the deviation {spread}",
@@ -105,11 +105,13 @@ def find_dot_product(request: Request, product: Product = dots) -> Outcome:
         Quantity(say("pairs in the order of their cosines, equal norms"), percents(shares[0.0]), "%"),
         Quantity(say("pairs in the order of their cosines, different norms"), percents(shares[spread]), "%"),
     ]
+    of_equal, of_different = (exceeds(replace(each, values=(each.mean,)), 100 * ALL) for each in quantities)
     curve = over_seeds(say("by the dot product"), spreads, [percents(shares[each]) for each in spreads])
     figure = Curves(
         say("Pairs of keys in the order of their cosines"), say("deviation of ln ‖k‖"), say("share, %"), [curve]
     )
-    return Outcome(verdict, reason, quantities, [figure, counter_example(spread, request.seeds[0], product)])
+    shown: list[Figure] = [figure, counter_example(spread, request.seeds[0], product)]
+    return Outcome(Rule([of_equal], wants=[of_different]), reason, quantities, shown)
 
 
 def percents(shares: Sequence[float]) -> tuple[float, ...]:
@@ -151,16 +153,7 @@ def softmax_outcome(request: Request, times: Mapping[int, Times], turn: Softmax)
         errors.append(max(abs(float(output.sum()) - 1) for output in outputs))
         least = min(least, *(float(output.min()) for output in outputs))
     growth = fit(list(times), [each.median for each in times.values()])
-    is_distribution = max(errors) < TOLERANCE and least >= 0
-    halfway = (1 + QUADRATIC) / 2
-    if not is_distribution:
-        verdict = Verdict.WRONG
-    elif growth is None or not abs(growth.exponent - halfway) > growth.error:  # an unknown error is NaN
-        verdict = Verdict.OPEN
-    else:
-        verdict = Verdict.HOLDS if growth.exponent < halfway else Verdict.WRONG
-    exponent = math.nan if growth is None else growth.exponent
-    interval = math.nan if growth is None else growth.error
+    exponent, interval = (growth.exponent, growth.error) if growth else (math.nan, math.nan)
     reason = say(
         "sums differ from 1 by at most {error}, and the least probability is {least}; the time grows as n to the power "
         "of {exponent} ± {interval}",
@@ -171,15 +164,17 @@ def softmax_outcome(request: Request, times: Mapping[int, Times], turn: Softmax)
     )
     quantities = [
         Quantity(say("largest distance of a sum from 1"), tuple(errors)),
-        Quantity(say("exponent of the time over n"), (exponent,)),
+        exponent_of(say("exponent of the time over n"), growth),
         *(Quantity(say("time of {n} scores", n=n), (each.median,), "s") for n, each in times.items()),
     ]
+    distribution = at_most(quantities[0], TOLERANCE), at_least(Quantity(say("least probability"), (least,)), 0.0)
+    rule = Rule([*distribution, clearly_below(quantities[1], (1 + QUADRATIC) / 2)])
     figures = [
         time_figure(times, growth),
         temperature_figure(request.seeds[0], float(request.values["temperature"]), turn),
         saturation_figure(request.seeds[0]),
     ]
-    return Outcome(verdict, reason, quantities, figures)
+    return Outcome(rule, reason, quantities, figures)
 
 
 def time_figure(times: Mapping[int, Times], growth: Fit | None) -> Curves:
@@ -242,15 +237,6 @@ def scaling_outcome(found: Sequence[Against]) -> Outcome:
     softmaxes, queries = (ratios(found, name) for name in ("derivative", "gradient"))
     mean, at_query = softmaxes.mean(dim=0), queries.mean(dim=0)
     last, first = float(mean[-1]), float(mean[0])
-    left = [above(values[:, -1].tolist(), LOST) for values in (softmaxes, queries)]
-    nothing = [0.0] * len(found)
-    beside = order(softmaxes[:, 0].log().tolist(), nothing, math.log(ALIKE))
-    if left[0] is not False:
-        verdict = Verdict.WRONG if left[0] else Verdict.OPEN
-    elif left[1] is None or beside == "open":
-        verdict = Verdict.OPEN
-    else:
-        verdict = Verdict.HOLDS if beside == "alike" and left[1] is False else Verdict.ONLY_IF
     reason = say(
         "without the factor the softmax's derivative is {first} times what it is with it at d_k = {small}, and {last} "
         "times at d_k = {large}; the gradient that reaches the query is {query} times as large there",
@@ -265,6 +251,9 @@ def scaling_outcome(found: Sequence[Against]) -> Outcome:
         Quantity(say("derivative of the softmax without the factor, in times of that with it"), column(softmaxes)),
         Quantity(say("gradient at the query without the factor, in times of that with it"), column(queries)),
     ]
+    at_first = Quantity(say("the former at d_k = {small}", small=widths[0]), tuple(softmaxes[:, 0].tolist()))
+    lost, lost_too = (clearly_below(each, LOST) for each in quantities)
+    rule = Rule([lost], wants=[lost_too, alike(at_first, Quantity("1", (1.0,) * len(found)), Margin(factor=ALIKE))])
     named = (say("derivative of the softmax"), say("gradient at the query"))
     rows = [(name, "—" if at is None else at) for name, at in zip(named, below, strict=True)]
     figures: list[Figure] = [
@@ -291,7 +280,7 @@ def scaling_outcome(found: Sequence[Against]) -> Outcome:
         ),
         Table(say("Where less than a tenth is left"), (say("gradient"), say("from d_k on")), rows),
     ]
-    return Outcome(verdict, reason, quantities, figures, remarks=few(len(found)))
+    return Outcome(rule, reason, quantities, figures)
 
 
 def ratios(found: Sequence[Against], name: str) -> Float[Tensor, "seed width"]:

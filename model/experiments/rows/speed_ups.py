@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
@@ -14,7 +14,7 @@ from model.capture.hooks import looks_ahead
 from model.data.pairs import Example, batch_order
 from model.experiments.experiment import Experiment, Group, Outcome, Parameter, Request, Table
 from model.experiments.ratios import Ratio, ratio
-from model.experiments.rule import Quantity, Verdict
+from model.experiments.rule import Condition, clearly_above, each_of
 from model.experiments.runner import Report
 from model.experiments.tensor_bytes import peak_bytes
 from model.experiments.timing import Task, Times, rounds
@@ -73,9 +73,9 @@ class Compared:
         return ratio(self.off, self.on)
 
     @property
-    def faster(self) -> bool | None:
-        """Whether it is faster; None: noise does not let that be said."""
-        return True if self.gain.low > 1 else False if self.gain.high < 1 else None
+    def quicker(self) -> Condition:
+        """It is faster than without."""
+        return clearly_above(self.gain.quantity(say("{name}, times as fast", name=self.name)), 1.0)
 
 
 def measure(speed_ups: Sequence[SpeedUp], device: torch.device, runs: int = RUNS) -> Iterator[Report[Outcome]]:
@@ -102,15 +102,10 @@ def measure(speed_ups: Sequence[SpeedUp], device: torch.device, runs: int = RUNS
 
 def outcome(compared: Sequence[Compared], refused: Sequence[SpeedUp], due: int) -> Outcome:
     """Verdict on "each makes it faster". due: number of speed-ups that will have been measured in the end."""
-    faster, slower, unsure = ([each for each in compared if each.faster is kind] for kind in (True, False, None))
-    if faster and slower:
-        verdict = Verdict.ONLY_IF
-    elif slower and not unsure:
-        verdict = Verdict.WRONG
-    elif faster and not unsure and len(compared) == due:
-        verdict = Verdict.HOLDS
-    else:
-        verdict = Verdict.OPEN
+    faster, slower, unsure = ([each for each in compared if each.quicker.met is kind] for kind in (True, False, None))
+    rule = each_of([each.quicker for each in compared], say("times as fast above 1, with its whole interval"))
+    if len(compared) < due:
+        rule = replace(rule, wants=[Condition(say("all are measured"), None)])
     reason = say(
         "faster here: {faster}; slower here: {slower}; within the noise: {unsure}; not to be switched on this model: "
         "{refused}",
@@ -119,8 +114,8 @@ def outcome(compared: Sequence[Compared], refused: Sequence[SpeedUp], due: int) 
         unsure=listed(unsure),
         refused=listed(refused),
     )
-    gains = [Quantity(say("{name}, times as fast", name=each.name), (each.gain.value,)) for each in compared]
-    return Outcome(verdict, reason, gains, [table(compared, refused)])
+    gains = [each.gain.quantity(say("{name}, times as fast", name=each.name)) for each in compared]
+    return Outcome(rule if compared else None, reason, gains, [table(compared, refused)])
 
 
 def task(run: Callable[[], object]) -> Task:

@@ -24,7 +24,20 @@ from model.experiments.experiment import (
     Table,
     TrainedModel,
 )
-from model.experiments.rule import Quantity, Verdict, few, spread
+from model.experiments.rule import (
+    Condition,
+    Quantity,
+    Rule,
+    Verdict,
+    clearly_below,
+    compared,
+    each_of,
+    exceeds,
+    greater,
+    joined,
+    less,
+    spread,
+)
 from model.experiments.runner import Report
 from model.experiments.side_by_side import (
     Arm,
@@ -34,7 +47,6 @@ from model.experiments.side_by_side import (
     ends,
     growth,
     growths,
-    learnt,
     perplexities,
     perplexity,
     rightly,
@@ -57,19 +69,22 @@ from model.experiments.training_claims import (
     train_short_test_long,
 )
 from model.experiments.training_verdicts import (
-    Holds,
+    CLEAR,
+    FACTOR,
+    NEEDED,
+    SHARE,
     answered,
-    at_depths,
-    both,
+    arm_name,
     carries_over,
+    cold_text,
     contrast,
+    differences,
     knows,
+    learnt,
+    loss,
     losses_of,
-    needs,
-    of_halves,
-    slopes_of,
-    smoothed_accuracy,
-    smoothed_perplexity,
+    needed,
+    slope,
     whether_learnt,
     without_residuals,
 )
@@ -91,44 +106,7 @@ NORMS = ("post", "pre")  # placements that row 28 is about
 STACKS = {"encoder": say("encoder"), "decoder": say("decoder")}
 
 Arms = Callable[[Setup], Sequence[Arm]]
-Found = tuple[Verdict, Message]
-
-ARMS: dict[str, str] = {
-    "post": say("post-norm"),
-    "post cold": say("post-norm, no warm-up"),
-    "pre": say("pre-norm"),
-    "pre cold": say("pre-norm, no warm-up"),
-    "wrong": say("wrong pre-norm"),
-    "on": say("with residuals"),
-    "off": say("without residuals"),
-    "untied": say("not tied"),
-    "output": say("output tied to the decoder's embedding"),
-    "all": say("all three tied"),
-    "split": say("narrow heads"),
-    "as many": say("narrow heads, as many parameters"),
-    "full": say("wide heads"),
-    "sinusoidal": say("sinusoidal"),
-    "learned": say("learned"),
-    "rotary": say("rotary"),
-    "alibi": "ALiBi",
-    "none": say("no positions"),
-    "sharp": say("no smoothing"),
-    "smooth": say("label smoothing 0.1"),
-    "whole": say("all of it"),
-    "no warm-up": say("no warm-up"),
-    "no Xavier": say("no Xavier"),
-    "no clipping": say("no clipping"),
-    "no Adam": say("no Adam"),
-}
-
-
-def arm_name(arm: str) -> str:
-    """Name of an arm, with its layers where the arms differ in them."""
-    bare, _at, depth = arm.partition("@")
-    if not depth:
-        return ARMS[bare]
-    layers, _space, cold = depth.partition(" ")
-    return say("{arm}, {layers} layers", arm=ARMS[f"{bare} {cold}".strip()], layers=int(layers))
+Judged = tuple[Rule | None, Message]
 
 
 # Arms that the comparisons do not have.
@@ -174,30 +152,29 @@ def with_as_many(setup: Setup) -> Sequence[Arm]:
     return narrow, wide, Arm("as many", {"d_ff": 4 * setup.d_model + more})
 
 
-# Verdicts, each with the sentence that has its numbers.
+# Rules, each with the sentence that has its numbers.
 
 
-def judge_positions(side: Side) -> Found:
+def judge_positions(side: Side) -> Judged:
     """Row 9: longer texts, with sinusoidal and with learned positions."""
     found = {arm: answered(side, arm) for arm in dict.fromkeys(each.arm for each in side.tests)}
-    sines, table = (carries_over(found.get(arm, [])) for arm in SAID)
-    known = [knows(found.get(arm, [])) for arm in SAID]
-    if False in known:
-        verdict, end = Verdict.OPEN, say("an arm has not learnt the task with every seed")
-    elif None in known:
-        verdict, end = Verdict.OPEN, say("the seeds do not decide whether both arms have learnt the task")
-    elif sines is False:
-        verdict, end = Verdict.WRONG, say("the sinusoidal codes do not carry over")
-    elif sines is None or table is None:
-        verdict, end = Verdict.OPEN, say("the seeds do not decide what carries over")
-    elif table:
-        verdict, end = Verdict.ONLY_IF, say("at these lengths both carry over")
-    else:
-        verdict, end = Verdict.HOLDS, say("only the sinusoidal codes carry over")
+    sines, table = (carries_over(found.get(arm, []), arm) for arm in SAID)
+    known = [knows(found.get(arm, []), arm) for arm in SAID]
+    rule = Rule([sines], wants=[~table], given=known)
+    end = {
+        Verdict.WRONG: say("the sinusoidal codes do not carry over"),
+        Verdict.OPEN: say("the seeds do not decide what carries over"),
+        Verdict.ONLY_IF: say("at these lengths both carry over"),
+        Verdict.HOLDS: say("only the sinusoidal codes carry over"),
+    }[rule.verdict]
+    if False in [each.met for each in known]:
+        end = say("an arm has not learnt the task with every seed")
+    elif None in [each.met for each in known]:
+        end = say("the seeds do not decide whether both arms have learnt the task")
     share = {arm: [100 * fmean(each) for each in zip(*pairs, strict=True)] for arm, pairs in found.items()}
     none = [math.nan, math.nan]
     within, beyond = zip(share.get("sinusoidal") or none, share.get("learned") or none, strict=True)
-    return verdict, say(
+    return rule, say(
         "right to the character up to length {trained} and beyond it: sinusoidal {sines} % and {longer} %, learned "
         "{table} % and {further} %; {end}",
         trained=side.trained,
@@ -209,47 +186,51 @@ def judge_positions(side: Side) -> Found:
     )
 
 
-def judge_heads(side: Side) -> Found:
+def judge_heads(side: Side) -> Judged:
     """Row 24: narrow and wide heads, and narrow ones with as many parameters."""
-    wide, equal = losses_of(side, "full", "split"), losses_of(side, "full", "as many")
-    if wide == "open":
-        verdict = Verdict.OPEN
-    elif wide != "lower":
-        verdict = Verdict.WRONG
-    else:
-        verdict = {"lower": Verdict.HOLDS, "open": Verdict.OPEN}.get(equal, Verdict.ONLY_IF)
-    narrow, full = side.of("split"), side.of("full")
-    return verdict, say(
+    wide, narrow, equal = (loss(side, arm) for arm in ("full", "split", "as many"))
+    courses = [side.of(arm) for arm in ("split", "full")]
+    parameters, seconds = zip(
+        *((each[0].parameters, fmean(course.seconds for course in each)) for each in courses), strict=True
+    )
+    return Rule([less(wide, narrow, CLEAR)], wants=[less(wide, equal, CLEAR)]), say(
         "with {more} times the parameters and {times} times the time of a step, {first}; beside as many parameters, "
         "{second}",
-        more=full[0].parameters / narrow[0].parameters,
-        times=fmean(each.seconds for each in full) / fmean(each.seconds for each in narrow),
-        first=compared(side, "full", "split"),
-        second=compared(side, "full", "as many"),
+        more=parameters[1] / parameters[0],
+        times=seconds[1] / seconds[0],
+        first=losses_words(side, "full", "split"),
+        second=losses_words(side, "full", "as many"),
     )
 
 
-def judge_norms(side: Side) -> Found:
+def judge_norms(side: Side) -> Judged:
     """Row 27: the formula as it is said, beside pre-norm, by which it is judged, and beside post-norm."""
-    verdicts = {"lower": Verdict.HOLDS, "alike": Verdict.HOLDS, "higher": Verdict.WRONG, "open": Verdict.OPEN}
-    found, beside = (compared(side, "wrong", arm) for arm in ("pre", "post"))
-    return verdicts[losses_of(side, "wrong", "pre")], say("{first}, and {rest}", first=found, rest=beside)
+    found, beside = (losses_words(side, "wrong", arm) for arm in ("pre", "post"))
+    rule = Rule([~greater(loss(side, "wrong"), loss(side, "pre"), CLEAR)])
+    return rule, say("{first}, and {rest}", first=found, rest=beside)
 
 
-def judge_depth(side: Side) -> Found:
+def judge_depth(side: Side) -> Judged:
     """Row 28: who needs warm-up, and who ends at a higher loss with more layers; each half is judged by itself."""
     depths = list(dict.fromkeys(int(course.arm.split("@")[1].split()[0]) for course in side.courses))
-    post, pre = (at_depths([needs(side, f"{arm}@{each} cold", f"{arm}@{each}") for each in depths]) for arm in NORMS)
-    deeper, too = (harder(side, arm, depths) for arm in NORMS)
+    cold = {arm: [needed(side, f"{arm}@{each} cold", f"{arm}@{each}") for each in depths] for arm in NORMS}
+    harder = {arm: greater(loss(side, f"{arm}@{depths[-1]}"), loss(side, f"{arm}@{depths[0]}"), CLEAR) for arm in NORMS}
+    if len(depths) == 1:
+        harder = {arm: replace(each, met=None) for arm, each in harder.items()}
+    halves = (
+        contrast(cold["post"], cold["pre"], [*map(cold_text, NORMS)]),
+        Rule([harder["post"], ~harder["pre"]]),
+    )
     deepest = depths[-1]
-    return both(contrast(post, pre), contrast(deeper, too)), say(
+    slopes = [slope(side, f"{arm}@{deepest}", "decoder") for arm in NORMS]
+    return Rule(halves=halves), say(
         "{post}, and {pre}; {deeper}, and {too}; with {layers} layers post-norm ends at a loss of {loss}, without "
         "warm-up at {cold}; pre-norm at {other} and {bare}; gradient of the decoder's first layer over that of its "
         "last, at the first step: post-norm {slope}, pre-norm {flat}: {nearer}",
-        post=warm_up_words(side, "post", depths, post),
-        pre=warm_up_words(side, "pre", depths, pre),
-        deeper=harder_words("post", deeper),
-        too=harder_words("pre", too),
+        post=warm_up_words(side, "post", depths, cold["post"]),
+        pre=warm_up_words(side, "pre", depths, cold["pre"]),
+        deeper=harder_words("post", harder["post"].met),
+        too=harder_words("pre", harder["pre"].met),
         layers=deepest,
         loss=loss_words(side, f"post@{deepest}"),
         cold=loss_words(side, f"post@{deepest} cold"),
@@ -262,29 +243,21 @@ def judge_depth(side: Side) -> Found:
             "higher": say("pre-norm's are nearer to the output"),
             "alike": say("no clear difference at this depth"),
             "open": say("the seeds do not decide"),
-            None: say("they cannot be compared"),
-        }[slopes_of(side, f"post@{deepest}", f"pre@{deepest}", "decoder")],
+        }[compared(slopes[0], slopes[1], FACTOR)]
+        if all(each.values for each in slopes)
+        else say("they cannot be compared"),
     )
 
 
-def harder(side: Side, arm: str, depths: Sequence[int]) -> bool | None:
-    """Whether an arm ends at a clearly higher loss with the most layers than with the fewest; None: that is open."""
-    if len(depths) == 1:
-        return None
-    found = losses_of(side, f"{arm}@{depths[-1]}", f"{arm}@{depths[0]}")
-    return None if found == "open" else found == "higher"
-
-
-def warm_up_words(side: Side, arm: str, depths: Sequence[int], found: Holds) -> Message:
-    """Who needs warm-up, and at which depth; what it helps where it is not needed."""
-    name = arm_name(arm)
-    if found is None:
-        return say("whether {arm} needs warm-up is open", arm=name)
-    if found in ("some", "some at least"):
-        layers = next(each for each in depths if needs(side, f"{arm}@{each} cold", f"{arm}@{each}"))
-        return say("{arm} needs warm-up with {layers} layers", arm=name, layers=layers)
-    if found:
+def warm_up_words(side: Side, arm: str, depths: Sequence[int], cold: Sequence[Condition]) -> Message:
+    """Who needs warm-up, and at which depth; what it helps where it is not needed. cold: conditions at each depth."""
+    name, found = arm_name(arm), [each.met for each in cold]
+    if set(found) == {True}:
         return say("{arm} needs warm-up", arm=name)
+    if True in found:
+        return say("{arm} needs warm-up with {layers} layers", arm=name, layers=depths[found.index(True)])
+    if None in found:
+        return say("whether {arm} needs warm-up is open", arm=name)
     if any(losses_of(side, f"{arm}@{each}", f"{arm}@{each} cold") == "lower" for each in depths):
         return say("{arm} is helped by warm-up and does not need it", arm=name)
     return say("{arm} does not need warm-up", arm=name)
@@ -300,51 +273,41 @@ def harder_words(arm: str, found: bool | None) -> Message:
     return say("{arm} does not learn less with more layers", arm=name)
 
 
-def judge_gradient(side: Side) -> Found:
+def judge_gradient(side: Side) -> Judged:
     """Row 29: gradient of the first layer over that of the last one, in the first stack: without residuals, a decoder
     that reads an encoder passes nothing on but by the queries of cross-attention, which float32 soon has as 0.
     """
     stack = stacks(side)[0]
-    found = slopes_of(side, "off", "on", stack)
-    if found is None:
-        return Verdict.OPEN, say(
+    off, on = (slope(side, arm, stack) for arm in ("off", "on"))
+    if not (off.values and on.values):
+        return None, say(
             "the gradients of the first and the last layer cannot be compared: there is one layer, or float32 has them "
             "as 0"
         )
-    verdicts = {"lower": Verdict.HOLDS, "higher": Verdict.WRONG, "alike": Verdict.WRONG, "open": Verdict.OPEN}
-    return verdicts[found], say(
+    return Rule([less(off, on, FACTOR)]), say(
         "gradient of the first layer over that of the last ({stack}), at the first step: {on} with residuals, {off} "
         "without: {found}",
         stack=STACKS[stack],
-        on=growth(side, "on", stack),
-        off=growth(side, "off", stack),
+        on=on.mean,
+        off=off.mean,
         found={
             "lower": say("without them it is clearly smaller, by twice at least"),
             "higher": say("without them it is clearly larger, by twice at least"),
             "alike": say("they are less than twice apart"),
             "open": say("the seeds do not decide"),
-        }[found],
+        }[compared(off, on, FACTOR)],
     )
 
 
-def judge_residual(side: Side) -> Found:
+def judge_residual(side: Side) -> Judged:
     """Row 30: how far the loss falls without residuals."""
-    found = without_residuals(side)
-    verdict = {
-        "undecided": Verdict.OPEN,
-        "unlearnt": Verdict.OPEN,
-        "almost nothing": Verdict.HOLDS,
-        "clearly less": Verdict.ONLY_IF,
-        "open": Verdict.OPEN,
-        "as much": Verdict.WRONG,
-        "clearly more": Verdict.WRONG,
-    }[found]
-    shares = shares_of_fall(side, "off", "on")
-    if found == "undecided":
-        return verdict, whether_learnt(arm_name("on"))
-    if found == "unlearnt":
-        return verdict, say("with residuals too, no more is learnt than how frequent each token is: train longer")
-    return verdict, say(
+    rule, found = without_residuals(side)
+    known, shares = learnt(side, "on").met, shares_of_fall(side, "off", "on")
+    if known is None:
+        return rule, whether_learnt(arm_name("on"))
+    if not known:
+        return rule, say("with residuals too, no more is learnt than how frequent each token is: train longer")
+    return rule, say(
         "without residuals the loss falls {share} % as far below that of token frequencies as with them, ± {spread}: "
         "{found}; {losses}",
         share=100 * fmean(shares),
@@ -356,39 +319,36 @@ def judge_residual(side: Side) -> Found:
             "as much": say("nine tenths at least"),
             "open": say("the seeds do not decide"),
         }[found],
-        losses=compared(side, "off", "on"),
+        losses=losses_words(side, "off", "on"),
     )
 
 
-def judge_tying(side: Side) -> Found:
+def judge_tying(side: Side) -> Judged:
     """Row 32: parameters that tying saves, and the loss with it."""
     arms = [arm for arm in ("output", "all") if side.of(arm)]
     full = side.of("untied")[0].parameters
     saved = [full - side.of(arm)[0].parameters for arm in arms]
-    found = {losses_of(side, arm, "untied") for arm in arms}
-    if min(saved) <= 0 or found == {"higher"}:
-        verdict = Verdict.WRONG
-    elif "open" in found:
-        verdict = Verdict.OPEN
-    else:
-        verdict = Verdict.ONLY_IF if "higher" in found else Verdict.HOLDS
-    return verdict, say(
+    saving = exceeds(Quantity(say("parameters saved"), tuple(map(float, saved))), 0.0)
+    as_low = [~greater(loss(side, arm), loss(side, "untied"), CLEAR) for arm in arms]
+    rule = each_of(as_low, (~greater(loss(side, "untied", say("tied")), loss(side, "untied"), CLEAR)).text)
+    return replace(rule, needs=[saving, *rule.needs]), say(
         "of {full} parameters tying saves up to {saved}, {share} %; {losses}",
         full=full,
         saved=max(saved),
         share=100 * max(saved) / full,
-        losses=joined([compared(side, arm, "untied") for arm in arms]),
+        losses=joined([losses_words(side, arm, "untied") for arm in arms]),
     )
 
 
-def judge_smoothing(side: Side) -> Found:
-    """Row 34: perplexity and accuracy on validation pairs."""
-    worse, better = smoothed_perplexity(side), smoothed_accuracy(side)
+def judge_smoothing(side: Side) -> Judged:
+    """Row 34: perplexity and accuracy on validation pairs; each half of the sentence is judged by itself."""
+    worse = differences(side, perplexities, say("perplexity with smoothing, in shares of that without, less 1"), True)
+    better = differences(side, shares_of_right, say("share of right tokens with smoothing less that without"), False)
     if worse is None or better is None:
-        return Verdict.OPEN, say("nothing has been validated")
-    halves = [None if found == "open" else found == "higher" for found in (worse, better)]
+        return None, say("nothing has been validated")
+    nothing = Quantity("0", (0.0,) * len(worse.values))
     neither = {"alike": say("no difference worth a hundredth"), "open": say("the seeds do not decide")}
-    return of_halves(*halves), say(
+    return Rule(halves=[Rule([greater(each, nothing, SHARE)]) for each in (worse, better)]), say(
         "with smoothing the perplexity is {smooth}, without {sharp}: {worse}; tokens right: {after} % and {before} %: "
         "{better}",
         smooth=perplexity(side, "smooth"),
@@ -397,41 +357,37 @@ def judge_smoothing(side: Side) -> Found:
             "higher": say("worse, as said"),
             "lower": say("better, against what is said"),
             **neither,
-        }[worse],
+        }[compared(worse, nothing, SHARE)],
         after=100 * rightly(side, "smooth"),
         before=100 * rightly(side, "sharp"),
         better={
             "higher": say("better, as said"),
             "lower": say("worse, against what is said"),
             **neither,
-        }[better],
+        }[compared(better, nothing, SHARE)],
     )
 
 
-def judge_recipe(side: Side) -> Found:
+def judge_recipe(side: Side) -> Judged:
     """Row 35: which ingredient is needed, and which one only helps."""
     known = learnt(side, "whole")
-    if known is None:
-        return Verdict.OPEN, whether_learnt(arm_name("whole"))
-    if not known:
-        return Verdict.OPEN, say("all together, no more is learnt than how frequent each token is: train longer")
     arms = [arm for arm in dict.fromkeys(course.arm for course in side.courses) if arm != "whole"]
-    found = {arm: needs(side, arm, "whole") for arm in arms}
+    found = {arm: needed(side, arm, "whole") for arm in arms}
+    text = clearly_below(Quantity(say("share that is learnt, without one of them"), ()), NEEDED).text
+    rule = replace(each_of(found.values(), text), given=[known])
+    if known.met is None:
+        return rule, whether_learnt(arm_name("whole"))
+    if not known.met:
+        return rule, say("all together, no more is learnt than how frequent each token is: train longer")
     effects = {arm: losses_of(side, arm, "whole") for arm in arms}
-    if set(found.values()) == {True}:
-        verdict = Verdict.HOLDS
-    elif set(found.values()) == {False}:
-        verdict = Verdict.WRONG
-    else:
-        verdict = Verdict.ONLY_IF if {True, False} <= set(found.values()) else Verdict.OPEN
-    needed = [arm for arm in arms if found[arm]]
-    helping = [arm for arm in arms if arm not in needed and effects[arm] == "higher"]
-    rest = [arm for arm in arms if arm not in needed and effects[arm] in ("alike", "lower")]
-    unknown = [arm for arm in arms if arm not in (*needed, *helping, *rest)]
-    return verdict, say(
+    necessary = [arm for arm in arms if found[arm].met]
+    helping = [arm for arm in arms if arm not in necessary and effects[arm] == "higher"]
+    rest = [arm for arm in arms if arm not in necessary and effects[arm] in ("alike", "lower")]
+    unknown = [arm for arm in arms if arm not in (*necessary, *helping, *rest)]
+    return rule, say(
         "left out, these leave less than half of what is learnt: {needed}; these a clearly higher loss: {helping}; "
         "these no higher one: {rest}; the seeds do not decide on: {unknown} ({losses})",
-        needed=names_of(needed),
+        needed=names_of(necessary),
         helping=names_of(helping),
         rest=names_of(rest),
         unknown=names_of(unknown),
@@ -446,7 +402,7 @@ def names_of(arms: Sequence[str]) -> str:
     return joined([arm_name(arm) for arm in arms]) if arms else say("none")
 
 
-def compared(side: Side, one: str, other: str) -> Message:
+def losses_words(side: Side, one: str, other: str) -> Message:
     """Final losses of two arms, and whether the first is the lower one."""
     found = {
         "lower": say("clearly lower"),
@@ -472,14 +428,6 @@ def loss_words(side: Side, arm: str) -> float | str:
     if len(found) == 1:
         return found[0]
     return f"{fmean(found):.3g} ± {spread(found):.2g}"
-
-
-def joined(parts: Sequence[str]) -> str:
-    """Parts of a sentence, one after another."""
-    first, *rest = parts
-    if len(rest) > 1:
-        return say("{first}, {rest}", first=first, rest=joined(rest))
-    return say("{first}, and {rest}", first=first, rest=rest[0]) if rest else first
 
 
 # Figures: mean over the seeds, with their range.
@@ -621,7 +569,7 @@ def over_seeds(arm: str, series: Sequence[tuple[Sequence[int], Sequence[float] |
 
 def outcome(
     side: Side,
-    judge: Callable[[Side], Found],
+    judge: Callable[[Side], Judged],
     draw: Sequence[Callable[[Side], Figure]],
     numbers: Callable[[Side], list[Quantity]],
     remarks: Callable[[Side], list[Message]] = lambda _side: [],
@@ -629,25 +577,20 @@ def outcome(
     """What the trainings have found: no verdict before their end."""
     if not side.done:
         reason = say("so far, at step {step} of {steps}", step=side.step, steps=side.steps)
-        return Outcome(Verdict.OPEN, reason, final_losses(side), [figure(side) for figure in (*draw, table)])
-    verdict, reason = judge(side)
+        return Outcome(None, reason, final_losses(side), [figure(side) for figure in (*draw, table)])
+    rule, reason = judge(side)
     figures = [figure(side) for figure in (*draw, table)]
-    seeds = len({course.seed for course in side.courses})
-    return Outcome(verdict, reason, numbers(side), figures, models_of(side), [*few(seeds), *remarks(side)])
+    return Outcome(rule, reason, numbers(side), figures, models_of(side), remarks(side))
 
 
 def final_losses(side: Side) -> list[Quantity]:
     """Loss at the end, or so far, of each arm whose seeds all have one."""
 
-    def name(arm: str) -> Message:
-        of = arm_name(arm)
-        return say("loss at the end, {arm}", arm=of) if side.done else say("loss so far, {arm}", arm=of)
-
-    return [
-        Quantity(name(arm), tuple(values), "nats")
-        for arm in arms_of(side)
-        if all(map(math.isfinite, values := ends(side.of(arm))))
-    ]
+    found = [loss(side, arm) for arm in arms_of(side) if all(map(math.isfinite, ends(side.of(arm))))]
+    if side.done:
+        return found
+    names = [say("loss so far, {arm}", arm=arm_name(arm)) for arm in arms_of(side) if ends(side.of(arm))]
+    return [replace(each, name=name) for each, name in zip(found, names, strict=True)]
 
 
 def slopes(side: Side) -> list[Quantity]:
@@ -699,12 +642,12 @@ def carried(side: Side) -> list[Message]:
                 None: say("{arm}: the seeds do not decide whether it carries over to longer texts", arm=name),
                 True: say("{arm}: it carries over to longer texts", arm=name),
                 False: say("{arm}: it does not carry over to longer texts", arm=name),
-            }[carries_over(pairs)]
+            }[carries_over(pairs, arm).met]
             unlearnt = {
                 None: say("{arm}: the seeds do not decide whether it has learnt the task", arm=name),
                 False: say("{arm}: it has not learnt the task with every seed", arm=name),
             }
-            said.append(unlearnt.get(knows(pairs), remark))
+            said.append(unlearnt.get(knows(pairs, arm).met, remark))
     return said
 
 
@@ -725,7 +668,7 @@ def models_of(side: Side) -> list[TrainedModel]:
 
 def run_of(
     comparison: str,
-    judge: Callable[[Side], Found],
+    judge: Callable[[Side], Judged],
     *draw: Callable[[Side], Figure],
     arms: Arms | None = None,
     numbers: Callable[[Side], list[Quantity]] = final_losses,

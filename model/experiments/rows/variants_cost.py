@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 import torch
 
 from model.experiments.experiment import Curve, Curves, Experiment, Group, Outcome, Parameter, Request, Table
-from model.experiments.rule import Quantity, Verdict
+from model.experiments.rule import Condition, Quantity, Rule, each_of
 from model.experiments.runner import Report
 from model.experiments.timing import Fit, Task, Times, fit, peak_memory, rounds
 from model.experiments.variants.index import variants
@@ -86,13 +86,13 @@ def saves(growth: Fit | None, full: Fit | None) -> bool | None:
     return False if gap + margin < MEANT else None
 
 
-def judge(compared: Sequence[Variant], fits: Mapping[str, Fit | None]) -> tuple[Verdict, Message]:
-    """Verdict and reason, from the fitted growth of the time of full attention, the first, and of the cheaper ones."""
+def judge(compared: Sequence[Variant], fits: Mapping[str, Fit | None]) -> tuple[Rule | None, Message]:
+    """Rule and reason, from the fitted growth of the time of full attention, the first, and of the cheaper ones."""
     first, full = compared[0], fits[compared[0].key]
     found = {each.key: saves(fits[each.key], full) for each in compared if each.exponents[0] < first.exponents[0]}
     saving, not_saving = (sum(each is value for each in found.values()) for value in (True, False))
     if full is None:
-        return Verdict.OPEN, say("two lengths at least are needed before growth can be told")
+        return None, say("two lengths at least are needed before growth can be told")
     reason = say(
         "full attention's time grows as n to the power of {full} ± {error}; of {count} variants that promise less, "
         "{saving} grow more slowly and {wrong} do not, and {unsure} cannot be told",
@@ -103,11 +103,12 @@ def judge(compared: Sequence[Variant], fits: Mapping[str, Fit | None]) -> tuple[
         wrong=not_saving,
         unsure=len(found) - saving - not_saving,
     )
-    if saving == len(found):
-        return Verdict.HOLDS, reason
-    if not_saving == len(found):
-        return Verdict.WRONG, reason
-    return Verdict.ONLY_IF if saving and not_saving else Verdict.OPEN, reason
+    slower = say(
+        "exponent of n below that of full attention, with the whole interval of the difference (not so: by less than "
+        "{least})",
+        least=MEANT,
+    )
+    return each_of([Condition(slower, each, chance=True) for each in found.values()], slower), reason
 
 
 def outcome(compared: Sequence[Variant], courses: Mapping[str, Course]) -> Outcome:

@@ -9,11 +9,11 @@ from statistics import fmean
 from torch import Tensor
 
 from model.experiments.experiment import Curve, Curves, Experiment, Group, Outcome, Parameter, Request, Table
-from model.experiments.rule import Quantity, Verdict, above, few
+from model.experiments.rule import Quantity, Rule, clearly_above, each_of
 from model.experiments.runner import Report
-from model.experiments.side_by_side import Arm, Setup, Side, ends, learnt, shares_of_fall, train
+from model.experiments.side_by_side import Arm, Setup, Side, ends, train
 from model.experiments.training_claims import lengths_of
-from model.experiments.training_verdicts import whether_learnt
+from model.experiments.training_verdicts import learnt, share_learnt, whether_learnt
 from model.experiments.variants.full import full
 from model.experiments.variants.index import variants
 from model.experiments.variants.module import putting
@@ -47,24 +47,28 @@ def arm_of(variant: Variant) -> Arm:
     return Arm(variant.key, change=putting(variant))
 
 
-def judge(compared: Sequence[Variant], side: Side) -> tuple[Verdict, Message]:
-    """Verdict and reason, from the shares of full attention's learning that each variant reaches."""
+def judge(compared: Sequence[Variant], side: Side) -> tuple[Rule | None, Message]:
+    """Rule and reason, from the shares of full attention's learning that each variant reaches."""
     first = compared[0].key
     if not side.done:
-        return Verdict.OPEN, say("the trainings go on: step {step} of {steps}", step=side.step, steps=side.steps)
-    known = learnt(side, first)
-    if known is None:
-        return Verdict.OPEN, whether_learnt(compared[0].name)
-    if not known:
-        return Verdict.OPEN, say("full attention has learnt next to nothing: give it more steps")
-    by_seed = {each.key: shares_of_fall(side, each.key, first) for each in compared}
-    as_well = {key: above(found, AS_WELL) for key, found in by_seed.items()}
-    shares = {key: fmean(found) for key, found in by_seed.items()}
-    if as_well.get(NONE, False) is not False:
-        return Verdict.OPEN, say("this task may be learnt as well without self-attention, so that it tells nothing")
+        return None, say("the trainings go on: step {step} of {steps}", step=side.step, steps=side.steps)
+    given = [learnt(side, first, compared[0].name)]
+    if given[0].met is None:
+        return Rule(given=given), whether_learnt(compared[0].name)
+    if not given[0].met:
+        return Rule(given=given), say("full attention has learnt next to nothing: give it more steps")
+    reached = {each.key: share_learnt(side, each.key, first, each.name) for each in compared}
+    as_well = {key: clearly_above(found, AS_WELL) for key, found in reached.items()}
+    shares = {key: found.mean for key, found in reached.items()}
+    if NONE in as_well:
+        given.append(~as_well[NONE])
+    if not given[-1].met:
+        return Rule(given=given), say(
+            "this task may be learnt as well without self-attention, so that it tells nothing"
+        )
     judged = [each for each in compared[1:] if each.key != NONE]
     least, *_, most = sorted(judged, key=lambda each: shares[each.key])
-    found = [as_well[each.key] for each in judged]
+    found = [as_well[each.key].met for each in judged]
     reason = say(
         "{good} of {count} variants learn as well as full attention, {bad} do not, and of {unsure} the seeds do not "
         "decide it; the loss of {most} falls {more} % as far, that of {least} {less} %, and without self-attention "
@@ -79,11 +83,8 @@ def judge(compared: Sequence[Variant], side: Side) -> tuple[Verdict, Message]:
         less=100 * shares[least.key],
         none=100 * shares.get(NONE, 0.0),
     )
-    if set(found) == {True}:
-        return Verdict.HOLDS, reason
-    if set(found) == {False}:
-        return Verdict.WRONG, reason
-    return Verdict.ONLY_IF if {True, False} <= set(found) else Verdict.OPEN, reason
+    every_one = clearly_above(Quantity(say("share that is learnt, each variant"), ()), AS_WELL).text
+    return replace(each_of([as_well[each.key] for each in judged], every_one), given=given), reason
 
 
 def outcome(compared: Sequence[Variant], side: Side) -> Outcome:
@@ -104,8 +105,7 @@ def outcome(compared: Sequence[Variant], side: Side) -> Outcome:
         Table(say("after the same training"), columns, rows),
         Curves(say("loss while training, smoothed"), say("step"), say("nats for each token"), curves),
     )
-    remarks = few(len(side.of(compared[0].key))) if side.done else []
-    return Outcome(*judge(compared, side), quantities, figures, remarks=remarks)
+    return Outcome(*judge(compared, side), quantities, figures)
 
 
 def smooth(values: Sequence[float], width: int = 9) -> list[float]:

@@ -21,7 +21,7 @@ from model.experiments.experiment import (
     Request,
     Table,
 )
-from model.experiments.rule import Quantity, Verdict
+from model.experiments.rule import Quantity, Rule, exceeds
 from model.experiments.runner import Report
 from model.message import say
 
@@ -37,8 +37,8 @@ def measure(request: Request) -> Iterator[Report[Outcome]]:
         Calculation("steps", (("first", (grid,)),)),
     )
     numbers = Quantity("seeds", tuple(float(seed) for seed in request.seeds), "s")
-    verdict = Verdict.HOLDS if size > 5 else Verdict.WRONG
-    yield Report(1.0, Outcome(verdict, say("size {size}", size=size), (numbers,), figures))
+    rule = Rule([exceeds(Quantity("size", (float(size),)), 5.0)])
+    yield Report(1.0, Outcome(rule, say("size {size}", size=size), (numbers,), figures))
 
 
 def broken(_request: Request) -> Iterator[Report[Outcome]]:
@@ -79,7 +79,7 @@ def test_one_is_reported_with_its_numbers_and_figures(capsys: pytest.CaptureFixt
     assert main(["experiment", "planted", "--set", "size=2", "--seeds", "3", "--first-seed", "4"]) == 0
     written = capsys.readouterr().out
     assert written.startswith("3. it holds\n   it depends\n")
-    assert "wrong: size 2\n" in written
+    assert "wrong: size 2\nrule: size above 5, else wrong\n" in written
     assert "seeds: 5 ± 1 s (3 seeds)" in written
     assert "curves:\nx,,y\n1,a,3\n2,a,4\n" in written
     assert 'table:\nname,value\n"one, two",7\n' in written
@@ -88,10 +88,10 @@ def test_one_is_reported_with_its_numbers_and_figures(capsys: pytest.CaptureFixt
 
 def test_all_are_a_table_and_one_that_fails_does_not_end_it(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["experiment", "--all"]) == 0
-    header, _rule, first, second = capsys.readouterr().out.splitlines()
-    assert header == "| row | name | verdict | statement | reason | seconds |"
-    assert first.startswith("| 3 | planted | holds | it holds | size 8 | ")
-    assert second == "| 4 | broken | not run | so | this cannot be measured \\| here |  |"
+    header, _line, first, second = capsys.readouterr().out.splitlines()
+    assert header == "| row | name | verdict | statement | reason | rule | seconds |"
+    assert first.startswith("| 3 | planted | holds | it holds | size 8 | size above 5, else wrong | ")
+    assert second == "| 4 | broken | not run | so | this cannot be measured \\| here |  |  |"
 
 
 @pytest.mark.parametrize(

@@ -24,6 +24,7 @@ from model.experiments.additive_attention import (
 from model.experiments.experiment import Request
 from model.experiments.rule import Verdict
 from model.experiments.timing import Times
+from tests.model.experiments.rows.judging import verdict_of
 
 SMALL = Request(None, "", {"longest": 64, "width": 16, "widest": 16, "length": 32})
 
@@ -106,4 +107,4 @@ def compared(*speeds: float, ratio: float = 1.5) -> Compared:
     ],
 )
 def test_the_verdict_follows_operations_and_times(found: Compared, verdict: Verdict) -> None:
-    assert judge(found)[0] is verdict
+    assert verdict_of(judge(found)[0]) is verdict

@@ -23,6 +23,7 @@ from model.experiments.data_needed import (
 from model.experiments.experiment import Request
 from model.experiments.index import experiments
 from model.experiments.rule import Verdict
+from tests.model.experiments.rows.judging import verdict_of
 
 EXPERIMENT = experiments()["data-needed"]
 SMALL = {"tasks": "copy", "largest": 64, "steps": 4, "width": 16, "depth": 1, "recurrent_rate": 4e-3}
@@ -123,7 +124,7 @@ MORE, LESS = (0.15, 0.2, 0.18), (-0.15, -0.2, -0.18)
     ],
 )
 def test_the_verdict_follows_the_leads(leads: dict, verdict: Verdict) -> None:
-    assert judge(found(**leads))[0] is verdict
+    assert verdict_of(judge(found(**leads))[0]) is verdict
 
 
 def test_the_tasks_with_a_lead_are_told() -> None:

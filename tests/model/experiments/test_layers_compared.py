@@ -26,6 +26,7 @@ from model.experiments.layers_compared import (
 )
 from model.experiments.rule import Verdict
 from model.experiments.timing import Times
+from tests.model.experiments.rows.judging import verdict_of
 
 SMALL = {"width": 8, "kernel": 3, "longest": 32, "distance": 8}
 SIZES = Sizes(batch=1, heads=1, width=8, device=torch.device("cpu"), dtype=torch.float32)
@@ -127,7 +128,7 @@ def compared(*speeds: float) -> Compared:
     ],
 )
 def test_the_verdict_follows_the_times(speeds: tuple[float, ...], verdict: Verdict) -> None:
-    assert judge(compared(*speeds))[0] is verdict
+    assert verdict_of(judge(compared(*speeds))[0]) is verdict
 
 
 def test_where_it_turns_is_told() -> None:
@@ -139,4 +140,4 @@ def test_where_it_turns_is_told() -> None:
 def test_another_path_than_that_of_the_table_is_wrong(form: str, path: int) -> None:
     found = compared(3.0, 2.0)
     last = replace(found.points[-1], path=dict(found.points[-1].path) | {form: path})
-    assert judge(replace(found, points=(found.points[0], last)))[0] is Verdict.WRONG
+    assert verdict_of(judge(replace(found, points=(found.points[0], last)))[0]) is Verdict.WRONG

@@ -23,6 +23,7 @@ from model.experiments.recommendation import (
     resembling,
 )
 from model.experiments.rule import Verdict
+from tests.model.experiments.rows.judging import verdict_of
 
 EXPERIMENT = experiments()["recommendation"]
 
@@ -124,6 +125,6 @@ def test_the_verdict_follows_the_accuracies(softmax: tuple, bare: tuple, verdict
     accuracies["bare product"] = [[each] for each in bare]
     empty = {way: [[0.0]] * count for way in WAYS}
     found = Learnt([Item("a", (1.0,))], Item("b", (1.0,)), range(count), [1], accuracies, empty, {})
-    assert judge(found)[0] is verdict
+    assert verdict_of(judge(found)[0]) is verdict
     behind = replace(found, accuracies=accuracies | {"average": [[0.95 + 0.2]] * count})
-    assert judge(behind)[0] is (Verdict.WRONG if count > 2 else Verdict.OPEN)
+    assert verdict_of(judge(behind)[0]) is (Verdict.WRONG if count > 2 else Verdict.OPEN)

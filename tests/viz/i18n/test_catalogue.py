@@ -84,7 +84,7 @@ def test_what_is_filled_into_errors_is_marked_for_tools():
 
 def test_translations_are_chinese():
     for text, translated in translations().items():
-        assert any("一" <= character <= "鿿" or character in "，、" for character in translated), text
+        assert any("一" <= character <= "鿿" or character in "，、；" for character in translated), text
 
 
 def test_the_compiled_catalogues_are_the_written_ones():

@@ -66,7 +66,7 @@ def verdict_words(verdict: Verdict) -> str:
 
 @dataclass(frozen=True)
 class Judged(Findings):
-    """Findings with the verdict above them, whether the reader has guessed it, and what is true anyhow.
+    """Findings with the verdict above them, its rule, whether the reader has guessed it, and what is true anyhow.
 
     going: more is being measured, which may turn the verdict.
     """
@@ -74,6 +74,7 @@ class Judged(Findings):
     verdict: Verdict = Verdict.OPEN
     guess: str = ""
     reason: str = ""
+    rule: str = ""
     truth: str = ""
     machine: str = ""
     going: bool = False
@@ -83,6 +84,8 @@ class Judged(Findings):
         verdict = verdict_words(self.verdict)
         chip = f":gray-badge[{_('so far:')} {verdict}]" if self.going else f":{CHIPS[self.verdict]}-badge[{verdict}]"
         st.markdown(f"{chip} {literal(self.reason)}{said}")
+        if self.rule:
+            st.caption(f"**{_('Rule:')}** {literal(self.rule)}")
         st.markdown(f"**{_('More exactly:')}** {literal(self.truth)}")
         if self.machine:
             st.caption(literal(self.machine))
@@ -102,7 +105,7 @@ def judged(experiment: Experiment, guess: str, going: bool, outcome: Outcome) ->
     about = About(statement_words(experiment), experiment.formulas, experiment.code)
     names = (f"statement_{experiment.name}_{number}" for number in range(len(outcome.figures)))
     drawn = [draw(figure, name, about) for figure, name in zip(outcome.figures, names, strict=True)]
-    lines = [*map(quantity_line, outcome.quantities), *(stopped(words(remark)) for remark in outcome.remarks)]
+    lines = [*map(quantity_line, outcome.quantities), *(stopped(words(remark)) for remark in outcome.notes)]
     numbers = (lambda: numbers_of(outcome)) if outcome.quantities or outcome.figures else None
     return Judged(
         lines,
@@ -112,6 +115,7 @@ def judged(experiment: Experiment, guess: str, going: bool, outcome: Outcome) ->
         verdict=outcome.verdict,
         guess=guess,
         reason=stopped(words(outcome.reason)),
+        rule=stopped(words(outcome.rule.text)) if outcome.rule else "",
         truth=words(experiment.truth),
         machine="" if outcome.machine is None else machine_words(outcome.machine),
         going=going,

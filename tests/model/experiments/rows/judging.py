@@ -8,8 +8,9 @@ from typing import Any
 
 from model.experiments.experiment import Outcome, Request
 from model.experiments.index import experiments
-from model.experiments.rule import Verdict
+from model.experiments.rule import Rule, Verdict
 from model.inference.text_model import TextModel
+from model.message import say
 from model.network.config import Kind
 from tests.model import elsewhere
 
@@ -46,9 +47,15 @@ def planted(
     return found.verdict
 
 
+def verdict_of(rule: Rule | None) -> Verdict:
+    """Verdict of a rule, as an outcome has it."""
+    return Outcome(rule, say("so")).verdict
+
+
 def sound(outcome: Outcome) -> None:
     """Every sentence has all its values; curves have as many ys as xs, grids and tables are rectangular."""
     assert "{" not in str(outcome.reason)
+    assert "{" not in str(outcome.rule)
     for quantity in outcome.quantities:
         assert str(quantity.name)
         assert quantity.values

@@ -18,6 +18,7 @@ from model.experiments.variants.variant import Sizes, Variant
 from model.runtime.errors import MissingQuantityError
 from tests.model.checkpoints.bridge.models import bridged, traced
 from tests.model.elsewhere import model_of, trace_of
+from tests.model.experiments.rows.judging import verdict_of
 
 
 def given(length: int = 9) -> Loaded:
@@ -57,7 +58,7 @@ def test_variants_whose_draws_differ_are_judged_by_their_spread() -> None:
     (window,) = [each for each in variants(Sizes()) if each.key == "window"]
     near, far, unsure = ({"window": errors} for errors in ((0.05, 0.06, 0.05), (0.2, 0.3, 0.25), (0.02, 0.09, 0.12)))
     cheaper = [window, window]
-    found = [judge(cheaper, errors)[0] for errors in (near, far, unsure)]
+    found = [verdict_of(judge(cheaper, errors)[0]) for errors in (near, far, unsure)]
     assert found == [Verdict.HOLDS, Verdict.WRONG, Verdict.OPEN]
 
 

@@ -18,6 +18,7 @@ from model.experiments.rows.bahdanau import Hidden, changed_share, hidden_in_tur
 from model.experiments.rule import Verdict
 from model.inference.models import Translator
 from tests.model.examples import recurrent
+from tests.model.experiments.rows.judging import verdict_of
 
 BUNDLED = Path(__file__).resolve().parents[4] / "checkpoints" / "eng-cmn-recurrent"
 
@@ -59,11 +60,11 @@ def test_a_hidden_token_is_one_that_no_step_of_the_decoder_sees(model: Translato
 
 
 def test_the_verdict_follows_the_share_and_its_error() -> None:
-    assert judge([1.0, 0.9, 1.0, 0.8], 0.9)[0] is Verdict.HOLDS
-    assert judge([1.0, 0.9, 1.0, 0.8], 0.3)[0] is Verdict.ONLY_IF
-    assert judge([-0.2, -0.3, -0.25], 0.0)[0] is Verdict.WRONG
-    assert judge([1.0, -1.0, 0.5, -0.6], 0.5)[0] is Verdict.OPEN
-    assert judge([1.0], 1.0)[0] is Verdict.OPEN
+    assert verdict_of(judge([1.0, 0.9, 1.0, 0.8], 0.9)[0]) is Verdict.HOLDS
+    assert verdict_of(judge([1.0, 0.9, 1.0, 0.8], 0.3)[0]) is Verdict.ONLY_IF
+    assert verdict_of(judge([-0.2, -0.3, -0.25], 0.0)[0]) is Verdict.WRONG
+    assert verdict_of(judge([1.0, -1.0, 0.5, -0.6], 0.5)[0]) is Verdict.OPEN
+    assert verdict_of(judge([1.0], 1.0)[0]) is Verdict.OPEN
 
 
 def test_a_share_counts_the_tokens_that_change_without_the_largest() -> None:

@@ -60,8 +60,8 @@ def test_the_verdict_is_that_of_the_score(model: TextModel, scorer: bleu.Scorer,
 
 def test_the_verdict_needs_a_spread() -> None:
     rising = [[1.0, 2.0], [1.0, 3.0], [2.0, 3.0]]
-    assert bleu.verdict_of(rising) is Verdict.HOLDS
-    assert [bleu.verdict_of(rising[:few]) for few in (1, 2)] == [Verdict.OPEN] * 2
+    assert bleu.rule_of(rising).verdict is Verdict.HOLDS
+    assert [bleu.rule_of(rising[:few]).verdict for few in (1, 2)] == [Verdict.OPEN] * 2
 
 
 def test_errors_are_as_many_as_is_said_and_only_repaired() -> None:

@@ -138,7 +138,7 @@ def test_where_one_head_alone_agrees_it_is_named(model: TextModel) -> None:
     ],
 )
 def test_weak_agreement_is_called_weak(low, high, heads, expected, words) -> None:
-    assert maps.verdict_of(low, high, heads) is expected
+    assert maps.rule_of(low, high, heads).verdict is expected
     assert str(maps.strength(low, high)) == words
 
 

@@ -59,7 +59,7 @@ def test_a_causal_mask_hides_the_future(kind: Any) -> None:
 
 @pytest.mark.parametrize("on", [True, False])
 def test_a_mask_that_hides_nothing_or_cannot_be_switched_off_is_found(on: bool) -> None:
-    assert planted(masks.find_future, "causal-mask", rule=lambda kind, _on: Causal(kind, on)) is WRONG
+    assert planted(masks.find_future, "causal-mask", mask=lambda kind, _on: Causal(kind, on)) is WRONG
 
 
 @pytest.mark.parametrize(

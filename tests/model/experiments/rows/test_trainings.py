@@ -15,6 +15,7 @@ from model.experiments.rule import Verdict
 from model.experiments.runner import Report
 from model.experiments.side_by_side import Answered, Arm, Course, Side, learners
 from model.experiments.training_claims import put_norm_on_the_short_cut, setup_of
+from tests.model.experiments.rows.judging import verdict_of
 
 STEPS = 20
 SMALL = {"steps": 2, "d_model": 8, "depth": 1, "warmup": 1}
@@ -68,11 +69,11 @@ def last(reports: Iterator[Report[Outcome]]) -> Outcome:
 )
 def test_the_wrong_norm_is_judged_beside_the_spread_of_the_seeds(wrong: float, noise: float, expected: Verdict) -> None:
     made = side(three("post", 1.0), three("pre", 1.0), three("wrong", wrong, noise))
-    verdict, reason = trainings.judge_norms(made)
-    assert verdict is expected
+    rule, reason = trainings.judge_norms(made)
+    assert verdict_of(rule) is expected
     assert str(reason).count(f"wrong pre-norm ends at a loss of {wrong:.3g} ± {noise:.2g}") == 2
     assert ("post-norm at 1 ± 0.01: clearly higher" in str(reason)) == (expected is Verdict.WRONG)
-    assert [trainings.judge_norms(each)[0] for each in fewer(made)] == [Verdict.OPEN] * 2
+    assert [verdict_of(trainings.judge_norms(each)[0]) for each in fewer(made)] == [Verdict.OPEN] * 2
 
 
 WARM = {"post@2": 1.0, "post@6": 1.0, "pre@2": 1.0, "pre@6": 1.0}
@@ -114,18 +115,18 @@ COLD = {f"{arm} cold": loss for arm, loss in WARM.items()}
 )
 def test_each_half_of_the_sentence_on_depth_is_judged_by_itself(losses, expected: Verdict, words: str) -> None:
     made = side(*(three(arm, loss) for arm, loss in (WARM | COLD | losses).items()))
-    verdict, reason = trainings.judge_depth(made)
+    rule, reason = trainings.judge_depth(made)
     assert words in str(reason)
-    assert verdict is expected
+    assert verdict_of(rule) is expected
     assert "with 6 layers post-norm ends at a loss of" in str(reason)
-    assert [trainings.judge_depth(each)[0] for each in fewer(made)] == [Verdict.OPEN] * 2
+    assert [verdict_of(trainings.judge_depth(each)[0]) for each in fewer(made)] == [Verdict.OPEN] * 2
 
 
 def test_a_spread_may_leave_the_sentence_on_depth_open() -> None:
     losses = WARM | COLD | {"post@2 cold": 2.5, "post@6": 1.5, "post@6 cold": 2.9}
     loud = [three(arm, loss, 0.5 if arm == "post@6" else 0.01) for arm, loss in losses.items()]
-    verdict, reason = trainings.judge_depth(side(*loud))
-    assert verdict is Verdict.OPEN
+    rule, reason = trainings.judge_depth(side(*loud))
+    assert verdict_of(rule) is Verdict.OPEN
     assert "whether post-norm learns less with more layers is open" in str(reason)
 
 
@@ -140,7 +141,7 @@ def test_a_spread_may_leave_the_sentence_on_depth_open() -> None:
 )
 def test_gradients_may_be_nearer_to_the_output_with_either(slope: float, words: str) -> None:
     made = [three(arm, 1.0, slope=slope if arm == "post@6" else 1.0) for arm in WARM | COLD]
-    _verdict, reason = trainings.judge_depth(side(*made))
+    _rule, reason = trainings.judge_depth(side(*made))
     assert words in str(reason)
 
 
@@ -156,17 +157,19 @@ def test_gradients_may_be_nearer_to_the_output_with_either(slope: float, words: 
 )
 def test_the_gradient_may_grow_or_vanish(on: float, off: float, noise: float, expected: Verdict) -> None:
     made = side(three("on", 1.0, slope=on), three("off", 1.0, noise, slope=off))
-    verdict, reason = trainings.judge_gradient(made)
-    assert verdict is expected
+    rule, reason = trainings.judge_gradient(made)
+    assert verdict_of(rule) is expected
     assert f"(encoder), at the first step: {on:.3g} with residuals, {off:.3g} without" in str(reason)
-    assert [trainings.judge_gradient(each)[0] for each in fewer(made)] == [Verdict.OPEN] * 2
+    assert [verdict_of(trainings.judge_gradient(each)[0]) for each in fewer(made)] == [Verdict.OPEN] * 2
 
 
 def test_a_decoder_that_reads_an_encoder_is_not_what_the_gradient_is_judged_in() -> None:
     """There float32 loses what passes through the queries of cross-attention, residuals or not."""
     lost = {"encoder.layers.0": 1.0, "encoder.layers.1": 1.0, "decoder.layers.0": 0.0, "decoder.layers.1": 1.0}
     off = [replace(each, first=lost) for each in three("off", 1.0)]
-    assert trainings.judge_gradient(side(three("on", 1.0), off))[0] is Verdict.WRONG  # of the encoder: alike
+    assert (
+        verdict_of(trainings.judge_gradient(side(three("on", 1.0), off))[0]) is Verdict.WRONG
+    )  # of the encoder: alike
     alone = [
         [
             replace(each, first={part: norm for part, norm in each.first.items() if part.startswith("decoder")})
@@ -174,8 +177,8 @@ def test_a_decoder_that_reads_an_encoder_is_not_what_the_gradient_is_judged_in()
         ]
         for arm in (three("on", 1.0), off)
     ]
-    verdict, reason = trainings.judge_gradient(side(*alone))
-    assert verdict is Verdict.OPEN
+    rule, reason = trainings.judge_gradient(side(*alone))
+    assert verdict_of(rule) is Verdict.OPEN
     assert "float32 has them as 0" in str(reason)
     assert [str(each.name) for each in trainings.slopes(side(*alone))] == [
         "gradient of the first layer over that of the last (decoder), with residuals"
@@ -196,16 +199,16 @@ def test_a_decoder_that_reads_an_encoder_is_not_what_the_gradient_is_judged_in()
 )
 def test_residuals_may_matter_or_not(on: float, off: float, noise: float, expected: Verdict) -> None:
     made = side(three("on", on), three("off", off, noise))
-    verdict, _reason = trainings.judge_residual(made)
-    assert verdict is expected
-    assert [trainings.judge_residual(each)[0] for each in fewer(made)] == [Verdict.OPEN] * 2
+    rule, _reason = trainings.judge_residual(made)
+    assert verdict_of(rule) is expected
+    assert [verdict_of(trainings.judge_residual(each)[0]) for each in fewer(made)] == [Verdict.OPEN] * 2
 
 
 def test_that_nothing_is_learnt_is_said_where_the_seeds_decide_it_alone() -> None:
     residual, recipe = side(three("on", 2.9), three("off", 3.0)), side(three("whole", 2.9), three("no Adam", 3.0))
     for judge, made in ((trainings.judge_residual, residual), (trainings.judge_recipe, recipe)):
-        verdict, reason = judge(made)
-        assert verdict is Verdict.OPEN
+        rule, reason = judge(made)
+        assert verdict_of(rule) is Verdict.OPEN
         assert str(reason).endswith("no more is learnt than how frequent each token is: train longer")
         for each in fewer(made):
             assert str(judge(each)[1]).startswith("the seeds do not decide whether more is learnt")
@@ -216,22 +219,22 @@ def test_that_nothing_is_learnt_is_said_where_the_seeds_decide_it_alone() -> Non
 def test_residuals_that_diverge_with_one_seed_leave_open_what_is_learnt() -> None:
     lost = Course("on", 2, 1000, (9.0,), (1e-3,), diverged=2)
     first, _second, third = three("on", 1.0)
-    verdict, reason = trainings.judge_residual(side(first, lost, third, three("off", 2.9)))
-    assert verdict is Verdict.OPEN
+    rule, reason = trainings.judge_residual(side(first, lost, third, three("off", 2.9)))
+    assert verdict_of(rule) is Verdict.OPEN
     assert str(reason).startswith("the seeds do not decide whether more is learnt")
 
 
 def test_one_layer_has_no_spread_of_gradients() -> None:
     arms = [replace(each, first={"decoder.layers.0": 1.0}) for arm in ("on", "off") for each in three(arm, 1.0)]
-    verdict, reason = trainings.judge_gradient(side(*arms))
-    assert verdict is Verdict.OPEN
+    rule, reason = trainings.judge_gradient(side(*arms))
+    assert verdict_of(rule) is Verdict.OPEN
     assert "cannot be compared" in str(reason)
 
 
 @pytest.mark.parametrize(("post", "pre", "expected"), [(1.0, 2.0, Verdict.HOLDS), (2.0, 1.0, Verdict.WRONG)])
 def test_the_wrong_norm_is_judged_by_pre_norm_and_not_by_post_norm(post: float, pre: float, expected: Verdict) -> None:
-    verdict, _reason = trainings.judge_norms(side(three("post", post), three("pre", pre), three("wrong", 1.5)))
-    assert verdict is expected
+    rule, _reason = trainings.judge_norms(side(three("post", post), three("pre", pre), three("wrong", 1.5)))
+    assert verdict_of(rule) is expected
 
 
 @pytest.mark.parametrize(
@@ -251,11 +254,11 @@ def test_tying_may_cost_or_save_nothing(output: float, every: float, noise: floa
         three("all", every, noise, parameters=1000 - 2 * saved),
     ]
     made = side(three("untied", 1.0), *tied)
-    verdict, reason = trainings.judge_tying(made)
-    assert verdict is expected
+    rule, reason = trainings.judge_tying(made)
+    assert verdict_of(rule) is expected
     assert f"of 1,000 parameters tying saves up to {2 * saved}, {saved / 5:g} %" in str(reason)
     if saved:
-        assert [trainings.judge_tying(each)[0] for each in fewer(made)] == [Verdict.OPEN] * 2
+        assert [verdict_of(trainings.judge_tying(each)[0]) for each in fewer(made)] == [Verdict.OPEN] * 2
 
 
 @pytest.mark.parametrize(
@@ -272,10 +275,10 @@ def test_tying_may_cost_or_save_nothing(output: float, every: float, noise: floa
 def test_wide_heads_are_judged_beside_as_many_parameters(full, equal, noise: float, expected: Verdict) -> None:
     arms = [three("full", full, noise, parameters=2000), three("as many", equal, parameters=2000)]
     made = side(three("split", 1.0), *arms)
-    verdict, reason = trainings.judge_heads(made)
-    assert verdict is expected
+    rule, reason = trainings.judge_heads(made)
+    assert verdict_of(rule) is expected
     assert "with 2 times the parameters and 1 times the time" in str(reason)
-    assert [trainings.judge_heads(each)[0] for each in fewer(made)] == [Verdict.OPEN] * 2
+    assert [verdict_of(trainings.judge_heads(each)[0]) for each in fewer(made)] == [Verdict.OPEN] * 2
 
 
 def validated(arm: str, loss: float, right: float, noise: float) -> list[Course]:
@@ -295,10 +298,10 @@ def validated(arm: str, loss: float, right: float, noise: float) -> list[Course]
 )
 def test_smoothing_may_help_or_not(loss: float, right: float, noise: float, expected: Verdict) -> None:
     made = side(validated("sharp", 0.5, 0.7, 0.0), validated("smooth", loss, right, noise))
-    verdict, reason = trainings.judge_smoothing(made)
-    assert verdict is expected
+    rule, reason = trainings.judge_smoothing(made)
+    assert verdict_of(rule) is expected
     assert f"perplexity is {math.exp(loss):.3g}, without {math.exp(0.5):.3g}" in str(reason)
-    assert [trainings.judge_smoothing(each)[0] for each in fewer(made)] == [Verdict.OPEN] * 2
+    assert [verdict_of(trainings.judge_smoothing(each)[0]) for each in fewer(made)] == [Verdict.OPEN] * 2
 
 
 @pytest.mark.parametrize(
@@ -314,13 +317,13 @@ def test_the_recipe_may_need_each_of_its_parts_or_none(losses: tuple[float, ...]
     names = ("no warm-up", "no Xavier", "no clipping", "no Adam")
     arms = [three(arm, loss) for arm, loss in zip(names, losses, strict=True)]
     made = side(three("whole", 1.0), *arms)
-    verdict, reason = trainings.judge_recipe(made)
-    assert verdict is expected
+    rule, reason = trainings.judge_recipe(made)
+    assert verdict_of(rule) is expected
     needed, helping, *_ = str(reason).split(";")
     assert ("no Xavier" in needed) == (losses[1] == 2.9)
     assert ("no clipping" in helping) == (losses[2] == 1.3)
-    assert [trainings.judge_recipe(each)[0] for each in fewer(made)] == [Verdict.OPEN] * 2
-    assert trainings.judge_recipe(side(three("whole", 2.9), *arms))[0] is Verdict.OPEN
+    assert [verdict_of(trainings.judge_recipe(each)[0]) for each in fewer(made)] == [Verdict.OPEN] * 2
+    assert verdict_of(trainings.judge_recipe(side(three("whole", 2.9), *arms))[0]) is Verdict.OPEN
 
 
 def test_an_arm_that_diverged_is_said_to() -> None:
@@ -355,8 +358,8 @@ def test_longer_texts_may_be_answered_or_not(sines, table, expected: Verdict) ->
         for length, exact in zip((8, 16), pair, strict=True)
     )
     tested = side(three("sinusoidal", 1.0), three("learned", 1.0), tests=tests, due=12, trained=8)
-    verdict, reason = trainings.judge_positions(tested)
-    assert verdict is expected
+    rule, reason = trainings.judge_positions(tested)
+    assert verdict_of(rule) is expected
     assert f"sinusoidal {100 * sines[0]:.3g} % and {100 * sines[1]:.3g} %" in str(reason)
     ends = {None: "the seeds do not decide", True: "it carries over", False: "it does not carry over"}
     carries = None if sines[1] == 0.52 else sines[1] > 0.5
@@ -364,21 +367,21 @@ def test_longer_texts_may_be_answered_or_not(sines, table, expected: Verdict) ->
     assert str(trainings.carried(tested)[0]).startswith(f"sinusoidal: {end}")
     for most in (1, 2):
         few = replace(tested, tests=tuple(each for each in tests if each.seed <= most))
-        verdict, reason = trainings.judge_positions(few)
-        assert verdict is Verdict.OPEN
+        rule, reason = trainings.judge_positions(few)
+        assert verdict_of(rule) is Verdict.OPEN
         assert str(reason).endswith("the seeds do not decide whether both arms have learnt the task")
         decided = "the seeds do not decide whether it has learnt the task"
         assert [str(each) for each in trainings.carried(few)] == [f"{arm}: {decided}" for arm in trainings.SAID]
     loud = replace(tested, tests=tuple(replace(each, exact=1.0) if each.seed == 3 else each for each in tests))
     if expected is Verdict.HOLDS:  # with seed 3 the learned positions carry over
-        assert trainings.judge_positions(loud)[0] is Verdict.OPEN
+        assert verdict_of(trainings.judge_positions(loud)[0]) is Verdict.OPEN
 
 
 def test_that_nothing_is_clear_with_few_seeds_is_said() -> None:
     whole = side(three("post", 1.0), three("pre", 1.0), three("wrong", 2.0))
 
     def remarks(judged: Side) -> list[str]:
-        return [str(each) for each in trainings.outcome(judged, trainings.judge_norms, (), trainings.slopes).remarks]
+        return [str(each) for each in trainings.outcome(judged, trainings.judge_norms, (), trainings.slopes).notes]
 
     assert remarks(whole) == []
     assert [remarks(each)[0][:20] for each in fewer(whole)] == ["with fewer than 3 se"] * 2

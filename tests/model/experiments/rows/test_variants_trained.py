@@ -12,6 +12,7 @@ from model.experiments.rows.variants_trained import NONE, arm_of, compared_of, j
 from model.experiments.rule import Verdict
 from model.experiments.side_by_side import Course, Side, learners
 from model.experiments.variants.variant import Sizes
+from tests.model.experiments.rows.judging import verdict_of
 
 pytestmark = pytest.mark.unchecked
 
@@ -48,14 +49,14 @@ def side(losses: dict[str, float], steps: int = 10, seeds: int = 3, noise: float
 )
 def test_the_verdict_follows_the_losses(learnt: dict[str, float], expected: Verdict) -> None:
     compared = [each for each in compared_of(SIZES, "decoder-only") if each.key in learnt]
-    assert judge(compared, side(learnt))[0] is expected
+    assert verdict_of(judge(compared, side(learnt))[0]) is expected
     for few in (1, 2):
-        verdict, reason = judge(compared, side(learnt, seeds=few))
-        assert verdict is Verdict.OPEN
+        rule, reason = judge(compared, side(learnt, seeds=few))
+        assert verdict_of(rule) is Verdict.OPEN
         assert str(reason).startswith("the seeds do not decide whether more is learnt")
     if expected is Verdict.HOLDS:
-        assert judge(compared, side(learnt, noise=0.5))[0] is Verdict.OPEN
-    assert judge(compared, replace(side(learnt), steps=20))[0] is Verdict.OPEN
+        assert verdict_of(judge(compared, side(learnt, noise=0.5))[0]) is Verdict.OPEN
+    assert verdict_of(judge(compared, replace(side(learnt), steps=20))[0]) is Verdict.OPEN
 
 
 def test_only_what_can_write_is_trained_in_a_decoder() -> None:

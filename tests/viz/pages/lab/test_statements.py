@@ -14,7 +14,7 @@ from streamlit.testing.v1 import AppTest
 import viz.state.checkpoints
 from model.experiments import index
 from model.experiments.experiment import Curve, Curves, Experiment, Grid, Group, Outcome, Parameter, Request, Table
-from model.experiments.rule import Quantity, Verdict
+from model.experiments.rule import Quantity, Rule, exceeds
 from model.experiments.runner import Report
 from model.experiments.timing import Machine
 from model.message import say
@@ -35,7 +35,7 @@ def measure(request: Request) -> Iterator[Report[Outcome]]:
     """Verdict that follows the parameter; a number for each seed."""
     if request.values["size"] > 90:
         raise MissingQuantityError("decoder.layers.0.self_attention.scores", "attention is computed outside")
-    holds = request.values["size"] > 5
+    rule = Rule([exceeds(Quantity("size", (float(request.values["size"]),)), 5.0)])
     curves = (
         Curve("a", (1.0, 2.0), (3.0, 4.0), low=(2.0, 3.0), high=(4.0, 5.0)),
         Curve("of a", (1.0, 2.0), (3.5, 4.5), dash=True, beside=True),
@@ -47,11 +47,10 @@ def measure(request: Request) -> Iterator[Report[Outcome]]:
         Table("table", ("name", "value"), (("one", 0.123456), ("two", 7))),
     )
     numbers = tuple(float(seed) for seed in request.seeds)
-    verdict = Verdict.HOLDS if holds else Verdict.WRONG
     quantities = (Quantity("seeds", numbers, "s"),)
     remarks = (say("{value} s", value=0.5),)
     machine = Machine("CPU *x*", "float32", 1, "MKL", True)
-    yield Report(1.0, Outcome(verdict, say("holds"), quantities, figures, remarks=remarks, machine=machine))
+    yield Report(1.0, Outcome(rule, say("holds"), quantities, figures, remarks=remarks, machine=machine))
 
 
 PLANTED = Experiment(
@@ -98,6 +97,7 @@ def test_the_verdict_is_that_of_the_measurement(size: str, verdict: str) -> None
     assert f"-badge[{verdict}]" in written
     assert "seeds: 5 ± 1 s over 3 seeds" in written
     assert "**More exactly:** masks" in written
+    assert "**Rule:** size above 5, else wrong." in written
     assert "0.5 s." in written
     assert "CPU \\*x\\* · float32 · 1 thread · time of this thread alone · products by MKL" in written
     header, arrays = sent(app, "statement_planted_0")
