@@ -57,13 +57,6 @@ class Quantity:
 # Numbers of several seeds beside their spread.
 
 
-def few(seeds: int) -> list[Message]:
-    """Remark that nothing is clear with so few seeds; none with enough."""
-    if seeds >= SEEDS:
-        return []
-    return [say("with fewer than {count} seeds nothing is called clear: their spread is not known", count=SEEDS)]
-
-
 def spread(values: Sequence[float]) -> float:
     """Standard deviation over the seeds; 0 where all are equal, infinite ones too, infinite where only some are."""
     if len(set(values)) == 1:
@@ -112,13 +105,13 @@ def joined(parts: Sequence[str]) -> str:
 class Condition:
     """Statement on measured quantities, and whether they meet it; None: they do not decide it.
 
-    chance: they might have come out otherwise. few: it needs more seeds than there are.
+    chance: they might have come out otherwise. seeds: number of those that its spread is of.
     """
 
     text: str
     met: bool | None
     chance: bool = False
-    few: bool = False
+    seeds: int | None = None
 
     def __invert__(self) -> Condition:
         return replace(self, text=say("not: {condition}", condition=self.text), met=_not(self.met))
@@ -159,7 +152,8 @@ def some(conditions: Iterable[Condition], text: str) -> Condition:
 
 
 def _together(found: Sequence[Condition], text: str, met: bool | None) -> Condition:
-    return Condition(text, met, any(each.chance for each in found), any(each.few for each in found))
+    seeds = [each.seeds for each in found if each.seeds is not None]
+    return Condition(text, met, any(each.chance for each in found), min(seeds, default=None))
 
 
 # Conditions on numbers that are exact, with each seed.
@@ -167,17 +161,17 @@ def _together(found: Sequence[Condition], text: str, met: bool | None) -> Condit
 
 def at_most(a: Quantity, limit: float) -> Condition:
     """a ≤ limit, with every seed; not of NaN."""
-    return Condition(say("{a} at most {limit}", a=a.name, limit=limit), all(value <= limit for value in a.values))
+    return Condition(say("“{a}” at most {limit}", a=a.name, limit=limit), all(value <= limit for value in a.values))
 
 
 def at_least(a: Quantity, limit: float) -> Condition:
     """a ≥ limit, with every seed; not of NaN."""
-    return Condition(say("{a} at least {limit}", a=a.name, limit=limit), all(value >= limit for value in a.values))
+    return Condition(say("“{a}” at least {limit}", a=a.name, limit=limit), all(value >= limit for value in a.values))
 
 
 def exceeds(a: Quantity, limit: float) -> Condition:
     """a > limit, with every seed; not of NaN."""
-    return Condition(say("{a} above {limit}", a=a.name, limit=limit), all(value > limit for value in a.values))
+    return Condition(say("“{a}” above {limit}", a=a.name, limit=limit), all(value > limit for value in a.values))
 
 
 # Conditions on numbers that chance moves.
@@ -185,7 +179,7 @@ def exceeds(a: Quantity, limit: float) -> Condition:
 
 def enough(seeds: int) -> Condition:
     """As many seeds as a spread needs."""
-    return Condition(say("{seeds} seeds at least", seeds=SEEDS), seeds >= SEEDS, few=seeds < SEEDS)
+    return Condition(say("{seeds} seeds at least", seeds=SEEDS), seeds >= SEEDS, seeds=seeds)
 
 
 @dataclass(frozen=True)
@@ -200,13 +194,8 @@ class Margin:
         """Text of a comparison with this margin."""
         least = f"{100 * self.share:g} %" if self.share else f"{self.factor:g} ×" if self.factor > 1.0 else self.by
         if not least:
-            return say("{condition} by more than twice the spread, {seeds} seeds at least", condition=text, seeds=SEEDS)
-        return say(
-            "{condition} by more than {least} and twice the spread, {seeds} seeds at least",
-            condition=text,
-            least=least,
-            seeds=SEEDS,
-        )
+            return say("{condition} by more than twice the spread", condition=text)
+        return say("{condition} by more than {least} and twice the spread", condition=text, least=least)
 
 
 NO_MARGIN = Margin()
@@ -214,24 +203,24 @@ NO_MARGIN = Margin()
 
 def clearly_above(a: Quantity, limit: float) -> Condition:
     """a above a limit: by more than twice the spread of its seeds, or with its whole interval."""
-    text = say("{a} above {limit}", a=a.name, limit=limit)
+    text = say("“{a}” above {limit}", a=a.name, limit=limit)
     if a.interval:
         low, high = a.interval
         met = True if low > limit else False if high < limit else None
         return Condition(say("{condition}, with its whole interval", condition=text), met, chance=True)
-    return Condition(NO_MARGIN.applied(text), above(a.values, limit), True, len(a.values) < SEEDS)
+    return Condition(NO_MARGIN.applied(text), above(a.values, limit), True, len(a.values))
 
 
 def clearly_below(a: Quantity, limit: float) -> Condition:
     """a below a limit: by more than twice the spread of its seeds, or with its whole interval."""
-    text, found = say("{a} below {limit}", a=a.name, limit=limit), clearly_above(a, limit)
+    text, found = say("“{a}” below {limit}", a=a.name, limit=limit), clearly_above(a, limit)
     text = say("{condition}, with its whole interval", condition=text) if a.interval else NO_MARGIN.applied(text)
     return replace(found, text=text, met=_not(found.met))
 
 
 def clearly_within(a: Quantity, low: float, high: float) -> Condition:
     """a between two limits, with its whole interval."""
-    text = say("{a} from {low} to {high}, with its whole interval", a=a.name, low=low, high=high)
+    text = say("“{a}” from {low} to {high}, with its whole interval", a=a.name, low=low, high=high)
     return every((clearly_above(a, low), clearly_below(a, high)), text)
 
 
@@ -248,23 +237,23 @@ def less(a: Quantity, b: Quantity, margin: Margin = NO_MARGIN) -> Condition:
     """a below b by more than twice the spread of both, and by the margin. Not met: a is above b by as much, or they are
     surely less apart than the margin.
     """
-    return _ordered(a, b, margin, say("{a} below {b}", a=a.name, b=b.name), "lower")
+    return _ordered(a, b, margin, say("“{a}” below “{b}”", a=a.name, b=b.name), "lower")
 
 
 def greater(a: Quantity, b: Quantity, margin: Margin = NO_MARGIN) -> Condition:
     """a above b: see `less`."""
-    return _ordered(a, b, margin, say("{a} above {b}", a=a.name, b=b.name), "higher")
+    return _ordered(a, b, margin, say("“{a}” above “{b}”", a=a.name, b=b.name), "higher")
 
 
 def alike(a: Quantity, b: Quantity, margin: Margin) -> Condition:
     """a and b surely less apart than the margin, wherever their spread lets them be."""
-    return _ordered(a, b, margin, say("{a} not apart from {b}", a=a.name, b=b.name), "alike")
+    return _ordered(a, b, margin, say("“{a}” not apart from “{b}”", a=a.name, b=b.name), "alike")
 
 
 def _ordered(a: Quantity, b: Quantity, margin: Margin, text: Message, met: Order) -> Condition:
     found = compared(a, b, margin)
-    few = min(len(a.values), len(b.values)) < SEEDS
-    return Condition(margin.applied(text), None if found == "open" else found == met, chance=True, few=few)
+    seeds = min(len(a.values), len(b.values))
+    return Condition(margin.applied(text), None if found == "open" else found == met, chance=True, seeds=seeds)
 
 
 @dataclass(frozen=True)
@@ -315,7 +304,10 @@ class Rule:
         if self.wants:
             wanted = joined([each.text for each in self.wants])
             parts.append(say("{conditions}, else “holds only if”", conditions=wanted))
-        if any(each.chance for each in self.conditions):
+        by_chance = [each for each in self.conditions if each.chance]
+        if any(each.seeds is not None for each in by_chance):
+            parts.append(say("{seeds} seeds at least", seeds=SEEDS))
+        if by_chance:
             parts.append(say("undecided: open"))
         first, *rest = parts
         for each in rest:
@@ -328,7 +320,9 @@ class Rule:
     @property
     def remarks(self) -> list[Message]:
         """Remark that nothing is clear with so few seeds; none with enough."""
-        return few(0 if any(each.few for each in self.conditions) else SEEDS)
+        if all(each.seeds is None or each.seeds >= SEEDS for each in self.conditions):
+            return []
+        return [say("with fewer than {count} seeds nothing is called clear: their spread is not known", count=SEEDS)]
 
 
 def each_of(conditions: Iterable[Condition], text: str) -> Rule:

@@ -49,7 +49,7 @@ from model.experiments.rows.reading import (
     tolerance,
     too_short,
 )
-from model.experiments.rule import Condition, Quantity, Rule, at_most, exceeds
+from model.experiments.rule import Condition, Quantity, Rule, at_most, every, exceeds
 from model.inference.text_model import TextModel
 from model.message import Message, say
 from model.network.attention import Masked, Weights
@@ -160,7 +160,9 @@ def find_fill(request: Request, fill: Fills = fills) -> Outcome:
     uniform = {name: float(own.loc[name, "empty_high"]) > 0 for name in types}  # NaN is not
     in_types = {name: Condition(say("it hides what it must in {types}", types=name), hides[name]) for name in types}
     empty = Condition(say("no weight on a hidden key in a row with nothing to look at"), not any(uniform.values()))
-    rule = Rule([in_types["float32"]], wants=[*in_types.values(), empty])
+    rule = Rule(
+        [in_types["float32"]], wants=[every(in_types.values(), say("it hides what it must in every type")), empty]
+    )
     refused = [name for name in types if not own.loc[name, "accepted"]]
     lowest = table[table["fill"] == "min"].set_index("dtype")["stored"]
     reason = say(

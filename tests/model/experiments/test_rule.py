@@ -117,8 +117,8 @@ def timed(low: float, high: float) -> Quantity:
 def test_a_quantity_is_clearly_above_a_limit_below_it_or_neither(quantity, above_it, below_it) -> None:
     assert clearly_above(quantity, 0.5).met is above_it
     assert clearly_below(quantity, 0.5).met is below_it
-    few = quantity.interval is None and len(quantity.values) < 3
-    assert clearly_above(quantity, 0.5).few is clearly_below(quantity, 0.5).few is few
+    count = None if quantity.interval else len(quantity.values)
+    assert clearly_above(quantity, 0.5).seeds == clearly_below(quantity, 0.5).seeds == count
 
 
 @pytest.mark.parametrize(
@@ -159,11 +159,11 @@ def test_quantities_are_in_an_order_or_alike_or_neither(these, those, margin, fo
     for condition, order_of in wanted.items():
         assert condition(a, b, margin).met is (None if found == "open" else found == order_of)
     assert less(a, b, margin).met is greater(b, a, margin).met
-    assert less(a, b, margin).few is (len(these) < 3)
+    assert less(a, b, margin).seeds == min(len(these), len(those))
 
 
-def given(met: bool | None, few: bool = False) -> Condition:
-    return Condition(say("so"), met, chance=True, few=few)
+def given(met: bool | None) -> Condition:
+    return Condition(say("so"), met, chance=True)
 
 
 @pytest.mark.parametrize("met", list(itertools.product((T, F, N), repeat=2)))
@@ -241,12 +241,12 @@ def test_a_rule_says_its_conditions_and_what_becomes_of_the_statement_without_th
     a, b = Quantity(say("loss of {arm}", arm="A"), (1.0,)), Quantity("B", (2.0,))
     rule = Rule(needs=[less(a, b)], wants=[~greater(a, b, Margin(share=0.1)), at_most(b, 3.0)], given=[exceeds(b, 0.0)])
     assert str(rule) == (
-        "B above 0, else open; loss of A below B by more than twice the spread, 3 seeds at least, else wrong; not: "
-        "loss of A above B by more than 10 % and twice the spread, 3 seeds at least, and B at most 3, else “holds only "
-        "if”; undecided: open"
+        "“B” above 0, else open; “loss of A” below “B” by more than twice the spread, else wrong; not: “loss of A” "
+        "above “B” by more than 10 % and twice the spread, and “B” at most 3, else “holds only if”; 3 seeds at least; "
+        "undecided: open"
     )
     halves = str(Rule(halves=(Rule(needs=[exceeds(b, 0.0)]), Rule(needs=[at_most(b, 0.0)]))))
-    assert halves == "each half by itself; the first: B above 0, else wrong; the second: B at most 0, else wrong"
+    assert halves == "each half by itself; the first: “B” above 0, else wrong; the second: “B” at most 0, else wrong"
     assert str(each_of([clearly_above(timed(1.0, 2.0), 0.5)], say("each of them"))) == (
         "in one case at least: each of them, else wrong; in every case, else “holds only if”; undecided: open"
     )

@@ -97,7 +97,7 @@ def test_the_verdict_is_that_of_the_measurement(size: str, verdict: str) -> None
     assert f"-badge[{verdict}]" in written
     assert "seeds: 5 ± 1 s over 3 seeds" in written
     assert "**More exactly:** masks" in written
-    assert "**Rule:** size above 5, else wrong." in written
+    assert "**Rule:** “size” above 5, else wrong." in written
     assert "0.5 s." in written
     assert "CPU \\*x\\* · float32 · 1 thread · time of this thread alone · products by MKL" in written
     header, arrays = sent(app, "statement_planted_0")
