@@ -15,7 +15,18 @@ from torch import Tensor, nn
 from model.data.datasets import AnswerDataset
 from model.data.sources import SEPARATOR
 from model.data.tasks import find_task, task_pairs
-from model.experiments.experiment import Curve, Curves, Experiment, Figure, Group, Outcome, Parameter, Request, Table
+from model.experiments.experiment import (
+    Curve,
+    Curves,
+    Experiment,
+    Figure,
+    Group,
+    Outcome,
+    Parameter,
+    Request,
+    Table,
+    over_seeds,
+)
 from model.experiments.rule import Quantity, Rule, Verdict, clearly_above, clearly_below
 from model.experiments.runner import Report
 from model.experiments.training_claims import lengths_of
@@ -253,9 +264,7 @@ def outcome(found: Found) -> Outcome:
 def curve(found: Found, task: str, name: str) -> Curve:
     """Mean accuracy of a network over the number of pairs, with the range over the seeds."""
     sizes = [size for size in found.sizes if found.of(task, name, size)]
-    values = [found.of(task, name, size) for size in sizes]
-    low, high = ([end(each) for each in values] if len(found.seeds) > 1 else None for end in (min, max))
-    return Curve(NAMES[name], sizes, [fmean(each) for each in values], low, high)
+    return over_seeds(NAMES[name], sizes, [found.of(task, name, size) for size in sizes])
 
 
 def needed(found: Found) -> Table:

@@ -6,9 +6,10 @@ translates its sentences by their text.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
+from statistics import fmean
 from typing import TYPE_CHECKING, Any
 
 from model.experiments.rule import SEEDS, Quantity, Rule, Verdict
@@ -48,6 +49,21 @@ class Curve:
     style: str = "line"
     dash: bool = False
     beside: bool = False
+
+
+def over_seeds(
+    name: str,
+    xs: Sequence[int] | Sequence[float],
+    values: Iterable[Sequence[float]],
+    style: str = "line",
+    mean: Callable[[Sequence[float]], float] = fmean,
+) -> Curve:
+    """Curve of the mean over the seeds, with their range where there are several. values: of the seeds, at each x."""
+    at_each = [[float(value) for value in each] for each in values]
+    low, high = (
+        [end(each) for each in at_each] if max(map(len, at_each), default=0) > 1 else None for end in (min, max)
+    )
+    return Curve(name, xs, [mean(each) for each in at_each], low, high, style)
 
 
 @dataclass(frozen=True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from statistics import fmean
 
 import torch
 from jaxtyping import Float
@@ -20,7 +21,17 @@ from model.experiments.attention_cost import (
     upper_fit,
 )
 from model.experiments.convolution import ConvolutionStack, layers_needed
-from model.experiments.experiment import Curve, Curves, Experiment, Group, Outcome, Parameter, Request, Table
+from model.experiments.experiment import (
+    Curve,
+    Curves,
+    Experiment,
+    Group,
+    Outcome,
+    Parameter,
+    Request,
+    Table,
+    over_seeds,
+)
 from model.experiments.ratios import ratio
 from model.experiments.rule import Condition, Quantity, Rule, clearly_below
 from model.experiments.runner import Report
@@ -358,13 +369,14 @@ def growth_figure(found: Compared, quantity: str, title: str, unit: str) -> Curv
 
 def gradient_figure(found: Compared) -> Curves:
     """Gradient over the distance, mean of its logarithm and range over the seeds."""
-    curves = []
-    for kind in KINDS:
-        columns = list(zip(*found.gradients[kind], strict=True))
-        means = [math.exp(sum(math.log(max(value, 1e-300)) for value in each) / len(each)) for each in columns]
-        several = len(found.gradients[kind]) > 1
-        low, high = ([end(each) for each in columns] if several else None for end in (min, max))
-        curves.append(Curve(NAMES[kind], found.distances, means, low, high))
+
+    def geometric(values: Sequence[float]) -> float:
+        return math.exp(fmean(math.log(max(value, 1e-300)) for value in values))
+
+    curves = [
+        over_seeds(NAMES[kind], found.distances, zip(*found.gradients[kind], strict=True), mean=geometric)
+        for kind in KINDS
+    ]
     title = say("gradient from the last output to an earlier input, before any training")
     return Curves(title, say("distance in tokens"), say("‖∂ output / ∂ input‖"), curves, log_y=True)
 

@@ -11,7 +11,7 @@ import torch.nn.functional as F
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
-from model.experiments.experiment import Curve, Curves, Experiment, Group, Outcome, Parameter, Request
+from model.experiments.experiment import Curve, Curves, Experiment, Group, Outcome, Parameter, Request, over_seeds
 from model.experiments.rule import Quantity, Rule, Verdict, clearly_above, each_of
 from model.experiments.runner import Report
 from model.message import InputError, Message, say
@@ -338,13 +338,14 @@ def outcome(found: Learnt) -> Outcome:
         Quantity(say("probability that {item} is bought: {way}", item=found.candidate.name, way=name), buys)
         for (way, name), buys in zip(NAMES.items(), map(tuple, found.buys.values()), strict=True)
     ]
-    accuracy = [ranged(name, found.steps, found.accuracies[way], "line") for way, name in NAMES.items()]
+    accuracy = [over_seeds(name, found.steps, zip(*found.accuracies[way], strict=True)) for way, name in NAMES.items()]
     names = [item.name for item in found.history]
     places = list(range(len(names)))
-    sure = [ranged(NAMES[way], places, found.weights[way], "bars") for way in ("attention", "average")]
+    by_item = {way: list(zip(*weights, strict=True)) for way, weights in found.weights.items()}
+    sure = [over_seeds(NAMES[way], places, by_item[way], "bars") for way in ("attention", "average")]
     likeness = (directions(found.history) @ directions([found.candidate])[0]).tolist()
     bare = [
-        ranged(NAMES["bare product"], places, found.weights["bare product"], "bars"),
+        over_seeds(NAMES["bare product"], places, by_item["bare product"], "bars"),
         Curve(say("likeness: cosine of their features"), places, likeness, style="bars"),
     ]
     item = found.candidate.name
@@ -355,13 +356,6 @@ def outcome(found: Learnt) -> Outcome:
         Curves(say("q·k of each purchase for {item}", item=item), say("purchase"), "q·k", bare, ticks=names),
     )
     return Outcome(rule, reason, quantities, figures)
-
-
-def ranged(name: str, xs: Sequence[int], by_seed: Sequence[Sequence[float]], style: str) -> Curve:
-    """Curve of means, with the range over the seeds."""
-    columns = list(zip(*by_seed, strict=True))
-    low, high = ([end(each) for each in columns] if len(by_seed) > 1 else None for end in (min, max))
-    return Curve(name, xs, [sum(each) / len(each) for each in columns], low, high, style=style)
 
 
 def run(request: Request) -> Iterator[Report[Outcome]]:

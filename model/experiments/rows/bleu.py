@@ -12,7 +12,18 @@ from statistics import fmean
 from model.checkpoints.load import open_checkpoint
 from model.data.pairs import Pair, in_split
 from model.data.sources import data_of_run, phrase_data
-from model.experiments.experiment import Curve, Curves, Experiment, Figure, Group, Outcome, Parameter, Request, Table
+from model.experiments.experiment import (
+    Curve,
+    Curves,
+    Experiment,
+    Figure,
+    Group,
+    Outcome,
+    Parameter,
+    Request,
+    Table,
+    over_seeds,
+)
 from model.experiments.rule import Condition, Quantity, Rule, enough
 from model.experiments.runner import Report
 from model.inference.models import Translator
@@ -188,7 +199,7 @@ def figures(
     """Scores over the share of errors, the model's own as lines, and some of its translations."""
     xs = [100 * share for share in shares]
     ends = [min(xs), max(xs)]
-    curves = [over_seeds(name, xs, courses) for name, courses in (("BLEU", bleu), ("chrF", chrf))]
+    curves = [over_seeds(name, xs, zip(*courses, strict=True)) for name, courses in (("BLEU", bleu), ("chrF", chrf))]
     curves += [
         Curve(say("{score} of {model}", score=name, model=data.model.name), ends, [value, value], dash=True)
         for name, value in (("BLEU", own.bleu), ("chrF", own.chrf))
@@ -201,14 +212,6 @@ def figures(
         Curves(title, say("words wrong, %"), say("score, 0 to 100"), curves),
         Table(signature, columns, rows),
     ]
-
-
-def over_seeds(name: str, xs: Sequence[float], courses: Sequence[Sequence[float]]) -> Curve:
-    """Mean of courses, with their range where there are several."""
-    columns = list(zip(*courses, strict=True))
-    several = len(courses) > 1
-    low, high = ([rule(column) for column in columns] if several else None for rule in (min, max))
-    return Curve(name, xs, [fmean(column) for column in columns], low, high)
 
 
 EXPERIMENTS = (

@@ -24,12 +24,13 @@ from model.experiments.experiment import (
     Request,
     Table,
     at_once,
+    over_seeds,
 )
 from model.experiments.rule import Margin, Quantity, Rule, alike, at_least, at_most, clearly_below, exceeds
 from model.experiments.runner import Report
 from model.experiments.scaling import Against, against_width, first_below
 from model.experiments.similarity import cosines, dots
-from model.experiments.timing import Fit, Numbers, Task, Times, exponent_of, fit, rounds
+from model.experiments.timing import Fit, Task, Times, exponent_of, fit, rounds
 from model.message import say
 
 # Dot product and cosine (row 1).
@@ -116,12 +117,6 @@ def find_dot_product(request: Request, product: Product = dots) -> Outcome:
 
 def percents(shares: Sequence[float]) -> tuple[float, ...]:
     return tuple(100 * share for share in shares)
-
-
-def over_seeds(name: str, xs: Numbers, values: Sequence[Sequence[float]]) -> Curve:
-    """Curve of the means over the seeds, with their range."""
-    means = [sum(each) / len(each) for each in values]
-    return Curve(name, xs, means, [min(each) for each in values], [max(each) for each in values])
 
 
 # Softmax (row 2).

@@ -23,6 +23,7 @@ from model.experiments.experiment import (
     Request,
     Table,
     TrainedModel,
+    over_seeds,
 )
 from model.experiments.rule import (
     Condition,
@@ -438,7 +439,7 @@ def losses(side: Side) -> Curves:
     curves = []
     for arm in arms_of(side):
         smooth = [smoothed(np.array(course.losses), KEEP) for course in side.of(arm) if course.losses]
-        curves += over_seeds(arm, [(range(1, len(ys) + 1), ys) for ys in smooth])
+        curves += of_courses(arm, [(range(1, len(ys) + 1), ys) for ys in smooth])
     ends = (1.0, float(side.steps))
     chance = Curve(say("frequency of tokens alone"), ends, (side.chance, side.chance), dash=True)
     return Curves(say("Training loss"), say("step"), say("nats per token"), [*curves, chance])
@@ -465,7 +466,7 @@ def by_layer(side: Side, title: Message, read: Callable[[Course], Mapping[str, f
             ([place for place, layer in enumerate(layers) if layer in read(course)], read(course))
             for course in side.of(arm)
         ]
-        curves += over_seeds(arm, [(places, [of[layers[place]] for place in places]) for places, of in norms])
+        curves += of_courses(arm, [(places, [of[layers[place]] for place in places]) for places, of in norms])
     ticks = [f"{stack} {int(number) + 1}" for stack, _layers, number in (layer.split(".") for layer in layers)]
     return Curves(title, say("layer"), "‖g‖", curves, log_y=True, ticks=ticks)
 
@@ -486,7 +487,7 @@ def rates(side: Side) -> Curves:
     curves = [
         curve
         for arm in arms_of(side)
-        for curve in over_seeds(arm, [(range(1, len(each.rates) + 1), each.rates) for each in side.of(arm)[:1]])
+        for curve in of_courses(arm, [(range(1, len(each.rates) + 1), each.rates) for each in side.of(arm)[:1]])
     ]
     return Curves(say("Learning rate"), say("step"), say("rate"), curves, log_y=True)
 
@@ -499,8 +500,8 @@ def lengths(side: Side) -> Curves:
             [each for each in side.tests if (each.arm, each.seed) == (arm, course.seed) and math.isfinite(each.exact)]
             for course in side.of(arm)
         ]
-        curves += over_seeds(arm, [([each.length for each in of], [each.exact for each in of]) for of in tests])
-        of_tokens = over_seeds(arm, [([each.length for each in of], [each.tokens for each in of]) for of in tests])
+        curves += of_courses(arm, [([each.length for each in of], [each.exact for each in of]) for of in tests])
+        of_tokens = of_courses(arm, [([each.length for each in of], [each.tokens for each in of]) for of in tests])
         name = say("{arm}, tokens", arm=arm_name(arm))
         curves += [Curve(name, each.xs, each.ys, dash=True, beside=True) for each in of_tokens]
     edge = float(side.trained)
@@ -541,14 +542,14 @@ def validated(side: Side, read: Callable[[tuple[int, float, float]], float]) -> 
     return [
         curve
         for arm in arms_of(side)
-        for curve in over_seeds(
+        for curve in of_courses(
             arm,
             [([each[0] for each in of.validations], [read(each) for each in of.validations]) for of in side.of(arm)],
         )
     ]
 
 
-def over_seeds(arm: str, series: Sequence[tuple[Sequence[int], Sequence[float] | np.ndarray]]) -> list[Curve]:
+def of_courses(arm: str, series: Sequence[tuple[Sequence[int], Sequence[float] | np.ndarray]]) -> list[Curve]:
     """Mean curve of an arm with the range of its seeds, at each place of those that come so far; none without any."""
     at: dict[int, list[float]] = {}
     for xs, ys in series:
@@ -558,10 +559,8 @@ def over_seeds(arm: str, series: Sequence[tuple[Sequence[int], Sequence[float] |
         return []
     places = np.array(sorted(at), dtype=float)
     kept = np.linspace(0, len(places) - 1, min(POINTS, len(places))).round().astype(int)
-    xs = places[kept]
-    mean, low, high = ([rule(at[int(x)]) for x in xs] for rule in (fmean, min, max))
-    several = len(series) > 1
-    return [Curve(arm_name(arm), xs.tolist(), mean, low if several else None, high if several else None)]
+    xs = places[kept].tolist()
+    return [over_seeds(arm_name(arm), xs, [at[int(x)] for x in xs])]
 
 
 # Experiments.
