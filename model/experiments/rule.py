@@ -190,12 +190,16 @@ class Margin:
     share: float = 0.0
     factor: float = 1.0
 
+    @property
+    def least(self) -> float | str:
+        """The distance as a rule says it; 0 without one."""
+        return f"{100 * self.share:g} %" if self.share else f"{self.factor:g} ×" if self.factor > 1.0 else self.by
+
     def applied(self, text: Message) -> Message:
         """Text of a comparison with this margin."""
-        least = f"{100 * self.share:g} %" if self.share else f"{self.factor:g} ×" if self.factor > 1.0 else self.by
-        if not least:
+        if not self.least:
             return say("{condition} by more than twice the spread", condition=text)
-        return say("{condition} by more than {least} and twice the spread", condition=text, least=least)
+        return say("{condition} by more than {least} and twice the spread", condition=text, least=self.least)
 
 
 NO_MARGIN = Margin()
@@ -237,23 +241,26 @@ def less(a: Quantity, b: Quantity, margin: Margin = NO_MARGIN) -> Condition:
     """a below b by more than twice the spread of both, and by the margin. Not met: a is above b by as much, or they are
     surely less apart than the margin.
     """
-    return _ordered(a, b, margin, say("“{a}” below “{b}”", a=a.name, b=b.name), "lower")
+    return _ordered(a, b, margin, margin.applied(say("“{a}” below “{b}”", a=a.name, b=b.name)), "lower")
 
 
 def greater(a: Quantity, b: Quantity, margin: Margin = NO_MARGIN) -> Condition:
     """a above b: see `less`."""
-    return _ordered(a, b, margin, say("“{a}” above “{b}”", a=a.name, b=b.name), "higher")
+    return _ordered(a, b, margin, margin.applied(say("“{a}” above “{b}”", a=a.name, b=b.name)), "higher")
 
 
 def alike(a: Quantity, b: Quantity, margin: Margin) -> Condition:
     """a and b surely less apart than the margin, wherever their spread lets them be."""
-    return _ordered(a, b, margin, say("“{a}” not apart from “{b}”", a=a.name, b=b.name), "alike")
+    text = say(
+        "“{a}” and “{b}” less than {least} apart, twice the spread included", a=a.name, b=b.name, least=margin.least
+    )
+    return _ordered(a, b, margin, text, "alike")
 
 
 def _ordered(a: Quantity, b: Quantity, margin: Margin, text: Message, met: Order) -> Condition:
     found = compared(a, b, margin)
     seeds = min(len(a.values), len(b.values))
-    return Condition(margin.applied(text), None if found == "open" else found == met, chance=True, seeds=seeds)
+    return Condition(text, None if found == "open" else found == met, chance=True, seeds=seeds)
 
 
 @dataclass(frozen=True)
