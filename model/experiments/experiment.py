@@ -17,7 +17,7 @@ from model.experiments.runner import Report
 from model.message import Message
 
 if TYPE_CHECKING:
-    from model.experiments.timing import Machine
+    from model.experiments.engines.timing import Machine
     from model.inference.text_model import TextModel
 
 

@@ -4,28 +4,32 @@ from __future__ import annotations
 
 from functools import cache
 
-from model.experiments import additive_attention, data_needed, layers_compared, recommendation, weight_tying
-from model.experiments.experiment import Experiment
-from model.experiments.rows import (
+from model.experiments.claims import (
+    additive_attention,
     attention,
     attention_variants,
     bahdanau,
     bleu,
     costs,
     data_lesson,
+    data_needed,
     kv_cache,
+    layers_compared,
     maps,
     masks,
     norms,
     paper_sizes,
     parameter_free,
     positions,
+    recommendation,
     similarity,
     speed_ups,
     trainings,
     variants_cost,
     variants_trained,
+    weight_tying,
 )
+from model.experiments.experiment import Experiment
 
 # Modules with a tuple EXPERIMENTS, one a line.
 MODULES = (

@@ -8,7 +8,7 @@ import torch.nn.functional as F
 from torch.testing import assert_close
 
 from model.capture.trace import record
-from model.experiments.training_claims import put_norm_on_the_short_cut
+from model.experiments.engines.training_comparisons import put_norm_on_the_short_cut
 from model.fast import decoding, one_token
 from model.network.config import NormPlacement
 from model.network.kernels import plain_kernels

@@ -27,8 +27,8 @@ from viz.ui.parts import Placed
 from viz.ui.plots import FIRST, FOURTH, SECOND, THIRD
 
 if TYPE_CHECKING:
+    from model.experiments.engines.timing import Machine
     from model.experiments.experiment import Experiment
-    from model.experiments.timing import Machine
 
 # Of curves, in their order; with more of them the same again, dashed.
 COLOURS = (FIRST, SECOND, THIRD, FOURTH, "#009e73", "#0072b2", "#8c6d31", "#8a8a8a")

@@ -17,8 +17,8 @@ from model.analysis.attention_maps import Maps
 from model.analysis.head_metrics import entropy
 from model.analysis.predictions import derivative_norm
 from model.capture.trace import AttentionKind, Trace
-from model.experiments import scaling
-from model.experiments.scaling import Against, BothWays, against_width, both_ways, first_below, last_alike
+from model.experiments.engines import scaling
+from model.experiments.engines.scaling import Against, BothWays, against_width, both_ways, first_below, last_alike
 from model.inference.text_model import TextModel
 from model.network.attention import Scaled, Scores, Weights
 from model.runtime.errors import require

@@ -15,7 +15,7 @@ import torch
 
 from model.analysis.attention_maps import Maps
 from model.capture.trace import AttentionKind
-from model.experiments.similarity import (
+from model.experiments.engines.similarity import (
     Agreement,
     RankedKeys,
     agreement,

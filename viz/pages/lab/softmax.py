@@ -16,8 +16,8 @@ from streamlit.delta_generator import DeltaGenerator
 from model.analysis.attention_maps import Maps
 from model.analysis.predictions import derivative_norm, entropies, saturation
 from model.capture.trace import AttentionKind
-from model.experiments.scaling import SURE, first_factor, jacobian, thresholds
-from model.experiments.worked_example import DOCUMENT, Rows, take_steps
+from model.experiments.engines.scaling import SURE, first_factor, jacobian, thresholds
+from model.experiments.engines.worked_example import DOCUMENT, Rows, take_steps
 from model.inference.text_model import TextModel
 from model.network.attention import Weights
 from model.runtime.device import exact
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
     from torch import Tensor
 
-    from model.experiments.scaling import Thresholds
+    from model.experiments.engines.scaling import Thresholds
 
 SLIDER = [float(f"{value:.3g}") for value in np.geomspace(0.01, 100, 81)]
 

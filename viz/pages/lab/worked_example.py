@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import streamlit as st
 
-from model.experiments.worked_example import (
+from model.experiments.engines.worked_example import (
     DOCUMENT,
     LARGEST,
     SHAPES,

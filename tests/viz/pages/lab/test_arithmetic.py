@@ -9,8 +9,8 @@ import pytest
 import torch
 
 from model.analysis.attention_maps import Maps
-from model.experiments.similarity import Agreement
-from model.experiments.worked_example import DOCUMENT, take_steps, texts_of
+from model.experiments.engines.similarity import Agreement
+from model.experiments.engines.worked_example import DOCUMENT, take_steps, texts_of
 from tests.app_reading import sent, sound, type_in
 from tests.model.checkpoints.bridge.models import theirs, write_tokenizer
 from tests.pretended_device import NAME, pretending

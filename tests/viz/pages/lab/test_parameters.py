@@ -6,8 +6,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from model.experiments.claims.recommendation import read_items
 from model.experiments.index import experiments
-from model.experiments.recommendation import read_items
 from viz.pages.lab.parameters import IN_A_ROW, even, table_of, text_of_table
 
 

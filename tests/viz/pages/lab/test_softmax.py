@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 import torch
 
-from model.experiments.scaling import Against, BothWays, Thresholds, thresholds
+from model.experiments.engines.scaling import Against, BothWays, Thresholds, thresholds
 from tests.app_reading import sent, sound
 from tests.viz.pages.lab.lab_page import page, said
 from viz.pages.lab import scaling, softmax

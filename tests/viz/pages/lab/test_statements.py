@@ -13,10 +13,10 @@ from streamlit.testing.v1 import AppTest
 
 import viz.state.checkpoints
 from model.experiments import index
+from model.experiments.engines.timing import Machine
 from model.experiments.experiment import Curve, Curves, Experiment, Grid, Group, Outcome, Parameter, Request, Table
 from model.experiments.rule import Quantity, Rule, exceeds
 from model.experiments.runner import Report
-from model.experiments.timing import Machine
 from model.message import say
 from model.runtime.errors import MissingQuantityError
 from tests.app_reading import experimented, opened, sent, sound

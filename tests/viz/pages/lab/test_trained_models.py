@@ -9,11 +9,11 @@ import pytest
 import torch
 
 import viz.state.checkpoints
+from model.experiments.claims import trainings
+from model.experiments.engines.ab_training import Arm, Side, train
+from model.experiments.engines.training_comparisons import put_norm_on_the_short_cut, setup_of
 from model.experiments.experiment import Experiment, Group, Outcome, Request, TrainedModel
-from model.experiments.rows import trainings
 from model.experiments.runner import Report
-from model.experiments.side_by_side import Arm, Side, train
-from model.experiments.training_claims import put_norm_on_the_short_cut, setup_of
 from model.message import say
 from model.training.course_files import course_of
 from model.training.live.saving import save
@@ -39,7 +39,7 @@ PLANTED = Experiment(name="planted", row=27, group=Group.NORMS, statement=say("a
 
 @pytest.fixture(autouse=True)
 def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("model.experiments.side_by_side.PAIRS", 200)
+    monkeypatch.setattr("model.experiments.engines.ab_training.PAIRS", 200)
     monkeypatch.setattr(viz.state.checkpoints, "CHECKPOINTS", tmp_path / "bundled")
     monkeypatch.setattr("viz.pages.lab.statements.experiments", lambda: {"planted": PLANTED})
     write_small(tmp_path / "bundled" / "small")

@@ -1,0 +1,1 @@
+"""Claims of the fifty statements: what each measures, and the rule of its verdict."""

@@ -1,0 +1,1 @@
+"""Measurements and trainings that several claims share."""

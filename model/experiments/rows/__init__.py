@@ -1,1 +1,0 @@
-"""Experiments of a group of rows each: short ones, that need no file of their own."""
