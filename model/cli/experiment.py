@@ -73,17 +73,17 @@ def run(options: argparse.Namespace) -> None:
     values = [parameters(each, options.set) for each in chosen]
     compute_alone()  # as on the page: times are those of one core, without other programs
     keep_freed_memory()  # new pages would be timed with what writes to them
-    model = opened(options.checkpoint)
+    model = open_model(options.checkpoint)
     text = model.example if options.text is None else options.text
     seeds = range(options.first_seed, options.first_seed + options.seeds)
     if not options.all:
-        outcome, _seconds = judged(chosen[0], model, text, values[0], seeds)
+        outcome, _seconds = outcome_of(chosen[0], model, text, values[0], seeds)
         print("\n".join(report(chosen[0], outcome)))
         return
     rows = []
     for each in chosen:
         try:
-            outcome, seconds = judged(each, model, text, {}, seeds)
+            outcome, seconds = outcome_of(each, model, text, {}, seeds)
             found = (str(outcome.verdict), str(outcome.reason), str(outcome.rule or ""), f"{seconds:.1f}")
         except Exception as error:  # noqa: BLE001 - one that cannot be run must not end the others
             found = ("not run", explained(error), "", "")
@@ -91,7 +91,7 @@ def run(options: argparse.Namespace) -> None:
     print_table(COLUMNS, rows, options.format)
 
 
-def opened(folder: Path | None) -> TextModel:
+def open_model(folder: Path | None) -> TextModel:
     """Model of a checkpoint folder; the bundled translator without one."""
     from model.checkpoints.load import open_checkpoint
 
@@ -114,7 +114,7 @@ def parameters(experiment: Experiment, given: Sequence[str]) -> dict[str, Any]:
     return values
 
 
-def judged(
+def outcome_of(
     experiment: Experiment, model: TextModel, text: str, values: Mapping[str, Any], seeds: Sequence[int]
 ) -> tuple[Outcome, float]:
     """Last outcome of an experiment, and the seconds that it took; progress goes to the error stream."""

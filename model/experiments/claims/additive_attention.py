@@ -102,7 +102,7 @@ class Point:
 
 
 @dataclass(frozen=True)
-class Compared:
+class ScoreMeasurements:
     """Points over the length, at one width, and over the width, at one length."""
 
     over_length: Sequence[Point] = ()
@@ -118,7 +118,7 @@ def doubled(longest: int, shortest: int) -> list[int]:
     return [longest >> halvings for halvings in range(longest.bit_length()) if longest >> halvings >= shortest][::-1]
 
 
-def measure(request: Request, ways: Mapping[str, Way] = WAYS) -> Iterator[Report[Compared]]:
+def measure(request: Request, ways: Mapping[str, Way] = WAYS) -> Iterator[Report[ScoreMeasurements]]:
     """Compare both ways over the length and over the width.
 
     Raises:
@@ -132,14 +132,14 @@ def measure(request: Request, ways: Mapping[str, Way] = WAYS) -> Iterator[Report
     points: list[Point] = []
     for n, d in sizes:
         for newest, share in at_size(n, d, ways, device):
-            yield Report((len(points) + share) / len(sizes), compared([*points, newest], len(lengths)))
+            yield Report((len(points) + share) / len(sizes), measurements([*points, newest], len(lengths)))
         points.append(newest)
-    yield Report(1.0, compared(points, len(lengths)))
+    yield Report(1.0, measurements(points, len(lengths)))
 
 
-def compared(points: Sequence[Point], lengths: int) -> Compared:
+def measurements(points: Sequence[Point], lengths: int) -> ScoreMeasurements:
     """Points so far, of which the first ones, as many as `lengths`, are those over the length."""
-    return Compared(points[:lengths], points[lengths:])
+    return ScoreMeasurements(points[:lengths], points[lengths:])
 
 
 def require_room(length: int, width: int, device: torch.device) -> None:
@@ -181,7 +181,7 @@ def at_size(length: int, width: int, ways: Mapping[str, Way], device: torch.devi
             yield Point(length, width, times, memory, counted), min(1.0, runs / ROUNDS, spent / SECONDS)
 
 
-def judge(found: Compared) -> tuple[Rule, Message]:
+def judge(found: ScoreMeasurements) -> tuple[Rule, Message]:
     """Rule: costs are operations, within a factor of `ALIKE`; slower is what exceeds the noise."""
     points = found.points
     most = max(points, key=lambda point: point.ratio)
@@ -216,7 +216,7 @@ def judge(found: Compared) -> tuple[Rule, Message]:
     }[rule.verdict]
 
 
-def outcome(found: Compared) -> Outcome:
+def outcome(found: ScoreMeasurements) -> Outcome:
     """Verdict, ratios and figures of what is measured so far."""
     rule, reason = judge(found)
     point = found.over_length[-1]
@@ -258,7 +258,7 @@ def counts_of(points: Sequence[Point], xs: list[int]) -> list[Curve]:
     return [Curve(name, xs, [point.operations[way] for point in points]) for way, name in NAMES.items()]
 
 
-def growths(found: Compared) -> Table:
+def growths(found: ScoreMeasurements) -> Table:
     """Fitted exponents of the time, over n and over d."""
     rows: list[list[str | float | int]] = []
     for way, name in NAMES.items():

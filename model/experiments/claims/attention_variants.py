@@ -16,7 +16,7 @@ from model.experiments.engines.trace_inputs import recurrent
 from model.experiments.experiment import Experiment, Grid, Group, Outcome, Parameter, Request, Table, at_once
 from model.experiments.rule import Quantity, Rule, clearly_below, each_of
 from model.experiments.variants.index import variants
-from model.experiments.variants.variant import Attended, Shape, Sizes, Variant
+from model.experiments.variants.variant import AttentionOutput, Shape, Sizes, Variant
 from model.message import InputError, Message, say
 from model.network.attention import for_each_head
 
@@ -24,7 +24,7 @@ CLOSE = 0.1  # of the norm of full attention's output: a variant with a smaller 
 
 
 @dataclass(frozen=True)
-class Loaded:
+class HeadInputs:
     """Queries, keys and values (head, token, channel) of one self-attention on a text, in float64, and its mask.
 
     own: heads that the model itself made of them; None: of more tokens than these.
@@ -38,7 +38,7 @@ class Loaded:
     labels: Sequence[str]
 
 
-def loaded(trace: Trace, stack: str, layer: int, most: int) -> Loaded:
+def loaded(trace: Trace, stack: str, layer: int, most: int) -> HeadInputs:
     """Queries, keys and values of the first `most` tokens of a text, in a layer counted from 1.
 
     stack: of a model that has both. Queries are scaled so that every variant divides by √d_k, whatever the model does.
@@ -64,7 +64,7 @@ def loaded(trace: Trace, stack: str, layer: int, most: int) -> Loaded:
     own = trace[f"{path}.heads"].double().cpu() if whole else None
     labels = trace.tokens_of(path)[:most]
     root = query.shape[-1] ** 0.5
-    return Loaded(query * ratio * root, key, value, visible.tril() if stack == "decoder" else visible, own, labels)
+    return HeadInputs(query * ratio * root, key, value, visible.tril() if stack == "decoder" else visible, own, labels)
 
 
 def error(heads: Tensor, reference: Tensor) -> float:
@@ -79,7 +79,7 @@ def is_cheaper(variant: Variant) -> bool:
     return variant.exponents[0] < 2 or kept < 2 * whole.heads * whole.length * whole.width
 
 
-def compare(given: Loaded, head: int, draws: Sequence[Sequence[Variant]]) -> Outcome:
+def compare(given: HeadInputs, head: int, draws: Sequence[Sequence[Variant]]) -> Outcome:
     """Errors and patterns of a head, counted from 1, of all variants but the first, which is full attention. draws: the
     variants with each seed of what is random in them; patterns are drawn with the first.
 
@@ -89,7 +89,7 @@ def compare(given: Loaded, head: int, draws: Sequence[Sequence[Variant]]) -> Out
     count, length, width = given.query.shape
     if head > count:
         raise InputError("head is {head}, and this layer has {count}: choose one of these", head=head, count=count)
-    made: list[dict[str, Attended]] = [
+    made: list[dict[str, AttentionOutput]] = [
         {each.key: each.attend(given.query, given.key, given.value, given.visible) for each in drawn} for drawn in draws
     ]
     compared = draws[0]

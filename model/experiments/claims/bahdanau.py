@@ -64,7 +64,7 @@ def steps(
 
 
 @dataclass(frozen=True)
-class Hidden:
+class HidingEffects:
     """What hiding each source token from the decoder does to each token that it wrote.
 
     map: weights (target, source). changed: whether another token becomes the most probable. lost: nats of its
@@ -100,7 +100,7 @@ def own_map(trace: Trace) -> Float[Tensor, "target source"]:
 
 
 @torch.inference_mode()
-def hidden_in_turn(model: Translator, text: str, written: str, alignment: Alignment = own_map) -> Hidden:
+def hidden_in_turn(model: Translator, text: str, written: str, alignment: Alignment = own_map) -> HidingEffects:
     """Effects on the tokens of `written`, the target, of hiding each token of the source from the decoder; what the
     encoder has made of the others stays as it is.
     """
@@ -115,7 +115,7 @@ def hidden_in_turn(model: Translator, text: str, written: str, alignment: Alignm
     without = network.output(states)[:, :rows].float().log_softmax(dim=-1)
     whole = trace["output.logits"][:rows].float().log_softmax(dim=-1)
     before, after = whole.gather(1, actual[:, None]), without.gather(2, actual[None, :, None].expand(count, -1, -1))
-    return Hidden(
+    return HidingEffects(
         alignment(trace)[:rows].float().cpu(),
         (without.argmax(dim=-1) != whole.argmax(dim=-1)).T.cpu(),
         (before - after[..., 0].T).cpu(),
@@ -157,8 +157,8 @@ def run(request: Request, alignment: Alignment = own_map) -> Iterator[Report[Out
     texts = texts[: int(request.values["sentences"])]
     written = [generation.text for generation in model.generate_batch(texts)]
     three = steps_of(model, texts[0], written[0], int(request.values["step"]))
-    found: list[Hidden] = []
-    beside: list[Hidden] = []
+    found: list[HidingEffects] = []
+    beside: list[HidingEffects] = []
     for text, target in zip(texts, written, strict=True):
         found.append(hidden_in_turn(model, text, target, alignment))
         if found[-1].source == other.source_tokens(text).labels:
@@ -166,7 +166,7 @@ def run(request: Request, alignment: Alignment = own_map) -> Iterator[Report[Out
         yield Report(len(found) / len(texts), outcome(found, beside, *three))
 
 
-def outcome(found: Sequence[Hidden], beside: Sequence[Hidden], table: Table, off: float) -> Outcome:
+def outcome(found: Sequence[HidingEffects], beside: Sequence[HidingEffects], table: Table, off: float) -> Outcome:
     """Outcome of the sentences until now; figures are of the first. table, off: results of `steps_of`."""
     share = changed_share(found)
     rule, mean, error = judge([each for hidden in found for each in hidden.differences], share)
@@ -211,14 +211,14 @@ def outcome(found: Sequence[Hidden], beside: Sequence[Hidden], table: Table, off
     return Outcome(rule, reason, quantities, figures)
 
 
-def changed_share(found: Sequence[Hidden]) -> float:
+def changed_share(found: Sequence[HidingEffects]) -> float:
     """Share of the written tokens that change without the source token that they look at most."""
     return statistics.fmean(
         float(row[place]) for hidden in found for row, place in zip(hidden.changed, hidden.looked_at, strict=True)
     )
 
 
-def agreement(found: Sequence[Hidden], others: Sequence[Hidden]) -> float:
+def agreement(found: Sequence[HidingEffects], others: Sequence[HidingEffects]) -> float:
     """Share of the written tokens for which two maps are largest at the same source token, of sentences in both."""
     pairs = [
         (own, other)
@@ -230,7 +230,7 @@ def agreement(found: Sequence[Hidden], others: Sequence[Hidden]) -> float:
     return statistics.fmean(float(own == other) for own, other in pairs) if pairs else math.nan
 
 
-def in_order(found: Sequence[Hidden]) -> float:
+def in_order(found: Sequence[HidingEffects]) -> float:
     """Correlation of the place of a written token with that of the source token it looks at most: 1 on the diagonal."""
     places = [
         (row / max(1, len(hidden.target) - 1), place / max(1, len(hidden.source) - 1))

@@ -26,7 +26,16 @@ from model.experiments.engines.attention_cost import (
     quadratic_operations,
     upper_fit,
 )
-from model.experiments.engines.head_cost import PASSES, PIECES, SAME, WAYS, Timed, all_operations, counted, with_heads
+from model.experiments.engines.head_cost import (
+    PASSES,
+    PIECES,
+    SAME,
+    WAYS,
+    HeadTimes,
+    all_operations,
+    counted,
+    with_heads,
+)
 from model.experiments.engines.ratios import Ratio, ratio
 from model.experiments.engines.timing import Fit, exponent_of, fit
 from model.experiments.experiment import Curve, Curves, Experiment, Figure, Group, Outcome, Parameter, Request, Table
@@ -253,7 +262,7 @@ PIECE_NAMES: dict[str, str] = {
 WHOLE = ("fused", "explicit")
 
 
-def judge_heads(timed: Timed) -> Outcome:
+def judge_heads(timed: HeadTimes) -> Outcome:
     """Verdict on "h heads cost what one does", of both ways to compute them."""
     heads = sorted(timed.sizes)
     relative = {
@@ -321,7 +330,7 @@ def judge_heads(timed: Timed) -> Outcome:
     return Outcome(rule, reason, quantities, figures, remarks=[what_takes_longer(timed)], machine=timed.machine)
 
 
-def counted_heads(timed: Timed) -> Curves:
+def counted_heads(timed: HeadTimes) -> Curves:
     """Operations of the products, of the softmax, and of both, by the number of heads."""
     heads = sorted(timed.sizes)
     counts = [counted(timed.sizes[count], timed.length) for count in heads]
@@ -333,7 +342,7 @@ def counted_heads(timed: Timed) -> Curves:
     return Curves(say("Counted operations"), say("heads h"), say("operations"), curves, log_x=True, log_y=True)
 
 
-def what_takes_longer(timed: Timed) -> Message:
+def what_takes_longer(timed: HeadTimes) -> Message:
     """Difference of the time between the largest number of heads and one, and those of its softmax and products."""
     first, most = min(timed.sizes), max(timed.sizes)
     return say(
@@ -370,7 +379,7 @@ WAY_NAMES = {"narrow": say("narrow, d / h"), "wide": say("wide, d")}
 PASS_NAMES = {"forward": say("forward"), "backward": say("backward")}
 
 
-def judge_ways(timed: Timed) -> Outcome:
+def judge_ways(timed: HeadTimes) -> Outcome:
     """Verdict on "wide heads cost more"."""
     relative = {name: ratio(timed.times["wide", name], timed.times["narrow", name]) for name in PASSES}
     parameters = {way: timed.sizes[way].parameters for way in WAYS}

@@ -105,7 +105,7 @@ NETWORKS: Mapping[str, Make] = {"transformer": transformer, "recurrent": recurre
 
 
 @dataclass(frozen=True)
-class Found:
+class Accuracies:
     """Accuracies so far. accuracies: by task, network, number of pairs and seed: share of right tokens in pairs that
     were not trained on. parameters: weights of each network, on the first task.
     """
@@ -134,7 +134,7 @@ class Found:
         return found
 
 
-def train(request: Request, networks: Mapping[str, Make] = NETWORKS) -> Iterator[Report[Found]]:
+def train(request: Request, networks: Mapping[str, Make] = NETWORKS) -> Iterator[Report[Accuracies]]:
     """Train every network with every seed on ever more pairs of each task, as many steps with all of them.
 
     Raises:
@@ -142,7 +142,7 @@ def train(request: Request, networks: Mapping[str, Make] = NETWORKS) -> Iterator
     """
     tasks = [find_task(name.strip()).name for name in request.values["tasks"].split(",")]
     sizes = [request.values["largest"] // 4**power for power in reversed(range(SIZES))]
-    found, steps = Found(tasks, sizes, request.seeds, {}, {}), request.values["steps"]
+    found, steps = Accuracies(tasks, sizes, request.seeds, {}, {}), request.values["steps"]
     runs = [(task, name, size, seed) for task in tasks for seed in request.seeds for size in sizes for name in networks]
     for number, (task, name, size, seed) in enumerate(runs):
         rate = request.values["rate" if name == "transformer" else "recurrent_rate"]
@@ -197,7 +197,7 @@ def pairs_needed(sizes: Sequence[int], accuracies: Sequence[float], level: float
     return None
 
 
-def judge(found: Found) -> tuple[Rule | None, Message]:
+def judge(found: Accuracies) -> tuple[Rule | None, Message]:
     """Rule: at equal pairs, a network that needs more of them is less accurate, in the mean over the sizes, beside
     the spread of the seeds.
     """
@@ -236,7 +236,7 @@ def judge(found: Found) -> tuple[Rule | None, Message]:
     }[rule.verdict]
 
 
-def outcome(found: Found) -> Outcome:
+def outcome(found: Accuracies) -> Outcome:
     """Verdict, and the accuracy over the number of pairs for each task."""
     rule, reason = judge(found)
     quantities = [
@@ -261,13 +261,13 @@ def outcome(found: Found) -> Outcome:
     return Outcome(rule, reason, quantities, [*figures, needed(found)])
 
 
-def curve(found: Found, task: str, name: str) -> Curve:
+def curve(found: Accuracies, task: str, name: str) -> Curve:
     """Mean accuracy of a network over the number of pairs, with the range over the seeds."""
     sizes = [size for size in found.sizes if found.of(task, name, size)]
     return over_seeds(NAMES[name], sizes, [found.of(task, name, size) for size in sizes])
 
 
-def needed(found: Found) -> Table:
+def needed(found: Accuracies) -> Table:
     """Pairs that each network needs for an accuracy, by the mean over the seeds."""
     rows: list[list[str | float | int]] = []
     for task in found.tasks:

@@ -144,7 +144,7 @@ class Point:
 
 
 @dataclass(frozen=True)
-class Compared:
+class LayerMeasurements:
     """All that is measured so far, shortest length first.
 
     gradients: of each kind, for each seed, ‖∂ last output / ∂ input‖ at each of `distances` positions before it.
@@ -195,13 +195,13 @@ def gradients(width: int, kernel: int, distance: int, seed: int) -> dict[str, li
 
 def measure(
     request: Request, make: Callable[[Sizes, int, int], Mapping[str, Layer]] = layers
-) -> Iterator[Report[Compared]]:
+) -> Iterator[Report[LayerMeasurements]]:
     """Compare layers at ever longer lengths, as far as memory reaches. make: the layers for a length."""
     width, kernel, longest = (request.values[name] for name in ("width", "kernel", "longest"))
     sizes = Sizes(batch=1, heads=1, width=width, device=choose_device(), dtype=torch.float32)
     distances = list(range(request.values["distance"] + 1))
     by_seed = [gradients(width, kernel, distances[-1], seed) for seed in request.seeds]
-    found = Compared(width, kernel, (), distances, {kind: [each[kind] for each in by_seed] for kind in KINDS})
+    found = LayerMeasurements(width, kernel, (), distances, {kind: [each[kind] for each in by_seed] for kind in KINDS})
     lengths = doubled(longest)
     for number, length in enumerate(lengths):
         give_back_memory()
@@ -249,7 +249,7 @@ def at_length(made: Mapping[str, Layer], x: Float[Tensor, "1 length width"]) -> 
             yield point, min(1.0, runs / ROUNDS, spent / SECONDS)
 
 
-def judge(found: Compared) -> tuple[Rule, Message]:
+def judge(found: LayerMeasurements) -> tuple[Rule, Message]:
     """Rule of paths and speed. Speed: of the quickest form of each kind; within the noise nothing is decided."""
     last, attention, recurrent = found.points[-1], QUICK["attention"], QUICK["recurrent"]
     counts = say(
@@ -302,7 +302,7 @@ def judge(found: Compared) -> tuple[Rule, Message]:
     )
 
 
-def outcome(found: Compared) -> Outcome:
+def outcome(found: LayerMeasurements) -> Outcome:
     """Verdict, exponents and figures of what is measured so far."""
     if not found.points:
         return Outcome(None, say("not even the shortest text fits into memory"), (), (gradient_figure(found),))
@@ -324,7 +324,7 @@ def outcome(found: Compared) -> Outcome:
     return Outcome(rule, reason, quantities, figures)
 
 
-def table(found: Compared) -> Table:
+def table(found: LayerMeasurements) -> Table:
     """Table 1 of the paper beside what was counted and measured."""
     last = found.points[-1]
     rows: list[list[str | float | int]] = []
@@ -355,7 +355,7 @@ def exponent(fit: Fit | None) -> str:
     return f"{fit.exponent:.2f} ± {fit.error:.2f}"
 
 
-def growth_figure(found: Compared, quantity: str, title: str, unit: str) -> Curves:
+def growth_figure(found: LayerMeasurements, quantity: str, title: str, unit: str) -> Curves:
     """Figure of a quantity over the length; forms that cannot differ in it are drawn once."""
     curves = []
     for form in FORMS if quantity in ("times", "memory") else KINDS:
@@ -367,7 +367,7 @@ def growth_figure(found: Compared, quantity: str, title: str, unit: str) -> Curv
     return Curves(title, say("length in tokens"), unit, curves, log_x=True, log_y=True)
 
 
-def gradient_figure(found: Compared) -> Curves:
+def gradient_figure(found: LayerMeasurements) -> Curves:
     """Gradient over the distance, mean of its logarithm and range over the seeds."""
 
     def geometric(values: Sequence[float]) -> float:

@@ -44,7 +44,7 @@ Planted = Sequence[Intervention]
 
 
 @dataclass(frozen=True)
-class Observed:
+class TokenEffects:
     """Tokens of one text. weights: mean over the queries that look at each; effects: fall of the mean ln p of what the
     model writes at these queries when the token is hidden from all of them, in every layer and head.
     """
@@ -55,7 +55,7 @@ class Observed:
     effects: Float[ndarray, " token"]
 
 
-def observed(model: TextModel, text: str, most: int, changes: Planted = ()) -> Iterator[Observed | None]:
+def token_effects(model: TextModel, text: str, most: int, changes: Planted = ()) -> Iterator[TokenEffects | None]:
     """Weights and effects of at most `most` tokens of a text, evenly spaced; None after each token before the last.
 
     Raises:
@@ -84,7 +84,7 @@ def observed(model: TextModel, text: str, most: int, changes: Planted = ()) -> I
             labels.append(source.labels[place])
         if place != places[-1]:
             yield None
-    yield Observed(
+    yield TokenEffects(
         text, labels, np.stack(weights, -1) if weights else np.zeros((*maps.shape[:2], 0)), np.array(effects)
     )
 
@@ -188,9 +188,9 @@ def run_of(changes: Planted = ()) -> Callable[[Request], Iterator[Report[Outcome
             yield Report(1.0, Outcome(None, say("this model predicts nothing: choose one that does")))
             return
         texts = texts_of(request.model, request.text, request.values["sentences"], request.values["file"])
-        found: list[Observed] = []
+        found: list[TokenEffects] = []
         for number, text in enumerate(texts):
-            for each in observed(request.model, text, request.values["tokens"], changes):
+            for each in token_effects(request.model, text, request.values["tokens"], changes):
                 if each is not None and each.labels:
                     found.append(each)
                 last = each is not None and number == len(texts) - 1
@@ -205,7 +205,7 @@ def so_far(number: int, count: int) -> Outcome:
     return Outcome(None, say("text {number} of {count}", number=number + 1, count=count))
 
 
-def judged(found: Sequence[Observed], seed: int) -> Outcome:
+def judged(found: Sequence[TokenEffects], seed: int) -> Outcome:
     """Verdict on the tokens of all texts, their correlations by head, and the tokens that disagree most."""
     tokens = sum(len(each.labels) for each in found)
     if tokens < LEAST:
@@ -270,7 +270,7 @@ def strength(low: float, high: float) -> Message:
     return say("no agreement is sure")
 
 
-def disagreements(found: Sequence[Observed]) -> list[tuple[float, Observed, int]]:
+def disagreements(found: Sequence[TokenEffects]) -> list[tuple[float, TokenEffects, int]]:
     """Tokens by the distance of their two ranks, the largest first."""
     rows = []
     for each in found:
@@ -279,12 +279,12 @@ def disagreements(found: Sequence[Observed]) -> list[tuple[float, Observed, int]
     return sorted(rows, key=lambda row: -row[0])
 
 
-def places_of(each: Observed, place: int) -> tuple[int, int]:
+def places_of(each: TokenEffects, place: int) -> tuple[int, int]:
     """Rank of a token of a text by weight and by effect, 1 for the largest."""
     return tuple(int(ranks(-values)[place]) for values in (each.weights.mean((0, 1)), each.effects))  # type: ignore[return-value]
 
 
-def counterexample(found: Sequence[Observed]) -> Message:
+def counterexample(found: Sequence[TokenEffects]) -> Message:
     """Token whose two ranks are furthest apart."""
     _distance, each, place = disagreements(found)[0]
     weight, effect = places_of(each, place)
@@ -299,7 +299,7 @@ def counterexample(found: Sequence[Observed]) -> Message:
     )
 
 
-def figures(found: Sequence[Observed], by_head: Sequence[Sequence[Agreement]]) -> list[Figure]:
+def figures(found: Sequence[TokenEffects], by_head: Sequence[Sequence[Agreement]]) -> list[Figure]:
     """Correlation by head, all tokens as points, the first text token by token, and the tokens that disagree most."""
     layers, heads = [str(1 + each) for each in range(len(by_head))], [str(1 + each) for each in range(len(by_head[0]))]
     values = [[each.r for each in row] for row in by_head]
@@ -330,7 +330,7 @@ def figures(found: Sequence[Observed], by_head: Sequence[Sequence[Agreement]]) -
     return [grid, tokens, scatter, Table(say("Where they disagree most"), columns, rows)]
 
 
-def effects_of(found: Sequence[Observed]) -> list[float]:
+def effects_of(found: Sequence[TokenEffects]) -> list[float]:
     return [float(effect) for each in found for effect in each.effects]
 
 
@@ -362,7 +362,7 @@ EXPERIMENTS = (
             r"e_j = \frac1{|I|}\sum_{i \in I} \left(\ln p_i(y_i) - \ln p_i^{\setminus j}(y_i)\right)",
             r"r = \mathrm{corr}\left(\mathrm{rank}\ \bar A_{\cdot j},\ \mathrm{rank}\ e_j\right)",
         ),
-        code=(observed, hiding, ranks, correlation, agreement, rule_of),
+        code=(token_effects, hiding, ranks, correlation, agreement, rule_of),
         source="Jain & Wallace, 2019; Wiegreffe & Pinter, 2019",
     ),
 )

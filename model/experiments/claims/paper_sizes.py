@@ -47,7 +47,7 @@ BETWEEN = 1.5  # exponent half-way between linear and quadratic
 
 
 @dataclass(frozen=True)
-class Measured:
+class SizeMeasurements:
     """Measurements of a size, by torch's own counters. None: it was not measured. forward, step: seconds.
 
     parameters: of the network that was built. flops: of a forward pass. inference: peak bytes of one, weights included.
@@ -69,7 +69,7 @@ class Size:
     name: str
     config: TransformerConfig
     predicted: Costs
-    measured: Measured = Measured()
+    measured: SizeMeasurements = SizeMeasurements()
     refusal: Message | None = None
 
 
@@ -98,7 +98,7 @@ def measure(size: Size, batch: int, length: int, free: int) -> Iterator[Size]:
         tensors.peak = tensors.now
         with torch.inference_mode():
             network(ids[0], ids[1])
-    found = Measured(network.parameter_count(), flops_of(network, ids), inference=tensors.peak)
+    found = SizeMeasurements(network.parameter_count(), flops_of(network, ids), inference=tensors.peak)
     seconds = []
     for _run in range(RUNS):
         with torch.inference_mode():

@@ -236,7 +236,7 @@ class Pupil:
 
 
 @dataclass(frozen=True)
-class Learnt:
+class Recommendations:
     """All that is found so far.
 
     steps: after which accuracy was measured. accuracies: of each way, for each seed, at these steps. weights: of each
@@ -256,7 +256,7 @@ class Learnt:
         return [each[-1] for each in self.accuracies[way]]
 
 
-def learn(request: Request, rules: Mapping[str, Likeness] = RULES) -> Iterator[Report[Learnt]]:
+def learn(request: Request, rules: Mapping[str, Likeness] = RULES) -> Iterator[Report[Recommendations]]:
     """Train every way on the same made-up customers, and let it weigh the history that was typed.
 
     Raises:
@@ -289,11 +289,11 @@ def collected(
     seeds: Sequence[int],
     steps: Sequence[int],
     pupils: Sequence[Sequence[Pupil]],
-) -> Learnt:
+) -> Recommendations:
     """What the pupils of each seed have learnt so far."""
     bought, wanted = directions(history)[None], directions([candidate])
     by_way = {way: [group[number] for group in pupils] for number, way in enumerate(WAYS)}
-    return Learnt(
+    return Recommendations(
         history,
         candidate,
         seeds,
@@ -304,7 +304,7 @@ def collected(
     )
 
 
-def judge(found: Learnt) -> tuple[Rule, Message]:
+def judge(found: Recommendations) -> tuple[Rule, Message]:
     """Rule of both forms of attention beside the average: a lead counts if it is clear beside the seeds' spread."""
     means = {way.replace(" ", "_"): sum(found.last(way)) / len(found.seeds) for way in WAYS}
     numbers = say(
@@ -330,7 +330,7 @@ def judge(found: Learnt) -> tuple[Rule, Message]:
     }[rule.verdict]
 
 
-def outcome(found: Learnt) -> Outcome:
+def outcome(found: Recommendations) -> Outcome:
     """Verdict, accuracies, and the weights on the history that was typed."""
     rule, reason = judge(found)
     quantities = [Quantity(say("accuracy: {way}", way=name), tuple(found.last(way))) for way, name in NAMES.items()]

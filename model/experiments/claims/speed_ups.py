@@ -54,7 +54,7 @@ class SpeedUp:
 
 
 @dataclass(frozen=True)
-class Compared:
+class SpeedUpMeasurement:
     """Measurements of a speed-up. gain: time without it in units of the time with it.
 
     difference: largest absolute one of the numbers. same: share of tokens that are the same.
@@ -82,7 +82,7 @@ def measure(speed_ups: Sequence[SpeedUp], device: torch.device, runs: int = RUNS
     """Run each speed-up on and off in turn; a report after each few runs. runs: of each, at least."""
     refused = [each for each in speed_ups if each.refusal]
     work = [each for each in speed_ups if not each.refusal]
-    done: list[Compared] = []
+    done: list[SpeedUpMeasurement] = []
     for each in work:
         off, on = each.read(each.off()), each.read(each.on())
         difference = float((off.numbers.double() - on.numbers.double()).abs().max())
@@ -91,7 +91,7 @@ def measure(speed_ups: Sequence[SpeedUp], device: torch.device, runs: int = RUNS
         tasks = {"off": task(each.off), "on": task(each.on)}
         for times in rounds(tasks, device, runs, SECONDS):
             share = (len(done) + min(1.0, times["on"].runs / runs)) / len(work)
-            newest = Compared(
+            newest = SpeedUpMeasurement(
                 each.name, times["off"], times["on"], *memory, difference, sum(alike) / max(1, len(alike))
             )
             yield Report(min(share, 1.0), outcome([*done, newest], refused, len(work)))
@@ -100,7 +100,7 @@ def measure(speed_ups: Sequence[SpeedUp], device: torch.device, runs: int = RUNS
         yield Report(1.0, outcome([], refused, 0))
 
 
-def outcome(compared: Sequence[Compared], refused: Sequence[SpeedUp], due: int) -> Outcome:
+def outcome(compared: Sequence[SpeedUpMeasurement], refused: Sequence[SpeedUp], due: int) -> Outcome:
     """Verdict on "each makes it faster". due: number of speed-ups that will have been measured in the end."""
     faster, slower, unsure = ([each for each in compared if each.quicker.met is kind] for kind in (True, False, None))
     rule = each_of([each.quicker for each in compared], say("times as fast above 1, with its whole interval"))
@@ -122,7 +122,7 @@ def task(run: Callable[[], object]) -> Task:
     return Task(lambda _nothing: run())
 
 
-def listed(found: Sequence[Compared | SpeedUp]) -> Message:
+def listed(found: Sequence[SpeedUpMeasurement | SpeedUp]) -> Message:
     """Names, one after the other."""
     names = say("none")
     for number, each in enumerate(found):
@@ -130,7 +130,7 @@ def listed(found: Sequence[Compared | SpeedUp]) -> Message:
     return names
 
 
-def table(compared: Sequence[Compared], refused: Sequence[SpeedUp]) -> Table:
+def table(compared: Sequence[SpeedUpMeasurement], refused: Sequence[SpeedUp]) -> Table:
     """What stands side by side, a speed-up a row."""
     columns = (
         say("speed-up"),

@@ -107,7 +107,7 @@ NORMS = ("post", "pre")  # placements that row 28 is about
 STACKS = {"encoder": say("encoder"), "decoder": say("decoder")}
 
 Arms = Callable[[Setup], Sequence[Arm]]
-Judged = tuple[Rule | None, Message]
+RuleAndReason = tuple[Rule | None, Message]
 
 
 # Arms that the comparisons do not have.
@@ -156,7 +156,7 @@ def with_as_many(setup: Setup) -> Sequence[Arm]:
 # Rules, each with the sentence that has its numbers.
 
 
-def judge_positions(side: Side) -> Judged:
+def judge_positions(side: Side) -> RuleAndReason:
     """Row 9: longer texts, with sinusoidal and with learned positions."""
     found = {arm: answered(side, arm) for arm in dict.fromkeys(each.arm for each in side.tests)}
     sines, table = (carries_over(found.get(arm, []), arm) for arm in SAID)
@@ -187,7 +187,7 @@ def judge_positions(side: Side) -> Judged:
     )
 
 
-def judge_heads(side: Side) -> Judged:
+def judge_heads(side: Side) -> RuleAndReason:
     """Row 24: narrow and wide heads, and narrow ones with as many parameters."""
     wide, narrow, equal = (loss(side, arm) for arm in ("full", "split", "as many"))
     courses = [side.of(arm) for arm in ("split", "full")]
@@ -204,14 +204,14 @@ def judge_heads(side: Side) -> Judged:
     )
 
 
-def judge_norms(side: Side) -> Judged:
+def judge_norms(side: Side) -> RuleAndReason:
     """Row 27: the formula as it is said, beside pre-norm, by which it is judged, and beside post-norm."""
     found, beside = (losses_words(side, "wrong", arm) for arm in ("pre", "post"))
     rule = Rule([~greater(loss(side, "wrong"), loss(side, "pre"), CLEAR)])
     return rule, say("{first}, and {rest}", first=found, rest=beside)
 
 
-def judge_depth(side: Side) -> Judged:
+def judge_depth(side: Side) -> RuleAndReason:
     """Row 28: who needs warm-up, and who ends at a higher loss with more layers; each half is judged by itself."""
     depths = list(dict.fromkeys(int(course.arm.split("@")[1].split()[0]) for course in side.courses))
     cold = {arm: [needed(side, f"{arm}@{each} cold", f"{arm}@{each}") for each in depths] for arm in NORMS}
@@ -274,7 +274,7 @@ def harder_words(arm: str, found: bool | None) -> Message:
     return say("{arm} does not learn less with more layers", arm=name)
 
 
-def judge_gradient(side: Side) -> Judged:
+def judge_gradient(side: Side) -> RuleAndReason:
     """Row 29: gradient of the first layer over that of the last one, in the first stack: without residuals, a decoder
     that reads an encoder passes nothing on but by the queries of cross-attention, which float32 soon has as 0.
     """
@@ -300,7 +300,7 @@ def judge_gradient(side: Side) -> Judged:
     )
 
 
-def judge_residual(side: Side) -> Judged:
+def judge_residual(side: Side) -> RuleAndReason:
     """Row 30: how far the loss falls without residuals."""
     rule, found = without_residuals(side)
     known, shares = learnt(side, "on").met, shares_of_fall(side, "off", "on")
@@ -324,7 +324,7 @@ def judge_residual(side: Side) -> Judged:
     )
 
 
-def judge_tying(side: Side) -> Judged:
+def judge_tying(side: Side) -> RuleAndReason:
     """Row 32: parameters that tying saves, and the loss with it."""
     arms = [arm for arm in ("output", "all") if side.of(arm)]
     full = side.of("untied")[0].parameters
@@ -341,7 +341,7 @@ def judge_tying(side: Side) -> Judged:
     )
 
 
-def judge_smoothing(side: Side) -> Judged:
+def judge_smoothing(side: Side) -> RuleAndReason:
     """Row 34: perplexity and accuracy on validation pairs; each half of the sentence is judged by itself."""
     worse = differences(side, perplexities, say("perplexity with smoothing, in shares of that without, less 1"), True)
     better = differences(side, shares_of_right, say("share of right tokens with smoothing less that without"), False)
@@ -369,7 +369,7 @@ def judge_smoothing(side: Side) -> Judged:
     )
 
 
-def judge_recipe(side: Side) -> Judged:
+def judge_recipe(side: Side) -> RuleAndReason:
     """Row 35: which ingredient is needed, and which one only helps."""
     known = learnt(side, "whole")
     arms = [arm for arm in dict.fromkeys(course.arm for course in side.courses) if arm != "whole"]
@@ -568,7 +568,7 @@ def of_courses(arm: str, series: Sequence[tuple[Sequence[int], Sequence[float] |
 
 def outcome(
     side: Side,
-    judge: Callable[[Side], Judged],
+    judge: Callable[[Side], RuleAndReason],
     draw: Sequence[Callable[[Side], Figure]],
     numbers: Callable[[Side], list[Quantity]],
     remarks: Callable[[Side], list[Message]] = lambda _side: [],
@@ -667,7 +667,7 @@ def models_of(side: Side) -> list[TrainedModel]:
 
 def run_of(
     comparison: str,
-    judge: Callable[[Side], Judged],
+    judge: Callable[[Side], RuleAndReason],
     *draw: Callable[[Side], Figure],
     arms: Arms | None = None,
     numbers: Callable[[Side], list[Quantity]] = final_losses,

@@ -17,17 +17,17 @@ from model.experiments.runner import Report
 from model.experiments.variants.full import full
 from model.experiments.variants.index import variants
 from model.experiments.variants.module import putting
-from model.experiments.variants.variant import Attended, Sizes, Variant
+from model.experiments.variants.variant import AttentionOutput, Sizes, Variant
 from model.message import Message, say
 
 AS_WELL = 0.95  # of the fall of full attention's loss below that of frequencies alone
 NONE = "none"
 
 
-def nothing(query: Tensor, key: Tensor, value: Tensor, visible: Tensor) -> Attended:
+def nothing(query: Tensor, key: Tensor, value: Tensor, visible: Tensor) -> AttentionOutput:
     """Heads of zeros: what self-attention adds is left out."""
     attended = full(query, key, value, visible)
-    return Attended(attended.heads * 0, attended.weights * 0)
+    return AttentionOutput(attended.heads * 0, attended.weights * 0)
 
 
 def compared_of(sizes: Sizes, kind: str) -> list[Variant]:

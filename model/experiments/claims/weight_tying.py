@@ -37,7 +37,7 @@ KIND_NAMES: dict[str, str] = {
 
 
 @dataclass(frozen=True)
-class Tied:
+class TyingCounts:
     """Numbers of weights with one kind of tying: in the embeddings, in the output's own matrix, and in the rest.
 
     built: number of weights of a network that was built without values. refusal: why the config refuses this kind.
@@ -57,37 +57,37 @@ class Tied:
 
 
 @lru_cache(maxsize=64)
-def tied(config: TransformerConfig, kind: TiedEmbeddings) -> Tied:
+def tied(config: TransformerConfig, kind: TiedEmbeddings) -> TyingCounts:
     """Numbers of weights of a config with another kind of tying, by arithmetic and by building the network."""
     try:
         wanted = replace(config, tied_embeddings=kind)
     except ValueError as error:
-        return Tied(kind, refusal=str(error))
+        return TyingCounts(kind, refusal=str(error))
     counts = parameters(wanted)
     embeddings, output = counts.pop("embeddings"), counts.pop("output")
-    return Tied(kind, embeddings, output, sum(counts.values()), skeleton(wanted).parameter_count())
+    return TyingCounts(kind, embeddings, output, sum(counts.values()), skeleton(wanted).parameter_count())
 
 
-def every_kind(config: TransformerConfig) -> tuple[Tied, ...]:
+def every_kind(config: TransformerConfig) -> tuple[TyingCounts, ...]:
     """Numbers of weights of a config with each kind of tying."""
     return tuple(tied(config, kind) for kind in KINDS)
 
 
-def saved(shared: Tied, untied: Tied) -> float:
+def saved(shared: TyingCounts, untied: TyingCounts) -> float:
     """Share of the untied network's weights that tying saves."""
     return 1 - shared.total / untied.total
 
 
 @dataclass(frozen=True)
-class Counted:
+class ModelCounts:
     """Weights of a model with each kind of tying, the first of which is none. refusal: why some kinds cannot be."""
 
     name: str
-    kinds: Sequence[Tied]
+    kinds: Sequence[TyingCounts]
     refusal: Message | None = None
 
     @property
-    def possible(self) -> list[Tied]:
+    def possible(self) -> list[TyingCounts]:
         """Kinds of tying that the config allows."""
         return [kind for kind in self.kinds if not kind.refusal]
 
@@ -103,14 +103,14 @@ class Counted:
         return 100 * self.most_saved / self.kinds[0].total
 
 
-def count(name: str, config: TransformerConfig) -> Counted:
+def count(name: str, config: TransformerConfig) -> ModelCounts:
     """Weights of a config with each kind of tying."""
     kinds = every_kind(config)
     if not any(kind.refusal for kind in kinds):
-        return Counted(name, kinds)
+        return ModelCounts(name, kinds)
     if config.output_head == "none":
-        return Counted(name, kinds, say("{name} has no output whose matrix could be shared", name=name))
-    return Counted(
+        return ModelCounts(name, kinds, say("{name} has no output whose matrix could be shared", name=name))
+    return ModelCounts(
         name,
         kinds,
         say(
@@ -123,7 +123,7 @@ def count(name: str, config: TransformerConfig) -> Counted:
     )
 
 
-def of_model(model: TextModel) -> list[Counted]:
+def of_model(model: TextModel) -> list[ModelCounts]:
     """Loaded model, and with one vocabulary where it has two; none of a model that is run by foreign code."""
     if not model.network.ours:
         return []
@@ -135,14 +135,14 @@ def of_model(model: TextModel) -> list[Counted]:
     return found
 
 
-def of_paper(vocabulary: int) -> list[Counted]:
+def of_paper(vocabulary: int) -> list[ModelCounts]:
     """Sizes of the paper with one vocabulary of this size."""
     presets: Mapping[str, str] = {"paper-base": say("paper, base"), "paper-big": say("paper, big")}
     both = {"source_vocabulary": vocabulary, "target_vocabulary": vocabulary}
     return [count(name, TransformerConfig.preset(preset, **both)) for preset, name in presets.items()]
 
 
-def judge(models: Sequence[Counted]) -> Outcome:
+def judge(models: Sequence[ModelCounts]) -> Outcome:
     """Verdict on "it saves weights": whether sharing the output's matrix does in every model."""
     saving = [model for model in models if model.most_saved > 0]
     of_models = [exceeds(Quantity(say("weights saved at most"), (float(model.most_saved),)), 0.0) for model in models]
@@ -170,7 +170,7 @@ def judge(models: Sequence[Counted]) -> Outcome:
     return Outcome(rule, reason, quantities, figures, remarks=[each.refusal for each in models if each.refusal])
 
 
-def bars(model: Counted) -> Curves:
+def bars(model: ModelCounts) -> Curves:
     """Millions of weights of embeddings, output and all else, for each kind of tying, named as in a config."""
     kinds = model.possible
     parts = (
@@ -185,7 +185,7 @@ def bars(model: Counted) -> Curves:
     )
 
 
-def table(models: Sequence[Counted]) -> Table:
+def table(models: Sequence[ModelCounts]) -> Table:
     """A row for each model and kind of tying that can be."""
     rows: list[list[str | float | int]] = []
     for model in models:

@@ -326,7 +326,7 @@ class Course:
 
 
 @dataclass(frozen=True)
-class Answered:
+class ExactMatch:
     """Test on texts of one length: share of answers right to the character, and share of right tokens."""
 
     arm: str
@@ -347,7 +347,7 @@ class Side:
     courses: tuple[Course, ...]
     steps: int
     chance: float
-    tests: tuple[Answered, ...] = ()
+    tests: tuple[ExactMatch, ...] = ()
     due: int = 0
     trained: int = 0
     models: tuple[TextModel, ...] = ()

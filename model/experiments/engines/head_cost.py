@@ -30,7 +30,7 @@ PASSES = ("forward", "backward")
 
 
 @dataclass(frozen=True)
-class Timed:
+class HeadTimes:
     """Times of each piece, by the number of heads or one of `WAYS`, on `length` tokens."""
 
     sizes: Mapping[Any, Sizes]
@@ -64,7 +64,7 @@ def all_operations(sizes: Sizes, length: int) -> int:
     return sum(counted(sizes, length).values())
 
 
-def by_heads(sizes: Sizes, length: int, least: int = ROUNDS, seconds: float = SECONDS) -> Iterator[Report[Timed]]:
+def by_heads(sizes: Sizes, length: int, least: int = ROUNDS, seconds: float = SECONDS) -> Iterator[Report[HeadTimes]]:
     """Time an attention with 1 to d / 2 heads, in the fused kernel and step by step, and its pieces, all interleaved.
 
     Raises:
@@ -113,7 +113,7 @@ def narrow_and_wide(sizes: Sizes) -> dict[str, Sizes]:
     }
 
 
-def ways(sizes: Sizes, length: int, least: int = ROUNDS, seconds: float = SECONDS) -> Iterator[Report[Timed]]:
+def ways(sizes: Sizes, length: int, least: int = ROUNDS, seconds: float = SECONDS) -> Iterator[Report[HeadTimes]]:
     """Time an attention of each way, forwards as in training, and backwards to its weights and its input.
 
     Raises:
@@ -146,10 +146,10 @@ def _timed(
     sizes: Sizes,
     least: int,
     seconds: float,
-) -> Iterator[Report[Timed]]:
+) -> Iterator[Report[HeadTimes]]:
     here = machine(sizes.device, sizes.dtype)
     for times in rounds(tasks, sizes.device, least, seconds * len(several)):
         runs = next(iter(times.values())).runs
         spent = runs * sum(piece.median for piece in times.values())
         left = max(0.0, seconds * len(several) - spent, (least - runs) * spent / runs)
-        yield Report(spent / (spent + left), Timed(several, length, here, times))
+        yield Report(spent / (spent + left), HeadTimes(several, length, here, times))

@@ -199,7 +199,7 @@ def first_of_tail(items: Sequence[Item], holds: Callable[[Item], bool]) -> Item 
     return tail[-1] if tail else None
 
 
-class Alive(TorchFunctionMode):
+class LiveTensorBytes(TorchFunctionMode):
     """Context that counts the bytes of tensors made in it: of those that exist `now`, and their `peak`.
 
     It works on every device. Memory that an operation takes only while it computes is not seen.
@@ -239,6 +239,6 @@ def _storage(tensor: Tensor) -> StorageWeakRef:
 def peak_memory(task: Task) -> int:
     """Peak bytes of the tensors that a task makes."""
     prepared = task.prepare()
-    with Alive() as alive:
+    with LiveTensorBytes() as alive:
         task.run(prepared)
     return alive.peak

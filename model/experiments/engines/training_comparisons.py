@@ -15,7 +15,7 @@ from model.data.datasets import unshuffled
 from model.data.pairs import Pair
 from model.data.sources import SEPARATOR, Data, material_of
 from model.data.tasks import exact_match, find_task
-from model.experiments.engines.ab_training import Answered, Arm, Learner, Setup, Side, learners, material, rounds
+from model.experiments.engines.ab_training import Arm, ExactMatch, Learner, Setup, Side, learners, material, rounds
 from model.experiments.runner import Report
 from model.message import InputError
 from model.network.config import Kind
@@ -203,10 +203,10 @@ def train_short_test_long(arms: Sequence[Arm], setup: Setup, longest: int) -> It
 
 
 @torch.inference_mode()
-def answered_at(learner: Learner, setup: Setup, pairs: Sequence[Pair], length: int) -> Answered:
+def answered_at(learner: Learner, setup: Setup, pairs: Sequence[Pair], length: int) -> ExactMatch:
     """Share of answers that are right to the character, and share of right tokens, each after the right ones before."""
     if not pairs or learner.course.diverged:
-        return Answered(learner.arm.name, learner.course.seed, length, float("nan"), float("nan"))
+        return ExactMatch(learner.arm.name, learner.course.seed, length, float("nan"), float("nan"))
     model = learner.model
     model.network.eval()
     alone = setup.kind == "decoder-only"
@@ -221,7 +221,7 @@ def answered_at(learner: Learner, setup: Setup, pairs: Sequence[Pair], length: i
     hits = count = 0
     for batch in unshuffled(tested.corpora(setup.max_length, 0.0)[0], 2000):
         hits, count = hits + loss_and_hits(model.network, batch.to(model.device)).tokens, count + batch.predicted
-    return Answered(learner.arm.name, learner.course.seed, length, exact, hits / count)
+    return ExactMatch(learner.arm.name, learner.course.seed, length, exact, hits / count)
 
 
 # The pre-norm block as a tutorial has it, with the norm on the short cut: to be measured, not to be used.

@@ -8,16 +8,16 @@ import torch
 from torch import Tensor, nn
 
 from model.experiments.variants.module import VariantAttention
-from model.experiments.variants.variant import Attended, Sizes, Variant, all_cached, all_kept, softmax_where
+from model.experiments.variants.variant import AttentionOutput, Sizes, Variant, all_cached, all_kept, softmax_where
 from model.message import say
 from model.network.config import TransformerConfig
 
 
-def additive(query: Tensor, key: Tensor, value: Tensor, visible: Tensor, v: Tensor) -> Attended:
+def additive(query: Tensor, key: Tensor, value: Tensor, visible: Tensor, v: Tensor) -> AttentionOutput:
     """softmax(v·tanh(q + k)) V. v: (head, channel), or (channel) for all heads."""
     sums = torch.tanh(query[..., :, None, :] + key[..., None, :, :])  # (*batch, head, query, key, channel)
     weights = softmax_where((sums * v[..., None, None, :]).sum(dim=-1), visible)
-    return Attended(weights @ value, weights)
+    return AttentionOutput(weights @ value, weights)
 
 
 def untrained(like: Tensor) -> Tensor:

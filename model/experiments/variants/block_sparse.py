@@ -10,11 +10,11 @@ import torch
 from torch import Tensor
 
 from model.experiments.variants.full import full
-from model.experiments.variants.variant import Attended, Shape, Sizes, Variant, in_chunks, places
+from model.experiments.variants.variant import AttentionOutput, Shape, Sizes, Variant, in_chunks, places
 from model.message import say
 
 
-def blocks(query: Tensor, key: Tensor, value: Tensor, visible: Tensor, width: int) -> Attended:
+def blocks(query: Tensor, key: Tensor, value: Tensor, visible: Tensor, width: int) -> AttentionOutput:
     """Full attention over the keys of a query's own block of `width` tokens, and the last key of each block."""
     at, seen = places(query.shape[-2], key.shape[-2], query.device)
     own, last = at // width == seen // width, seen % width == width - 1

@@ -5,11 +5,19 @@ from __future__ import annotations
 from torch import Tensor
 
 from model.experiments.variants.full import full
-from model.experiments.variants.variant import Attended, Sizes, Variant, all_cached, all_kept, places, softmax_where
+from model.experiments.variants.variant import (
+    AttentionOutput,
+    Sizes,
+    Variant,
+    all_cached,
+    all_kept,
+    places,
+    softmax_where,
+)
 from model.message import say
 
 
-def causal(query: Tensor, key: Tensor, value: Tensor, visible: Tensor) -> Attended:
+def causal(query: Tensor, key: Tensor, value: Tensor, visible: Tensor) -> AttentionOutput:
     """Full attention over keys that are not later than the query."""
     at, seen = places(query.shape[-2], key.shape[-2], query.device)
     return full(query, key, value, visible & (seen <= at))

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from model.experiments.variants import full as all_pairs
 from model.experiments.variants.full import full
 from model.experiments.variants.module import VariantAttention
-from model.experiments.variants.variant import Attended, Sizes, Variant, all_cached, all_kept
+from model.experiments.variants.variant import AttentionOutput, Sizes, Variant, all_cached, all_kept
 from model.message import say
 from model.network.config import TransformerConfig
 
@@ -23,14 +23,14 @@ def first_lambda(layer: int) -> float:
     return 0.8 - 0.6 * math.exp(-0.3 * (layer - 1))
 
 
-def differential(query: Tensor, key: Tensor, value: Tensor, visible: Tensor, factor: float | Tensor) -> Attended:
+def differential(query: Tensor, key: Tensor, value: Tensor, visible: Tensor, factor: float | Tensor) -> AttentionOutput:
     """(softmax(Q₁ K₁ᵀ / √d) − λ softmax(Q₂ K₂ᵀ / √d)) V (equation 1), with λ = `factor`.
 
     Q₁, Q₂ and K₁, K₂ are the halves of the channels of queries and keys: a head of two narrow ones.
     """
     maps = [full(q, k, value, visible).weights for q, k in zip(query.chunk(2, -1), key.chunk(2, -1), strict=True)]
     weights = maps[0] - factor * maps[1]
-    return Attended(weights @ value, weights)
+    return AttentionOutput(weights @ value, weights)
 
 
 def quick(query: Tensor, key: Tensor, value: Tensor) -> Tensor:

@@ -5,15 +5,15 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from model.experiments.variants.variant import Attended, Sizes, Variant, all_cached, all_kept, softmax_where
+from model.experiments.variants.variant import AttentionOutput, Sizes, Variant, all_cached, all_kept, softmax_where
 from model.message import say
 
 
-def full(query: Tensor, key: Tensor, value: Tensor, visible: Tensor) -> Attended:
+def full(query: Tensor, key: Tensor, value: Tensor, visible: Tensor) -> AttentionOutput:
     """softmax(Q Kᵀ / √d_k) V over the visible keys."""
     scores = query @ key.mT / query.shape[-1] ** 0.5
     weights = softmax_where(scores, visible)
-    return Attended(weights @ value, weights)
+    return AttentionOutput(weights @ value, weights)
 
 
 def quick(query: Tensor, key: Tensor, value: Tensor) -> Tensor:

@@ -7,7 +7,7 @@ from torch import Tensor
 
 from model.experiments.variants import full as all_pairs
 from model.experiments.variants.full import full
-from model.experiments.variants.variant import Attended, Shape, Sizes, Variant
+from model.experiments.variants.variant import AttentionOutput, Shape, Sizes, Variant
 from model.message import say
 from model.network.attention import for_each_head
 
@@ -17,7 +17,7 @@ def pooled(x: Float[Tensor, "*batch head length channel"], groups: int) -> Float
     return x.unflatten(-3, (groups, -1)).mean(dim=-3)
 
 
-def grouped(query: Tensor, key: Tensor, value: Tensor, visible: Tensor, groups: int) -> Attended:
+def grouped(query: Tensor, key: Tensor, value: Tensor, visible: Tensor, groups: int) -> AttentionOutput:
     """Full attention of each head with the keys and values of its group."""
     heads = query.shape[-3]
     return full(query, for_each_head(pooled(key, groups), heads), for_each_head(pooled(value, groups), heads), visible)
@@ -29,7 +29,7 @@ def of_groups(key: str, name: str, source: str, groups: int) -> Variant:
     def count(heads: int) -> int:
         return max(each for each in range(1, groups + 1) if heads % each == 0)
 
-    def attend(query: Tensor, key: Tensor, value: Tensor, visible: Tensor) -> Attended:
+    def attend(query: Tensor, key: Tensor, value: Tensor, visible: Tensor) -> AttentionOutput:
         return grouped(query, key, value, visible, count(query.shape[-3]))
 
     def quick(query: Tensor, key: Tensor, value: Tensor) -> Tensor:

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 
 from model.experiments.variants.full import full
 from model.experiments.variants.module import VariantAttention
-from model.experiments.variants.variant import Attended, Shape, Sizes, Variant, softmax_where
+from model.experiments.variants.variant import AttentionOutput, Shape, Sizes, Variant, softmax_where
 from model.message import say
 from model.network.config import TransformerConfig
 
@@ -25,7 +25,7 @@ def latent_heads(
     up_value: Float[Tensor, "head rank value"],
     visible: Tensor,
     turned: tuple[Tensor, Tensor] | None = None,
-) -> Attended:
+) -> AttentionOutput:
     """softmax((Q (C W_UK)ᵀ + Q_R K_Rᵀ) / √(d_k + d_R)) C W_UV (equations 9 to 17).
 
     turned: queries (*batch, head, query, d_R) and the one key (*batch, key, d_R) that rotary positions have turned.
@@ -35,7 +35,7 @@ def latent_heads(
     if turned is not None:
         scores, width = scores + turned[0] @ turned[1][..., None, :, :].mT, width + turned[0].shape[-1]
     weights = softmax_where(scores / width**0.5, visible)
-    return Attended(weights @ (rows @ up_value), weights)
+    return AttentionOutput(weights @ (rows @ up_value), weights)
 
 
 def absorbed(query: Tensor, latent: Tensor, up_key: Tensor, up_value: Tensor) -> Tensor:
@@ -77,7 +77,7 @@ def variant(sizes: Sizes) -> Variant:
     """A latent of `sizes.rank` channels."""
     rank = sizes.rank
 
-    def attend(query: Tensor, key: Tensor, value: Tensor, visible: Tensor) -> Attended:
+    def attend(query: Tensor, key: Tensor, value: Tensor, visible: Tensor) -> AttentionOutput:
         _latent, keys, values = best_latent(key, value, rank)
         return full(query, keys, values, visible)
 

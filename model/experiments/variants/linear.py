@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch.nn.functional as F
 from torch import Tensor
 
-from model.experiments.variants.variant import Attended, Shape, Sizes, Variant
+from model.experiments.variants.variant import AttentionOutput, Shape, Sizes, Variant
 from model.message import say
 
 
@@ -14,16 +14,16 @@ def features(x: Tensor) -> Tensor:
     return F.elu(x) + 1
 
 
-def linear(query: Tensor, key: Tensor, value: Tensor, visible: Tensor) -> Attended:
+def linear(query: Tensor, key: Tensor, value: Tensor, visible: Tensor) -> AttentionOutput:
     """φ(q)·φ(k) over its sum, in the place of the softmax."""
     return by_features(features(query), features(key), value, visible)
 
 
-def by_features(query: Tensor, key: Tensor, value: Tensor, visible: Tensor) -> Attended:
+def by_features(query: Tensor, key: Tensor, value: Tensor, visible: Tensor) -> AttentionOutput:
     """Weights as products of features, which are above 0, over their sum; zeros for a query that may look nowhere."""
     products = query @ key.mT * visible
     weights = products / products.sum(dim=-1, keepdim=True).masked_fill(~visible.any(dim=-1, keepdim=True), 1.0)
-    return Attended(weights @ value, weights)
+    return AttentionOutput(weights @ value, weights)
 
 
 def quick(query: Tensor, key: Tensor, value: Tensor) -> Tensor:

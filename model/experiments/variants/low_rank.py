@@ -9,7 +9,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from model.experiments.variants.module import VariantAttention
-from model.experiments.variants.variant import Attended, Sizes, Variant
+from model.experiments.variants.variant import AttentionOutput, Sizes, Variant
 from model.message import say
 from model.network.config import TransformerConfig
 
@@ -21,7 +21,7 @@ def pooling(rank: int, length: int, like: Tensor) -> Float[Tensor, "rank length"
     return member / member.sum(dim=-1, keepdim=True)
 
 
-def low_rank(query: Tensor, key: Tensor, value: Tensor, visible: Tensor, projection: Tensor) -> Attended:
+def low_rank(query: Tensor, key: Tensor, value: Tensor, visible: Tensor, projection: Tensor) -> AttentionOutput:
     """softmax(Q (E K)ᵀ / √d_k) E V; the softmax is over rows, so padding is taken out of K and V, and nothing else can
     be hidden.
 
@@ -30,7 +30,7 @@ def low_rank(query: Tensor, key: Tensor, value: Tensor, visible: Tensor, project
     seen = visible.any(dim=-2)[..., None].to(key)  # keys that some query may see
     scores = query @ (projection @ (key * seen)).mT / query.shape[-1] ** 0.5
     weights = scores.softmax(dim=-1) @ projection
-    return Attended(weights @ (value * seen), weights * seen.mT)
+    return AttentionOutput(weights @ (value * seen), weights * seen.mT)
 
 
 def quick(query: Tensor, key: Tensor, value: Tensor, rank: int) -> Tensor:
@@ -59,7 +59,7 @@ def variant(sizes: Sizes) -> Variant:
     """Keys and values of `sizes.rank` rows."""
     rank = sizes.rank
 
-    def attend(query: Tensor, key: Tensor, value: Tensor, visible: Tensor) -> Attended:
+    def attend(query: Tensor, key: Tensor, value: Tensor, visible: Tensor) -> AttentionOutput:
         return low_rank(query, key, value, visible, pooling(rank, key.shape[-2], key))
 
     return Variant(

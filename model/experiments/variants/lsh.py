@@ -12,7 +12,7 @@ from torch import Tensor
 from model.experiments.variants.full import full
 from model.experiments.variants.module import VariantAttention
 from model.experiments.variants.variant import (
-    Attended,
+    AttentionOutput,
     Sizes,
     Variant,
     all_cached,
@@ -47,7 +47,7 @@ def hashed(
 
 def lsh(
     query: Tensor, key: Tensor, value: Tensor, visible: Tensor, buckets: int, rounds: int, seed: int = 0
-) -> Attended:
+) -> AttentionOutput:
     """Full attention over keys that share a bucket with the query in one of the rounds; a query always sees itself."""
     own = torch.eye(query.shape[-2], key.shape[-2], dtype=torch.bool, device=query.device)
     shared = own.expand(*query.shape[:-1], key.shape[-2])
@@ -56,7 +56,7 @@ def lsh(
     return full(query, key, value, visible & shared)
 
 
-def tied(query: Tensor, value: Tensor, visible: Tensor, buckets: int, rounds: int) -> Attended:
+def tied(query: Tensor, value: Tensor, visible: Tensor, buckets: int, rounds: int) -> AttentionOutput:
     """Reformer's own form: keys are the queries, made of length 1, and a token sees itself only if it sees no other."""
     key = F.normalize(query, dim=-1)
     shared = torch.eye(query.shape[-2], dtype=torch.bool, device=query.device).expand(*query.shape[:-1], -1)
@@ -66,7 +66,7 @@ def tied(query: Tensor, value: Tensor, visible: Tensor, buckets: int, rounds: in
         shared = shared | (bucket[..., :, None] == bucket[..., None, :])
     scores = (query @ key.mT / query.shape[-1] ** 0.5).masked_fill(itself, ITSELF)
     weights = softmax_where(scores, visible & shared)
-    return Attended(weights @ value, weights)
+    return AttentionOutput(weights @ value, weights)
 
 
 def quick(query: Tensor, _key: Tensor, value: Tensor, buckets: int = BUCKETS, chunk: int = CHUNK) -> Tensor:

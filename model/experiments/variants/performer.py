@@ -9,7 +9,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from model.experiments.variants.linear import by_features, in_brackets
-from model.experiments.variants.variant import Attended, Shape, Sizes, Variant
+from model.experiments.variants.variant import AttentionOutput, Shape, Sizes, Variant
 from model.message import say
 
 
@@ -38,7 +38,7 @@ def features(x: Tensor, rows: Tensor, over: tuple[int, ...]) -> Tensor:
     return (exponents - exponents.amax(dim=over, keepdim=True)).exp()
 
 
-def performer(query: Tensor, key: Tensor, value: Tensor, visible: Tensor, rows: Tensor) -> Attended:
+def performer(query: Tensor, key: Tensor, value: Tensor, visible: Tensor, rows: Tensor) -> AttentionOutput:
     """φ(q)·φ(k) over its sum, which comes near to the softmax with many features."""
     return by_features(features(query, rows, (-1,)), features(key, rows, (-2, -1)), value, visible)
 
@@ -52,7 +52,7 @@ def variant(sizes: Sizes) -> Variant:
     """`sizes.features` random features."""
     count, seed = sizes.features, sizes.seed
 
-    def attend(query: Tensor, key: Tensor, value: Tensor, visible: Tensor) -> Attended:
+    def attend(query: Tensor, key: Tensor, value: Tensor, visible: Tensor) -> AttentionOutput:
         return performer(query, key, value, visible, directions(count, query, seed))
 
     def kept(key: Tensor, value: Tensor) -> tuple[Tensor, ...]:

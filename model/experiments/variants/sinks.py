@@ -9,11 +9,19 @@ from torch import Tensor
 
 from model.experiments.variants.full import full
 from model.experiments.variants.sliding_window import near
-from model.experiments.variants.variant import Attended, Shape, Sizes, Variant, in_chunks, places, with_neighbours
+from model.experiments.variants.variant import (
+    AttentionOutput,
+    Shape,
+    Sizes,
+    Variant,
+    in_chunks,
+    places,
+    with_neighbours,
+)
 from model.message import say
 
 
-def with_sinks(query: Tensor, key: Tensor, value: Tensor, visible: Tensor, width: int, sinks: int) -> Attended:
+def with_sinks(query: Tensor, key: Tensor, value: Tensor, visible: Tensor, width: int, sinks: int) -> AttentionOutput:
     """Full attention over keys less than `width` tokens away and the first `sinks` keys."""
     at, seen = places(query.shape[-2], key.shape[-2], query.device)
     return full(query, key, value, visible & (((at - seen).abs() < width) | (seen < sinks)))

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from model.experiments.variants.full import full
 from model.experiments.variants.variant import (
-    Attended,
+    AttentionOutput,
     Shape,
     Sizes,
     Variant,
@@ -21,7 +21,7 @@ from model.experiments.variants.variant import (
 from model.message import say
 
 
-def window(query: Tensor, key: Tensor, value: Tensor, visible: Tensor, width: int) -> Attended:
+def window(query: Tensor, key: Tensor, value: Tensor, visible: Tensor, width: int) -> AttentionOutput:
     """Full attention over keys less than `width` tokens away."""
     at, seen = places(query.shape[-2], key.shape[-2], query.device)
     return full(query, key, value, visible & ((at - seen).abs() < width))

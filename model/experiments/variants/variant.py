@@ -34,7 +34,7 @@ class Sizes:
     seed: int = 0
 
 
-class Attended(NamedTuple):
+class AttentionOutput(NamedTuple):
     """Heads (*batch, head, query, channel), and the weight of each value in them (*batch, head, query, key)."""
 
     heads: Tensor
@@ -49,7 +49,7 @@ class Shape(NamedTuple):
     width: int
 
 
-Attend = Callable[[Tensor, Tensor, Tensor, Tensor], Attended]
+Attend = Callable[[Tensor, Tensor, Tensor, Tensor], AttentionOutput]
 
 
 def random_inputs(shape: Shape) -> tuple[Tensor, ...]:

@@ -229,7 +229,7 @@ class Measurement(Generic[Result]):
             found.draw()
             found.draw_numbers(key)
 
-    def controls(self, run: str, now: Kept | None, newest: Report[Result] | None) -> None:
+    def controls(self, run: str, now: MeasurementRun | None, newest: Report[Result] | None) -> None:
         if now and is_going(now):
             st.button(_("Stop"), key=f"{run}_stop", on_click=now.running.stop)
             running = now.running
@@ -249,24 +249,24 @@ class Measurement(Generic[Result]):
     def start(self, run: str) -> None:
         if before := kept(run):
             before.running.stop()
-        st.session_state[run] = Kept(self.settings, Running(partial(self.measure, *self.settings)))
+        st.session_state[run] = MeasurementRun(self.settings, Running(partial(self.measure, *self.settings)))
 
 
 @dataclass(frozen=True)
-class Kept:
+class MeasurementRun:
     """What runs, or has run, and the settings it was begun with."""
 
     settings: Hashable
     running: Running[Any]
 
 
-def kept(run: str) -> Kept | None:
+def kept(run: str) -> MeasurementRun | None:
     """What was begun in this session under this key."""
-    found: Kept | None = st.session_state.get(run)
+    found: MeasurementRun | None = st.session_state.get(run)
     return found
 
 
-def is_going(now: Kept | None) -> bool:
+def is_going(now: MeasurementRun | None) -> bool:
     return now is not None and not now.running.ended
 
 

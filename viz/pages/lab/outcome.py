@@ -65,7 +65,7 @@ def verdict_words(verdict: Verdict) -> str:
 
 
 @dataclass(frozen=True)
-class Judged(Findings):
+class VerdictFindings(Findings):
     """Findings with the verdict above them, its rule, whether the reader has guessed it, and what is true anyhow.
 
     going: more is being measured, which may turn the verdict.
@@ -100,14 +100,14 @@ class Judged(Findings):
         return _("you guessed: {guess}").format(guess=verdict_words(Verdict(self.guess)))
 
 
-def judged(experiment: Experiment, guess: str, going: bool, outcome: Outcome) -> Judged:
+def verdict_findings(experiment: Experiment, guess: str, going: bool, outcome: Outcome) -> VerdictFindings:
     """Findings of an outcome: its reason, its numbers, its figures. going: it is not the last one."""
     about = About(statement_words(experiment), experiment.formulas, experiment.code)
     names = (f"statement_{experiment.name}_{number}" for number in range(len(outcome.figures)))
     drawn = [draw(figure, name, about) for figure, name in zip(outcome.figures, names, strict=True)]
     lines = [*map(quantity_line, outcome.quantities), *(stopped(words(remark)) for remark in outcome.notes)]
     numbers = (lambda: numbers_of(outcome)) if outcome.quantities or outcome.figures else None
-    return Judged(
+    return VerdictFindings(
         lines,
         in_rows(drawn),
         numbers,

@@ -22,7 +22,7 @@ from viz.i18n.errors import translate_error
 from viz.i18n.format import as_sentence, literal
 from viz.pages.lab.experiment import Measurement, is_going, kept
 from viz.pages.lab.live_views import live_views
-from viz.pages.lab.outcome import judged, statement_words, verdict_words, words
+from viz.pages.lab.outcome import statement_words, verdict_findings, verdict_words, words
 from viz.pages.lab.parameters import fields
 from viz.pages.lab.trained_models import offer_models
 from viz.state import training
@@ -126,7 +126,7 @@ def card(model: TextModel, experiment: Experiment, row: DeltaGenerator) -> Views
     measurement: Measurement[Outcome] = Measurement(
         measure=partial(run, experiment, model, text_of(model)),
         settings=(numbers, seeds, *seen(experiment, model)),
-        findings=partial(judged, experiment, guess or "", is_going(kept(f"{key}_run"))),
+        findings=partial(verdict_findings, experiment, guess or "", is_going(kept(f"{key}_run"))),
         forecast=forecast,
         begin=_("Measure it"),
     )

@@ -11,8 +11,8 @@ from model.experiments.claims import additive_attention
 from model.experiments.claims.additive_attention import (
     NAMES,
     WAYS,
-    Compared,
     Point,
+    ScoreMeasurements,
     Way,
     additive_scores,
     dot_product_scores,
@@ -82,7 +82,7 @@ def test_a_size_without_memory_is_refused(monkeypatch: pytest.MonkeyPatch) -> No
         next(measure(SMALL))
 
 
-def compared(*speeds: float, ratio: float = 1.5) -> Compared:
+def compared(*speeds: float, ratio: float = 1.5) -> ScoreMeasurements:
     """Sizes with additive attention so many times as slow; 10 % of noise."""
     points = []
     for number, speed in enumerate(speeds):
@@ -92,7 +92,7 @@ def compared(*speeds: float, ratio: float = 1.5) -> Compared:
         }
         counted = {"additive": round(1000 * ratio), "dot-product": 1000}
         points.append(Point(32 * 2**number, 8, times, dict.fromkeys(NAMES, 1), counted))
-    return Compared(points)
+    return ScoreMeasurements(points)
 
 
 @pytest.mark.parametrize(
@@ -106,5 +106,5 @@ def compared(*speeds: float, ratio: float = 1.5) -> Compared:
         (compared(1.13, 3.0), Verdict.OPEN),  # the quartiles do not meet, but what five runs leave of the medians does
     ],
 )
-def test_the_verdict_follows_operations_and_times(found: Compared, verdict: Verdict) -> None:
+def test_the_verdict_follows_operations_and_times(found: ScoreMeasurements, verdict: Verdict) -> None:
     assert verdict_of(judge(found)[0]) is verdict

@@ -8,7 +8,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from model.experiments.claims.attention_variants import Loaded, compare, judge, loaded
+from model.experiments.claims.attention_variants import HeadInputs, compare, judge, loaded
 from model.experiments.experiment import Grid
 from model.experiments.index import experiments
 from model.experiments.rule import Verdict
@@ -21,11 +21,11 @@ from tests.model.elsewhere import model_of, trace_of
 from tests.model.experiments.claims.judging import verdict_of
 
 
-def given(length: int = 9) -> Loaded:
+def given(length: int = 9) -> HeadInputs:
     draw = torch.Generator().manual_seed(0)
     query, key, value = (torch.randn(2, length, 8, generator=draw, dtype=torch.float64) for _ in range(3))
     visible = torch.ones(length, length, dtype=torch.bool)
-    return Loaded(query, key, value, visible, None, [str(at) for at in range(length)])
+    return HeadInputs(query, key, value, visible, None, [str(at) for at in range(length)])
 
 
 def planted(variant: Variant, error: float) -> Variant:

@@ -12,7 +12,7 @@ from torch.testing import assert_close
 from model.capture.interventions import Cells, intervening
 from model.capture.trace import Trace
 from model.checkpoints.load import open_checkpoint
-from model.experiments.claims.bahdanau import Hidden, changed_share, hidden_in_turn, judge, own_map, run, steps
+from model.experiments.claims.bahdanau import HidingEffects, changed_share, hidden_in_turn, judge, own_map, run, steps
 from model.experiments.experiment import Grid
 from model.experiments.index import experiments
 from model.experiments.rule import Verdict
@@ -70,7 +70,7 @@ def test_the_verdict_follows_the_share_and_its_error() -> None:
 def test_a_share_counts_the_tokens_that_change_without_the_largest() -> None:
     weights = torch.tensor([[0.9, 0.1, 0.0], [0.2, 0.3, 0.5]])
     changed = torch.tensor([[True, False, False], [True, True, False]])
-    hidden = Hidden(weights, changed, weights, ["a", "b", "c"], ["x", "y"])
+    hidden = HidingEffects(weights, changed, weights, ["a", "b", "c"], ["x", "y"])
     assert changed_share([hidden]) == 0.5
     assert hidden.differences == [1.0, -1.0]
 

@@ -11,7 +11,7 @@ from model.experiments.claims import costs
 from model.experiments.claims.costs import judge_growth, judge_heads, judge_ways
 from model.experiments.engines import attention_cost
 from model.experiments.engines.attention_cost import STEPS, Growth, Point, Sizes, crossing, lengths_up_to, operations
-from model.experiments.engines.head_cost import PASSES, PIECES, Timed, head_counts, narrow_and_wide, with_heads
+from model.experiments.engines.head_cost import PASSES, PIECES, HeadTimes, head_counts, narrow_and_wide, with_heads
 from model.experiments.engines.ratios import Ratio
 from model.experiments.engines.timing import Machine, Times
 from model.experiments.experiment import Curves, Outcome, Request, Table
@@ -145,7 +145,7 @@ def test_the_counts_cross_where_it_is_said() -> None:
         assert (sum(count[step] for step in ("scores", "softmax", "values")) > count["projections"]) is more
 
 
-def by_heads(power: float, spread: float = 0.01) -> Timed:
+def by_heads(power: float, spread: float = 0.01) -> HeadTimes:
     """Times that grow with the number of heads to `power`."""
     several = {heads: with_heads(SIZES, heads) for heads in head_counts(64)}
     times = {}
@@ -153,7 +153,7 @@ def by_heads(power: float, spread: float = 0.01) -> Timed:
         for piece in PIECES:
             seconds = heads**power if heads > 4 or power < 1 else 1.0
             times[heads, piece] = Times(seconds, seconds * (1 - spread), seconds * (1 + spread), 9)
-    return Timed(several, 16, MACHINE, times)
+    return HeadTimes(several, 16, MACHINE, times)
 
 
 @pytest.mark.parametrize(
@@ -165,7 +165,7 @@ def by_heads(power: float, spread: float = 0.01) -> Timed:
         (by_heads(0.0, spread=0.9), Verdict.OPEN),
     ],
 )
-def test_the_verdict_on_heads_follows_their_times(timed: Timed, expected: Verdict) -> None:
+def test_the_verdict_on_heads_follows_their_times(timed: HeadTimes, expected: Verdict) -> None:
     assert judge_heads(timed).verdict is expected
 
 
@@ -202,7 +202,7 @@ def test_the_verdict_on_wide_heads_follows_their_times(wide: float, spread: floa
     for way, seconds in (("narrow", 1.0), ("wide", wide)):
         for name in PASSES:
             times[way, name] = Times(seconds, seconds * (1 - spread), seconds * (1 + spread), 9)
-    outcome = judge_ways(Timed(narrow_and_wide(SIZES), 16, MACHINE, times))
+    outcome = judge_ways(HeadTimes(narrow_and_wide(SIZES), 16, MACHINE, times))
     assert outcome.verdict is expected
     assert "4 wide heads have 3.99 times the parameters" in str(outcome.reason)  # the output bias is as long
     bars, _table = outcome.figures

@@ -9,7 +9,7 @@ from model.experiments.claims import data_needed
 from model.experiments.claims.data_needed import (
     NETWORKS,
     TESTED,
-    Found,
+    Accuracies,
     RecurrentNetwork,
     judge,
     outcome,
@@ -95,13 +95,13 @@ def test_an_unknown_task_is_refused() -> None:
         next(train(small(tasks="copy, knit")))
 
 
-def found(**leads: tuple[float, ...]) -> Found:
+def found(**leads: tuple[float, ...]) -> Accuracies:
     """Accuracies of the seeds with the recurrent network ahead by so much on each task."""
     accuracies = {}
     for task, by_seed in leads.items():
         for seed, lead in enumerate(by_seed, start=1):
             accuracies |= {(task, "transformer", 100, seed): 0.5, (task, "recurrent", 100, seed): 0.5 + lead}
-    return Found(list(leads), [100], range(1, 1 + max(map(len, leads.values()))), accuracies, {})
+    return Accuracies(list(leads), [100], range(1, 1 + max(map(len, leads.values()))), accuracies, {})
 
 
 MORE, LESS = (0.15, 0.2, 0.18), (-0.15, -0.2, -0.18)

@@ -11,8 +11,8 @@ from torch.utils.flop_counter import FlopCounterMode
 from model.experiments.claims import layers_compared
 from model.experiments.claims.layers_compared import (
     FORMS,
-    Compared,
     Layer,
+    LayerMeasurements,
     Point,
     count_steps,
     doubled,
@@ -104,7 +104,7 @@ def test_lengths_without_memory_are_left_out_and_said(monkeypatch: pytest.Monkey
     assert "from 32 tokens on memory is too small" in str(outcome(last.result).reason)
 
 
-def compared(*speeds: float) -> Compared:
+def compared(*speeds: float) -> LayerMeasurements:
     """Lengths with attention so many times as quick as the recurrent layer; 10 % of noise."""
     points = []
     for number, speed in enumerate(speeds):
@@ -114,7 +114,7 @@ def compared(*speeds: float) -> Compared:
         path = {"recurrent": length, "recurrent kernel": length, "convolutional": 3, "attention": 1}
         path["attention kernel"] = 1
         points.append(Point(length, times, dict.fromkeys(FORMS, 1), path, path, dict.fromkeys(FORMS, 1)))
-    return Compared(8, 3, tuple(points))
+    return LayerMeasurements(8, 3, tuple(points))
 
 
 @pytest.mark.parametrize(

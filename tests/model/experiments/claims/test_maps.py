@@ -153,7 +153,7 @@ def test_few_tokens_decide_nothing(model: TextModel) -> None:
 )
 def test_other_kinds_are_looked_at_too(name: str, text: str) -> None:
     model = open_checkpoint(BUNDLED / name)
-    *_before, last = maps.observed(model, text, 6)
+    *_before, last = maps.token_effects(model, text, 6)
     assert last is not None
     tokens = model.source_tokens(text)
     kept = [place for place in maps.spaced(len(tokens.ids), 6) if name == "fill-mask" or place < len(tokens.ids) - 1]

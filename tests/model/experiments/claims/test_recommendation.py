@@ -11,8 +11,8 @@ from model.experiments.claims.recommendation import (
     WAYS,
     Attention,
     Item,
-    Learnt,
     Market,
+    Recommendations,
     judge,
     learn,
     nearest,
@@ -32,7 +32,7 @@ def request(seeds: tuple[int, ...] = (1, 2, 3), **values: object) -> Request:
     return EXPERIMENT.request(None, "", {"steps": 100} | values, seeds)
 
 
-def last(asked: Request, **rules: object) -> Learnt:
+def last(asked: Request, **rules: object) -> Recommendations:
     *_, report = learn(asked, **rules)
     assert report.share == 1.0
     return report.result
@@ -124,7 +124,7 @@ def test_the_verdict_follows_the_accuracies(softmax: tuple, bare: tuple, verdict
     accuracies = {"average": [[0.7]] * count, "attention": [[each] for each in softmax]}
     accuracies["bare product"] = [[each] for each in bare]
     empty = {way: [[0.0]] * count for way in WAYS}
-    found = Learnt([Item("a", (1.0,))], Item("b", (1.0,)), range(count), [1], accuracies, empty, {})
+    found = Recommendations([Item("a", (1.0,))], Item("b", (1.0,)), range(count), [1], accuracies, empty, {})
     assert verdict_of(judge(found)[0]) is verdict
     behind = replace(found, accuracies=accuracies | {"average": [[0.95 + 0.2]] * count})
     assert verdict_of(judge(behind)[0]) is (Verdict.WRONG if count > 2 else Verdict.OPEN)

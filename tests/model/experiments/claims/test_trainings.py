@@ -9,7 +9,7 @@ from dataclasses import replace
 import pytest
 
 from model.experiments.claims import trainings
-from model.experiments.engines.ab_training import Answered, Arm, Course, Side, learners
+from model.experiments.engines.ab_training import Arm, Course, ExactMatch, Side, learners
 from model.experiments.engines.training_comparisons import put_norm_on_the_short_cut, setup_of
 from model.experiments.experiment import Curves, Outcome, Request, Table
 from model.experiments.index import experiments
@@ -352,7 +352,7 @@ def test_an_arm_that_diverged_is_said_to() -> None:
 )
 def test_longer_texts_may_be_answered_or_not(sines, table, expected: Verdict) -> None:
     tests = tuple(
-        Answered(arm, seed, length, exact + off, exact + off)
+        ExactMatch(arm, seed, length, exact + off, exact + off)
         for seed, off in enumerate((-0.03, 0.0, 0.03), start=1)
         for arm, pair in (("sinusoidal", sines), ("learned", table))
         for length, exact in zip((8, 16), pair, strict=True)

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from model.experiments.claims.weight_tying import Counted, count, every_kind, judge, saved, tied
+from model.experiments.claims.weight_tying import ModelCounts, count, every_kind, judge, saved, tied
 from model.experiments.rule import Verdict
 from model.network.config import TransformerConfig
 from model.network.transformer import build
@@ -51,19 +51,19 @@ def test_the_papers_sizes() -> None:
     assert 60e6 < everything.total < 66e6  # table 3 says 65 million
 
 
-def counted(**changes) -> Counted:
+def counted(**changes) -> ModelCounts:
     return count("small", replace(SMALL, **changes))
 
 
 def test_the_verdict_follows_the_counts() -> None:
     none = counted().kinds[0]
-    nothing = Counted("alike", [replace(none, kind=kind.kind) for kind in counted().kinds])
+    nothing = ModelCounts("alike", [replace(none, kind=kind.kind) for kind in counted().kinds])
     bare = TransformerConfig.one_stack("encoder-only", 11, 1, d_model=8, n_heads=2, d_ff=16, output_head="none")
     assert judge([counted()]).verdict is Verdict.HOLDS
     assert judge([counted(), nothing]).verdict is Verdict.ONLY_IF
     assert judge([counted(), count("bare", bare)]).verdict is Verdict.ONLY_IF
     assert judge([nothing]).verdict is Verdict.WRONG
-    wrong = Counted("wrong", [replace(kind, built=1) for kind in counted().kinds])
+    wrong = ModelCounts("wrong", [replace(kind, built=1) for kind in counted().kinds])
     found = judge([counted(), wrong])
     assert found.verdict is Verdict.OPEN
     assert "the count is wrong" in str(found.reason)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 
 from model.experiments.engines.tensor_bytes import TensorBytes, peak_bytes
-from model.experiments.engines.timing import Alive
+from model.experiments.engines.timing import LiveTensorBytes
 
 
 def test_freed_tensors_do_not_count_and_views_count_once() -> None:
@@ -26,7 +26,7 @@ def test_the_casts_of_autocast_are_seen_which_functions_do_not_show() -> None:
             return torch.nn.functional.linear(x, weight)
 
     assert peak_bytes(run) >= 2 * (10 * 100 + 50 * 100 + 10 * 50)
-    with Alive() as alive:
+    with LiveTensorBytes() as alive:
         run()
     assert alive.peak == 2 * 10 * 50
 

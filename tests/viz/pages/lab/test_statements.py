@@ -131,10 +131,10 @@ def test_a_verdict_that_may_still_turn_is_said_to_be_so_far_and_meets_no_guess()
     def script(going: bool) -> None:
         from model.experiments.experiment import Request
         from tests.viz.pages.lab.test_statements import PLANTED, measure
-        from viz.pages.lab.outcome import judged
+        from viz.pages.lab.outcome import verdict_findings
 
         (report,) = measure(Request(None, "", {"size": 8}, (1,)))
-        judged(PLANTED, "holds", going, report.result).placed()
+        verdict_findings(PLANTED, "holds", going, report.result).placed()
 
     going, ended = (
         sound(AppTest.from_function(script, args=(going,), default_timeout=30).run()).markdown[0].value
