@@ -14,8 +14,8 @@ from torch.utils._pytree import tree_leaves
 class TensorBytes(TorchDispatchMode):
     """Context that counts the bytes of tensors made in it: the `peak` of those that exist at a time.
 
-    `timing.LiveTensorBytes` sees functions, this one every operation beneath them. Memory that an operation takes only while it
-    computes is not seen.
+    `timing.LiveTensorBytes` sees functions, this one every operation beneath them. Memory that an operation takes only
+    while it computes is not seen.
     """
 
     def __init__(self) -> None:
