@@ -14,7 +14,7 @@ from enum import StrEnum
 from statistics import fmean, stdev
 from typing import Literal
 
-from model.message import Message, say
+from model.message import Message, digits, say
 
 SEEDS = 3  # of what chance plays a part in: with fewer, their spread is not known, and nothing is called clear
 SPREADS = 2.0  # times the spread of the seeds: a distance below it may be chance
@@ -117,10 +117,10 @@ class Condition:
         return replace(self, text=say("not: {condition}", condition=self.text), met=_not(self.met))
 
     def __and__(self, other: Condition) -> Condition:
-        return every((self, other), joined((self.text, other.text)))
+        return every((self, other), say("({first}, and {second})", first=self.text, second=other.text))
 
     def __or__(self, other: Condition) -> Condition:
-        return some((self, other), say("{first}, or {second}", first=self.text, second=other.text))
+        return some((self, other), say("({first}, or {second})", first=self.text, second=other.text))
 
     @property
     def or_open(self) -> Condition:
@@ -156,22 +156,33 @@ def _together(found: Sequence[Condition], text: str, met: bool | None) -> Condit
     return Condition(text, met, any(each.chance for each in found), min(seeds, default=None))
 
 
+def _limit(a: Quantity, limit: float) -> float | str:
+    """Limit of a quantity as a rule says it."""
+    return f"{digits(limit)} %" if a.unit == "%" else limit
+
+
 # Conditions on numbers that are exact, with each seed.
 
 
 def at_most(a: Quantity, limit: float) -> Condition:
     """a ≤ limit, with every seed; not of NaN."""
-    return Condition(say("“{a}” at most {limit}", a=a.name, limit=limit), all(value <= limit for value in a.values))
+    return Condition(
+        say("“{a}” at most {limit}", a=a.name, limit=_limit(a, limit)), all(value <= limit for value in a.values)
+    )
 
 
 def at_least(a: Quantity, limit: float) -> Condition:
     """a ≥ limit, with every seed; not of NaN."""
-    return Condition(say("“{a}” at least {limit}", a=a.name, limit=limit), all(value >= limit for value in a.values))
+    return Condition(
+        say("“{a}” at least {limit}", a=a.name, limit=_limit(a, limit)), all(value >= limit for value in a.values)
+    )
 
 
 def exceeds(a: Quantity, limit: float) -> Condition:
     """a > limit, with every seed; not of NaN."""
-    return Condition(say("“{a}” above {limit}", a=a.name, limit=limit), all(value > limit for value in a.values))
+    return Condition(
+        say("“{a}” above {limit}", a=a.name, limit=_limit(a, limit)), all(value > limit for value in a.values)
+    )
 
 
 # Conditions on numbers that chance moves.
@@ -207,7 +218,7 @@ NO_MARGIN = Margin()
 
 def clearly_above(a: Quantity, limit: float) -> Condition:
     """a above a limit: by more than twice the spread of its seeds, or with its whole interval."""
-    text = say("“{a}” above {limit}", a=a.name, limit=limit)
+    text = say("“{a}” above {limit}", a=a.name, limit=_limit(a, limit))
     if a.interval:
         low, high = a.interval
         met = True if low > limit else False if high < limit else None
@@ -217,7 +228,7 @@ def clearly_above(a: Quantity, limit: float) -> Condition:
 
 def clearly_below(a: Quantity, limit: float) -> Condition:
     """a below a limit: by more than twice the spread of its seeds, or with its whole interval."""
-    text, found = say("“{a}” below {limit}", a=a.name, limit=limit), clearly_above(a, limit)
+    text, found = say("“{a}” below {limit}", a=a.name, limit=_limit(a, limit)), clearly_above(a, limit)
     text = say("{condition}, with its whole interval", condition=text) if a.interval else NO_MARGIN.applied(text)
     return replace(found, text=text, met=_not(found.met))
 

@@ -131,9 +131,9 @@ def judge(cheaper: Sequence[Variant], errors: Mapping[str, Sequence[float]]) -> 
         return None, say("full attention gives zeros here, so that no error can be told")
     means = {key: fmean(found) for key, found in errors.items()}
     best, *_, worst = sorted(cheaper, key=lambda each: means[each.key])
-    error = say("error of each cheaper variant, in %")
+    error = say("error of each cheaper variant")
     near = [
-        clearly_below(Quantity(error, tuple(100 * found for found in errors[each.key])), 100 * CLOSE)
+        clearly_below(Quantity(error, tuple(100 * found for found in errors[each.key]), "%"), 100 * CLOSE)
         for each in cheaper
     ]
     found = [each.met for each in near]

@@ -1,6 +1,6 @@
-"""What every experiment of the laboratory consists of, and the one way in which all are drawn.
+"""Instruments of the laboratory, and the one way in which findings of these and of experiments are drawn.
 
-An experiment is a claim of tutorials and what is true whatever is measured. Findings judge it, that are there at once,
+An instrument has a claim of tutorials and what is true whatever is measured. Findings judge it, that are there at once,
 follow the text, or come out of a measurement: begun by a button, seen growing, stopped, begun again.
 """
 
@@ -35,8 +35,8 @@ WHOLE = 20  # rows of a table that needs no scrolling
 
 
 @dataclass(frozen=True, kw_only=True)
-class Experiment:
-    """What tutorials say of one thing, what is true of it anyhow, and how it is found out here.
+class Instrument:
+    """Claim of tutorials, what is true of it anyhow, and the ways to find it out by hand.
 
     key: what the keys of its lines begin with. parts: each draws its controls and gives a way of finding, or None where
     its controls hold nothing that can be tried; two stand side by side, widths: of them. explanation: of the formulas,

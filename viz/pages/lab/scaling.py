@@ -28,7 +28,7 @@ from viz.figures.figure import About, Caption
 from viz.i18n.catalogue import _
 from viz.i18n.errors import unless_absent
 from viz.i18n.format import in_turn, significant
-from viz.pages.lab.experiment import Experiment, Findings, Live, Measurement
+from viz.pages.lab.experiment import Findings, Instrument, Live, Measurement
 from viz.pages.lab.head_choice import choose_kind, head_panels, mean, title_row
 from viz.render.view import FigureView, view
 from viz.state.pin import cached_for_pin
@@ -54,9 +54,9 @@ class Part(StrEnum):
     FOUND = "scaling_found"
 
 
-def experiment(model: TextModel) -> Experiment:
+def experiment(model: TextModel) -> Instrument:
     """Entropy and gradients against d_k with and without 1/√d_k, and the loaded model's heads both ways."""
-    return Experiment(
+    return Instrument(
         key="scaling",
         claim=_(
             "Without 1/√d_k a large d_k saturates the softmax and kills the gradient; for a small d_k it does not "

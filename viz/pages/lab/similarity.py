@@ -35,7 +35,7 @@ from viz.i18n.catalogue import _
 from viz.i18n.errors import unless_absent
 from viz.i18n.format import in_turn, sides, significant, token_sign, tokens
 from viz.pages.lab.components import Vectors
-from viz.pages.lab.experiment import Experiment, Findings, Live, percent
+from viz.pages.lab.experiment import Findings, Instrument, Live, percent
 from viz.pages.lab.head_choice import choose_kind, head_panels, marked, mean, title_row
 from viz.render.view import FigureView, view
 from viz.state.pin import cached_for_pin
@@ -65,9 +65,9 @@ class Part(StrEnum):
     FOUND = "similarity_found"
 
 
-def experiment(model: TextModel) -> Experiment:
+def experiment(model: TextModel) -> Instrument:
     """Whether a larger dot product means more similar vectors: in the plane, and in the loaded model."""
-    return Experiment(
+    return Instrument(
         key="similarity",
         claim=_("A larger dot product means more similar vectors."),
         truth=_("That is sure only between vectors of equal length: q · k = ‖q‖ ‖k‖ cos(q, k)."),

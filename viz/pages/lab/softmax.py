@@ -28,7 +28,7 @@ from viz.figures.figure import About, Caption
 from viz.i18n.catalogue import _
 from viz.i18n.format import in_turn, literal, sides, significant, token_sign, tokens
 from viz.pages.lab import worked_example
-from viz.pages.lab.experiment import Experiment, Findings, Live, percent
+from viz.pages.lab.experiment import Findings, Instrument, Live, percent
 from viz.pages.lab.head_choice import choose_kind
 from viz.render.view import FigureView, view
 from viz.state.session import choose, current_session
@@ -75,9 +75,9 @@ class Subject:
     pinned: Tensor | None = None
 
 
-def experiment(model: TextModel) -> Experiment:
+def experiment(model: TextModel) -> Instrument:
     """A softmax at a temperature: its weights as bars, entropy and largest weight as curves, and where it saturates."""
-    return Experiment(
+    return Instrument(
         key="softmax",
         claim=_("Softmax turns scores into a distribution, in O(n)."),
         truth=_(

@@ -28,7 +28,7 @@ from viz.figures.figure import About, Caption
 from viz.i18n.catalogue import _
 from viz.i18n.format import significant
 from viz.pages.lab.components import BLUE, ERROR, GREEN, PLAIN, PURPLE, VERMILION, WEIGHT, Matrices, Matrix
-from viz.pages.lab.experiment import Experiment, Findings, Live
+from viz.pages.lab.experiment import Findings, Instrument, Live
 from viz.render.view import FigureView, view
 from viz.state.session import choose, current_session
 
@@ -53,11 +53,11 @@ class Part(StrEnum):
     RESTORE = "example_restore"
 
 
-def experiment(_model: TextModel) -> Experiment:
+def experiment(_model: TextModel) -> Instrument:
     """Three inputs through one head of attention, every step with its numbers; every number of the inputs and of the
     matrices can be changed.
     """
-    return Experiment(
+    return Instrument(
         key="example",
         claim=_(
             "By hand, without 1/√d_k and with the first input's weights rounded to 0, 0.5, 0.5, the first output is "
