@@ -12,17 +12,27 @@ if TYPE_CHECKING:
     from model.capture.trace import Trace
     from model.inference.text_model import TextModel
     from model.network.config import TransformerConfig
+    from model.text.tokenizer import Tokens
+    from viz.state.pin import Pin
     from viz.state.session import Selection
 
 
 @dataclass(frozen=True)
 class Inputs:
-    """Model, its trace of the texts, and what is chosen in them. comparison: with the pinned trace, if one is."""
+    """Model, its trace of the texts, and what is chosen in them. comparison: with the pinned trace, if one is.
+
+    source, target: tokens of the texts. ended: whether the written text ends where its tokens do, see `Session.ended`.
+    pin: what the pinned trace was made of.
+    """
 
     model: TextModel
     trace: Trace
     comparison: Comparison | None
     selection: Selection
+    source: Tokens
+    target: Tokens | None = None
+    ended: bool = True
+    pin: Pin | None = None
 
     @property
     def config(self) -> TransformerConfig:

@@ -210,7 +210,9 @@ class Session:
         Raises:
             LookupError: as `current` does.
         """
-        return Inputs(self.model, self.trace, self.comparison, self.selection)
+        shown = self.current
+        texts = shown.source, shown.target, self.ended
+        return Inputs(shown.model, shown.trace, self.comparison, self.selection, *texts, self.pin)
 
     @property
     def model(self) -> TextModel:
