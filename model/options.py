@@ -9,7 +9,7 @@ import dataclasses
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from types import MappingProxyType
+from types import NoneType
 from typing import Any, Literal, get_args, get_origin, get_type_hints
 
 from model.message import InputError, Message
@@ -26,38 +26,24 @@ def option(default: Any, label: str, text: str, **more: Any) -> Any:
 class Option:
     """Option of a network or a training.
 
-    annotation: type of its values. label: on its field. low, high: the least and the largest number; above, below:
-    bounds that no number reaches; infinity is a number only where `high` says so. choices: the only values, where they
-    are named. fixed: from the beginning of a run to its end. former: its name in older files and command lines.
+    kind: bool, int or float; str: one of `choices`. optional: it can be left out. label: on its field. low, high: the
+    least and the largest number; above, below: bounds that no number reaches; infinity is a number only where `high`
+    says so. fixed: from the beginning of a run to its end. former: its name in older files and command lines.
     """
 
     name: str
-    annotation: str
-    default: Any
-    label: str
-    help: str
+    kind: type
+    default: Any = None
+    label: str = ""
+    help: str = ""
+    optional: bool = False
+    choices: tuple[str, ...] = ()
     low: int | None = None
     above: int | None = None
     high: int | float | None = None
     below: int | None = None
-    choices: tuple[str, ...] = ()
     fixed: bool = False
     former: str = ""
-
-    @property
-    def switch(self) -> bool:
-        """Whether it is on or off."""
-        return self.annotation == "bool"
-
-    @property
-    def whole(self) -> bool:
-        """Whether its numbers are whole."""
-        return self.annotation.startswith("int")
-
-    @property
-    def optional(self) -> bool:
-        """Whether it can be left out."""
-        return "None" in self.annotation
 
     @property
     def limits(self) -> Message | None:
@@ -78,33 +64,26 @@ class Option:
         Raises:
             ValueError: it is not; the message names the option, the value and the rule.
         """
-        if self.choices:
-            if value not in self.choices:
-                raise InputError(
-                    "{name} ({value!r}) must be one of {choices}",
-                    name=self.name,
-                    value=value,
-                    choices=", ".join(self.choices),
-                )
-        elif self.switch:
-            if not isinstance(value, bool):
-                raise InputError("{name} ({value!r}) must be true or false", name=self.name, value=value)
-        elif not (value is None and self.optional):
-            self._require_number(value)
+        if not (value is None and self.optional) and (rule := self._broken(value)):
+            raise InputError("{name} ({value!r}) must be {rule}", name=self.name, value=value, rule=rule)
 
-    def _require_number(self, value: Any) -> None:
-        number = isinstance(value, int | float) and not isinstance(value, bool)
-        if self.whole and not (number and isinstance(value, int)):
-            raise InputError("{name} ({value!r}) must be a whole number", name=self.name, value=value)
-        if not number or not (math.isfinite(value) or value == self.high):
-            raise InputError("{name} ({value!r}) must be a finite number", name=self.name, value=value)
-        if (
-            (self.low is not None and value < self.low)
-            or (self.above is not None and value <= self.above)
-            or (self.high is not None and value > self.high)
-            or (self.below is not None and value >= self.below)
-        ):
-            raise InputError("{name} ({value}) must be {limits}", name=self.name, value=value, limits=self.limits)
+    def _broken(self, value: Any) -> Message | None:
+        """Rule that a value breaks."""
+        if self.choices:
+            return None if value in self.choices else Message("one of {choices}", choices=", ".join(self.choices))
+        if self.kind is bool:
+            return None if isinstance(value, bool) else Message("true or false")
+        if isinstance(value, bool) or not isinstance(value, int if self.kind is int else int | float):
+            return Message("a whole number") if self.kind is int else Message("a finite number")
+        if isinstance(value, float) and not math.isfinite(value) and value != self.high:
+            return Message("a finite number")
+        inside = (
+            (self.low is None or value >= self.low)
+            and (self.above is None or value > self.above)
+            and (self.high is None or value <= self.high)
+            and (self.below is None or value < self.below)
+        )
+        return None if inside else self.limits
 
     def parse(self, text: Any) -> Any:
         """Value that was typed, or chosen, in its field.
@@ -112,22 +91,24 @@ class Option:
         Raises:
             ValueError: it is no number, and must be one.
         """
-        if self.switch or self.choices:
+        if self.kind in (bool, str):
             return text
         plain = str(text or "").strip().replace("−", "-")
         if not plain and self.optional:
             return None
         try:
-            value: float = int(plain.replace(",", "")) if self.whole else float(plain)
+            value: float = int(plain.replace(",", "")) if self.kind is int else float(plain)
         except ValueError:
             value = math.nan
         if value != value:  # NaN; math.isnan takes no whole number of 400 digits
             raise InputError(
-                "{name} (“{text}”) must be a whole number" if self.whole else "{name} (“{text}”) must be a number",
+                "{name} (“{text}”) must be a whole number"
+                if self.kind is int
+                else "{name} (“{text}”) must be a number",
                 name=self.name,
                 text=plain[:20],
             )
-        if self.whole and abs(value) > LARGEST:
+        if self.kind is int and abs(value) > LARGEST:
             raise InputError(
                 "{name} (“{text}”) must be at most {most}", name=self.name, text=plain[:20], most=f"{LARGEST:,}"
             )
@@ -139,23 +120,20 @@ class Option:
 
 
 def options_of(described: type) -> Mapping[str, Option]:
-    """Options of a dataclass by name; fields that no user sets are none."""
-    types = get_type_hints(described)
-    return MappingProxyType(
-        {
-            field.name: Option(
-                field.name, str(field.type), field.default, choices=_choices(types[field.name]), **field.metadata
-            )
-            for field in dataclasses.fields(described)
-            if field.metadata
-        }
-    )
+    """Options of a dataclass by name; fields that no user sets are none.
 
-
-def _choices(annotation: Any) -> tuple[str, ...]:
-    """Values that a type names: what stands behind the first of them, after |, is none that a user can choose."""
-    first = annotation if get_origin(annotation) is Literal else next(iter(get_args(annotation)), None)
-    return get_args(first) if get_origin(first) is Literal else ()
+    Values of an option are those of the first type of its annotation: what stands behind |, but None, no user chooses.
+    """
+    annotations, found = get_type_hints(described), {}
+    for field in dataclasses.fields(described):
+        name, annotation = field.name, annotations[field.name]
+        if not field.metadata:
+            continue
+        types = [annotation] if get_origin(annotation) is Literal else get_args(annotation) or [annotation]
+        choices = get_args(types[0])
+        kind = str if choices else types[0]
+        found[name] = Option(name, kind, field.default, optional=NoneType in types, choices=choices, **field.metadata)
+    return found
 
 
 def present_names(record: Mapping[str, Any], table: Mapping[str, Option]) -> dict[str, Any]:

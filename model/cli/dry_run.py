@@ -7,13 +7,13 @@ import random
 from collections.abc import Sequence
 
 from model.cli.inspect import aligned
-from model.cli.train_notes import notes
 from model.data.datasets import Dataset
 from model.data.sources import TrainingData
 from model.network.config import TransformerConfig
 from model.network.costs import Costs, costs
 from model.network.transformer import build
 from model.training.cost import costs_of_batch
+from model.training.notes import notes
 from model.training.settings import TrainingSettings
 from model.training.trainer import Trainer
 

@@ -54,11 +54,10 @@ def _add(group: Any, option: Option, more: str) -> None:
     flags, default = ["--" + name.replace("_", "-") for name in (option.name, option.former) if name], argparse.SUPPRESS
     text = option.help + (f"; {option.limits}" if option.limits else "") + more
     text += f"; {flags[1]} is its old name" if option.former else ""
-    if option.switch:
+    if option.kind is bool:
         group.add_argument(*flags, action=argparse.BooleanOptionalAction, default=default, help=text)
     else:
-        kind = str if option.choices else int if option.whole else float
-        group.add_argument(*flags, type=kind, default=default, choices=option.choices or None, help=text)
+        group.add_argument(*flags, type=option.kind, default=default, choices=option.choices or None, help=text)
 
 
 def page() -> str:
@@ -76,13 +75,13 @@ def page() -> str:
 def _values(option: Option) -> str:
     if option.choices:
         return ", ".join(f"`{choice}`" for choice in option.choices)
-    return "on, off" if option.switch else f"{option.limits}{', or none' if option.optional else ''}"
+    return "on, off" if option.kind is bool else f"{option.limits}{', or none' if option.optional else ''}"
 
 
 def _default(option: Option) -> str:
     if option.default is None:
         return "none"
-    return ("on" if option.default else "off") if option.switch else f"`{option.default}`"
+    return ("on" if option.default else "off") if option.kind is bool else f"`{option.default}`"
 
 
 if __name__ == "__main__":

@@ -33,7 +33,6 @@ from model.cli.train_checks import (
     units_of,
     with_useful_merges,
 )
-from model.cli.train_notes import notes
 from model.data.datasets import Dataset, unshuffled
 from model.data.readers import SPEC_HELP, name_of
 from model.data.sources import Source, TrainingData, Units, prepare, without_stack
@@ -49,6 +48,7 @@ from model.training.gradients import first_nonfinite
 from model.training.live.saving import begun_from, incomparable, training_record
 from model.training.losses import loss_and_hits
 from model.training.model_card import card
+from model.training.notes import notes
 from model.training.settings import StepReport, TrainingSettings
 from model.training.state import products_of
 from model.training.tensorboard import Curves

@@ -368,9 +368,7 @@ class TransformerConfig:
 
 NETWORK_OPTIONS = options_of(TransformerConfig)
 VOCABULARIES = {  # by name and smallest size; the tokenizers decide on them
-    (name, low): Option(name, "int", None, "", "", low=low)
-    for name in ("source_vocabulary", "target_vocabulary")
-    for low in (0, 1)
+    (name, low): Option(name, int, low=low) for name in ("source_vocabulary", "target_vocabulary") for low in (0, 1)
 }
 
 

@@ -14,6 +14,7 @@ import torch
 from jaxtyping import Float, Float64, Shaped
 from torch import Tensor
 
+from model.message import Message
 from model.runtime.errors import first_line
 
 DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
@@ -140,12 +141,16 @@ def slowdown(precision: str, device: torch.device) -> float:
         return statistics.median(linear_seconds(*narrow) / linear_seconds(x, weight) for _ in range(ROUNDS))
 
 
-def slower(precision: str, device: torch.device) -> str:
-    """Sentence about a precision that is slow on this device; empty if it is not."""
+def slower(precision: str, device: torch.device) -> Message | None:
+    """Sentence about a precision that is slow on this device; None if it is not."""
     times = slowdown(precision, device)
     if times < SLOWER:
-        return ""
-    return f"{precision} takes {times:.2g} times as long as float32 on this processor: float32 is faster here"
+        return None
+    return Message(
+        "{precision} takes {times:.3g} times as long as float32 on this processor: float32 is faster here",
+        precision=precision,
+        times=times,
+    )
 
 
 def linear_seconds(x: Float[Tensor, "row feature"], weight: Float[Tensor, "output feature"]) -> float:

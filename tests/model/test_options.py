@@ -38,7 +38,9 @@ def test_every_field_is_an_option_but_the_vocabularies():
 def test_an_option_has_words_and_a_range(option):
     assert option.label
     assert option.help
-    assert bool(option.choices) + option.switch + bool(option.limits) == 1  # one of the three says what it can be
+    assert (
+        bool(option.choices) + (option.kind is bool) + bool(option.limits) == 1
+    )  # one of the three says what it can be
     option.require(option.default)
 
 
@@ -54,12 +56,12 @@ def refused(option: Option) -> list[tuple[object, str]]:
     """Values that the option must not have, and what is said of each."""
     if option.choices:
         return [("odd", f"{option.name} ('odd') must be one of {', '.join(option.choices)}")]
-    if option.switch:
+    if option.kind is bool:
         return [(value, f"{option.name} ({value!r}) must be true or false") for value in (0, 1, None, "no")]
-    wrong = ["1", True, math.nan] + ([] if option.optional else [None]) + ([2.5] if option.whole else [])
-    what = "a whole number" if option.whole else "a finite number"
+    wrong = ["1", True, math.nan] + ([] if option.optional else [None]) + ([2.5] if option.kind is int else [])
+    what = "a whole number" if option.kind is int else "a finite number"
     found = [(value, f"{option.name} ({value!r}) must be {what}") for value in wrong]
-    step = 1 if option.whole else 1e-3
+    step = 1 if option.kind is int else 1e-3
     for value in (
         *(bound - step for bound in (option.low,) if bound is not None),
         *(bound + step for bound in (option.high,) if bound not in (None, math.inf)),
@@ -99,7 +101,7 @@ def test_the_command_line_has_each_option_with_its_help_and_choices(option):
     assert str(option.limits or "") in action.help
     assert action.choices == (option.choices or None)
     value = option.default if option.default is not None else 7
-    words = [action.option_strings[not value]] if option.switch else [action.option_strings[0], str(value)]
+    words = [action.option_strings[not value]] if option.kind is bool else [action.option_strings[0], str(value)]
     if option.former:
         assert action.option_strings[1] == f"--{option.former.replace('_', '-')}"
     given = parser.parse_args(words)

@@ -39,14 +39,12 @@ def no_training(ours: bool, predicts: bool) -> str:
 
 
 def slow_precision(precision: str) -> str:
-    """Of a precision that this processor is slower with than with float32; nothing, if it is not."""
-    from model.runtime.device import SLOWER, choose_device, slowdown
+    """Sentence about a precision that this processor is slower with than with float32; "" if it is not."""
+    from model.runtime.device import choose_device, slower
+    from viz.i18n.errors import translate_error
 
-    times = slowdown(precision, choose_device())
-    if times < SLOWER:
-        return ""
-    sentence = _("{precision} takes {times} times as long as float32 on this processor: float32 is faster here.")
-    return sentence.format(precision=precision, times=significant(times))
+    sentence = slower(precision, choose_device())
+    return as_sentence(translate_error(sentence)) if sentence else ""
 
 
 def significant(value: float) -> str:

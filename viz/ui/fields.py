@@ -235,7 +235,7 @@ class Form:
             "on_change": self.changed,
             "args": (option.name,),
         }
-        if option.switch:
+        if option.kind is bool:
             place.toggle(label, **more)
         elif option.choices:
             place.selectbox(label, option.choices, **more)

@@ -87,7 +87,7 @@ def test_a_warm_up_longer_than_the_run_is_said(tmp_path, capsys):
     for warmup, said in ((10, False), (11, True), (40, True)):
         assert main([*data, "--steps", "10", "--warmup", str(warmup)]) == 0
         assert ("note: the warm-up has" in (printed := capsys.readouterr().out)) == said
-    assert "the warm-up has 40 steps and the run 10: the rate ends at 2.5e-04 of 1.0e-03, still rising" in printed
+    assert "the warm-up has 40 steps and the training 10: the rate ends at 2.5e-04 of 0.001, still rising" in printed
 
 
 def test_an_empty_file_to_validate_on_is_refused(tmp_path, capsys):

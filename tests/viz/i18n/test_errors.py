@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import gc
 import json
 import math
@@ -22,7 +21,6 @@ from model.runtime.errors import NOT_FINITE, STANDS, WENT_BACK, CheckpointError,
 from model.training.settings import TrainingSettings
 from viz.i18n.catalogue import LANGUAGES, _, use
 from viz.i18n.errors import translate_error
-from viz.ui.fields import whose
 
 
 @pytest.fixture(autouse=True)
@@ -152,26 +150,6 @@ def test_messages_are_said_in_chinese_after_a_file():
 def test_a_strangers_text_looks_nothing_up(text):
     assert read({"text": text, "values": {"a": "x"}}) == text
     assert read({"text": text}) == str({"text": text})
-
-
-@pytest.mark.parametrize(
-    ("changes", "field"),
-    [
-        ({"position": "rotary", "rotary_channels": 40}, "rotary_channels"),
-        ({"position": "rotary", "d_model": 6}, "position"),
-        ({"parallel": True, "residual": False}, "parallel"),
-        ({"output_head": "none", "tied_embeddings": "output"}, "tied_embeddings"),
-        ({"output_head": "none", "output_bias": True}, "output_bias"),
-        ({"output_head": "transform", "scale_output": True}, "scale_output"),
-        ({"n_encoder_layers": 0, "n_decoder_layers": 0}, "n_encoder_layers"),
-        ({"n_heads": 3}, "d_model"),
-        ({"dropout": 1.5}, "dropout"),
-    ],
-)
-def test_an_error_is_shown_at_the_field_that_it_is_about(changes, field):
-    with pytest.raises(ValueError, match=r"[a-z]") as raised:
-        config(**changes)
-    assert whose(raised.value, [each.name for each in dataclasses.fields(TransformerConfig)]) == field
 
 
 def test_what_no_catalogue_has_stays_as_it_is():

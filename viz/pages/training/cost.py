@@ -13,17 +13,17 @@ from model.data.datasets import Dataset
 from model.data.prepared import prepared
 from model.data.sources import TrainingData
 from model.inference.text_model import TextModel
-from model.network.config import Kind, TransformerConfig
+from model.network.config import TransformerConfig
 from model.network.costs import Costs, parameters
 from model.runtime.device import choose_device
 from model.runtime.errors import is_out_of_memory
 from model.training.cost import estimated_step, forecast, memory_needed, require_memory, require_room, timed_step
 from model.training.demonstration import fresh
+from model.training.notes import long_texts, no_peak
 from model.training.settings import TrainingSettings
 from viz.i18n.catalogue import _
 from viz.i18n.errors import translate_error
 from viz.i18n.format import as_sentence, clock, significant
-from viz.pages.training import settings as training_settings
 from viz.state import training
 from viz.state.session import Session, current_session
 
@@ -72,18 +72,11 @@ def show(
     line.markdown(" · ".join([*parts, *times(seconds, config, found, settings, model)]))
     if isinstance(seconds, str):
         place.error(as_sentence(seconds))
-    if long := sum(corpus.long for corpus in corpora):
-        place.caption(too_long(config.kind).format(count=f"{long:,}", length=f"{config.max_length:,}"))
+    if long := long_texts(config, corpora):
+        place.caption(as_sentence(translate_error(long)))
     epoch = -(-len(corpora[0].order(settings.batch_tokens, None)) // settings.accumulation)
-    if sentence := training_settings.no_peak(settings, settings.steps or settings.epochs * epoch):
-        place.warning(sentence)
-
-
-def too_long(kind: Kind) -> str:
-    """What becomes of texts that are longer than a model reads."""
-    if kind == "decoder-only":
-        return _("{count} pairs are longer than max_length ({length}) and are left out: raise it to learn from them.")
-    return _("{count} texts are longer than max_length ({length}) and are cut off: raise it to learn from the whole.")
+    if sentence := no_peak(settings, settings.steps or settings.epochs * epoch):
+        place.warning(as_sentence(translate_error(sentence)))
 
 
 def costs_of(config: TransformerConfig, material: TrainingData, settings: TrainingSettings) -> Known:

@@ -82,7 +82,7 @@ def fields(place: DeltaGenerator, kind: Kind, wrong: dict[str, str]) -> None:
     rare = place.expander(_("All options"), key=Part.RARE, on_change="rerun")
     if rare.open:
         known = [name for name in RARE if name not in left_out]
-        switches = [name for name in known if NETWORK_OPTIONS[name].switch]
+        switches = [name for name in known if NETWORK_OPTIONS[name].kind is bool]
         FORM.draw(rare, [name for name in known if name not in switches], wrong)
         FORM.draw(rare, switches, wrong, columns=2)
 

@@ -12,6 +12,7 @@ import numpy as np
 import streamlit as st
 
 from model.options import field_text
+from model.training.notes import no_peak
 from model.training.schedule import learning_rate
 from model.training.settings import (
     CHANGEABLE,
@@ -26,7 +27,7 @@ from viz.figures.chart import Chart, Series
 from viz.figures.figure import About, Caption
 from viz.i18n.catalogue import _
 from viz.i18n.errors import translate_error
-from viz.i18n.format import slow_precision
+from viz.i18n.format import as_sentence, slow_precision
 from viz.render.view import FigureView, view
 from viz.state import training
 from viz.state.session import Session, current_session
@@ -132,21 +133,6 @@ def read() -> tuple[TrainingSettings | None, dict[str, str]]:
         return None, {whose(error, NAMES) or NAMES[0]: translate_error(error)}
 
 
-def no_peak(settings: TrainingSettings, steps: int) -> str:
-    """That the warm-up lasts longer than the run, of so many steps; "" where it does not."""
-    if settings.warmup <= steps:
-        return ""
-    return _(
-        "The warm-up has {warmup} steps and the training {steps}: the rate ends at {last} of {rate}, still rising. "
-        "Lower warmup, or raise steps."
-    ).format(
-        warmup=f"{settings.warmup:,}",
-        steps=f"{steps:,}",
-        last=f"{learning_rate(steps, steps, settings):.1e}",
-        rate=f"{settings.rate:g}",
-    )
-
-
 def change(name: str) -> None:
     """A field was changed: if a training lasts, it goes on with that."""
     live, (values, wrong) = training.steered(current_session()), form().read([name])
@@ -206,7 +192,7 @@ def page(session: Session) -> Views:
             if settings is None:
                 place.caption(_("The schedule is drawn once every field holds a number that can be."))
             elif total and (sentence := no_peak(settings, total)):
-                place.warning(sentence)
+                place.warning(as_sentence(translate_error(sentence)))
             elif not total:
                 text = _("Without a number of steps the epochs say how many there are: known once the training begins.")
                 place.caption(text)
