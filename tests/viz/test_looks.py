@@ -16,7 +16,7 @@ from viz.frame import drawing, token_bar
 from viz.i18n import catalogue
 from viz.pages.lab.page import ARITHMETIC
 from viz.state.session import Key, Selection, Session, by_channel, serving
-from viz.state.texts import learn
+from viz.state.texts import accept_edit
 
 ADDRESSES = [
     *((page, choices) for page, views in VIEWS.items() for choices in views.values()),
@@ -83,7 +83,7 @@ class Page:
 
 
 def typing(text: str) -> Callable[[Session], object]:
-    return lambda session: learn(session, Key.SOURCE, text, session.edits.get(Key.SOURCE, 0) + 1)
+    return lambda session: accept_edit(session, Key.SOURCE, text, session.edits.get(Key.SOURCE, 0) + 1)
 
 
 @pytest.mark.parametrize(("page", "address"), ADDRESSES, ids=[" ".join([page, *of.values()]) for page, of in ADDRESSES])

@@ -1,19 +1,11 @@
 """The channel of a window: what is typed, clicked and trained goes straight to the model, and its views come back.
 
-Up come JSON texts: first {token}, the session's; {type, text, edit}, what is in a field; {answer, name, value}, a click
-on a view that the channel answers; {seen}, the number of the message that was painted; {visible}, keys of the views
-that can be seen; {hidden}, whether the whole window is not. Down go frames of views, many in one message behind a
-header {number, edits, frames: their lengths, more: others of this input follow, gone: keys of views that it does not
-have, or null where the views are not of an input, moved: by a training since the script ran, and not by this window,
-took: milliseconds since the turn began}, and JSON texts: {hello};
-{script}, the script shall run; {waiting, typing}, seconds until it is this window's turn, and in how many
-windows somebody types; {works}, the turn goes on.
+`viz/protocol.py` has the messages.
 """
 
 from __future__ import annotations
 
 import asyncio
-import json
 import logging
 import os
 import threading
@@ -31,13 +23,27 @@ from starlette.websockets import WebSocket, WebSocketDisconnect
 
 from model.runtime import superseded
 from model.runtime.locks import Lock
+from viz import protocol
 from viz.components.registry import pack
 from viz.components.view import View
 from viz.frame import drawing, token_bar, training_strip
 from viz.i18n import catalogue
+from viz.protocol import (
+    Click,
+    Edit,
+    Hello,
+    Hidden,
+    MessageHeader,
+    Painted,
+    RunScript,
+    Upward,
+    Visible,
+    Waiting,
+    Working,
+)
 from viz.state import training
-from viz.state.session import SESSIONS, Key, Session, serving
-from viz.state.texts import learn
+from viz.state.session import SESSIONS, Session, serving
+from viz.state.texts import accept_edit
 
 if TYPE_CHECKING:
     from viz.frame.drawing import Stage
@@ -45,8 +51,7 @@ if TYPE_CHECKING:
 POOL_SIZE = os.cpu_count() or 1
 POOL = ThreadPoolExecutor(POOL_SIZE, thread_name_prefix="channel")  # windows take turns on it, each with one at a time
 LONGEST = 1 << 20  # letters of a message from the browser
-FIELDS = (Key.SOURCE, Key.TARGET)
-MOST_ANSWERS, MOST_VIEWS = 100, 1000  # that a window may have at a time
+MOST_CLICKS = 100  # that wait for a turn of a window
 PATIENCE = 10.0  # seconds with a window that says or reads nothing where it should
 PACE, STRIP_PACE, REST = 0.1, 0.5, 3.0  # seconds between looks at a training: shown, beside, resting
 SHARE, STEP_SHARE = 0.02, 0.3  # of a core that looks at a training may take, and at steps that are taken to be seen
@@ -55,14 +60,14 @@ WATCH_PACE, WATCH_SHARE, WATCH_SELDOM = 0.4, 0.1, 1.0  # the same of what else g
 UNSEEN = 2.0  # seconds after which a message counts as lost
 LATELY = 3.0  # seconds after its last letter for which a window counts as one in which somebody types
 ALIVE = 1.0  # seconds of a turn without a message, after which it says that it goes on
-TOLD = 0.5  # seconds of waiting from which on it is said
+NOTICED = 0.5  # seconds of waiting from which on it is said
 BOUNDS = (0.01, 0.025, 0.05, 0.1, 0.2, 0.4, 0.8, 1.6, 3.2, 6.4)
 WAITED = Histogram(
     "vitrine_turn_wait_seconds", "From the asking for a turn to its begin.", buckets=BOUNDS, registry=None
 )
 TOOK = Histogram("vitrine_turn_seconds", "Tracing and packing in a turn.", buckets=BOUNDS, registry=None)
-# What is no message of ours raises one of these, and so does a window that does not do its part.
-NO_MESSAGE = (AttributeError, KeyError, TypeError, ValueError, OverflowError, RecursionError, TimeoutError)
+# A message that is none of ours raises one of these, and so does a window that does not do its part.
+NO_WINDOW = (*protocol.NO_MESSAGE, TimeoutError)
 REFUSED, TOO_LONG, GONE = 1008, 1009, 4401  # codes of a channel's end: no window of ours, its message, its session
 
 
@@ -73,9 +78,9 @@ async def channel(socket: WebSocket) -> None:
     try:
         async with asyncio.timeout(PATIENCE):
             text = await socket.receive_text()
-        window = window_of(socket, str(json.loads(text)["token"])) if len(text) <= LONGEST else None
+        window = window_of(socket, protocol.read_token(text)) if len(text) <= LONGEST else None
         code = await window.serve() if window else GONE
-    except NO_MESSAGE:
+    except NO_WINDOW:
         pass
     except (WebSocketDisconnect, RuntimeError):
         code = None  # it has gone
@@ -98,14 +103,14 @@ def window_of(socket: WebSocket, token: str) -> Window | None:
 
 
 @dataclass
-class Asked:
-    """What a window has asked for since the last turn. typed: a text has changed."""
+class PendingRequests:
+    """Requests of a window since its last turn. typed: a text has changed."""
 
     typed: bool = False
-    answers: list[tuple[str, str, Any]] = field(default_factory=list)
+    clicks: list[Click] = field(default_factory=list)
 
     def __bool__(self) -> bool:
-        return self.typed or bool(self.answers)
+        return self.typed or bool(self.clicks)
 
 
 class Window:
@@ -122,10 +127,10 @@ class Window:
         self._wake = asyncio.Event()
         self._free = asyncio.Event()  # the script, or another window's turn, has let the session go
         self._messages: asyncio.Queue[str | bytes] = asyncio.Queue()
-        self._asked, self._lock = Asked(), Lock("window")
+        self._pending, self._lock = PendingRequests(), Lock("window")
         self._stale = threading.Event()  # what is being computed is of a text that is no more
         self._given_up = False  # the last turn was: the next one is finished, whatever is typed
-        self._owes = False  # the checks of what it has drawn, which follow when that is painted
+        self._checks_pending = False  # of what it has drawn: they follow when that is painted
         self._sent: dict[str, int] = {}  # moments of the frames that this window has, by their views
         self._number, self._seen, self._sent_at = 0, 0, 0.0
         self._hidden, self._visible = False, frozenset[str]()
@@ -137,8 +142,8 @@ class Window:
 
     async def serve(self) -> int:
         """Until the window has gone, which raises, or its session: then the code to close with."""
-        self._messages.put_nowait(json.dumps({"hello": True}))
-        works = (self._hear(), self._turns(), self._tell())
+        self._messages.put_nowait(protocol.text_of(Hello()))
+        works = (self._receive_loop(), self._turn_loop(), self._send_loop())
         tasks = [asyncio.create_task(work) for work in works]
         self._count(True)
         try:
@@ -167,14 +172,14 @@ class Window:
         with suppress(RuntimeError):  # the server ends at this moment
             self._loop.call_soon_threadsafe(event.set)
 
-    async def _hear(self) -> int:
+    async def _receive_loop(self) -> int:
         while True:
             text = await self._socket.receive_text()
             if len(text) > LONGEST:
                 return TOO_LONG
-            self._take(json.loads(text))
+            self._accept(protocol.read(text))
 
-    async def _tell(self) -> int:
+    async def _send_loop(self) -> int:
         """Send in order; a window that does not read is let go."""
         while True:
             message = await self._messages.get()
@@ -182,25 +187,27 @@ class Window:
             async with asyncio.timeout(PATIENCE):
                 await send
 
-    def _take(self, message: dict[str, Any]) -> None:
-        session = self._session()
+    def _accept(self, message: Upward | None) -> None:
         with self._lock:
-            if message.get("type") in FIELDS and session:  # known at once: a button may be pressed next
-                learn(session, str(message["type"]), str(message["text"]), int(message["edit"]))
-                self._asked.typed = True
-                self._stale.set()
-                Window.typed[self] = time.monotonic()
-            elif "answer" in message and len(self._asked.answers) < MOST_ANSWERS:
-                self._asked.answers.append((str(message["answer"]), str(message["name"]), message.get("value")))
-            elif "seen" in message:
-                self._seen = min(self._number, max(self._seen, int(message["seen"])))
-            elif "visible" in message:
-                self._visible = frozenset(map(str, message["visible"][:MOST_VIEWS]))
-            elif "hidden" in message:
-                self._hidden = bool(message["hidden"])
+            match message:
+                case Edit():
+                    if session := self._session():  # known at once: a button may be pressed next
+                        accept_edit(session, message.type, message.text, message.edit)
+                        self._pending.typed = True
+                        self._stale.set()
+                        Window.typed[self] = time.monotonic()
+                case Click():
+                    if len(self._pending.clicks) < MOST_CLICKS:
+                        self._pending.clicks.append(message)
+                case Painted():
+                    self._seen = min(self._number, max(self._seen, message.seen))
+                case Visible():
+                    self._visible = frozenset(message.visible)
+                case Hidden():
+                    self._hidden = message.hidden
         self._wake.set()
 
-    async def _turns(self) -> int:
+    async def _turn_loop(self) -> int:
         while (pace := self._pace()) is not None:
             with suppress(TimeoutError):
                 async with asyncio.timeout(pace):  # wait_for loses a cancellation that comes together with the event
@@ -216,7 +223,7 @@ class Window:
         session = self._session()
         if session is None:
             return None
-        if self._asked or self._owes:
+        if self._pending or self._checks_pending:
             return PACE
         live = training.trainings().get(session.run) if session.run else None
         paces = [REST]
@@ -233,8 +240,8 @@ class Window:
         it was sent: of what is typed, all but one message.
         """
         now, ahead = time.monotonic(), self._number - self._seen
-        painted = ahead <= bool(self._asked) or now - self._sent_at > UNSEEN
-        return painted and (bool(self._asked) or self._owes or now - self._turned_at >= 0.9 * pace)
+        painted = ahead <= bool(self._pending) or now - self._sent_at > UNSEEN
+        return painted and (bool(self._pending) or self._checks_pending or now - self._turned_at >= 0.9 * pace)
 
     async def _take_turn(self) -> bool:
         """A turn in the pool; above half a second without a thread, how long it will take is said. False: the script
@@ -245,18 +252,17 @@ class Window:
         turn = asyncio.ensure_future(self._loop.run_in_executor(POOL, self._turn, begun, since))
         waited: list[asyncio.Future[Any]] = [turn, begun]
         try:
-            await asyncio.wait(waited, timeout=TOLD, return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.wait(waited, timeout=NOTICED, return_when=asyncio.FIRST_COMPLETED)
             if not begun.done():
                 seconds = len(Window.queue) * Window.lasts / POOL_SIZE
-                told = {"waiting": max(1, round(seconds)), "typing": typing()}
-                self._messages.put_nowait(json.dumps(told))
+                self._messages.put_nowait(protocol.text_of(Waiting(max(1, round(seconds)), typing())))
                 await asyncio.shield(begun)  # the thread says it, whether or not somebody waits
         finally:
             Window.queue.discard(self)
         while not turn.done():  # a window takes a silent channel for a dead one
             await asyncio.wait([turn], timeout=ALIVE)
             if not turn.done():
-                self._messages.put_nowait(json.dumps({"works": True}))
+                self._messages.put_nowait(protocol.text_of(Working()))
         return await turn
 
     def _turn(self, begun: asyncio.Future[None], since: float) -> bool:
@@ -284,23 +290,23 @@ class Window:
 
     def _turn_of(self, session: Session) -> None:
         with self._lock:
-            asked, self._asked = self._asked, Asked()
+            pending, self._pending = self._pending, PendingRequests()
             self._stale.clear()
         stage: Stage = session.stage
         catalogue.use(stage.language)
         edits = dict(session.edits)  # before the texts are read: they are of these edits, or of later ones
         try:
-            for key, name, value in asked.answers:
-                self._answer(session, key, name, value)
+            for click in pending.clicks:
+                self._answer(session, click)
                 edits = dict(session.edits)
             never, busy = threading.Event(), bool(Window.queue)
             # Where others wait, nothing is begun in vain; but another process is not waited for in their place.
             waits = never if self._given_up else self._stale
             with superseded.watch(never if busy else waits, waits):
-                self._draw(session, stage, bool(asked), edits)
+                self._draw(session, stage, bool(pending), edits)
             self._given_up = False
         except superseded.SupersededError:
-            self._given_up = bool(asked)  # and not only the checks were
+            self._given_up = bool(pending)  # and not only the checks were
             self._wake_soon()  # the newer text is there already
         except Exception as error:  # a text that this model cannot read, or a fault: the script says so
             if not isinstance(error, ValueError):
@@ -308,12 +314,12 @@ class Window:
             self._send([], edits, False, True)
             self._ask_script(session)
 
-    def _answer(self, session: Session, key: str, name: str, value: Any) -> None:
-        view = session.views.get(key)
-        act = view.acts.get(name) if view else None
+    def _answer(self, session: Session, click: Click) -> None:
+        view = session.views.get(click.answer)
+        act = view.acts.get(click.name) if view else None
         if act and getattr(getattr(act, "func", act), "live", False):
             with suppress(LookupError, TypeError, ValueError, OverflowError):  # it was on another text
-                act(value)
+                act(click.value)
 
     def _draw(self, session: Session, stage: Stage, asked: bool, edits: dict[str, int]) -> None:
         """What was asked for, and what a training has done since; of that, only what can be seen. The checks follow in
@@ -333,9 +339,9 @@ class Window:
                 drawn.update(view.key for view in views)
                 seen = views if asked else [view for view in views if view.key in self._visible]
                 self._send(seen, edits, more, asked, () if more else session.followed - drawn, moved=old and not asked)
-            self._owes = True
-        elif self._owes and session.shown is not None:
-            self._owes = False
+            self._checks_pending = True
+        elif self._checks_pending and session.shown is not None:
+            self._checks_pending = False
             self._send([token_bar.token_bar(session)], edits, False, False, None)
         if moved:
             self._send([training_strip.strip(session, stage.model, stage.trained)], edits, False, False, None)
@@ -359,7 +365,7 @@ class Window:
         """Let the browser have the script run, once until it has."""
         if self._runs != session.runs:
             self._runs, self._asked_at = session.runs, time.monotonic()
-            self._post(json.dumps({"script": True}))
+            self._post(protocol.text_of(RunScript()))
 
     def _send(
         self,
@@ -385,12 +391,15 @@ class Window:
             return
         self._number += 1
         self._sent_at = time.monotonic()
-        header = {"number": self._number, "edits": edits, "frames": [len(frame) for frame in frames], "more": more}
-        header |= {
-            "gone": None if gone is None else sorted(gone),
-            "moved": moved,
-            "took": round(1000 * (self._sent_at - self._begun), 1),
-        }
+        header = MessageHeader(
+            number=self._number,
+            edits=edits,
+            frames=[len(frame) for frame in frames],
+            more=more,
+            gone=None if gone is None else sorted(gone),
+            moved=moved,
+            took=round(1000 * (self._sent_at - self._begun), 1),
+        )
         self._post(pack(header) + b"".join(frames))
 
     def _post(self, message: str | bytes) -> None:

@@ -13,7 +13,7 @@ from viz.i18n.catalogue import _
 from viz.state.permissions import longest_text
 from viz.state.sentences import ACTS, place, sentences, step
 from viz.state.session import Key, Session, current_session
-from viz.state.texts import first_source, learn, text_and_edit
+from viz.state.texts import accept_edit, first_source, text_and_edit
 from viz.state.training import is_task
 
 if TYPE_CHECKING:
@@ -88,4 +88,4 @@ def on_text(key: Key, typed: dict[str, Any]) -> None:
     """What was typed, as the script learns it."""
     session = current_session()
     session.turn = int(typed["turn"])
-    learn(session, key, str(typed["text"]), int(typed["edit"]))
+    accept_edit(session, key, str(typed["text"]), int(typed["edit"]))

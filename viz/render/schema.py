@@ -1,4 +1,4 @@
-"""The header of each kind of figure: one schema, from which the browser's types are written.
+"""The header of each kind of figure: one schema, from which, with viz/protocol.py, the browser's types are written.
 
     python -m viz.render.schema     writes viz/web/types.d.ts
 
@@ -6,6 +6,7 @@ Beside it every header has `arrays`, what stands behind it, see `registry.pack`.
 """
 
 import types
+from dataclasses import is_dataclass
 from pathlib import Path
 from typing import (
     Any,
@@ -18,6 +19,8 @@ from typing import (
     get_type_hints,
     is_typeddict,
 )
+
+from viz import protocol
 
 TYPES = Path(__file__).parents[1] / "web" / "types.d.ts"
 Words = dict[str, Any]  # sentences and names by what they are for; `csv`: titles of the file's columns
@@ -667,18 +670,6 @@ class LearntHeader(TypedDict):
     left_out: bool
 
 
-class MessageHeader(TypedDict):
-    """A message of the channel: frames of so many bytes follow it."""
-
-    number: int
-    edits: dict[str, int]
-    frames: list[int]
-    more: bool
-    gone: list[str] | None
-    moved: bool
-    took: float
-
-
 HEADERS: dict[str, Any] = {
     "web/heatmap": HeatmapHeader,
     "web/lines": LinesHeader,
@@ -711,12 +702,13 @@ PLAIN = {str: "string", int: "number", float: "number", bool: "boolean", Any: "a
 
 def typescript() -> str:
     """The browser's types of all headers, in the order in which they stand above."""
-    written = [interface(each) for each in globals().values() if is_typeddict(each)]
+    named = [*globals().values(), *vars(protocol).values()]
+    written = [interface(each) for each in named if is_typeddict(each) or is_dataclass(each)]
     return "\n".join(["// Written by python -m viz.render.schema: change that, not this.", "", *written])
 
 
 def interface(header: Any) -> str:
-    optional = header.__optional_keys__
+    optional = getattr(header, "__optional_keys__", ())
     fields = get_type_hints(header)
     lines = [f"  {name}{'?' if name in optional else ''}: {in_typescript(kind)};" for name, kind in fields.items()]
     return "\n".join([f"interface {header.__name__} {{", *lines, "}", ""])

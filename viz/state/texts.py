@@ -20,8 +20,8 @@ def typed(key: Key, default: str) -> str:
     return current_session().texts.get(key, default).replace(LINE_BREAK, "\n")
 
 
-def learn(session: Session, key: str, text: str, edit: int) -> bool:
-    """What was typed, by the channel or by the script; whether it is news: not where a later edit is known."""
+def accept_edit(session: Session, key: str, text: str, edit: int) -> bool:
+    """Note what was typed, unless a later edit is known; return whether the text is another one."""
     text = text[: longest_text()].encode("utf-16", "surrogatepass").decode("utf-16", "replace")  # half a letter is none
     with session.writing:
         if edit < session.edits.get(key, 0):

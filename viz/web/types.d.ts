@@ -752,6 +752,47 @@ interface LearntHeader {
   left_out: boolean;
 }
 
+interface Edit {
+  type: string;
+  text: string;
+  edit: number;
+}
+
+interface Click {
+  answer: string;
+  name: string;
+  value: any;
+}
+
+interface Painted {
+  seen: number;
+}
+
+interface Visible {
+  visible: string[];
+}
+
+interface Hidden {
+  hidden: boolean;
+}
+
+interface Hello {
+  hello: boolean;
+}
+
+interface RunScript {
+  script: boolean;
+}
+
+interface Waiting {
+  waiting: number;
+  typing: number;
+}
+
+interface Working {
+  works: boolean;
+}
+
 interface MessageHeader {
   number: number;
   edits: Record<string, number>;

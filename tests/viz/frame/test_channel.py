@@ -113,7 +113,7 @@ def looks_often(monkeypatch) -> None:
 @pytest.fixture
 def busy(monkeypatch) -> Callable[[], threading.Event]:
     """Gives every thread of the pool something to do, until an event is set; waiting is said soon."""
-    monkeypatch.setattr(channel, "TOLD", 0.01)
+    monkeypatch.setattr(channel, "NOTICED", 0.01)
 
     def begun() -> threading.Event:
         done = threading.Event()
@@ -419,7 +419,7 @@ def test_of_very_many_clicks_in_one_turn_the_first_ones_are_answered(session, in
     async def use(window: Window) -> None:
         type_in(window, OTHER, 1)
         await in_view.reached()
-        for number in range(2 * channel.MOST_ANSWERS):
+        for number in range(2 * channel.MOST_CLICKS):
             window.say(answer="counted", name="click", value=number)
         await window.heard()
         in_view.open()
@@ -428,7 +428,7 @@ def test_of_very_many_clicks_in_one_turn_the_first_ones_are_answered(session, in
         await window.message()
 
     assert open_window(session, use) == []
-    assert clicks == list(range(channel.MOST_ANSWERS))
+    assert clicks == list(range(channel.MOST_CLICKS))
 
 
 # What goes wrong.
@@ -746,7 +746,7 @@ def test_checks_give_way_to_what_is_typed(session, monkeypatch):
 
 def test_windows_that_do_not_read_keep_no_other_waiting(session, monkeypatch):
     """As on a telephone in a tunnel."""
-    monkeypatch.setattr(channel, "TOLD", 0.05)
+    monkeypatch.setattr(channel, "NOTICED", 0.05)
     others = [looking(session.model, TEXT) for _ in range(channel.POOL_SIZE)]
 
     async def use() -> None:

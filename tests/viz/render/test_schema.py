@@ -8,7 +8,8 @@ import pytest
 
 from tests.viz.components.test_styles import loaded
 from tests.viz.render.header_checks import misfits
-from viz.render.schema import HEADERS, TYPES, ChartHeader, MessageHeader, PinHeader, in_typescript, typescript
+from viz.protocol import MessageHeader
+from viz.render.schema import HEADERS, TYPES, ChartHeader, PinHeader, in_typescript, typescript
 
 SENT_AS_JSON = {"web/channel", "frame/page_file", "frame/visits"}
 MESSAGE = {"number": 1, "edits": {"source": 2}, "frames": [8], "more": False, "gone": None, "moved": False, "took": 1}

@@ -10,7 +10,7 @@ from tests.viz.small import small_model
 from viz.state import texts
 from viz.state.permissions import longest_text
 from viz.state.session import FIRST_SOURCE, Key, current_session, serving
-from viz.state.texts import learn, say, text_and_edit, typed, write
+from viz.state.texts import accept_edit, say, text_and_edit, typed, write
 
 
 @pytest.fixture
@@ -26,19 +26,19 @@ def session(address):
 
 
 def test_a_later_edit_wins_and_an_older_one_is_refused(session):
-    assert learn(session, Key.SOURCE, "The dog", 2)
-    assert not learn(session, Key.SOURCE, "The do", 1)  # the script's, of before
+    assert accept_edit(session, Key.SOURCE, "The dog", 2)
+    assert not accept_edit(session, Key.SOURCE, "The do", 1)  # the script's, of before
     assert (session.texts[Key.SOURCE], session.edits[Key.SOURCE]) == ("The dog", 2)
-    assert learn(session, Key.SOURCE, "The dogs", 7)
+    assert accept_edit(session, Key.SOURCE, "The dogs", 7)
     assert (session.texts[Key.SOURCE], session.edits[Key.SOURCE]) == ("The dogs", 7)
-    assert learn(session, Key.TARGET, "狗", 1)  # of a field of its own
+    assert accept_edit(session, Key.TARGET, "狗", 1)  # of a field of its own
     assert session.edits == {Key.SOURCE: 7, Key.TARGET: 1}
 
 
 def test_an_equal_edit_is_accepted_and_is_no_news_where_the_text_is_the_same(session):
-    learn(session, Key.SOURCE, "The dog", 2)
-    assert not learn(session, Key.SOURCE, "The dog", 2)  # which the channel brought before the script
-    assert learn(session, Key.SOURCE, "The cat", 2)
+    accept_edit(session, Key.SOURCE, "The dog", 2)
+    assert not accept_edit(session, Key.SOURCE, "The dog", 2)  # which the channel brought before the script
+    assert accept_edit(session, Key.SOURCE, "The cat", 2)
     assert session.texts[Key.SOURCE] == "The cat"
 
 
@@ -58,17 +58,17 @@ class Meanwhile(dict):
 def test_an_older_edit_in_another_thread_does_not_overtake_a_newer_one(session):
     """The newer one comes between the older one's look at the edits and its writing."""
     session.writing = Seen()
-    channel = Second(session.writing, lambda: learn(session, Key.SOURCE, "newer", 2))
+    channel = Second(session.writing, lambda: accept_edit(session, Key.SOURCE, "newer", 2))
     session.edits = Meanwhile({}, channel.go)
-    learn(session, Key.SOURCE, "older", 1)
+    accept_edit(session, Key.SOURCE, "older", 1)
     channel.end()
     assert (session.texts, session.edits) == ({Key.SOURCE: "newer"}, {Key.SOURCE: 2})
 
 
 def test_a_buttons_text_is_not_overtaken_by_what_was_typed_before_it(session):
-    learn(session, Key.SOURCE, "typed", 3)
+    accept_edit(session, Key.SOURCE, "typed", 3)
     session.writing = Seen()
-    channel = Second(session.writing, lambda: learn(session, Key.SOURCE, "typed on", 4))
+    channel = Second(session.writing, lambda: accept_edit(session, Key.SOURCE, "typed on", 4))
 
     class Written(dict):
         def __setitem__(self, key, text):
@@ -83,9 +83,9 @@ def test_a_buttons_text_is_not_overtaken_by_what_was_typed_before_it(session):
 
 
 def test_a_text_and_its_edit_are_read_together(session):
-    learn(session, Key.SOURCE, "older", 1)
+    accept_edit(session, Key.SOURCE, "older", 1)
     session.writing = Seen()
-    channel = Second(session.writing, lambda: learn(session, Key.SOURCE, "newer", 2))
+    channel = Second(session.writing, lambda: accept_edit(session, Key.SOURCE, "newer", 2))
     session.texts = Meanwhile(session.texts, channel.go)
     assert text_and_edit(session, Key.SOURCE, "") == ("older", 1)
     channel.end()
@@ -93,16 +93,16 @@ def test_a_text_and_its_edit_are_read_together(session):
 
 
 def test_a_text_is_cut_where_it_would_be_too_long(session):
-    assert learn(session, Key.SOURCE, "x" * (longest_text() + 1), 1)
+    assert accept_edit(session, Key.SOURCE, "x" * (longest_text() + 1), 1)
     assert session.texts[Key.SOURCE] == "x" * longest_text()
-    assert not learn(session, Key.SOURCE, "x" * (longest_text() + 2), 2)
+    assert not accept_edit(session, Key.SOURCE, "x" * (longest_text() + 2), 2)
     assert session.edits[Key.SOURCE] == 2
 
 
 def test_what_a_button_writes_is_later_than_what_was_typed(session):
-    learn(session, Key.SOURCE, "The dog", 5)
+    accept_edit(session, Key.SOURCE, "The dog", 5)
     write(Key.SOURCE, "The dog\nsees.")
-    assert not learn(session, Key.SOURCE, "The dog ", 5)
+    assert not accept_edit(session, Key.SOURCE, "The dog ", 5)
     assert (session.texts[Key.SOURCE], session.edits[Key.SOURCE]) == ("The dog⏎sees.", 6)
     assert typed(Key.SOURCE, "first") == "The dog\nsees."
     assert typed(Key.TARGET, "first") == "first"
@@ -131,7 +131,7 @@ def test_the_address_has_a_text_unless_it_is_the_first_one(address, session, tmp
 def test_what_the_channel_learns_reaches_the_address_with_the_next_run_of_the_script(address, session, tmp_path):
     model = small_model(tmp_path / "small")
     with serving(session):
-        learn(session, Key.SOURCE, "The dog.", 1)
+        accept_edit(session, Key.SOURCE, "The dog.", 1)
         say(session, model)
         assert session.parameter(Key.SOURCE) == "The dog."
         assert address == {}
@@ -154,7 +154,7 @@ def test_another_model_begins_with_its_example_unless_something_was_typed(sessio
     texts.follow_model(session, other)
     assert texts.texts(other) == ("A dog.", "")
     texts.look(session, other)
-    learn(session, Key.SOURCE, "A cat.", 2)
+    accept_edit(session, Key.SOURCE, "A cat.", 2)
     texts.follow_model(session, model)
     assert texts.texts(model) == ("A cat.", "")
 
@@ -164,8 +164,8 @@ def test_a_text_that_another_model_cannot_read_gives_way_and_comes_back_with_its
     other = type(model)("other", parts.network, (model.target_tokenizer, model.source_tokenizer), {"example": "一个"})
     assert (texts.can_read(other, "一个东。"), texts.can_read(other, "The dog.")) == (True, False)
     texts.look(session, model)
-    learn(session, Key.SOURCE, "The dog.", 1)
-    learn(session, Key.TARGET, "狗", 1)
+    accept_edit(session, Key.SOURCE, "The dog.", 1)
+    accept_edit(session, Key.TARGET, "狗", 1)
     texts.look(session, model)
     texts.follow_model(session, other)
     assert texts.texts(other) == ("一个", "")
@@ -175,6 +175,6 @@ def test_a_text_that_another_model_cannot_read_gives_way_and_comes_back_with_its
     texts.follow_model(session, model)
     assert texts.texts(model) == ("The dog.", "狗")
     texts.look(session, model)
-    learn(session, Key.SOURCE, "The cat.", 9)
+    accept_edit(session, Key.SOURCE, "The cat.", 9)
     texts.follow_model(session, model)
     assert texts.texts(model) == ("The cat.", "狗")

@@ -102,7 +102,7 @@ def test_a_keystroke_ends_it_at_once(session):
     rest = rest_of_text(session, held.jobs())
     assert held.begun.wait(20)
     began = time.monotonic()
-    texts.learn(session, "source", "The dog sees.", 1)
+    texts.accept_edit(session, "source", "The dog sees.", 1)
     ended(rest)
     assert time.monotonic() - began < 5
     assert not rest.cancelled
