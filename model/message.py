@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import string
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from pathlib import PurePath
 from typing import Any
 
@@ -91,6 +91,17 @@ class MessageError(Exception):
 
 class InputError(MessageError, ValueError):
     """Input that cannot be used; the sentence says what is wrong, with the value, and what to do."""
+
+
+def field_of(error: Exception | str, names: Collection[str]) -> str:
+    """The one of these options that an error is about: its field, or the first that its values name or are of; "" where
+    there is none.
+    """
+    sentence = str(error)
+    if not isinstance(sentence, Message):
+        return ""
+    named = [sentence.field, *(each for pair in sentence.values.items() for each in pair)]
+    return next((each for each in named if isinstance(each, str) and each in names), "")
 
 
 # Messages in files: {"text": ..., "values": ...}.

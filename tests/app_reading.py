@@ -14,7 +14,7 @@ from tests.viz.components.test_registry import unpack
 from tests.viz.render.header_checks import BY_COMPONENT, misfits
 from viz.pages.attention.components import LEVELS
 from viz.state.session import Key, Session
-from viz.state.texts import learn
+from viz.state.texts import accept_edit
 
 APP = str(Path(__file__).resolve().parents[1] / "app.py")
 
@@ -54,7 +54,7 @@ def experimented(app: AppTest, key: str) -> AppTest:
 def type_in(app: AppTest, key: str, text: str) -> AppTest:
     """The same after this was typed into the field of that key, and the script has learnt it."""
     session: Session = app.session_state[Key.SESSION]
-    assert learn(session, key, text, session.edits.get(key, 0) + 1), "it is there already"
+    assert accept_edit(session, key, text, session.edits.get(key, 0) + 1), "it is there already"
     return app.run()
 
 

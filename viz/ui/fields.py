@@ -13,7 +13,6 @@ from typing import Any
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
-from model.message import Message
 from model.options import Option, field_text
 from viz.i18n import catalogue
 from viz.i18n.catalogue import _
@@ -241,17 +240,6 @@ class Form:
             place.selectbox(label, option.choices, **more)
         else:
             place.text_input(label, max_chars=MOST_LETTERS, **more)
-
-
-def whose(error: Exception, names: Sequence[str]) -> str:
-    """The one of these options that an error is about: its field, or the first that its values name or are of; nothing
-    where there is none.
-    """
-    sentence = str(error)
-    if not isinstance(sentence, Message):
-        return ""
-    named = [sentence.field, *(each for pair in sentence.values.items() for each in pair)]
-    return next((each for each in named if isinstance(each, str) and each in names), "")
 
 
 # The field for files, in the language of the page.

@@ -7,6 +7,7 @@ import re
 import pytest
 from hypothesis import given
 
+from model.message import field_of
 from model.network.config import PRESETS, TransformerConfig
 from tests.model.network.any_config import configs
 
@@ -14,34 +15,55 @@ VOCABULARIES = {"source_vocabulary": 100, "target_vocabulary": 100}
 
 
 REFUSED = [
-    ({"source_vocabulary": 0}, "source_vocabulary (0) must be at least 1"),
-    ({"d_model": 7, "n_heads": 1}, "d_model (7) must be even"),
-    ({"d_model": 64, "n_heads": 5}, "d_model (64) must be divisible by n_heads (5)"),
-    ({"target_vocabulary": -1}, "target_vocabulary (-1) must be at least 1"),
-    ({"n_encoder_layers": 0}, "source_vocabulary (100) must be 0 where n_encoder_layers is 0"),
-    ({"n_decoder_layers": 0}, "target_vocabulary (100) must be 0 where n_decoder_layers is 0"),
-    ({"n_encoder_layers": 0, "n_decoder_layers": 0}, "n_encoder_layers (0) and n_decoder_layers (0): one of them"),
-    ({"n_key_value_heads": 3}, "n_heads (8) must be divisible by n_key_value_heads (3)"),
-    ({"position": "rotary", "d_model": 12, "n_heads": 4}, "a head's width (3) must be even"),
-    ({"width": 3}, "width is not an option"),
-    ({"parallel": True, "residual": False}, "parallel needs residual"),
-    ({"head_width": 8, "heads": "full"}, "head_width (8) must be left out where heads is 'full'"),
-    ({"position": "rotary", "head_width": 7}, "a head's width (7) must be even"),
-    ({"position": "rotary", "rotary_channels": 66}, "rotary_channels (66) must be at most a head's width (64)"),
-    ({"position": "rotary", "rotary_channels": 3}, "rotary_channels (3) must be even"),
-    ({"rotary_short": 3.0}, "rotary_short (3.0) must be at most rotary_long (0.0)"),
-    ({"position_reach": 16}, "position_reach (16) must be above half of position_buckets (32)"),
-    ({"output_head": "none", "output_bias": True}, "output_bias must not be set where output_head is 'none'"),
-    ({"output_head": "none", "tied_embeddings": "all"}, "tied_embeddings ('all') must not be set where output_head"),
-    ({"output_head": "transform", "scale_output": True}, "scale_output needs output_head 'linear'"),
-    ({"tied_embeddings": "all", "target_vocabulary": 99}, "source_vocabulary (100) must equal target_vocabulary (99)"),
+    ("source_vocabulary", {"source_vocabulary": 0}, "source_vocabulary (0) must be at least 1"),
+    ("d_model", {"d_model": 7, "n_heads": 1}, "d_model (7) must be even"),
+    ("d_model", {"d_model": 64, "n_heads": 5}, "d_model (64) must be divisible by n_heads (5)"),
+    ("target_vocabulary", {"target_vocabulary": -1}, "target_vocabulary (-1) must be at least 1"),
+    ("source_vocabulary", {"n_encoder_layers": 0}, "source_vocabulary (100) must be 0 where n_encoder_layers is 0"),
+    ("target_vocabulary", {"n_decoder_layers": 0}, "target_vocabulary (100) must be 0 where n_decoder_layers is 0"),
+    (
+        "n_encoder_layers",
+        {"n_encoder_layers": 0, "n_decoder_layers": 0},
+        "n_encoder_layers (0) and n_decoder_layers (0): one of them",
+    ),
+    ("n_heads", {"n_key_value_heads": 3}, "n_heads (8) must be divisible by n_key_value_heads (3)"),
+    ("position", {"position": "rotary", "d_model": 12, "n_heads": 4}, "a head's width (3) must be even"),
+    ("", {"width": 3}, "width is not an option"),
+    ("parallel", {"parallel": True, "residual": False}, "parallel needs residual"),
+    ("head_width", {"head_width": 8, "heads": "full"}, "head_width (8) must be left out where heads is 'full'"),
+    ("position", {"position": "rotary", "head_width": 7}, "a head's width (7) must be even"),
+    (
+        "rotary_channels",
+        {"position": "rotary", "rotary_channels": 66},
+        "rotary_channels (66) must be at most a head's width (64)",
+    ),
+    ("rotary_channels", {"position": "rotary", "rotary_channels": 3}, "rotary_channels (3) must be even"),
+    ("rotary_short", {"rotary_short": 3.0}, "rotary_short (3.0) must be at most rotary_long (0.0)"),
+    ("position_reach", {"position_reach": 16}, "position_reach (16) must be above half of position_buckets (32)"),
+    (
+        "output_bias",
+        {"output_head": "none", "output_bias": True},
+        "output_bias must not be set where output_head is 'none'",
+    ),
+    (
+        "tied_embeddings",
+        {"output_head": "none", "tied_embeddings": "all"},
+        "tied_embeddings ('all') must not be set where output_head",
+    ),
+    ("scale_output", {"output_head": "transform", "scale_output": True}, "scale_output needs output_head 'linear'"),
+    (
+        "tied_embeddings",
+        {"tied_embeddings": "all", "target_vocabulary": 99},
+        "source_vocabulary (100) must equal target_vocabulary (99)",
+    ),
 ]
 
 
-@pytest.mark.parametrize(("options", "message"), REFUSED, ids=str)
-def test_an_error_names_the_value_and_the_rule(options, message):
-    with pytest.raises(ValueError, match=re.escape(message)):
+@pytest.mark.parametrize(("field", "options", "message"), REFUSED, ids=str)
+def test_an_error_names_the_value_and_the_rule_and_is_about_a_field(field, options, message):
+    with pytest.raises(ValueError, match=re.escape(message)) as error:
         TransformerConfig.from_dict(VOCABULARIES | options)
+    assert field_of(error.value, TransformerConfig.option_names()) == field
 
 
 def test_the_vocabulary_sizes_must_be_given():

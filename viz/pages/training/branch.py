@@ -8,13 +8,14 @@ from typing import TYPE_CHECKING, Any
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
+from model.message import field_of
 from model.training.settings import DROPOUTS, RUN_OPTIONS
 from viz.i18n.catalogue import _
 from viz.i18n.errors import translate_error
 from viz.i18n.format import as_sentence
 from viz.state.session import current_session
 from viz.state.training import steered
-from viz.ui.fields import Form, whose
+from viz.ui.fields import Form
 
 if TYPE_CHECKING:
     from model.training.live.key_frames import KeyFrame
@@ -64,7 +65,7 @@ def show(place: DeltaGenerator, live: LiveTraining) -> None:
         try:
             key.settings.with_changes(changes)
         except ValueError as error:
-            broken = {whose(error, NAMES): translate_error(error)}
+            broken = {field_of(error, NAMES): translate_error(error)}
     form().draw(panel, NAMES, {name: translate_error(text) for name, text in wrong.items()} | broken, columns=4)
     if text := (wrong | broken).get(""):
         panel.error(as_sentence(translate_error(text)))
@@ -110,7 +111,7 @@ def _branch() -> None:
             raise ValueError(_("Nothing is changed yet: write another value into one of the fields."))
         live.branch(key, **changes)
     except ValueError as error:
-        st.session_state[Part.WRONG] = {whose(error, list(changes)): str(error)}
+        st.session_state[Part.WRONG] = {field_of(error, list(changes)): str(error)}
         return
     live.run()
     session.begun = True  # the sidebar too shows where it stands now

@@ -13,6 +13,7 @@ from streamlit.delta_generator import DeltaGenerator
 
 from model.data.sources import Data, TrainingData, Units, material_of, new_config
 from model.inference.text_model import TextModel
+from model.message import field_of
 from model.network.config import NETWORK_OPTIONS, TransformerConfig
 from model.runtime.device import choose_device
 from model.runtime.errors import LONGEST, first_line
@@ -26,7 +27,6 @@ from viz.pages.training.start import start
 from viz.state import permissions, training
 from viz.state.permissions import Permission
 from viz.state.session import Session, choice, choose, current_session
-from viz.ui.fields import whose
 
 WAYS = ("new", "on")
 
@@ -132,7 +132,7 @@ def _new(place: DeltaGenerator, model: TextModel, data: Data | None) -> tuple[Pl
         try:
             plan = Plan(None, new_config(kind, options, found.tokenizers), found, data)
         except ValueError as error:
-            wrong = {whose(error, list(options)): translate_error(error)}
+            wrong = {field_of(error, list(options)): translate_error(error)}
     network.fields(form, kind, wrong)
     return plan, [*sentences, *wrong.values()]
 

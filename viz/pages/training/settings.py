@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import streamlit as st
 
+from model.message import field_of
 from model.options import field_text
 from model.training.notes import no_peak
 from model.training.schedule import learning_rate
@@ -31,7 +32,7 @@ from viz.i18n.format import as_sentence, slow_precision
 from viz.render.view import FigureView, view
 from viz.state import training
 from viz.state.session import Session, current_session
-from viz.ui.fields import Form, whose
+from viz.ui.fields import Form
 from viz.ui.parts import Drawing, Views, explanation
 
 if TYPE_CHECKING:
@@ -130,7 +131,7 @@ def read() -> tuple[TrainingSettings | None, dict[str, str]]:
     try:
         return TrainingSettings(**values), {}
     except ValueError as error:
-        return None, {whose(error, NAMES) or NAMES[0]: translate_error(error)}
+        return None, {field_of(error, NAMES) or NAMES[0]: translate_error(error)}
 
 
 def change(name: str) -> None:

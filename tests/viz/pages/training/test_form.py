@@ -9,7 +9,7 @@ import pytest
 
 from model.data.pairs import Pair, in_split
 from model.data.sources import digest_of_pairs, task_data
-from model.message import InputError
+from model.message import InputError, field_of
 from model.training.cost import forecast, memory_needed
 from model.training.demonstration import REVERSE
 from tests.app_reading import sent, sound, typed
@@ -18,7 +18,6 @@ from viz.pages.training import cost, form
 from viz.pages.training import start as training_start
 from viz.state import training
 from viz.ui import text_table
-from viz.ui.fields import whose
 
 ONE_IN_ERROR = "rows to learn from: 2 · duplicates left out: 0 · empty lines: 0 · rows in error: 1"
 WRONG = "ab,ba\nlonely\n,empty\n<b>x</b>,**y**\n"
@@ -214,6 +213,6 @@ def test_columns_are_named_once_each():
 
 def test_the_field_of_a_message_is_found():
     error = InputError("n_heads ({n_heads}) must be divisible by {other}", n_heads=3, other="n_key_value_heads")
-    assert whose(error, ["heads", "n_heads"]) == "n_heads"
-    assert whose(error, ["heads", "n_key_value_heads"]) == "n_key_value_heads"
-    assert whose(ValueError("n_heads"), ["n_heads"]) == ""
+    assert field_of(error, ["heads", "n_heads"]) == "n_heads"
+    assert field_of(error, ["heads", "n_key_value_heads"]) == "n_key_value_heads"
+    assert field_of(ValueError("n_heads"), ["n_heads"]) == ""
