@@ -53,7 +53,8 @@ def said_by_experiments() -> set[str]:
     return found
 
 
-DYNAMIC |= {"sentence.text": said_by_experiments()}
+DYNAMIC |= {"sentence.text": said_by_experiments(), "str(verdict)": {str(each) for each in Verdict}}
+DYNAMIC |= dict.fromkeys(("str(group)", "str(experiment.group)"), {str(each) for each in Group})
 
 
 # The files of model/ whose errors a page shows.
