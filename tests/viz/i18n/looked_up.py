@@ -54,7 +54,7 @@ def said_by_experiments() -> set[str]:
 
 
 DYNAMIC |= {"sentence.text": said_by_experiments(), "str(verdict)": {str(each) for each in Verdict}}
-DYNAMIC |= dict.fromkeys(("str(group)", "str(experiment.group)"), {str(each) for each in Group})
+DYNAMIC |= {key: {str(each) for each in Group} for key in ("str(group)", "str(experiment.group)")}
 
 
 # The files of model/ whose errors a page shows.
