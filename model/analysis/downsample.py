@@ -11,6 +11,8 @@ from jaxtyping import Float, Float32, Int64, Shaped
 from numpy import ndarray
 from torch import Tensor
 
+from model.runtime.file_pages import in_turn
+
 
 def pooled(maps: Float[Tensor, "map query key"], most: int) -> Float[Tensor, "map row column"]:
     """Maps with at most `most` rows and columns: a cell stands for a block of cells, and has of their values the one
@@ -117,7 +119,7 @@ PIECE = 1 << 22  # elements converted at a time
 def exact_histogram(tensor: Shaped[Tensor, "*shape"], bins: int, low: float, high: float) -> Int64[Tensor, " bins"]:
     """Number of finite values in each of the equal bins from low to high; those outside are left out."""
     counts = torch.zeros(bins, dtype=torch.float64)
-    for piece in tensor.detach().reshape(-1).split(PIECE):
+    for piece in in_turn(tensor.detach().reshape(-1).split(PIECE)):
         values = piece.to("cpu", torch.float32)
         # histc leaves out NaN and what is outside; it counts in float32, exact up to 2²⁴, and a piece has fewer.
         counts += torch.histc(values, bins, low, high).double()
@@ -143,7 +145,7 @@ def in_blocks(
     size = max(1, math.ceil(rows / most[0])), max(1, math.ceil(columns / most[1]))
     # Bands of whole blocks: a converted copy of the matrix would take as much memory again.
     height = size[0] * max(1, PIECE // max(1, columns * size[0]))
-    bands = [_pooled(band.detach().to("cpu", torch.float32), size, largest) for band in matrix.split(height)]
+    bands = [_pooled(band.detach().to("cpu", torch.float32), size, largest) for band in in_turn(matrix.split(height))]
     blocks = torch.cat(bands)
     return blocks.masked_fill(~blocks.isfinite(), math.nan), size
 

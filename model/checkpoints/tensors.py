@@ -18,6 +18,7 @@ from model.checkpoints.formats.safetensors import DTYPES, SafeValues, read_heade
 from model.checkpoints.formats.weight_files import require_indexed, require_weights_themselves, weights_of
 from model.runtime import superseded
 from model.runtime.errors import CheckpointError, UnmeasuredError, first_line
+from model.runtime.file_pages import READ, in_turn
 
 PIECE = 1 << 16  # elements turned into float64 at a time
 TRAINING = re.compile(r"optim|(lr_)?sched|scaler")  # beginnings of names of a training's state
@@ -188,14 +189,16 @@ def load_unchanged(file: Path, stamp: tuple[int, int, int], load: Callable[[], T
         raise CheckpointError("{file} is no longer there: open it again", file=file) from error
     if not same:
         raise CheckpointError("{file} has changed since it was listed: open it again", file=file)
-    return load()
+    tensor = load()
+    READ.read(tensor)  # with the next ones: those that were loaded before it are let go
+    return tensor
 
 
 def measure(tensor: Tensor) -> Measures:
     """Measures of a tensor of any shape, computed in float64, a piece at a time."""
     norm = largest = 0.0
     nan = infinite = 0
-    for piece in tensor.detach().reshape(-1).split(PIECE):
+    for piece in in_turn(tensor.detach().reshape(-1).split(PIECE)):
         if not len(piece):
             continue
         values = piece.to(torch.complex128 if piece.is_complex() else torch.float64).abs()

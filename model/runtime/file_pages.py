@@ -1,4 +1,6 @@
-"""Pages of mapped files: those that were read are let go, or memory would hold a model twice while it is opened."""
+"""Pages of mapped files: those that were read are let go, or memory would hold a model twice while it is opened, and
+whole files while their tensors are measured.
+"""
 
 from __future__ import annotations
 
@@ -28,30 +30,59 @@ class FilePages:
     """
 
     def __init__(self) -> None:
-        self._storages: list[torch.UntypedStorage] = []  # not their addresses, which the system gives to others
-        self._copied = 0
+        # Places in memory, and what keeps them: the system gives the addresses of what is gone to others.
+        self._pieces: list[tuple[torch.UntypedStorage, int, int]] = []
+        self._size = 0
 
     def copied(self, tensor: Tensor) -> None:
-        """A tensor of any shape, which lies in a file or does not, was copied: its pages are not needed any more."""
-        if tensor.device.type != "cpu" or tensor.layout != torch.strided:
-            return
-        storage = tensor.untyped_storage()  # of a mapped file often all of it
-        self._storages.append(storage)
-        self._copied += tensor.nbytes
-        if self._copied >= max(PIECE, storage.nbytes() // PARTS):
+        """A tensor of any shape, which lies in a file or does not, was copied: its pages are not needed any more, and
+        neither are others of its storage, of which it may have been computed.
+        """
+        if _is_in_memory(tensor):
+            storage = tensor.untyped_storage()  # of a mapped file often all of it
+            begin, size = storage.data_ptr(), storage.nbytes()
+            self._add((storage, begin, begin + size), tensor.nbytes, max(PIECE, size // PARTS))
+
+    def read(self, tensor: Tensor) -> None:
+        """A tensor was read, and its own pages are not needed any more; where they are, they are read again."""
+        if _is_in_memory(tensor) and tensor.numel():
+            steps = zip(tensor.shape, tensor.stride(), strict=True)
+            size = (1 + sum((count - 1) * stride for count, stride in steps)) * tensor.itemsize
+            begin = tensor.data_ptr()
+            self._add((tensor.untyped_storage(), begin, begin + size), size, PIECE)
+
+    def _add(self, piece: tuple[torch.UntypedStorage, int, int], size: int, most: int) -> None:
+        self._pieces.append(piece)
+        self._size += size
+        if self._size >= most:
             self.let_go()
 
     def let_go(self) -> None:
-        """Take the pages out of memory, those too of which a tensor was computed, and forget the tensors."""
-        storages, self._storages, self._copied = self._storages, [], 0
+        """Take the pages out of memory, and forget the tensors."""
+        found, self._pieces, self._size = self._pieces, [], 0
         if not sys.platform.startswith("linux"):
             return
-        pieces = {(each.data_ptr(), each.data_ptr() + each.nbytes()) for each in storages}
+        pieces = {(begin, end) for _storage, begin, end in found}
         libc = ctypes.CDLL(None)
         for place in places_of_files(begin for begin, _end in pieces):
             for begin, end in pieces:
                 for first, last in clean(max(begin, place[0]), min(end, place[1])):
                     libc.madvise(ctypes.c_void_p(first), ctypes.c_size_t(last - first), DONT_NEED)
+
+
+READ = FilePages()  # of tensors that were loaded, in any thread: with the next ones they are let go
+
+
+def in_turn(pieces: Iterable[Tensor]) -> Iterator[Tensor]:
+    """Pieces of a tensor one after another; of a large one, the pages of a file are let go behind them."""
+    pages = FilePages()
+    for piece in pieces:
+        yield piece
+        pages.read(piece)
+
+
+def _is_in_memory(tensor: Tensor) -> bool:
+    return tensor.device.type == "cpu" and tensor.layout == torch.strided
 
 
 def clean(begin: int, end: int) -> Iterator[tuple[int, int]]:

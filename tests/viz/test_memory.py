@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import gc
+import threading
 
 import pytest
 
 from model.inference import pass_memory
-from model.runtime import memory
+from model.runtime import file_pages, memory
 from model.runtime.device import give_back_memory
-from tests.app_reading import opened, type_in
+from tests.app_reading import opened, sound, type_in
 from tests.resident import forget_peak, highest_resident
 from tests.viz.small import write_small
 from viz.state import checkpoints
@@ -48,4 +49,58 @@ def test_a_long_text_stays_within_the_limit_on_each_page(page, wide, asks_early,
     monkeypatch.setattr(book, "_free", lambda: None)
     type_in(app, Key.SOURCE, "dog " * 490)
     assert not app.exception
+    assert highest_resident() < book.limit + SPARE
+
+
+# What the page Checkpoints does with files, each several times as large as the room that is left.
+LARGE = {"d_model": 512, "n_heads": 8, "d_ff": 2048, "n_encoder_layers": 3, "n_decoder_layers": 3}
+READING = {
+    "tensors": {"checkpoints_part": "read", "checkpoint": "{}"},
+    "health": {"checkpoints_part": "read", "checkpoint": "{}", "weights_view": "health"},
+    "heads": {"checkpoints_part": "read", "checkpoint": "{}", "weights_view": "heads"},
+    "compared": {"checkpoints_part": "compare", "compare_a": "{}", "compare_b": "{}-later"},
+    "moved heads": {
+        "checkpoints_part": "compare",
+        "compare_a": "{}",
+        "compare_b": "{}-later",
+        "compare_view": "heads",
+    },
+    "over steps": {"checkpoints_part": "compare", "compare_view": "steps"},
+}
+
+
+@pytest.fixture(scope="module")
+def large(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("large")
+    for seed, name in enumerate(("", "-later")):
+        write_small(folder / f"small{name}", seed)
+        write_small(folder / f"large{name}", seed, **LARGE)
+    return folder
+
+
+def read(name: str, address: dict[str, str]):
+    """The page after all that it measures of the checkpoints of this name is there."""
+    app = opened("checkpoints", model="small", **{key: value.format(name) for key, value in address.items()})
+    if address.get("compare_view") == "steps":
+        app.segmented_control(key="compare_part").set_value("tensors").run()
+        app.multiselect[0].set_value([name, f"{name}-later"]).run()
+    for thread in threading.enumerate():
+        if thread.name == "filling":
+            thread.join()
+    return sound(app.run())
+
+
+@pytest.mark.parametrize("what", READING)
+def test_reading_and_comparing_files_stays_within_the_limit(what, large, monkeypatch):
+    monkeypatch.setattr(checkpoints, "CHECKPOINTS", large)
+    monkeypatch.setattr(file_pages, "PIECE", 1 << 22)
+    read("small", READING[what])  # what is imported for it is there now
+    gc.collect()
+    give_back_memory()
+    forget_peak()
+    book, before = memory.ledger(), highest_resident()
+    monkeypatch.setattr(book, "limit", before + (32 << 20))
+    monkeypatch.setattr(book, "_base", before)
+    monkeypatch.setattr(book, "_free", lambda: None)
+    read("large", READING[what])
     assert highest_resident() < book.limit + SPARE

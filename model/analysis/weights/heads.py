@@ -28,6 +28,8 @@ from model.network.config import Kind, TransformerConfig
 from model.network.recurrent import Absence, AdditiveAttention
 from model.network.transformer import Network
 from model.runtime.errors import CheckpointError
+from model.runtime.file_pages import READ
+from model.runtime.room import asking
 from model.runtime.untrusted_json import read_record
 
 # Matrices (out, in) of attentions in transformers' own code: queries, keys, values, output.
@@ -37,6 +39,7 @@ NAMES = re.compile(
     r"\.weight$"
 )
 PROJECTIONS = ("query", "key", "value", "output")
+OF_HEADS = "comparing heads by their weights"
 OUTPUT, PACK = 3, 4  # other numbers than those of queries, keys and values; a pack holds these three
 PARTS = {
     alias: number for number, name in enumerate(PROJECTIONS[:OUTPUT]) for alias in (name, name[0], f"{name[0]}_proj")
@@ -108,7 +111,8 @@ def moved_heads(before: Layers, after: Layers) -> Float[Tensor, "number projecti
     """‖B − A‖ / ‖A‖ and cosine of each head's part; None where numbers or shapes differ."""
     if [_shapes(layer) for layer in before] != [_shapes(layer) for layer in after]:
         return None
-    return torch.stack([_moved(one, two) for one, two in zip(before, after, strict=True)], dim=2)
+    with asking(name=OF_HEADS):
+        return torch.stack([_moved(one, two) for one, two in zip(before, after, strict=True)], dim=2)
 
 
 def _moved(before: tuple[Projection, ...], after: tuple[Projection, ...]) -> Float[Tensor, "number projection head"]:
@@ -117,6 +121,8 @@ def _moved(before: tuple[Projection, ...], after: tuple[Projection, ...]) -> Flo
     for one, two in zip(before, after, strict=True):
         numbers = moved_per_head(one.weight, two.weight, one.heads, one.columns)
         rows.append(numbers.repeat_interleave(before[0].heads // one.heads, dim=1))
+        for weight in (one.weight, two.weight):
+            READ.read(weight)
     return torch.stack(rows, dim=1)
 
 
@@ -251,8 +257,9 @@ def head_weights(attention: MultiHeadAttention, projection: str) -> Float[Tensor
 
 def head_norms(attention: MultiHeadAttention) -> Float[Tensor, "projection head"]:
     """Frobenius norms of every head's `PROJECTIONS`."""
-    weights = (head_weights(attention, projection) for projection in PROJECTIONS)
-    return torch.stack([torch.linalg.vector_norm(weight, dim=(1, 2), dtype=torch.float64) for weight in weights])
+    with asking(name=OF_HEADS):
+        weights = (head_weights(attention, projection) for projection in PROJECTIONS)
+        return torch.stack([torch.linalg.vector_norm(weight, dim=(1, 2), dtype=torch.float64) for weight in weights])
 
 
 def head_similarity(attentions: Sequence[MultiHeadAttention], circuit: Circuit) -> Float[Tensor, "head head"]:
@@ -262,7 +269,15 @@ def head_similarity(attentions: Sequence[MultiHeadAttention], circuit: Circuit) 
     from one token to another (Elhage et al., 2021, "A Mathematical Framework for Transformer Circuits"). Biases,
     positions and norms of queries are left out. The products (d_model, d_model) are computed some rows at a time. A
     head of zeros has cosine 0.
+
+    Raises:
+        NoRoomError: memory has no room for the matrices of all heads.
     """
+    with asking(name=OF_HEADS):
+        return _similarity(attentions, circuit)
+
+
+def _similarity(attentions: Sequence[MultiHeadAttention], circuit: Circuit) -> Float[Tensor, "head head"]:
     left, right = ("query", "key") if circuit == "scores" else ("value", "output")
     first, second = _of_all(attentions, left), _of_all(attentions, right)
     dtype = torch.promote_types(first.dtype, torch.float32)

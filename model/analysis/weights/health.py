@@ -15,6 +15,7 @@ from torch import Tensor
 from model.analysis.weights.spectra import condition
 from model.analysis.weights.statistics import Statistics, first_of_places, readable
 from model.checkpoints.tensors import TensorInfo
+from model.runtime.file_pages import in_turn
 
 # float16 ends at 65,504 and products of weights with activations come before sums: two bits are left for these.
 NEAR_HALF = 65504 / 4
@@ -253,13 +254,13 @@ def _rows_finding(
 def row_lengths(matrix: Float[Tensor, "rows columns"]) -> Float[Tensor, " rows"]:
     """Euclidean norm of every row, in float32."""
     parts = matrix.detach().split(max(1, TOGETHER // matrix.shape[1]))
-    return torch.cat([part.float().norm(dim=1) for part in parts])
+    return torch.cat([part.float().norm(dim=1) for part in in_turn(parts)])
 
 
 def distance(one: Shaped[Tensor, " element"], two: Shaped[Tensor, " element"]) -> float:
     """‖one − two‖ / ‖two‖, computed a piece at a time; infinite from a tensor of zeros, 0 between two such."""
     away = size = 0.0
-    for a, b in zip(one.split(1 << 20), two.split(1 << 20), strict=True):
+    for a, b in zip(in_turn(one.split(1 << 20)), in_turn(two.split(1 << 20)), strict=True):
         b = b.double()
         away, size = away + float((a.double() - b).square().sum()), size + float(b.square().sum())
     return (away / size) ** 0.5 if size else float("inf") if away else 0.0
@@ -315,7 +316,7 @@ def apart(lengths: Float[Tensor, " rows"]) -> Bool[Tensor, " rows"]:
 def unmoved(before: Float[Tensor, "rows columns"], after: Float[Tensor, "rows columns"]) -> Bool[Tensor, " rows"]:
     """Whether each row is equal in both, value for value: an optimizer's step moves every row with a gradient."""
     size = max(1, TOGETHER // before.shape[1])
-    pairs = zip(before.split(size), after.split(size), strict=True)
+    pairs = zip(in_turn(before.split(size)), in_turn(after.split(size)), strict=True)
     return torch.cat([(one.float() == two.float()).all(dim=1) for one, two in pairs])
 
 

@@ -11,8 +11,10 @@ import torch
 from jaxtyping import Float, Shaped
 from torch import Tensor
 
-from model.analysis.weights.statistics import BLOCK
 from model.checkpoints.tensors import TensorInfo
+from model.runtime.file_pages import in_turn
+
+PIECE = 1 << 18  # elements compared together: 2 MB of each tensor in float64
 
 
 @dataclass(frozen=True)
@@ -74,7 +76,7 @@ def moved_per_head(
 
 def _pieces(before: TensorInfo, after: TensorInfo) -> Iterator[tuple[Tensor, Tensor]]:
     old, new = before.load().detach().reshape(-1), after.load().detach().reshape(-1)
-    for a, b in zip(old.split(BLOCK), new.split(BLOCK), strict=True):
+    for a, b in zip(in_turn(old.split(PIECE)), in_turn(new.split(PIECE)), strict=True):
         if len(a):
             yield a.double(), b.double()
 

@@ -13,6 +13,7 @@ import math
 import os
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from functools import cache
 
@@ -25,9 +26,12 @@ from torch import Tensor
 from model.analysis.weights.statistics import first_of_places, readable
 from model.checkpoints.tensors import TensorInfo
 from model.runtime.device import compute_alone
+from model.runtime.file_pages import in_turn
+from model.runtime.memory import ledger
 
 LEAST, EIGHTH = 5e-4, 0.02  # eigenvalues, as shares of the largest, from which on float32 will do
 PIECE = 1 << 20  # elements that are converted and multiplied together
+VALUES, VECTORS = 3, 5  # numbers in float64 for each two columns: G, its copies, the vectors and the work of LAPACK
 ORDINARY = 1e-9, 1e9  # largest elements whose squares, and sums of them, float32 holds
 TOGETHER = 2  # matrices at a time, each on one core: a second one gains little for the eigenvalues of one matrix
 
@@ -83,9 +87,10 @@ def singular_values(matrix: Float[Tensor, "*shape"]) -> Float[Tensor, " count"]:
     tall, top = _tall(as_matrix(matrix))
     if not top:
         return torch.zeros(tall.shape[1], dtype=torch.float64)
-    squares = _quick_squares(tall, top) if tall.dtype != torch.float64 else None
-    if squares is None:
-        squares = _eigenvalues(_gram(tall, torch.float64, top))
+    with _room_for(tall, VALUES):
+        squares = _quick_squares(tall, top) if tall.dtype != torch.float64 else None
+        if squares is None:
+            squares = _eigenvalues(_gram(tall, torch.float64, top))
     return squares.flip(0).clamp(min=0).sqrt() * _unit(top)
 
 
@@ -99,8 +104,9 @@ def leading(matrix: Float[Tensor, "*shape"], count: int) -> Leading:
     """
     wide = as_matrix(matrix)
     tall, top = _tall(wide)
-    squares, vectors = torch.linalg.eigh(_gram(tall, torch.float64, top))
-    values, short = squares.flip(0)[:count].clamp(min=0).sqrt() * _unit(top), vectors.flip(1)[:, :count]
+    with _room_for(tall, VECTORS):
+        squares, vectors = torch.linalg.eigh(_gram(tall, torch.float64, top))
+    values, short = squares.flip(0)[:count].clamp(min=0).sqrt() * _unit(top), vectors.flip(1)[:, :count].clone()
     long = torch.cat([part.double() @ short for part in _pieces(tall)])
     long = torch.where(values > 0, long / values, 0.0)
     return Leading(values, long, short.T) if len(tall) == len(wide) else Leading(values, short, long.T)
@@ -126,16 +132,16 @@ def condition(values: Float[Tensor, " count"]) -> float:
 
 def spectrum(info: TensorInfo) -> Float[Tensor, " count"]:
     """Singular values of a file's tensor that `has_spectrum`; none where an element is not finite."""
-    values = info.load()
-    if not bool(torch.isfinite(_ends(values)).all()):
+    matrix = as_matrix(info.load())
+    if not bool(torch.isfinite(_ends(matrix)).all()):
         return torch.zeros(0, dtype=torch.float64)
-    return singular_values(values)
+    return singular_values(matrix)
 
 
-def _ends(values: Tensor) -> Tensor:
+def _ends(matrix: Tensor) -> Tensor:
     """Least and largest value; NaN where one is. Types of 8 bits have no order in torch and are converted."""
-    values = values.float() if values.itemsize == 1 else values
-    return torch.stack(torch.aminmax(values)).double()
+    parts = (part.float() if part.itemsize == 1 else part for part in _pieces(matrix))
+    return torch.stack(torch.aminmax(torch.stack([torch.stack(torch.aminmax(part)) for part in parts]))).double()
 
 
 def _tall(wide: Tensor) -> tuple[Tensor, float]:
@@ -144,6 +150,16 @@ def _tall(wide: Tensor) -> tuple[Tensor, float]:
     if not math.isfinite(top):
         raise ValueError("a matrix with NaN or infinite elements has no singular values")
     return (wide if wide.shape[0] >= wide.shape[1] else wide.T), top
+
+
+def _room_for(tall: Tensor, numbers: int) -> AbstractContextManager[None]:
+    """Block in which memory has room for what is computed of the columns. numbers: in float64, for each two of them.
+
+    Raises:
+        NoRoomError: it has not.
+    """
+    columns = tall.shape[1]
+    return ledger().taking("the singular values of a matrix", 8 * numbers * columns * columns)
 
 
 def _unit(top: float) -> float:
@@ -176,9 +192,8 @@ def _keep_numpy_on_one_core() -> None:
     ThreadpoolController().select(internal_api="openblas").limit(limits=1)
 
 
-def _pieces(tall: Tensor) -> tuple[Tensor, ...]:
-    pieces: tuple[Tensor, ...] = tall.split(max(256, PIECE // tall.shape[1]))
-    return pieces
+def _pieces(matrix: Tensor) -> Iterator[Tensor]:
+    return in_turn(matrix.split(max(256, PIECE // matrix.shape[1])))
 
 
 def _quick_squares(tall: Tensor, top: float) -> Float[Tensor, " column"] | None:

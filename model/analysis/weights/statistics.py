@@ -18,6 +18,7 @@ from torch import Tensor
 
 from model.checkpoints.formats.safetensors import DTYPES
 from model.checkpoints.tensors import TensorInfo
+from model.runtime.file_pages import in_turn
 
 PIECE = 1 << 17  # elements looked at together: 512 KB of float32, which a second-level cache holds
 BLOCK = 1 << 20  # elements of another type that are converted together
@@ -223,9 +224,6 @@ def _scaled(values: Values, largest: float) -> tuple[Values, int]:
 
 def _blocks(flat: Tensor) -> Iterator[Values]:
     """Elements as numpy's float32 or float64: without a copy where they have that type, else converted in blocks."""
-    if flat.dtype in (torch.float32, torch.float64):
-        yield flat.cpu().numpy()
-        return
-    small = flat.dtype in SMALL or flat.dtype.is_floating_point
-    for block in flat.split(BLOCK):
+    small = flat.dtype in SMALL or (flat.dtype.is_floating_point and flat.dtype != torch.float64)
+    for block in in_turn(flat.split(BLOCK)):
         yield block.cpu().to(torch.float32 if small else torch.float64).numpy()

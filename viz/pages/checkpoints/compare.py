@@ -34,6 +34,7 @@ from viz.pages.checkpoints.subjects import (
     aligned,
     choose_pair,
     chosen_place,
+    closed_words,
     follow_sidebar,
     merged,
     model_of,
@@ -179,13 +180,13 @@ def layers(before: Subject, after: Subject, found: Moving) -> None:
 
 def trace_button(place: DeltaGenerator, before: Subject, after: Subject, label: str | None = None) -> None:
     """Pins A's trace and shows B's."""
-    openable = model_of(before) is not None and model_of(after) is not None
+    closed = closed_words((before, after))
     place.button(
         label or _("Their traces on the same sentence"),
         on_click=pin_and_show,
         args=(before, after),
-        disabled=not openable,
-        help=None if openable else _("One of them does not open as a model."),
+        disabled=bool(closed),
+        help=_("One of them does not open as a model.") + f" {literal(closed)}" if closed else None,
         key="compare_traces",
     )
 

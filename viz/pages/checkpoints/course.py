@@ -26,10 +26,10 @@ from viz.figures.figure import About, Caption
 from viz.figures.panels import Panel, Panels
 from viz.i18n.catalogue import _
 from viz.i18n.errors import translate_error
-from viz.i18n.format import as_sentence, attention_name, clauses, sides, significant, tokens
+from viz.i18n.format import as_sentence, attention_name, clauses, literal, sides, significant, tokens
 from viz.pages.checkpoints.heads import KIND, open_head
 from viz.pages.checkpoints.measuring import BY_PATH
-from viz.pages.checkpoints.subjects import Subject, hints_of, model_of
+from viz.pages.checkpoints.subjects import Subject, closed_words, hints_of, model_of
 from viz.render.panels import grouped_panel
 from viz.render.view import FigureView, view
 from viz.state import pieces, texts
@@ -269,6 +269,8 @@ def show_film(session: Session, chosen: Sequence[tuple[Subject, int | None]]) ->
     kinds = attention_kinds(last.network) if last else []
     if last is None or not kinds:
         st.info(_("The last of these checkpoints does not open as a model with attention: there is no film of it."))
+        if chosen and last is None:
+            st.caption(literal(closed_words([chosen[-1][0]])))
         return None
     row = st.container(horizontal=True, vertical_alignment="center")
     kind = cast("AttentionKind", choose(_("Attention"), kinds, kinds[-1], KIND, attention_name, row))

@@ -24,7 +24,7 @@ from viz.i18n.catalogue import _
 from viz.i18n.errors import reason_words
 from viz.i18n.format import attention_name, literal, significant
 from viz.pages.checkpoints.measuring import Measured
-from viz.pages.checkpoints.subjects import CHECKPOINT, REGION, Subject, model_of
+from viz.pages.checkpoints.subjects import CHECKPOINT, REGION, Subject, closed_words, model_of
 from viz.pages.checkpoints.tensor import beside
 from viz.pages.checkpoints.tensor_figures import not_finite
 from viz.render.view import FigureView, view
@@ -61,6 +61,8 @@ def show(session: Session, subject: Subject, found: Measured) -> None:
             _("{name} does not open as a model whose heads are known: its tensors can be read, but not cut into heads.")
             .format(name=literal(subject.name))
         )  # fmt: skip
+        if model is None:
+            st.caption(literal(closed_words([subject])))
         return
     row = st.container(horizontal=True)
     kind = cast("AttentionKind", choose(_("Attention"), kinds, kinds[0], KIND, attention_name, row))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -11,7 +11,8 @@ import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
 from viz.i18n.catalogue import _
-from viz.i18n.format import literal
+from viz.i18n.errors import translate_error
+from viz.i18n.format import as_sentence, literal
 from viz.state import assumptions, shown_model
 from viz.state.adapter_bases import base_of
 from viz.state.checkpoints import all_places
@@ -120,15 +121,34 @@ def choose_tensor(table: Sequence[TensorInfo], place: int) -> None:
         st.session_state[key] = ""
 
 
-def model_of(subject: Subject) -> TextModel | None:
-    """The model in that file, if it is one that opens."""
+def open_subject(subject: Subject) -> TextModel:
+    """The model in that file.
+
+    Raises:
+        ValueError: it holds none, or none that opens.
+    """
     session = current_session()
     if session.shown is not None and st.session_state.get(Key.MODEL) == subject.name:
         return session.model
+    return shown_model.open_named(subject.name)
+
+
+def model_of(subject: Subject) -> TextModel | None:
+    """The model in that file, if it is one that opens."""
     try:
-        return shown_model.open_named(subject.name)
+        return open_subject(subject)
     except ValueError:
         return None
+
+
+def closed_words(subjects: Iterable[Subject]) -> str:
+    """Sentence that says why the model in one of these files does not open; empty where all do."""
+    for subject in subjects:
+        try:
+            open_subject(subject)
+        except ValueError as error:
+            return as_sentence(f"{subject.name}: {translate_error(error)}")
+    return ""
 
 
 # The files that the page Checkpoints can look at: bundled, saved, and opened in this session.
