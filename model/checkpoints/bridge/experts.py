@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from inspect import signature
 from itertools import permutations, product
 from typing import Any
 
@@ -349,7 +350,18 @@ def _functions(module: nn.Module, inside: Sequence[Event]) -> list[Callable[[Ten
         getattr(holder, name, None) for holder in holders for name in ("act_fn", "activation_fn", "act", "activation")
     ]
     own = [make() for name, make in ACTIVATIONS.items() if name not in GATES.values()]
-    return [each for each in dict.fromkeys([*named, *own]) if callable(each)]
+    return [each for each in dict.fromkeys([*named, *own]) if callable(each) and _takes_one(each)]
+
+
+def _takes_one(function: Callable[..., Any]) -> bool:
+    """Whether a function can be called with one tensor, and not as that of a gate and what it gates."""
+    try:
+        signature(function.forward if isinstance(function, nn.Module) else function).bind(None)
+    except TypeError:
+        return False
+    except ValueError:  # a builtin function that does not tell
+        return True
+    return True
 
 
 def _factor(form: ExpertForm, call: ExpertsCall) -> float | None:

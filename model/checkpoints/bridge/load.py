@@ -644,7 +644,7 @@ def _order(config: Any, names: dict[str, list[str]], headed: bool) -> list[tuple
 # Size of the model that a stranger's config.json makes transformers build, bounded by its files before memory is taken.
 
 # Settings that count: configs make lists of that many entries, and models as many modules, before weights are read.
-COUNTED = re.compile(r"layers?$|^n(um)?_.*(layer|block|label)|^attention_types$")
+COUNTED = re.compile(r"layers?$|^n(um)?_.*(layer|block)|^num_labels$|^attention_types$")
 NAMES = ("id2label", "label2id")  # of classes, with a number each
 PARTS = 8  # parameters and buffers that a tensor of the files may become: those of the experts lie in one
 TIMES = 3  # numbers for one of the files: a table of tokens may be built for both stacks and the output

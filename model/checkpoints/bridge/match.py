@@ -369,6 +369,7 @@ def _activations(free: list[Event], event: Event) -> list[tuple[Tensor, Activate
         for call in free
         if call.leaf
         and call.outputs
+        and len(call.inputs) == 1
         and not is_linear(call)
         and call.y.shape == event.y.shape
         and same(call.x, event.y)

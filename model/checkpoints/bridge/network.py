@@ -246,19 +246,7 @@ def _build(model: Any, kind: Kind, settings: dict[str, Any]) -> BridgedNetwork:
     stacks = [stack for stack in built if stack is not None]
     family = str(settings.get("model_type", ""))
     if len(stacks) < len(built):
-        if _gives_weights(model, kind, ids):
-            raise CheckpointError(
-                "this {family} model gives attention weights, and its layers are not laid out as those that are "
-                "known here, with states (text, token, channel) that each adds to: it cannot be looked into; its "
-                "tensors can be looked at under Checkpoints → Read",
-                family=family,
-            )
-        raise CheckpointError(
-            "no attention could be seen in this {family} model: it does not attend, or by code of its own that "
-            "gives no weight for each query and key, layer by layer; its tensors can be looked at under "
-            "Checkpoints → Read",
-            family=family,
-        )
+        raise _unseen(model, kind, ids, events, family)
     if other := sum(stack.other for stack in stacks):
         raise CheckpointError(
             "{other} layers of this {family} model do not attend, as they are recurrent or convolutional: only "
@@ -351,6 +339,30 @@ def _alike(by_ours: Tensor, by_its_own: Tensor) -> bool:
     return not math.isfinite(size) or off <= (0.05 if coarse else 1e-3) * max(1e-3, size)
 
 
+def _unseen(model: Any, kind: Kind, ids: dict[str, Tensor], events: list[Event], family: str) -> CheckpointError:
+    """Refusal of a model of which a stack's attentions are not known. events: of the last stack's probe."""
+    if any(event.attention and event.attention.weights.shape[-1] == sum(LENGTHS.values()) for event in events):
+        return CheckpointError(
+            "each attention of this {family} model's decoder is over its own tokens and the source's at once, and "
+            "only models that have one for each can be looked into; its tensors can be looked at under "
+            "Checkpoints → Read",
+            family=family,
+        )
+    if _gives_weights(model, kind, ids):
+        return CheckpointError(
+            "this {family} model gives attention weights, and its layers are not laid out as those that are "
+            "known here, with states (text, token, channel) that each adds to: it cannot be looked into; its "
+            "tensors can be looked at under Checkpoints → Read",
+            family=family,
+        )
+    return CheckpointError(
+        "no attention could be seen in this {family} model: it does not attend, or by code of its own that "
+        "gives no weight for each query and key, layer by layer; its tensors can be looked at under "
+        "Checkpoints → Read",
+        family=family,
+    )
+
+
 @torch.inference_mode()
 def _gives_weights(model: Any, kind: Kind, ids: dict[str, Tensor]) -> bool:
     """Whether a model returns attention weights when it is asked for them."""
@@ -363,8 +375,8 @@ def _gives_weights(model: Any, kind: Kind, ids: dict[str, Tensor]) -> bool:
     lengths = {each.shape[1] for each in ids.values()}
     lengths |= {sum(lengths)}  # of a decoder that attends to its own tokens and the source's at once
     known = [each.dim() == 4 and {*each.shape[-2:]} <= lengths for each in tensors]
-    sums = [close(each.sum(-1), torch.ones_like(each[..., 0])) for each in tensors]
-    return bool(tensors) and all(known) and all(sums)
+    shares = [bool((each >= 0).all()) and bool((each.sum(-1) <= 1.001).all()) for each in tensors]
+    return bool(tensors) and all(known) and all(shares)  # a sink takes what is left of 1
 
 
 def _named(kind: Kind, ids: dict[str, Tensor]) -> dict[str, Any]:

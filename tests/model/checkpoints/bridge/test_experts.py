@@ -11,7 +11,17 @@ from model.checkpoints.bridge.experts import MirrorExperts
 from model.checkpoints.bridge.network import BridgedNetwork
 from model.network.config import Units
 from model.runtime.errors import MissingQuantityError
-from tests.model.checkpoints.bridge.models import EXPERTS, bridged, inputs, theirs, traced
+from tests.model.checkpoints.bridge.models import (
+    EXPERTS,
+    GROUPED,
+    VOCABULARY,
+    bridged,
+    inputs,
+    opened,
+    random_model,
+    theirs,
+    traced,
+)
 
 SAME = 1e-5
 ALL = [*EXPERTS, "gpt_oss", "switch", "nllb_moe"]
@@ -155,3 +165,15 @@ def test_a_block_of_experts_has_their_parameters_and_the_routers(name):
         router = trace[f"{path}.router"].shape[-1] * trace[f"{path}.routed"].shape[-1]
         rest = found[path].parameters - experts - (shared if hasattr(network.get_submodule(path), "shared") else 0)
         assert rest in (router, router + trace[f"{path}.router"].shape[-1])  # the router's bias
+
+
+def test_a_function_of_a_gate_and_of_what_it_gates_is_not_called_as_an_activation(tmp_path):
+    """Inkling 2's experts: how they are gated is not known, and all else is seen."""
+    sizes = {**GROUPED, "layer_types": ["hybrid_sliding", "hybrid"], "moe_intermediate_size": 48, "n_routed_experts": 4}
+    sizes |= {f"swa_{name}": GROUPED[name] for name in ("num_attention_heads", "num_key_value_heads", "head_dim")}
+    model = random_model("Inkling2ForCausalLM", **sizes, unpadded_vocab_size=VOCABULARY, num_experts_per_tok=2)
+    model.save_pretrained(tmp_path)
+    network = opened(tmp_path)
+    with torch.inference_mode():
+        wanted = model(*inputs(network)).logits[0]
+    assert float((traced(network)["output.logits"] - wanted).abs().max()) < SAME

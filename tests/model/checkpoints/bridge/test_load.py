@@ -324,7 +324,13 @@ def test_a_config_that_asks_for_more_than_the_files_hold_is_refused_at_once(fold
         opened(folder("llama"), **changes)
 
 
+def test_a_number_of_an_outputs_labels_is_none_of_layers(folder):
+    assert opened(folder("llama"), num_qa_labels=9500).config.n_decoder_layers == 2
+
+
 SMALL = {"hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 4, "vocab_size": 49}
+LAYERED = {**GROUPED, "layer_types": ["full_attention", "sliding_attention"], "sliding_window": 4}
+SEEING = {name: ONE[name] for name in SMALL if name != "vocab_size"} | {"image_size": 32, "patch_size": 16}
 REFUSED = {
     "BertLMHeadModel": (ONE, "was saved as one that writes, and its tokens see later ones: set is_decoder to true"),
     "MambaForCausalLM": (SMALL, "no attention could be seen in this mamba model: it does not attend, or by code"),
@@ -354,6 +360,17 @@ REFUSED = {
     "DogeForCausalLM": (
         {**ONE, "is_moe": True, "num_experts": 4, "num_experts_per_tok": 2},
         "what it makes of a token depends on later ones, as by a mask of its own or a router of experts",
+    ),
+    "T5Gemma2ForConditionalGeneration": (
+        {"encoder": {"text_config": LAYERED, "vision_config": SEEING}, "decoder": LAYERED, "vocab_size": 49},
+        "each attention of this t5gemma2 model's decoder is over its own tokens and the source's at once",
+    ),
+    "HYV4ForCausalLM": (
+        {**GROUPED, "moe_intermediate_size": 48, "n_routed_experts": 4, "num_experts_per_tok": 2, "kv_lora_rank": 8}
+        | {"q_lora_rank": 8, "qk_nope_head_dim": 4, "qk_rope_head_dim": 4, "v_head_dim": 8, "head_dim": 8}
+        | {"mlp_layer_types": ["dense", "sparse"], "layer_types": 2 * ["indexed_attention"], "index_topk": 2}
+        | {"index_head_dim": 32, "index_n_heads": 4, "indexer_types": ["full", "shared"]},
+        "this hy_v4 model gives attention weights, and its layers are not laid out as those that are known here",
     ),
     "RecurrentGemmaForCausalLM": (
         {**SMALL, "num_hidden_layers": 3, "intermediate_size": 48, "lru_width": 32, "attention_window_size": 8},
