@@ -18,7 +18,7 @@ from model.checkpoints.formats.safetensors import DTYPES, SafeValues, read_heade
 from model.checkpoints.formats.weight_files import require_indexed, require_weights_themselves, weights_of
 from model.runtime import superseded
 from model.runtime.errors import CheckpointError, UnmeasuredError, first_line
-from model.runtime.file_pages import READ, in_turn
+from model.runtime.file_pages import in_turn
 
 PIECE = 1 << 16  # elements turned into float64 at a time
 TRAINING = re.compile(r"optim|(lr_)?sched|scaler")  # beginnings of names of a training's state
@@ -189,9 +189,7 @@ def load_unchanged(file: Path, stamp: tuple[int, int, int], load: Callable[[], T
         raise CheckpointError("{file} is no longer there: open it again", file=file) from error
     if not same:
         raise CheckpointError("{file} has changed since it was listed: open it again", file=file)
-    tensor = load()
-    READ.read(tensor)  # with the next ones: those that were loaded before it are let go
-    return tensor
+    return load()
 
 
 def measure(tensor: Tensor) -> Measures:

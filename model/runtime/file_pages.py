@@ -18,6 +18,7 @@ from torch import Tensor
 MAPS, PAGEMAP = Path("/proc/self/maps"), Path("/proc/self/pagemap")
 PIECE = 1 << 25  # bytes that are copied between two times, or a part of a large file: its pages are looked at each time
 PARTS = 64
+LAST = 4
 PAGE = mmap.PAGESIZE
 DONT_NEED = 4  # MADV_DONTNEED of mman.h: pages are read from the file again where they are used again
 STATE, CLEAN = np.uint64(61), 0b101  # of a page, in its three highest bits: in memory, not swapped, and of a file
@@ -51,6 +52,20 @@ class FilePages:
             begin = tensor.data_ptr()
             self._add((tensor.untyped_storage(), begin, begin + size), size, PIECE)
 
+    def loaded(self, tensor: Tensor) -> None:
+        """A tensor of a file is about to be read: the pages of those before it are not needed any more, and of the last
+        few again, for others may be reading them.
+        """
+        if self._size >= PIECE:
+            last = self._pieces[-LAST:]
+            self.let_go()
+            self._pieces = last
+        if _is_in_memory(tensor):
+            storage = tensor.untyped_storage()
+            begin, size = storage.data_ptr(), storage.nbytes()
+            self._pieces.append((storage, begin, begin + size))
+            self._size += size
+
     def _add(self, piece: tuple[torch.UntypedStorage, int, int], size: int, most: int) -> None:
         self._pieces.append(piece)
         self._size += size
@@ -68,9 +83,6 @@ class FilePages:
             for begin, end in pieces:
                 for first, last in clean(max(begin, place[0]), min(end, place[1])):
                     libc.madvise(ctypes.c_void_p(first), ctypes.c_size_t(last - first), DONT_NEED)
-
-
-READ = FilePages()  # of tensors that were loaded, in any thread: with the next ones they are let go
 
 
 def in_turn(pieces: Iterable[Tensor]) -> Iterator[Tensor]:

@@ -16,7 +16,6 @@ import torch
 from model.message import Message
 from model.runtime.device import DTYPES, give_back_memory
 from model.runtime.errors import CheckpointError
-from model.runtime.file_pages import READ
 from model.runtime.ledger import Ledger, NoRoomError, Reservation, memory_limit, resident_memory
 from model.runtime.once import once
 
@@ -57,7 +56,7 @@ def ledger() -> Ledger:
         limit = memory_limit(machine)
     except ValueError:
         limit = memory_limit(machine, "")
-    return Ledger(limit, resident_memory, free_memory, (READ.let_go, give_back_memory, collect))
+    return Ledger(limit, resident_memory, free_memory, (give_back_memory, collect))
 
 
 class Collector:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
+import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager
 from functools import cache
 from typing import Any
 
@@ -30,8 +31,17 @@ def asking(when: bool = True, within: Reservation | None = None, name: str = OF_
     Raises:
         NoRoomError: the next one does not fit.
     """
-    with Asking(within, name) if when else nullcontext():
+    if not when:
         yield
+    elif _thread.mode is not None:  # two would ask twice for the same memory
+        with _thread.mode.meanwhile(within, name):
+            yield
+    else:
+        with Asking(within, name) as _thread.mode:
+            try:
+                yield
+            finally:
+                _thread.mode = None
 
 
 class Asking(TorchDispatchMode):
@@ -40,6 +50,16 @@ class Asking(TorchDispatchMode):
     def __init__(self, within: Reservation | None, name: str) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
         self._within, self._name = within, name
+
+    @contextmanager
+    def meanwhile(self, within: Reservation | None, name: str) -> Iterator[None]:
+        """Block that asks for something else."""
+        before = self._within, self._name
+        self._within, self._name = within, name
+        try:
+            yield
+        finally:
+            self._within, self._name = before
 
     def __torch_dispatch__(
         self, func: Any, types: Sequence[type], args: Sequence[Any] = (), kwargs: Mapping[str, Any] | None = None
@@ -50,6 +70,15 @@ class Asking(TorchDispatchMode):
             return func(*args, **kwargs)
         with ledger().taking(self._name, size, self._within):
             return func(*args, **kwargs)
+
+
+class _Thread(threading.local):
+    """The mode in which this thread's operations ask."""
+
+    mode: Asking | None = None
+
+
+_thread = _Thread()
 
 
 def new_bytes(func: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]) -> int:

@@ -28,7 +28,7 @@ from model.network.config import Kind, TransformerConfig
 from model.network.recurrent import Absence, AdditiveAttention
 from model.network.transformer import Network
 from model.runtime.errors import CheckpointError
-from model.runtime.file_pages import READ
+from model.runtime.file_pages import FilePages
 from model.runtime.room import asking
 from model.runtime.untrusted_json import read_record
 
@@ -111,8 +111,14 @@ def moved_heads(before: Layers, after: Layers) -> Float[Tensor, "number projecti
     """‖B − A‖ / ‖A‖ and cosine of each head's part; None where numbers or shapes differ."""
     if [_shapes(layer) for layer in before] != [_shapes(layer) for layer in after]:
         return None
+    layers, pages = [], FilePages()
     with asking(name=OF_HEADS):
-        return torch.stack([_moved(one, two) for one, two in zip(before, after, strict=True)], dim=2)
+        for one, two in zip(before, after, strict=True):
+            layers.append(_moved(one, two))
+            for projection in (*one, *two):
+                pages.read(projection.weight)
+        pages.let_go()
+        return torch.stack(layers, dim=2)
 
 
 def _moved(before: tuple[Projection, ...], after: tuple[Projection, ...]) -> Float[Tensor, "number projection head"]:
@@ -121,8 +127,6 @@ def _moved(before: tuple[Projection, ...], after: tuple[Projection, ...]) -> Flo
     for one, two in zip(before, after, strict=True):
         numbers = moved_per_head(one.weight, two.weight, one.heads, one.columns)
         rows.append(numbers.repeat_interleave(before[0].heads // one.heads, dim=1))
-        for weight in (one.weight, two.weight):
-            READ.read(weight)
     return torch.stack(rows, dim=1)
 
 

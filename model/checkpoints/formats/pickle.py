@@ -18,9 +18,11 @@ from model.checkpoints.formats.weight_files import MAPPING_ERRORS, map_file
 from model.checkpoints.formats.zip import read_archive
 from model.message import Message, led_by
 from model.runtime.errors import CheckpointError
+from model.runtime.file_pages import FilePages
 from model.runtime.files import require_file
 
 Plain = int | float | str | bool
+LOADED = FilePages()  # of files that are mapped whole, in any thread
 DEEPEST = 32  # containers within containers
 MOST_VALUES = 200_000  # a container is unfolded as often as others hold it
 
@@ -58,6 +60,7 @@ def materialize(path: Path, tensor: Tensor) -> Tensor:
         CheckpointError: the memory does not hold the values.
     """
     if not tensor.is_meta:
+        LOADED.loaded(tensor)
         return tensor
     storage = tensor.untyped_storage()
     content = map_file(path, storage_place(tensor), storage.nbytes())

@@ -275,7 +275,7 @@ def require_indexed(file_of: dict[str, str], weights: Weights) -> None:
             )
 
 
-# A part of a file as a tensor whose pages are read when they are used: for files that memory does not hold whole.
+# A part of a file as a tensor whose pages are read when they are used.
 
 MAPPING_ERRORS = (RuntimeError, MemoryError)  # of libraries where the system cannot map a file as large as this one
 

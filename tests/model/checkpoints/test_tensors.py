@@ -11,7 +11,6 @@ from safetensors.torch import save_file
 
 from model.__main__ import main
 from model.analysis.weights.statistics import readable
-from model.checkpoints.formats import safetensors
 from model.checkpoints.formats.pickle import read_state
 from model.checkpoints.tensors import PIECE, measure, tensor_table
 from model.runtime.errors import CheckpointError, UnmeasuredError
@@ -140,7 +139,6 @@ def test_a_file_that_is_not_mapped_whole_is_read_tensor_by_tensor(ending, tmp_pa
         return loaded(*given, **options)
 
     monkeypatch.setattr(torch, "load", refuse)
-    monkeypatch.setattr(safetensors, "safe_open", refuse)
     found = tensor_table(path)
     assert found == plain
     for info in found:

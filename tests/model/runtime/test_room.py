@@ -97,3 +97,13 @@ def test_what_others_were_promised_is_not_taken_and_the_own_promise_is(book):
         torch.ones(1000, 1500)
     with asking(False):
         torch.ones(1000, 1500)
+
+
+def test_a_block_within_another_asks_once_and_by_its_own_name(book):
+    with asking():
+        with asking(name="a comparison"):
+            torch.ones(1000, 2000)  # 8 of 10 MB
+            with pytest.raises(NoRoomError, match="^a comparison needs"):
+                torch.zeros(2000, 2000)
+        with pytest.raises(NoRoomError, match="^what is computed of this text needs"):
+            torch.zeros(2000, 2000)
