@@ -24,13 +24,13 @@ COMPARED = """
 OPENING = """
     afmoe apertus arcee aria_text beam big_bird bigbird_pegasus biogpt bitnet blenderbot blenderbot-small cohere
     cohere2 cohere2_moe convbert ctrl cwm data2vec-text deberta ernie ernie4_5 ernie4_5_moe esm eurobert exaone4
-    exaone_moe falcon_h1 flex_olmo flint glm glm4 glm4_moe gpt-sw3 gpt_neo gpt_neox_japanese granite granite_swa
-    granitemoe granitemoe_swa gte helium hrm_text hunyuan_v1_dense hunyuan_v1_moe hy_v3 hyperclovax inkling_text
-    internlm3 iquestcoder jais2 jetmoe jina_embeddings_v3 kolibri1 laguna layoutlm lfm2 luke megatron-bert
-    mellum mimo_v2_flash minimax_m2 minimax_m3_vl_text ministral ministral3 modernbert-decoder moshi mpnet mvp
-    nanochat nemotron nomic_bert nystromformer olmo olmo3 persimmon plbart rembert roberta-prelayernorm roc_bert
-    roformer seed_oss smollm3 solar_open stablelm starcoder2 tapas trocr ultrabert vaultgemma whisper xglm
-    xlm-roberta-xl
+    exaone_moe falcon_h1 flex_olmo flint glm glm4 glm4_moe glm4_moe_lite gpt-sw3 gpt_neo gpt_neox_japanese granite
+    granite_swa granitemoe granitemoe_swa gte helium hrm_text hunyuan_v1_dense hunyuan_v1_moe hy_v3 hyperclovax
+    inkling2_text inkling_text internlm3 iquestcoder jais2 jetmoe jina_embeddings_v3 kolibri1 laguna layoutlm lfm2
+    luke megatron-bert mellum mimo_v2_flash minicpm3 minimax_m2 minimax_m3_vl_text ministral ministral3
+    modernbert-decoder moshi mpnet mvp nanochat nemotron neomme nomic_bert nystromformer olmo olmo3 persimmon
+    plbart rembert roberta-prelayernorm roc_bert roformer seamless_m4t seamless_m4t_v2 seed_oss smollm3 solar_open
+    stablelm starcoder2 t5gemma tapas trocr ultrabert umt5 vaultgemma whisper xglm xlm-roberta-xl youtu zaya
 """.split()
 
 RECURRENT = (
@@ -42,6 +42,7 @@ ARGUMENTS = "its stacks ask for arguments of their own, so that they cannot be r
 TWICE = "it attends twice in one step, and what it takes from both are weights of neither"
 SEVERAL = "its layers pass on several streams of states side by side"
 HEAD = "its head reads more than the states that its stack ends in"
+BOTH = "each attention of its decoder is over its own tokens and the source's at once"
 FOURIER = "it mixes tokens by a Fourier transform, and does not attend"
 # Whatever their config.json says: they are not even loaded.
 REFUSED: dict[str, str] = {
@@ -59,7 +60,8 @@ USUALLY_REFUSED: dict[str, str] = {
         "qwen3_next qwen3_5_text qwen3_5_moe_text lfm3".split(),
         RECURRENT,
     ),
-    "deepseek_v4": UNSEEN,
+    **dict.fromkeys("deepseek_v4 longt5 pegasus_x".split(), UNSEEN),
+    "t5gemma2": BOTH,
     "hy_v4": SEVERAL,
     "prophetnet": HEAD,
 }

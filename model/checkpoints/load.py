@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import re
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -39,7 +40,7 @@ from model.checkpoints.formats.weight_files import (
     require_weights_themselves,
     weights_of,
 )
-from model.checkpoints.leftover import is_harmless
+from model.checkpoints.leftover import WORD_HEADS, is_harmless
 from model.checkpoints.load_hints import Causal, Function, LoadHints, NormOrder, Positions
 from model.checkpoints.native import CONFIG, WEIGHTS, is_hugging_face, is_ours, open_ours, require_weights, whole_of
 from model.checkpoints.quantized import fp8_notes, plain_weights, require_no_codes
@@ -47,6 +48,7 @@ from model.checkpoints.tensors import TensorInfo, described, size, tensor_table,
 from model.checkpoints.wrapped_names import chosen_model, models_in, unwrapped, wrapping
 from model.inference.models import text_model
 from model.inference.text_model import TextModel
+from model.message import Message
 from model.network.config import TransformerConfig
 from model.runtime.device import choose_device, choose_dtype
 from model.runtime.errors import CheckpointError, MissingWeightsError
@@ -55,6 +57,7 @@ from model.runtime.memory import loading, require_room
 from model.runtime.untrusted_json import read_record
 from model.text.huggingface.load import TOKENIZER, open_gguf_tokenizers, open_tokenizers
 
+BARE = re.compile(r"^(?!EncoderDecoder)\w+(?<!LMHead)(?<!DoubleHeads)(?<!MT)Model$")  # classes without an output
 TOKEN_TYPES = "token_type_embeddings.weight"
 
 
@@ -268,7 +271,7 @@ def _open_tensors(
 
         changed = apart or any(info.loaded for info in plain)
         model = open_bridged(folder, settings, device, dtype, table=plain if changed else None, texts=texts)
-        assumed = [*model.training.get("assumed", []), *notes]
+        assumed = [*model.training.get("assumed", []), *notes, *_output_of_embeddings(model, settings, stored)]
         model.training = {**model.training, **({"assumed": assumed} if assumed else {})}
         return model
     config, weights = rebuilt
@@ -281,6 +284,15 @@ def _open_tensors(
     if in_file != network.parameter_count():
         record["in_file"] = in_file
     return text_model(folder.resolve().name, network, tokenizers, record)
+
+
+def _output_of_embeddings(model: TextModel, settings: Mapping[str, Any], stored: list[TensorInfo]) -> list[str]:
+    """Sentence where a model predicts by its embeddings, and its class, as config.json names it, predicts nothing."""
+    wrote = str((settings.get("architectures") or [""])[0])
+    if not model.predicts or not BARE.search(wrote) or any(WORD_HEADS.search(info.name) for info in stored):
+        return []
+    sentence = "its predictions are by its embeddings: config.json names {kind}, which predicts nothing"
+    return [Message(sentence, kind=wrote)]
 
 
 def _rebuilt(

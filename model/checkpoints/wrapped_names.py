@@ -6,6 +6,7 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Sequence
 
+from model.checkpoints.leftover import TASK_HEADS
 from model.message import Message
 
 # Attributes under which torch keeps a wrapped module: never the name of a part of a model.
@@ -19,6 +20,7 @@ def wrapping(names: Collection[str], own: Sequence[str]) -> list[str]:
     own: beginnings of names in a model that is not wrapped, such as "model.", where all of them may begin so.
     """
     left, front = {re.sub(INSIDE, "", name) for name in names}, ""
+    left = {name for name in left if not TASK_HEADS.search(name)} or left  # beside what a class for a task wraps
     while root := _around(left, own):
         front += rf"{re.escape(root)}(?:{INSIDE})*"
         left = {name.removeprefix(root) for name in left}

@@ -51,6 +51,7 @@ FULL = os.strerror(errno.ENOSPC)  # in errors of safetensors, which have no numb
 MASKED, CAUSAL = "AutoModelForMaskedLM", "AutoModelForCausalLM"
 TWO, BARE, ENCODER = "AutoModelForSeq2SeqLM", "AutoModel", "AutoModelForTextEncoding"
 SEEING, HEARING = "AutoModelForImageTextToText", "AutoModelForMultimodalLM"  # and writing
+DECODER = re.compile(r"(^|\.)decoder\.")  # in names of tensors
 WORD_HEAD = re.compile(r"(^|\.)(lm_head|embed_out)\.weight$")  # of a head over words that is one matrix
 JOINED = "eh_proj.weight"  # of a layer that predicts a further token, to which it joins states and embeddings
 WRITES = re.compile(r"CausalLM|LMHead|ConditionalGeneration|Text2Text")  # in names of classes
@@ -247,7 +248,8 @@ def _load(
     if apart and "quantization_config" not in settings and hasattr(config, "quantization_config"):
         del config.quantization_config  # undone: the tensors are plain weights
     headed = any(WORD_HEAD.search(info.name) for info in table)
-    kind, model_class = _kind(transformers, config, family, headed)
+    decodes = any(DECODER.search(info.name) for info in table)
+    kind, model_class = _kind(transformers, config, family, headed, decodes)
     # A model whose code never selects an attention function would get masks that its own does not expect.
     selects = model_class._supports_attention_backend or model_class._can_set_attn_implementation()
     offload = None if device_map is None else _OffloadFolder()
@@ -470,7 +472,8 @@ def _leftover(loading: dict[str, Any], table: list[TensorInfo], folder: Path, mo
         )
     last, further = getattr(text, "num_hidden_layers", 0), getattr(text, "num_nextn_predict_layers", None) or 0
     predicting = tuple(name.removesuffix(JOINED) for name in names if name.endswith(JOINED))
-    predicting += tuple(f"model.layers.{number}." for number in range(last, last + further))
+    if isinstance(last, int):  # and not, as of LXMERT, of each kind of layer
+        predicting += tuple(f"model.layers.{number}." for number in range(last, last + further))
     beyond = [name for name in names if any(first in known for first in _first_layers(name))]
     beyond = [name for name in beyond if not name.startswith(predicting)]
     if beyond:
@@ -516,8 +519,9 @@ def _reason(error: Exception, folder: Path) -> str:
     return first_line(error, 2 * LONGEST).replace(str(folder), folder.name)[:LONGEST]
 
 
-def _kind(transformers: Any, config: Any, family: str, headed: bool) -> tuple[Kind, Any]:
-    """Kind of a model, and the class that runs it, if possible the one that wrote the file. headed: as of `_order`.
+def _kind(transformers: Any, config: Any, family: str, headed: bool, decodes: bool) -> tuple[Kind, Any]:
+    """Kind of a model, and the class that runs it, if possible the one that wrote the file. headed, decodes: as of
+    `_order`.
 
     Raises:
         CheckpointError: the family has no class for language models of one or two stacks.
@@ -526,7 +530,7 @@ def _kind(transformers: Any, config: Any, family: str, headed: bool) -> tuple[Ki
     mappings = {name: getattr(transformers, name)._model_mapping for name in known}
     classes = {name: _classes(mapping[type(config)]) for name, mapping in mappings.items() if type(config) in mapping}
     for kind, name in _order(
-        config, {name: [member.__name__ for member in members] for name, members in classes.items()}, headed
+        config, {name: [member.__name__ for member in members] for name, members in classes.items()}, headed, decodes
     ):
         if name in classes and hasattr(config.get_text_config(), "vocab_size"):
             wrote = (config.architectures or [""])[0]
@@ -616,19 +620,20 @@ def _classes(entry: Any) -> tuple[Any, ...]:
     return entry if isinstance(entry, tuple) else (entry,)
 
 
-def _order(config: Any, names: dict[str, list[str]], headed: bool) -> list[tuple[Kind, str]]:
+def _order(config: Any, names: dict[str, list[str]], headed: bool, decodes: bool) -> list[tuple[Kind, str]]:
     """Kinds to try with their auto class, by the class that wrote the file: BERT may be a causal model, or have no
     output.
 
     names: of the family's classes, by auto class. headed: whether the files hold an output over words, whatever class
-    config.json names.
+    config.json names. decodes: whether they hold a decoder, which T5's classifiers of tokens have not.
     """
     wrote = (config.architectures or [""])[0]
     tied = getattr(config.get_text_config(), "tie_word_embeddings", True)
     # A bare decoder has its output too where that is the embedding.
     plain = wrote in names.get(BARE, []) and not headed
     bare = OTHER_OUTPUT.search(wrote) or (plain and (MASKED in names or not tied or wrote.endswith("Encoder")))
-    if wrote.endswith("EncoderModel") and ENCODER in names:  # of T5: one of its two stacks
+    alone = wrote.endswith("EncoderModel") or (TWO in names and OTHER_OUTPUT.search(wrote) and not decodes)
+    if alone and ENCODER in names:  # of T5: one of its two stacks
         return [("encoder-only", ENCODER)]
     if getattr(config, "is_encoder_decoder", False):
         return [("encoder-decoder", BARE if bare else TWO)]

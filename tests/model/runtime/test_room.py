@@ -103,7 +103,7 @@ def test_a_block_within_another_asks_once_and_by_its_own_name(book):
     with asking():
         with asking(name="a comparison"):
             torch.ones(1000, 2000)  # 8 of 10 MB
-            with pytest.raises(NoRoomError, match="^a comparison needs"):
+            with pytest.raises(NoRoomError, match=r"^a comparison needs"):
                 torch.zeros(2000, 2000)
-        with pytest.raises(NoRoomError, match="^what is computed of this text needs"):
+        with pytest.raises(NoRoomError, match=r"^what is computed of this text needs"):
             torch.zeros(2000, 2000)

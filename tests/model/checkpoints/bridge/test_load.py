@@ -15,6 +15,7 @@ from safetensors.torch import load_file, save_file
 
 from model.checkpoints.bridge.load import TEXTS_ALONE, open_bridged, open_network
 from model.checkpoints.bridge.missing import Reason
+from model.checkpoints.load import open_checkpoint
 from model.runtime.errors import CheckpointError
 from tests.model.checkpoints.bridge.models import (
     CPU,
@@ -114,7 +115,9 @@ def test_weights_that_are_missing_are_not_made_up(folder):
         ("ElectraForPreTraining", ONE),
         ("T5EncoderModel", T5),
         ("T5ForSequenceClassification", T5 | {"tie_word_embeddings": False}),
+        ("T5ForTokenClassification", T5),
         ("LlamaForSequenceClassification", ONE),
+        ("LlamaForQuestionAnswering", ONE),
         ("Gemma2Model", GROUPED | {"tie_word_embeddings": False}),
         ("M2M100Model", TWO | {"tie_word_embeddings": False}),
     ],
@@ -132,6 +135,16 @@ def test_a_model_that_predicts_no_words_opens_without_an_output(kind, options, t
         expected = wanted[f"{stack}_attentions" if two else "attentions"]
         for weights, theirs_ in zip(trace.attention(stack), expected, strict=True):
             torch.testing.assert_close(weights, theirs_[0], atol=1e-5, rtol=0)
+
+
+@pytest.mark.parametrize(("kind", "said"), [("OPTModel", 1), ("OPTForCausalLM", 0)])
+def test_that_a_bare_decoder_predicts_by_its_embeddings_is_said(kind, said, tmp_path):
+    random_model(kind, **ONE, ffn_dim=48, word_embed_proj_dim=32, do_layer_norm_before=False).save_pretrained(tmp_path)
+    write_tokenizer(tmp_path)
+    lens = open_checkpoint(tmp_path)
+    assert lens.predicts
+    sentence = f"its predictions are by its embeddings: config.json names {kind}, which predicts nothing"
+    assert lens.training.get("assumed", []) == [sentence] * said
 
 
 SEEING = {"hidden_size": 32, "intermediate_size": 48, "num_hidden_layers": 1, "num_attention_heads": 4}
@@ -330,7 +343,6 @@ def test_a_number_of_an_outputs_labels_is_none_of_layers(folder):
 
 SMALL = {"hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 4, "vocab_size": 49}
 LAYERED = {**GROUPED, "layer_types": ["full_attention", "sliding_attention"], "sliding_window": 4}
-SEEING = {name: ONE[name] for name in SMALL if name != "vocab_size"} | {"image_size": 32, "patch_size": 16}
 REFUSED = {
     "BertLMHeadModel": (ONE, "was saved as one that writes, and its tokens see later ones: set is_decoder to true"),
     "MambaForCausalLM": (SMALL, "no attention could be seen in this mamba model: it does not attend, or by code"),
@@ -362,7 +374,7 @@ REFUSED = {
         "what it makes of a token depends on later ones, as by a mask of its own or a router of experts",
     ),
     "T5Gemma2ForConditionalGeneration": (
-        {"encoder": {"text_config": LAYERED, "vision_config": SEEING}, "decoder": LAYERED, "vocab_size": 49},
+        {"encoder": {"text_config": LAYERED, **VISION}, "decoder": LAYERED, "vocab_size": 49},
         "each attention of this t5gemma2 model's decoder is over its own tokens and the source's at once",
     ),
     "HYV4ForCausalLM": (
