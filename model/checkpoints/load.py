@@ -291,8 +291,12 @@ def _output_of_embeddings(model: TextModel, settings: Mapping[str, Any], stored:
     wrote = str((settings.get("architectures") or [""])[0])
     if not model.predicts or not BARE.search(wrote) or any(WORD_HEADS.search(info.name) for info in stored):
         return []
-    sentence = "its predictions are by its embeddings: config.json names {kind}, which predicts nothing"
-    return [Message(sentence, kind=wrote)]
+    return [
+        Message(
+            "its predictions are by its embeddings: config.json names {kind}, which predicts nothing",
+            kind=wrote,
+        )
+    ]
 
 
 def _rebuilt(

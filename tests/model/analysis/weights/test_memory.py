@@ -1,4 +1,4 @@
-"""Measuring a file's tensors never needs more memory than the file and its largest tensor."""
+"""Measuring a file's tensors never needs more memory than its largest tensor and some pages of others."""
 
 import gc
 import multiprocessing
@@ -12,6 +12,7 @@ from safetensors.torch import save_file
 
 from model.analysis.weights.spectra import all_singular_values
 from model.checkpoints.tensors import tensor_table
+from model.runtime.file_pages import PIECE
 from tests.model.tensor_files import all_statistics
 from tests.resident import forget_peak, highest_resident
 
@@ -50,11 +51,11 @@ def files(tmp_path_factory):
 
 @pytest.mark.skipif(sys.platform != "linux", reason="only Linux lets the high-water mark start anew")
 @pytest.mark.parametrize("ending", ["safetensors", pytest.param("pt", marks=pytest.mark.slow)])
-def test_at_most_the_file_and_its_largest_tensor_are_held(files, ending):
+def test_at_most_the_largest_tensor_and_some_pages_are_held(files, ending):
     path = files / f"large.{ending}"
-    allowed = path.stat().st_size + 4 * LARGEST[0] * LARGEST[1]
+    largest = 4 * LARGEST[0] * LARGEST[1]
     with ProcessPoolExecutor(1, mp_context=multiprocessing.get_context("spawn")) as process:
         found = {name: process.submit(risen, path, name).result() for name in READERS}
-    assert found.pop("copies") > allowed
-    assert max(found.values()) <= allowed, found
-    assert min(found.values()) >= path.stat().st_size // 2, found  # it did read
+    assert found.pop("copies") > path.stat().st_size
+    assert max(found.values()) <= largest + PIECE, found
+    assert min(found.values()) >= largest // 2, found  # it did read

@@ -13,7 +13,7 @@ from tests.model.analysis.weights.test_statistics import info
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.int32])
 def test_how_far_a_tensor_moved(dtype, monkeypatch):
-    monkeypatch.setattr(module, "BLOCK", 7)
+    monkeypatch.setattr(module, "PIECE", 7)
     a = (torch.randn(5, 3, 2) * 10).to(dtype)
     b = (a + torch.randn(5, 3, 2)).to(dtype)
     b[3, 1, 0] += 30
