@@ -71,7 +71,7 @@ def _form(session: Session, model: TextModel) -> None:
     row = st.container(horizontal=True, vertical_alignment="center")
     new = choice(WAYS, WAYS[0], Part.WAY) == "new"
     choose(_("Which model"), WAYS, WAYS[0], Part.WAY, lambda way: way_name(way, model), row)
-    left, right = st.columns(2, gap="medium")
+    left, right = st.columns([12, 11], gap="medium")  # the four kinds stand in one row at 1366 pixels
     kind = network.chosen_kind() if new else model.kind
     with right:
         usual = "" if new else str(model.training.get("task") or "")

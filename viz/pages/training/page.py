@@ -26,6 +26,7 @@ class Part(StrEnum):
 
     SEGMENT = "training_part"
     STANDING = "training_standing"  # a place, and no parameter
+    BESIDE_TEXTS = "training_beside_texts"  # another, of what no text changes
 
 
 def page(_model: TextModel) -> Views:
@@ -40,7 +41,7 @@ def page(_model: TextModel) -> Views:
     if segment == "settings":
         return settings.page(session)
     demonstrated = demonstration.show(session) if segment == "begin" else no_views
-    place = st.container()
+    place = st.container(key=Part.BESIDE_TEXTS)
 
     def views(model: TextModel) -> Drawing:
         yield from demonstrated(model)
