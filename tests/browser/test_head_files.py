@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import csv
 import io
-from typing import Any
 from xml.etree import ElementTree
 
 import numpy as np
@@ -13,13 +12,16 @@ from playwright.sync_api import Page, expect
 
 from tests.browser.alone import mount
 from tests.browser.looking import PIXELS, eventually
+from viz.figures.axis import Axis
 from viz.figures.figure import Caption
-from viz.pages.attention import components
+from viz.figures.head_grid import HeadGrid
+from viz.figures.query_steps import QuerySteps
+from viz.pages.attention import components  # noqa: F401  # renderers of these
+from viz.render.reader import Reader
+from viz.render.render import render
 
 pytestmark = pytest.mark.browser
-ABOVE = Caption("name", "file", "stamp")
 GRID, STAGES = "pages/attention/head_grid", "pages/attention/steps"
-WORDS = ("layer", "head", "metric", "masked", "caption", "missing", "hidden", "film")
 CHANNELS = 5
 SVG = "{http://www.w3.org/2000/svg}"
 # Pixels of the colour that frames a lit token's row and column.
@@ -51,19 +53,24 @@ def grid(page: Page, heads: int, length: int, block: int = 1, floor: float | Non
     weights = np.random.default_rng(0).dirichlet(np.ones(length), (heads, length)).astype(np.float32)
     visible = np.tril(np.ones((length, length), np.uint8))
     labels = [f"t{place}" for place in range(length * block)]
-    header: dict[str, Any] = {
-        "order": [[0, head] for head in range(heads)], "columns": 8, "notes": ["H 1"] * heads, "chosen": [0, 0],
-        "labels": {"rows": labels, "columns": labels}, "sides": {"rows": "target", "columns": "source"},
-        "block": [block, block], "difference": False, "floor": floor, "kind": "",
-        "stamp": "a", "file": "saved", "alt": "what it shows",
-    }  # fmt: skip
-    header["words"] = dict.fromkeys(WORDS, "a") | {
-        "block": "largest of {rows} × {columns} cells", "left_out": "{count} left out", "download": "Download",
-        "csv": ["layer", "head", "query", "key", "weight", "masked"],
-    }  # fmt: skip
-    hidden = np.zeros(weights.shape, bool)
-    view = components.head_grid(weights, hidden, visible, [1.0] * heads, header, "grid", lambda: None, ABOVE)
-    mount(page, GRID, view.data, 700)
+    figure = HeadGrid(
+        Caption("name", "saved", "a", sentence="caption", alt="what it shows"),
+        weights,
+        np.zeros(weights.shape, bool),
+        visible,
+        [1.0] * heads,
+        Axis("query", labels, "target"),
+        Axis("key", labels, "source"),
+        order=[(0, head) for head in range(heads)],
+        head=(0, 0),
+        notes=["H 1"] * heads,
+        waiting=[False] * heads,
+        across=8,
+        block=(block, block),
+        floor=floor,
+        words={"metric": "a", "hidden": "a", "quantity": "weight"},
+    )
+    mount(page, GRID, render(figure, Reader()).data, 700)
     return weights
 
 
@@ -86,7 +93,10 @@ def test_a_table_of_too_many_cells_says_how_many_heads_it_leaves_out(page):
     found = lines(page)
     assert len(found) == 1 + 21 * 96 * 96 + 2  # 200,000 cells at most, whole heads
     assert found[96 * 96][:4] == ["1", "1", "t475", "t475"]
-    assert found[-2:] == [["largest of 5 × 5 cells"], ["2 left out"]]
+    assert found[-2:] == [
+        ["largest of 5 × 5 cells"],
+        ["2 more heads are left out: show fewer of them, or a shorter text"],
+    ]
 
 
 OPACITIES = """(heads) => {
@@ -140,16 +150,18 @@ def stages(page: Page, note: str = "") -> list[np.ndarray]:
     weighted = (weights[:, None] * random.normal(size=(3, CHANNELS))).astype(np.float32)
     arrays = [scores, scores / 2, masked, weights, weighted, weighted.sum(axis=0)]
     names = ("key", "score", "scaled", "masked", "weight", "weighted value")
-    header = {
-        "queries": ["q"], "keys": ["a", "b,", '"c'], "places": {"rows": [0], "columns": [0, 1, 2]}, "chosen": 0,
-        "sides": {"rows": "target", "columns": "source"}, "special": {"rows": [False], "columns": [False] * 3},
-        "note": note, "stamp": "a", "alt": "what it shows", "file": "saved", "masked": [False, False, True],
-        "words": {
-            "query": "q", "value": "v", "output": "o", "download": "Download",
-            "columns": [{"name": name, "formula": "f"} for name in names],
-        },
-    }  # fmt: skip
-    mount(page, STAGES, components.stages(arrays, header, "stages", lambda: None, ABOVE).data, 700)
+    figure = QuerySteps(
+        Caption("name", "saved", "a", note, alt="what it shows"),
+        arrays,
+        Axis("query", ["q"], "target", [0]),
+        Axis("key", ["a", "b,", '"c'], "source", [0, 1, 2]),
+        names=[(name, "f") for name in names],
+        special=([False], [False] * 3),
+        masked=[False, False, True],
+        chosen=0,
+        words={"query": "q"},
+    )
+    mount(page, STAGES, render(figure, Reader()).data, 700)
     return arrays
 
 

@@ -7,6 +7,8 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from viz.i18n.catalogue import _, language
+from viz.i18n.messages import in_language
+from viz.i18n.names import attention_reading, attention_title, side_title
 
 if TYPE_CHECKING:
     from model.capture.trace import AttentionKind, Trace
@@ -124,21 +126,13 @@ def page_name(name: str) -> str:
 
 
 def attention_name(kind: str) -> str:
-    """What a kind of attention is called on its button."""
-    return {"encoder": _("Encoder"), "decoder": _("Decoder"), "cross": _("Cross")}[kind]
+    """A kind of attention on its button."""
+    return in_language(attention_title(kind))
 
 
 def attention_sentence(trace: Trace, kind: AttentionKind, layer: int) -> str:
-    """Who looks at whom: at earlier tokens where no later one is to be seen; of a single token the kind tells."""
-    if kind == "cross":
-        return _("target looks at source")
-    visible = trace[f"{trace.attention_paths(kind)[layer]}.visible"]
-    ahead = bool(visible.triu(1).any()) if len(visible) > 1 else kind == "encoder"
-    if not trace.target_tokens:
-        return _("each token looks at all of them") if ahead else _("each token looks at earlier ones")
-    if kind == "encoder":
-        return _("source looks at source")
-    return _("target looks at all of the target") if ahead else _("target looks at earlier target")
+    """Who looks at whom."""
+    return in_language(attention_reading(trace, kind, layer))
 
 
 def scale_name(name: str, weights: bool = True) -> str:
@@ -208,6 +202,4 @@ def tokens(trace: Trace, side: str) -> list[str]:
 
 
 def side_name(trace: Trace, side: str) -> str:
-    if not trace.target_tokens:
-        return _("text")
-    return _("source") if side == "source" else _("target")
+    return in_language(side_title(trace, side))

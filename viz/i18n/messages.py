@@ -21,9 +21,9 @@ def translated(part: Part) -> Part:
     return cast(Part, _translated(part))
 
 
-def in_language(text: str) -> str:
-    """A text in the language in use: a message is translated, any other is as it is."""
-    return filled(text) if isinstance(text, Message) else text
+def in_language(text: Part) -> Part:
+    """A text in the language in use: a message is translated, anything else is as it is."""
+    return cast(Part, filled(text)) if isinstance(text, Message) else text
 
 
 def joined(separator: str, *parts: str) -> str:

@@ -170,18 +170,22 @@ def data_table(
         chosen = choose_table(f"{key}_of", tables) if len(tables) > 1 else next(iter(tables), None)
         if chosen is None:
             return
-        frame = frame_in_language(tables[chosen].make())
+        frame = tables[chosen].make()
         st.dataframe(frame, height=280, hide_index=True)
         csv = harmless(frame).to_csv(index=False).encode("utf-8-sig")
         st.download_button("CSV", csv, f"{tables[chosen].file}.csv", "text/csv", key=f"{key}_csv")
 
 
-def frame_in_language(frame: DataFrame) -> DataFrame:
-    """A table with the messages in it, among its columns' names too, in the language in use."""
-    frame = frame.rename(columns=in_language)
-    for name in frame.columns[[str(kind) in ("object", "str") for kind in frame.dtypes]]:
-        frame[name] = [in_language(each) for each in frame[name]]
-    return frame
+def frame_of(columns: Mapping[str, Any]) -> DataFrame:
+    """Table of these columns by their names, with the messages in it in the language in use."""
+    import pandas
+
+    return pandas.DataFrame(
+        {
+            in_language(name): [in_language(each) for each in values] if isinstance(values, list) else in_language(values)
+            for name, values in columns.items()
+        }
+    )
 
 
 def saved_tables(tables: Mapping[str, FigureTable]) -> None:
@@ -189,7 +193,7 @@ def saved_tables(tables: Mapping[str, FigureTable]) -> None:
     left = 0 if current_session().is_long else SAVED_LINES
     for name, table in tables.items():
         st.caption(literal(f"{name} · {table.file}"))
-        frame = frame_in_language(table.make()) if left else None
+        frame = table.make() if left else None
         if frame is None or len(frame) > left:
             st.caption(_("Too many numbers for a saved page: Vitrine shows them."))
             continue

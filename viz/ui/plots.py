@@ -20,7 +20,7 @@ from viz.figures.figure import About, Caption
 from viz.figures.panels import Panel
 from viz.i18n.catalogue import _
 from viz.i18n.format import significant
-from viz.i18n.messages import joined
+from viz.i18n.messages import in_language, joined
 from viz.ui.parts import stamp
 
 if TYPE_CHECKING:
@@ -211,12 +211,12 @@ def scores_formula(attention: nn.Module) -> str:
 def step_names(steps: Sequence[str]) -> dict[str, str]:
     """What the steps to a weight are called, in their order."""
     names = {
-        "scores": _("score"),
-        "scaled": _("scaled"),
-        "capped": _("capped"),
-        "biased": _("biased"),
-        "masked": _("masked"),
-        "weights": _("weight"),
+        "scores": Message("score"),
+        "scaled": Message("scaled"),
+        "capped": Message("capped"),
+        "biased": Message("biased"),
+        "masked": Message("masked"),
+        "weights": Message("weight"),
     }
     return {step: names[step] for step in steps}
 
@@ -226,7 +226,7 @@ def scored_name(attention: Any, step: str) -> str:
     if step == "scaled" and by_root(attention):
         return _("scores / √d_k")
     unscaled = step == "scaled" and attention.scaled.factor == 1
-    return _("score") if unscaled else step_names([step])[step]
+    return _("score") if unscaled else in_language(step_names([step])[step])
 
 
 def block_label(layer: int, sublayer: str) -> str:

@@ -1,70 +1,155 @@
-"""Components of the page Attention; each function packs its data and returns what mounts it."""
+"""The head grid and the steps of a query for the browser."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from viz.components.registry import component, pack
-from viz.components.view import Answer, PackedView, View
-from viz.figures.figure import Caption
-from viz.render.renderer import about_header
-from viz.render.view import about_click
+from viz.components.registry import component
+from viz.figures.head_grid import HeadGrid
+from viz.figures.query_steps import QuerySteps
+from viz.i18n.catalogue import _
+from viz.render.renderer import Renderer, Table, about_header, crossed, renders
 
 LEVELS = 65532  # of a thumbnail's value in 16 bits; the next say that a cell is not comparable, hidden, or not finite
 
-_head_grid = component("pages/attention/head_grid")
-_stages = component("pages/attention/steps")
 
-
-def head_grid(
-    cells: NDArray[np.float32],
-    hidden: NDArray[np.bool_],
-    states: NDArray[np.uint8],
-    tops: Sequence[float],
-    header: Mapping[str, Any],
-    key: str,
-    on_head: Answer,
-    heading: Caption,
-) -> View:
-    """Thumbnails (thumbnail, row, column) of heads; a click puts {layer, head} into the state as `head`.
-
-    hidden: cells that are not drawn. states: (row, column), 0 masked, 1 visible, 2 not comparable; a difference that is
-    NaN is not drawn, what else is not finite has a mark of its own.
-    tops: for each thumbnail the value that is drawn darkest. header: `order`, [layer, head] of each; `columns` of the
-    grid; `notes`, a number of each; `difference`: from the pin; `floor` of a logarithmic scale, or None; `block`, how
-    many rows and columns a cell stands for.
+@renders(HeadGrid)
+class HeadGridRenderer(Renderer[HeadGrid]):
+    """Thumbnails in 16 bits; a click on one says {layer, head}. A difference that is NaN is not drawn, what else is not
+    finite has a mark of its own.
     """
-    count, rows, columns = cells.shape
-    finite = np.isfinite(cells)
-    largest = float(np.abs(cells).max(initial=0.0, where=finite)) or 1.0
-    low = -largest if header["difference"] else 0.0
-    known = np.where(finite, cells, low)
-    places = np.multiply(
-        known - low, LEVELS / (largest - low), dtype=np.float64
-    )  # float32 would round some to a neighbour
-    levels = np.rint(places).astype(np.uint16)
-    levels[~finite] = LEVELS + 3
-    if header["difference"]:
-        levels[np.isnan(cells)] = LEVELS + 1
-    levels[hidden & (levels <= LEVELS)] = LEVELS + 2
-    sizes = {"rows": rows, "cells": columns, "low": low, "high": largest, "tops": list(tops), "count": count}
-    data = pack({**header, **sizes, **about_header(heading)}, [levels, states])
-    return PackedView(_head_grid, key, data, {"head": on_head, **about_click(heading)})
+
+    component = staticmethod(component("pages/attention/head_grid"))
+    clicks: ClassVar[Sequence[str]] = ("head",)
+
+    def _header(self) -> dict[str, Any]:
+        figure, caption = self.figure, self.caption
+        return {
+            "kind": figure.film,
+            "stamp": caption.stamp,
+            "chosen": list(figure.head),
+            "order": [list(place) for place in figure.order],
+            "columns": figure.across,
+            "block": list(figure.block),
+            "difference": figure.difference,
+            "floor": figure.floor,
+            "notes": list(figure.notes),
+            "waiting": list(figure.waiting),
+            "words": self._words(),
+            "alt": caption.alt,
+            "file": caption.file,
+            "labels": {"rows": figure.rows.labels, "columns": figure.columns.labels},
+            "sides": {"rows": figure.rows.side, "columns": figure.columns.side},
+            **self.shape(),
+            **about_header(caption),
+        }
+
+    def _words(self) -> dict[str, Any]:
+        return {
+            "layer": _("layer"),
+            "head": _("head"),
+            "metric": self.figure.words["metric"],
+            "masked": _("masked"),
+            "download": _("Download"),
+            "csv": self.columns,
+            "left_out": _("{count} more heads are left out: show fewer of them, or a shorter text"),
+            "missing": _("not in the pinned trace"),
+            "odd": _("not a number, or infinite"),
+            "hidden": self.figure.words["hidden"],
+            "waiting": _("not computed yet: click to see it"),
+            "quantity": self.figure.words["quantity"],
+            "film": _("film: step {step}"),
+            "block": _("largest of {rows} × {columns} cells"),
+            "caption": self.caption.sentence,
+        }
+
+    @property
+    def _ends(self) -> tuple[float, float]:
+        """Values of the first and the last level."""
+        cells = self.figure.cells
+        largest = float(np.abs(cells).max(initial=0.0, where=np.isfinite(cells))) or 1.0
+        return (-largest if self.figure.difference else 0.0), largest
+
+    def shape(self) -> dict[str, Any]:
+        (count, rows, columns), (low, high) = self.figure.cells.shape, self._ends
+        tops = list(self.figure.tops)
+        return {"rows": rows, "cells": columns, "low": low, "high": high, "tops": tops, "count": count}
+
+    def arrays(self) -> Sequence[NDArray[Any]]:
+        figure, (low, high) = self.figure, self._ends
+        finite = np.isfinite(figure.cells)
+        # float32 would round some to a neighbour
+        places = np.multiply(np.where(finite, figure.cells, low) - low, LEVELS / (high - low), dtype=np.float64)
+        levels = np.rint(places).astype(np.uint16)
+        levels[~finite] = LEVELS + 3
+        if figure.difference:
+            levels[np.isnan(figure.cells)] = LEVELS + 1
+        levels[figure.hidden & (levels <= LEVELS)] = LEVELS + 2
+        return levels, figure.states
+
+    def titles(self) -> Sequence[str]:
+        return _("layer"), _("head"), _("query"), _("key"), self.figure.words["quantity"], _("masked")
+
+    def lines(self) -> Table:
+        figure = self.figure
+        rows, columns = figure.rows.labels or (), figure.columns.labels or ()
+        return [
+            (layer + 1, head + 1, row, column, value, not state)
+            for (layer, head), cells in zip(figure.order, figure.cells, strict=True)
+            for row, column, value, state in crossed(
+                rows[:: figure.block[0]], columns[:: figure.block[1]], cells, figure.states
+            )
+        ]
 
 
-def stages(
-    arrays: Sequence[NDArray[np.float32]], header: Mapping[str, Any], key: str, on_query: Answer, heading: Caption
-) -> View:
-    """One query's scores, scaled, biased where positions add to them, masked, weights, weighted values
-    (key, channel) and their sum; then, where the header says `pinned`, the pinned ones in the same order; with a menu
-    of files.
+@renders(QuerySteps)
+class QueryStepsRenderer(Renderer[QuerySteps]):
+    """Steps of a query; a click on a query says its place."""
 
-    header: `masked`, a truth a key; `pinned`, None or {differing: the first ones are differences}. A click on a query
-    puts its position into the state as `query`.
-    """
-    data = pack({**header, **about_header(heading)}, arrays)
-    return PackedView(_stages, key, data, {"query": on_query, **about_click(heading)})
+    component = staticmethod(component("pages/attention/steps"))
+    clicks: ClassVar[Sequence[str]] = ("query",)
+
+    def _header(self) -> dict[str, Any]:
+        figure, caption = self.figure, self.caption
+        header = {"name": caption.name, "file": caption.file, **self.shape()}
+        pinned = {"differing": figure.difference} if figure.before else None
+        header |= {"note": caption.note, "stamp": caption.stamp, "pinned": pinned, "words": self._words()}
+        return {**header, "masked": list(figure.masked), "alt": caption.alt, **about_header(caption)}
+
+    def _words(self) -> dict[str, Any]:
+        return {
+            "query": self.figure.words["query"],
+            "value": _("weight × value"),
+            "output": _("output of this head"),
+            "download": _("Download"),
+            "pinned": _("pinned"),
+            "missing": _("not in the pinned trace"),
+            "columns": [{"name": name, "formula": formula} for name, formula in self.figure.names],
+        }
+
+    def shape(self) -> dict[str, Any]:
+        figure, sides = self.figure, ("rows", "columns")
+        axes = (figure.queries, figure.keys)
+        return {
+            "queries": figure.queries.labels,
+            "keys": figure.keys.labels,
+            "places": {side: axis.places for side, axis in zip(sides, axes, strict=True)},
+            "sides": {side: axis.side for side, axis in zip(sides, axes, strict=True)},
+            "special": dict(zip(sides, figure.special, strict=True)),
+            "chosen": figure.chosen,
+        }
+
+    def arrays(self) -> Sequence[NDArray[Any]]:
+        return [*self.figure.steps, *self.figure.before]
+
+    def titles(self) -> Sequence[str]:
+        return [name for name, _formula in self.figure.names]
+
+    def lines(self) -> Table:
+        *to_weights, weighted, _output = self.figure.steps
+        numbers = [*(each.tolist() for each in to_weights), np.linalg.norm(weighted, axis=-1).tolist()]
+        return list(zip(self.figure.keys.labels or (), *numbers, strict=True))

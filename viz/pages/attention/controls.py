@@ -20,6 +20,7 @@ from model.network.config import Kind
 from viz.i18n.catalogue import _
 from viz.i18n.errors import lacks
 from viz.i18n.format import attention_name, scale_name
+from viz.i18n.messages import in_language
 from viz.pages.attention.text import below_name, combination_name, drawing_name, metric_name, order_name, quantity_name
 from viz.pages.attention.view import HeadView
 from viz.state.session import Key, attention_kinds, choice, choose, current_session
@@ -114,7 +115,7 @@ def show_below(kind: Kind) -> str:
 
 def pick(label: str, options: Sequence[str], key: str, words: Callable[[str], str], place: DeltaGenerator) -> str:
     """One of a list, the first unless chosen otherwise, in the address bar by its name."""
-    named = {option: words(option) for option in options}
+    named = {option: in_language(words(option)) for option in options}
     index = list(options).index(choice(options, options[0], key))
     picked = place.selectbox(
         label, options, index=index, key=key, format_func=named.__getitem__, label_visibility="collapsed", width=240

@@ -15,12 +15,13 @@ from torch import Tensor
 
 from model.analysis.attention_maps import Heads, Quantity
 from model.analysis.head_metrics import METRICS
-from viz.components.view import Answer
+from model.message import Message
 from viz.figures.axis import Axis, Scale
 from viz.figures.figure import Caption
 from viz.figures.heatmap import Heatmap, Lines
-from viz.i18n.catalogue import _
-from viz.i18n.format import attention_sentence, significant
+from viz.i18n.format import significant
+from viz.i18n.messages import joined
+from viz.i18n.names import attention_reading
 from viz.pages.attention.head_grid import (
     Thumbnails,
     block_size,
@@ -32,9 +33,8 @@ from viz.pages.attention.head_grid import (
 )
 from viz.pages.attention.text import about_map, combination_title, log_sentence, metric_name, pair, quantity_name
 from viz.pages.attention.view import HeadImage, HeadMaps, metrics
-from viz.render.view import FigureView, to_first, view
 from viz.state.session import Selection
-from viz.ui.plots import heading
+from viz.ui.parts import frame_of, stamp
 
 CELLS = 256  # of the figure along each side, at most; longer texts in blocks
 MERGED = (92, 124, 250)  # of several heads' lines, the hue of the weights
@@ -61,29 +61,32 @@ def head_figure(
     made: Thumbnails,
     chosen: Selection,
     heads: Heads,
-    key: str,
-    on_row: Answer,
-) -> FigureView:
+) -> Heatmap:
     """The figure of these numbers; `made` has the scale of all heads."""
     wish = shown.wish
     block = block_size(*shown.shape, CELLS)
     cells = _smaller(pooled if shown.differing else pooled_positive, drawn.cells, block)
-    rows = Axis(_("query (from)"), shown.row_labels[:: block[0]], shown.rows)
-    columns = Axis(_("key (to)"), shown.column_labels[:: block[1]], shown.columns)
+    rows = Axis(Message("query (from)"), shown.row_labels[:: block[0]], shown.rows)
+    columns = Axis(Message("key (to)"), shown.column_labels[:: block[1]], shown.columns)
     top = _top(shown, made, chosen, cells)
-    title = _("weight") if wish.combination == "rollout" else quantity_name(wish.quantity)
+    title = Message("weight") if wish.combination == "rollout" else quantity_name(wish.quantity)
     floor = floor_of(shown, top)
-    scale = Scale(-top, top, f"Δ {title}", True, floor) if shown.differing else Scale(0, top, title, floor=floor)
-    titles, words = (_("query"), _("key"), title), {"hidden": _("below {threshold}").format(threshold=wish.threshold)}
+    scale = (
+        Scale(-top, top, joined(" ", "Δ", title), True, floor) if shown.differing else Scale(0, top, title, floor=floor)
+    )
+    titles, words = (
+        (Message("query"), Message("key"), title),
+        {"hidden": Message("below {threshold}", threshold=wish.threshold)},
+    )
     colour = head_colour(chosen.head) if wish.combination == "head" else MERGED
     states = _states(shown, drawn, block)
     sink = sink_column(shown, chosen, heads, block)
     if sink is not None:
         cells, states = np.c_[cells, sink], np.c_[states, np.ones(len(states), np.uint8)]
-        labels = [*columns.labels, _("sink")] if columns.labels else None
+        labels = [*columns.labels, Message("sink")] if columns.labels else None
         columns = replace(columns, labels=labels, places=[*range(len(shown.column_labels) + 1)])
     draw: Callable[..., Heatmap] = partial(Lines, colour=colour) if wish.drawing == "lines" else Heatmap
-    drawn_figure = draw(
+    return draw(
         _heading(shown, drawn, chosen, heads, block, floor),
         cells,
         rows,
@@ -96,7 +99,6 @@ def head_figure(
         words=words,
         ungrouped=True,
     )
-    return view(key, drawn_figure, row=to_first(on_row, shown.runs.rows))
 
 
 def sink_column(shown: HeadMaps, chosen: Selection, heads: Heads, block: tuple[int, int]) -> NDArray[np.float32] | None:
@@ -160,34 +162,43 @@ def _heading(
     """The figure's name, who looks at whom, and what the chosen query looks most at, here and in the pinned trace."""
     wish, (rows, columns) = shown.wish, shown.shape
     if wish.combination == "head":
-        name = _("Layer {layer}, head {head}").format(layer=chosen.layer + 1, head=chosen.head + 1)
+        name = Message("Layer {layer}, head {head}", layer=chosen.layer + 1, head=chosen.head + 1)
     else:
         name = combination_title(wish.combination, len(heads))
-    sentence = attention_sentence(shown.trace, wish.kind, chosen.layer)
+    sentences = [attention_reading(shown.trace, wish.kind, chosen.layer)]
     if max(block) > 1:
-        sentence += " · " + _("each cell is the largest of {rows} × {columns}").format(rows=block[0], columns=block[1])
+        sentences.append(Message("each cell is the largest of {rows} × {columns}", rows=block[0], columns=block[1]))
     if floor is not None:
-        sentence += " · " + log_sentence(floor, shown.differing)
+        sentences.append(log_sentence(floor, shown.differing))
     if shown.differing and bool(drawn.cells.isnan().any()):
-        sentence += " · " + _("hatched: a token that the pinned text does not have")
+        sentences.append(Message("hatched: a token that the pinned text does not have"))
     at = shown.runs.row_of(chosen.query)
     row = drawn.own[at]
     strongest = int(row.argmax())
-    note = pair(shown.row_labels[at], shown.column_labels[strongest], float(row[strongest]))
+    note: str = pair(shown.row_labels[at], shown.column_labels[strongest], float(row[strongest]))
     if wish.combination == "maximum" and wish.quantity == Quantity.WEIGHT and shown.maps.small and heads:
-        note += " · " + _("head {head}").format(head=_head_of(shown, heads, at, strongest))
+        note = joined(" · ", note, Message("head {head}", head=_head_of(shown, heads, at, strongest)))
     if bool(row.isnan().all()):
-        note = f"{shown.row_labels[at]}: {_('not a number')}"
+        note = joined(": ", shown.row_labels[at], Message("not a number"))
     if shown.comparison is not None:
         before = math.nan if drawn.pinned is None else float(drawn.pinned[at, strongest])
-        note += " (" + _("pinned: {value}").format(value="–" if math.isnan(before) else significant(before)) + ")"
+        value = "–" if math.isnan(before) else significant(before)
+        note = joined("", note, " (", Message("pinned: {value}", value=value), ")")
     sink = sink_column(shown, chosen, heads, block)
     if sink is not None and not np.isnan(sink[at]):
-        note += " · " + _("to the sink {weight}").format(weight=significant(float(sink[at])))
-    alt = _("{name}, {sentence}. {rows} queries, {columns} keys. The chosen query looks most at: {strongest}.").format(
-        name=name, sentence=sentence, rows=rows, columns=columns, strongest=note
+        note = joined(" · ", note, Message("to the sink {weight}", weight=significant(float(sink[at]))))
+    sentence = joined(" · ", *sentences)
+    alt = Message(
+        "{name}, {sentence}. {rows} queries, {columns} keys. The chosen query looks most at: {strongest}.",
+        name=name,
+        sentence=sentence,
+        rows=rows,
+        columns=columns,
+        strongest=note,
     )
-    return heading(shown.trace, name, file_name(shown, chosen), note, sentence, alt, about_map(shown, chosen.layer))
+    return Caption(
+        name, file_name(shown, chosen), stamp(shown.trace), note, sentence, alt, about_map(shown, chosen.layer)
+    )
 
 
 # The numbers behind the page of attention, as tables.
@@ -197,18 +208,22 @@ def weights_table(shown: HeadMaps, drawn: HeadImage, sink: NDArray[np.float32] |
     """A row a cell. sink: weights that go to no key, see `sink_column`."""
     rows, columns = shown.row_labels, shown.column_labels
     table = {
-        _("query"): np.repeat(rows, len(columns)),
-        _("key"): np.tile(columns, len(rows)),
+        Message("query"): np.repeat(rows, len(columns)),
+        Message("key"): np.tile(columns, len(rows)),
         quantity_name(shown.wish.quantity): drawn.own.flatten().cpu().numpy(),
-        _("masked"): ~shown.visible.flatten(),
+        Message("masked"): ~shown.visible.flatten(),
     }
     if drawn.pinned is not None:
-        table[_("pinned")] = drawn.pinned.flatten().cpu().numpy()
-    made = pd.DataFrame(table)
+        table[Message("pinned")] = drawn.pinned.flatten().cpu().numpy()
     if sink is None:
-        return made
-    kept = {_("query"): rows, _("key"): _("sink"), quantity_name(shown.wish.quantity): sink, _("masked"): False}
-    return pd.concat([made, pd.DataFrame(kept)], ignore_index=True)
+        return frame_of(table)
+    kept = {
+        Message("query"): rows,
+        Message("key"): Message("sink"),
+        quantity_name(shown.wish.quantity): sink,
+        Message("masked"): False,
+    }
+    return pd.concat([frame_of(table), frame_of(kept)], ignore_index=True)
 
 
 def metrics_table(shown: HeadMaps) -> pd.DataFrame:
@@ -219,19 +234,19 @@ def metrics_table(shown: HeadMaps) -> pd.DataFrame:
         metric_name(name): values.flatten()
         for name, values in metrics(maps, *METRICS, runs=shown.measured_runs).items()
     }
-    table = pd.DataFrame({_("layer"): layers.flatten(), _("head"): heads.flatten(), **numbers})
+    table = {Message("layer"): layers.flatten(), Message("head"): heads.flatten(), **numbers}
     if shown.pinned is not None:  # of the pinned text as it was, where that model has the head
         before = metrics(shown.pinned, *METRICS)
         for name, values in before.items():
             known = np.full((maps.layers, maps.heads), np.nan)
             known[: len(values)] = values[: maps.layers]
-            table[_("{name}, pinned").format(name=metric_name(name))] = known.flatten()
-    return table
+            table[Message("{name}, pinned", name=metric_name(name))] = known.flatten()
+    return frame_of(table)
 
 
 def known_metrics(shown: HeadMaps, made: Thumbnails) -> pd.DataFrame:
     """A row a head of a long text: the chosen number of those that are computed."""
     layers, heads = np.indices(made.values.shape) + 1
     numbers = {metric_name(shown.wish.metric): made.values.flatten()}
-    table = pd.DataFrame({_("layer"): layers.flatten(), _("head"): heads.flatten(), **numbers})
-    return table[made.known.flatten()]
+    table = {Message("layer"): layers.flatten(), Message("head"): heads.flatten(), **numbers}
+    return frame_of(table)[made.known.flatten()]

@@ -14,6 +14,7 @@ import numpy as np
 from model.analysis.attention_maps import Heads
 from viz.components.view import View
 from viz.i18n.catalogue import _
+from viz.i18n.messages import in_language
 from viz.pages.attention.figure import large
 from viz.pages.attention.head_grid import Counted, Thumbnail, Thumbnails, arranged, pooled, pooled_positive, thumbnail
 from viz.pages.attention.text import combination_name
@@ -111,7 +112,9 @@ def combination(shown: HeadMaps, heads: Heads, found: Mapping[Any, Any]) -> tupl
     """These heads together, or a sentence while that is computed."""
     image: HeadImage | None = found.get(combined_key(shown, heads))
     waiting = _("“{name}” takes the maps of {count} heads of this long text: it follows.")
-    return image, "" if image else waiting.format(name=combination_name(shown.wish.combination), count=len(heads))
+    return image, "" if image else waiting.format(
+        name=in_language(combination_name(shown.wish.combination)), count=len(heads)
+    )
 
 
 def grid_as_it_fills(

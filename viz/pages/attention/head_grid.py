@@ -1,4 +1,4 @@
-"""The grid of heads, packed for the browser."""
+"""The grid of heads: thumbnails, a number of each, and what is said below."""
 
 from __future__ import annotations
 
@@ -16,22 +16,25 @@ from torch import Tensor
 
 from model.analysis.attention_maps import Quantity
 from model.capture.interventions import RemovedHead, removed_heads
+from model.message import Message
 from model.runtime import superseded
-from viz.components.view import Answer, View
-from viz.i18n.catalogue import _
-from viz.i18n.format import side_name, significant
-from viz.pages.attention.components import head_grid
+from viz.figures.axis import Axis
+from viz.figures.figure import Caption
+from viz.figures.head_grid import HeadGrid
+from viz.i18n.format import significant
+from viz.i18n.messages import joined
+from viz.i18n.names import side_title
 from viz.pages.attention.text import (
+    METRIC_SIGNS,
+    METRIC_TITLES,
     about_grid,
     log_sentence,
     metric_caption,
     metric_number,
-    metric_parts,
     quantity_name,
 )
 from viz.pages.attention.view import HeadMaps, marked, measured
 from viz.ui.parts import stamp
-from viz.ui.plots import heading
 
 GONE = "✕"  # in the place of a removed head's number
 FAINT = 0.3  # of a query's largest weight, on the mean
@@ -40,14 +43,8 @@ Heads = Sequence[tuple[int, int]]
 
 
 def heads_grid(
-    shown: HeadMaps,
-    made: Thumbnails,
-    heads: Heads,
-    chosen: tuple[int, int],
-    key: str,
-    on_head: Answer,
-    filmed: bool = False,
-) -> View:
+    shown: HeadMaps, made: Thumbnails, heads: Heads, chosen: tuple[int, int], filmed: bool = False
+) -> HeadGrid:
     """The thumbnails of these heads, in this order. filmed: the film of a training may take their place."""
     wish, maps = shown.wish, shown.maps
     index = tuple(np.array(heads, dtype=int).reshape(-1, 2).T)
@@ -57,35 +54,41 @@ def heads_grid(
     hidden[~made.known[index]] = True
     plain = wish.quantity == Quantity.WEIGHT and not shown.differing and tuple(made.block) == (1, 1)
     filmed = filmed and plain and not wish.threshold
-    said = words(shown, len(heads), cells[made.known[index]])
     floor = floor_of(shown, float(tops.max(initial=0.0)))
+    sentences = grid_sentences(shown, len(heads), cells[made.known[index]])
     if floor is not None:
-        said["caption"] += " · " + log_sentence(floor, shown.differing)
+        sentences.append(log_sentence(floor, shown.differing))
         if filmed:
-            said["caption"] += " · " + _("a film's weights, in steps of 1/255, are not drawn on it")
-    seen, keys = states(shown, made), shown.column_labels
+            sentences.append(Message("a film's weights, in steps of 1/255, are not drawn on it"))
+    seen, keys = states(shown, made), list[str](shown.column_labels)
     if (sinks := sink_columns(shown, made, heads)) is not None:
         cells, hidden = np.concatenate([cells, sinks], axis=2), np.pad(hidden, ((0, 0), (0, 0), (0, 1)))
-        seen, keys = np.pad(seen, ((0, 0), (0, 1)), constant_values=1), [*keys, _("sink")]
-    header = {
-        "kind": wish.kind if filmed and floor is None else "",
-        "stamp": stamp(shown.trace),
-        "chosen": list(chosen),
-        "order": [list(place) for place in heads],
-        "columns": maps.heads,
-        "block": list(made.block),
-        "difference": shown.differing,
-        "floor": floor,
-        "notes": _notes(shown, made, heads),
-        "waiting": (~made.known[index]).tolist(),
-        "words": said,
-        "alt": f"{said['caption']}. {extremes(shown, made, heads)}",
-        "file": f"heads-{wish.kind}",
-        "labels": {"rows": shown.row_labels, "columns": keys},
-        "sides": {"rows": shown.rows, "columns": shown.columns},
-    }
-    above = heading(shown.trace, _("Every head"), f"heads-{wish.kind}", about=about_grid(shown))
-    return head_grid(cells, hidden, seen, tops.tolist(), header, key, on_head, above)
+        seen, keys = np.pad(seen, ((0, 0), (0, 1)), constant_values=1), [*keys, Message("sink")]
+    sentence, name, file = joined(" · ", *sentences), Message("Every head"), f"heads-{wish.kind}"
+    alt = joined("", sentence, ". ", extremes(shown, made, heads))
+    return HeadGrid(
+        Caption(name, file, stamp(shown.trace), sentence=sentence, alt=alt, about=about_grid(shown)),
+        cells,
+        hidden,
+        seen,
+        tops.tolist(),
+        Axis(Message("query"), shown.row_labels, shown.rows),
+        Axis(Message("key"), keys, shown.columns),
+        order=heads,
+        head=chosen,
+        notes=_notes(shown, made, heads),
+        waiting=(~made.known[index]).tolist(),
+        across=maps.heads,
+        block=made.block,
+        difference=shown.differing,
+        floor=floor,
+        film=wish.kind if filmed and floor is None else "",
+        words={
+            "metric": METRIC_TITLES[wish.metric],
+            "hidden": Message("below {threshold}", threshold=wish.threshold),
+            "quantity": quantity_name(wish.quantity),
+        },
+    )
 
 
 def sink_columns(shown: HeadMaps, made: Thumbnails, heads: Heads) -> NDArray[np.float32] | None:
@@ -101,7 +104,7 @@ def _notes(shown: HeadMaps, made: Thumbnails, heads: Heads) -> list[str]:
     """Each head's number, or the sign of one that is removed from the model."""
     wish, changes = shown.wish, shown.trace.changes
     gone = {(layer, head) for layer in range(shown.maps.layers) for head in removed_heads(changes, wish.kind, layer)}
-    sign, _title = metric_parts(wish.metric)
+    sign = METRIC_SIGNS[wish.metric]
     known = [place for place in heads if made.known[place]]
     numbers = {place: metric_number(sign, made.values[place], shown.differing) for place in known}
     return [GONE if place in gone else numbers.get(place, "…") for place in heads]
@@ -114,7 +117,7 @@ def extremes(shown: HeadMaps, made: Thumbnails, heads: Heads) -> str:
         return ""
     places = (min(known, key=lambda place: made.values[place]), max(known, key=lambda place: made.values[place]))
     low, high = (f"{significant(made.values[place])} ({place[0] + 1}.{place[1] + 1})" for place in places)
-    return _("{metric}: from {low} to {high}.").format(metric=metric_parts(shown.wish.metric)[1], low=low, high=high)
+    return Message("{metric}: from {low} to {high}.", metric=METRIC_TITLES[shown.wish.metric], low=low, high=high)
 
 
 def top_values(shown: HeadMaps, made: Thumbnails) -> NDArray[np.float64]:
@@ -158,46 +161,33 @@ def faint(shown: HeadMaps, cells: NDArray[np.float32]) -> bool:
     return weights and bool(cells.size) and float(cells.max(axis=-1).mean()) < FAINT
 
 
-def words(shown: HeadMaps, count: int, cells: NDArray[np.float32]) -> dict[str, Any]:
+def grid_sentences(shown: HeadMaps, count: int, cells: NDArray[np.float32]) -> list[str]:
+    """What stands below the thumbnails of so many heads."""
     maps, wish = shown.maps, shown.wish
-    whole = count == maps.layers * maps.heads
-    caption = _("{layers} layers × {heads} heads") if whole else _("{shown} of {layers} × {heads} heads")
-    if whole and count == 1:
-        caption = _("1 layer × 1 head")
-    caption += " · " + _("{metric} · rows: {rows} (query), columns: {columns} (key)")
-    caption += " · " + _("click one to see it large")
-    if any(isinstance(each, RemovedHead) and each.kind == wish.kind for each in shown.trace.changes):
-        caption += " · " + _("{sign} = removed from the model").format(sign=GONE)
-    if faint(shown, cells):
-        caption += " · " + _("most weights are small here: “scale 0 to largest” shows them")
-    if shown.runs.joined and shown.measured_runs is None:
-        caption += " · " + _("the numbers are of the tokens, not of merged pieces")
-    if shown.differing:
-        caption += " · " + _("Δ = this trace − the pinned one")
-    return {
-        "layer": _("layer"),
-        "head": _("head"),
-        "metric": metric_parts(wish.metric)[1],
-        "masked": _("masked"),
-        "download": _("Download"),
-        "csv": [_("layer"), _("head"), _("query"), _("key"), quantity_name(wish.quantity), _("masked")],
-        "left_out": _("{count} more heads are left out: show fewer of them, or a shorter text"),
-        "missing": _("not in the pinned trace"),
-        "odd": _("not a number, or infinite"),
-        "hidden": _("below {threshold}").format(threshold=wish.threshold),
-        "waiting": _("not computed yet: click to see it"),
-        "quantity": quantity_name(wish.quantity),
-        "film": _("film: step {step}"),
-        "block": _("largest of {rows} × {columns} cells"),
-        "caption": caption.format(
-            shown=count,
-            layers=maps.layers,
-            heads=maps.heads,
+    size: dict[str, Any] = {"layers": maps.layers, "heads": maps.heads}
+    if count != maps.layers * maps.heads:
+        first = Message("{shown} of {layers} × {heads} heads", shown=count, **size)
+    else:
+        first = Message("1 layer × 1 head") if count == 1 else Message("{layers} layers × {heads} heads", **size)
+    sentences: list[str] = [
+        first,
+        Message(
+            "{metric} · rows: {rows} (query), columns: {columns} (key)",
             metric=metric_caption(wish.metric, wish.kind == "cross"),
-            rows=side_name(shown.trace, shown.rows),
-            columns=side_name(shown.trace, shown.columns),
+            rows=side_title(shown.trace, shown.rows),
+            columns=side_title(shown.trace, shown.columns),
         ),
-    }
+        Message("click one to see it large"),
+    ]
+    if any(isinstance(each, RemovedHead) and each.kind == wish.kind for each in shown.trace.changes):
+        sentences.append(Message("{sign} = removed from the model", sign=GONE))
+    if faint(shown, cells):
+        sentences.append(Message("most weights are small here: “scale 0 to largest” shows them"))
+    if shown.runs.joined and shown.measured_runs is None:
+        sentences.append(Message("the numbers are of the tokens, not of merged pieces"))
+    if shown.differing:
+        sentences.append(Message("Δ = this trace − the pinned one"))
+    return sentences
 
 
 # Every head as a thumbnail, in as many cells as a thumbnail can show, and one number of each.

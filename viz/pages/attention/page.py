@@ -12,10 +12,12 @@ import streamlit as st
 
 from model.analysis.attention_maps import Maps
 from model.inference.text_model import TextModel
-from viz.components.view import Answer, View, live
+from viz.components.view import View, live
+from viz.figures.heatmap import Heatmap, Lines
 from viz.i18n.catalogue import _
 from viz.i18n.errors import translate_error, unless_absent
 from viz.i18n.format import as_sentence
+from viz.i18n.messages import in_language
 from viz.pages.attention import bertviz, importance
 from viz.pages.attention.bertviz_scripts import VIEWS
 from viz.pages.attention.controls import Choice, show_below, show_controls, show_figure_controls, show_head_controls
@@ -43,7 +45,7 @@ from viz.pages.attention.steps import query_steps, steps_name, steps_table
 from viz.pages.attention.text import bertviz_name, explain, missing, refusal, trace_name
 from viz.pages.attention.vectors import vector_panels
 from viz.pages.attention.view import HeadImage, HeadMaps, HeadView
-from viz.render.view import FigureView
+from viz.render.view import FigureView, to_first, view
 from viz.state.pieces import merged, of_trace
 from viz.state.session import Selection, Session, choose, current_session
 from viz.ui.long_text import is_very_long, watch_rest
@@ -108,7 +110,7 @@ def page(model: TextModel) -> Views:
         parts: list[Placed] = []
         if drawn is not None:
             scale = scale_of(shown, chosen, drawn, made) if long else made
-            map_of = head_figure(shown, drawn, scale, chosen, listed, *large_part(wish))
+            map_of = large_view(shown, head_figure(shown, drawn, scale, chosen, listed))
             parts.append((figure, map_of))
         if long:
             yield parts  # one head at once, and after it the others, one by one
@@ -129,7 +131,7 @@ def page(model: TextModel) -> Views:
                 watch_rest(session, grid_as_it_fills(session, partial(heads_of, session), partial(grid_of, session)))
             elif session.saving and places is None:
                 stepwise = closely.staged is not None
-                offer_heads(shown, made, chosen, listed, None if drawn is None else large_part(wish)[0], stepwise)
+                offer_heads(shown, made, chosen, listed, drawn is not None, stepwise)
             weights: Callable[[], DataFrame] | None = None
             if map_of is not None and drawn is not None:
                 sink = sink_column(shown, chosen, listed, (1, 1))
@@ -166,7 +168,7 @@ def grid_of(session: Session, shown: HeadMaps, made: Thumbnails) -> View:
     filmed = session.step is not None and not session.what_if.changes  # else the film shows another forward pass
     filmed = filmed and not shown.runs.joined
     listed, place = shown.shown_heads(made.values), (chosen.layer, chosen.head)
-    return heads_grid(shown, made, listed, place, Part.HEADS, on_head, filmed)
+    return view(Part.HEADS, heads_grid(shown, made, listed, place, filmed), head=on_head)
 
 
 def known_heads(session: Session, shown: HeadMaps) -> tuple[dict[Any, Any], str]:
@@ -191,9 +193,20 @@ def large_image(
     return chosen_image(session, shown, chosen), ""
 
 
-def large_part(wish: HeadView) -> tuple[Part, Answer]:
-    """Key of the large figure, and what a click on it does."""
-    return (Part.LINES, on_line) if wish.drawing == "lines" else (Part.HEAD, on_cell)
+def large_view(shown: HeadMaps, figure: Heatmap) -> FigureView:
+    """The large figure; a click on a row chooses its query."""
+    key, on_row = (Part.LINES, on_line) if isinstance(figure, Lines) else (Part.HEAD, on_cell)
+    return view(key, figure, row=to_first(on_row, shown.runs.rows))
+
+
+def steps_view(shown: HeadMaps, chosen: Selection) -> FigureView:
+    """The chosen query step by step; a click on a query chooses that."""
+    return view(Part.STAGES, query_steps(shown, chosen), query=to_first(on_query, shown.runs.rows))
+
+
+def vectors_view(shown: HeadMaps, chosen: Selection) -> FigureView:
+    """The vectors of the chosen query."""
+    return view(Part.VECTORS, vector_panels(shown, chosen))
 
 
 @dataclass(frozen=True)
@@ -214,7 +227,7 @@ class Closely:
         """Tables of the steps, by their names."""
         found: dict[str, Any] = {}
         if self.staged is not None:
-            found[steps_name(chosen)] = partial(steps_table, shown, chosen)
+            found[in_language(steps_name(chosen))] = partial(steps_table, shown, chosen)
         if self.vectors is not None:
             found[self.vectors.caption.name] = self.vectors.table
         return found
@@ -222,10 +235,10 @@ class Closely:
 
 def query_closely(shown: HeadMaps, chosen: Selection, place: DeltaGenerator) -> Closely:
     """The chosen query step by step, and its vectors."""
-    staged, lacking = unless_absent(lambda: query_steps(shown, chosen, Part.STAGES, on_query))
+    staged, lacking = unless_absent(partial(steps_view, shown, chosen))
     if staged is None:
         return Closely([], lacking)
-    vectors, _lacking = unless_absent(lambda: vector_panels(shown, chosen, Part.VECTORS))
+    vectors, _lacking = unless_absent(partial(vectors_view, shown, chosen))
     views = [staged] if vectors is None else [staged, vectors]
     return Closely([(place, view) for view in views], lacking, staged=staged, vectors=vectors)
 
@@ -239,18 +252,18 @@ def importance_closely(places: Places, model: TextModel, kind: AttentionKind, ch
 
 
 def offer_heads(
-    shown: HeadMaps, made: Thumbnails, chosen: Selection, listed: Heads, key: str | None, stepwise: bool
+    shown: HeadMaps, made: Thumbnails, chosen: Selection, listed: Heads, large_one: bool, stepwise: bool
 ) -> None:
-    """What a click on each of these heads shows in a page file. key: of the large figure, None where there is none."""
+    """What a click on each of these heads shows in a page file. large_one: there is a large figure."""
     choices = current_session().choices
     for layer, head in listed:
         one, place = replace(chosen, layer=layer, head=head), {"layer": layer, "head": head}
         views: list[View] = []
-        if key is not None:
-            views.append(head_figure(shown, large(shown, one, listed), made, one, listed, key, on_line))
+        if large_one:
+            views.append(large_view(shown, head_figure(shown, large(shown, one, listed), made, one, listed)))
         if stepwise:
-            views.append(query_steps(shown, one, Part.STAGES, on_query))
-            vectors, _lacking = unless_absent(partial(vector_panels, shown, one, Part.VECTORS))
+            views.append(steps_view(shown, one))
+            vectors, _lacking = unless_absent(partial(vectors_view, shown, one))
             views += [] if vectors is None else [vectors]
         if not all(choices.add(Part.HEADS, "head", place, view.key, view.data) for view in views):
             return
@@ -268,7 +281,7 @@ def rest_of(drawing: Drawing) -> Rest | None:
 
 def say(sentence: str, place: DeltaGenerator | None = None) -> None:
     if sentence:
-        (st if place is None else place).info(sentence)
+        (st if place is None else place).info(in_language(sentence))
 
 
 def show_bertviz(shown: HeadMaps, chosen: Selection) -> None:
@@ -294,7 +307,11 @@ def show_bertviz(shown: HeadMaps, chosen: Selection) -> None:
         page = bertviz.document(maps, view, layer, head, st.context.theme.type == "dark", runs)
     except ValueError as error:
         return say(translate_error(error))
-    st.iframe(bertviz.address(page), height=bertviz.height(maps, view, runs), alt=f"BertViz: {bertviz_name(view)}")
+    st.iframe(
+        bertviz.address(page),
+        height=bertviz.height(maps, view, runs),
+        alt=f"BertViz: {in_language(bertviz_name(view))}",
+    )
 
 
 @live

@@ -1,4 +1,4 @@
-"""One query of one head, step by step, packed for the browser; beside the pinned trace's."""
+"""One query of one head, step by step, beside the pinned trace's."""
 
 from __future__ import annotations
 
@@ -13,22 +13,23 @@ from torch import Tensor
 
 from model.analysis.attention_maps import Maps
 from model.analysis.pieces import Pieces
+from model.message import Message
 from model.network.attention import MultiHeadAttention
 from model.network.positions import Alibi
 from model.runtime.device import exact
 from model.runtime.errors import require
-from viz.components.view import Answer, View
-from viz.i18n.catalogue import _
+from viz.figures.axis import Axis
+from viz.figures.figure import Caption
+from viz.figures.query_steps import QuerySteps
 from viz.i18n.errors import beside_pin
 from viz.i18n.format import significant
-from viz.pages.attention.components import stages
+from viz.i18n.messages import joined
 from viz.pages.attention.text import about_steps, missing
 from viz.pages.attention.view import HeadMaps
-from viz.render.view import to_first
 from viz.state.pieces import Runs
 from viz.state.session import Selection
-from viz.ui.parts import stamp
-from viz.ui.plots import array, heading, step_names
+from viz.ui.parts import frame_of, stamp
+from viz.ui.plots import array, step_names
 
 if TYPE_CHECKING:
     from model.analysis.comparison import Comparison
@@ -101,12 +102,12 @@ def pinned_steps(shown: HeadMaps, chosen: Selection, own: Steps) -> tuple[Steps 
     places = comparison.alignments(f"{path}.weights")[0].places
     queries = [places[query] for query in shown.runs.queries_of(chosen.query)]
     if min(queries) < 0:
-        return None, _("This query is not in the pinned text: there is nothing to compare its steps with.")
+        return None, Message("This query is not in the pinned text: there is nothing to compare its steps with.")
     required = partial(require, pinned.trace.network, f"{path}.scores", f"{path}.heads")
     if lacking := beside_pin(required)[1]:
         return None, lacking
     if pinned.trace[f"{path}.heads"].shape[-1:] != own.output.shape:
-        return None, _("The pinned heads are of another width: there is nothing to compare these steps with.")
+        return None, Message("The pinned heads are of another width: there is nothing to compare these steps with.")
     known = [_at_keys(token_steps(pinned, chosen, query), comparison, path, own) for query in queries]
     return merged_steps(known, shown.runs), ""
 
@@ -123,41 +124,64 @@ def _at_keys(pinned: Steps, comparison: Comparison, path: str, own: Steps) -> St
     return Steps(before, weighted, pinned.output.to(device), gone)
 
 
-def query_steps(shown: HeadMaps, chosen: Selection, key: str, on_query: Answer) -> View:
+def query_steps(shown: HeadMaps, chosen: Selection) -> QuerySteps:
     """Scores, weights and weighted values of the chosen query; of long texts, of the keys with the largest weights.
 
     Raises:
         MissingQuantityError: the model shows no steps to its weights.
     """
-    rows, columns = shown.shape
     own = steps_of(shown, chosen)
     before, lacking = pinned_steps(shown, chosen, own)
-    weights = own.to_weights["weights"]
+    weights, columns = own.to_weights["weights"], shown.shape[1]
     keys = torch.arange(columns, device=weights.device)
     if columns > ROWS:
         keys = weights.topk(ROWS).indices.sort().values
-    queries = near(shown.runs.row_of(chosen.query), rows)
-    header = _header(shown, chosen, queries, keys.tolist(), list(own.to_weights), own)
-    header["masked"] = (own.to_weights["masked"][keys] == -torch.inf).tolist()
-    arrays = own.at(keys)
-    if before is not None:
-        other = before.at(keys)
-        if shown.differing:
-            arrays = [_less(*pair) for pair in zip(arrays, other, strict=True)]
-        arrays += other
-        header["pinned"] = {"differing": shown.differing}
-    told = _("pieces of a word: their mean, and for keys the sum of their weights") if shown.runs.joined else ""
-    said = [header["note"], told, lacking or (_changed(shown, own, before) if before is not None else "")]
-    header["note"] = " · ".join(filter(None, said))
-    most = int(weights.argmax())
-    header["alt"] = _("{name}: the query {query} looks most at {key}, with a weight of {weight}.").format(
-        name=header["name"],
-        query=shown.row_labels[shown.runs.row_of(chosen.query)],
+    drawn, other = own.at(keys), [] if before is None else before.at(keys)
+    if before is not None and shown.differing:
+        drawn = [_less(*pair) for pair in zip(drawn, other, strict=True)]
+    query = shown.runs.row_of(chosen.query)
+    queries, most = near(query, shown.shape[0]), int(weights.argmax())
+    special = shown.trace.special_labels
+    rows, names = (
+        [labels[place] for place in places]
+        for labels, places in ((shown.row_labels, queries), (shown.column_labels, keys.tolist()))
+    )
+    name, file = steps_name(chosen), f"steps-{shown.wish.kind}-layer{chosen.layer + 1}-head{chosen.head + 1}"
+    alt = Message(
+        "{name}: the query {query} looks most at {key}, with a weight of {weight}.",
+        name=name,
+        query=shown.row_labels[query],
         key=shown.column_labels[most],
         weight=significant(float(weights[most])),
     )
-    above = heading(shown.trace, header["name"], header["file"], about=about_steps(shown, chosen.layer))
-    return stages([array(each) for each in arrays], header, key, to_first(on_query, shown.runs.rows), above)
+    note = _note(shown, own, before, lacking, len(keys))
+    about = about_steps(shown, chosen.layer)
+    return QuerySteps(
+        Caption(name, f"{file}-query{chosen.query + 1}", stamp(shown.trace), note, alt=alt, about=about),
+        [array(each) for each in drawn],
+        Axis(Message("query"), rows, shown.rows, list(queries)),
+        Axis(Message("key"), names, shown.columns, keys.tolist()),
+        names=step_columns(shown, chosen, own),
+        special=([token in special for token in rows], [token in special for token in names]),
+        masked=(own.to_weights["masked"][keys] == -torch.inf).tolist(),
+        before=[array(each) for each in other],
+        difference=shown.differing,
+        chosen=query,
+        words={"query": joined(" · ", head_name(chosen), Message("query"))},
+    )
+
+
+def _note(shown: HeadMaps, own: Steps, before: Steps | None, lacking: str, keys: int) -> str:
+    """What is left out, joined and changed since the pin. keys: number of those that are drawn."""
+    left_out = len(shown.column_labels) - keys
+    notes: list[str] = []
+    if left_out:
+        text = "the {shown} keys with the largest weights; {count} others are left out"
+        notes.append(Message(text, shown=keys, count=left_out))
+    if shown.runs.joined:
+        notes.append(Message("pieces of a word: their mean, and for keys the sum of their weights"))
+    changed = _changed(shown, own, before) if before is not None else ""
+    return joined(" · ", *notes, lacking or changed)
 
 
 def _less(own: Tensor, before: Tensor) -> Tensor:
@@ -168,17 +192,25 @@ def _less(own: Tensor, before: Tensor) -> Tensor:
 def _changed(shown: HeadMaps, own: Steps, before: Steps) -> str:
     """The weight that differs most from the pinned one; and what of the pinned weight is on tokens that are gone."""
     now, then = own.to_weights["weights"], before.to_weights["weights"]
-    gone = _("{value} of the pinned weight went to tokens that are gone, so its sum is below 1")
-    said = gone.format(value=significant(before.elsewhere)) if before.elsewhere > LEAST else ""
+    gone = (
+        Message(
+            "{value} of the pinned weight went to tokens that are gone, so its sum is below 1",
+            value=significant(before.elsewhere),
+        )
+        if before.elsewhere > LEAST
+        else ""
+    )
     moved = (now - then).nan_to_num(nan=0.0)
     key = int(moved.abs().argmax())
-    text = _("largest change of a weight: {key} {value} (pinned: {pinned})")
     if not float(moved[key]):
-        return said or _("nothing differs from the pin")
-    largest = text.format(
-        key=shown.column_labels[key], value=significant(float(now[key])), pinned=significant(float(then[key]))
+        return gone or Message("nothing differs from the pin")
+    largest = Message(
+        "largest change of a weight: {key} {value} (pinned: {pinned})",
+        key=shown.column_labels[key],
+        value=significant(float(now[key])),
+        pinned=significant(float(then[key])),
     )
-    return " · ".join(filter(None, [largest, said]))
+    return joined(" · ", largest, gone)
 
 
 def steps_table(shown: HeadMaps, chosen: Selection) -> pd.DataFrame:
@@ -186,22 +218,23 @@ def steps_table(shown: HeadMaps, chosen: Selection) -> pd.DataFrame:
     own = steps_of(shown, chosen)
     before, _lacking = pinned_steps(shown, chosen, own)
     names = step_names(list(own.to_weights))
-    columns: dict[str, Any] = {_("key"): shown.column_labels}
-    for suffix, each in (("{name}", own), (_("{name}, pinned"), before)):
+    columns: dict[str, Any] = {Message("key"): shown.column_labels}
+    for each in (own, before):
         if each is not None:
             found = {names[name]: array(values) for name, values in each.to_weights.items()}
-            found[_("‖weighted value‖")] = array(each.weighted.norm(dim=-1))
-            columns |= {suffix.format(name=name): values for name, values in found.items()}
-    return pd.DataFrame(columns)
+            found[Message("‖weighted value‖")] = array(each.weighted.norm(dim=-1))
+            pinned = each is before
+            columns |= {Message("{name}, pinned", name=name) if pinned else name: found[name] for name in found}
+    return frame_of(columns)
 
 
 def steps_name(chosen: Selection) -> str:
     """What these steps are called."""
-    return f"{_('One query, step by step')} · {head_name(chosen)}"
+    return joined(" · ", Message("One query, step by step"), head_name(chosen))
 
 
 def head_name(chosen: Selection) -> str:
-    return f"{_('head')} {chosen.layer + 1}.{chosen.head + 1}"
+    return joined(" ", Message("head"), f"{chosen.layer + 1}.{chosen.head + 1}")
 
 
 def near(place: int, count: int) -> range:
@@ -210,11 +243,8 @@ def near(place: int, count: int) -> range:
     return range(first, min(count, first + ROWS))
 
 
-def _header(
-    shown: HeadMaps, chosen: Selection, queries: range, keys: Sequence[int], steps: Sequence[str], own: Steps
-) -> dict[str, Any]:
-    rows = [shown.row_labels[place] for place in queries]
-    columns = [shown.column_labels[place] for place in keys]
+def step_columns(shown: HeadMaps, chosen: Selection, own: Steps) -> list[tuple[str, str]]:
+    """Name and formula of each column: the key, the steps to its weight, the weighted value."""
     attention = shown.trace.module(shown.maps.paths[chosen.layer])
     factor = attention.scaled.factor if isinstance(attention, MultiHeadAttention) else 1.0
     formulas = {
@@ -225,34 +255,5 @@ def _header(
         "masked": "−∞",
         "weights": "softmax",
     }
-    left_out, special = len(shown.column_labels) - len(keys), shown.trace.special_labels
-    note = _("the {shown} keys with the largest weights; {count} others are left out")
-    return {
-        "name": steps_name(chosen),
-        "file": f"steps-{shown.wish.kind}-layer{chosen.layer + 1}-head{chosen.head + 1}-query{chosen.query + 1}",
-        "queries": rows,
-        "keys": columns,
-        "places": {"rows": list(queries), "columns": list(keys)},
-        "sides": {"rows": shown.rows, "columns": shown.columns},
-        "special": {
-            "rows": [token in special for token in rows],
-            "columns": [token in special for token in columns],
-        },
-        "chosen": shown.runs.row_of(chosen.query),
-        "note": note.format(shown=len(keys), count=left_out) if left_out else "",
-        "stamp": stamp(shown.trace),
-        "pinned": None,
-        "words": {
-            "query": f"{head_name(chosen)} · {_('query')}",
-            "value": _("weight × value"),
-            "output": _("output of this head"),
-            "download": _("Download"),
-            "pinned": _("pinned"),
-            "missing": _("not in the pinned trace"),
-            "columns": [
-                {"name": _("key"), "formula": "k"},
-                *({"name": name, "formula": formulas[step]} for step, name in step_names(steps).items()),
-                {"name": _("weighted value"), "formula": f"w·v, {len(own.output)} d"},
-            ],
-        },
-    }
+    steps = [(name, formulas[step]) for step, name in step_names(list(own.to_weights)).items()]
+    return [(Message("key"), "k"), *steps, (Message("weighted value"), f"w·v, {len(own.output)} d")]

@@ -14,10 +14,12 @@ from model.analysis.head_importance import Removals
 from model.analysis.head_metrics import likeness
 from model.capture.interventions import HeadsRemoved, RemovedHead
 from model.capture.trace import ATTENTION_PATHS
+from model.message import Message
 from model.network.transformer import Network
 from viz.figures.figure import About
 from viz.i18n.catalogue import _
 from viz.i18n.format import significant
+from viz.i18n.messages import joined
 from viz.pages.attention.view import HeadMaps, HeadView
 from viz.state.session import Selection
 from viz.ui.parts import classes, explanation
@@ -95,31 +97,33 @@ def about_map(shown: HeadMaps, layer: int) -> About:
     """Of the large figure, for what it combines."""
     attention, combination = shown.trace.attention_at(shown.maps.paths[layer]), shown.wish.combination
     if combination == "rollout":
-        sentence = _("How much of each token has come to a row through all layers so far, residuals included.")
+        sentence = Message("How much of each token has come to a row through all layers so far, residuals included.")
         formulas = [r"\tilde A_L \cdots \tilde A_1, \qquad \tilde A = \tfrac12 W + \tfrac12 I"]
         return About(sentence, formulas, [COMBINATIONS[combination]])
-    sentence = _(
+    sentence = Message(
         "How a query, a row, divides its attention over the keys, the columns: the weights of a row add up to 1, with "
         "what goes to a sink where there is one."
     )
     formulas = [rf"W = \mathrm{{softmax}}\left({scores_formula(attention)} + M\right)"]
     ran: list[Any] = [type(attention)]
     if shown.wish.quantity != Quantity.WEIGHT:
-        sentence = _("How long the vector is that a key, a column, gives to a query, a row.")
+        sentence = Message("How long the vector is that a key, a column, gives to a query, a row.")
         formulas.append(r"\lVert w_{ij}\, v_j \rVert, \qquad \lVert w_{ij}\, v_j W^O_h \rVert")
         ran = [Maps.weighted]
     return About(sentence, formulas, [*ran, *([] if combination == "head" else [COMBINATIONS[combination]])])
 
 
 def about_grid(shown: HeadMaps) -> About:
-    sentence = _("Every head's map, small: its queries are rows, its keys columns. The number beside it is {metric}.")
-    title, formula = metric_parts(shown.wish.metric)[1], METRICS[shown.wish.metric]
-    return About(sentence.format(metric=title), [formula], [getattr(numbers, shown.wish.metric)])
+    sentence = Message(
+        "Every head's map, small: its queries are rows, its keys columns. The number beside it is {metric}.",
+        metric=METRIC_TITLES[shown.wish.metric],
+    )
+    return About(sentence, [METRICS[shown.wish.metric]], [getattr(numbers, shown.wish.metric)])
 
 
 def about_steps(shown: HeadMaps, layer: int) -> About:
     attention = shown.trace.attention_at(shown.maps.paths[layer])
-    sentence = _(
+    sentence = Message(
         "From one query's scores to its output: scaled, masked, made weights, and the values added up by them."
     )
     formulas = [rf"w = \mathrm{{softmax}}\left({scores_formula(attention)} + M\right)", r"o = \sum_j w_j v_j"]
@@ -128,7 +132,9 @@ def about_steps(shown: HeadMaps, layer: int) -> About:
 
 def about_vectors(shown: HeadMaps, layer: int) -> About:
     attention = shown.trace.attention_at(shown.maps.paths[layer])
-    sentence = _("The vectors themselves: the query, all keys and values of this head, and what it adds to the stream.")
+    sentence = Message(
+        "The vectors themselves: the query, all keys and values of this head, and what it adds to the stream."
+    )
     formulas = [r"q = xW^Q_h, \quad K = XW^K_h, \quad V = XW^V_h, \quad o = \sum_j w_j v_j, \quad o\,W^O_h"]
     return About(sentence, formulas, [type(attention)])
 
@@ -149,9 +155,11 @@ def refusal(shown: HeadMaps, heads: Sequence[tuple[int, int]]) -> str:
     """Why there is no large figure; empty where there is one."""
     combination = shown.wish.combination
     if combination == "rollout" and shown.wish.kind == "cross":
-        return _("Rollout multiplies the maps of one text layer by layer; cross-attention joins two: choose another.")
+        return Message(
+            "Rollout multiplies the maps of one text layer by layer; cross-attention joins two: choose another."
+        )
     if combination != "head" and not heads:
-        return _("No head is left to combine: widen the choice under Heads.")
+        return Message("No head is left to combine: widen the choice under Heads.")
     return ""
 
 
@@ -160,41 +168,47 @@ def missing(shown: HeadMaps, chosen: Selection) -> str:
     if shown.comparison is None:
         return ""
     if shown.pinned is None:
-        return _("The pinned trace has no such attention, or another number of heads: nothing to compare with.")
+        return Message("The pinned trace has no such attention, or another number of heads: nothing to compare with.")
     if chosen.layer >= shown.pinned.layers:
-        return _("The pinned model has only {count} layers: nothing to compare with here.").format(
-            count=shown.pinned.layers
+        return Message(
+            "The pinned model has only {count} layers: nothing to compare with here.", count=shown.pinned.layers
         )
     return ""
 
 
-def log_sentence(floor: float, differing: bool) -> str:
+def log_sentence(floor: float, differing: bool) -> Message:
     """What a logarithmic scale does with small values, and with the sign of differences."""
     if differing:
-        return _("colours by the logarithm of a difference's size, none below {floor}").format(floor=f"{floor:g}")
-    return _("colours by the logarithm, none below {floor}").format(floor=f"{floor:g}")
+        return Message("colours by the logarithm of a difference's size, none below {floor}", floor=f"{floor:g}")
+    return Message("colours by the logarithm, none below {floor}", floor=f"{floor:g}")
 
 
 # What the page of attention calls its choices and numbers.
 
 
+METRIC_SIGNS = {
+    "entropy": "H",
+    "distance": "D",
+    "previous": "P",
+    "first": "F",
+    "special": "S",
+    "diagonal": "=",
+    "induction": "I",
+}
+METRIC_TITLES = {
+    "entropy": Message("entropy"),
+    "distance": Message("mean distance"),
+    "previous": Message("weight on the previous token"),
+    "first": Message("weight on the first token"),
+    "special": Message("weight on special tokens"),
+    "diagonal": Message("weight on the diagonal"),
+    "induction": Message("induction"),
+}
+
+
 def metric_name(name: str) -> str:
     """A number of a head, with its sign on the thumbnails."""
-    return {
-        "entropy": _("H · entropy"),
-        "distance": _("D · mean distance"),
-        "previous": _("P · weight on the previous token"),
-        "first": _("F · weight on the first token"),
-        "special": _("S · weight on special tokens"),
-        "diagonal": _("= · weight on the diagonal"),
-        "induction": _("I · induction"),
-    }[name]
-
-
-def metric_parts(name: str) -> tuple[str, str]:
-    """The sign of a metric, and what it is called."""
-    sign, _dot, title = metric_name(name).partition(" · ")
-    return sign, title
+    return joined(" · ", METRIC_SIGNS[name], METRIC_TITLES[name])
 
 
 def metric_number(sign: str, value: float, difference: bool = False) -> str:
@@ -208,58 +222,64 @@ def metric_number(sign: str, value: float, difference: bool = False) -> str:
 def metric_caption(name: str, cross: bool) -> str:
     """What the number on the thumbnails is, and in which unit."""
     names = {
-        "entropy": _("H = entropy in nats"),
-        "first": _("F = weight on the first key"),
-        "special": _("S = weight on special tokens"),
+        "entropy": Message("H = entropy in nats"),
+        "first": Message("F = weight on the first key"),
+        "special": Message("S = weight on special tokens"),
     }
     if cross:
         names |= {
-            "distance": _("D = mean |p(i) − j| in keys, p(i) the query's place when both texts are equally long"),
-            "previous": _("P = weight on the key before p(i), the query's place when both texts are equally long"),
-            "diagonal": _(
+            "distance": Message("D = mean |p(i) − j| in keys, p(i) the query's place when both texts are equally long"),
+            "previous": Message(
+                "P = weight on the key before p(i), the query's place when both texts are equally long"
+            ),
+            "diagonal": Message(
                 "= is the weight on the key nearest to p(i), the query's place when both texts are equally long"
             ),
-            "induction": _("I needs a text that looks at itself"),
+            "induction": Message("I needs a text that looks at itself"),
         }
     else:
         names |= {
-            "distance": _("D = mean |i − j| in tokens"),
-            "previous": _("P = weight on the token before"),
-            "diagonal": _("= is the weight on the token itself"),
-            "induction": _("I = weight on earlier tokens right after the same token (an induction head)"),
+            "distance": Message("D = mean |i − j| in tokens"),
+            "previous": Message("P = weight on the token before"),
+            "diagonal": Message("= is the weight on the token itself"),
+            "induction": Message("I = weight on earlier tokens right after the same token (an induction head)"),
         }
     return names[name]
 
 
 def quantity_name(name: str) -> str:
     """A quantity on its button."""
-    return {"weight": _("weight"), "value": "‖w·v‖", "output": "‖w·v·Wᴼ‖"}[name]
+    return {"weight": Message("weight"), "value": "‖w·v‖", "output": "‖w·v·Wᴼ‖"}[name]
 
 
 def order_name(name: str) -> str:
-    return {"layer": _("by layer"), "highest": _("highest"), "lowest": _("lowest")}[name]
+    return {"layer": Message("by layer"), "highest": Message("highest"), "lowest": Message("lowest")}[name]
 
 
 def combination_name(name: str) -> str:
-    return {"head": _("one head"), "average": _("average"), "maximum": _("maximum"), "rollout": _("rollout")}[name]
-
-
-def combination_title(name: str, count: int) -> str:
-    """The heading of a figure of several heads."""
-    title = {
-        "average": _("Average of {count} heads"),
-        "maximum": _("Maximum of {count} heads"),
-        "rollout": _("Rollout of {count} heads"),
+    return {
+        "head": Message("one head"),
+        "average": Message("average"),
+        "maximum": Message("maximum"),
+        "rollout": Message("rollout"),
     }[name]
-    return title.format(count=count)
+
+
+def combination_title(name: str, count: int) -> Message:
+    """The heading of a figure of several heads."""
+    return {
+        "average": Message("Average of {count} heads", count=count),
+        "maximum": Message("Maximum of {count} heads", count=count),
+        "rollout": Message("Rollout of {count} heads", count=count),
+    }[name]
 
 
 def drawing_name(name: str) -> str:
-    return {"map": _("map"), "lines": _("lines")}[name]
+    return {"map": Message("map"), "lines": Message("lines")}[name]
 
 
 def bertviz_name(name: str) -> str:
-    return {"head": _("Head view"), "model": _("Model view"), "neuron": _("Neuron view")}[name]
+    return {"head": Message("Head view"), "model": Message("Model view"), "neuron": Message("Neuron view")}[name]
 
 
 def pair(query: str, key: str, value: float) -> str:
@@ -269,8 +289,8 @@ def pair(query: str, key: str, value: float) -> str:
 
 def below_name(name: str) -> str:
     """What stands under the heads."""
-    return {"steps": _("One query, step by step"), "importance": _("Importance of each head")}[name]
+    return {"steps": Message("One query, step by step"), "importance": Message("Importance of each head")}[name]
 
 
 def trace_name(name: str) -> str:
-    return {"current": _("this trace"), "pinned": _("the pinned one")}[name]
+    return {"current": Message("this trace"), "pinned": Message("the pinned one")}[name]

@@ -7,23 +7,25 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from model.analysis.downsample import binned
+from model.message import Message
 from model.network.attention import for_each_head
 from model.runtime.errors import require
 from viz.figures.axis import Axis, Scale
+from viz.figures.figure import Caption
 from viz.figures.panels import Panel, Panels
-from viz.i18n.catalogue import _
 from viz.i18n.format import tokens
+from viz.i18n.messages import joined
 from viz.pages.attention.steps import head_name, near
 from viz.pages.attention.text import about_vectors
 from viz.pages.attention.view import HeadMaps
-from viz.render.view import FigureView, view
 from viz.state.session import Selection
-from viz.ui.plots import array, heading
+from viz.ui.parts import stamp
+from viz.ui.plots import array
 
 MOST = 128  # channels of W^O's output that are drawn: beyond that means of neighbours
 
 
-def vector_panels(shown: HeadMaps, chosen: Selection, key: str) -> FigureView:
+def vector_panels(shown: HeadMaps, chosen: Selection) -> Panels:
     """q (1, d_k), K (key, d_k), V (key, d_v), o = Σ w·v (1, d_v), and o·W^O of this head alone (1, d_model).
 
     Raises:
@@ -38,33 +40,37 @@ def vector_panels(shown: HeadMaps, chosen: Selection, key: str) -> FigureView:
     places = list(near(query, len(keys)))
     token = tokens(trace, shown.rows)[query]
     one = Axis("", [token], "")
-    every = Axis(_("key"), [tokens(trace, shown.columns)[place] for place in places], shown.columns)
+    every = Axis(Message("key"), [tokens(trace, shown.columns)[place] for place in places], shown.columns)
     matrices: list[tuple[str, Axis, Tensor, int]] = [
         ("q", one, trace[f"{path}.query"][head, query][None], 0),
         ("K", every, keys[places], 0),
         ("V", every, trace.values(path)[head][places], 0),
-        (_("o = Σ w·v"), one, output[None], 1),
+        (Message("o = Σ w·v"), one, output[None], 1),
     ]
     note = ""
     if written is not None:
         width = len(written)
-        matrices.append((_("o·Wᴼ, this head's part"), one, binned(written, MOST)[None], 1))
-        note = _("Wᴼ's {width} channels as means of neighbours").format(width=width) if width > MOST else ""
+        matrices.append((Message("o·Wᴼ, this head's part"), one, binned(written, MOST)[None], 1))
+        note = Message("Wᴼ's {width} channels as means of neighbours", width=width) if width > MOST else ""
     panels = [_panel(*each) for each in matrices]
     left_out = len(keys) - len(places)
-    sentence = _("of {token}; {count} keys are left out") if left_out else _("of {token}")
-    name = f"{_('Vectors of this query')} · {head_name(chosen)}"
+    sentence = (
+        Message("of {token}; {count} keys are left out", token=token, count=left_out)
+        if left_out
+        else Message("of {token}", token=token)
+    )
+    name = joined(" · ", Message("Vectors of this query"), head_name(chosen))
     file = f"vectors-{shown.wish.kind}-layer{chosen.layer + 1}-head{head + 1}"
     about = about_vectors(shown, chosen.layer)
-    above = heading(trace, name, file, note, sentence.format(token=token, count=left_out), about=about)
-    cells = (_("token"), _("channel"), _("value"), _("masked"))
-    return view(key, Panels(above, panels, cell=14, cells=cells))
+    above = Caption(name, file, stamp(trace), note, sentence, about=about)
+    cells = (Message("token"), Message("channel"), Message("value"), Message("masked"))
+    return Panels(above, panels, cell=14, cells=cells)
 
 
 def _panel(name: str, rows: Axis, values: Tensor, line: int) -> Panel:
     found: NDArray[np.float32] = array(values)
     top = float(np.abs(found[np.isfinite(found)]).max(initial=0.0)) or 1.0
-    columns = Axis(_("channel"), [""] * found.shape[1], "")
+    columns = Axis(Message("channel"), [""] * found.shape[1], "")
     return Panel(name, rows, columns, np.ones(found.shape, bool), found, scale=Scale(-top, top), line=line)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
@@ -17,7 +17,7 @@ from viz.figures.figure import About
 from viz.figures.heatmap import Heatmap
 from viz.i18n.catalogue import _
 from viz.i18n.format import significant
-from viz.ui.parts import explanation
+from viz.ui.parts import explanation, frame_of
 from viz.ui.plots import FIRST, SECOND, array, block_name, caption, cell_note, compared, lacking, tokens_axis
 
 if TYPE_CHECKING:
@@ -150,7 +150,7 @@ def stream_table(inputs: Inputs, stack: str, parts: Sequence[Block]) -> pd.DataF
     assert share is not None
     assert cosine is not None
     tokens, after = inputs.trace.tokens_of(stack + "."), Message("norm after")
-    table = {
+    table: dict[str, Any] = {
         Message("block"): [label for label in block_labels(parts) for _token in tokens],
         Message("position"): np.tile(np.arange(len(tokens)), len(parts)),
         Message("token"): np.tile(tokens, len(parts)),
@@ -162,7 +162,7 @@ def stream_table(inputs: Inputs, stack: str, parts: Sequence[Block]) -> pd.DataF
     before = quantity_of(inputs.before, parts, "length")
     if before is not None:
         table[Message("{name}, pinned", name=after)] = array(before[1:]).flatten()
-    return pd.DataFrame(table)
+    return frame_of(table)
 
 
 def nan_mean(values: np.ndarray) -> np.ndarray:

@@ -13,7 +13,6 @@ from model.analysis import attention_maps
 from model.analysis.attention_maps import average
 from model.checkpoints.load import open_checkpoint
 from tests.app_reading import component, heads, opened
-from tests.viz.components.test_registry import unpack
 from tests.viz.small import looking, small_model, write_small
 from viz.pages.attention import head_by_head
 from viz.pages.attention.figure import large
@@ -70,12 +69,11 @@ def test_what_is_not_there_yet_waits_and_is_no_number(session):
     assert made.values[0, 1] == whole.values[0, 1]
     assert np.isnan(made.values[~made.known]).all()
     places = [(0, 0), (0, 1), (1, 0), (1, 1)]
-    header, (levels, _states) = unpack(heads_grid(shown, made, places, (0, 0), "heads", print).data)
-    assert header["waiting"] == [True, False, True, True]
-    assert [note == "…" for note in header["notes"]] == header["waiting"]
-    drawn = levels.reshape(4, -1) <= 65532
-    assert drawn[1].all()
-    assert not drawn[[0, 2, 3]].any()
+    grid = heads_grid(shown, made, places, (0, 0))
+    assert grid.waiting == [True, False, True, True]
+    assert [note == "…" for note in grid.notes] == grid.waiting
+    assert grid.hidden.reshape(4, -1).all(axis=1).tolist() == grid.waiting
+    assert not grid.hidden[1].any()
 
 
 @pytest.mark.parametrize("scale", ["one", "largest", "others"])

@@ -86,7 +86,7 @@ def test_the_sink_is_the_last_column_of_every_large_map(model, whole, combinatio
     session = looking(model, TEXT, "")
     shown = HeadMaps(session.trace, HeadView("decoder", combination=combination, drawing=drawing), None, False)
     chosen = Selection(layer=1, head=2)
-    drawn = head_figure(shown, large(shown, chosen, HEADS), thumbnails(shown), chosen, HEADS, "key", None).drawn
+    drawn = head_figure(shown, large(shown, chosen, HEADS), thumbnails(shown), chosen, HEADS)
     assert drawn.columns.labels[-1] == "sink"
     own = torch.stack([whole[place][:, -1] for place in HEADS])
     wanted = {"head": own[2], "average": own.mean(0), "maximum": own.amax(0)}.get(combination)

@@ -16,7 +16,7 @@ def test_the_vectors_are_the_traces_and_the_heads_parts_add_up(tmp_path):
     shown, path = HeadMaps(trace, HeadView("cross"), None, False), "decoder.layers.1.cross_attention"
     attention, parts = trace.attention_at(path), []
     for head in (0, 1):
-        q, k, v, o, written = vector_panels(shown, Selection(1, head, 1), "vectors").drawn.panels
+        q, k, v, o, written = vector_panels(shown, Selection(1, head, 1)).panels
         torch.testing.assert_close(torch.tensor(q.values[0]), trace[f"{path}.query"][head, 1])
         torch.testing.assert_close(torch.tensor(k.values), trace[f"{path}.key"][head])
         torch.testing.assert_close(torch.tensor(v.values), trace[f"{path}.value"][head])

@@ -1,0 +1,35 @@
+"""Names of what several figures show, as messages: in no language yet."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from model.message import Message
+
+if TYPE_CHECKING:
+    from model.capture.trace import AttentionKind, Trace
+
+
+def attention_title(kind: str) -> Message:
+    """A kind of attention, as on its button."""
+    return {"encoder": Message("Encoder"), "decoder": Message("Decoder"), "cross": Message("Cross")}[kind]
+
+
+def side_title(trace: Trace, side: str) -> Message:
+    """A text of the input."""
+    if not trace.target_tokens:
+        return Message("text")
+    return Message("source") if side == "source" else Message("target")
+
+
+def attention_reading(trace: Trace, kind: AttentionKind, layer: int) -> Message:
+    """Who looks at whom: at earlier tokens where no later one is to be seen; of a single token the kind tells."""
+    if kind == "cross":
+        return Message("target looks at source")
+    visible = trace[f"{trace.attention_paths(kind)[layer]}.visible"]
+    ahead = bool(visible.triu(1).any()) if len(visible) > 1 else kind == "encoder"
+    if not trace.target_tokens:
+        return Message("each token looks at all of them") if ahead else Message("each token looks at earlier ones")
+    if kind == "encoder":
+        return Message("source looks at source")
+    return Message("target looks at all of the target") if ahead else Message("target looks at earlier target")
