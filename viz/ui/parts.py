@@ -182,7 +182,9 @@ def frame_of(columns: Mapping[str, Any]) -> DataFrame:
 
     return pandas.DataFrame(
         {
-            in_language(name): [in_language(each) for each in values] if isinstance(values, list) else in_language(values)
+            in_language(name): [in_language(each) for each in values]
+            if isinstance(values, list)
+            else in_language(values)
             for name, values in columns.items()
         }
     )
