@@ -169,7 +169,7 @@ def heading(
 
 def cell_note(row: str, column: str, value: Tensor) -> str:
     """The framed cell of a map in words."""
-    return f"{row} · {column}  {significant(float(value))}"
+    return joined("  ", joined(" · ", row, column), significant(float(value)))
 
 
 def token_axis(trace: Trace, stack: str) -> Axis:

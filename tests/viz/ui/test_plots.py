@@ -1,11 +1,17 @@
-"""What the figures share is written down once."""
+"""What figures share: a colour, names, tables."""
 
 from __future__ import annotations
 
 import re
 
+import torch
+
+from model.message import Message
 from tests.test_rooms import ROOT, files
-from viz.ui.plots import PINNED
+from viz.i18n import catalogue
+from viz.i18n.messages import in_language
+from viz.ui.parts import frame_of
+from viz.ui.plots import PINNED, block_name, cell_note
 
 
 def test_what_is_pinned_has_one_colour_everywhere() -> None:
@@ -13,3 +19,13 @@ def test_what_is_pinned_has_one_colour_everywhere() -> None:
     sources = {file: (ROOT / file).read_text(encoding="utf-8") for file in files("viz")}
     assert [file for file, source in sources.items() if defined.search(source)] == ["viz/ui/plots.py"]
     assert [file for file, source in sources.items() if PINNED in source] == ["viz/ui/plots.py"]
+
+
+def test_a_table_and_the_note_of_a_cell_are_in_the_language_in_use():
+    """No frame keeps messages: pandas makes plain strings of them."""
+    block = block_name(1, "feed_forward")
+    with catalogue.speaking("zh"):
+        frame = frame_of({Message("{name}, pinned", name=Message("norm after")): [block, block]})
+        assert list(frame) == ["之后的范数（已固定）"]
+        assert frame.iloc[:, 0].tolist() == ["2 前馈"] * 2
+        assert in_language(cell_note(block, "the", torch.tensor(0.5))) == "2 前馈 · the  0.5"
