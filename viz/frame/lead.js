@@ -5,6 +5,7 @@ import { lightChips, newChip, showChip } from "../web/chips.js";
 // What a page shows, and hints for who is here for the first time; the browser remembers that they were put away.
 const DISMISSED = "vitrine.dismissed.";
 
+/** @param {string} page */
 function remembered(page) {
   try {
     return localStorage.getItem(DISMISSED + page) !== null;
@@ -13,6 +14,7 @@ function remembered(page) {
   }
 }
 
+/** @param {string} page */
 function remember(page) {
   try {
     localStorage.setItem(DISMISSED + page, "1");
@@ -22,6 +24,7 @@ function remember(page) {
 }
 
 // Words, and tokens that light up wherever they are drawn.
+/** @param {Element} parent @param {(string | HintToken)[]} parts */
 function showHint(parent, parts) {
   parent.replaceChildren(
     ...parts.map((part) => {
@@ -33,6 +36,7 @@ function showHint(parent, parts) {
   );
 }
 
+/** @param {Given} given */
 export default function ({ data, parentElement }) {
   const { page, sentence, hints, words } = unpack(data);
   let root = parentElement.querySelector(".vitrine");
@@ -58,7 +62,7 @@ export default function ({ data, parentElement }) {
   }
   write(lastIn(list), words.dismiss);
   while (list.children.length < hints.length + 1) list.insertBefore(element("div", "hint"), lastIn(list));
-  hints.forEach((parts, number) => showHint(list.children[number], parts));
+  hints.forEach((/** @type {(string | HintToken)[]} */ parts, /** @type {number} */ number) => showHint(list.children[number], parts));
   list.classList.toggle("numbered", hints.length > 1);
   return ending(root);
 }

@@ -7,6 +7,7 @@ import { unpack } from "../web/bytes.js";
 import { ending, newRoot } from "../web/elements.js";
 import { bus } from "../web/bus.js";
 
+/** @param {Given} given */
 export default function ({ data, parentElement }) {
   const root = parentElement.querySelector(".vitrine") ?? newRoot(parentElement, "");
   root.stop = () => {};
@@ -15,7 +16,7 @@ export default function ({ data, parentElement }) {
   bus.followed = new Set(followed);
   bus.channel?.lookByScript();
   if (saving && bus.preparing?.number === saving) {
-    bus.preparing.done({ leftOut: left_out, choices: choices.map(([click, key], index) => ({ click, key, bytes: arrays[index] })) });
+    bus.preparing?.done({ leftOut: left_out, choices: choices.map((/** @type {number[]} */ [click, key], /** @type {number} */ index) => ({ click, key, bytes: arrays[index] })) });
   }
   document.documentElement.toggleAttribute("data-turned", false);
   if (!bus.due && turn >= (bus.turn ?? 0)) document.documentElement.toggleAttribute("data-unlearnt", false);

@@ -18,7 +18,8 @@ const ANSWER = 30_000; // milliseconds for the run of the script that draws what
 const QUIET = 400; // without a change in it, after which it counts as drawn
 const UNQUIET = 8000; // and the most that is waited for that
 // Where all is too large, first pages in the page go, as BertViz's; then pictures have so many of their pixels.
-const SMALLER = [[1, true], [1, false], [0.5, false], [0.25, false]];
+/** @type {[number, boolean][]} */
+const SMALLER = [[1, false], [0.5, false], [0.25, false]];
 // Views that need no server for what they do: that of a pointer, and of a player's buttons. All others stay pictures.
 const ALIVE = new Set([
   "frame/token_bar", "web/heatmap", "web/lines", "web/chart", "web/panels", "pages/attention/head_grid", "pages/attention/steps",
@@ -28,26 +29,31 @@ const ALIVE = new Set([
 
 const VIZ = new URL("..", import.meta.url); // where modules come from
 
+/** @param {number} milliseconds */
 const wait = (milliseconds) => new Promise((done) => setTimeout(done, milliseconds));
 
 // All rules of style sheets as text; those of sheets that may not be read are another machine's, and left out.
+/** @param {CSSStyleSheet[]} sheets */
 function rulesOf(sheets) {
   const texts = [];
   for (const sheet of sheets) {
     try {
+      /** @param {any} match @param {any} address */
       const whole = (match, address) => (address.startsWith("data:") ? match : `url("${new URL(address, sheet.href ?? document.baseURI)}")`);
       for (const { cssText } of sheet.cssRules) texts.push(cssText.replace(/url\(["']?([^"')]+)["']?\)/g, whole));
     } catch (error) {
-      console.warn(`a style sheet was left out: ${error.message}`);
+      console.warn(`a style sheet was left out: ${error}`);
     }
   }
   return texts.join("\n");
 }
 
+/** @param {string} text */
 function styleElement(text) {
   return element("style", "", text.replaceAll("</", "<\\/"));
 }
 
+/** @param {HTMLCanvasElement} canvas @param {number} share */
 function picture(canvas, share) {
   const made = element("img");
   for (const { name, value } of canvas.attributes) made.setAttribute(name, value);
@@ -59,6 +65,7 @@ function picture(canvas, share) {
   return made;
 }
 
+/** @param {HTMLCanvasElement} canvas @param {number} share */
 function smaller(canvas, share) {
   if (share === 1) return canvas;
   const made = element("canvas");
@@ -68,6 +75,7 @@ function smaller(canvas, share) {
 }
 
 // A closed place can be opened in the file, where nothing is to be opened there is none.
+/** @param {any} made */
 function frozenDetails(made) {
   const inside = made.querySelector('[data-testid="stExpanderDetails"]');
   if (inside && !inside.textContent.trim() && !inside.querySelector("img, iframe, template")) return null;
@@ -79,6 +87,7 @@ function frozenDetails(made) {
 
 // An element of the page as one of the file; null for one that the file does not have. marks: keys of views, by their
 // places. share: of pictures' pixels.
+/** @param {any} node @param {Map<Node, string>} marks @param {number} share */
 function frozen(node, marks, share) {
   if (node.nodeType === Node.TEXT_NODE) return node.cloneNode();
   if (node.nodeType !== Node.ELEMENT_NODE || LEFT_OUT.has(node.tagName) || node.matches(CHROME)) return null;
@@ -105,8 +114,10 @@ function frozen(node, marks, share) {
   return node.tagName === "DETAILS" ? frozenDetails(made) : made;
 }
 
+/** @param {Iterable<Node>} nodes @param {Map<Node, string>} marks @param {number} share */
 const frozenAll = (nodes, marks, share) => [...nodes].map((node) => frozen(node, marks, share)).filter(Boolean);
 
+/** @param {string} url */
 async function asData(url) {
   const blob = await (await fetch(url)).blob();
   return new Promise((done) => {
@@ -130,11 +141,14 @@ async function loadClosedFonts() {
 }
 
 // The faces that are in use are put into the file, the others are left out.
+/** @param {string} text */
 async function withFonts(text) {
+  /** @param {any} given */
   const name = ({ family, weight, style }) => [family.replace(/["']/g, ""), weight || "normal", style || "normal"].join(" ").replace(/\b400\b/, "normal");
   const used = new Set([...document.fonts].filter(({ status }) => status === "loaded").map(name));
   const faces = [...text.matchAll(/@font-face \{[^}]*\}/g)].map(([face]) => face);
   for (const face of faces) {
+    /** @param {any} what */
     const said = (what) => face.match(new RegExp(`${what}: ["']?([^;"']+)`))?.[1];
     const address = face.match(/url\(["']?([^"')]+)["']?\)/)?.[1];
     let kept = "";
@@ -148,6 +162,7 @@ async function withFonts(text) {
 }
 
 // Have the script draw what is closed too, unseen: what is handed over with it, or null where no answer comes.
+/** @param {Root} root */
 async function prepared(root) {
   const number = Math.ceil(performance.now());
   const answer = new Promise((done) => (bus.preparing = { number, done }));
@@ -167,6 +182,7 @@ async function prepared(root) {
   return handed;
 }
 
+/** @param {Uint8Array} bytes */
 function base64(bytes) {
   let text = "";
   for (let at = 0; at < bytes.length; at += 0x8000) text += String.fromCharCode(...bytes.subarray(at, at + 0x8000));
@@ -176,14 +192,17 @@ function base64(bytes) {
 // The views that the file can mount again, from the top of the page to its foot.
 function aliveViews() {
   const found = [...bus.views].filter(([, { name, data, parent }]) => ALIVE.has(name) && data && parent.isConnected !== false);
+  /** @param {[string, any]} entry */
   const top = ([, { parent }]) => (parent.host ?? parent).getBoundingClientRect().top;
-  const order = found.map((each) => [top(each), each]).sort(([one], [other]) => one - other);
-  return order.map(([, [key, { name, data }]]) => ({ key, name, data }));
+  const order = found.map((each) => ({ at: top(each), each })).sort((one, other) => one.at - other.at);
+  return order.map(({ each: [key, { name, data = new Uint8Array() }] }) => ({ key, name, data }));
 }
 
 // The script of the file: modules of the components, and what mounts them.
+/** @param {SavedView[]} views */
 async function scriptOf(views) {
   const names = [...new Set(views.map(({ name }) => name))];
+  /** @param {any} path */
   const read = async (path) => (await fetch(new URL(path, VIZ))).text();
   const modules = await linked([...names.map((name) => `${name}.js`), "frame/saved_page.js"], read);
   const mounts = names.map((name) => `${JSON.stringify(name)}: modules[${JSON.stringify(`${name}.js`)}].default`);
@@ -202,13 +221,16 @@ function framedScripts() {
   return pages.flatMap((page) => [...page.querySelectorAll("script:not([type])")].map(({ textContent }) => textContent));
 }
 
+/** @param {string[]} scripts */
 function policyOf(scripts) {
   const hashes = scripts.map((script) => `'sha256-${sha256(script)}'`).join(" ");
   return `default-src 'none'; style-src 'unsafe-inline'; img-src data:; font-src data:; frame-src data:; base-uri 'none'; form-action 'none'; script-src ${hashes}`;
 }
 
 // As much of the numbers as there is room for: first of the views, from the top of the page; then what clicks show.
+/** @param {SavedView[]} views @param {any} handed @param {number} room */
 function fitting(views, handed, room) {
+  /** @param {any} given */
   const size = ({ length }) => Math.ceil(length / 3) * 4 + 200;
   const kept = [];
   for (const view of views) {
@@ -216,17 +238,21 @@ function fitting(views, handed, room) {
     if (room < 0) break;
     kept.push(view);
   }
+  /** @type {Record<string, Record<string, string>>} */
   const choices = {};
   const alive = new Set(kept.map(({ key }) => key));
-  const wanted = (handed?.choices ?? []).filter(({ key, click }) => alive.has(key) && alive.has(click.split(" ")[0]));
+  /** @type {{ key: string, click: string, bytes: Uint8Array }[]} */
+  const wanted = (handed?.choices ?? []).filter((/** @type {any} */ { key, click }) => alive.has(key) && alive.has(click.split(" ")[0]));
   const all = wanted.reduce((sum, { bytes }) => sum + size(bytes), 0) <= room && kept.length === views.length;
   if (all) for (const { click, key, bytes } of wanted) (choices[click] ??= {})[key] = base64(bytes);
   return { kept, choices, leftChoice: Boolean(handed?.leftOut || (wanted.length && !all)), left: views.length - kept.length };
 }
 
 // JSON that no reader of HTML takes for the end of its element.
+/** @param {unknown} value */
 const embedded = (value) => JSON.stringify(value).replace(/[<>&\u2028\u2029]/g, (letter) => `\\u${letter.charCodeAt(0).toString(16).padStart(4, "0")}`);
 
+/** @param {string[]} sentences @param {Record<string, string>} words */
 function noteOf(sentences, words) {
   const note = element("footer", "saved_note");
   note.append(element("b", "", words.saved), element("span", "", new Date().toLocaleString(words.language)), element("span", "address", location.href));
@@ -236,6 +262,7 @@ function noteOf(sentences, words) {
 }
 
 // The document without its numbers.
+/** @param {string} text @param {number} share */
 function documentOf(text, share) {
   const page = document.implementation.createHTMLDocument(document.title);
   page.documentElement.lang = document.documentElement.lang;
@@ -254,21 +281,26 @@ function documentOf(text, share) {
   return page;
 }
 
+/** @param {Document} page */
 const sizeOf = (page) => new Blob([page.documentElement.outerHTML]).size;
 
+/** @param {Record<string, string>} words @param {Root} root */
 async function wholePage(words, root) {
   const handed = await prepared(root);
   const styles = await withFonts(rulesOf([...document.styleSheets, ...document.adoptedStyleSheets]));
   const views = aliveViews();
   const script = await scriptOf(views);
   const around = new Blob([script]).size + SLACK;
-  let page, room, share, framed, frames;
-  for ([share, framed] of SMALLER) {
-    page = documentOf(styles, share);
+  let page = documentOf(styles, 1);
+  let [room, share] = [MOST - around - sizeOf(page), 1];
+  /** @type {Element[]} */
+  let frames = [];
+  for (const [smaller, framed] of SMALLER) {
+    if (room > 0) break;
+    [share, page] = [smaller, documentOf(styles, smaller)];
     frames = framed ? [] : [...page.querySelectorAll("iframe")];
     for (const each of frames) each.remove();
     room = MOST - around - sizeOf(page);
-    if (room > 0) break;
   }
   root.prepare(0);
   const { kept, choices, leftChoice, left } = fitting(views, handed, room);
@@ -276,10 +308,10 @@ async function wholePage(words, root) {
     !handed && words.unanswered,
     frames.length && words.left_frames,
     share < 1 && words.coarse,
-    left && words.left_pictures.replace("{count}", left),
+    left && words.left_pictures.replace("{count}", String(left)),
     leftChoice && words.left_choice,
   ];
-  page.body.append(noteOf(said.filter(Boolean), words));
+  page.body.append(noteOf(said.filter((each) => typeof each === "string"), words));
   const numbers = page.body.appendChild(page.createElement("script"));
   numbers.type = "application/json";
   numbers.id = "vitrine-numbers";
@@ -289,14 +321,15 @@ async function wholePage(words, root) {
   const policy = page.createElement("meta");
   policy.httpEquiv = "Content-Security-Policy";
   policy.content = policyOf([script, ...framedScripts()]);
-  page.head.firstChild.after(policy);
+  page.head.firstChild?.after(policy);
   return new Blob(["<!DOCTYPE html>\n", page.documentElement.outerHTML], { type: "text/html" });
 }
 
+/** @param {Given} given */
 export default function ({ data, parentElement, setTriggerValue }) {
   const root = parentElement.querySelector(".vitrine") ?? newRoot(parentElement, "page_file");
   const button = root.querySelector("button") ?? root.appendChild(element("button", "save"));
-  root.prepare = (number) => setTriggerValue("prepare", number);
+  root.prepare = (/** @type {number} */ number) => setTriggerValue("prepare", number);
   button.type = "button";
   button.title = data.explanation;
   if (!button.disabled) write(button, data.save);

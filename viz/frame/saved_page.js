@@ -3,6 +3,7 @@
 
 const BLOCKED = ":host { --saved: 1; } canvas, button { cursor: default !important; } .head, .chip, .controls .step { cursor: pointer !important; }"
   + " button:disabled { pointer-events: none; } .go, .legend > button, .pin .act, .pieces .act, .changed .act { display: none !important; }";
+/** @type {Record<string, string>} */
 const USES = { // buttons that do something here, by the component
   "frame/token_bar": ".chip, .changes .first > .act",
   "pages/attention/steps": ".chip",
@@ -11,11 +12,13 @@ const USES = { // buttons that do something here, by the component
   "pages/predictions/decoding_film": ".controls .step, .bars i",
 };
 
-const { views, choices, words } = JSON.parse(document.getElementById("vitrine-numbers").textContent);
+const { views, choices, words } = JSON.parse(document.getElementById("vitrine-numbers")?.textContent ?? "");
 const drawn = new Map(); // views by their keys
 
+/** @param {string} text */
 const bytesOf = (text) => Uint8Array.from(atob(text), (letter) => letter.charCodeAt(0));
 
+/** @param {ParentNode} root @returns {Generator<[string, any]>} */
 function* placesIn(root) {
   for (const node of root.querySelectorAll("*")) {
     if (node.dataset.view !== undefined) yield [node.dataset.view, node.shadowRoot ?? node];
@@ -24,8 +27,10 @@ function* placesIn(root) {
 }
 
 // A view's bytes, drawn in its place: for the first time, or others after a click.
+/** @param {any} view @param {Uint8Array} bytes */
 function draw(view, bytes) {
   const { key, name, parent } = view;
+  /** @param {string} act @param {unknown} value */
   const trigger = (act, value) => {
     const shown = choices[`${key} ${act} ${JSON.stringify(value)}`] ?? {};
     for (const [other, text] of Object.entries(shown)) draw(drawn.get(other), bytesOf(text));
@@ -37,20 +42,27 @@ function draw(view, bytes) {
 
 const choosesHeads = Object.keys(choices).length > 0;
 
+/** @param {string} name */
 function usesOf(name) {
   const own = name === "pages/attention/head_grid" && !choosesHeads ? undefined : USES[name];
   return [".menu button", own].filter(Boolean).join(", ");
 }
 
 // Only what has a use here hears of clicks.
+/** @param {any} given */
 function quieten({ name, parent }) {
   const uses = usesOf(name);
+  /** @param {Event} event */
   const stop = (event) => event.stopImmediatePropagation();
-  parent.addEventListener("click", (event) => event.target.closest?.(uses) || stop(event), true);
-  parent.addEventListener("keydown", (event) => event.target.tagName === "CANVAS" && ["Enter", " "].includes(event.key) && stop(event), true);
+  parent.addEventListener("click", (/** @type {any} */ event) => event.target.closest?.(uses) || stop(event), true);
+  parent.addEventListener("keydown", (/** @type {any} */ event) => event.target.tagName === "CANVAS" && ["Enter", " "].includes(event.key) && stop(event), true);
 }
 
 // show: the function of its script.
+/**
+ * @param {{ key: string, name: string, bytes: string }} options @param {any} parent
+ * @param {Component["default"]} show
+ */
 function mountAgain({ key, name, bytes }, parent, show) {
   const pictures = [...parent.childNodes].filter(({ nodeName }) => nodeName !== "STYLE");
   for (const each of pictures) each.remove();
@@ -70,6 +82,7 @@ function mountAgain({ key, name, bytes }, parent, show) {
 }
 
 // What cannot be clicked does not say that it can.
+/** @type {Record<string, (root: any) => void>} */
 const HINTS = {
   "pages/attention/head_grid"(root) {
     const said = root.sent.words;
@@ -83,6 +96,7 @@ const HINTS = {
 };
 
 // shows: functions of the scripts, by their names.
+/** @param {Record<string, Component["default"]>} shows */
 export function showAgain(shows) {
   addEventListener("load", async () => {
     await document.fonts.ready; // text on a canvas does not change when its face comes

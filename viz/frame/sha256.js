@@ -1,13 +1,17 @@
 // SHA-256 (FIPS 180-4) of a text in UTF-8, as Base64: browsers have it only where the page came by HTTPS or from this
 // machine.
 
+/** @type {number[]} */
 const PRIMES = [];
 for (let number = 2; PRIMES.length < 64; number++) if (PRIMES.every((prime) => number % prime)) PRIMES.push(number);
+/** @param {number} value */
 const fraction = (value) => Math.floor((value % 1) * 2 ** 32) | 0; // its first 32 bits
 const STATE = PRIMES.slice(0, 8).map((prime) => fraction(Math.sqrt(prime)));
 const ROUNDS = PRIMES.map((prime) => fraction(Math.cbrt(prime)));
+/** @param {number} word @param {number} by */
 const rotated = (word, by) => (word >>> by) | (word << (32 - by));
 
+/** @param {string} text */
 export function sha256(text) {
   const bytes = new TextEncoder().encode(text);
   const padded = new Uint8Array(64 * Math.ceil((bytes.length + 9) / 64));

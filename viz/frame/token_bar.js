@@ -6,6 +6,7 @@ import { lightChips, showChips, shown } from "../web/chips.js";
 // The tokens of both sides, what was cut off, and the check badges.
 // The bar around this component stays on top, on the page's background. By hand: CSS would need :has(), which the
 // browser evaluates again at every change of the page, and Streamlit's colours are variables inside components only.
+/** @param {HTMLElement} parentElement */
 function stayOnTop(parentElement) {
   const host = parentElement.getRootNode().host ?? parentElement;
   const bar = host.closest(".st-key-input_bar");
@@ -21,6 +22,7 @@ function stayOnTop(parentElement) {
 // Folded, the bar is one line: what it says of the tokens, of what is changed and pinned. The browser remembers it.
 const FOLDED = "vitrine.folded";
 
+/** @param {Root} root */
 function foldButton(root) {
   const button = element("button", "act fold");
   button.type = "button";
@@ -37,6 +39,7 @@ function foldButton(root) {
   return button;
 }
 
+/** @param {Root} root @param {boolean} folded */
 function fold(root, folded) {
   root.classList.toggle("folded", folded);
   const button = root.querySelector(".fold");
@@ -52,10 +55,11 @@ function wasFolded() {
   }
 }
 
+/** @param {HTMLElement} parentElement */
 function build(parentElement) {
   const root = newRoot(parentElement, "bar");
   const rows = root.appendChild(element("div", "rows"));
-  for (const side of ["source", "target"]) {
+  for (const side of /** @type {const} */ (["source", "target"])) {
     rows.appendChild(element("div")).appendChild(element("div", "tokens " + side)).setAttribute("role", "list");
   }
   root.appendChild(element("div", "guesses"));
@@ -68,6 +72,7 @@ function build(parentElement) {
 }
 
 // The checks of this input; none while they follow: then those of the input before stand there in grey.
+/** @param {Root} parent @param {BadgeHeader[] | null} badges @param {string} follow */
 function showBadges(parent, badges, follow) {
   if (!badges) {
     if (!parent.children.length) badges = [{ text: follow, passed: null, title: "" }];
@@ -79,7 +84,7 @@ function showBadges(parent, badges, follow) {
   if (!badges) return;
   shorten(parent, badges.length);
   badges.forEach(({ text, passed, title }, index) => {
-    const badge = parent.children[index] ?? parent.appendChild(element("span"));
+    const badge = /** @type {HTMLElement} */ (parent.children[index] ?? parent.appendChild(element("span")));
     badge.className = "badge " + (passed === null ? "unknown" : passed ? "passed" : "failed");
     badge.title = title;
     write(badge, (passed === null ? "? " : passed ? "✓ " : "✗ ") + text);
@@ -87,6 +92,7 @@ function showBadges(parent, badges, follow) {
 }
 
 // Whether a part shows this already: drawn again between press and release, its buttons would lose the click.
+/** @param {Root} parent @param {unknown[]} what */
 function shows(parent, ...what) {
   const now = JSON.stringify(what);
   if (parent.dataset.shape === now) return true;
@@ -95,6 +101,10 @@ function shows(parent, ...what) {
 }
 
 // What the model holds probable at a place: tokens with their probabilities, to be clicked.
+/**
+ * @param {Root} parent @param {GuessHeader[]} guesses @param {string} hint
+ * @param {(number: number, token: number) => void} choose
+ */
 function showGuesses(parent, guesses, hint, choose) {
   if (shows(parent, guesses, hint)) return;
   const rows = guesses.map(({ title, choices }, number) => {
@@ -114,7 +124,9 @@ function showGuesses(parent, guesses, hint, choose) {
 }
 
 // The pin: a button to keep this trace, or what is kept, how to see it and how to let it go.
+/** @param {Root} parent @param {PinHeader} header @param {(name: string) => void} act */
 function showPin(parent, { kept, differing, words }, act) {
+  /** @param {string} text @param {string} name @param {boolean} [pressed] */
   const button = (text, name, pressed) => {
     const made = element("button", "act", text);
     made.type = "button";
@@ -140,7 +152,9 @@ function showPin(parent, { kept, differing, words }, act) {
 }
 
 // The largest change of each kind, and all that are listed when asked for; a click on one selects it.
+/** @param {Root} parent @param {PinHeader} header @param {(act: any) => void} act */
 function showChanges(parent, { kept, changes, words }, act) {
+  /** @param {any} given @param {string} unit @param {string} [title] */
   const item = ({ label, value, exact, act: place, token }, unit, title = "") => {
     const made = element("button", "change");
     made.type = "button";
@@ -156,12 +170,12 @@ function showChanges(parent, { kept, changes, words }, act) {
     }
     return made;
   };
-  const waiting = Boolean(kept && !changes); // they follow: those of before stand there in grey
-  parent.classList.toggle("waiting", waiting);
+  const waiting = kept && !changes; // they follow: those of before stand there in grey
+  parent.classList.toggle("waiting", Boolean(waiting));
   if (waiting && !parent.children.length) parent.append(element("div", "first muted", words.follow));
   if (waiting) return;
   if (shows(parent, kept, changes, words)) return;
-  if (!kept) return parent.replaceChildren();
+  if (!kept || !changes) return parent.replaceChildren();
   if (!changes.length) return parent.replaceChildren(element("div", "first muted", words.none));
   const first = element("div", "first");
   first.append(element("span", "muted", words.most), ...changes.map(({ title, unit, items }) => item(items[0], unit, `${title}:`)));
@@ -174,8 +188,9 @@ function showChanges(parent, { kept, changes, words }, act) {
     heading.appendChild(element("div", "muted", unit));
     list.append(...items.map((each) => item(each, unit)));
   }
+  /** @param {boolean} wanted */
   const open = (wanted) => {
-    parent.dataset.open = wanted;
+    parent.dataset.open = String(wanted);
     lists.hidden = !wanted;
     more.setAttribute("aria-expanded", wanted);
   };
@@ -186,6 +201,7 @@ function showChanges(parent, { kept, changes, words }, act) {
 }
 
 // Whether pieces of a word are shown as one, where there are such.
+/** @param {Root} parent @param {PiecesHeader} header @param {() => void} turn */
 function showPieces(parent, { found, merged, words }, turn) {
   if (shows(parent, found, merged, words)) return;
   const button = element("button", "act", words.merge);
@@ -197,6 +213,7 @@ function showPieces(parent, { found, merged, words }, turn) {
 }
 
 // What is changed in the forward pass, and the button that restores it.
+/** @param {Root} parent @param {ChangedHeader} header @param {() => void} restore */
 function showChanged(parent, { text, refused, words }, restore) {
   if (shows(parent, text, refused, words)) return;
   const made = [];
@@ -214,6 +231,7 @@ function showChanged(parent, { text, refused, words }, restore) {
 }
 
 // Tokens that the pinned text has not are underlined; those that only it has stand between, struck through.
+/** @param {Element} tokens @param {AlignmentHeader} header */
 function showAlignment(tokens, { inserted, deleted }) {
   tokens.querySelectorAll(".gone").forEach((made) => made.remove());
   [...tokens.children].forEach((made, position) => made.classList.toggle("new", inserted.includes(position)));
@@ -225,14 +243,15 @@ function showAlignment(tokens, { inserted, deleted }) {
 }
 
 // The chips of both sides, and beneath them what was cut off.
+/** @param {Root} root @param {Element} rows @param {TokenBarHeader} data */
 function showTokens(root, rows, data) {
-  for (const side of ["source", "target"]) {
+  for (const side of /** @type {const} */ (["source", "target"])) {
     const tokens = root.querySelector(".tokens." + side);
     const labels = data[side].map(({ label }) => label);
     const special = data[side].map((token) => token.special);
     tokens.setAttribute("aria-label", data.words[side]);
     keepHeld(side, labels);
-    tokens.querySelectorAll(".gone").forEach((made) => made.remove());
+    tokens.querySelectorAll(".gone").forEach((/** @type {any} */ made) => made.remove());
     showChips(tokens, labels, special, side, (...token) => root.choose(...token));
     showAlignment(tokens, data.pin.alignments[side]);
     tokens.nextElementSibling?.remove();
@@ -241,13 +260,14 @@ function showTokens(root, rows, data) {
   rows.classList.toggle("one", !data.target.length);
 }
 
+/** @param {Given} given */
 export default function ({ data: bytes, parentElement, setTriggerValue }) {
   const data = unpack(bytes);
   const root = parentElement.querySelector(".vitrine") ?? build(parentElement);
-  root.choose = (side, position) => setTriggerValue("token", { side, position });
+  root.choose = (/** @type {string} */ side, /** @type {number} */ position) => setTriggerValue("token", { side, position });
   const rows = root.querySelector(".rows");
   if (!shows(rows, data.source, data.target, data.notes, data.pin.alignments, data.words)) showTokens(root, rows, data);
-  root.guess = (number, token) => setTriggerValue("guess", { number, token });
+  root.guess = (/** @type {number} */ number, /** @type {number} */ token) => setTriggerValue("guess", { number, token });
   showGuesses(root.querySelector(".guesses"), data.guesses, data.words.guess, (...guess) => root.guess(...guess));
   showBadges(root.querySelector(".badges"), data.badges, data.words.follow);
   root.querySelector(".fold").title = data.words.fold;
@@ -256,9 +276,9 @@ export default function ({ data: bytes, parentElement, setTriggerValue }) {
   bus.merged = data.pieces.merged;
   root.merge = () => setTriggerValue("pieces", true);
   showPieces(root.querySelector(".pieces"), data.pieces, () => root.merge());
-  root.act = (name) => setTriggerValue("pin", name);
+  root.act = (/** @type {string} */ name) => setTriggerValue("pin", name);
   showPin(root.querySelector(".pin"), data.pin, (name) => root.act(name));
-  root.change = (place) => setTriggerValue("change", place);
+  root.change = (/** @type {any} */ place) => setTriggerValue("change", place);
   showChanges(root.querySelector(".changes"), data.pin, (place) => root.change(place));
   stayOnTop(parentElement);
   return ending(root);

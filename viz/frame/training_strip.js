@@ -10,6 +10,7 @@ const COUNTS = [1, 10, 100];
 
 // The strip stays in sight at the sidebar's foot, however long what stands above it is: of all that lies around it, what
 // the sidebar itself holds is made sticky. By hand, as in token_bar.js.
+/** @param {HTMLElement} parentElement */
 function stayBelow(parentElement) {
   const host = parentElement.getRootNode().host ?? parentElement;
   const column = host.closest('[data-testid="stSidebarUserContent"]')?.querySelector('[data-testid="stVerticalBlock"]');
@@ -18,6 +19,7 @@ function stayBelow(parentElement) {
   if (part) Object.assign(part.style, { position: "sticky", bottom: "8px", zIndex: 2 });
 }
 
+/** @param {HTMLElement} parentElement */
 function buildStrip(parentElement) {
   stayBelow(parentElement);
   const root = newRoot(parentElement, "strip");
@@ -48,6 +50,7 @@ function buildStrip(parentElement) {
 }
 
 // Buttons are made once; later they only change: a click must not fall on one that is being replaced.
+/** @param {Root} root @param {TrainingStripHeader} header */
 function showButtons(root, { status, words, possible }) {
   const wanted = [
     ...COUNTS.map((count) => ["advance", String(count), count === 1 ? words.one : words.advance.replace("{count}", count), { count }]),
@@ -67,6 +70,7 @@ function showButtons(root, { status, words, possible }) {
 }
 
 // How large the batches are that the steps take, within its sentence. The field is made once: it may be open just now.
+/** @param {Root} root @param {TrainingStripHeader} header */
 function showBatches(root, { batches, words, possible }) {
   root.batches.hidden = !batches.sizes.length;
   if (root.batches.hidden) return;
@@ -86,6 +90,7 @@ function showBatches(root, { batches, words, possible }) {
   root.size.setAttribute("aria-label", words.batch);
 }
 
+/** @param {Root} root */
 function paintCurve(root) {
   const { curve } = root;
   const [width, height] = [curve.clientWidth, curve.clientHeight];
@@ -95,27 +100,32 @@ function paintCurve(root) {
   const usable = root.losses.filter(Number.isFinite);
   if (usable.length < 2) return;
   const [low, high] = [Math.min(...usable), Math.max(...usable)];
+  /** @param {number} index */
   const x = (index) => (3 + (index / (root.losses.length - 1)) * (width - 6)) * ratio;
+  /** @param {number} loss */
   const y = (loss) => (3 + (1 - (loss - low) / (high - low || 1)) * (height - 6)) * ratio;
   context.strokeStyle = getComputedStyle(root).getPropertyValue("--st-primary-color") || "#0072b2";
   context.lineWidth = 1.5 * ratio;
   context.beginPath();
-  root.losses.forEach((loss, index) => Number.isFinite(loss) && context.lineTo(x(index), y(loss)));
+  root.losses.forEach((/** @type {number} */ loss, /** @type {number} */ index) => Number.isFinite(loss) && context.lineTo(x(index), y(loss)));
   context.stroke();
 }
 
 // The slider has a place for each frame; it stands where the film stands.
+/** @param {Root} root */
 function showFilm(root) {
-  root.film.hidden = !(bus.film?.steps.length > 1);
-  if (root.film.hidden) return;
-  root.slider.max = bus.film.steps.length - 1;
+  const { film } = bus;
+  root.film.hidden = !film || film.steps.length < 2;
+  if (!film || root.film.hidden) return;
+  root.slider.max = film.steps.length - 1;
   root.slider.value = frameAt();
-  const text = bus.at == null ? bus.film.words.newest : bus.film.words.film.replace("{step}", bus.at.toLocaleString("en"));
+  const text = bus.at == null ? film.words.newest : film.words.film.replace("{step}", bus.at.toLocaleString("en"));
   write(root.standing, text);
-  root.film.title = bus.film.words.drag;
+  root.film.title = film.words.drag;
   root.slider.setAttribute("aria-valuetext", text);
 }
 
+/** @param {Root} root @param {TrainingStripHeader & { arrays: Numbers[] }} data */
 function showStrip(root, data) {
   showButtons(root, data);
   showBatches(root, data);
@@ -140,13 +150,14 @@ function showStrip(root, data) {
   showFilm(root);
   write(root.sentence, data.sentence);
   root.sentence.className = "sentence " + data.status;
-  root.dataset.step = data.step;
+  root.dataset.step = String(data.step);
   root.dataset.status = data.status;
 }
 
+/** @param {Given} given */
 export default function ({ data: bytes, parentElement, setStateValue, setTriggerValue }) {
   const root = parentElement.querySelector(".vitrine") ?? buildStrip(parentElement);
-  root.act = (what) => setTriggerValue("act", what);
+  root.act = (/** @type {object} */ what) => setTriggerValue("act", what);
   root.again = () => setStateValue("again", performance.now()); // a trigger would take the place of a click's
   showStrip(root, unpack(bytes));
   return ending(root);

@@ -2,6 +2,7 @@ import { element, newRoot } from "../web/elements.js";
 import { bus } from "../web/bus.js";
 
 // Pages and models are the steps of the browser's history: Back shows the one before. What else the address says is not.
+/** @param {string} first */
 const named = (first) => new URL(location.href).searchParams.get("model") ?? first;
 
 // On a phone the menu lies over the page that was chosen in it.
@@ -17,6 +18,7 @@ function turned() {
   const folds = document.querySelectorAll('.stMain [class*="st-key-"]:has(> .stExpander)');
   const keys = [...folds].map(({ classList }) => [...classList].find((name) => name.startsWith("st-key-")));
   bus.left ??= document.head.appendChild(element("style"));
+  /** @param {string} key */
   const row = (key) => `[data-testid="stLayoutWrapper"]:has(.${key}):not(:has(.stElementContainer:not([data-stale="true"])))`;
   const rules = keys.map((key) => CSS.escape(key)).map((key) => `html[data-turned] :is(.${key}, ${row(key)}) { display: none; }`);
   bus.left.textContent = rules.join("\n");
@@ -40,11 +42,12 @@ function stepsOfPages() {
   return push;
 }
 
+/** @param {Given} given */
 export default function ({ data: { model, first }, parentElement, setTriggerValue }) {
   if (!parentElement.querySelector(".vitrine")) newRoot(parentElement, "");
   const begins = !bus.visits;
   const visits = (bus.visits ??= { model, address: location.href, push: stepsOfPages() });
-  visits.show = (name) => setTriggerValue("model", name);
+  visits.show = (/** @type {string} */ name) => setTriggerValue("model", name);
   visits.first = first;
   if (model !== visits.model && !visits.back) {
     const now = new URL(location.href); // Streamlit has put the model there, or will do so at once

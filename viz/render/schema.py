@@ -214,7 +214,7 @@ class GuessesHeader(TypedDict):
 class ModelMapHeader(PlotHeader):
     stacks: list[StackHeader]
     blocks: list[BlockHeader]
-    predictions: GuessesHeader | None
+    predictions: GuessesHeader
     summary: list[list[str]]
     bypass: bool
     parallel: bool

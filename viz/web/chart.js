@@ -102,7 +102,7 @@ function arrangeChart(header, width, ratio, measure) {
   return { ...place, ...named, height: place.titled + 7 + (named.unnamed ? LEGEND.line : 0) };
 }
 
-/** @param {Pen} pen @param {ChartPlace} place @param {any} options */
+/** @param {Pen} pen @param {ChartPlace} place @param {any} given */
 function drawAxes(pen, place, { x, y, lit, pointed }) {
   const { left, right, top, bottom, names, turn, every } = place;
   for (const [value, text] of place.marks) {

@@ -30,6 +30,11 @@ interface ParentNode {
 
 interface Element {
   closest(selector: string): any;
+  setAttribute(name: string, value: string | number | boolean): void;
+}
+
+interface CSSStyleDeclaration {
+  setProperty(name: string, value: string | number): void;
 }
 
 interface Node {
@@ -323,4 +328,35 @@ interface Box {
   right: number;
   top: number;
   bottom: number;
+}
+
+/** A view that a saved page mounts again. */
+interface SavedView {
+  key: string;
+  name: string;
+  data: Uint8Array;
+}
+
+/** A block of the map, or a head of it. */
+interface Area {
+  number: number;
+  head: number | null;
+  box?: number[];
+}
+
+/** A part of a tensor's name, and what is below it; row: of a tensor, −1 of a part. */
+interface TreeNode {
+  label: string;
+  path: string;
+  parent: number;
+  row: number;
+  children: number[];
+  sum: { tensors: number; parameters: number; bytes: number };
+}
+
+/** A map with its pictures, the CSS pixels that lie over it, and the norm of its widest arrow. */
+interface ShownMap extends ModelMapHeader {
+  pictures: { values: Numbers; shape: number[] }[];
+  covered: number;
+  thickest: number;
 }

@@ -232,7 +232,7 @@ export function buildPlot(parentElement, name, kind) {
 const SOUGHT = 4000; // milliseconds in which a plot answers a click elsewhere
 
 // A plot that shows another thing after a click far from it, on a screen where it is out of sight.
-/** @param {PlotRoot} root @param {any} options */
+/** @param {PlotRoot} root @param {any} given */
 function bringIntoView(root, { name, chosen }) {
   const before = root.shown.header;
   if (!bus.sought || performance.now() - bus.sought > SOUGHT || (name === before.name && chosen === before.chosen)) return;

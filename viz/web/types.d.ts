@@ -259,7 +259,7 @@ interface ModelMapHeader {
   chosen: number;
   stacks: StackHeader[];
   blocks: BlockHeader[];
-  predictions: GuessesHeader | null;
+  predictions: GuessesHeader;
   summary: string[][];
   bypass: boolean;
   parallel: boolean;

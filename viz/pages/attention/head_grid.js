@@ -12,10 +12,11 @@ import { arrangeThumbnails, buildThumbnails, LEVELS, ODD_LEVEL, showThumbnails }
 
 const MOST_LINES = 200_000; // of a CSV: some 8 MB
 
+/** @param {HTMLElement} parentElement */
 function build(parentElement) {
-  const root = newRoot(parentElement, "heads head_grid");
+  const root = /** @type {any} */ (newRoot(parentElement, "heads head_grid"));
   buildThumbnails(root, (button, map, index) => {
-    button.addEventListener("click", () => choose(root, ...root.shown.order[index]));
+    button.addEventListener("click", () => choose(root, root.shown.order[index]));
     map.addEventListener("pointermove", (event) => point(root, index, map, event));
     map.addEventListener("pointerleave", () => leave(root));
   });
@@ -28,7 +29,7 @@ function build(parentElement) {
   root.grid.setAttribute("role", "group");
   addFiles(root, () => root.grid, gridLines);
   const { draw } = root.kind;
-  root.kind.draw = (pen) => {
+  root.kind.draw = (/** @type {Pen} */ pen) => {
     draw(pen);
     drawMaps(pen, root);
   };
@@ -36,8 +37,10 @@ function build(parentElement) {
 }
 
 // The maps are painted, and not made of elements: a file's pen gets them as the pictures they are.
+/** @param {Pen} pen @param {any} given */
 function drawMaps(pen, { places, picture, hatched, shown: { columns, rows, cells } }) {
-  places.forEach(([left, top, width, height], index) => {
+  places.forEach((/** @type {number[]} */ [left, top, width, height], /** @type {number} */ index) => {
+    /** @type {Rect} */
     const place = [EDGE + left, EDGE + top, width, height];
     const under = hatched?.picture;
     if (under) pen.picture(under, [0, 0, under.width, under.height], ...place);
@@ -48,17 +51,19 @@ function drawMaps(pen, { places, picture, hatched, shown: { columns, rows, cells
 
 // The table of the file: a line for each cell of as many whole heads as it may hold, in the order of the page; then what
 // it does not say. Values are as exact as the picture's: half a step off, and of a film's frame as far as it says.
+/** @param {any} given */
 function gridLines({ shown }) {
   const { order, rows, cells, block, levels, states, low, high, labels, words, error } = shown;
   const size = rows * cells;
   const step = (high - low) / LEVELS;
   const exactly = Math.max(0, 5 + Math.ceil(-Math.log10(step))); // so many that rounding them adds nothing
   const { digits, off } = error ? precisionOf(error) : { digits: exactly, off: roundedUp(step / 2 + 0.5 * 10 ** -exactly) };
-  const there = order.map((_, index) => index).filter((index) => !shown.waiting?.[index]);
+  const there = order.map((/** @type {any} */ _, /** @type {number} */ index) => index).filter((/** @type {number} */ index) => !shown.waiting?.[index]);
   const held = Math.min(there.length, Math.floor(MOST_LINES / size));
   const names = [...words.csv];
   names[4] += ` ± ${error ? signed(off) : significant(off)}`;
   const found = [names];
+  /** @param {any} level @param {any} state */
   const value = (level, state) => {
     if (level === LEVELS + 1 || state === 2) return words.missing;
     if (level === ODD_LEVEL && state) return words.odd;
@@ -78,29 +83,34 @@ function gridLines({ shown }) {
 }
 
 // Three significant digits that are no less.
+/** @param {number} value */
 function roundedUp(value) {
   const nearest = Number(value.toPrecision(3));
   return nearest >= value ? nearest : Number((nearest + 10 ** (Math.floor(Math.log10(value)) - 2)).toPrecision(3));
 }
 
+/** @param {HeadGridHeader} header */
 const blockOf = ({ words, block }) => words.block.replace("{rows}", block[0]).replace("{columns}", block[1]);
 
+/** @param {any} root */
 function mark(root) {
   const [layer, head] = root.chosen;
-  root.thumbnails.forEach((button, index) => {
+  root.thumbnails.forEach((/** @type {any} */ button, /** @type {number} */ index) => {
     const here = root.shown.order[index][0] === layer && root.shown.order[index][1] === head;
     button.classList.toggle("chosen", here);
     button.setAttribute("aria-pressed", here);
   });
 }
 
-function choose(root, layer, head) {
+/** @param {any} root @param {number[]} place */
+function choose(root, [layer, head]) {
   root.chosen = [layer, head];
   mark(root);
   root.send({ layer, head });
 }
 
 // What the line below says of a cell: its tokens and its value.
+/** @param {any} root @param {number} index @param {HTMLElement} map @param {PointerEvent} event */
 function point(root, index, map, event) {
   const { rows, cells, block, levels, states, low, high, order, words, labels, sides, difference, error } = root.shown;
   const box = map.getBoundingClientRect();
@@ -119,15 +129,18 @@ function point(root, index, map, event) {
   if (sides.columns !== sides.rows) hover(sides.columns, second);
 }
 
+/** @param {any} root */
 function leave(root) {
   root.caption.textContent = root.shown.words.caption;
   hover(root.shown.sides.rows, -1);
   hover(root.shown.sides.columns, -1);
 }
 
+/** @param {Record<string, any>} words @param {number[]} pair */
 const headName = (words, [layer, head]) => `${words.layer} ${layer + 1}, ${words.head} ${head + 1}`;
 
 // A frame of the film where it stands at an earlier step of these very tokens, in the place of what the server sent.
+/** @param {any} sent */
 function filmed(sent) {
   const { kind, labels, order, rows, cells, tops, words } = sent;
   if (bus.at == null || !kind || !isFilmed(kind, labels.rows, labels.columns)) return sent;
@@ -135,20 +148,21 @@ function filmed(sent) {
   const [, heads] = filmShape(kind);
   const size = rows * cells;
   const levels = new Uint16Array(order.length * size);
-  const highest = order.map(([layer, head], index) => {
+  const highest = order.map((/** @type {number[]} */ [layer, head], /** @type {number} */ index) => {
     const part = weights.subarray((layer * heads + head) * size, (layer * heads + head + 1) * size);
     part.forEach((weight, cell) => (levels[index * size + cell] = Math.round((weight / 255) * LEVELS)));
     return part.reduce((top, weight) => Math.max(top, weight / 255), 1 / 255);
   });
   const caption = words.film.replace("{step}", bus.at.toLocaleString("en"));
-  const scale = { low: 0, high: 1, tops: tops.every((top) => top === 1) ? tops : highest };
+  const scale = { low: 0, high: 1, tops: tops.every((/** @type {number} */ top) => top === 1) ? tops : highest };
   const error = filmError(kind) + 0.5 / LEVELS;
   return { ...sent, ...scale, levels, error, notes: order.map(() => ""), words: { ...words, caption }, step: bus.at };
 }
 
+/** @param {any} root */
 function showHeads(root) {
   const shown = filmed(root.sent);
-  shown.order.forEach((place, index) => {
+  shown.order.forEach((/** @type {any} */ place, /** @type {number} */ index) => {
     root.thumbnails[index].classList.toggle("waiting", Boolean(shown.waiting?.[index]));
     write(root.thumbnails[index].querySelector(".number"), shown.notes[index]);
     root.thumbnails[index].setAttribute("aria-label", `${headName(shown.words, place)}, ${shown.words.metric} ${shown.notes[index]}`);
@@ -159,12 +173,13 @@ function showHeads(root) {
   root.dataset.step = shown.step ?? "";
 }
 
+/** @param {Given} given */
 export default function ({ data, parentElement, setTriggerValue }) {
   const root = parentElement.querySelector(".vitrine") ?? build(parentElement);
   const shown = unpack(data);
   const { order, columns, chosen, stamp, rows, cells, alt, words } = shown;
   const [levels, states] = shown.arrays;
-  root.send = (place) => setTriggerValue("head", place);
+  root.send = (/** @type {any} */ place) => setTriggerValue("head", place);
   root.explain = () => setTriggerValue("about", performance.now());
   root.chosen = chosen;
   arrangeThumbnails(root, order, columns);

@@ -10,6 +10,7 @@ import { lightChips, newChip, showChip, showChips } from "../../web/chips.js";
 import { addFiles, EDGE, showFiles } from "../../web/picture.js";
 
 // columns: key, a number for each step before the weight, weight, weighted value. beside: with the pinned ones below.
+/** @param {HTMLElement} parentElement @param {number} columns @param {boolean} beside */
 function build(parentElement, columns, beside) {
   const root = newRoot(parentElement, "stages");
   const picker = element("div", "picker");
@@ -36,7 +37,7 @@ function build(parentElement, columns, beside) {
   sizes.observe(sheet);
   addFiles(root, () => root.table, stageLines);
   const { draw } = root.kind;
-  root.kind.draw = (pen) => {
+  root.kind.draw = (/** @type {Pen} */ pen) => {
     draw(pen);
     drawStrips(pen, root);
   };
@@ -49,9 +50,9 @@ function build(parentElement, columns, beside) {
 }
 
 function newStrip() {
-  const made = element("span", "strip");
+  const made = /** @type {any} */ (element("span", "strip"));
   made.setAttribute("role", "img");
-  made.addEventListener("pointermove", (event) => {
+  made.addEventListener("pointermove", (/** @type {PointerEvent} */ event) => {
     const { values, name } = made.drawn;
     const channel = Math.min(values.length - 1, Math.floor((event.offsetX / made.clientWidth) * values.length));
     made.title = `${name} [${channel}] = ${values[channel]}`;
@@ -59,8 +60,10 @@ function newStrip() {
   return made;
 }
 
+/** @param {boolean} beside */
 const newStrips = (beside) => [newStrip(), ...(beside ? [newStrip()] : [])];
 
+/** @param {HTMLTableSectionElement} body @param {number} position @param {Root} options */
 function newRow(body, position, { columns, beside }) {
   const row = body.insertRow();
   for (let column = 0; column < columns; column++) row.insertCell();
@@ -76,6 +79,7 @@ function newRow(body, position, { columns, beside }) {
 }
 
 // The root for a table of so many columns; one of another shape is thrown away.
+/** @param {HTMLElement} parentElement @param {number} columns @param {boolean} beside */
 function rootFor(parentElement, columns, beside) {
   const root = parentElement.querySelector(".vitrine");
   if (root?.columns === columns && root.beside === beside) return root;
@@ -84,17 +88,20 @@ function rootFor(parentElement, columns, beside) {
   return build(parentElement, columns, beside);
 }
 
+/** @param {any} strip @param {any} values @param {string} name @param {number} top @param {Hues} hues */
 function showStrip(strip, values, name, top, hues) {
   strip.drawn = { values, name, top, hues };
   strip.setAttribute("aria-label", name);
 }
 
+/** @param {any} values */
 const total = (values) => {
-  const known = values.filter((value) => !Number.isNaN(value)); // of the pinned trace some may have no counterpart
-  return known.length || !values.length ? known.reduce((sum, value) => sum + value, 0) : NaN;
+  const known = values.filter((/** @type {number} */ value) => !Number.isNaN(value)); // of the pinned trace some may have no counterpart
+  return known.length || !values.length ? known.reduce((/** @type {any} */ sum, /** @type {number} */ value) => sum + value, 0) : NaN;
 };
 
 // Every strip of the table: its vector, a channel as wide as the other, over the place that the table gives it.
+/** @param {Root} root */
 function paintStrips(root) {
   const ratio = window.devicePixelRatio || 1;
   const sheet = root.atlas.parentElement.getBoundingClientRect();
@@ -110,7 +117,7 @@ function paintStrips(root) {
     const top = Math.round((box.top - sheet.top) * ratio);
     const height = Math.round(box.height * ratio);
     const wide = root.atlas.width / values.length;
-    values.forEach((value, channel) => {
+    values.forEach((/** @type {number} */ value, /** @type {number} */ channel) => {
       const left = Math.round(channel * wide);
       if (Number.isNaN(value)) return;
       context.fillStyle = signedColour(value, most, 0.85, hues);
@@ -120,6 +127,7 @@ function paintStrips(root) {
 }
 
 // The strips in a file: a picture of a pixel for each channel.
+/** @param {Pen} pen @param {Root} options */
 function drawStrips(pen, { table }) {
   const corner = table.getBoundingClientRect();
   const context = contextOf(element("canvas"));
@@ -127,7 +135,7 @@ function drawStrips(pen, { table }) {
     const { values, top, hues } = strip.drawn;
     const { left, top: upper, width, height } = strip.getBoundingClientRect();
     cleared(context.canvas, values.length, 1);
-    values.forEach((value, channel) => {
+    values.forEach((/** @type {number} */ value, /** @type {number} */ channel) => {
       if (Number.isNaN(value)) return;
       context.fillStyle = signedColour(value, top, 0.85, hues);
       context.fillRect(channel, 0, 1, 1);
@@ -138,27 +146,33 @@ function drawStrips(pen, { table }) {
 
 // The table of the file: a line for each key, its steps, its weight and the channels of its weighted value, and the same
 // of the pinned trace; the sums; and how many keys are left out.
+/** @param {any} given */
 function stageLines({ shown: { header } }) {
   const { keys, words, note, runs } = header;
-  const names = words.columns.map(({ name }) => name);
+  const names = words.columns.map((/** @type {any} */ { name }) => name);
+  /** @param {any} given @param {(name: string) => string} named */
   const titles = ({ sum }, named) => [...names.slice(1, -1).map(named), ...[...sum].map((_, channel) => `${named(names.at(-1))} [${channel}]`)];
+  /** @param {any} given @param {number} at */
   const line = ({ steps, weights, weighted, sum }, at) =>
-    [...steps.map((stage) => stage[at]), weights[at], ...weighted.subarray(at * sum.length, (at + 1) * sum.length)].map(exact);
+    [...steps.map((/** @type {any} */ stage) => stage[at]), weights[at], ...weighted.subarray(at * sum.length, (at + 1) * sum.length)].map(exact);
+  /** @param {any} given */
   const sums = ({ steps, weights, sum }) => [...steps.map(() => ""), ...[total(weights), ...sum].map(exact)];
   return [
-    [names[0], ...runs.flatMap((run) => titles(run, run.named))],
-    ...keys.map((key, at) => [key, ...runs.flatMap((run) => line(run, at))]),
+    [names[0], ...runs.flatMap((/** @type {any} */ run) => titles(run, run.named))],
+    ...keys.map((/** @type {string} */ key, /** @type {number} */ at) => [key, ...runs.flatMap((/** @type {any} */ run) => line(run, at))]),
     ["Σ", ...runs.flatMap(sums)],
     ...(note ? [[note]] : []),
   ];
 }
 
 // What the arrays of a trace are; named: how its columns are called.
+/** @param {Numbers[]} arrays @param {(name: string) => string} named */
 function runOf(arrays, named) {
   const [weights, weighted, sum] = arrays.slice(-3);
   return { steps: arrays.slice(0, -3), weights, weighted, sum, named };
 }
 
+/** @param {Given} given */
 export default function ({ data, parentElement, setTriggerValue }) {
   const header = unpack(data);
   const { queries, keys, places, sides, chosen, words, special, note, arrays, stamp, masked, pinned, alt } = header;
@@ -170,7 +184,7 @@ export default function ({ data, parentElement, setTriggerValue }) {
   const run = runOf(own, (name) => (differing ? `Δ ${name}` : name));
   const { steps, weights, weighted, sum } = run;
   const channels = sum.length;
-  root.choose = (position) => setTriggerValue("query", position);
+  root.choose = (/** @type {number} */ position) => setTriggerValue("query", position);
   root.explain = () => setTriggerValue("about", performance.now());
   root.table.setAttribute("aria-label", alt);
   showFiles(root, { ...header, runs: [run, ...(before ? [runOf(before, (name) => `${name}, ${words.pinned}`)] : [])] });
@@ -181,7 +195,7 @@ export default function ({ data, parentElement, setTriggerValue }) {
     made.setAttribute("aria-pressed", places.rows[index] === chosen);
   });
   write(root.note, note);
-  words.columns.forEach(({ name, formula }, column) => {
+  words.columns.forEach((/** @type {any} */ { name, formula }, /** @type {number} */ column) => {
     write(firstIn(root.head.cells[column]), differing && column ? `Δ ${name}` : name);
     write(lastIn(root.head.cells[column]), formula);
   });
@@ -190,12 +204,16 @@ export default function ({ data, parentElement, setTriggerValue }) {
   const [top, topBefore] = [own, before].map((found) => found && Math.max(...found.slice(-2).map(largest)));
   const common = before && !differing ? Math.max(top, topBefore) : top;
   // Two vectors: what is shown, and below it the pinned one.
+  /** @param {Element} cell @param {string} name @param {any} now @param {any} then */
   const showStrips = (cell, name, now, then) => {
     showStrip(firstIn(cell), now, differing ? `Δ ${name}` : name, common, hues);
     if (before) showStrip(lastIn(cell), then, `${name}, ${words.pinned}`, differing ? topBefore : common, SIGNED);
   };
+  /** @param {number} value */
   const missing = (value) => Boolean(before) && Number.isNaN(value); // the pinned trace has no such key
+  /** @param {number} value */
   const known = (value) => (missing(value) ? "–" : significant(value));
+  /** @param {Root} cell @param {number} value @param {any} then */
   const number = (cell, value, then) => {
     write(cell.querySelector("span"), differing && value > 0 ? `+${known(value)}` : known(value));
     cell.title = missing(value) ? words.missing : value;
@@ -224,6 +242,7 @@ export default function ({ data, parentElement, setTriggerValue }) {
     firstIn(weight).style.width = differing ? "0" : `${100 * weights[key]}%`;
     weight.style.background = differing && !masked[key] && weights[key] ? signedColour(weights[key], tops.at(-1), 0.5, hues) : "";
     if (before) weight.querySelector(".then").style.width = `${100 * (then || 0)}%`;
+    /** @param {any} values */
     const part = (values) => values.subarray(key * channels, (key + 1) * channels);
     showStrips(cells[root.columns - 1], `${keys[key]} · ${words.value}`, part(weighted), before && part(before.at(-2)));
   });

@@ -3,6 +3,10 @@
 import { unpack } from "../../web/bytes.js";
 import { element, newRoot } from "../../web/elements.js";
 
+/**
+ * @param {string} words @param {string} act @param {string} name @param {boolean} disabled
+ * @param {string} title
+ */
 function button(words, act, name, disabled, title) {
   const made = element("button", `do ${act}`, words);
   made.type = "button";
@@ -14,6 +18,7 @@ function button(words, act, name, disabled, title) {
   return made;
 }
 
+/** @param {CheckpointRow} row @param {Record<string, any>} words */
 function line(row, words) {
   const made = element("div", "line");
   made.setAttribute("role", "row");
@@ -46,10 +51,11 @@ function line(row, words) {
   return made;
 }
 
+/** @param {Root} root @param {CheckpointListHeader} header */
 function draw(root, { groups, words }) {
   const head = element("div", "line head");
   head.setAttribute("role", "row");
-  words.columns.forEach((text, index) => {
+  words.columns.forEach((/** @type {string} */ text, /** @type {number} */ index) => {
     const cell = element("div", index > 2 && index < 6 ? "cell number" : "cell", text);
     cell.setAttribute("role", "columnheader");
     head.append(cell);
@@ -61,18 +67,19 @@ function draw(root, { groups, words }) {
   root.replaceChildren(head, ...parts);
 }
 
+/** @param {Given} given */
 export default function ({ data: bytes, parentElement, setTriggerValue }) {
   const data = unpack(bytes);
   let root = parentElement.querySelector(".vitrine");
   if (!root) {
     root = newRoot(parentElement, "list");
     root.setAttribute("role", "table");
-    root.addEventListener("click", ({ target }) => {
+    root.addEventListener("click", (/** @type {any} */ { target }) => {
       const { act, name } = target.closest("button")?.dataset ?? {};
       if (act) root.act({ act, name });
     });
   }
-  root.act = (what) => setTriggerValue("act", what);
+  root.act = (/** @type {any} */ what) => setTriggerValue("act", what);
   root.setAttribute("aria-label", data.words.alt);
   const drawn = JSON.stringify(data);
   if (root.drawn !== drawn) draw(root, data);

@@ -6,6 +6,7 @@ import { element, firstIn, lastIn, newRoot, shorten, write } from "../../web/ele
 
 const MOST = 160; // letters of a tensor's name
 
+/** @param {HTMLElement} parentElement */
 function buildFindings(parentElement) {
   const root = newRoot(parentElement, "findings");
   root.heading = root.appendChild(element("div", "heading"));
@@ -14,20 +15,23 @@ function buildFindings(parentElement) {
   return root;
 }
 
+/** @param {Element} parent @param {number} count @param {(place: number) => Element} make */
 const fitted = (parent, count, make) => {
   shorten(parent, count);
   while (parent.children.length < count) parent.appendChild(make(parent.children.length));
 };
 
+/** @param {Root} root @param {number} group */
 function newGroup(root, group) {
   const made = element("section");
   const title = element("div", "title");
   title.append(element("span", "count"), element("b"), element("span", "muted"));
   made.append(title, element("ul"));
-  made.dataset.group = group;
+  made.dataset.group = String(group);
   return made;
 }
 
+/** @param {Root} root @param {number} group @param {number} place */
 function newItem(root, group, place) {
   const made = element("li");
   const button = made.appendChild(element("button"));
@@ -37,6 +41,7 @@ function newItem(root, group, place) {
   return made;
 }
 
+/** @param {Root} root @param {Root} made @param {FindingsGroup} options @param {number} group */
 function showGroup(root, made, { title, explanation, items, more }, group) {
   const [heading, list] = made.children;
   const [count, name, aside] = heading.children;
@@ -54,15 +59,16 @@ function showGroup(root, made, { title, explanation, items, more }, group) {
   });
 }
 
+/** @param {Given} given */
 export default function ({ data, parentElement, setTriggerValue }) {
   const root = parentElement.querySelector(".vitrine") ?? buildFindings(parentElement);
   const { name, sentence, alt, stamp, groups } = unpack(data);
-  root.choose = (finding) => setTriggerValue("finding", finding);
+  root.choose = (/** @type {any} */ finding) => setTriggerValue("finding", finding);
   root.setAttribute("aria-label", alt);
   const [title, aside] = root.heading.children;
   write(title, name);
   write(aside, sentence);
   fitted(root.list, groups.length, (group) => newGroup(root, group));
-  groups.forEach((group, at) => showGroup(root, root.list.children[at], group, at));
+  groups.forEach((/** @type {any} */ group, /** @type {number} */ at) => showGroup(root, root.list.children[at], group, at));
   root.dataset.painted = stamp;
 }

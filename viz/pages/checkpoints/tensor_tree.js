@@ -15,21 +15,27 @@ const DEEPEST = 12; // steps of indentation
 const GROUP = -1; // instead of the number of a tensor
 const MERGED = -2; // a node that is written with its parent
 
+/** @type {Record<string, number>} */
 const WIDTHS = { picture: 84, text: 120 }; // of columns, CSS pixels
 const WIDE = 64; // of others
 
 const natural = new Intl.Collator("en", { numeric: true }).compare;
 
 // Signs that are not seen, or that turn the direction of what follows, as <U+202E>; no more letters than a row can hold.
+/** @param {string} text */
 function labelText(text) {
   const cut = text.length > LONGEST ? `${text.slice(0, LONGEST)}…` : text;
+  /** @param {any} sign */
   const code = (sign) => `<U+${sign.charCodeAt(0).toString(16).toUpperCase().padStart(4, "0")}>`;
   return cut.replace(/[\0-\x1f\x7f-\x9f\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f\ufeff]/g, code) || "∅";
 }
 
 // Groups and leaves, each after its parent; the first is the whole file. A group of a single one is written with it.
+/** @param {string[]} names */
 function treeOf(names) {
+  /** @type {any[]} */
   const nodes = [{ label: "", path: "", row: GROUP, parent: -1, children: [], groups: new Map() }];
+  /** @param {any} parent @param {string} label @param {number} row */
   const add = (parent, label, row) => {
     const above = nodes[parent];
     nodes.push({ label, path: parent ? `${above.path}.${label}` : label, row, parent, children: [], groups: new Map() });
@@ -44,7 +50,7 @@ function treeOf(names) {
       if (!groups.has(parts[place])) groups.set(parts[place], add(at, parts[place], GROUP));
       at = groups.get(parts[place]);
     }
-    add(at, parts.at(-1), row);
+    add(at, parts[parts.length - 1], row);
   });
   for (let at = nodes.length - 1; at > 0; at--) {
     const node = nodes[at];
@@ -54,21 +60,23 @@ function treeOf(names) {
     only.row = MERGED;
     for (const child of node.children) nodes[child].parent = at;
   }
-  for (const node of nodes) node.children.sort((one, other) => natural(nodes[one].label, nodes[other].label));
+  for (const node of nodes) node.children.sort((/** @type {any} */ one, /** @type {any} */ other) => natural(nodes[one].label, nodes[other].label));
   return nodes;
 }
 
 // What is in a group: tensors, and parameters and bytes of those that are not another's again.
+/** @param {TreeNode[]} nodes @param {TensorTreeHeader} header */
 function addUp(nodes, { elements, bytes, same }) {
   for (const node of nodes) node.sum = { tensors: 0, parameters: 0, bytes: 0 };
   for (let at = nodes.length - 1; at >= 0; at--) {
     const { row, sum, children } = nodes[at];
     if (row >= 0) Object.assign(sum, { tensors: 1, parameters: same[row] < 0 ? elements[row] : 0, bytes: same[row] < 0 ? bytes[row] : 0 });
-    for (const child of children) for (const key of Object.keys(sum)) sum[key] += nodes[child].sum[key];
+    for (const child of children) for (const key of /** @type {const} */ (["tensors", "parameters", "bytes"])) sum[key] += nodes[child].sum[key];
   }
 }
 
 // Groups that are open at first: from the outside in, while there is room, and those around the chosen tensor.
+/** @param {TreeNode[]} nodes @param {number} chosen */
 function openFirst(nodes, chosen) {
   const open = new Set();
   let rows = nodes[0].children.length;
@@ -85,12 +93,13 @@ function openFirst(nodes, chosen) {
 }
 
 // The rows to show, each {node, depth}: of the tree what is open, else the tensors that are searched, in their order.
+/** @param {any} root */
 function rowsOf(root) {
   const { nodes, header, open, query, sorting } = root;
   const words = query.toLowerCase().split(/\s+/).filter(Boolean);
   if (!words.length && sorting.column < 0) {
     const found = [];
-    const waiting = nodes[0].children.map((node) => ({ node, depth: 0 })).reverse();
+    const waiting = nodes[0].children.map((/** @type {Node} */ node) => ({ node, depth: 0 })).reverse();
     while (waiting.length) {
       const next = waiting.pop();
       found.push(next);
@@ -100,28 +109,34 @@ function rowsOf(root) {
     }
     return found;
   }
-  const matches = ({ row }) => row >= 0 && words.every((word) => root.lower[row].includes(word));
-  const found = nodes.flatMap((node, at) => (matches(node) ? [{ node: at, depth: 0, whole: true }] : []));
+  /** @param {any} given */
+  const matches = ({ row }) => row >= 0 && words.every((/** @type {string} */ word) => root.lower[row].includes(word));
+  const found = nodes.flatMap((/** @type {Node} */ node, /** @type {number} */ at) => (matches(node) ? [{ node: at, depth: 0, whole: true }] : []));
   const key = sortKey(header, sorting.column);
+  /** @param {any} value */
   const number = (value) => (typeof value === "number" && Number.isNaN(value) ? -Infinity : value);
+  /** @param {any} one @param {any} other */
   const compare = (one, other) => (typeof one === "string" ? natural(one, other) : number(other) - number(one) || 0);
-  return found.sort((one, other) => sorting.sign * compare(key(nodes[one.node].row), key(nodes[other.node].row)));
+  return found.sort((/** @type {any} */ one, /** @type {any} */ other) => sorting.sign * compare(key(nodes[one.node].row), key(nodes[other.node].row)));
 }
 
 // What rows are sorted by: name, shape, type, bytes, then the measured columns.
+/** @param {any} header @param {number} column */
 function sortKey(header, column) {
   const { names, elements, dtypes, bytes, columns, values } = header;
-  const fixed = [(row) => names[row], (row) => elements[row], (row) => dtypes[row], (row) => bytes[row]];
+  const fixed = [(/** @type {any} */ row) => names[row], (/** @type {any} */ row) => elements[row], (/** @type {any} */ row) => dtypes[row], (/** @type {any} */ row) => bytes[row]];
   return fixed[Math.max(0, column)] ?? ((row) => values[row * columns.length + column - fixed.length]);
 }
 
 const UNITS = ["B", "kB", "MB", "GB", "TB"];
 
+/** @param {number} bytes */
 function bytesText(bytes) {
   const power = Math.min(UNITS.length - 1, Math.max(0, Math.floor(Math.log10(bytes || 1) / 3)));
   return power ? `${(bytes / 1000 ** power).toPrecision(3)} ${UNITS[power]}` : `${bytes} B`;
 }
 
+/** @param {any} value @param {string} kind */
 function cellText(value, kind) {
   if (kind === "text") return value;
   if (kind === "count") return value.toLocaleString("en");
@@ -130,12 +145,14 @@ function cellText(value, kind) {
 }
 
 // A small histogram: bars from the bottom, in the colour of the text.
+/** @param {number[]} heights */
 function pictureOf(heights) {
   return heights.map((height, at) => (height ? `M${at} ${255 - height}H${at + 1}V255H${at}Z` : "")).join("");
 }
 
+/** @param {HTMLElement} parentElement */
 function buildTree(parentElement) {
-  const root = newRoot(parentElement, "tensors");
+  const root = /** @type {any} */ (newRoot(parentElement, "tensors"));
   const bar = root.appendChild(element("div", "bar"));
   root.field = bar.appendChild(element("input", "search"));
   root.field.type = "search";
@@ -164,14 +181,14 @@ function buildTree(parentElement) {
     root.scroll.scrollTop = 0;
     arrangeRows(root);
   });
-  root.field.addEventListener("keydown", (event) => {
+  root.field.addEventListener("keydown", (/** @type {KeyboardEvent} */ event) => {
     event.stopPropagation(); // letters are no shortcuts of the page
     if (event.key !== "ArrowDown") return;
     event.preventDefault();
     root.scroll.focus();
   });
   root.scroll.addEventListener("scroll", () => drawRows(root), { passive: true });
-  root.scroll.addEventListener("keydown", (event) => pressKey(root, event));
+  root.scroll.addEventListener("keydown", (/** @type {KeyboardEvent} */ event) => pressKey(root, event));
   root.sizes = new ResizeObserver(() => {
     if (!root.rows || root.narrow === root.scroll.clientWidth <= NARROW) return drawRows(root);
     root.tall = 0;
@@ -181,14 +198,16 @@ function buildTree(parentElement) {
   return root;
 }
 
+/** @param {any} root @param {boolean} wanted */
 function openAll(root, wanted) {
-  root.open = new Set(wanted ? root.nodes.filter(({ row }) => row < 0).map(({ path }) => path) : []);
+  root.open = new Set(wanted ? root.nodes.filter((/** @type {any} */ { row }) => row < 0).map((/** @type {any} */ { path }) => path) : []);
   arrangeRows(root);
 }
 
+/** @param {any} root */
 function showHead(root) {
   const { words, columns } = root.header;
-  const titles = [...words.fixed.map((title) => ({ title })), ...columns];
+  const titles = [...words.fixed.map((/** @type {string} */ title) => ({ title })), ...columns];
   shorten(root.head, titles.length);
   titles.forEach(({ title, kind }, column) => {
     const cell = root.head.children[column] ?? root.head.appendChild(element("div", "cell"));
@@ -207,9 +226,11 @@ function showHead(root) {
   });
 }
 
+/** @param {number} column @param {string | undefined} kind */
 const classOf = (column, kind) => (column === 0 ? "name" : column === 2 || kind === "text" ? "word" : kind === "picture" ? "picture" : "number");
 
 // The largest first, then the smallest, then the tree again.
+/** @param {any} root @param {number} column */
 function sortBy(root, column) {
   const { sorting } = root;
   if (sorting.column !== column) root.sorting = { column, sign: 1 };
@@ -219,6 +240,7 @@ function sortBy(root, column) {
   arrangeRows(root);
 }
 
+/** @param {any} root */
 function arrangeRows(root) {
   root.narrow = root.scroll.clientWidth <= NARROW;
   root.row = root.narrow ? TWO_LINES : ROW;
@@ -233,6 +255,7 @@ function arrangeRows(root) {
 }
 
 // The rows in view, each drawn into an element that is there already.
+/** @param {any} root */
 function drawRows(root) {
   const { scroll, plane, rows, pool } = root;
   if (!rows) return;
@@ -241,12 +264,13 @@ function drawRows(root) {
   while (pool.length > Math.max(0, count)) pool.pop().remove();
   while (pool.length < count) pool.push(plane.appendChild(newLine(root)));
   for (let at = 0; at < count; at++) drawLine(root, pool[at], first + at);
-  const active = pool.find((line) => Number(line.dataset.at) === root.at);
+  const active = pool.find((/** @type {HTMLElement} */ line) => Number(line.dataset.at) === root.at);
   if (active) scroll.setAttribute("aria-activedescendant", active.id);
   else scroll.removeAttribute("aria-activedescendant");
   plane.dataset.empty = rows.length ? "" : root.header.words.none;
 }
 
+/** @param {any} root */
 function newLine(root) {
   const line = element("div", "line");
   line.setAttribute("role", "row");
@@ -258,6 +282,7 @@ function newLine(root) {
 }
 
 // A click or Enter: a group opens or closes, a tensor is chosen.
+/** @param {any} root */
 function act(root) {
   const node = root.nodes[root.rows[root.at]?.node];
   if (!node) return;
@@ -271,10 +296,12 @@ function act(root) {
 }
 
 // On a narrow screen the end of a name says more than its beginning.
+/** @param {any} root @param {string} name */
 function wholeName(root, name) {
   return !root.narrow || name.length <= ENDING ? labelText(name) : `…${labelText(name.slice(-ENDING))}`;
 }
 
+/** @param {any} root @param {Root} line @param {number} at */
 function drawLine(root, line, at) {
   const { header, nodes, open } = root;
   const { node: place, depth, whole } = root.rows[at];
@@ -284,7 +311,7 @@ function drawLine(root, line, at) {
   const count = words.fixed.length + columns.length;
   shorten(line, count);
   while (line.children.length < count) line.appendChild(element("div", "cell")).setAttribute("role", "gridcell");
-  line.dataset.at = at;
+  line.dataset.at = String(at);
   line.id = `row-${at}`;
   line.style.transform = `translateY(${at * root.row}px)`;
   line.className = `line${group ? " group" : ""}${whole ? " whole" : ""}${row >= 0 && row === header.chosen ? " chosen" : ""}${at === root.at ? " active" : ""}`;
@@ -293,7 +320,7 @@ function drawLine(root, line, at) {
   line.setAttribute("aria-selected", String(!group && row === header.chosen));
   if (group) line.setAttribute("aria-expanded", String(open.has(path)));
   else line.removeAttribute("aria-expanded");
-  const [name, ...cells] = line.children;
+  const [name, ...cells] = /** @type {any} */ (line.children);
   if (!firstIn(name)) name.append(element("span", "turn"), element("bdi"), element("span", "muted"));
   name.className = "cell name";
   name.style.paddingLeft = `${(whole ? 8 : 4) + (root.narrow ? 8 : 14) * Math.min(depth, DEEPEST)}px`;
@@ -306,7 +333,7 @@ function drawLine(root, line, at) {
   const numbers = group
     ? [words.parameters.replace("{count}", sum.parameters.toLocaleString("en")), "", bytesText(sum.bytes)]
     : [header.shapes[row], header.dtypes[row], bytesText(header.bytes[row])];
-  cells.forEach((cell, column) => {
+  cells.forEach((/** @type {any} */ cell, /** @type {number} */ column) => {
     const { kind } = columns[column - 3] ?? {};
     cell.className = `cell ${classOf(column + 1, kind)}`;
     if (column < 3) return write(cell, numbers[column]);
@@ -314,6 +341,10 @@ function drawLine(root, line, at) {
   });
 }
 
+/**
+ * @param {any} cell @param {string | undefined} kind @param {number} row @param {number} column
+ * @param {any} options
+ */
 function drawCell(cell, kind, row, column, { states, values, columns, pictures, bins, texts }) {
   const known = row >= 0 && states[row];
   if (kind === "picture") {
@@ -330,15 +361,17 @@ function drawCell(cell, kind, row, column, { states, values, columns, pictures, 
   }
   const value = kind === "text" ? texts[column]?.[row] ?? "" : values[row * columns.length + column];
   const missing = !known || (kind !== "text" && Number.isNaN(value));
-  write(cell, missing ? (known ? "–" : "") : cellText(value, kind));
+  write(cell, missing ? (known ? "–" : "") : cellText(value, kind ?? ""));
   cell.title = missing || kind === "text" ? "" : exact(value);
   cell.classList.toggle("wrong", kind === "count" && !missing && value > 0);
   cell.classList.toggle("nothing", kind === "count" && !missing && !value);
 }
 
+/** @param {any} root @param {KeyboardEvent} event */
 function pressKey(root, event) {
   if (event.target !== root.scroll) return;
   const page = Math.max(1, Math.floor(root.scroll.clientHeight / root.row) - 2);
+  /** @type {Record<string, number>} */
   const steps = { ArrowDown: 1, ArrowUp: -1, PageDown: page, PageUp: -page, Home: -Infinity, End: Infinity };
   const shown = root.rows[root.at];
   const node = root.nodes[shown?.node];
@@ -346,7 +379,7 @@ function pressKey(root, event) {
   else if (event.key === "Enter" || event.key === " ") act(root);
   else if (event.key === "ArrowRight" && node?.row < 0 && !root.open.has(node.path)) act(root);
   else if (event.key === "ArrowLeft" && node?.row < 0 && root.open.has(node.path)) act(root);
-  else if (event.key === "ArrowLeft" && !shown?.whole) root.at = Math.max(0, root.rows.findIndex(({ node: at }) => at === node?.parent));
+  else if (event.key === "ArrowLeft" && !shown?.whole) root.at = Math.max(0, root.rows.findIndex((/** @type {any} */ { node: at }) => at === node?.parent));
   else return;
   event.preventDefault();
   event.stopPropagation();
@@ -355,6 +388,7 @@ function pressKey(root, event) {
 }
 
 // Scroll as far as the active row needs, no further.
+/** @param {any} root */
 function reveal(root) {
   const room = root.scroll.clientHeight - root.head.offsetHeight;
   const top = root.at * root.row;
@@ -362,6 +396,7 @@ function reveal(root) {
   else if (top + root.row > root.scroll.scrollTop + room) root.scroll.scrollTop = top + root.row - room;
 }
 
+/** @param {any} root @param {TensorTreeHeader} header */
 function showProgress(root, { progress }) {
   root.progress.hidden = !progress;
   if (!progress) return;
@@ -370,17 +405,18 @@ function showProgress(root, { progress }) {
   write(text, progress.text);
 }
 
+/** @param {Given} given */
 export default function ({ data, parentElement, setTriggerValue }) {
   const root = parentElement.querySelector(".vitrine") ?? buildTree(parentElement);
   const header = unpack(data);
   [header.values, header.pictures, header.states] = header.arrays;
-  root.choose = (row) => setTriggerValue("tensor", row);
+  root.choose = (/** @type {any} */ row) => setTriggerValue("tensor", row);
   const first = !root.header || root.header.file !== header.file;
   const moved = !first && root.header.chosen !== header.chosen;
   root.header = header;
   if (first) {
     root.nodes = treeOf(header.names);
-    root.lower = header.names.map((name) => name.toLowerCase());
+    root.lower = header.names.map((/** @type {string} */ name) => name.toLowerCase());
     addUp(root.nodes, header);
     root.open = openFirst(root.nodes, header.chosen);
     root.query = root.field.value = "";
@@ -391,18 +427,18 @@ export default function ({ data, parentElement, setTriggerValue }) {
   root.field.placeholder = header.words.search;
   root.field.setAttribute("aria-label", header.words.search);
   root.scroll.setAttribute("aria-label", header.alt);
-  const widths = header.columns.map(({ kind }) => WIDTHS[kind] ?? WIDE);
-  root.style.setProperty("--type", header.dtypes.some((type) => type.length > 9) ? "124px" : "66px"); // two types, A's → B's
-  root.style.setProperty("--columns", widths.map((wide) => `${wide}px`).join(" "));
-  root.style.setProperty("--measured", `${widths.reduce((sum, wide) => sum + wide + 8, 0)}px`);
+  const widths = header.columns.map((/** @type {any} */ { kind }) => WIDTHS[kind] ?? WIDE);
+  root.style.setProperty("--type", header.dtypes.some((/** @type {string} */ type) => type.length > 9) ? "124px" : "66px"); // two types, A's → B's
+  root.style.setProperty("--columns", widths.map((/** @type {number} */ wide) => `${wide}px`).join(" "));
+  root.style.setProperty("--measured", `${widths.reduce((/** @type {any} */ sum, /** @type {number} */ wide) => sum + wide + 8, 0)}px`);
   write(root.facts, header.sentence);
-  root.buttons.forEach((button, at) => write(button, at ? header.words.collapse : header.words.expand));
+  root.buttons.forEach((/** @type {any} */ button, /** @type {number} */ at) => write(button, at ? header.words.collapse : header.words.expand));
   showProgress(root, header);
   showHead(root);
-  if (moved) for (let at = root.nodes.findIndex(({ row }) => row >= 0 && row === header.chosen); at > 0; at = root.nodes[at].parent) root.open.add(root.nodes[at].path);
+  if (moved) for (let at = root.nodes.findIndex((/** @type {any} */ { row }) => row >= 0 && row === header.chosen); at > 0; at = root.nodes[at].parent) root.open.add(root.nodes[at].path);
   arrangeRows(root);
   if ((first || moved) && header.asked) {
-    const place = root.rows.findIndex(({ node }) => root.nodes[node].row === header.chosen && header.chosen >= 0);
+    const place = root.rows.findIndex((/** @type {any} */ { node }) => root.nodes[node].row === header.chosen && header.chosen >= 0);
     if (place >= 0) {
       root.at = place;
       reveal(root);

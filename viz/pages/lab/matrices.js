@@ -9,11 +9,13 @@ import { addFiles, showFiles } from "../../web/picture.js";
 const PAUSE = 250; // milliseconds after a letter
 
 // Three digits, and a whole number as it is written by hand.
+/** @param {number} value */
 function byHand(value) {
   const size = Math.abs(value);
   return size >= 0.001 && size < 1000 ? String(Number(value.toPrecision(3))).replace("-", "−") : significant(value);
 }
 
+/** @param {Root} root @param {MatrixHeader} header */
 function newMatrix(root, { rows, columns, first }) {
   const made = element("div", "matrix");
   const title = made.appendChild(element("div", "title"));
@@ -33,13 +35,14 @@ function newMatrix(root, { rows, columns, first }) {
   return made;
 }
 
+/** @param {Root} root @param {number} place @param {number} wide */
 function newInput(root, place, wide) {
   const made = element("input");
   made.type = "text";
   made.inputMode = "decimal";
   made.autocomplete = "off";
   made.maxLength = 24;
-  made.dataset.place = place;
+  made.dataset.place = String(place);
   made.addEventListener("input", () => {
     clearTimeout(root.pending);
     root.pending = setTimeout(() => send(root), PAUSE);
@@ -56,8 +59,10 @@ function newInput(root, place, wide) {
   return made;
 }
 
+/** @param {Root} root */
 const inputs = (root) => [...root.querySelectorAll("input")];
 
+/** @param {Root} root */
 function send(root) {
   if (root.pending === undefined) return;
   clearTimeout(root.pending);
@@ -66,18 +71,24 @@ function send(root) {
 }
 
 // The same matrices in the same lines: then they are filled again, and the cell that is typed into stays.
+/** @param {MatricesHeader} header */
 const shapeOf = ({ lines }) => JSON.stringify(lines.map(({ matrices }) => matrices.map(({ rows, columns, first }) => [rows.length, columns.length, first])));
 
+/** @param {Root} root @param {any} header */
 function build(root, header) {
   root.lines.replaceChildren();
   for (const { matrices } of header.lines) {
     const line = root.lines.appendChild(element("section"));
     line.append(element("div", "step"), element("div", "row"));
-    lastIn(line).append(...matrices.map((matrix) => newMatrix(root, matrix)));
+    lastIn(line).append(...matrices.map((/** @type {MatrixHeader} */ matrix) => newMatrix(root, matrix)));
   }
   root.shape = shapeOf(header);
 }
 
+/**
+ * @param {HTMLElement} made @param {MatrixHeader} matrix @param {Numbers | []} values
+ * @param {MatricesHeader} header @param {Element | null} active
+ */
 function showMatrix(made, matrix, values, { texts, wrong, words }, active) {
   const { name, formula, colour, rows, columns, first, top: most } = matrix;
   made.style.setProperty("--hue", colour.join(","));
@@ -107,18 +118,20 @@ function showMatrix(made, matrix, values, { texts, wrong, words }, active) {
   });
 }
 
+/** @param {any} given */
 function matrixLines({ shown: { header } }) {
   const found = [header.words.csv];
   let at = 0;
   for (const { matrices } of header.lines) {
     for (const { name, rows, columns, first } of matrices) {
       const values = first < 0 ? [...header.arrays[at++]].map(exact) : header.texts.slice(first);
-      rows.forEach((row, line) => columns.forEach((column, place) => found.push([name, row, column, values[line * columns.length + place]])));
+      rows.forEach((/** @type {number} */ row, /** @type {number} */ line) => columns.forEach((/** @type {number} */ column, /** @type {number} */ place) => found.push([name, row, column, values[line * columns.length + place]])));
     }
   }
   return found;
 }
 
+/** @param {Given} given */
 export default function ({ data, parentElement, setTriggerValue }) {
   const header = unpack(data);
   let root = parentElement.querySelector(".vitrine");
@@ -130,7 +143,7 @@ export default function ({ data, parentElement, setTriggerValue }) {
     root.lines = root.appendChild(element("div", "lines"));
     addFiles(root, () => root.lines, matrixLines);
   }
-  root.edit = (texts) => setTriggerValue("edit", { texts });
+  root.edit = (/** @type {string[]} */ texts) => setTriggerValue("edit", { texts });
   root.explain = () => setTriggerValue("about", performance.now());
   if (root.shape !== shapeOf(header)) build(root, header);
   const [name, sentence] = root.querySelector(".heading").children;
@@ -140,15 +153,15 @@ export default function ({ data, parentElement, setTriggerValue }) {
   root.alert.hidden = !header.sentence_wrong;
   const active = root.pending === undefined ? root.getRootNode().activeElement : null;
   let at = 0;
-  header.lines.forEach(({ title, matrices }, index) => {
+  header.lines.forEach((/** @type {any} */ { title, matrices }, /** @type {number} */ index) => {
     const line = root.lines.children[index];
     write(firstIn(line), title);
-    line.classList.toggle("stale", Boolean(header.sentence_wrong) && matrices.every(({ first }) => first < 0));
-    matrices.forEach((matrix, place) => {
+    line.classList.toggle("stale", Boolean(header.sentence_wrong) && matrices.every((/** @type {any} */ { first }) => first < 0));
+    matrices.forEach((/** @type {MatrixHeader} */ matrix, /** @type {number} */ place) => {
       const values = matrix.first < 0 ? header.arrays[at++] : [];
       // A letter that is still on its way stays: nothing typed is put back.
       const typed = root.pending === undefined ? header.texts : inputs(root).map(({ value }) => value);
-      showMatrix(lastIn(line).children[place], matrix, values, { ...header, texts: typed }, active);
+      showMatrix(/** @type {HTMLElement} */ (lastIn(line).children[place]), matrix, values, { ...header, texts: typed }, active);
     });
   });
   showFiles(root, header);

@@ -3,6 +3,7 @@
 import { unpack } from "../../web/bytes.js";
 import { element, newRoot } from "../../web/elements.js";
 
+/** @param {StatementRow} row @param {Record<string, any>} words */
 function statementLine(row, words) {
   const made = element("button", "statement");
   made.type = "button";
@@ -12,6 +13,7 @@ function statementLine(row, words) {
   return made;
 }
 
+/** @param {Root} root @param {StatementListHeader} header */
 function drawStatements(root, { groups, words }) {
   root.replaceChildren(
     ...groups.map(({ title, rows }) => {
@@ -22,17 +24,18 @@ function drawStatements(root, { groups, words }) {
   );
 }
 
+/** @param {Given} given */
 export default function ({ data: bytes, parentElement, setTriggerValue }) {
   const data = unpack(bytes);
   let root = parentElement.querySelector(".vitrine");
   if (!root) {
     root = newRoot(parentElement, "statements");
-    root.addEventListener("click", ({ target }) => {
+    root.addEventListener("click", (/** @type {any} */ { target }) => {
       const { name } = target.closest("button")?.dataset ?? {};
       if (name) root.choose(name);
     });
   }
-  root.choose = (name) => setTriggerValue("choose", name);
+  root.choose = (/** @type {string} */ name) => setTriggerValue("choose", name);
   const drawn = JSON.stringify(data);
   if (root.drawn !== drawn) drawStatements(root, data);
   root.drawn = drawn;

@@ -10,25 +10,29 @@ const STEP = 0.1; // of an arrow key; with Shift ten times as far
 const OFTEN = 80; // milliseconds between two messages while a tip is dragged
 const HANDLE = 26;
 
+/** @param {VectorsHeader} header @param {number} width */
 function arrangeVectors({ tall = 340 }, width) {
   const height = Math.min(tall, Math.max(240, width));
   const unit = Math.min(width, height) / (2 * REACH);
   const [x, y] = [width / 2, height / 2];
   const across = width / 2 / unit;
-  return { width, height, unit, across, at: ([right, up]) => [x + right * unit, y - up * unit] };
+  return { width, height, unit, across, at: (/** @type {Point} */ [right, up]) => [x + right * unit, y - up * unit] };
 }
 
+/** @param {Pen} pen @param {any} place @param {Point} vector @param {string} colour @param {string} name */
 function drawArrow(pen, place, vector, colour, name) {
   const [from, to] = [place.at([0, 0]), place.at(vector)];
   const length = Math.hypot(to[0] - from[0], to[1] - from[1]);
   pen.line([from, to], { colour, width: 2.6 });
   const [right, up] = length ? [(to[0] - from[0]) / length, (to[1] - from[1]) / length] : [1, 0];
+  /** @param {number} turn */
   const barb = (turn) => [to[0] - 11 * right + turn * 5 * up, to[1] - 11 * up - turn * 5 * right];
   pen.line([barb(1), to, barb(-1)], { colour, width: 2.6 });
-  pen.dot(...to, 5, colour);
+  pen.dot(to[0], to[1], 5, colour);
   pen.text(name, to[0] + 13 * (right < 0 ? -1 : 1), to[1] - 12 * (up > 0.3 ? -1 : 1), { strong: true, size: 14, align: right < 0 ? "right" : "left" });
 }
 
+/** @param {Pen} pen @param {any} place @param {{ header: VectorsHeader }} options */
 function drawVectors(pen, place, { header }) {
   const edge = Math.floor(place.across);
   for (let at = -edge; at <= edge; at++) pen.line([place.at([at, -REACH]), place.at([at, REACH])], { width: 1, faint: true });
@@ -46,14 +50,18 @@ function drawVectors(pen, place, { header }) {
   for (const { place: vector, colour, name } of header.vectors) drawArrow(pen, place, vector, colour, name);
 }
 
+/** @param {number} value */
 const rounded = (value) => Math.round(value * 20) / 20;
+/** @param {PlotRoot} root @param {Point} options */
 const limited = ({ place: { across } }, [right, up]) => [
   rounded(Math.max(-across + 0.2, Math.min(across - 0.2, right))), rounded(Math.max(-REACH + 0.2, Math.min(REACH - 0.2, up))),
 ];
 
+/** @param {VectorsHeader} header */
 const placesOf = ({ vectors }) => String(vectors.map(({ place }) => place));
 
 // Whether these places are older than what has been told since: answers come late, and some are skipped.
+/** @param {PlotRoot} root @param {string} incoming */
 function isBehind(root, incoming) {
   const answered = root.asked.indexOf(incoming);
   if (answered >= 0) root.asked.splice(0, answered + 1);
@@ -62,12 +70,13 @@ function isBehind(root, incoming) {
   return root.asked.length > 0;
 }
 
+/** @param {PlotRoot} root @param {boolean} [at_once] */
 function tell(root, at_once) {
   const send = () => {
     root.sent = performance.now();
     root.waiting = undefined;
     root.asked.push(placesOf(root.shown.header));
-    root.move(root.shown.header.vectors.map(({ place }) => place).flat());
+    root.move(root.shown.header.vectors.map((/** @type {any} */ { place }) => place).flat());
   };
   clearTimeout(root.waiting);
   const left = OFTEN - (performance.now() - (root.sent ?? 0));
@@ -75,16 +84,19 @@ function tell(root, at_once) {
   else root.waiting = setTimeout(send, left);
 }
 
+/** @param {PlotRoot} root @param {number} index @param {Point} place @param {boolean} [at_once] */
 function moveTo(root, index, place, at_once) {
   root.shown.header.vectors[index].place = limited(root, place);
   paint(root);
   tell(root, at_once);
 }
 
+/** @param {PlotRoot} root @param {number} index */
 function newHandle(root, index) {
   const made = element("div", "handle");
   made.tabIndex = 0;
   made.setAttribute("role", "slider");
+  /** @param {Pointed} event */
   const from = (event) => {
     const { left, top } = root.canvas.getBoundingClientRect();
     const { unit, width, height } = root.place;
@@ -113,17 +125,18 @@ function newHandle(root, index) {
 }
 
 // The handles lie over the tips of the arrows.
+/** @param {PlotRoot} root */
 function placeHandles(root) {
   const { vectors, words } = root.shown.header;
   shorten(root.handles, vectors.length);
   while (root.handles.children.length < vectors.length) root.handles.append(newHandle(root, root.handles.children.length));
-  vectors.forEach(({ name, place }, index) => {
+  vectors.forEach((/** @type {any} */ { name, place }, /** @type {number} */ index) => {
     const [x, y] = root.place.at(place);
     const made = root.handles.children[index];
     made.style.transform = `translate(${x - HANDLE / 2}px, ${root.canvas.offsetTop + y - HANDLE / 2}px)`;
     made.setAttribute("aria-label", `${name}: ${words.drag}`);
     made.setAttribute("aria-valuenow", Math.hypot(...place).toFixed(2));
-    made.setAttribute("aria-valuetext", `(${place.map((each) => each.toFixed(2)).join(", ")})`);
+    made.setAttribute("aria-valuetext", `(${place.map((/** @type {any} */ each) => each.toFixed(2)).join(", ")})`);
     made.title = words.drag;
   });
 }
@@ -134,10 +147,11 @@ const VECTORS = {
   placed: placeHandles,
   point: () => {},
   click: () => {},
-  lines: ({ header }) => [header.words.csv, ...header.vectors.map(({ name, place }) => [name, ...place.map(String)])],
+  lines: (/** @type {{ header: VectorsHeader }} */ { header }) => [header.words.csv, ...header.vectors.map(({ name, place }) => [name, ...place.map(String)])],
   sides: () => [],
 };
 
+/** @param {Given} given */
 export default function ({ data, parentElement, setTriggerValue }) {
   let root = parentElement.querySelector(".vitrine");
   if (!root) {
@@ -145,12 +159,12 @@ export default function ({ data, parentElement, setTriggerValue }) {
     root.handles = root.appendChild(element("div", "handles"));
     root.asked = [];
   }
-  root.move = (places) => setTriggerValue("move", { places });
+  root.move = (/** @type {any} */ places) => setTriggerValue("move", { places });
   root.explain = () => setTriggerValue("about", performance.now());
   const header = unpack(data);
   // What is being moved is ahead of what comes back.
   const ahead = isBehind(root, placesOf(header)) || root.dragged !== undefined || root.waiting !== undefined;
-  if (ahead) header.vectors.forEach((vector, index) => (vector.place = root.shown.header.vectors[index].place));
+  if (ahead) header.vectors.forEach((/** @type {any} */ vector, /** @type {number} */ index) => (vector.place = root.shown.header.vectors[index].place));
   showPlot(root, { header });
   return ending(root);
 }

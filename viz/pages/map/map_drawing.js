@@ -6,6 +6,7 @@ import { DIFFERENCE, HUE, SIGNED } from "../../web/colours.js";
 import { MARK, ODD_COLOUR, ODD_PIXEL, shortened } from "../../web/pens.js";
 import { isAttention, LINE, sidesOf, SPACE, stripHeight, THUMB, TOKEN_LINES } from "./map_layout.js";
 
+/** @type {Record<string, string>} */
 const ACCENTS = { "self-attention": "#0072b2", "cross-attention": "#d55e00", "feed-forward": "#009e73", recurrence: "#009e73", output: "#cc79a7" };
 const STREAM = "rgba(128,130,150,0.62)";
 const CHANGED = "rgba(0,140,110,0.7)"; // of the stream, where differences from the pin are shown
@@ -14,6 +15,7 @@ export const LEVELS = 65534;
 export const ODD_LEVEL = 65535; // not a number, or infinite
 
 // 256 colours as the bytes of a pixel, from the low end of a scale to its high end.
+/** @param {Hues} hues */
 export function ramp(hues) {
   return Uint32Array.from({ length: 256 }, (_, index) => {
     const share = hues.length === 2 ? (index - 127.5) / 127.5 : index / 255;
@@ -25,6 +27,10 @@ export function ramp(hues) {
 const RAMPS = { weight: ramp([HUE]), active: ramp([ACTIVE]), signed: ramp(SIGNED), difference: ramp(DIFFERENCE) };
 
 // Maps side by side, a pixel a cell; a cell of level 0 stays empty. tops: for each map the level drawn darkest.
+/**
+ * @param {HTMLCanvasElement} canvas @param {Numbers} levels @param {number[]} numbers
+ * @param {Uint32Array} colours @param {number[]} tops
+ */
 function mapsPicture(canvas, levels, [maps, rows, columns], colours, tops) {
   const context = cleared(canvas, maps * columns, rows);
   const image = context.createImageData(canvas.width, rows);
@@ -45,6 +51,7 @@ function mapsPicture(canvas, levels, [maps, rows, columns], colours, tops) {
   return canvas;
 }
 
+/** @param {Numbers} levels @param {number[]} numbers */
 function largestLevels(levels, [maps, rows, columns]) {
   return Array.from({ length: maps }, (_, map) => {
     let top = 2;
@@ -54,10 +61,11 @@ function largestLevels(levels, [maps, rows, columns]) {
 }
 
 // The cells of level 0 of a map as a hatched picture; null if there are none. Heads share it, and layers mostly.
+/** @param {Numbers} levels @param {number} rows @param {number} columns @param {any[]} made */
 function hatchPicture(levels, rows, columns, made) {
   const hidden = levels.subarray(0, rows * columns);
   if (!hidden.includes(0)) return null;
-  const known = made.find(({ mask }) => mask.length === hidden.length && mask.every((cell, index) => cell === (hidden[index] === 0)));
+  const known = made.find(({ mask }) => mask.length === hidden.length && mask.every((/** @type {any} */ cell, /** @type {number} */ index) => cell === (hidden[index] === 0)));
   if (known) return known.canvas;
   const scale = Math.max(1, Math.ceil(96 / Math.max(rows, columns)));
   const canvas = element("canvas");
@@ -76,7 +84,9 @@ function hatchPicture(levels, rows, columns, made) {
 }
 
 // The picture of each block, painted once for the data that came: heads or parts side by side, and what is hatched.
+/** @param {ShownMap} header @param {any[]} before */
 export function paintPictures(header, before) {
+  /** @type {any[]} */
   const masks = [];
   const { differing, scale } = header;
   return header.blocks.map(({ kind }, number) => {
@@ -93,21 +103,26 @@ export function paintPictures(header, before) {
 }
 
 // The line of something that flows is as thick as its norm; thin and dashed where there is no number.
+/**
+ * @param {Pen} pen @param {ShownMap} header @param {Point[]} points @param {number | null} flow
+ * @param {{ colour?: string, most?: number, tip?: boolean }} [options]
+ */
 function flowing(pen, header, points, flow, { colour, most = 9, tip = true } = {}) {
   const width = flow === null ? 1 : 1 + (most - 1) * Math.min(1, flow / header.thickest);
   const drawn = colour ?? (header.differing ? CHANGED : STREAM);
-  const [x, y] = points.at(-1);
-  const [fx, fy] = points.at(-2);
+  const [[fx, fy], [x, y]] = points.slice(-2);
   const long = Math.hypot(x - fx, y - fy);
   const [dx, dy] = [(x - fx) / long, (y - fy) / long];
   pen.line(points, { colour: drawn, width, dash: flow === null ? [3, 3] : [] });
   if (!tip) return;
   const size = 3 + width / 2;
+  /** @param {any} side */
   const wing = (side) => [x - dx * size - dy * side * size, y - dy * size + dx * side * size];
   pen.line([wing(1), [x, y], wing(-1)], { colour: drawn, width: 1.5 });
 }
 
 // x + y: a circle with a cross; without a short cut a point, as nothing is added.
+/** @param {Pen} pen @param {number} x @param {number} y @param {ShownMap} header */
 function drawSum(pen, x, y, header) {
   pen.dot(x, y, 7.5, pen.background);
   const ring = Array.from({ length: 25 }, (_, step) => [x + 7 * Math.cos((step * Math.PI) / 12), y + 7 * Math.sin((step * Math.PI) / 12)]);
@@ -117,12 +132,15 @@ function drawSum(pen, x, y, header) {
   pen.line([[x, y - 4], [x, y + 4]], { width: 1.2 });
 }
 
+/** @param {ShownMap} header @param {any} item */
 const flowOf = (header, item) => header.blocks[item.number].flow;
 
+/** @param {any} given */
 const isRecurrent = ({ items }) => items[0].block.kind === "recurrence";
 
 // What flows through a recurrent stack: tokens into every unit; from each block into the one above it; and of the
 // decoder's unit its state back to the attention. The encoder's two units stand beside each other in time.
+/** @param {Pen} pen @param {any} place @param {any} stack @param {ShownMap} header */
 function drawRecurrence(pen, place, stack, header) {
   const { rail, rows: [first, ...others] } = stack;
   const flow = flowOf(header, first.items[0]);
@@ -130,11 +148,12 @@ function drawRecurrence(pen, place, stack, header) {
   flowing(pen, header, [...leaving(place, stack, first, first.items[0]), [rail, units.at(-1).middle]], flow, { tip: false });
   for (const { middle, items: [unit] } of units) flowing(pen, header, [[rail, middle], [unit.x - 1, middle]], flow, { most: 7 });
   const last = others.at(-1);
+  /** @param {any} given */
   const right = ({ items: [item], middle }) => [item.x + item.width, middle];
   if (others.every(isRecurrent)) {
     const [[x, low], [, high]] = [right(others[0]), right(last)];
     flowing(pen, header, [[x, low], [x + 10, low], [x + 10, high]], flowOf(header, others[0].items[0]), { most: 6, tip: false });
-  } else others.slice(1).forEach(({ items: [above] }, index) => {
+  } else others.slice(1).forEach((/** @type {any} */ { items: [above] }, /** @type {number} */ index) => {
     const [below] = others[index].items;
     const [low, high, x] = [below.y, above.y + above.height, above.x + 20];
     flowing(pen, header, [[x, low], [x, high + 1]], flowOf(header, below), { most: 5 });
@@ -146,12 +165,14 @@ function drawRecurrence(pen, place, stack, header) {
 }
 
 // From a block up and to the stream beside the stack.
+/** @param {any} place @param {any} given @param {any} row @param {any} item */
 const leaving = (place, { rail }, row, item) => {
   const up = row.top - 0.4 * place.settings.gap;
   return [[item.x + 16, item.y], [item.x + 16, up], [rail, up]];
 };
 
 // The stream beside a stack, row by row, and its branches through the blocks.
+/** @param {Pen} pen @param {any} place @param {any} stack @param {ShownMap} header */
 function drawStream(pen, place, stack, header) {
   const { rail, rows, bottom } = stack;
   const gap = place.settings.gap;
@@ -161,21 +182,23 @@ function drawStream(pen, place, stack, header) {
   if (rows.some(isRecurrent)) return drawRecurrence(pen, place, stack, header);
   let flow = flowOf(header, first.items.at(-1));
   let from = first.top - 0.4 * gap;
+  /** @type {any} */
   let entered = {}; // where the first block of a layer reads the stream: those beside it read it there, too
   flowing(pen, header, leaving(place, stack, first, first.items.at(-1)), flow, { tip: false });
   for (const row of others) {
+    /** @param {any} left @param {any} right */
     const between = (left, right) => [[left.x + left.width, row.middle], [right.x - 1, row.middle]];
     const aside = header.parallel && row.layer !== null && row.layer === entered.layer;
     if (!aside) entered = { layer: row.layer, y: row.middle, flow, crossed: row.top - 0.4 * gap };
     const into = [[rail, row.middle], [row.items[0].x - 1, row.middle]];
     const past = [[rail + 11, entered.y], [rail + 11, row.middle], [row.items[0].x - 1, row.middle]];
     const up = row.top - 0.4 * gap;
-    const sum = row.items.find(({ block }) => block.kind === "residual");
+    const sum = row.items.find((/** @type {any} */ { block }) => block.kind === "residual");
     const passes = row.onRail && header.bypass;
     flowing(pen, header, [[rail, from], [rail, passes ? up + 7 : row.middle]], flow, { tip: false });
     if (aside) pen.line([[rail + 11, entered.crossed + 6], [rail + 11, entered.crossed - 6]], { colour: pen.background, width: 8 });
     flowing(pen, header, aside ? past : into, aside ? entered.flow : flow, { most: aside ? 3 : 7 });
-    row.items.forEach((item, index) => {
+    row.items.forEach((/** @type {any} */ item, /** @type {number} */ index) => {
       if (index) flowing(pen, header, between(row.items[index - 1], item), flowOf(header, row.items[index - 1]), { most: 7 });
     });
     const last = row.items.at(-1);
@@ -201,10 +224,11 @@ function drawStream(pen, place, stack, header) {
 }
 
 // Keys and values go from the top of the encoder to every cross-attention.
+/** @param {Pen} pen @param {any} place @param {ShownMap} header */
 function drawMemory(pen, place, header) {
   const [encoder, decoder] = place.stacks;
   if (!decoder) return;
-  const rows = decoder.rows.filter(({ items }) => items.some(({ block }) => block.kind === "cross-attention"));
+  const rows = decoder.rows.filter((/** @type {any} */ { items }) => items.some((/** @type {any} */ { block }) => block.kind === "cross-attention"));
   const [[x, y], flow] = encoder.end;
   const aside = y === encoder.rows.at(-1).middle; // from the right end of a norm, else from the top
   const turn = aside ? y : encoder.rows.at(-1).top - 0.4 * place.settings.gap - 4;
@@ -212,20 +236,25 @@ function drawMemory(pen, place, header) {
   [KEYS, VALUES].forEach((colour, strand) => {
     const at = place.trunk + 4 * strand;
     const begin = [...(aside ? [] : [[x + 4 * strand, y]]), [aside ? x : x + 4 * strand, turn + 4 * strand], [at, turn + 4 * strand]];
-    rows.forEach(({ items, low }, index) => {
-      const item = items.find(({ block }) => block.kind === "cross-attention");
+    rows.forEach((/** @type {any} */ { items, low }, /** @type {number} */ index) => {
+      const item = items.find((/** @type {any} */ { block }) => block.kind === "cross-attention");
       const end = [place.narrow ? item.x + item.width + 1 : item.x - 1, low - 10 + 4 * strand];
       flowing(pen, header, [...(index ? [] : begin), [at, end[1]], end], flow, { ...thick, colour });
     });
-    const ends = [turn + 4 * strand, ...rows.map(({ low }) => low - 10 + 4 * strand)];
+    const ends = [turn + 4 * strand, ...rows.map((/** @type {any} */ { low }) => low - 10 + 4 * strand)];
     flowing(pen, header, [[at, Math.min(...ends)], [at, Math.max(...ends)]], flow, { ...thick, colour, tip: false });
   });
 }
 
 // Lines over positions: mean thin, deviation strong; the pinned ones dashed.
+/**
+ * @param {Pen} pen @param {any} given @param {number} x @param {number} y @param {number} width
+ * @param {number} height
+ */
 function drawLines(pen, { values, shape: [count, length] }, x, y, width, height) {
-  const known = values.filter((value) => Number.isFinite(value));
+  const known = values.filter((/** @type {number} */ value) => Number.isFinite(value));
   const [low, high] = [Math.min(0, ...known), Math.max(0, ...known)];
+  /** @param {number} value */
   const place = (value) => y + height - ((value - low) / (high - low || 1)) * height;
   for (let line = count - 1; line >= 0; line--) {
     const points = [];
@@ -234,13 +263,14 @@ function drawLines(pen, { values, shape: [count, length] }, x, y, width, height)
       if (position < length && Number.isFinite(value)) points.push([x + ((position + 0.5) / length) * width, place(value)]);
       else if (points.length) {
         if (points.length > 1) pen.line(points, { width: line % 2 ? 1.6 : 0.8, dash: line > 1 ? [3, 2] : [] });
-        else pen.dot(...points[0], 1.6, line % 2 ? MARK : STREAM);
+        else pen.dot(points[0][0], points[0][1], 1.6, line % 2 ? MARK : STREAM);
         points.length = 0;
       }
     }
   }
 }
 
+/** @param {Pen} pen @param {GuessesHeader} header @param {any} item */
 function drawGuesses(pen, { labels, probabilities, pinned }, item) {
   const name = Math.min(110, 0.32 * item.width);
   const room = item.width - name - 66;
@@ -253,6 +283,7 @@ function drawGuesses(pen, { labels, probabilities, pinned }, item) {
   });
 }
 
+/** @param {any} given @param {number} heads */
 export const thumbsOf = ({ x, y, beside, title, thumbs: { each, size, step } }, heads) =>
   Array.from({ length: heads }, (_, head) => [
     x + 10 + beside + (head % each) * step,
@@ -261,8 +292,13 @@ export const thumbsOf = ({ x, y, beside, title, thumbs: { each, size, step } }, 
   ]);
 
 // The rows and columns of a head's map whose token is pointed at, as bands; see `sidesOf`.
+/**
+ * @param {Pen} pen @param {any} given @param {number} number @param {number[]} numbers
+ * @param {number[]} numbers2
+ */
 function drawLit(pen, { header, lit }, number, [x, y, size], [, rows, columns]) {
   const [asking, answering] = sidesOf(header, number);
+  /** @param {any} given @param {any} cells */
   const cellOf = ({ side, labels }, cells) => ((lit?.[side] ?? -1) < 0 ? -1 : Math.floor(lit[side] / Math.ceil(labels.length / cells)));
   const [row, column] = [cellOf(asking, rows), cellOf(answering, columns)];
   const [high, wide] = [size / rows, size / columns];
@@ -270,6 +306,7 @@ function drawLit(pen, { header, lit }, number, [x, y, size], [, rows, columns]) 
   if (column >= 0 && column < columns && answering !== asking) pen.frame(x + column * wide, y, Math.max(2, wide), size, { colour: MARK });
 }
 
+/** @param {Pen} pen @param {any} item @param {any} view */
 function drawItem(pen, item, view) {
   const { header, pictures } = view;
   const { x, y, width, height, block, beside, title, number } = item;
@@ -278,7 +315,7 @@ function drawItem(pen, item, view) {
   if (ACCENTS[block.kind]) pen.box(x, y + 3, 3, height - 7, ACCENTS[block.kind]);
   const picture = pictures[number];
   const text = item.text.slice(0, Math.max(1, Math.floor(height / LINE)));
-  text.forEach((line, index) => pen.text(line, x + 9, beside ? y + height / 2 + (index - (text.length - 1) / 2) * LINE : y + 9, {}));
+  text.forEach((/** @type {any} */ line, /** @type {number} */ index) => pen.text(line, x + 9, beside ? y + height / 2 + (index - (text.length - 1) / 2) * LINE : y + 9, {}));
   const [left, room] = [x + 10 + beside, width - 18 - beside];
   const low = height - title - SPACE.pad;
   if (isAttention(block.kind)) {
@@ -294,7 +331,7 @@ function drawItem(pen, item, view) {
     pen.picture(picture.canvas, [0, 0, columns, rows], left, y + title, room, stripHeight(rows));
     pen.frame(left, y + title, room + 1, stripHeight(rows) + 1, { faint: true });
   } else if (block.kind === "norm") {
-    const odd = picture.values.length > 0 && !picture.values.some((value) => Number.isFinite(value));
+    const odd = picture.values.length > 0 && !picture.values.some((/** @type {number} */ value) => Number.isFinite(value));
     if (odd) pen.box(left - 3, y + title + 1, room + 6, low - 2, ODD_COLOUR);
     else drawLines(pen, picture, left - 3, y + title + 1, room + 6, low - 2);
   } else if ((block.kind === "embedding" || block.kind === "recurrence") && picture.canvas) {
@@ -311,6 +348,7 @@ function drawItem(pen, item, view) {
   }
 }
 
+/** @param {Pen} pen @param {any} given @param {any} shown */
 function drawTokens(pen, { chips }, { lit, chosen }) {
   for (const { text, x, y, width, side, position, special } of chips) {
     const marked = width > 0 && lit?.[side] === position;
@@ -320,12 +358,13 @@ function drawTokens(pen, { chips }, { lit, chosen }) {
   }
 }
 
+/** @param {Pen} pen @param {any} place @param {any} view */
 export function drawMap(pen, place, view) {
   const { header } = view;
   const layers = [];
   for (const stack of place.stacks) {
-    for (const layer of new Set(stack.rows.map((row) => row.layer).filter((layer) => layer !== null))) {
-      const rows = stack.rows.filter((row) => row.layer === layer);
+    for (const layer of new Set(stack.rows.map((/** @type {any} */ row) => row.layer).filter((/** @type {number} */ layer) => layer !== null))) {
+      const rows = stack.rows.filter((/** @type {any} */ row) => row.layer === layer);
       const [top, low] = [rows.at(-1).top - 4, rows[0].low + 4];
       pen.frame(stack.x, top, stack.width, low - top, { radius: 8, width: 0, fill: "rgba(128,130,150,0.08)" });
       layers.push([header.words.layer.replace("{number}", layer + 1), stack.x + 9, low - 7]);
@@ -335,7 +374,7 @@ export function drawMap(pen, place, view) {
   drawMemory(pen, place, header);
   for (const [name, x, y] of layers) pen.text(name, x, y, { turn: -90 });
   for (const stack of place.stacks) {
-    for (const row of stack.rows) row.items.forEach((item) => drawItem(pen, item, view));
+    for (const row of stack.rows) row.items.forEach((/** @type {any} */ item) => drawItem(pen, item, view));
     drawTokens(pen, stack, { lit: view.lit, chosen: header.predictions });
     pen.text(stack.stack.name, stack.left, stack.top - 4, { strong: true });
   }

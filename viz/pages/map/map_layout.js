@@ -17,9 +17,11 @@ export function covered() {
   return Math.round((bar?.getBoundingClientRect().height ?? 156) + 46); // until it is there: of the usual height
 }
 
+/** @param {string} kind */
 export const isAttention = (kind) => kind.endsWith("attention");
 
 // A head's thumbnail is at most `most` large; heads wrap into lines where they would be too small.
+/** @param {number} heads @param {number} width @param {number} most */
 function fitThumbs(heads, width, most) {
   for (let lines = 1; ; lines++) {
     const each = Math.ceil(heads / lines);
@@ -30,6 +32,7 @@ function fitThumbs(heads, width, most) {
 }
 
 // A title as long as there is room for it: parts between points are left out from the end.
+/** @param {string} text @param {number} room @param {Measure} measure */
 function fitted(text, room, measure) {
   const parts = text.split(" · ");
   while (parts.length > 1 && measure(parts.join(" · ")) > room) parts.pop();
@@ -39,9 +42,11 @@ function fitted(text, room, measure) {
 }
 
 // Of a feed-forward network's picture: a strip of units, or a row for each expert.
+/** @param {number} rows */
 export const stripHeight = (rows) => Math.max(SPACE.strip, Math.min(SPACE.experts, 6 * (rows ?? 1)));
 
 // The lines of a block's title: one above its picture, or as many as there is room for beside it, or none.
+/** @param {any} part @param {number} width @param {any} heights @param {any} settings */
 function titleOf({ block, note, guess }, width, { beside, title }, { two, measure }) {
   if (beside) return two ? [block.short] : block.title.split(" · ");
   if (title < LINE) return [];
@@ -50,6 +55,7 @@ function titleOf({ block, note, guess }, width, { beside, title }, { two, measur
 }
 
 // Height of a block and what is inside of it, at a width.
+/** @param {any} part @param {number} width @param {any} settings */
 function measureItem(part, width, settings) {
   const { block, heads, guesses } = part;
   const { thumb, dense, two, titles } = settings;
@@ -61,11 +67,14 @@ function measureItem(part, width, settings) {
     const thumbs = fitThumbs(heads, inner, thumb);
     return { beside, title, text, thumbs, height: title + thumbs.lines * (thumbs.size + THUMB.gap) + 2 };
   }
-  const content = { embedding: 28, recurrence: 28, readout: 0, output: guesses * SPACE.guess + 2, norm: 12 }[block.kind] ?? stripHeight(part.rows);
+  /** @type {Record<string, number>} */
+  const fixed = { embedding: 28, recurrence: 28, readout: 0, output: guesses * SPACE.guess + 2, norm: 12 };
+  const content = fixed[block.kind] ?? stripHeight(part.rows);
   return { beside, title, text, height: title + content + SPACE.pad };
 }
 
 // The items of a row with their widths; the row is as high as the highest of them.
+/** @param {number[]} numbers @param {ShownMap} header @param {number} room @param {any} settings */
 function measureRow(numbers, header, room, settings) {
   const parts = numbers.map((number) => ({
     number,
@@ -76,8 +85,9 @@ function measureRow(numbers, header, room, settings) {
     guess: header.predictions.title,
     guesses: header.predictions.labels.length,
   }));
-  const onRail = parts.at(-1).block.kind === "residual"; // else it stands between two blocks
+  const onRail = parts[parts.length - 1].block.kind === "residual"; // else it stands between two blocks
   const shown = parts.filter(({ block }) => block.kind !== "residual" || !onRail);
+  /** @type {Record<string, number>} */
   const fixed = { norm: SPACE.norm, residual: 16 };
   const taken = shown.reduce((sum, { block }) => sum + (fixed[block.kind] ?? 0), 0) + (shown.length - 1) * SPACE.items;
   const alone = shown.every(({ block }) => FIXED.includes(block.kind)); // the norm at the end of a stack
@@ -90,6 +100,10 @@ function measureRow(numbers, header, room, settings) {
 }
 
 // Chips in lines as wide as there is room; those that do not fit are counted.
+/**
+ * @param {StackHeader} header @param {number} x @param {number} width @param {Measure} measure
+ * @param {any} more
+ */
 function placeTokens({ labels, side, special }, x, width, measure, more) {
   const chips = [];
   let [left, line] = [x, 0];
@@ -109,6 +123,10 @@ function placeTokens({ labels, side, special }, x, width, measure, more) {
   return chips;
 }
 
+/**
+ * @param {StackHeader} stack @param {ShownMap} header @param {number} x @param {number} width
+ * @param {Measure} measure @param {any} settings
+ */
 function measureStack(stack, header, x, width, measure, settings) {
   const left = x + SPACE.layer + SPACE.rail;
   const room = width - SPACE.layer - SPACE.rail;
@@ -119,15 +137,16 @@ function measureStack(stack, header, x, width, measure, settings) {
 }
 
 // From the bottom up: tokens, embedding, sublayers, the end of the stack.
+/** @param {any} measured @param {any} bottom @param {any} given */
 function placeStack(measured, bottom, { gap }) {
   let y = bottom - TOKEN_LINES * SPACE.chip;
-  const chips = measured.chips.map((chip) => ({ ...chip, y: chip.y + y }));
+  const chips = measured.chips.map((/** @type {any} */ chip) => ({ ...chip, y: chip.y + y }));
   y -= gap;
-  const rows = measured.rows.map((row) => {
+  const rows = measured.rows.map((/** @type {any} */ row) => {
     const [top, low] = [y - row.height, y];
     y = top - gap;
     let x = measured.left;
-    const items = row.items.map((item) => {
+    const items = row.items.map((/** @type {any} */ item) => {
       // A norm beside the predictions need not be as high as they are.
       const high = item.block.kind === "norm" ? Math.min(row.height, SPACE.end) : row.height;
       const placed = { ...item, x, y: (top + low - high) / 2, height: high };
@@ -139,12 +158,13 @@ function placeStack(measured, bottom, { gap }) {
   return { ...measured, rows, chips, rail: measured.x + SPACE.layer + SPACE.rail / 2 - 4, top: y, bottom };
 }
 
+/** @param {ShownMap} header @param {number} width @param {number} ratio @param {Measure} measure */
 export function arrangeMap(header, width, ratio, measure) {
   const two = header.stacks.length > 1;
   const narrow = two && width < NARROW;
   const edge = narrow ? SPACE.edge : 0; // where the keys and values go up
   const wide = narrow || !two ? width - edge : (width - SPACE.between) / 2;
-  const post = header.stacks.some(({ rows }) => rows.some((row) => header.blocks[row.at(-1)].kind === "norm" && row.length > 1));
+  const post = header.stacks.some(({ rows }) => rows.some((/** @type {any} */ row) => header.blocks[row.at(-1)].kind === "norm" && row.length > 1));
   const titles = Math.max(DENSE.two, ...header.blocks.map(({ short }) => Math.ceil(measure(short ?? "")) + 6));
   const settings = { measure, two, titles, thumb: THUMB.most, dense: false, gap: SPACE.gap + (post ? 6 : 0) };
   const all = () => header.stacks.map((stack, index) => measureStack(stack, header, narrow ? 0 : index * (wide + SPACE.between), wide, measure, settings));
@@ -175,7 +195,8 @@ export function arrangeMap(header, width, ratio, measure) {
 }
 
 // The stacks whose tokens are the rows and columns of an attention's maps.
+/** @param {ModelMapHeader} header @param {number} number @returns {StackHeader[]} */
 export function sidesOf({ stacks, blocks }, number) {
-  const own = stacks.find(({ rows }) => rows.some((row) => row.includes(number)));
+  const own = stacks.find(({ rows }) => rows.some((row) => row.includes(number))) ?? stacks[0];
   return [own, blocks[number].kind === "cross-attention" ? stacks[0] : own];
 }

@@ -11,18 +11,22 @@ import { buildPlot, showPlot } from "../../web/plot.js";
 import { arrangeMap, covered, isAttention, sidesOf, SPACE } from "./map_layout.js";
 import { drawMap, LEVELS, ODD_LEVEL, paintPictures, thumbsOf } from "./map_drawing.js";
 
+/** @param {any} given */
 function mapLines({ header }) {
-  return [header.words.csv, ...header.blocks.flatMap(({ name, lines }) => lines.map(([label, text]) => [name, label, text]))];
+  return [header.words.csv, ...header.blocks.flatMap((/** @type {any} */ { name, lines }) => lines.map((/** @type {number[]} */ [label, text]) => [name, label, text]))];
 }
 
 // The token chip under the pointer.
+/** @param {PlotRoot} root @param {Pointed} event */
 function chipAt({ place, canvas }, event) {
   const box = canvas.getBoundingClientRect();
   const [x, y] = [event.clientX - box.left, event.clientY - box.top];
+  /** @param {any} chip */
   const inside = (chip) => x >= chip.x && x < chip.x + chip.width && y >= chip.y && y < chip.y + SPACE.chip;
-  return place.stacks.flatMap(({ chips }) => chips).find(inside);
+  return place.stacks.flatMap((/** @type {any} */ { chips }) => chips).find(inside);
 }
 
+/** @param {PlotRoot} root @param {Pointed} event */
 function pointMap(root, event) {
   const chip = event && chipAt(root, event);
   if (root.chip && root.chip !== chip) hover(root.chip.side, -1);
@@ -31,6 +35,7 @@ function pointMap(root, event) {
   root.canvas.style.cursor = chip ? "pointer" : "";
 }
 
+/** @param {PlotRoot} root @param {Pointed} event */
 function clickMap(root, event) {
   const chip = chipAt(root, event);
   if (!chip) return root.show(null);
@@ -39,8 +44,12 @@ function clickMap(root, event) {
 }
 
 // Every block and every head as a place of the picture: blocks first, heads lie over theirs.
+/** @param {any} place @param {any} shown */
 function areasOf({ stacks, settings }, { header }) {
-  const [blocks, heads] = [[], []];
+  /** @type {any[]} */
+  const blocks = [];
+  /** @type {any[]} */
+  const heads = [];
   for (const { rows, rail } of stacks) {
     for (const row of rows) {
       for (const item of row.items) {
@@ -58,14 +67,15 @@ function areasOf({ stacks, settings }, { header }) {
   return [...blocks, ...heads];
 }
 
+/** @param {PlotRoot} root */
 function newArea(root) {
-  const made = element("button");
+  const made = /** @type {any} */ (element("button"));
   made.type = "button";
   made.addEventListener("pointerenter", () => root.show(made.area));
   made.addEventListener("focus", () => made.matches(":focus-visible") && root.show(made.area));
-  made.addEventListener("pointermove", (event) => made.area.head !== null && pointCell(root, made, event));
+  made.addEventListener("pointermove", (/** @type {PointerEvent} */ event) => made.area.head !== null && pointCell(root, made, event));
   made.addEventListener("pointerleave", () => made.area.head !== null && leaveCell(root));
-  made.addEventListener("pointerdown", (event) => (root.touched = event.pointerType === "touch" && !same(root.pressed, made.area)));
+  made.addEventListener("pointerdown", (/** @type {PointerEvent} */ event) => (root.touched = event.pointerType === "touch" && !same(root.pressed, made.area)));
   made.addEventListener("click", () => {
     // A finger has no hover: its first touch shows the block, the second opens it.
     root.pressed = made.area;
@@ -76,8 +86,10 @@ function newArea(root) {
   return made;
 }
 
+/** @param {Area} one @param {Area} other */
 const same = (one, other) => one?.number === other?.number && one?.head === other?.head;
 
+/** @param {PlotRoot} root */
 function placeAreas(root) {
   const { areas, canvas, shown } = root;
   const { header } = shown;
@@ -100,11 +112,13 @@ function placeAreas(root) {
   markShown(root);
 }
 
+/** @param {PlotRoot} root */
 function markShown(root) {
   for (const made of root.areas.children) made.classList.toggle("shown", same(made.area, root.about));
 }
 
 // Which cell of a head's map is under the pointer: between which tokens, and its level.
+/** @param {PlotRoot} root @param {any} made @param {Pointed} event */
 function pointCell(root, made, event) {
   const { header } = root.shown;
   const { number, head } = made.area;
@@ -115,6 +129,7 @@ function pointCell(root, made, event) {
   const column = Math.max(0, Math.min(columns - 1, Math.floor(((event.clientX - box.left) / box.width) * columns)));
   const level = values[(head * rows + row) * columns + column];
   const [asking, answering] = sidesOf(header, number);
+  /** @param {any} given @param {number} cell @param {any} cells */
   const token = ({ labels }, cell, cells) => shown(labels[Math.min(labels.length - 1, cell * Math.ceil(labels.length / cells))]);
   const pair = `${token(asking, row, rows)} → ${token(answering, column, columns)}`;
   write(root.panel.cell, `${pair}  ${valueOf(header, level)}${rows < asking.labels.length ? ` · ${header.words.pooled}` : ""}`);
@@ -122,6 +137,7 @@ function pointCell(root, made, event) {
   if (columns === answering.labels.length && answering.side !== asking.side) hover(answering.side, column);
 }
 
+/** @param {ShownMap} header @param {number} level */
 function valueOf(header, level) {
   if (!level) return header.words.masked;
   if (level === ODD_LEVEL) return header.words.odd;
@@ -129,13 +145,15 @@ function valueOf(header, level) {
   return about(low + ((level - 1) / (LEVELS - 1)) * (high - low), (0.5 * (high - low)) / (LEVELS - 1));
 }
 
+/** @param {PlotRoot} root */
 function leaveCell(root) {
   write(root.panel.cell, "");
   for (const { side } of root.shown.header.stacks) hover(side, -1);
 }
 
+/** @param {HTMLElement} parent */
 function buildPanel(parent) {
-  const panel = parent.appendChild(element("aside", "panel"));
+  const panel = /** @type {any} */ (parent.appendChild(element("aside", "panel")));
   panel.name = panel.appendChild(element("h4"));
   panel.go = panel.appendChild(element("button", "go"));
   panel.go.type = "button";
@@ -152,6 +170,7 @@ function buildPanel(parent) {
 const WIDE = /\n|[\u2e80-\uffef]{7}|.{23}/;
 
 // What the panel says: the block that was last pointed at, or the whole model.
+/** @param {PlotRoot} root */
 function showPanel(root) {
   const { panel, about } = root;
   const { header } = root.shown;
@@ -167,7 +186,7 @@ function showPanel(root) {
   if (block) write(panel.go, block.open);
   const said = block ? block.lines : header.summary;
   shorten(panel.list, said.length);
-  said.forEach(([label, text], index) => {
+  said.forEach((/** @type {string[]} */ [label, text], /** @type {number} */ index) => {
     let line = panel.list.children[index];
     if (!line) {
       line = panel.list.appendChild(element("div"));
@@ -180,6 +199,7 @@ function showPanel(root) {
   if (head !== null) drawLarge(root, about);
 }
 
+/** @param {PlotRoot} root @param {Area} area */
 function drawLarge({ panel, shown }, { number, head }) {
   const { canvas, hatched, shape } = shown.pictures[number];
   const [, rows, columns] = shape;
@@ -187,13 +207,14 @@ function drawLarge({ panel, shown }, { number, head }) {
   const context = cleared(panel.large, size, size);
   context.imageSmoothingEnabled = false;
   if (hatched) context.drawImage(hatched, 0, 0, size, size);
-  if (canvas) context.drawImage(canvas, head * columns, 0, columns, rows, 0, 0, size, size);
+  if (canvas) context.drawImage(canvas, (head ?? 0) * columns, 0, columns, rows, 0, 0, size, size);
 }
 
 // What the colour of no scale means, where a picture has it.
+/** @param {PlotRoot} root @param {HTMLElement} legend */
 function showOdd(root, legend) {
   const { pictures, words } = root.shown.header;
-  const there = pictures.some(({ shape, values }) => shape.length === 3 && values.includes(ODD_LEVEL));
+  const there = pictures.some((/** @type {any} */ { shape, values }) => shape.length === 3 && values.includes(ODD_LEVEL));
   let made = legend.querySelector(".odd");
   if (!there) return made?.remove();
   made ??= legend.insertBefore(element("div", "odd muted"), legend.children[3] ?? null);
@@ -201,11 +222,13 @@ function showOdd(root, legend) {
 }
 
 // The colour bar of the thumbnails, and how far it reaches.
+/** @param {PlotRoot} root */
 function showLegend(root) {
   const { legend } = root.panel;
   const { words, differing, scale, top } = root.shown.header;
   const [what, ramp, ends] = legend.children;
   write(what, words.scale);
+  /** @param {number[]} numbers @param {any} alpha */
   const colour = ([r, g, b], alpha) => `rgba(${r},${g},${b},${alpha})`;
   const middle = [`${colour(DIFFERENCE[0], 0)} 50%`, `${colour(DIFFERENCE[1], 0)} 50%`];
   const stops = differing ? [colour(DIFFERENCE[0], 1), ...middle, colour(DIFFERENCE[1], 1)] : [colour(HUE, 0), colour(HUE, 1)];
@@ -225,8 +248,9 @@ function showLegend(root) {
   });
 }
 
-const MAP = { arrange: arrangeMap, draw: drawMap, point: pointMap, click: clickMap, lines: mapLines, placed: placeAreas, sides: ({ stacks }) => stacks.map(({ side }) => side) };
+const MAP = { arrange: arrangeMap, draw: drawMap, point: pointMap, click: clickMap, lines: mapLines, placed: placeAreas, sides: (/** @type {any} */ { stacks }) => stacks.map((/** @type {any} */ { side }) => side) };
 
+/** @param {HTMLElement} parentElement */
 function buildMap(parentElement) {
   const frame = parentElement.appendChild(element("div", "frame"));
   const model = newRoot(frame, "model");
@@ -235,26 +259,27 @@ function buildMap(parentElement) {
   root.tip.before(root.areas);
   root.panel = buildPanel(model);
   root.about = null;
-  root.show = (area) => {
+  root.show = (/** @type {any} */ area) => {
     if (root.about && same(area, root.about)) return;
     root.about = area;
     markShown(root);
     showPanel(root);
   };
-  root.open = ({ number, head }) => root.tell("open", { block: number, head });
+  root.open = (/** @type {Area} */ { number, head }) => root.tell("open", { block: number, head });
   root.panel.go.addEventListener("click", () => root.open(root.about));
   return root;
 }
 
+/** @param {Given} given */
 export default function ({ data, parentElement, setTriggerValue }) {
   const root = parentElement.querySelector(".model_map") ?? buildMap(parentElement);
   root.tell = setTriggerValue;
   root.explain = () => setTriggerValue("about", performance.now());
   const header = unpack(data);
-  header.pictures = header.arrays.map((values, number) => ({ values, shape: header.shapes[number] }));
+  header.pictures = header.arrays.map((/** @type {Numbers} */ values, /** @type {number} */ number) => ({ values, shape: header.shapes[number] }));
   header.covered = covered();
   root.panel.style.setProperty("--above", `${header.covered}px`);
-  header.thickest = Math.max(...header.blocks.map(({ flow }) => flow ?? 0)) || 1;
+  header.thickest = Math.max(...header.blocks.map((/** @type {any} */ { flow }) => flow ?? 0)) || 1;
   if (root.about && !header.blocks[root.about.number]) root.about = null; // another model's
   const pictures = paintPictures(header, root.shown?.pictures);
   showPlot(root, { header, pictures });

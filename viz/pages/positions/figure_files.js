@@ -9,11 +9,13 @@ import { buildAbout, buildMenu, FILES, nameMenu, showAbout } from "../../web/plo
 
 const SHARP = 3; // pixels of a PNG to one of the page
 
+/** @param {PlotRoot} root */
 function figureOf(root) {
   return root.getRootNode().host.closest(":has(.js-plotly-plot)").querySelector(".js-plotly-plot");
 }
 
 // The layers of the figure, one above the other, as one drawing.
+/** @param {PlotRoot} root */
 function drawingOf(root) {
   const layers = [...figureOf(root).querySelectorAll(".main-svg")].filter((each) => !each.closest(".modebar"));
   const { width, height } = layers[0].getBoundingClientRect();
@@ -26,12 +28,13 @@ function drawingOf(root) {
   for (const layer of layers) {
     const copy = svg.appendChild(layer.cloneNode(true));
     copy.removeAttribute("style"); // a background of its own would hide the layers below
-    copy.querySelectorAll("[style*=vector-effect]").forEach(({ style }) => (style.vectorEffect = "none")); // lines grow with the rest
-    copy.querySelectorAll(".hoverlayer, .zoomlayer, .drag, .draglayer").forEach((each) => each.remove());
+    copy.querySelectorAll("[style*=vector-effect]").forEach((/** @type {any} */ { style }) => (style.vectorEffect = "none")); // lines grow with the rest
+    copy.querySelectorAll(".hoverlayer, .zoomlayer, .drag, .draglayer").forEach((/** @type {any} */ each) => each.remove());
   }
   return { width, height, blob: new Blob([new XMLSerializer().serializeToString(svg)], { type: "image/svg+xml" }) };
 }
 
+/** @param {PlotRoot} root */
 async function pngOf(root) {
   const { width, height, blob } = drawingOf(root);
   const image = new Image(width * SHARP, height * SHARP);
@@ -43,18 +46,21 @@ async function pngOf(root) {
   return new Promise((done) => canvas.toBlob(done));
 }
 
+/** @param {any} given */
 function figureLines({ header: { words, curves, columns, arrays } }) {
   if (columns) return [words.csv, ...[...arrays[0]].map((value, cell) => [String(Math.floor(cell / columns)), String(cell % columns), exact(value)])];
+  /** @param {string} name @param {number} index */
   const points = (name, index) => [...arrays[2 * index]].map((x, at) => [name, exact(x), exact(arrays[2 * index + 1][at])]);
   return [words.csv, ...curves.flatMap(points)];
 }
 
+/** @param {Given} given */
 export default function ({ data, parentElement, setTriggerValue }) {
   let root = parentElement.querySelector(".vitrine");
   if (!root) {
     root = newRoot(parentElement, "plot figure");
     root.kind = { lines: figureLines };
-    root.files = { PNG: pngOf, SVG: async (each) => drawingOf(each).blob, CSV: FILES.CSV };
+    root.files = { PNG: pngOf, SVG: async (/** @type {any} */ each) => drawingOf(each).blob, CSV: FILES.CSV };
     root.heading = root.appendChild(element("div", "heading"));
     root.heading.append(element("b"), buildAbout(root), buildMenu(root));
   }

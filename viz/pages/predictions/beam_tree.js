@@ -12,8 +12,9 @@ const HIGH = 26; // of a node
 const BETWEEN = 18; // columns
 const WIDE = { characters: 74, words: 112 }; // nodes: of tokens of a few letters, and of longer ones
 
+/** @param {HTMLElement} parentElement */
 function build(parentElement) {
-  const root = newRoot(parentElement, "tree");
+  const root = /** @type {any} */ (newRoot(parentElement, "tree"));
   root.legend = root.appendChild(element("div", "legend"));
   root.scroll = root.appendChild(element("div", "scroll"));
   root.scroll.addEventListener("scroll", () => root.classList.toggle("scrolled", root.scroll.scrollLeft > 0), { passive: true });
@@ -33,16 +34,19 @@ function build(parentElement) {
     root.classList.add("whole");
     return arrange();
   };
-  root.kind.draw = (pen) => {
+  root.kind.draw = (/** @type {Pen} */ pen) => {
     draw(pen);
     root.classList.remove("whole");
   };
   return root;
 }
 
+/** @param {NodeHeader[]} nodes */
 const wideOf = (nodes) => (nodes.some(({ label }) => [...label].length > 4) ? WIDE.words : WIDE.characters);
+/** @param {NodeHeader} header */
 const topOf = ({ row }) => row * ROW + 4;
 
+/** @param {any} root @param {number} index */
 function newNode(root, index) {
   const made = element("button", "node");
   root.nodes.push(made);
@@ -56,6 +60,7 @@ function newNode(root, index) {
 }
 
 // The nodes from the root to this one.
+/** @param {NodeHeader[]} nodes @param {number} index */
 function pathTo(nodes, index) {
   const path = [];
   for (; index > 0; index = nodes[index].parent) path.push(index);
@@ -63,24 +68,27 @@ function pathTo(nodes, index) {
 }
 
 // Say what a node is, and mark how the search came to it.
+/** @param {any} root @param {number} index */
 function tell(root, index) {
   const path = new Set(pathTo(root.data.nodes, index));
-  root.nodes.forEach((made, at) => made.classList.toggle("path", path.has(at + 1)));
+  root.nodes.forEach((/** @type {HTMLElement} */ made, /** @type {number} */ at) => made.classList.toggle("path", path.has(at + 1)));
   [...root.lines.children].forEach((line, at) => line.classList.toggle("path", path.has(at + 1)));
   write(root.told, root.data.nodes[index]?.sentence ?? "");
 }
 
+/** @param {any} root */
 function showNodes(root) {
   const { nodes, words } = root.data;
   const count = nodes.length - 1;
   const wide = wideOf(nodes);
   const column = wide + BETWEEN;
+  /** @param {any} given */
   const leftOf = ({ step }) => (step - 1) * column + 4;
   while (root.nodes.length > count) root.nodes.pop().remove();
   while (root.nodes.length < count) newNode(root, root.nodes.length);
   shorten(root.lines, count);
   while (root.lines.children.length < count) root.lines.appendChild(document.createElementNS(root.lines.namespaceURI, "path"));
-  nodes.slice(1).forEach((node, at) => {
+  nodes.slice(1).forEach((/** @type {any} */ node, /** @type {number} */ at) => {
     const made = root.nodes[at];
     const layer = node.step === 1 ? root.first : root.rest;
     if (made.parentElement !== layer) layer.appendChild(made);
@@ -100,13 +108,14 @@ function showNodes(root) {
     line.setAttribute("d", `M${x1} ${y1}C${(x1 + x2) / 2} ${y1} ${(x1 + x2) / 2} ${middle} ${x2} ${middle}`);
     line.setAttribute("class", node.fate);
   });
-  const steps = Math.max(0, ...nodes.map(({ step }) => step));
-  const rows = Math.max(0, ...nodes.slice(1).map(({ row }) => row + 1));
+  const steps = Math.max(0, ...nodes.map((/** @type {any} */ { step }) => step));
+  const rows = Math.max(0, ...nodes.slice(1).map((/** @type {NodeHeader} */ { row }) => row + 1));
   root.plane.style.width = `${steps * column}px`;
   root.plane.style.height = `${rows * ROW + 4}px`;
   root.first.style.width = root.scroll.style.scrollPaddingLeft = `${wide + 8}px`;
 }
 
+/** @param {any} root */
 function showHypotheses(root) {
   const { hypotheses, words } = root.data;
   shorten(root.list, hypotheses.length);
@@ -119,7 +128,7 @@ function showHypotheses(root) {
     button.addEventListener("pointerenter", () => tell(root, root.data.hypotheses[place].node));
     button.addEventListener("pointerleave", () => tell(root, root.best));
   }
-  hypotheses.forEach(({ node, text, score }, index) => {
+  hypotheses.forEach((/** @type {any} */ { node, text, score }, /** @type {number} */ index) => {
     const button = firstIn(root.list.children[index]);
     button.disabled = !root.data.nodes[node].open;
     button.title = words.continue;
@@ -128,10 +137,11 @@ function showHypotheses(root) {
   });
 }
 
+/** @param {any} root */
 function showLegend(root) {
   const { legend } = root.data;
   shorten(root.legend, legend.length);
-  legend.forEach(({ fate, name }, index) => {
+  legend.forEach((/** @type {any} */ { fate, name }, /** @type {number} */ index) => {
     const made = root.legend.children[index] ?? root.legend.appendChild(element("span"));
     made.className = `key ${fate}`;
     write(made, name);
@@ -139,17 +149,20 @@ function showLegend(root) {
 }
 
 // A line for each candidate.
+/** @param {any} root */
 function treeLines(root) {
   const { nodes, legend, words } = root.data;
-  const fates = Object.fromEntries(legend.map(({ fate, name }) => [fate, name]));
+  const fates = Object.fromEntries(legend.map((/** @type {any} */ { fate, name }) => [fate, name]));
+  /** @param {any} node @param {number} at */
   const line = (node, at) => [at + 1, node.step, node.parent, node.label, exact(node.probability), fates[node.fate]].map(String);
   return [words.csv, ...nodes.slice(1).map(line)];
 }
 
+/** @param {Given} given */
 export default function ({ data, parentElement, setTriggerValue }) {
   const root = parentElement.querySelector(".vitrine") ?? build(parentElement);
   root.data = unpack(data);
-  root.choose = (node) => setTriggerValue("node", node);
+  root.choose = (/** @type {any} */ node) => setTriggerValue("node", node);
   root.explain = () => setTriggerValue("about", performance.now());
   root.best = root.data.hypotheses[0]?.node ?? 0;
   root.setAttribute("aria-label", root.data.alt);

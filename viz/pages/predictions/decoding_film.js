@@ -13,25 +13,28 @@ import { buildChoices, showChoices } from "../../web/choices.js";
 const FRAME = 1000; // milliseconds at speed 1
 const SPEEDS = [0.5, 1, 2, 4];
 
+/** @param {HTMLElement} parentElement */
 function build(parentElement) {
   const root = newRoot(parentElement, "film");
   root.tabIndex = 0;
   root.frame = 0;
   root.buttons = {};
   const controls = root.appendChild(element("div", "controls"));
-  for (const [name, sign, act] of [
+  /** @type {[string, string, () => void][]} */
+  const buttons = [
     ["first", "«", () => seek(root, 0)],
     ["back", "‹", () => seek(root, root.frame - 1)],
     ["play", "▶", () => play(root, !root.timer)],
     ["on", "›", () => seek(root, root.frame + 1)],
-  ]) {
+  ];
+  for (const [name, sign, act] of buttons) {
     const button = (root.buttons[name] = controls.appendChild(element("button", `step ${name}`, sign)));
     button.type = "button";
     button.addEventListener("click", act);
   }
   root.count = controls.appendChild(element("span", "count"));
   root.speed = controls.appendChild(element("select"));
-  root.speed.append(...SPEEDS.map((speed) => new Option(`${speed}×`, speed, speed === 1, speed === 1)));
+  root.speed.append(...SPEEDS.map((speed) => new Option(`${speed}×`, String(speed), speed === 1, speed === 1)));
   root.map = controls.appendChild(element("select", "map"));
   root.map.addEventListener("change", () => show(root));
   const time = root.appendChild(element("div", "time"));
@@ -62,17 +65,21 @@ function build(parentElement) {
   return root;
 }
 
+/** @param {any} root @param {KeyboardEvent} event */
 function steer(root, event) {
-  if (event.target.tagName === "SELECT" || event.ctrlKey || event.metaKey || event.altKey) return;
+  const { tagName } = /** @type {Element} */ (event.target);
+  if (tagName === "SELECT" || event.ctrlKey || event.metaKey || event.altKey) return;
   const last = root.film.frames.length - 1;
+  /** @type {Record<string, number>} */
   const keys = { ArrowLeft: root.frame - 1, ArrowRight: root.frame + 1, Home: 0, End: last };
   if (event.key in keys) seek(root, keys[event.key]);
-  else if (event.key === " " && event.target.tagName !== "BUTTON") play(root, !root.timer);
+  else if (event.key === " " && tagName !== "BUTTON") play(root, !root.timer);
   else return;
   event.preventDefault();
 }
 
 // The user goes to a frame: the film stands still there.
+/** @param {any} root @param {number} frame */
 function seek(root, frame) {
   play(root, false);
   root.frame = Math.max(0, Math.min(root.film.frames.length - 1, frame));
@@ -80,6 +87,7 @@ function seek(root, frame) {
   lightUp(root);
 }
 
+/** @param {any} root @param {boolean} on */
 function play(root, on) {
   clearTimeout(root.timer);
   root.timer = undefined;
@@ -97,6 +105,7 @@ function play(root, on) {
   showPlaying(root);
 }
 
+/** @param {any} root */
 function showPlaying(root) {
   const { words } = root.film ?? {};
   if (!words) return;
@@ -107,11 +116,13 @@ function showPlaying(root) {
 }
 
 // The token of this frame lights up everywhere on the page.
+/** @param {any} root */
 function lightUp(root) {
   const { side, frames } = root.film;
   hover(ofTokens(side), frames[root.frame].place);
 }
 
+/** @param {any} root */
 function show(root) {
   const { frames, source, side, words, columns, arrays, kept } = root.film;
   const frame = frames[root.frame];
@@ -141,7 +152,7 @@ function show(root) {
     chip.title = `${source.labels[index]} · ${missing ? words.missing : `${words.weight} ${exact(weight)}`}`;
   });
   write(root.sentence, frame.sentence);
-  const rows = frame.rows.map((row, index) => {
+  const rows = frame.rows.map((/** @type {any} */ row, /** @type {number} */ index) => {
     const from = (root.frame * root.film.depth + index) * columns.length;
     return { ...row, values: values.subarray(from, from + columns.length) };
   });
@@ -150,6 +161,7 @@ function show(root) {
 }
 
 // The weights of this frame over the source, of the chosen map.
+/** @param {any} root */
 function rowOf(root) {
   const { frames, source, arrays } = root.film;
   const width = source.labels.length;
@@ -158,6 +170,7 @@ function rowOf(root) {
 }
 
 // From the new token to what it looks at, the stronger the more.
+/** @param {any} root */
 function drawLinks(root) {
   const { difference, top } = root.film;
   const corner = root.looks.getBoundingClientRect();
@@ -181,6 +194,7 @@ function drawLinks(root) {
   });
 }
 
+/** @param {any} root */
 function showControls(root) {
   const { words, maps, frames } = root.film;
   const names = { first: words.first, back: words.back, on: words.on };
@@ -195,7 +209,7 @@ function showControls(root) {
   root.scrub.max = frames.length - 1;
   if (JSON.stringify([...root.map.options].map(({ text }) => text)) !== JSON.stringify(maps)) {
     const chosen = root.map.selectedIndex;
-    root.map.replaceChildren(...maps.map((name) => new Option(name)));
+    root.map.replaceChildren(...maps.map((/** @type {string} */ name) => new Option(name)));
     root.map.selectedIndex = Math.max(0, Math.min(chosen, maps.length - 1));
   }
   shorten(root.bars, frames.length);
@@ -203,7 +217,7 @@ function showControls(root) {
     const place = root.bars.children.length;
     root.bars.appendChild(element("i")).addEventListener("click", () => seek(root, place));
   }
-  frames.forEach(({ share, label }, index) => {
+  frames.forEach((/** @type {any} */ { share, label }, /** @type {number} */ index) => {
     const bar = root.bars.children[index];
     bar.style.setProperty("--share", `${Math.max(4, 100 * (share ?? 0))}%`);
     bar.title = shown(label);
@@ -212,10 +226,11 @@ function showControls(root) {
 }
 
 // A line for each token that could have been written.
+/** @param {any} given */
 function filmLines({ film: { frames, columns, depth, arrays, words } }) {
-  const names = columns.map(({ name }) => name);
-  const lines = frames.flatMap(({ label, rows }, frame) =>
-    rows.map((row, index) => {
+  const names = columns.map((/** @type {any} */ { name }) => name);
+  const lines = frames.flatMap((/** @type {any} */ { label, rows }, /** @type {any} */ frame) =>
+    rows.map((/** @type {any} */ row, /** @type {number} */ index) => {
       const from = (frame * depth + index) * columns.length;
       const values = [...arrays[1].subarray(from, from + columns.length)].map(exact);
       return [String(frame + 1), label, row.rank, row.label, ...values];
@@ -224,10 +239,11 @@ function filmLines({ film: { frames, columns, depth, arrays, words } }) {
   return [[...words.csv, ...names], ...lines];
 }
 
+/** @param {Given} given */
 export default function ({ data, parentElement, setTriggerValue }) {
   const root = parentElement.querySelector(".vitrine") ?? build(parentElement);
   root.film = unpack(data);
-  root.choose = (choice) => setTriggerValue("choice", choice);
+  root.choose = (/** @type {any} */ choice) => setTriggerValue("choice", choice);
   root.explain = () => setTriggerValue("about", performance.now());
   root.frame = Math.max(0, Math.min(root.frame, root.film.frames.length - 1));
   write(root.named, root.film.words.looks);

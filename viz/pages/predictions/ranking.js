@@ -6,6 +6,7 @@ import { exact } from "../../web/numbers.js";
 import { addFiles, showFiles } from "../../web/picture.js";
 import { buildChoices, showChoices } from "../../web/choices.js";
 
+/** @param {HTMLElement} parentElement */
 function build(parentElement) {
   const root = newRoot(parentElement, "ranking");
   const heading = root.appendChild(element("div", "heading"));
@@ -16,17 +17,21 @@ function build(parentElement) {
   return root;
 }
 
+/** @param {Element} parent @param {string[]} facts */
 function showFacts(parent, facts) {
   shorten(parent, facts.length);
   facts.forEach((fact, index) => write(parent.children[index] ?? parent.appendChild(element("span", "fact")), fact));
 }
 
 // A line for each token.
+/** @param {any} given */
 function rankingLines({ shown: { header } }) {
+  /** @param {any} given */
   const numbers = ({ values }) => [...values].map(exact);
-  return [header.words.csv, ...header.rows.map((row) => [row.rank, row.label, ...numbers(row)])];
+  return [header.words.csv, ...header.rows.map((/** @type {any} */ row) => [row.rank, row.label, ...numbers(row)])];
 }
 
+/** @param {Given} given */
 export default function ({ data, parentElement, setTriggerValue }) {
   const root = parentElement.querySelector(".vitrine") ?? build(parentElement);
   const header = unpack(data);
@@ -36,7 +41,7 @@ export default function ({ data, parentElement, setTriggerValue }) {
   write(aside, sentence);
   showFacts(root.facts, facts);
   const [values] = arrays;
-  const filled = rows.map((row, index) => ({ ...row, values: values.subarray(index * columns.length, (index + 1) * columns.length) }));
+  const filled = rows.map((/** @type {any} */ row, /** @type {number} */ index) => ({ ...row, values: values.subarray(index * columns.length, (index + 1) * columns.length) }));
   showChoices(root.table, columns, filled, words, (token) => setTriggerValue("choice", { position, token }));
   root.explain = () => setTriggerValue("about", performance.now());
   showFiles(root, { ...header, rows: filled });

@@ -9,6 +9,7 @@ import { buildPlot, showPlot } from "../../web/plot.js";
 const ROW = { name: 20, formula: 20, bypass: 26, box: 30, beside: 46, gap: 22 };
 const KINDS = { norm: "rgba(230,159,0,0.30)", sublayer: "rgba(86,180,233,0.32)", dropout: "rgba(128,128,128,0.20)", sum: "rgba(0,0,0,0)" };
 
+/** @param {WiringHeader} header @param {number} width */
 function arrangeWiring({ rows }, width) {
   const tall = ROW.name + ROW.formula + ROW.bypass + ROW.box;
   let top = 4;
@@ -21,11 +22,13 @@ function arrangeWiring({ rows }, width) {
   return { places, width, height: Math.ceil(top - ROW.gap + 12) };
 }
 
+/** @param {Pen} pen @param {number} from @param {number} to @param {number} y @param {string} [colour] */
 function arrow(pen, from, to, y, colour) {
   pen.line([[from, y], [to, y]], { colour });
   pen.line([[to - 5, y - 4], [to, y], [to - 5, y + 4]], { colour });
 }
 
+/** @param {Pen} pen @param {ReturnType<typeof arrangeWiring>} place @param {{ header: WiringHeader }} shown */
 function drawWiring(pen, { places, width }, { header }) {
   header.rows.forEach((row, index) => {
     const { top, line, bottom } = places[index];
@@ -35,9 +38,12 @@ function drawWiring(pen, { places, width }, { header }) {
     const parts = row.boxes.length;
     const step = (width - 56) / parts;
     const wide = Math.min(104, step - 12);
+    /** @param {number} place */
     const middle = (place) => 32 + step * (place + 0.5);
+    /** @param {number} place */
     const half = (place) => (row.boxes[place].kind === "sum" ? 9 : wide / 2);
     pen.text("x", 14, line, { token: true });
+    /** @param {WireHeader[]} boxes @param {number} y */
     const chain = (boxes, y) => boxes.forEach(({ text, kind }, place) => {
       const [x, reach] = [middle(place), half(place)];
       const before = place ? middle(place - 1) + half(place - 1) : 26;
@@ -61,6 +67,7 @@ function drawWiring(pen, { places, width }, { header }) {
 }
 
 // The way past the block: from the stream to the sum, through a norm where the wrong form puts one.
+/** @param {Pen} pen @param {WiringRow} options @param {number} line @param {(place: number) => number} middle */
 function drawPast(pen, { past, boxes }, line, middle) {
   const [end, above] = [middle(boxes.findIndex(({ kind }) => kind === "sum")), line - ROW.box / 2 - 16];
   const [centre, half] = [(28 + end) / 2, past === "bare" ? 0 : 44];
@@ -73,8 +80,12 @@ function drawPast(pen, { past, boxes }, line, middle) {
 }
 
 // A second block that reads the same x: from the stream to its boxes below, and from them up to the last sum.
+/**
+ * @param {Pen} pen @param {any} given @param {number} line @param {(place: number) => number} middle
+ * @param {number} wide
+ */
 function drawBeside(pen, { boxes, beside }, line, middle, wide) {
-  const end = middle(boxes.findLastIndex(({ kind }) => kind === "sum"));
+  const end = middle(boxes.findLastIndex((/** @type {any} */ { kind }) => kind === "sum"));
   const y = line + ROW.beside;
   pen.line([[28, line], [28, y], [30, y]], {});
   pen.line([[middle(beside.length - 1) + wide / 2, y], [end, y], [end, line + 9]], {});
@@ -86,10 +97,11 @@ const WIRING = {
   draw: drawWiring,
   point: () => {},
   click: () => {},
-  lines: ({ header }) => [header.words.csv, ...header.rows.map(({ name, formula, own }) => [name, formula, String(own)])],
+  lines: (/** @type {{ header: WiringHeader }} */ { header }) => [header.words.csv, ...header.rows.map(({ name, formula, own }) => [name, formula, String(own)])],
   sides: () => [],
 };
 
+/** @param {Given} given */
 export default function ({ data, parentElement, setTriggerValue }) {
   const root = parentElement.querySelector(".vitrine") ?? buildPlot(parentElement, "wiring", WIRING);
   root.explain = () => setTriggerValue("about", performance.now());

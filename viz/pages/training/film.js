@@ -2,7 +2,7 @@
 // frames that the strip in the sidebar receives: see film_store.js. Going back to a key frame is the server's to do.
 
 import { unpack } from "../../web/bytes.js";
-import { cleared, element, ending, newRoot, write } from "../../web/elements.js";
+import { cleared, element, ending, firstIn, newRoot, write } from "../../web/elements.js";
 import { about, largest, significant } from "../../web/numbers.js";
 import { bus, ofTokens } from "../../web/bus.js";
 import { lightChips, showChips, shown } from "../../web/chips.js";
@@ -10,8 +10,8 @@ import { appearance, canvasPen, onTheme } from "../../web/pens.js";
 import { buildPlot, showPlot } from "../../web/plot.js";
 import { HEAT } from "../../web/heat.js";
 import {
-  askWhile, filmedEvery, filmError, filmLabels, filmShape, filmWeights, frameAt, goToFrame, isFilmed, lastOfRun,
-  nearestFrame, onFilm,
+  askWhile, filmedEvery, filmError, filmHere, filmLabels, filmShape, filmWeights, frameAt, goToFrame, isFilmed,
+  lastOfRun, nearestFrame, onFilm,
 } from "../../web/film_store.js";
 import { buildNorms, showNorms } from "./film_norms.js";
 import { arrangeThumbnails, buildThumbnails, showThumbnails } from "../../web/thumbnails.js";
@@ -22,8 +22,10 @@ const LINE = { tall: 74, lane: 16, side: 8 };
 const OTHERS = ["#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9"]; // lines of the other runs
 const DASH = [4, 3];
 const OWN = "#5c7cfa"; // the line of the run that is filmed
+/** @type {Record<string, string>} */
 const FLAGS = { a: "#cc79a7", b: "#009e73" };
 
+/** @type {[string, string, (root: Root) => void][]} */
 const CONTROLS = [
   ["play", "▶", (root) => play(root, !root.playing)],
   ["back", "‹", (root) => seek(root, frameAt() - 1)],
@@ -32,9 +34,10 @@ const CONTROLS = [
   ["b", "B", (root) => putFlag(root, "b")],
   ["difference", "B − A", (root) => compare(root, !root.comparing)],
   ["largest", "⇥", (root) => findLargest(root)],
-  ["keys", "◆", (root) => offer(root, nearestKey(bus.film.steps[frameAt()]))],
+  ["keys", "◆", (root) => offer(root, nearestKey(filmHere().steps[frameAt()]))],
 ];
 
+/** @param {HTMLElement} parentElement */
 function buildFilm(parentElement) {
   const root = newRoot(parentElement, "training-film");
   Object.assign(root, { buttons: {}, flags: {}, comparing: false, position: 0, painted: 0 });
@@ -45,7 +48,7 @@ function buildFilm(parentElement) {
     button.addEventListener("click", () => bus.film?.steps.length && act(root));
   }
   root.speed = controls.appendChild(element("select"));
-  root.speed.append(...SPEEDS.map((speed) => new Option(`${speed}/s`, speed, speed === 15, speed === 15)));
+  root.speed.append(...SPEEDS.map((speed) => new Option(`${speed}/s`, String(speed), speed === 15, speed === 15)));
   root.standing = controls.appendChild(element("span", "standing"));
   root.standing.setAttribute("aria-live", "off");
   root.futures = root.appendChild(element("div", "futures"));
@@ -55,15 +58,16 @@ function buildFilm(parentElement) {
   root.line.tabIndex = 0;
   root.line.setAttribute("role", "slider");
   root.line.setAttribute("aria-valuemin", 0);
+  /** @param {any} event */
   const drag = (event) => event.buttons && seek(root, frameUnder(root, event));
-  root.line.addEventListener("pointerdown", (event) => {
+  root.line.addEventListener("pointerdown", (/** @type {any} */ event) => {
     root.line.setPointerCapture(event.pointerId);
     const key = keyUnder(root, event);
     if (key === null) drag(event);
     else offer(root, key);
   });
   root.line.addEventListener("pointermove", drag);
-  root.line.addEventListener("keydown", (event) => steerFilm(root, event));
+  root.line.addEventListener("keydown", (/** @type {any} */ event) => steerFilm(root, event));
   root.offer = root.appendChild(element("div", "offer"));
   root.offer.hidden = true;
   root.note = root.appendChild(element("div", "note"));
@@ -76,7 +80,7 @@ function buildFilm(parentElement) {
   root.places = guesses.appendChild(element("div", "places"));
   root.rows = guesses.appendChild(element("div", "rows"));
   root.norms = buildNorms(scene, () => showFilmSoon(root));
-  root.large.choose = (row) => choosePosition(root, row);
+  root.large.choose = (/** @type {number} */ row) => choosePosition(root, row);
   const sizes = new ResizeObserver(() => {
     paintLine(root);
     moveCursor(root);
@@ -102,25 +106,29 @@ function buildFilm(parentElement) {
   return root;
 }
 
+/** @param {Root} root @param {KeyboardEvent} event */
 function steerFilm(root, event) {
   if (event.ctrlKey || event.metaKey || event.altKey || !bus.film?.steps.length) return;
-  const [at, last] = [frameAt(), bus.film.steps.length - 1];
+  const [at, last] = [frameAt(), filmHere().steps.length - 1];
   const leap = Math.max(1, Math.round(last / 10));
+  /** @type {Record<string, number>} */
   const keys = { ArrowLeft: at - 1, ArrowRight: at + 1, PageDown: at - leap, PageUp: at + leap, Home: 0, End: last };
   if (event.key in keys) seek(root, keys[event.key]);
   else if (event.key === " ") play(root, !root.playing);
-  else if (event.key === "Enter") offer(root, nearestKey(bus.film.steps[at]));
+  else if (event.key === "Enter") offer(root, nearestKey(filmHere().steps[at]));
   else return;
   event.preventDefault();
 }
 
 // The user goes to a frame: the film stands still there.
+/** @param {Root} root @param {number} number */
 function seek(root, number) {
   play(root, false);
   goToFrame(number);
 }
 
 // As many frames as the time that has gone by asks for, each drawing once a frame of the screen.
+/** @param {Root} root @param {boolean} on */
 function play(root, on) {
   cancelAnimationFrame(root.playing);
   root.playing = undefined;
@@ -129,9 +137,10 @@ function play(root, on) {
     goToFrame(from);
     const began = performance.now();
     const speed = Number(root.speed.value);
+    /** @param {any} now */
     const next = (now) => {
       const wanted = from + Math.floor((Math.max(0, now - began) * speed) / 1000);
-      const last = bus.film ? bus.film.steps.length - 1 : 0;
+      const last = bus.film ? filmHere().steps.length - 1 : 0;
       if (bus.film) goToFrame(wanted);
       root.playing = wanted < last ? requestAnimationFrame(next) : undefined;
       if (!root.playing) showPlaying(root);
@@ -141,6 +150,7 @@ function play(root, on) {
   showPlaying(root);
 }
 
+/** @param {Root} root */
 function showPlaying(root) {
   const { words } = root.header;
   write(root.buttons.play, root.playing ? "❚❚" : "▶");
@@ -149,31 +159,36 @@ function showPlaying(root) {
 }
 
 // A flag stands at a step; putting it where it stands already takes it away.
+/** @param {Root} root @param {string} name */
 function putFlag(root, name) {
-  const step = bus.film.steps[frameAt()];
+  const step = filmHere().steps[frameAt()];
   root.flags[name] = root.flags[name] === step ? undefined : step;
   showFilmSoon(root);
 }
 
+/** @param {Root} root @param {boolean} on */
 function compare(root, on) {
   root.comparing = on;
   showFilmSoon(root);
 }
 
 // The frames that are compared: flag A, else the first; flag B, else where the film stands.
+/** @param {Root} root */
 function compared(root) {
-  const { steps, frames } = bus.film;
+  const { steps, frames } = filmHere();
+  /** @param {string} name @param {any} otherwise */
   const flag = (name, otherwise) => (frames.has(root.flags[name]) ? root.flags[name] : otherwise);
   return [flag("a", steps[0]), flag("b", steps[frameAt()])];
 }
 
 // ½ Σ |w' − w| of each query's weights, averaged over the queries, between neighbouring frames.
+/** @param {string} kind @param {number} layer @param {number} head */
 function largestChange(kind, layer, head) {
   const [, heads, rows, columns] = filmShape(kind);
   const from = (layer * heads + head) * rows * columns;
-  let found = { variation: -1 };
-  bus.film.steps.slice(1).forEach((step, index) => {
-    const [before, after] = [bus.film.steps[index], step].map((each) => filmWeights(kind, each));
+  let found = { variation: -1, before: 0, after: 0 };
+  filmHere().steps.slice(1).forEach((step, index) => {
+    const [before, after] = [filmHere().steps[index], step].map((each) => filmWeights(kind, each));
     let moved = 0;
     for (let cell = from; cell < from + rows * columns; cell++) moved += Math.abs(after[cell] - before[cell]);
     const variation = moved / (2 * 255 * rows);
@@ -182,36 +197,41 @@ function largestChange(kind, layer, head) {
   return found;
 }
 
+/** @param {Root} root */
 function findLargest(root) {
   const { kind, words } = root.header;
-  if (bus.film.steps.length < 2) return;
+  if (filmHere().steps.length < 2) return;
   const [layer, head] = root.chosen;
   const { variation, before, after } = largestChange(kind, layer, head);
-  const { steps } = bus.film;
+  const { steps } = filmHere();
   root.flags = { a: steps[before], b: steps[after] };
   const moved = about(variation, filmShape(kind)[3] * filmError(kind)); // half of the change of as many weights
+  /** @type {Record<string, unknown>} */
   const text = { head: `${layer + 1}.${head + 1}`, before: steps[before], after: steps[after], moved };
-  write(root.note, words.moved.replace(/{(\w+)}/g, (_, name) => text[name]));
+  write(root.note, words.moved.replace(/{(\w+)}/g, (/** @type {string} */ _, /** @type {string} */ name) => text[name]));
   seek(root, after);
   showFilmSoon(root);
 }
 
+/** @param {number} step */
 function nearestKey(step) {
-  return bus.film.keys.reduce((best, key) => (Math.abs(key - step) < Math.abs(best - step) ? key : best), bus.film.keys[0]);
+  return filmHere().keys.reduce((best, key) => (Math.abs(key - step) < Math.abs(best - step) ? key : best), filmHere().keys[0]);
 }
 
 // Going back to a key frame, or branching from it, is offered; nothing happens before the user says so.
+/** @param {Root} root @param {number | undefined} key */
 function offer(root, key) {
   if (key === undefined) return;
   const { words } = root.header;
   seek(root, nearestFrame(key));
+  /** @param {string} name @param {string} text @param {any} title */
   const button = (name, text, title) => {
     const made = element("button", "act", text);
     made.type = "button";
     made.title = title;
     made.addEventListener("click", () => {
       root.offer.hidden = true;
-      if (name) root.trigger(name, { step: key, edition: bus.film.edition });
+      if (name) root.trigger(name, { step: key, edition: filmHere().edition });
     });
     return made;
   };
@@ -226,19 +246,22 @@ function offer(root, key) {
 }
 
 // Where the steps are on the line.
+/** @param {Root} root */
 function lineScale(root) {
-  const { steps } = bus.film;
-  const last = Math.max(steps.at(-1), ...root.header.others.map((other) => other.steps.at(-1)));
+  const { steps } = filmHere();
+  const last = Math.max(steps[steps.length - 1], ...root.header.others.map((/** @type {any} */ other) => other.steps.at(-1)));
   const [first, span] = [steps[0], last - steps[0] || 1];
   const wide = root.line.clientWidth - 2 * LINE.side;
-  return { x: (step) => LINE.side + ((step - first) / span) * wide, step: (x) => first + ((x - LINE.side) / wide) * span };
+  return { x: (/** @type {number} */ step) => LINE.side + ((step - first) / span) * wide, step: (/** @type {number} */ x) => first + ((x - LINE.side) / wide) * span };
 }
 
+/** @param {Root} root @param {any} event */
 function frameUnder(root, event) {
   return nearestFrame(lineScale(root).step(event.clientX - root.line.getBoundingClientRect().left));
 }
 
 // The key frame at the pointer, which is in their lane; null elsewhere.
+/** @param {Root} root @param {any} event */
 function keyUnder(root, event) {
   const box = root.line.getBoundingClientRect();
   if (event.clientY - box.top < LINE.tall - LINE.lane || !bus.film?.keys.length) return null;
@@ -248,40 +271,45 @@ function keyUnder(root, event) {
 }
 
 // An attribute is written only where it changes: writing has the browser look at the whole element again.
+/** @param {Element} node @param {string} name @param {any} value */
 function put(node, name, value) {
   if (node.getAttribute(name) !== String(value)) node.setAttribute(name, value);
 }
 
+/** @param {Root} root */
 function moveCursor(root) {
   if (!bus.film?.steps.length) return;
-  root.cursor.style.transform = `translateX(${lineScale(root).x(bus.film.steps[frameAt()]).toFixed(1)}px)`;
+  root.cursor.style.transform = `translateX(${lineScale(root).x(filmHere().steps[frameAt()]).toFixed(1)}px)`;
 }
 
 // The loss over the steps, key frames below it, and flags; not painted again while the film plays.
+/** @param {Root} root */
 function paintLine(root) {
   const { line } = root;
   const width = line.clientWidth;
   if (!width || !bus.film?.steps.length) return;
   const ratio = window.devicePixelRatio || 1;
   const pen = canvasPen(cleared(line, Math.round(width * ratio), LINE.tall * ratio), ratio, appearance(root));
-  const { steps, frames, keys } = bus.film;
+  const { steps, frames, keys } = filmHere();
   const { x } = lineScale(root);
-  const losses = steps.map((step) => frames.get(step).loss);
+  const losses = steps.map((step) => frames.get(step)?.loss ?? NaN);
   const { others } = root.header;
-  const usable = [losses, ...others.map((other) => other.losses)].flat().filter(Number.isFinite);
+  const usable = [losses, ...others.map((/** @type {any} */ other) => other.losses)].flat().filter(Number.isFinite);
   const [low, high] = [Math.min(...usable), Math.max(...usable)];
   const bottom = LINE.tall - LINE.lane;
+  /** @param {number} loss */
   const y = (loss) => bottom - 4 - ((loss - low) / (high - low || 1)) * (bottom - 12);
   pen.box(0, 0, width, bottom, "rgba(128,128,128,0.08)");
+  /** @param {number[]} at @param {number[]} of @param {LineStyle} style */
   const drawn = (at, of, style) => {
     const points = at.flatMap((step, index) => (Number.isFinite(of[index]) ? [[x(step), y(of[index])]] : []));
     if (points.length > 1) pen.line(points, style);
   };
-  others.forEach((other, index) => {
+  others.forEach((/** @type {any} */ other, /** @type {number} */ index) => {
     drawn(other.steps, other.losses, { colour: OTHERS[index % OTHERS.length], dash: DASH });
   });
   drawn(steps, losses, { colour: OWN });
-  for (const key of keys) if (key >= steps[0] && key <= steps.at(-1)) pen.text("◆", x(key), bottom + 8, { align: "center", faint: true });
+  for (const key of keys) if (key >= steps[0] && key <= steps[steps.length - 1]) pen.text("◆", x(key), bottom + 8, { align: "center", faint: true });
   for (const name of ["a", "b"]) {
     if (!frames.has(root.flags[name])) continue;
     const at = x(root.flags[name]);
@@ -293,6 +321,7 @@ function paintLine(root) {
 }
 
 // lined: the line has changed too, and not only where the film stands.
+/** @param {Root} root @param {boolean} [lined] */
 function showFilmSoon(root, lined = true) {
   root.lined ||= lined;
   root.soon ??= requestAnimationFrame(() => {
@@ -301,11 +330,13 @@ function showFilmSoon(root, lined = true) {
   });
 }
 
+/** @param {Root} root @param {number} position */
 function choosePosition(root, position) {
   root.position = position;
   showFilmSoon(root);
 }
 
+/** @param {Root} root @param {number} index */
 function chooseHead(root, index) {
   const heads = root.heads.shown.columns;
   const [layer, head] = [Math.floor(index / heads), index % heads];
@@ -314,6 +345,7 @@ function chooseHead(root, index) {
   showFilmSoon(root);
 }
 
+/** @param {Root} root */
 function showFrame(root) {
   const { kind, words, labels, visible } = root.header;
   const filmed = isFilmed(kind, labels.rows, labels.columns);
@@ -321,10 +353,10 @@ function showFrame(root) {
   askWhile(root, !filmed);
   if (!filmed) return write(root.note, words.waiting);
   if (root.note.textContent === words.waiting) write(root.note, "");
-  const { steps, frames } = bus.film;
+  const { steps, frames } = filmHere();
   const number = frameAt();
   const step = steps[number];
-  const frame = frames.get(step);
+  const frame = /** @type {FilmFrame} */ (frames.get(step));
   const [layers, heads, rows, columns] = filmShape(kind);
   const cells = rows * columns;
   if (root.heads.shape !== `${layers}x${heads}`) {
@@ -333,8 +365,10 @@ function showFrame(root) {
     arrangeThumbnails(root.heads, order, heads);
   }
   const [layer, head] = (root.chosen = [Math.min(root.chosen[0], layers - 1), Math.min(root.chosen[1], heads - 1)]);
+  /** @type {Uint8Array | Int16Array} */
   let weights = filmWeights(kind, step);
   let sentence = words.frame.replace("{step}", step.toLocaleString("en"));
+  /** @type {(FilmFrame | undefined)[]} */
   let norms = [frame];
   if (root.comparing) {
     const [a, b] = compared(root);
@@ -350,7 +384,7 @@ function showFrame(root) {
     : { low: 0, high: 1, most: 255, levels: weights };
   const tops = Array(count).fill(top / 255);
   showThumbnails(root.heads, { ...scale, tops, difference: root.comparing, states: visible, count, columns: heads, rows, cells: columns, sides: root.header.sides });
-  root.heads.thumbnails.forEach((button, index) => {
+  root.heads.thumbnails.forEach((/** @type {any} */ button, /** @type {number} */ index) => {
     const here = index === layer * heads + head;
     button.classList.toggle("chosen", here);
     put(button, "aria-pressed", here);
@@ -371,18 +405,20 @@ function showFrame(root) {
   if (root.lined) paintLine(root);
   root.lined = false;
   root.painted += 1;
-  root.dataset.step = step;
-  root.dataset.frames = steps.length;
+  root.dataset.step = String(step);
+  root.dataset.frames = String(steps.length);
 }
 
 // Which steps the film holds.
+/** @param {Record<string, any>} words */
 function everyWords(words) {
   const [least, most] = filmedEvery();
-  if (bus.film.steps.length < 2) return "";
+  if (filmHere().steps.length < 2) return "";
   const sentence = most === 1 ? words.every : least === most ? words.everyFew : words.everySome;
   return ` · ${sentence.replace("{least}", least).replace("{most}", most)}`;
 }
 
+/** @param {Root} root @param {any} weights @param {number} top @param {string} sentence @param {number} step */
 function showLarge(root, weights, top, sentence, step) {
   const { labels, sides, titles, words, visible, kind } = root.header;
   const [layer, head] = root.chosen;
@@ -399,8 +435,9 @@ function showLarge(root, weights, top, sentence, step) {
 }
 
 // What the model held for most probable at the chosen position, at this step; the right answer is marked.
+/** @param {Root} root @param {FilmFrame} frame */
 function showGuesses(root, frame) {
-  const { tokens, names, ranks, answers } = bus.film;
+  const { tokens, names, ranks, answers } = filmHere();
   const { words } = root.header;
   const side = tokens.target.length ? "target" : "source";
   const labels = filmLabels(side);
@@ -424,21 +461,23 @@ function showGuesses(root, frame) {
 }
 
 // Which line is whose, above the lines: beside one of them a name would lie on another.
+/** @param {Root} root */
 function showFutures(root) {
   const { run, others, words } = root.header;
-  const all = others.map((other, index) => ({ ...other, colour: OTHERS[index % OTHERS.length], style: "dashed" }));
+  const all = others.map((/** @type {any} */ other, /** @type {number} */ index) => ({ ...other, colour: OTHERS[index % OTHERS.length], style: "dashed" }));
   const named = others.length ? [{ run, colour: OWN, style: "solid" }, ...all] : [];
   root.futures.hidden = !named.length;
   root.futures.replaceChildren(
     ...named.map(({ run: number, colour, style }) => {
       const made = element("span", "", words.run.replace("{number}", number));
       made.prepend(element("i"));
-      made.firstChild.style.borderTop = `2px ${style} ${colour}`;
+      firstIn(made).style.borderTop = `2px ${style} ${colour}`;
       return made;
     }),
   );
 }
 
+/** @param {Root} root */
 function showWords(root) {
   const { words } = root.header;
   for (const [name] of CONTROLS.slice(1)) {
@@ -454,11 +493,12 @@ function showWords(root) {
   showPlaying(root);
 }
 
+/** @param {any} given */
 export default function ({ data, parentElement, setStateValue, setTriggerValue }) {
   const root = parentElement.querySelector(".vitrine.training-film") ?? buildFilm(parentElement);
   const header = unpack(data);
   root.header = { ...header, visible: header.arrays[0] };
-  root.trigger = (name, value) => setTriggerValue(name, value);
+  root.trigger = (/** @type {string} */ name, /** @type {unknown} */ value) => setTriggerValue(name, value);
   root.again = () => setStateValue("again", performance.now());
   root.large.explain = () => setTriggerValue("about", performance.now());
   root.chosen = header.chosen;

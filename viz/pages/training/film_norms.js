@@ -4,16 +4,17 @@
 import { cleared, element, shorten, write } from "../../web/elements.js";
 import { largest, significant } from "../../web/numbers.js";
 import { DIFFERENCE, HUE, SIGNED } from "../../web/colours.js";
-import { bus, hover, ofTokens } from "../../web/bus.js";
+import { hover, ofTokens } from "../../web/bus.js";
 import { shown } from "../../web/chips.js";
-import { filmLabels, overRuns } from "../../web/film_store.js";
+import { filmHere, filmLabels, overRuns } from "../../web/film_store.js";
 
 const ROW = 18; // CSS pixels
 const QUANTITIES = ["stream", "mean", "std"];
 
 // found: called when another quantity is chosen.
+/** @param {HTMLElement} parent @param {() => void} found */
 export function buildNorms(parent, found) {
-  const root = parent.appendChild(element("div", "norms"));
+  const root = /** @type {any} */ (parent.appendChild(element("div", "norms")));
   root.select = root.appendChild(element("select"));
   root.select.append(...QUANTITIES.map((name) => new Option(name, name)));
   root.select.addEventListener("change", () => {
@@ -24,13 +25,14 @@ export function buildNorms(parent, found) {
   return root;
 }
 
+/** @param {any} root */
 function newStack(root) {
   const made = root.stacks.appendChild(element("div", "stack"));
   made.names = made.appendChild(element("div", "names"));
   made.canvas = made.appendChild(element("canvas", "cells"));
   made.canvas.setAttribute("role", "img");
   made.means = made.appendChild(element("div", "means"));
-  made.canvas.addEventListener("pointermove", (event) => {
+  made.canvas.addEventListener("pointermove", (/** @type {Pointed} */ event) => {
     const { group, values, cells } = made.shown;
     const box = made.canvas.getBoundingClientRect();
     const [row, position] = [Math.floor((event.clientY - box.top) / ROW), Math.floor(((event.clientX - box.left) / box.width) * cells)];
@@ -46,8 +48,9 @@ function newStack(root) {
 
 // The largest value of a quantity on the whole film, so that colours mean the same at every step: each frame is looked
 // at once, and the next one of the same film can only widen it.
+/** @param {any} root @param {any[]} groups */
 function widenTops(root, groups) {
-  const { edition, frames } = bus.film;
+  const { edition, frames } = filmHere();
   if (root.tops?.edition !== edition) root.tops = { edition, largest: 0, known: new WeakSet() };
   const { tops } = root;
   for (const frame of frames.values()) {
@@ -64,6 +67,10 @@ function widenTops(root, groups) {
 
 // groups: of every quantity and stack, where its rows stand in a frame's norms. before: the frame that is taken off, if any.
 // renewed: frames have come or gone.
+/**
+ * @param {any} root @param {any[]} groups @param {any[]} options @param {Record<string, any>} words
+ * @param {boolean} renewed
+ */
 export function showNorms(root, groups, [frame, before], words, renewed) {
   const wanted = groups.filter(({ quantity }) => quantity === root.select.value);
   if (renewed || root.tops === undefined) widenTops(root, wanted);
@@ -74,9 +81,9 @@ export function showNorms(root, groups, [frame, before], words, renewed) {
   wanted.forEach((group, index) => {
     const { first, rows, positions } = group;
     const [now, then] = [frame, before].map((each) => each?.norms.subarray(first, first + rows.length * positions));
-    const values = then ? now.map((value, at) => value - then[at]) : now;
+    const values = then ? now.map((/** @type {number} */ value, /** @type {number} */ at) => value - then[at]) : now;
     const made = root.stacks.children[index] ?? newStack(root);
-    const runs = bus.film.runs[group.side]?.firsts;
+    const runs = filmHere().runs[group.side]?.firsts;
     made.shown = { group, values: runs ? overRuns(values, positions, runs) : values, cells: runs?.length ?? positions };
     paintNorms(made, before ? largest(values) : root.tops.largest, Boolean(before));
     made.canvas.setAttribute("aria-label", words.norms[group.quantity]);
@@ -84,7 +91,7 @@ export function showNorms(root, groups, [frame, before], words, renewed) {
       shorten(made[side], rows.length);
       while (made[side].children.length < rows.length) made[side].appendChild(element("div"));
     }
-    rows.forEach((name, row) => {
+    rows.forEach((/** @type {string} */ name, /** @type {number} */ row) => {
       write(made.names.children[row], name);
       made.names.children[row].title = name;
       let sum = 0;
@@ -94,12 +101,13 @@ export function showNorms(root, groups, [frame, before], words, renewed) {
   });
 }
 
+/** @param {any} given @param {number} top @param {boolean} difference */
 function paintNorms({ canvas, shown: { group, values, cells } }, top, difference) {
   const context = cleared(canvas, cells, group.rows.length);
   canvas.style.height = `${group.rows.length * ROW}px`;
   const image = context.createImageData(canvas.width, canvas.height);
   const hues = difference ? DIFFERENCE : SIGNED;
-  values.forEach((value, cell) => {
+  values.forEach((/** @type {number} */ value, /** @type {number} */ cell) => {
     const hue = difference || group.quantity === "mean" ? hues[value < 0 ? 0 : 1] : HUE;
     image.data.set([...hue, top ? Math.min(255, (230 * Math.abs(value)) / top) : 0], 4 * cell);
   });
