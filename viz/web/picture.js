@@ -2,7 +2,7 @@
 // file's pen. The view has no other drawing to keep in step with.
 
 import { cleared, element } from "./elements.js";
-import { buildAbout, buildMenu, nameMenu, showAbout } from "./plot.js";
+import { addMenu, nameMenu, showAbout } from "./plot.js";
 
 export const EDGE = 12; // around the picture
 
@@ -133,8 +133,7 @@ export function addFiles(root, part, lines) {
     },
     lines: () => lines(root),
   };
-  root.append(buildAbout(root), buildMenu(root));
-  root.classList.add("filed");
+  addMenu(root);
 }
 
 // What the menu needs to know, at each change.

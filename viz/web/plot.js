@@ -127,6 +127,13 @@ export function buildMenu(root) {
   return menu;
 }
 
+// The menu of files in a view that has no heading.
+/** @param {PlotRoot} root */
+export function addMenu(root) {
+  root.append(buildAbout(root), buildMenu(root));
+  root.classList.add("filed");
+}
+
 // The button that opens the menu is called so.
 /** @param {Root} root @param {string} name */
 export function nameMenu(root, name) {

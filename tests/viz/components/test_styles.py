@@ -12,6 +12,7 @@ import pytest
 from viz.web.modules import ASIDE, VIZ, modules, with_imports
 
 CALL = re.compile(r"\bcomponent\(\"([\w/]+)\"\)")
+BEGINNING = re.compile(r"(?:\.vitrine )?(?::where\([^)]*\)|\.[\w-]+|)")
 TOGGLED = re.compile(r"classList\.(?:toggle|add|replace)\(([^;\n]*)")
 
 
@@ -36,6 +37,24 @@ def selectors(style: str) -> Iterator[list[list[str]]]:
         for selector in re.split(r",(?![^(]*\))", listed):
             elements = re.split(r"[\s>+~,()]+", selector.strip())
             yield [re.findall(r"(?:^|\.)([a-zA-Z][\w-]*)", re.sub(r"::?[\w-]+", "", each)) for each in elements]
+
+
+def top(style: str) -> Iterator[str]:
+    """Selectors of the outermost rules, those within @media and the like too."""
+    style = re.sub(r"/\*.*?\*/", "", style, flags=re.DOTALL)
+    depth, begun = 0, 0
+    for at, letter in enumerate(style):
+        if letter == "{" and (depth := depth + 1) == 1:
+            opened = at
+        if letter == "}" and (depth := depth - 1) == 0:
+            listed, body = style[begun:opened].strip(), style[opened + 1 : at]
+            yield from top(body) if listed.startswith("@") else re.split(r",(?![^(]*\))\s*", listed)
+            begun = at + 1
+
+
+def roots(style: str) -> set[str]:
+    """Classes of the elements that a style is for: what else it says is said of what is inside them."""
+    return {name for each in top(style) for name in re.findall(r"\.([\w-]+)", BEGINNING.match(each)[0])}  # type: ignore[index]
 
 
 def clashes(parts: tuple[str, ...], styles: dict[str, str], scripts: dict[str, str]) -> list[str]:
@@ -80,6 +99,28 @@ def test_every_style_is_looked_at():
         path.relative_to(VIZ).with_suffix("").as_posix() for path in VIZ.rglob("*.css") if not {*ASIDE} & {*path.parts}
     }
     assert styles - {"frame/frame"} <= {part for parts in loaded().values() for part in parts}
+
+
+def test_what_a_style_says_is_of_its_own_component():
+    """So that a class means one thing in one component, whatever others call theirs."""
+    parts = {part for parts in loaded().values() for part in parts if style(part)} - {"web/common"}
+    own = {part: roots(style(part)) - {"vitrine"} for part in parts}
+    assert {part: names for part, names in own.items() if len(names) != 1} == {"web/plot": {"plot", "filed"}}
+    named = [name for names in own.values() for name in names]
+    assert len(named) == len(set(named)) > 20
+
+
+@pytest.mark.parametrize(
+    ("style", "found"),
+    [
+        (".a { top: 0; } :where(.a) { .b { top: 0; } }", {"a"}),
+        (".a .b, .vitrine .a .c { top: 0; }", {"a", "vitrine"}),
+        ("@media (x) { .a { top: 0; } .b { top: 0; } }", {"a", "b"}),
+        (":where(.a, .b) { @media (x) { .c { top: 0; } } } /* .d { } */", {"a", "b"}),
+    ],
+)
+def test_the_roots_of_a_style_are_found(style, found):
+    assert roots(style) == found
 
 
 @pytest.mark.parametrize(

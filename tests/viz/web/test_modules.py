@@ -43,7 +43,7 @@ def test_none_imports_itself_by_way_of_others(path):
 
 def test_styles_come_in_the_order_of_imports_with_those_of_all_first_and_its_own_last():
     names = [style.stem for style in styles("pages/attention/head_grid.js")]
-    assert names == ["common", "plot", "picture", "thumbnails", "head_grid"]
+    assert names == ["common", "plot", "thumbnails", "head_grid"]
 
 
 def test_a_module_is_kept_for_ever_under_the_hash_of_all(client):
