@@ -360,3 +360,29 @@ interface ShownMap extends ModelMapHeader {
   covered: number;
   thickest: number;
 }
+
+/** A film that a player plays: the frame that is shown, the last one, and where playing begins. */
+interface PlayedFilm {
+  at(): number;
+  last(): number;
+  start(): number;
+  go(frame: number): void;
+  /** Page Up and Page Down lead over a tenth of it. */
+  leaps?: boolean;
+}
+
+interface Player {
+  controls: HTMLElement;
+  speed: HTMLSelectElement;
+  buttons: Record<string, HTMLButtonElement>;
+  /** The animation frame that is asked for while it plays. */
+  playing?: number;
+  /** Words of the button that plays; keys: what a keyboard does. */
+  words?: PlayerWords;
+  play(on: boolean): void;
+  seek(frame: number): void;
+  steer(event: KeyboardEvent): boolean;
+  name(words?: PlayerWords): void;
+}
+
+type PlayerWords = Record<"play" | "pause" | "keys", string>;

@@ -8,40 +8,47 @@ import { DIFFERENCE, HUE, signedColour } from "../../web/colours.js";
 import { hover, ofTokens } from "../../web/bus.js";
 import { lightChips, showChips, shown } from "../../web/chips.js";
 import { addFiles, showFiles } from "../../web/picture.js";
+import { buildPlayer } from "../../web/player.js";
 import { buildChoices, showChoices } from "../../web/choices.js";
 
-const FRAME = 1000; // milliseconds at speed 1
-const SPEEDS = [0.5, 1, 2, 4];
+const SPEEDS = [0.5, 1, 2, 4]; // frames a second
 
 /** @param {HTMLElement} parentElement */
 function build(parentElement) {
   const root = newRoot(parentElement, "film");
   root.tabIndex = 0;
   root.frame = 0;
-  root.buttons = {};
-  const controls = root.appendChild(element("div", "controls"));
-  /** @type {[string, string, () => void][]} */
-  const buttons = [
-    ["first", "«", () => seek(root, 0)],
-    ["back", "‹", () => seek(root, root.frame - 1)],
-    ["play", "▶", () => play(root, !root.timer)],
-    ["on", "›", () => seek(root, root.frame + 1)],
-  ];
-  for (const [name, sign, act] of buttons) {
-    const button = (root.buttons[name] = controls.appendChild(element("button", `step ${name}`, sign)));
-    button.type = "button";
-    button.addEventListener("click", act);
-  }
-  root.count = controls.appendChild(element("span", "count"));
-  root.speed = controls.appendChild(element("select"));
-  root.speed.append(...SPEEDS.map((speed) => new Option(`${speed}×`, String(speed), speed === 1, speed === 1)));
-  root.map = controls.appendChild(element("select", "map"));
+  /** @type {Player} */
+  const player = (root.player = buildPlayer(
+    root,
+    [
+      ["first", "«", () => player.seek(0)],
+      ["back", "‹", () => player.seek(root.frame - 1)],
+      ["play", "▶"],
+      ["on", "›", () => player.seek(root.frame + 1)],
+    ],
+    SPEEDS.map((speed) => [speed, `${speed}×`]),
+    1,
+    {
+      at: () => root.frame,
+      last: () => root.film.frames.length - 1,
+      start: () => (root.frame + 1) % root.film.frames.length,
+      go: (frame) => {
+        root.frame = frame;
+        show(root);
+        lightUp(root);
+      },
+    },
+  ));
+  root.count = element("span", "count");
+  player.speed.before(root.count);
+  root.map = player.controls.appendChild(element("select", "map"));
   root.map.addEventListener("change", () => show(root));
   const time = root.appendChild(element("div", "time"));
   root.bars = time.appendChild(element("div", "bars"));
   root.scrub = time.appendChild(element("input"));
   Object.assign(root.scrub, { type: "range", min: 0, step: 1 });
-  root.scrub.addEventListener("input", () => seek(root, Number(root.scrub.value)));
+  root.scrub.addEventListener("input", () => player.seek(Number(root.scrub.value)));
   const scene = (root.scene = root.appendChild(element("div", "scene")));
   root.looks = scene.appendChild(element("div", "looks"));
   root.links = root.looks.appendChild(document.createElementNS("http://www.w3.org/2000/svg", "svg"));
@@ -53,66 +60,16 @@ function build(parentElement) {
   root.sentence.setAttribute("aria-live", "polite");
   root.table = scene.appendChild(element("div", "lost")).appendChild(buildChoices());
   addFiles(root, () => scene, filmLines);
-  root.addEventListener("keydown", (event) => steer(root, event));
+  root.addEventListener("keydown", (event) => player.steer(event));
   const sizes = new ResizeObserver(() => root.film && drawLinks(root));
   sizes.observe(root.looks);
   const dark = lightChips(root);
   root.stop = () => {
-    play(root, false);
+    player.play(false);
     sizes.disconnect();
     dark();
   };
   return root;
-}
-
-/** @param {any} root @param {KeyboardEvent} event */
-function steer(root, event) {
-  const { tagName } = /** @type {Element} */ (event.target);
-  if (tagName === "SELECT" || event.ctrlKey || event.metaKey || event.altKey) return;
-  const last = root.film.frames.length - 1;
-  /** @type {Record<string, number>} */
-  const keys = { ArrowLeft: root.frame - 1, ArrowRight: root.frame + 1, Home: 0, End: last };
-  if (event.key in keys) seek(root, keys[event.key]);
-  else if (event.key === " " && tagName !== "BUTTON") play(root, !root.timer);
-  else return;
-  event.preventDefault();
-}
-
-// The user goes to a frame: the film stands still there.
-/** @param {any} root @param {number} frame */
-function seek(root, frame) {
-  play(root, false);
-  root.frame = Math.max(0, Math.min(root.film.frames.length - 1, frame));
-  show(root);
-  lightUp(root);
-}
-
-/** @param {any} root @param {boolean} on */
-function play(root, on) {
-  clearTimeout(root.timer);
-  root.timer = undefined;
-  if (on) {
-    if (root.frame === root.film.frames.length - 1) root.frame = -1;
-    const next = () => {
-      root.frame += 1;
-      show(root);
-      lightUp(root);
-      root.timer = root.frame < root.film.frames.length - 1 ? setTimeout(next, FRAME / Number(root.speed.value)) : undefined;
-      showPlaying(root);
-    };
-    next();
-  }
-  showPlaying(root);
-}
-
-/** @param {any} root */
-function showPlaying(root) {
-  const { words } = root.film ?? {};
-  if (!words) return;
-  const going = root.timer !== undefined;
-  write(root.buttons.play, going ? "❚❚" : "▶");
-  root.buttons.play.setAttribute("aria-label", going ? words.pause : words.play);
-  root.buttons.play.title = `${going ? words.pause : words.play} · ${words.keys}`;
 }
 
 // The token of this frame lights up everywhere on the page.
@@ -199,12 +156,13 @@ function showControls(root) {
   const { words, maps, frames } = root.film;
   const names = { first: words.first, back: words.back, on: words.on };
   for (const [name, text] of Object.entries(names)) {
-    root.buttons[name].title = text;
-    root.buttons[name].setAttribute("aria-label", text);
+    root.player.buttons[name].title = text;
+    root.player.buttons[name].setAttribute("aria-label", text);
   }
-  root.speed.setAttribute("aria-label", words.speed);
+  root.player.speed.setAttribute("aria-label", words.speed);
   root.map.setAttribute("aria-label", words.map);
   root.scrub.setAttribute("aria-label", words.scrub);
+  root.player.name(words);
   root.setAttribute("aria-label", words.alt);
   root.scrub.max = frames.length - 1;
   if (JSON.stringify([...root.map.options].map(({ text }) => text)) !== JSON.stringify(maps)) {
@@ -215,7 +173,7 @@ function showControls(root) {
   shorten(root.bars, frames.length);
   while (root.bars.children.length < frames.length) {
     const place = root.bars.children.length;
-    root.bars.appendChild(element("i")).addEventListener("click", () => seek(root, place));
+    root.bars.appendChild(element("i")).addEventListener("click", () => root.player.seek(place));
   }
   frames.forEach((/** @type {any} */ { share, label }, /** @type {number} */ index) => {
     const bar = root.bars.children[index];
@@ -248,7 +206,6 @@ export default function ({ data, parentElement, setTriggerValue }) {
   root.frame = Math.max(0, Math.min(root.frame, root.film.frames.length - 1));
   write(root.named, root.film.words.looks);
   showControls(root);
-  showPlaying(root);
   show(root);
   showFiles(root, root.film);
   root.dataset.painted = root.film.stamp;

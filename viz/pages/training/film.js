@@ -7,6 +7,7 @@ import { about, largest, significant } from "../../web/numbers.js";
 import { bus, ofTokens } from "../../web/bus.js";
 import { lightChips, showChips, shown } from "../../web/chips.js";
 import { appearance, canvasPen, onTheme } from "../../web/pens.js";
+import { buildPlayer } from "../../web/player.js";
 import { buildPlot, showPlot } from "../../web/plot.js";
 import { HEAT } from "../../web/heat.js";
 import {
@@ -25,31 +26,36 @@ const OWN = "#5c7cfa"; // the line of the run that is filmed
 /** @type {Record<string, string>} */
 const FLAGS = { a: "#cc79a7", b: "#009e73" };
 
-/** @type {[string, string, (root: Root) => void][]} */
-const CONTROLS = [
-  ["play", "▶", (root) => play(root, !root.playing)],
-  ["back", "‹", (root) => seek(root, frameAt() - 1)],
-  ["on", "›", (root) => seek(root, frameAt() + 1)],
-  ["a", "A", (root) => putFlag(root, "a")],
-  ["b", "B", (root) => putFlag(root, "b")],
-  ["difference", "B − A", (root) => compare(root, !root.comparing)],
-  ["largest", "⇥", (root) => findLargest(root)],
-  ["keys", "◆", (root) => offer(root, nearestKey(filmHere().steps[frameAt()]))],
-];
-
 /** @param {HTMLElement} parentElement */
 function buildFilm(parentElement) {
   const root = newRoot(parentElement, "training-film");
-  Object.assign(root, { buttons: {}, flags: {}, comparing: false, position: 0, painted: 0 });
-  const controls = root.appendChild(element("div", "controls"));
-  for (const [name, sign, act] of CONTROLS) {
-    const button = (root.buttons[name] = controls.appendChild(element("button", `step ${name}`, sign)));
-    button.type = "button";
-    button.addEventListener("click", () => bus.film?.steps.length && act(root));
-  }
-  root.speed = controls.appendChild(element("select"));
-  root.speed.append(...SPEEDS.map((speed) => new Option(`${speed}/s`, String(speed), speed === 15, speed === 15)));
-  root.standing = controls.appendChild(element("span", "standing"));
+  Object.assign(root, { flags: {}, comparing: false, position: 0, painted: 0 });
+  /** @type {(act: () => void) => () => void} */
+  const filmed = (act) => () => bus.film?.steps.length && act();
+  /** @type {Player} */
+  const player = (root.player = buildPlayer(
+    root,
+    [
+      ["play", "▶", filmed(() => player.play(!player.playing))],
+      ["back", "‹", filmed(() => player.seek(frameAt() - 1))],
+      ["on", "›", filmed(() => player.seek(frameAt() + 1))],
+      ["a", "A", filmed(() => putFlag(root, "a"))],
+      ["b", "B", filmed(() => putFlag(root, "b"))],
+      ["difference", "B − A", filmed(() => compare(root, !root.comparing))],
+      ["largest", "⇥", filmed(() => findLargest(root))],
+      ["keys", "◆", filmed(() => offer(root, nearestKey(filmHere().steps[frameAt()])))],
+    ],
+    SPEEDS.map((speed) => [speed, `${speed}/s`]),
+    15,
+    {
+      at: () => (bus.film ? frameAt() : -1),
+      last: () => (bus.film?.steps.length ?? 0) - 1,
+      start: () => (bus.at == null ? 0 : frameAt()),
+      go: goToFrame,
+      leaps: true,
+    },
+  ));
+  root.standing = player.controls.appendChild(element("span", "standing"));
   root.standing.setAttribute("aria-live", "off");
   root.futures = root.appendChild(element("div", "futures"));
   const track = root.appendChild(element("div", "track"));
@@ -59,7 +65,7 @@ function buildFilm(parentElement) {
   root.line.setAttribute("role", "slider");
   root.line.setAttribute("aria-valuemin", 0);
   /** @param {any} event */
-  const drag = (event) => event.buttons && seek(root, frameUnder(root, event));
+  const drag = (event) => event.buttons && player.seek(frameUnder(root, event));
   root.line.addEventListener("pointerdown", (/** @type {any} */ event) => {
     root.line.setPointerCapture(event.pointerId);
     const key = keyUnder(root, event);
@@ -88,12 +94,12 @@ function buildFilm(parentElement) {
   sizes.observe(root.line);
   const silent = onFilm(
     () => showFilmSoon(root),
-    () => (root.playing ? showFrame(root) : showFilmSoon(root, false)), // playing is in an animation frame already
+    () => (player.playing ? showFrame(root) : showFilmSoon(root, false)), // playing is in an animation frame already
   );
   const dark = lightChips(root);
   const plain = onTheme(() => paintLine(root));
   root.stop = () => {
-    play(root, false);
+    player.play(false);
     askWhile(root, false);
     cancelAnimationFrame(root.soon); // it would ask
     sizes.disconnect();
@@ -108,54 +114,9 @@ function buildFilm(parentElement) {
 
 /** @param {Root} root @param {KeyboardEvent} event */
 function steerFilm(root, event) {
-  if (event.ctrlKey || event.metaKey || event.altKey || !bus.film?.steps.length) return;
-  const [at, last] = [frameAt(), filmHere().steps.length - 1];
-  const leap = Math.max(1, Math.round(last / 10));
-  /** @type {Record<string, number>} */
-  const keys = { ArrowLeft: at - 1, ArrowRight: at + 1, PageDown: at - leap, PageUp: at + leap, Home: 0, End: last };
-  if (event.key in keys) seek(root, keys[event.key]);
-  else if (event.key === " ") play(root, !root.playing);
-  else if (event.key === "Enter") offer(root, nearestKey(filmHere().steps[at]));
-  else return;
+  if (!bus.film?.steps.length || root.player.steer(event) || event.key !== "Enter") return;
+  offer(root, nearestKey(filmHere().steps[frameAt()]));
   event.preventDefault();
-}
-
-// The user goes to a frame: the film stands still there.
-/** @param {Root} root @param {number} number */
-function seek(root, number) {
-  play(root, false);
-  goToFrame(number);
-}
-
-// As many frames as the time that has gone by asks for, each drawing once a frame of the screen.
-/** @param {Root} root @param {boolean} on */
-function play(root, on) {
-  cancelAnimationFrame(root.playing);
-  root.playing = undefined;
-  if (on) {
-    const from = bus.at == null ? 0 : frameAt();
-    goToFrame(from);
-    const began = performance.now();
-    const speed = Number(root.speed.value);
-    /** @param {any} now */
-    const next = (now) => {
-      const wanted = from + Math.floor((Math.max(0, now - began) * speed) / 1000);
-      const last = bus.film ? filmHere().steps.length - 1 : 0;
-      if (bus.film) goToFrame(wanted);
-      root.playing = wanted < last ? requestAnimationFrame(next) : undefined;
-      if (!root.playing) showPlaying(root);
-    };
-    root.playing = requestAnimationFrame(next);
-  }
-  showPlaying(root);
-}
-
-/** @param {Root} root */
-function showPlaying(root) {
-  const { words } = root.header;
-  write(root.buttons.play, root.playing ? "❚❚" : "▶");
-  root.buttons.play.title = `${root.playing ? words.pause : words.play} · ${words.help}`;
-  root.buttons.play.setAttribute("aria-label", root.playing ? words.pause : words.play);
 }
 
 // A flag stands at a step; putting it where it stands already takes it away.
@@ -209,7 +170,7 @@ function findLargest(root) {
   /** @type {Record<string, unknown>} */
   const text = { head: `${layer + 1}.${head + 1}`, before: steps[before], after: steps[after], moved };
   write(root.note, words.moved.replace(/{(\w+)}/g, (/** @type {string} */ _, /** @type {string} */ name) => text[name]));
-  seek(root, after);
+  root.player.seek(after);
   showFilmSoon(root);
 }
 
@@ -223,7 +184,7 @@ function nearestKey(step) {
 function offer(root, key) {
   if (key === undefined) return;
   const { words } = root.header;
-  seek(root, nearestFrame(key));
+  root.player.seek(nearestFrame(key));
   /** @param {string} name @param {string} text @param {any} title */
   const button = (name, text, title) => {
     const made = element("button", "act", text);
@@ -399,8 +360,8 @@ function showFrame(root) {
   put(root.line, "aria-valuemax", steps.length - 1);
   put(root.line, "aria-valuenow", number);
   put(root.line, "aria-valuetext", root.standing.textContent);
-  put(root.buttons.difference, "aria-pressed", root.comparing);
-  for (const name of ["a", "b"]) put(root.buttons[name], "aria-pressed", frames.has(root.flags[name]));
+  put(root.player.buttons.difference, "aria-pressed", root.comparing);
+  for (const name of ["a", "b"]) put(root.player.buttons[name], "aria-pressed", frames.has(root.flags[name]));
   moveCursor(root);
   if (root.lined) paintLine(root);
   root.lined = false;
@@ -480,17 +441,17 @@ function showFutures(root) {
 /** @param {Root} root */
 function showWords(root) {
   const { words } = root.header;
-  for (const [name] of CONTROLS.slice(1)) {
-    root.buttons[name].title = words.buttons[name];
-    root.buttons[name].setAttribute("aria-label", words.buttons[name]);
+  for (const [name, text] of Object.entries(words.buttons)) {
+    root.player.buttons[name].title = text;
+    root.player.buttons[name].setAttribute("aria-label", text);
   }
-  root.speed.setAttribute("aria-label", words.speed);
-  root.speed.title = words.speed;
+  root.player.speed.setAttribute("aria-label", words.speed);
+  root.player.speed.title = words.speed;
   root.line.setAttribute("aria-label", words.scrub);
   root.line.title = words.scrub;
   root.setAttribute("aria-label", words.alt);
   showFutures(root);
-  showPlaying(root);
+  root.player.name({ ...words, keys: words.help });
 }
 
 /** @param {any} given */
