@@ -39,7 +39,7 @@ async (film) => {
     const next = (now) => {
       deltas.push(now - last);
       last = now;
-      if (film.playing) requestAnimationFrame(next);
+      if (film.player.playing) requestAnimationFrame(next);
       else done();
     };
     requestAnimationFrame(next);
