@@ -147,7 +147,7 @@ def main() -> None:
             session.notice = ""
         if session.message:
             st.error(as_sentence(translate_error(session.message)))
-        channel_carrier(session)
+        open_channel(session)
         called = {each: entry_name(live) if live and each == training.ENTRY else each for each in names}
         told = {"model": called.get(name, name), "first": called.get(first_name, "")}
         _visits(data=told, key=VISITS, on_model_change=partial(on_visit, called))
@@ -275,8 +275,8 @@ def learnt(session: Session) -> View:
     return PackedView(_learnt, "learnt", pack({**said, **choices.header()}, choices.arrays()))
 
 
-def channel_carrier(session: Session) -> None:
-    """What opens the channel in the browser and carries the scripts of all components."""
+def open_channel(session: Session) -> None:
+    """Mount what opens the channel in the browser."""
     words = {"lost": _("The live channel cannot be had here: the page is drawn by the script, more slowly.")}
     words["waiting"] = _("busy: {typing} people are typing here; your turn comes in about {seconds} s")
     words["behind"] = _("of the text before")
