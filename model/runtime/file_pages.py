@@ -61,9 +61,8 @@ class FilePages:
             self.let_go()
             self._pieces = last
         if _is_in_memory(tensor):
-            storage = tensor.untyped_storage()
-            begin, size = storage.data_ptr(), storage.nbytes()
-            self._pieces.append((storage, begin, begin + size))
+            begin, size = tensor.data_ptr(), tensor.nbytes
+            self._pieces.append((tensor.untyped_storage(), begin, begin + size))
             self._size += size
 
     def _add(self, piece: tuple[torch.UntypedStorage, int, int], size: int, most: int) -> None:
@@ -83,6 +82,9 @@ class FilePages:
             for begin, end in pieces:
                 for first, last in clean(max(begin, place[0]), min(end, place[1])):
                     libc.madvise(ctypes.c_void_p(first), ctypes.c_size_t(last - first), DONT_NEED)
+
+
+LOADED = FilePages()  # of files that are mapped whole, in any thread
 
 
 def in_turn(pieces: Iterable[Tensor]) -> Iterator[Tensor]:

@@ -18,11 +18,10 @@ from model.checkpoints.formats.weight_files import MAPPING_ERRORS, map_file
 from model.checkpoints.formats.zip import read_archive
 from model.message import Message, led_by
 from model.runtime.errors import CheckpointError
-from model.runtime.file_pages import FilePages
+from model.runtime.file_pages import LOADED
 from model.runtime.files import require_file
 
 Plain = int | float | str | bool
-LOADED = FilePages()  # of files that are mapped whole, in any thread
 DEEPEST = 32  # containers within containers
 MOST_VALUES = 200_000  # a container is unfolded as often as others hold it
 

@@ -12,12 +12,14 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import torch
+from safetensors import SafetensorError, safe_open
 from torch import Tensor
 
-from model.checkpoints.formats.weight_files import map_file
+from model.checkpoints.formats.weight_files import MAPPING_ERRORS, map_file
 from model.message import Message, MessageError
-from model.runtime.errors import CheckpointError, UnmeasuredError
-from model.runtime.files import open_file
+from model.runtime.errors import CheckpointError, UnmeasuredError, first_line
+from model.runtime.file_pages import LOADED
+from model.runtime.files import open_file, require_file
 from model.runtime.untrusted_json import parse_json
 
 LARGEST_HEADER = 100_000_000  # bytes: the format's own limit
@@ -93,10 +95,11 @@ def read_header(path: Path) -> list[Entry]:
 
 
 class SafeValues:
-    """Values of a file whose header was read. Each tensor is mapped by itself, so that its pages go with it."""
+    """Values of a file whose header was read; the file is opened when the first of them is loaded."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
+        self._file: Any = None
 
     def load(self, entry: Entry) -> Tensor:
         """Values of a tensor in the shape of its entry.
@@ -105,6 +108,26 @@ class SafeValues:
             UnmeasuredError: torch has no such type.
             CheckpointError: the file was replaced since its header was read, or the memory does not hold the tensor.
         """
+        try:
+            if self._file is None:
+                self._file = safe_open(require_file(self.path), framework="pt")
+            tensor: Tensor = self._file.get_tensor(entry.name)
+        except MAPPING_ERRORS:
+            return self._alone(entry)
+        except (SafetensorError, OSError) as error:
+            raise UnmeasuredError(
+                "torch cannot compute with {dtype}, the type of {name!r}: {first_line}",
+                dtype=entry.dtype,
+                name=entry.name,
+                first_line=first_line(error),
+            ) from error
+        if tuple(tensor.shape) != entry.shape:
+            raise CheckpointError("{path} has changed since it was listed: open it again", path=self.path)
+        LOADED.loaded(tensor)
+        return tensor
+
+    def _alone(self, entry: Entry) -> Tensor:
+        """Values of a tensor of a file that the system cannot map whole."""
         dtype = getattr(torch, DTYPES.get(entry.dtype, ""), None)
         if dtype is None:
             reason = "it has no such type"

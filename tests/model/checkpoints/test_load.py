@@ -206,9 +206,15 @@ def test_a_pipe_is_refused_and_not_waited_for(tmp_path):
         opened(tmp_path / "model.pt")
 
 
-def test_a_model_that_needs_more_memory_than_is_free_is_refused(tmp_path, monkeypatch):
+def test_a_file_that_is_not_mapped_whole_opens_unless_the_model_needs_more_memory_than_is_free(tmp_path, monkeypatch):
     """As of 70 billion parameters in one file: its header says how much they need."""
+
+    def unmapped(*_given, **_options):
+        raise RuntimeError("unable to mmap 141107505433 bytes: Cannot allocate memory")
+
     saved(tmp_path, "GPT2LMHeadModel", byte_level(), **GPT2)
+    monkeypatch.setattr("model.checkpoints.formats.safetensors.safe_open", unmapped)
+    assert checks(opened(tmp_path).trace("a"))
     monkeypatch.setattr("model.runtime.memory.available", lambda device: 0)
     with pytest.raises(CheckpointError, match=r"this model needs .* GB in float32 and 0.0 GB are free"):
         opened(tmp_path)

@@ -3,6 +3,7 @@
 import math
 import struct
 from collections import OrderedDict
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -11,8 +12,9 @@ from safetensors.torch import save_file
 
 from model.__main__ import main
 from model.analysis.weights.statistics import readable
+from model.checkpoints.formats import safetensors
 from model.checkpoints.formats.pickle import read_state
-from model.checkpoints.tensors import PIECE, measure, tensor_table
+from model.checkpoints.tensors import PIECE, measure, read_tensors, tensor_table
 from model.runtime.errors import CheckpointError, UnmeasuredError
 from tests.model.tensor_files import raw_safetensors
 
@@ -119,6 +121,19 @@ def test_a_folder_gives_its_model_safetensors(tmp_path):
 
 
 @pytest.mark.parametrize("ending", ["safetensors", "pt"])
+def test_many_tensors_keep_few_files_open(ending, tmp_path):
+    """As of a mixture of experts, whose heads are compared: the system lets a process have about a thousand."""
+    made = {f"w{number}": torch.full((2,), float(number)) for number in range(300)}
+    write = save_file if ending == "safetensors" else torch.save
+    write(made, tmp_path / f"x.{ending}")
+    places = Path("/proc/self/fd")
+    before = len(list(places.iterdir())) if places.is_dir() else 0
+    found = read_tensors(tmp_path / f"x.{ending}")
+    assert all(torch.equal(found[name], made[name]) for name in made)
+    assert not before or len(list(places.iterdir())) < before + 10
+
+
+@pytest.mark.parametrize("ending", ["safetensors", "pt"])
 def test_a_file_that_is_not_mapped_whole_is_read_tensor_by_tensor(ending, tmp_path, monkeypatch):
     """As where it is larger than the memory: the system refuses it, and its tensors one by one not."""
     made = {dtype: torch.tensor([[0.5, 1, 2], [4, 1, 0.25]]).to(getattr(torch, dtype)) for dtype in DTYPES}
@@ -139,6 +154,7 @@ def test_a_file_that_is_not_mapped_whole_is_read_tensor_by_tensor(ending, tmp_pa
         return loaded(*given, **options)
 
     monkeypatch.setattr(torch, "load", refuse)
+    monkeypatch.setattr(safetensors, "safe_open", refuse)
     found = tensor_table(path)
     assert found == plain
     for info in found:
