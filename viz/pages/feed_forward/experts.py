@@ -7,30 +7,33 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import pandas as pd
 import streamlit as st
 import torch
 
 from model.analysis.experts import Loads, load, loads_of, mixed_layers
 from model.analysis.feed_forward import path_of
-from viz.figures.axis import Axis
+from model.message import Message
+from viz.figures.axis import Axis, scale_of
 from viz.figures.chart import Chart, Series
 from viz.figures.figure import About
 from viz.figures.heatmap import Heatmap
 from viz.i18n.catalogue import _
 from viz.i18n.format import literal
 from viz.pages.feed_forward.units import Chosen, expert_name
-from viz.render.view import FigureView, view
 from viz.state import permissions
 from viz.state.permissions import Permission
 from viz.ui import fields
 from viz.ui.background import Filling, bar, follow
-from viz.ui.plots import FIRST, PINNED, SECOND, array, heading, levels, missing, now, pinned, token_axis
+from viz.ui.parts import frame_of
+from viz.ui.plots import FIRST, PINNED, SECOND, array, caption, compared, lacking, tokens_axis
 
 if TYPE_CHECKING:
+    from pandas import DataFrame
+
     from model.analysis.residual import Get
     from model.inference.text_model import TextModel
-    from viz.components.view import Answer, View
+    from viz.components.view import View
+    from viz.state.inputs import Inputs
     from viz.state.session import Session
 
 ROUTED = ("gates", "router")  # what is shown of the router: the weights, or what they are made of
@@ -40,148 +43,140 @@ LOAD = r"\frac1n \sum_p \mathbb{1}[g_e(x_p) \ne 0]"
 
 def routed_name(quantity: str) -> str:
     """What the router gives."""
-    return {"gates": _("weight of the expert"), "router": _("logit of the router")}[quantity]
+    return {"gates": Message("weight of the expert"), "router": Message("logit of the router")}[quantity]
 
 
-def has_router(session: Session, chosen: Chosen) -> bool:
+def has_router(inputs: Inputs, chosen: Chosen) -> bool:
     """Whether the router's logits are known beside its weights."""
-    return f"{chosen.mixture}.router" in session.trace
+    return f"{chosen.mixture}.router" in inputs.trace
 
 
-def router_map(session: Session, chosen: Chosen, quantity: str, key: str, on_cell: Answer) -> FigureView:
-    """What the router gives each token for each expert, hatched where the token does not go; a click chooses both."""
+def router_map(inputs: Inputs, chosen: Chosen, quantity: str) -> Heatmap:
+    """What the router gives each token for each expert, hatched where the token does not go."""
     name = f"{chosen.mixture}.{quantity}"
-    values, other = session.trace[name].float(), pinned(session)(name)
-    taken = session.trace[f"{chosen.mixture}.gates"] != 0
-    if quantity == "gates":
-        values = values.masked_fill(~taken, torch.nan)
-    shown, scale = levels(values, other, session, routed_name(quantity), signed=quantity == "router")
-    count = values.shape[-1]
-    columns = Axis(_("expert"), [str(number + 1) for number in range(count)], "experts")
-    title = _("Layer {layer}: the router, {chosen} of {count} experts for each token").format(
-        layer=chosen.layer + 1, chosen=int(taken.sum(dim=-1).max()), count=count
+    values, other = inputs.now(name).float(), inputs.before(name)
+    gates = inputs.now(f"{chosen.mixture}.gates")
+    taken, count = gates != 0, values.shape[-1]
+    if quantity == "gates" and other is not None:
+        other = other.masked_fill(~taken.to(other.device), torch.nan)
+    scale = scale_of(array(values), routed_name(quantity), signed=quantity == "router")
+    columns = Axis(Message("expert"), [str(number + 1) for number in range(count)], "experts")
+    title = Message(
+        "Layer {layer}: the router, {chosen} of {count} experts for each token",
+        layer=chosen.layer + 1,
+        chosen=int(taken.sum(dim=-1).max()),
+        count=count,
     )
     expert = int(chosen.expert) if chosen.expert.isdecimal() else -1
-    note = _most_loaded(load(session.trace[f"{chosen.mixture}.gates"]))
+    note = _most_loaded(load(gates))
     sentence, formula = {
         "gates": (
-            _("The weight that the router gives each expert, a column, for each token, a row; hatched: not chosen."),
+            Message(
+                "The weight that the router gives each expert, a column, for each token, a row; hatched: not chosen."
+            ),
             r"g(x) = \text{router}(x W_g)",
         ),
         "router": (
-            _("The logit of each expert, a column, for each token, a row: the router chooses by them."),
+            Message("The logit of each expert, a column, for each token, a row: the router chooses by them."),
             "x W_g",
         ),
     }[quantity]
-    about = About(sentence, [formula], [type(session.trace.module(chosen.mixture))])
-    above = heading(session.trace, title, f"router-{name}", note, missing(session, other), about=about)
-    rows = token_axis(session.trace, chosen.stack)
-    visible = array(taken.float()) > 0 if quantity == "gates" else None
-    return view(
-        key,
-        Heatmap(
-            above,
-            np.nan_to_num(shown) if quantity == "gates" and not scale.difference else shown,
-            rows,
-            columns,
-            scale,
-            visible=visible,
-            words={"masked": _("not chosen")},
-            chosen=chosen.token,
-            column=expert,
-        ),
-        cell=on_cell,
+    about = About(sentence, [formula], [type(inputs.trace.module(chosen.mixture))])
+    above = caption(inputs, title, f"router-{name}", note, lacking(inputs, other), about=about)
+    return Heatmap(
+        *(above, compared(values, other), tokens_axis(inputs, chosen.stack), columns, scale),
+        visible=taken.cpu().numpy() if quantity == "gates" else None,
+        words={"masked": Message("not chosen")},
+        chosen=chosen.token,
+        column=expert,
     )
 
 
 def _most_loaded(shares: torch.Tensor) -> str:
     order = shares.argsort(descending=True, stable=True)[:NAMED].tolist()
-    told = ", ".join(f"{number + 1}: {float(shares[number]):.0%}" for number in order)
-    return _("most loaded: {experts}").format(experts=told)
+    experts = ", ".join(f"{number + 1}: {float(shares[number]):.0%}" for number in order)
+    return Message("most loaded: {experts}", experts=experts)
 
 
-def load_map(session: Session, chosen: Chosen, key: str, on_cell: Answer) -> FigureView:
-    """The share of this text's tokens that go through each expert of each layer; a click chooses both."""
-    values, other = (_loads(session, get, chosen.stack) for get in (now(session), pinned(session)))
+def load_map(inputs: Inputs, chosen: Chosen) -> Heatmap:
+    """The share of this text's tokens that go through each expert of each layer."""
+    values, other = (_loads(inputs, get, chosen.stack) for get in (inputs.now, inputs.before))
     assert values is not None
-    shown, scale = levels(values, other, session, _("share of tokens"), high=1.0)
-    rows = Axis(_("layer"), [str(row + 1) for row in range(len(values))], "layers")
-    columns = Axis(_("expert"), [str(number + 1) for number in range(values.shape[-1])], "experts")
-    dense = len(values) > len(mixed_layers(session.trace, chosen.stack))
-    sentence = _("hatched: one network for all tokens, no experts") if dense else ""
-    above = heading(
-        session.trace,
-        _("Load of every expert over this text"),
+    scale = scale_of(array(values), Message("share of tokens"), high=1.0)
+    rows = Axis(Message("layer"), [str(row + 1) for row in range(len(values))], "layers")
+    columns = Axis(Message("expert"), [str(number + 1) for number in range(values.shape[-1])], "experts")
+    dense = len(values) > len(mixed_layers(inputs.trace, chosen.stack))
+    sentence = Message("hatched: one network for all tokens, no experts") if dense else ""
+    above = caption(
+        inputs,
+        Message("Load of every expert over this text"),
         f"experts-load-{chosen.stack}",
-        sentence=missing(session, other) or sentence,
+        sentence=lacking(inputs, other) or sentence,
         about=About(
-            _("A row is a layer, a column an expert: the share of this text's tokens that go through it."),
+            Message("A row is a layer, a column an expert: the share of this text's tokens that go through it."),
             [LOAD],
             [load],
         ),
     )
     column = int(chosen.expert) if chosen.expert.isdecimal() else -1
-    words, drawn = {"masked": _("no such expert in this layer")}, ~np.isnan(array(values))
-    return view(
-        key,
-        Heatmap(above, shown, rows, columns, scale, visible=drawn, words=words, chosen=chosen.layer, column=column),
-        cell=on_cell,
+    return Heatmap(
+        *(above, compared(values, other), rows, columns, scale),
+        visible=~np.isnan(array(values)),
+        words={"masked": Message("no such expert in this layer")},
+        chosen=chosen.layer,
+        column=column,
     )
 
 
-def _loads(session: Session, get: Get, stack: str) -> torch.Tensor | None:
+def _loads(inputs: Inputs, get: Get, stack: str) -> torch.Tensor | None:
     """(layer, expert): the load, NaN where a layer has no such expert; None where nothing is to be had."""
     found: dict[int, torch.Tensor] = {}
-    for layer in mixed_layers(session.trace, stack):
+    for layer in mixed_layers(inputs.trace, stack):
         gates = get(f"{path_of(stack, layer)}.gates")
         if gates is None:
             return None
         found[layer] = load(gates[~gates.isnan().any(dim=-1)]).cpu()
     most = max(len(shares) for shares in found.values())
-    table = torch.full((session.model.config.depth(stack), most), torch.nan)
+    table = torch.full((inputs.config.depth(stack), most), torch.nan)
     for layer, shares in found.items():
         table[layer, : len(shares)] = shares
     return table
 
 
-def load_chart(session: Session, chosen: Chosen, key: str, on_place: Answer) -> FigureView:
-    """How many of this text's tokens go through each expert of the layer, beside the file's, where one was read."""
-    gates = session.trace[f"{chosen.mixture}.gates"]
+def load_chart(inputs: Inputs, chosen: Chosen, over: Loads | None = None) -> Chart:
+    """How many of this text's tokens go through each expert of the layer. over: loads over a file, if one was read."""
+    gates = inputs.now(f"{chosen.mixture}.gates")
     shares, places = array(load(gates)), np.arange(gates.shape[-1])
-    series = [Series(_("this text"), places, shares, SECOND, "bars")]
-    other = pinned(session)(f"{chosen.mixture}.gates")
+    series = [Series(Message("this text"), places, shares, SECOND, "bars")]
+    other = inputs.before(f"{chosen.mixture}.gates")
     if other is not None:
         before = load(other[~other.isnan().any(dim=-1)])
-        series.append(Series(_("pinned"), places, array(before), PINNED, "dots"))
-    over = file_loads(session)
+        series.append(Series(Message("pinned"), places, array(before), PINNED, "dots"))
     if over is not None and chosen.mixture in over.tokens:
-        series.append(Series(_("the file"), places, array(over.share(chosen.mixture)), FIRST, "dots"))
+        series.append(Series(Message("the file"), places, array(over.share(chosen.mixture)), FIRST, "dots"))
     labels = [str(number + 1) for number in range(len(places))]
     even = int((gates != 0).sum()) / gates.numel()
-    title = _("Layer {layer}: load of each expert").format(layer=chosen.layer + 1)
-    note = _("even: {share:.0%}").format(share=even)
-    about = About(_("The share of the tokens that go through each expert of this layer."), [LOAD], [load])
-    above = heading(session.trace, title, f"experts-{chosen.mixture}", note, about=about)
+    title = Message("Layer {layer}: load of each expert", layer=chosen.layer + 1)
+    note = Message("even: {share:.0%}", share=even)
+    about = About(Message("The share of the tokens that go through each expert of this layer."), [LOAD], [load])
+    above = caption(inputs, title, f"experts-{chosen.mixture}", note, about=about)
     framed = int(chosen.expert) if chosen.expert.isdecimal() else -1
-    x_axis, y_axis = Axis(_("expert"), labels, "experts"), Axis(_("share of tokens"), zero=True)
-    return view(key, Chart(above, series, x_axis, y_axis, chosen=framed, tall=150), place=on_place)
+    x_axis, y_axis = Axis(Message("expert"), labels, "experts"), Axis(Message("share of tokens"), zero=True)
+    return Chart(above, series, x_axis, y_axis, chosen=framed, tall=150)
 
 
-def load_table(session: Session, chosen: Chosen) -> pd.DataFrame:
-    """A row for each expert of the layer."""
-    gates = session.trace[f"{chosen.mixture}.gates"].float()
-    table = pd.DataFrame(
-        {
-            _("expert"): [expert_name(str(number)) for number in range(gates.shape[-1])],
-            _("tokens"): array((gates != 0).sum(dim=0)).astype(int),
-            _("share of tokens"): array(load(gates)),
-            _("mean weight over all tokens"): array(gates.mean(dim=0)),
-        }
-    )
-    over = file_loads(session)
+def load_table(inputs: Inputs, chosen: Chosen, over: Loads | None = None) -> DataFrame:
+    """A row for each expert of the layer. over: as of `load_chart`."""
+    gates = inputs.now(f"{chosen.mixture}.gates").float()
+    table: dict[str, Any] = {
+        Message("expert"): [expert_name(str(number)) for number in range(gates.shape[-1])],
+        Message("tokens"): array((gates != 0).sum(dim=0)).astype(int),
+        Message("share of tokens"): array(load(gates)),
+        Message("mean weight over all tokens"): array(gates.mean(dim=0)),
+    }
     if over is not None and chosen.mixture in over.tokens:
-        table[_("share of the file's tokens")] = array(over.share(chosen.mixture))
-    return table
+        table[Message("share of the file's tokens")] = array(over.share(chosen.mixture))
+    return frame_of(table)
 
 
 # Over a file: its lines are read in a thread of its own, some at a time.

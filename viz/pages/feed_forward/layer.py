@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import pandas as pd
 
 from model.analysis.feed_forward import (
     Apart,
@@ -23,12 +22,14 @@ from model.analysis.feed_forward import (
     write_scores,
     writes,
 )
+from model.message import Message
 from viz.figures.axis import Axis
 from viz.figures.chart import Chart, Series
 from viz.figures.figure import About
 from viz.i18n.catalogue import _
 from viz.i18n.errors import beside_pin, unless_absent
 from viz.i18n.format import in_turn, no_predictions, significant
+from viz.i18n.messages import joined
 from viz.pages.feed_forward.text import is_gated, layer_class, unit_formula, unit_quantity
 from viz.pages.feed_forward.units import (
     BINS,
@@ -44,106 +45,112 @@ from viz.pages.feed_forward.units import (
     values_of,
 )
 from viz.render.renderer import span
-from viz.render.view import FigureView, view
 from viz.state.pin import cached_for_pin
-from viz.ui.parts import explanation
-from viz.ui.plots import FIRST, PINNED, SECOND, array, heading, missing
+from viz.ui.parts import explanation, frame_of
+from viz.ui.plots import FIRST, PINNED, SECOND, array, caption, lacking
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from pandas import DataFrame
     from torch import Tensor
 
     from model.capture.trace import Trace
     from model.network.config import TransformerConfig, Units
-    from viz.state.session import Session
+    from viz.state.inputs import Inputs
 
 
-def histogram(session: Session, chosen: Chosen, key: str) -> FigureView:
+def histogram(inputs: Inputs, chosen: Chosen) -> Chart:
     """How many activations of the layer have which size, counts on a log axis."""
-    every, other = values_of(session, chosen)
+    every, other = values_of(inputs, chosen)
     whole = array(present(every))
     own = whole[np.isfinite(whole)]
     counts, edges = np.histogram(own, bins=BINS)
     centres = (edges[:-1] + edges[1:]) / 2
-    series = [Series(_("count"), centres, counts, SECOND, "bars")]
+    series = [Series(Message("count"), centres, counts, SECOND, "bars")]
     if other is not None:
         known = array(other)
         before, _same = np.histogram(known[np.isfinite(known)], bins=edges)
-        series.append(Series(_("pinned"), centres, before, PINNED, dash=True))
-    name = _("Histogram: {place}").format(place=chosen.place)
+        series.append(Series(Message("pinned"), centres, before, PINNED, dash=True))
+    name = Message("Histogram: {place}", place=chosen.place)
     low, high = span(own)
-    note = f"{low} … {high}"
-    if odd := whole.size - own.size:
-        note += " · " + _("not a number, or infinite: {count}").format(count=f"{odd:,}")
-    config = session.model.config
+    odd, note = whole.size - own.size, f"{low} … {high}"
+    if odd:
+        note = joined(" · ", note, Message("not a number, or infinite: {count}", count=f"{odd:,}"))
+    config = inputs.config
     units = config.units_of(chosen.stack, chosen.layer)
     about = About(
-        _("How many of the layer's numbers, one for each unit at each token, are of which size."),
+        Message("How many of the layer's numbers, one for each unit at each token, are of which size."),
         [
             rf"a = {unit_formula(config, units, chosen.quantity)}",
             r"n_k = \left|\{(p, u) : e_k \le a_{p,u} < e_{k+1}\}\right|",
         ],
         [layer_class(units)],
     )
-    above = heading(session.trace, name, f"histogram-{chosen.name}", note, missing(session, other), about=about)
-    x_axis, y_axis = Axis(unit_quantity(chosen.quantity)), Axis(_("count"), log=True, zero=False, low=0.5)
-    return view(key, Chart(above, series, x_axis, y_axis, tall=190))
+    above = caption(inputs, name, f"histogram-{chosen.name}", note, lacking(inputs, other), about=about)
+    x_axis, y_axis = Axis(unit_quantity(chosen.quantity)), Axis(Message("count"), log=True, zero=False, low=0.5)
+    return Chart(above, series, x_axis, y_axis, tall=190)
 
 
-def direction_charts(
-    session: Session, config: TransformerConfig, chosen: Chosen, keys: tuple[str, str]
-) -> tuple[list[FigureView], str]:
-    """Tokens that a unit's output pushes up and down, and those that its input is like; and a sentence on how."""
-    model, of = session.model, (chosen.path, chosen.unit)
-    plots, said = [], []
+def direction_charts(inputs: Inputs, chosen: Chosen) -> tuple[dict[str, Chart], str]:
+    """Tokens that a unit's output pushes up and down, "writes", and those that its input is like, "reads"; and a
+    sentence on how, or why there are none.
+    """
+    model, of = inputs.model, (chosen.path, chosen.unit)
+    charts: dict[str, Chart] = {}
+    sentences: list[str] = []
 
-    def draw(tokens: Callable[[], Direction], scores: Scores, side: str, *looks: str) -> None:
+    def draw(name: str, tokens: Callable[[], Direction], scores: Scores, side: str, *texts: str) -> None:
         direction, lacking = unless_absent(tokens)
         if direction is not None and not all(math.isfinite(value) for _token, value in direction.towards):
             direction, lacking = None, _("The weights of this unit are not finite: it reads and writes no tokens.")
         if direction is not None:
-            before, lacking = pinned_direction(session, chosen, direction, scores, side)
-            plots.append(_direction_chart(session, direction, before, *looks))
-        said.append(lacking)
+            before, lacking = pinned_direction(inputs, chosen, direction, scores, side)
+            charts[name] = _direction_chart(inputs, name, direction, before, *texts)
+        sentences.append(lacking)
 
     if not model.predicts:
-        said.append(no_predictions())
-    elif reaches_output(config, chosen.stack):
-        said.append(_("Its output weights through the unembedding, without the final norm and the layers above."))
-        looks = (_("Words that this unit pushes up or down"), _("logit of activation 1"), FIRST, "unit-writes", keys[0])
-        draw(lambda: writes(model.network, *of, model.target_tokenizer), write_scores, "target", *looks)
+        sentences.append(no_predictions())
+    elif reaches_output(inputs.config, chosen.stack):
+        sentences.append(_("Its output weights through the unembedding, without the final norm and the layers above."))
+        texts = Message("Words that this unit pushes up or down"), Message("logit of activation 1")
+        draw("writes", lambda: writes(model.network, *of, model.target_tokenizer), write_scores, "target", *texts)
     else:
-        said.append(
+        sentences.append(
             _("An encoder's units reach the output only through the decoder: they have no logits of their own.")
         )
     encoder = chosen.stack == "encoder"
     side, tokenizer = ("source", model.source_tokenizer) if encoder else ("target", model.target_tokenizer)
-    looks = (_("Tokens that it looks for"), _("cosine"), SECOND, "unit-reads", keys[1])
-    draw(lambda: reads(model.network, *of, tokenizer), read_scores, side, *looks)
-    return plots, in_turn(*dict.fromkeys(said))
+    texts = Message("Tokens that it looks for"), Message("cosine")
+    draw("reads", lambda: reads(model.network, *of, tokenizer), read_scores, side, *texts)
+    return charts, in_turn(*dict.fromkeys(sentences))
 
 
 def _direction_chart(
-    session: Session, tokens: Direction, before: Numbers | None, name: str, axis: str, colour: str, file: str, key: str
-) -> FigureView:
+    inputs: Inputs, does: str, tokens: Direction, before: Numbers | None, name: str, axis: str
+) -> Chart:
+    """does: "writes" or "reads"."""
     labels, values = zip(*tokens.towards, *reversed(tokens.away), strict=True)
     places, count = np.arange(len(labels)), len(tokens.towards)
-    alt = f"{name}: {', '.join(labels[:count])} … {', '.join(reversed(labels[count:]))}"
+    alt = joined(": ", name, f"{', '.join(labels[:count])} … {', '.join(reversed(labels[count:]))}")
+    colour = FIRST if does == "writes" else SECOND
     series = [Series(axis, places, np.array(values, np.float32), colour, "bars")]
     if before is not None:
-        series.append(Series(_("{name}, pinned").format(name=axis), places, before, PINNED, "dots"))
-        alt += f". {_('pinned')}: {', '.join(significant(float(value)) for value in before)}"
-    above = heading(session.trace, name, file, alt=alt, about=about_direction(file))
-    return view(key, Chart(above, series, Axis("", labels, "vocabulary"), Axis(axis), tall=80, place=_("token")))
+        series.append(Series(Message("{name}, pinned", name=axis), places, before, PINNED, "dots"))
+        numbers = ", ".join(significant(float(value)) for value in before)
+        alt = joined(". ", alt, joined(": ", Message("pinned"), numbers))
+    above = caption(inputs, name, f"unit-{does}", alt=alt, about=about_direction(does))
+    return Chart(above, series, Axis("", labels, "vocabulary"), Axis(axis), tall=80, place=Message("token"))
 
 
-def about_direction(file: str) -> About:
+def about_direction(does: str) -> About:
     """Of the tokens that a unit writes, or reads."""
-    if file == "unit-writes":
-        sentence = _("The tokens whose logits this unit raises most where it is on, and those that it lowers most.")
+    if does == "writes":
+        sentence = Message(
+            "The tokens whose logits this unit raises most where it is on, and those that it lowers most."
+        )
         return About(sentence, [r"W_U\, w_{2,u}"], [write_scores])
-    sentence = _(
+    sentence = Message(
         "The tokens whose embeddings point most along what this unit reads, and those most against it. Embeddings and "
         "weights are taken as they are: the gain γ of the norm in front of the unit is left out."
     )
@@ -151,68 +158,74 @@ def about_direction(file: str) -> About:
     return About(sentence, [formula], [read_scores])
 
 
-def layer_sentence(session: Session, chosen: Chosen, seen: Seen) -> str:
+def layer_sentence(inputs: Inputs, chosen: Chosen, seen: Seen) -> str:
     """Share of zeros and dead units, of this text and of all texts seen in this session."""
     if not chosen.quantity:
-        return _("{place}: what it computes is of a form that is not known here.").format(place=chosen.place)
-    silent, network = present_off(session, chosen), session.trace.network
-    if not goes_through(session, chosen).any():
-        return _("{place}: no token of this text goes through it.").format(place=chosen.place)
-    odd = int((~present(_activations(session, chosen)).isfinite()).any(dim=0).sum())
+        return Message("{place}: what it computes is of a form that is not known here.", place=chosen.place)
+    silent, network = present_off(inputs, chosen), inputs.trace.network
+    if not goes_through(inputs, chosen).any():
+        return Message("{place}: no token of this text goes through it.", place=chosen.place)
+    odd = int((~present(_activations(inputs, chosen)).isfinite()).any(dim=0).sum())
     if odd or not len(silent):
-        return _("{place}: of {units} units **{odd}** are not a number, or infinite, at a token of this text.").format(
-            place=chosen.place, units=silent.shape[1], odd=odd if len(silent) else silent.shape[1]
+        return Message(
+            "{place}: of {units} units **{odd}** are not a number, or infinite, at a token of this text.",
+            place=chosen.place,
+            units=silent.shape[1],
+            odd=odd if len(silent) else silent.shape[1],
         )
+    numbers: dict[str, Any] = {
+        "place": chosen.place,
+        "name": off_name(chosen.activation),
+        "share": float(silent.float().mean()),
+        "tokens": len(silent),
+        "dead": int(silent.all(dim=0).sum()),
+        "units": silent.shape[1],
+        "positions": seen.positions(network, chosen.path),
+        "never": int((~seen.on(network, chosen.path)).sum()),
+    }
     if chosen.expert and chosen.expert != SHARED:
-        sentence = _(
+        sentence = Message(
             "{place}: {name} **{share:.1%}** · off at all {tokens} tokens that go through it: **{dead}** of {units} "
-            "units · over the {positions} positions of it seen on this page: **{never}** were never on"
+            "units · over the {positions} positions of it seen on this page: **{never}** were never on",
+            **numbers,
         )
     else:
-        sentence = _(
+        sentence = Message(
             "{place}: {name} **{share:.1%}** · off at all {tokens} tokens of this text: **{dead}** of {units} units "
-            "· over the {positions} positions seen on this page: **{never}** were never on"
+            "· over the {positions} positions seen on this page: **{never}** were never on",
+            **numbers,
         )
-    return sentence.format(
-        place=chosen.place,
-        name=off_name(chosen.activation),
-        share=float(silent.float().mean()),
-        tokens=len(silent),
-        dead=int(silent.all(dim=0).sum()),
-        units=silent.shape[1],
-        positions=seen.positions(network, chosen.path),
-        never=int((~seen.on(network, chosen.path)).sum()),
-    ) + pinned_share(session, chosen)
+    return joined(" · ", sentence, pinned_share(inputs, chosen))
 
 
-def _activations(session: Session, chosen: Chosen) -> Tensor:
+def _activations(inputs: Inputs, chosen: Chosen) -> Tensor:
     """(position, unit): what the output weights multiply, NaN at tokens that do not go through this expert."""
-    return session.trace[f"{chosen.path}.{quantities(session.trace.network, chosen.path)[0]}"].float()
+    return inputs.now(f"{chosen.path}.{quantities(inputs.trace.network, chosen.path)[0]}").float()
 
 
-def present_off(session: Session, chosen: Chosen) -> Tensor:
+def present_off(inputs: Inputs, chosen: Chosen) -> Tensor:
     """(some position, unit): whether a unit is off, at the tokens that go through this network."""
-    return off(present(_activations(session, chosen)), threshold(chosen.activation))
+    return off(present(_activations(inputs, chosen)), threshold(chosen.activation))
 
 
-def apart_table(session: Session, chosen: Chosen) -> tuple[pd.DataFrame, str]:
+def apart_table(inputs: Inputs, chosen: Chosen) -> tuple[DataFrame, str]:
     """That the network treats each position by itself, in numbers; self-attention beside it does not. And a sentence
     where the pinned one's numbers cannot stand beside.
     """
-    rows = _apart_rows(_apart(session.trace, chosen))
-    table = pd.DataFrame(rows.items(), columns=[_("compared"), _("largest difference")])
-    pin = session.pin
+    rows, name = _apart_rows(_apart(inputs.trace, chosen)), Message("largest difference")
+    table: dict[str, Any] = {Message("compared"): list(rows), name: list(rows.values())}
+    pin = inputs.pin
     if pin is None:
-        return table, ""
-    lacking = pinned_layer(pin, chosen)
-    if not lacking:
-        known, lacking = beside_pin(
-            lambda: cached_for_pin(pin, "apart", (chosen.path,), lambda: _apart(pin.trace, chosen))
-        )
-        if known is not None:
-            before = _apart_rows(known)
-            table[_("{name}, pinned").format(name=_("largest difference"))] = [before.get(name) for name in rows]
-    return table, lacking
+        return frame_of(table), ""
+    if sentence := pinned_layer(pin, chosen):
+        return frame_of(table), sentence
+    known, sentence = beside_pin(
+        lambda: cached_for_pin(pin, "apart", (chosen.path,), lambda: _apart(pin.trace, chosen))
+    )
+    if known is not None:
+        before = _apart_rows(known)
+        table[Message("{name}, pinned", name=name)] = [before.get(row) for row in rows]
+    return frame_of(table), sentence
 
 
 def _apart(trace: Trace, chosen: Chosen) -> Apart:
@@ -222,34 +235,32 @@ def _apart(trace: Trace, chosen: Chosen) -> Apart:
 
 def _apart_rows(found: Apart) -> dict[str, float]:
     rows = {
-        _("feed-forward: positions reversed, outputs reversed"): found.permuted,
-        _("feed-forward: each position alone, all together"): found.alone,
-        _("self-attention: each position alone, all together"): found.attention_alone,
-        _("this computation, what was recorded"): found.recorded,
+        Message("feed-forward: positions reversed, outputs reversed"): found.permuted,
+        Message("feed-forward: each position alone, all together"): found.alone,
+        Message("self-attention: each position alone, all together"): found.attention_alone,
+        Message("this computation, what was recorded"): found.recorded,
     }
     return {name: value for name, value in rows.items() if value is not None}
 
 
-def unit_table(session: Session, chosen: Chosen, seen: Seen) -> pd.DataFrame:
+def unit_table(inputs: Inputs, chosen: Chosen, seen: Seen) -> DataFrame:
     """A row per unit of the layer, or of the expert."""
-    trace = session.trace
-    own, other = values_of(session, chosen)
+    trace = inputs.trace
+    own, other = values_of(inputs, chosen)
     labels = trace.tokens_of(chosen.name)
-    silent = present_off(session, chosen)
+    silent = present_off(inputs, chosen)
     strongest = own.abs().nan_to_num(nan=-1.0).argmax(dim=0)
-    table = pd.DataFrame(
-        {
-            _("unit"): np.arange(1, own.shape[1] + 1),
-            _("strongest token"): [labels[place] for place in strongest.tolist()],
-            unit_quantity(chosen.quantity): array(own.gather(0, strongest[None])[0]),
-            _("share of tokens with it on"): array((~silent).float().mean(dim=0)),
-            _("ever on, on this page"): seen.on(trace.network, chosen.path).cpu().numpy(),
-        }
-    )
+    name = unit_quantity(chosen.quantity)
+    table: dict[str, Any] = {
+        Message("unit"): np.arange(1, own.shape[1] + 1),
+        Message("strongest token"): [labels[place] for place in strongest.tolist()],
+        name: array(own.gather(0, strongest[None])[0]),
+    }
     if other is not None:
-        name = _("{name}, pinned").format(name=unit_quantity(chosen.quantity))
-        table.insert(3, name, array(other.gather(0, strongest[None].to(other.device))[0]))
-    return table
+        table[Message("{name}, pinned", name=name)] = array(other.gather(0, strongest[None].to(other.device))[0])
+    table[Message("share of tokens with it on")] = array((~silent).float().mean(dim=0))
+    table[Message("ever on, on this page")] = seen.on(trace.network, chosen.path).cpu().numpy()
+    return frame_of(table)
 
 
 def explain(key: str, config: TransformerConfig, units: Units) -> None:

@@ -22,10 +22,14 @@ from model.network.config import Units
 from viz.components.view import View, live
 from viz.i18n.catalogue import _
 from viz.i18n.format import attention_name
+from viz.i18n.messages import in_language
 from viz.pages.feed_forward import experts, layer, units
 from viz.pages.feed_forward.text import ORDERS, UNIT_VIEWS, order_name, unit_quantity, unit_view
+from viz.render.view import view
+from viz.state.inputs import Inputs
 from viz.state.session import Session, address_count, choice, choose, current_session
 from viz.ui.parts import Drawing, Views, data_table, under_figures
+from viz.ui.plots import side_of
 
 
 class Part(StrEnum):
@@ -68,48 +72,48 @@ def page(model: TextModel) -> Views:
     with right:
         loads, overview = st.container(), st.container()
         views_of = UNIT_VIEWS if place.experts else UNIT_VIEWS[:-1]
-        view = choose(_("View"), views_of, views_of[0], Part.VIEW, unit_view, right)
+        shown = choose(_("View"), views_of, views_of[0], Part.VIEW, unit_view, right)
         detail = st.container()
-        if place.experts and view == "load":
+        if place.experts and shown == "load":
             with right:
                 experts.over_file(current_session(), model)
     data = under_figures(partial(layer.explain, Part.EXPLANATION, model.config, place.units), Part.DATA)
 
     def views(model: TextModel) -> Drawing:
-        session, seen = current_session(), units_seen()
-        chosen = current(session, model)
-        seen.add(session.trace, model.config, chosen.path)
+        inputs, seen = current_session().inputs, units_seen()
+        chosen = current(model)
+        seen.add(inputs.trace, model.config, chosen.path)
         mounts: list[tuple[DeltaGenerator, View]] = []
         if chosen.expert:
             routed = choice(experts.ROUTED, experts.ROUTED[0], Part.ROUTED)
-            routed = routed if experts.has_router(session, chosen) else experts.ROUTED[0]
-            mounts.append((router, experts.router_map(session, chosen, routed, Part.ROUTER, on_routed)))
-        if mixed_layers(session.trace, chosen.stack):
-            mounts.append((loads, experts.load_map(session, chosen, Part.LOADS, on_load)))
-        if units.has_dense(session, chosen.stack):
+            routed = routed if experts.has_router(inputs, chosen) else experts.ROUTED[0]
+            mounts.append((router, view(Part.ROUTER, experts.router_map(inputs, chosen, routed), cell=on_routed)))
+        if mixed_layers(inputs.trace, chosen.stack):
+            mounts.append((loads, view(Part.LOADS, experts.load_map(inputs, chosen), cell=on_load)))
+        if units.has_dense(inputs, chosen.stack):
             act = on_layer if not place.differs else on_other_layer
-            mounts.append((overview, units.layer_map(session, model.config, chosen, Part.LAYERS, act)))
-        used = units.is_used(session, chosen)
+            mounts.append((overview, view(Part.LAYERS, units.layer_map(inputs, chosen), cell=act)))
+        used = units.is_used(inputs, chosen)
         if used:
             mounts += [
-                (figure, units.unit_map(session, chosen, Part.UNITS, on_cell)),
-                (everything, units.all_units(session, chosen, Part.ALL, on_rank)),
+                (figure, view(Part.UNITS, units.unit_map(inputs, chosen), cell=on_cell)),
+                (everything, view(Part.ALL, units.all_units(inputs, chosen), place=on_rank)),
             ]
-        charts, sentence, table = closely(session, model, chosen, view)
+        charts, sentence, table = closely(inputs, chosen, shown)
         mounts += [(detail, chart) for chart in charts]
-        summary = layer.layer_sentence(session, chosen, seen)
+        summary = layer.layer_sentence(inputs, chosen, seen)
         yield mounts
 
         def rest() -> None:
-            said.markdown(summary)
+            said.markdown(in_language(summary))
             if sentence:
                 detail.caption(sentence)
             if table is not None:
                 detail.dataframe(table.style.format("{:.3g}", subset=list(table.columns[1:])), hide_index=True)
-            every = partial(layer.unit_table, session, chosen, seen)
+            every = partial(layer.unit_table, inputs, chosen, seen)
             if not used:
-                every = partial(experts.load_table, session, chosen)
-            more = {} if table is None else {unit_view(view): lambda: table}
+                every = partial(experts.load_table, inputs, chosen, experts.file_loads(current_session()))
+            more = {} if table is None else {unit_view(shown): lambda: table}
             data_table(Part.DATA, every, f"units-{chosen.name}", place=data, parts=mounts, more=more)
 
         return rest
@@ -131,26 +135,26 @@ def show_controls(model: TextModel, place: Place) -> None:
         choose_expert(place, row)
 
 
-def closely(
-    session: Session, model: TextModel, chosen: units.Chosen, view: str
-) -> tuple[Sequence[View], str, DataFrame | None]:
+def closely(inputs: Inputs, chosen: units.Chosen, shown: str) -> tuple[Sequence[View], str, DataFrame | None]:
     """Charts of one load, unit, token or layer, a sentence beneath them, and a table in their place or of them."""
-    if view == "load":
-        load = experts.load_chart(session, chosen, Part.FIRST, on_loaded)
-        return [load], "", experts.load_table(session, chosen)
-    if not units.is_used(session, chosen):
+    if shown == "load":
+        over = experts.file_loads(current_session())
+        load = view(Part.FIRST, experts.load_chart(inputs, chosen, over), place=on_loaded)
+        return [load], "", experts.load_table(inputs, chosen, over)
+    if not units.is_used(inputs, chosen):
         return [], _("There is nothing to be seen of its units: choose another expert, or another text."), None
-    if view == "unit":
-        unit = units.unit_chart(session, chosen, Part.FIRST, on_token)
-        directions, sentence = layer.direction_charts(session, model.config, chosen, (Part.SECOND, Part.THIRD))
-        return [unit, *directions], sentence, None
-    if view == "token":
-        if not units.goes_through(session, chosen)[chosen.token]:
+    if shown == "unit":
+        unit = view(Part.FIRST, units.unit_chart(inputs, chosen), place=on_token)
+        directions, sentence = layer.direction_charts(inputs, chosen)
+        keys = {"writes": Part.SECOND, "reads": Part.THIRD}
+        return [unit, *(view(keys[does], chart) for does, chart in directions.items())], sentence, None
+    if shown == "token":
+        if not units.goes_through(inputs, chosen)[chosen.token]:
             return [], _("This token does not go through this expert: choose one of its own above."), None
-        return [units.token_chart(session, chosen, Part.FIRST, on_top)], "", None
-    if view == "layer":
-        return [layer.histogram(session, chosen, Part.FIRST)], "", None
-    table, sentence = layer.apart_table(session, chosen)
+        return [view(Part.FIRST, units.token_chart(inputs, chosen), place=on_top)], "", None
+    if shown == "layer":
+        return [view(Part.FIRST, layer.histogram(inputs, chosen))], "", None
+    table, sentence = layer.apart_table(inputs, chosen)
     return [], sentence, table
 
 
@@ -189,9 +193,12 @@ class Place:
         return self.units.shared if self.experts and wish == units.SHARED else self.units.width or 0
 
 
-def current(session: Session, model: TextModel) -> units.Chosen:
-    """What the controls and the address choose, moved inside what there is."""
-    place = Place.of(model)
+def current(model: TextModel) -> units.Chosen:
+    """What the controls and the address choose, moved inside what there is; a click on the stack's tokens chooses
+    another.
+    """
+    place, session = Place.of(model), current_session()
+    session.selection.side = side_of(session.trace, place.stack)
     parts = place.quantities or [""]
     expert = choice([OF_TOKEN, *place.experts], OF_TOKEN, Part.EXPERT)
     wishes = units.Wishes(
@@ -202,7 +209,7 @@ def current(session: Session, model: TextModel) -> units.Chosen:
         address_count(Part.UNIT),
         "" if expert == OF_TOKEN else expert,
     )
-    return units.choose_units(session, model.config, wishes)
+    return units.choose_units(session.inputs, wishes)
 
 
 def choose_expert(place: Place, row: DeltaGenerator) -> None:
@@ -252,7 +259,7 @@ def units_seen() -> Seen:
 
 def chosen_now() -> tuple[Session, units.Chosen]:
     session = current_session()
-    return session, current(session, session.model)
+    return session, current(session.model)
 
 
 def on_page() -> None:
@@ -299,14 +306,14 @@ def take_expert(session: Session, number: int) -> None:
 def on_cell(clicked: dict[str, Any]) -> None:
     """A click on a unit at a token."""
     session, chosen = chosen_now()
-    session.say(Part.UNIT, str(units.on_page(session, chosen)[int(clicked["column"])]))
+    session.say(Part.UNIT, str(units.on_page(session.inputs, chosen)[int(clicked["column"])]))
     session.select(query=int(clicked["row"]))
 
 
 def on_rank(clicked: dict[str, Any]) -> None:
     """A click among all units opens the page that has it, and chooses it."""
     index, (session, chosen) = int(clicked["index"]), chosen_now()
-    session.say(Part.UNIT, str(units.ordered(session, chosen)[index]))
+    session.say(Part.UNIT, str(units.ordered(session.inputs, chosen)[index]))
     session.say(Part.PAGE, str(index // units.PAGE + 1))
 
 
@@ -320,4 +327,4 @@ def on_token(clicked: dict[str, Any]) -> None:
 def on_top(clicked: dict[str, Any]) -> None:
     """A click on a bar of the token chooses its unit."""
     index, (session, chosen) = int(clicked["index"]), chosen_now()
-    session.say(Part.UNIT, str(units.top_units(session, chosen)[index]))
+    session.say(Part.UNIT, str(units.top_units(session.inputs, chosen)[index]))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from model.message import Message
 from model.network.layers import FeedForward, GatedFeedForward
 from viz.i18n.catalogue import _
 
@@ -28,13 +29,13 @@ def order_name(order: str) -> str:
     return {"strength": _("strongest first"), "number": _("by number")}[order]
 
 
-def unit_quantity(quantity: str) -> str:
+def unit_quantity(quantity: str) -> Message:
     """What is recorded of a unit."""
     return {
-        "gated": _("gate × linear"),
-        "activation": _("activation"),
-        "linear": _("linear"),
-        "hidden": _("before activation"),
+        "gated": Message("gate × linear"),
+        "activation": Message("activation"),
+        "linear": Message("linear"),
+        "hidden": Message("before activation"),
     }[quantity]
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
@@ -24,26 +24,26 @@ from model.analysis.feed_forward import (
     threshold,
 )
 from model.capture.trace import EXPERT
+from model.message import Message
 from model.network.transformer import Network
 from model.runtime.errors import require
-from viz.components.view import Answer
-from viz.figures.axis import Axis
+from viz.figures.axis import Axis, scale_of
 from viz.figures.chart import Chart, Series
 from viz.figures.figure import About
 from viz.figures.heatmap import Heatmap
 from viz.i18n.catalogue import _
 from viz.i18n.errors import beside_pin, translate_error
 from viz.i18n.format import significant
+from viz.i18n.messages import joined
 from viz.pages.feed_forward.text import layer_class, unit_formula, unit_quantity
-from viz.render.view import FigureView, view
 from viz.state.pin import cached_for_pin
-from viz.ui.plots import FIRST, PINNED, SECOND, array, chosen_token, heading, levels, missing, now, pinned, token_axis
+from viz.ui.plots import FIRST, PINNED, SECOND, array, caption, compared, lacking, tokens_axis
 
 if TYPE_CHECKING:
     from model.analysis.residual import Get
-    from model.network.config import TransformerConfig, Units
+    from model.network.config import Units
+    from viz.state.inputs import Inputs
     from viz.state.pin import Pin
-    from viz.state.session import Session
 
 PAGE = 40  # units side by side
 TALL = 340  # pixels of their map, where the text is short
@@ -101,8 +101,8 @@ class Chosen:
     def place(self) -> str:
         """Where the units are, for headings."""
         if not self.expert:
-            return _("Layer {layer}").format(layer=self.layer + 1)
-        return _("Layer {layer}, {expert}").format(layer=self.layer + 1, expert=expert_name(self.expert))
+            return Message("Layer {layer}", layer=self.layer + 1)
+        return Message("Layer {layer}, {expert}", layer=self.layer + 1, expert=expert_name(self.expert))
 
 
 def part_of(expert: str) -> str:
@@ -111,7 +111,7 @@ def part_of(expert: str) -> str:
 
 
 def expert_name(expert: str) -> str:
-    return _("shared expert") if expert == SHARED else _("expert {number}").format(number=int(expert) + 1)
+    return Message("shared expert") if expert == SHARED else Message("expert {number}", number=int(expert) + 1)
 
 
 def unit_name(unit: int) -> str:
@@ -119,17 +119,17 @@ def unit_name(unit: int) -> str:
     return str(unit + 1)
 
 
-def choose_units(session: Session, config: TransformerConfig, wishes: Wishes) -> Chosen:
+def choose_units(inputs: Inputs, wishes: Wishes) -> Chosen:
     """The wishes, moved inside what there is; without a wish the expert that the chosen token takes with the largest
     weight, and the strongest unit there.
 
     Raises:
         MissingQuantityError: the model does not show units in this layer.
     """
-    stack, trace = wishes.stack, session.trace
-    layer = min(session.selection.layer, config.depth(stack) - 1)
-    token = chosen_token(session, stack)
-    expert = _expert(session, path_of(stack, layer), token, wishes.expert)
+    stack, trace, config = wishes.stack, inputs.trace, inputs.config
+    layer = min(inputs.selection.layer, config.depth(stack) - 1)
+    token = min(inputs.selection.query, len(trace.tokens_of(f"{stack}.")) - 1)
+    expert = _expert(inputs, path_of(stack, layer), token, wishes.expert)
     path = path_of(stack, layer) + part_of(expert)
     found = quantities(trace.network, path)
     activation = config.units_of(stack, layer).activation
@@ -147,12 +147,12 @@ def choose_units(session: Session, config: TransformerConfig, wishes: Wishes) ->
     return Chosen(stack, layer, expert, quantity, wishes.order, page, token, unit, activation)
 
 
-def _expert(session: Session, path: str, token: int, wish: str) -> str:
+def _expert(inputs: Inputs, path: str, token: int, wish: str) -> str:
     """The expert that is looked at; "" where there are none."""
-    if f"{path}.gates" not in session.trace:
+    if f"{path}.gates" not in inputs.trace:
         return ""
-    gates = session.trace[f"{path}.gates"]
-    shared = f"{path}.{SHARED}.output" in session.trace
+    gates = inputs.trace[f"{path}.gates"]
+    shared = f"{path}.{SHARED}.output" in inputs.trace
     if (wish == SHARED and shared) or (wish.isdecimal() and int(wish) < gates.shape[-1]):
         return wish
     return str(int(gates[token].argmax()))
@@ -164,13 +164,13 @@ def experts_of(units: Units) -> list[str]:
     return [*numbers, SHARED] if numbers and units.shared else numbers
 
 
-def is_used(session: Session, chosen: Chosen) -> bool:
+def is_used(inputs: Inputs, chosen: Chosen) -> bool:
     """Whether a token of the text goes through the network that is looked at, whose units are known."""
     if not chosen.quantity:
         return False
     if not chosen.expert.isdecimal():
         return True
-    return bool((session.trace[f"{chosen.mixture}.gates"][:, int(chosen.expert)] != 0).any())
+    return bool((inputs.now(f"{chosen.mixture}.gates")[:, int(chosen.expert)] != 0).any())
 
 
 def pages(units: int) -> int:
@@ -178,23 +178,23 @@ def pages(units: int) -> int:
     return -(-units // PAGE)
 
 
-def values_of(session: Session, chosen: Chosen) -> tuple[Tensor, Tensor | None]:
+def values_of(inputs: Inputs, chosen: Chosen) -> tuple[Tensor, Tensor | None]:
     """(position, unit): the chosen quantity and its pinned counterpart."""
-    return session.trace[chosen.name].float(), pinned(session)(chosen.name)
+    return inputs.now(chosen.name).float(), inputs.before(chosen.name)
 
 
-def ordered(session: Session, chosen: Chosen) -> list[int]:
+def ordered(inputs: Inputs, chosen: Chosen) -> list[int]:
     """All units of the layer in the chosen order."""
-    return order_of(values_of(session, chosen)[0], chosen.order)
+    return order_of(values_of(inputs, chosen)[0], chosen.order)
 
 
-def on_page(session: Session, chosen: Chosen) -> list[int]:
-    return ordered(session, chosen)[chosen.page * PAGE : (chosen.page + 1) * PAGE]
+def on_page(inputs: Inputs, chosen: Chosen) -> list[int]:
+    return ordered(inputs, chosen)[chosen.page * PAGE : (chosen.page + 1) * PAGE]
 
 
-def top_units(session: Session, chosen: Chosen) -> list[int]:
+def top_units(inputs: Inputs, chosen: Chosen) -> list[int]:
     """The strongest units of the chosen token."""
-    row = values_of(session, chosen)[0][chosen.token]
+    row = values_of(inputs, chosen)[0][chosen.token]
     if bool(row.isnan().all()):
         return []
     found: list[int] = row.abs().topk(min(TOP, len(row))).indices.tolist()
@@ -203,169 +203,171 @@ def top_units(session: Session, chosen: Chosen) -> list[int]:
 
 def off_name(activation: str) -> str:
     limit = threshold(activation)
-    return _("share of zeros") if limit == 0 else _("share of |a| ≤ {limit:g}").format(limit=limit)
+    return Message("share of zeros") if limit == 0 else Message("share of |a| ≤ {limit:g}", limit=limit)
 
 
-def layer_map(session: Session, config: TransformerConfig, chosen: Chosen, key: str, on_cell: Answer) -> FigureView:
-    """The share of units that are off, layer by token; a click chooses both."""
-    values, other = (_shares(session, get, config, chosen.stack) for get in (now(session), pinned(session)))
+def layer_map(inputs: Inputs, chosen: Chosen) -> Heatmap:
+    """The share of units that are off, layer by token."""
+    values, other = (_shares(inputs, get, chosen.stack) for get in (inputs.now, inputs.before))
     assert values is not None
-    shown, scale = levels(values, other, session, off_name(chosen.activation))
-    rows = Axis(_("layer"), [str(row + 1) for row in range(len(values))], "layers")
-    columns = token_axis(session.trace, chosen.stack)
+    scale = scale_of(array(values), off_name(chosen.activation))
+    rows = Axis(Message("layer"), [str(row + 1) for row in range(len(values))], "layers")
+    columns = tokens_axis(inputs, chosen.stack)
     share = float(values[chosen.layer].mean())
-    note = "" if np.isnan(share) else _("layer {layer}: {share:.1%}").format(layer=chosen.layer + 1, share=share)
-    lacking, (row, column) = missing(session, other), (chosen.layer, chosen.token)
-    network, layers = session.trace.network, range(len(values))
+    note = "" if np.isnan(share) else Message("layer {layer}: {share:.1%}", layer=chosen.layer + 1, share=share)
+    network, layers = inputs.trace.network, range(len(values))
     known = [bool(quantities(network, path_of(chosen.stack, layer))) for layer in layers]
-    hatched = "" if all(known) else _("hatched: experts in place of one network")
+    hatched = "" if all(known) else Message("hatched: experts in place of one network")
+    sentence = lacking(inputs, other) or hatched
     limit = threshold(chosen.activation)
     off_where = "a_{p,u} = 0" if limit == 0 else rf"|a_{{p,u}}| \le {limit:g}"
     about = About(
-        _("A row is a layer, a column a token: the share of the layer's units that are off at it."),
+        Message("A row is a layer, a column a token: the share of the layer's units that are off at it."),
         [rf"\frac{{1}}{{d_{{\mathrm{{ff}}}}}} \sum_u \mathbb{{1}}[{off_where}]"],
         [off, shares_off],
     )
-    above = heading(session.trace, _("Every layer"), f"units-off-{chosen.stack}", note, lacking or hatched, about=about)
+    above = caption(inputs, Message("Every layer"), f"units-off-{chosen.stack}", note, sentence, about=about)
     drawn = np.repeat(np.array(known)[:, None], values.shape[1], axis=1)
-    words = {"masked": _("experts in place of one network")}
-    return view(
-        key,
-        Heatmap(above, shown, rows, columns, scale, visible=drawn, words=words, chosen=row, column=column),
-        cell=on_cell,
+    words = {"masked": Message("experts in place of one network")}
+    return Heatmap(
+        *(above, compared(values, other), rows, columns, scale),
+        visible=drawn,
+        words=words,
+        chosen=chosen.layer,
+        column=chosen.token,
     )
 
 
-def unit_map(session: Session, chosen: Chosen, key: str, on_cell: Answer) -> FigureView:
-    """One page of the layer's units at every token; a click chooses both."""
-    own, other = values_of(session, chosen)
-    units = on_page(session, chosen)
-    before = None if other is None else other[:, units]
-    signed = bool((own < 0).any())
-    shown, scale = levels(own[:, units], before, session, unit_quantity(chosen.quantity), signed=signed)
-    columns = Axis(_("unit"), [unit_name(unit) for unit in units], f"units of {chosen.page}")
+def unit_map(inputs: Inputs, chosen: Chosen) -> Heatmap:
+    """One page of the layer's units at every token."""
+    own, other = values_of(inputs, chosen)
+    units = on_page(inputs, chosen)
+    values = compared(own[:, units], None if other is None else other[:, units])
+    quantity = unit_quantity(chosen.quantity)
+    scale = scale_of(values.now, quantity, signed=bool((own < 0).any()))
+    columns = Axis(Message("unit"), [unit_name(unit) for unit in units], f"units of {chosen.page}")
     first = chosen.page * PAGE + 1
-    titles = {
-        "strength": _("{place}: strongest units, {first} to {last} of {count}"),
-        "number": _("{place}: units {first} to {last} of {count}"),
+    numbers: dict[str, Any] = {
+        "place": chosen.place,
+        "first": first,
+        "last": first + len(units) - 1,
+        "count": own.shape[1],
     }
-    title = titles[chosen.order].format(
-        place=chosen.place, first=first, last=first + len(units) - 1, count=own.shape[1]
-    )
+    title = {
+        "strength": Message("{place}: strongest units, {first} to {last} of {count}", **numbers),
+        "number": Message("{place}: units {first} to {last} of {count}", **numbers),
+    }[chosen.order]
     file = f"units-{chosen.name}-{chosen.order}-{chosen.page + 1}"
-    said = _("A row is a token, a column a unit of the layer: its {quantity}.")
-    about = _about(session, chosen, said.format(quantity=unit_quantity(chosen.quantity)))
-    above = heading(session.trace, title, file, sentence=missing(session, other), about=about)
-    row, column = chosen.token, units.index(chosen.unit) if chosen.unit in units else -1
-    rows = token_axis(session.trace, chosen.stack)
-    through = np.repeat(goes_through(session, chosen)[:, None], shown.shape[1], axis=1)
-    return view(
-        key,
-        Heatmap(
-            *(above, shown, rows, columns, scale),
-            visible=through,
-            words={"masked": _("this token does not go through this expert")},
-            chosen=row,
-            column=column,
-            wanted=TALL,
-        ),
-        cell=on_cell,
+    sentence = Message("A row is a token, a column a unit of the layer: its {quantity}.", quantity=quantity)
+    about = _about(inputs, chosen, sentence)
+    above = caption(inputs, title, file, sentence=lacking(inputs, other), about=about)
+    through = np.repeat(goes_through(inputs, chosen)[:, None], len(units), axis=1)
+    return Heatmap(
+        *(above, values, tokens_axis(inputs, chosen.stack), columns, scale),
+        visible=through,
+        words={"masked": Message("this token does not go through this expert")},
+        chosen=chosen.token,
+        column=units.index(chosen.unit) if chosen.unit in units else -1,
+        wanted=TALL,
     )
 
 
-def goes_through(session: Session, chosen: Chosen) -> NDArray[np.bool_]:
+def goes_through(inputs: Inputs, chosen: Chosen) -> NDArray[np.bool_]:
     """(position): whether a token goes through the network that is looked at."""
     if not chosen.expert.isdecimal():
-        return np.ones(len(session.trace.tokens_of(chosen.name)), bool)
-    taken: NDArray[np.bool_] = array((session.trace[f"{chosen.mixture}.gates"][:, int(chosen.expert)] != 0).float()) > 0
+        return np.ones(len(inputs.trace.tokens_of(chosen.name)), bool)
+    taken: NDArray[np.bool_] = array((inputs.now(f"{chosen.mixture}.gates")[:, int(chosen.expert)] != 0).float()) > 0
     return taken
 
 
-def all_units(session: Session, chosen: Chosen, key: str, on_place: Answer) -> FigureView:
-    """How strong every unit of the layer gets over the text, in the chosen order; a click opens its page."""
-    own, other = values_of(session, chosen)
-    units = ordered(session, chosen)
-    name, places = _("largest |a|"), np.arange(1, len(units) + 1)
+def all_units(inputs: Inputs, chosen: Chosen) -> Chart:
+    """How strong every unit of the layer gets over the text, in the chosen order."""
+    own, other = values_of(inputs, chosen)
+    units = ordered(inputs, chosen)
+    name, places = Message("largest |a|"), np.arange(1, len(units) + 1)
     series = [Series(name, places, array(strengths(own)[units]), SECOND)]
     if other is not None:
         before = array(strengths(other)[units])
-        series.append(Series(_("{name}, pinned").format(name=name), places, before, PINNED, dash=True))
+        series.append(Series(Message("{name}, pinned", name=name), places, before, PINNED, dash=True))
     first = chosen.page * PAGE + 1
-    series.append(Series(_("shown above"), np.array([first, min(first + PAGE - 1, len(units))]), np.zeros(2), FIRST))
-    title = _("All {count} units").format(count=len(units))
+    series.append(
+        Series(Message("shown above"), np.array([first, min(first + PAGE - 1, len(units))]), np.zeros(2), FIRST)
+    )
+    title = Message("All {count} units", count=len(units))
     about = About(
-        _("Every unit of the layer: how strong it is at the token where it is strongest."),
+        Message("Every unit of the layer: how strong it is at the token where it is strongest."),
         [r"\max_p |a_{p,u}|"],
         [strengths],
     )
-    lacking = missing(session, other)
-    above = heading(session.trace, title, f"units-all-{chosen.name}", sentence=lacking, about=about)
-    x_axis, y_axis = Axis(_("place in this order")), Axis(name, zero=True)
-    return view(key, Chart(above, series, x_axis, y_axis, tall=80), place=on_place)
+    above = caption(inputs, title, f"units-all-{chosen.name}", sentence=lacking(inputs, other), about=about)
+    x_axis, y_axis = Axis(Message("place in this order")), Axis(name, zero=True)
+    return Chart(above, series, x_axis, y_axis, tall=80)
 
 
-def unit_chart(session: Session, chosen: Chosen, key: str, on_place: Answer) -> FigureView:
-    """One unit at every token; a click chooses the token."""
-    trace, quantity = session.trace, unit_quantity(chosen.quantity)
-    own, other = values_of(session, chosen)
+def unit_chart(inputs: Inputs, chosen: Chosen) -> Chart:
+    """One unit at every token."""
+    trace, quantity = inputs.trace, unit_quantity(chosen.quantity)
+    own, other = values_of(inputs, chosen)
     column, places = array(own[:, chosen.unit]), np.arange(len(own))
     series = [Series(quantity, places, column, SECOND, "bars")]
     if other is not None:
-        series.append(Series(_("pinned"), places, array(other[:, chosen.unit]), PINNED, dash=True))
-    title = _("{place}: unit {unit}").format(place=chosen.place, unit=unit_name(chosen.unit))
+        series.append(Series(Message("pinned"), places, array(other[:, chosen.unit]), PINNED, dash=True))
+    title = Message("{place}: unit {unit}", place=chosen.place, unit=unit_name(chosen.unit))
     finite = np.isfinite(column)
     strongest = int(np.where(finite, np.abs(column), -1).argmax())
     note = f"{trace.tokens_of(chosen.name)[strongest]} {significant(float(column[strongest]))}"
-    if not finite[goes_through(session, chosen)].all():
-        note = _("not a number")
-    about = _about(session, chosen, _("One unit at every token of the text: its {quantity}.").format(quantity=quantity))
-    above = heading(
-        trace, title, f"unit-{chosen.name}-{unit_name(chosen.unit)}", note, missing(session, other), about=about
+    if not finite[goes_through(inputs, chosen)].all():
+        note = Message("not a number")
+    about = _about(inputs, chosen, Message("One unit at every token of the text: its {quantity}.", quantity=quantity))
+    above = caption(
+        inputs, title, f"unit-{chosen.name}-{unit_name(chosen.unit)}", note, lacking(inputs, other), about=about
     )
-    x_axis, y_axis = token_axis(trace, chosen.stack), Axis(quantity)
-    return view(key, Chart(above, series, x_axis, y_axis, chosen=chosen.token, tall=110), place=on_place)
+    x_axis, y_axis = tokens_axis(inputs, chosen.stack), Axis(quantity)
+    return Chart(above, series, x_axis, y_axis, chosen=chosen.token, tall=110)
 
 
-def token_chart(session: Session, chosen: Chosen, key: str, on_place: Answer) -> FigureView:
-    """The strongest units of one token; a click chooses the unit."""
-    trace, quantity = session.trace, unit_quantity(chosen.quantity)
-    own, other = values_of(session, chosen)
-    units = top_units(session, chosen)
+def token_chart(inputs: Inputs, chosen: Chosen) -> Chart:
+    """The strongest units of one token."""
+    trace, quantity = inputs.trace, unit_quantity(chosen.quantity)
+    own, other = values_of(inputs, chosen)
+    units = top_units(inputs, chosen)
     places, names = np.arange(len(units)), [unit_name(unit) for unit in units]
     series = [Series(quantity, places, array(own[chosen.token, units]), SECOND, "bars")]
     if other is not None:
-        series.append(Series(_("pinned"), places, array(other[chosen.token, units]), PINNED, "dots"))
+        series.append(Series(Message("pinned"), places, array(other[chosen.token, units]), PINNED, "dots"))
     token = trace.tokens_of(chosen.name)[chosen.token]
-    title = _("{place}: strongest units at {token}").format(place=chosen.place, token=token)
-    alt, file = f"{title}: {', '.join(names[:8])}", f"token-{chosen.name}-{chosen.token}"
-    said = _("The units that are strongest at this token, by the size of their {quantity}.")
-    about = _about(session, chosen, said.format(quantity=quantity))
-    above = heading(trace, title, file, sentence=missing(session, other), alt=alt, about=about)
+    title = Message("{place}: strongest units at {token}", place=chosen.place, token=token)
+    alt, file = joined(": ", title, ", ".join(names[:8])), f"token-{chosen.name}-{chosen.token}"
+    sentence = Message(
+        "The units that are strongest at this token, by the size of their {quantity}.", quantity=quantity
+    )
+    about = _about(inputs, chosen, sentence)
+    above = caption(inputs, title, file, sentence=lacking(inputs, other), alt=alt, about=about)
     framed = units.index(chosen.unit) if chosen.unit in units else -1
-    x_axis, y_axis = Axis(_("unit"), names, "top units"), Axis(quantity)
-    return view(key, Chart(above, series, x_axis, y_axis, chosen=framed, tall=190), place=on_place)
+    x_axis, y_axis = Axis(Message("unit"), names, "top units"), Axis(quantity)
+    return Chart(above, series, x_axis, y_axis, chosen=framed, tall=190)
 
 
-def _about(session: Session, chosen: Chosen, sentence: str) -> About:
+def _about(inputs: Inputs, chosen: Chosen, sentence: str) -> About:
     """Of a figure of the chosen quantity."""
-    config = session.model.config
+    config = inputs.config
     units = config.units_of(chosen.stack, chosen.layer)
     return About(sentence, [unit_formula(config, units, chosen.quantity)], [layer_class(units)])
 
 
-def has_dense(session: Session, stack: str) -> bool:
+def has_dense(inputs: Inputs, stack: str) -> bool:
     """Whether a layer of a stack has a network that is no mixture of experts."""
-    layers = range(session.model.config.depth(stack))
-    return any(quantities(session.trace.network, path_of(stack, layer)) for layer in layers)
+    layers = range(inputs.config.depth(stack))
+    return any(quantities(inputs.trace.network, path_of(stack, layer)) for layer in layers)
 
 
-def _shares(session: Session, get: Get, config: TransformerConfig, stack: str) -> Tensor | None:
+def _shares(inputs: Inputs, get: Get, stack: str) -> Tensor | None:
     """(layer, position): the share of units that are off, NaN in layers of experts; None where nothing is to be had."""
-    shares = []
+    shares, config = [], inputs.config
     for layer in range(config.depth(stack)):
         path = path_of(stack, layer)
-        if not (found := quantities(session.trace.network, path)):
-            shares.append(torch.full((len(session.trace.tokens_of(path)),), torch.nan))
+        if not (found := quantities(inputs.trace.network, path)):
+            shares.append(torch.full((len(inputs.trace.tokens_of(path)),), torch.nan))
             continue
         units = get(f"{path}.{found[0]}")
         if units is None:
@@ -389,10 +391,10 @@ def pinned_layer(pin: Pin, chosen: Chosen) -> str:
 
 
 def pinned_direction(
-    session: Session, chosen: Chosen, found: Direction, scores: Scores, side: str
+    inputs: Inputs, chosen: Chosen, found: Direction, scores: Scores, side: str
 ) -> tuple[Numbers | None, str]:
     """The pinned model's scores of the same unit at the same tokens of the vocabulary; or a sentence why not."""
-    pin, model = session.pin, session.model
+    pin, model = inputs.pin, inputs.model
     if pin is None:
         return None, ""
     network = pin.trace.network
@@ -417,15 +419,18 @@ def pinned_direction(
     return known[[*best, *reversed(worst)]].cpu().numpy(), ""
 
 
-def pinned_share(session: Session, chosen: Chosen) -> str:
+def pinned_share(inputs: Inputs, chosen: Chosen) -> str:
     """The share of units that are off in the pinned trace, and how many are off at all of its tokens here."""
-    if session.pin is None:
+    if inputs.pin is None:
         return ""
-    units = pinned(session)(f"{chosen.path}.{quantities(session.trace.network, chosen.path)[0]}")
+    units = inputs.before(f"{chosen.path}.{quantities(inputs.trace.network, chosen.path)[0]}")
     known = None if units is None else present(units).float()
     if known is None or not len(known):
-        return " · " + _("pinned: nothing of this shape")
-    pinned_units = session.pin.model.config.units_of(chosen.stack, chosen.layer)
+        return Message("pinned: nothing of this shape")
+    pinned_units = inputs.pin.model.config.units_of(chosen.stack, chosen.layer)
     silent = off(known, threshold(pinned_units.activation))
-    sentence = _("pinned, at the tokens of both: **{share:.1%}**, **{dead}** off at all of them")
-    return " · " + sentence.format(share=float(silent.float().mean()), dead=int(silent.all(dim=0).sum()))
+    return Message(
+        "pinned, at the tokens of both: **{share:.1%}**, **{dead}** off at all of them",
+        share=float(silent.float().mean()),
+        dead=int(silent.all(dim=0).sum()),
+    )

@@ -13,10 +13,11 @@ from model.analysis.experts import loads_of
 from model.checkpoints.bridge.load import open_bridged
 from tests.app_reading import opened, sent, sound
 from tests.model.checkpoints.bridge.models import settings_in, theirs, write_tokenizer
-from tests.viz.components.test_registry import unpack
 from tests.viz.small import looking
 from viz.pages.feed_forward import experts, layer, units
 from viz.pages.feed_forward.units import Wishes, choose_units
+from viz.render.reader import Reader
+from viz.render.render import render
 
 TEXT, OTHER = "the cat sees a dog .", "she bought a red car"
 MIXTURE = "decoder.layers.1.feed_forward"
@@ -33,63 +34,63 @@ def models(tmp_path_factory):
     return made
 
 
-def chosen_in(session, expert=""):
-    return choose_units(session, session.model.config, Wishes("decoder", "gated", "number", 0, None, expert))
+def chosen_in(inputs, expert=""):
+    return choose_units(inputs, Wishes("decoder", "gated", "number", 0, None, expert))
 
 
 def test_the_router_is_drawn_as_it_weighed_and_an_expert_that_a_token_does_not_take_is_hatched(models):
-    session = looking(models["mixtral"], TEXT, "", layer=1, query=2)
-    gates = session.trace[f"{MIXTURE}.gates"].numpy()
-    drawn = experts.router_map(session, chosen_in(session), "gates", "key", None).drawn
-    assert np.array_equal(drawn.values, gates)
+    inputs = looking(models["mixtral"], TEXT, "", layer=1, query=2).inputs
+    gates = inputs.trace[f"{MIXTURE}.gates"].numpy()
+    drawn = experts.router_map(inputs, chosen_in(inputs), "gates")
+    assert np.array_equal(drawn.values.now, gates)
     assert np.array_equal(drawn.visible, gates != 0)
     assert "2 of 4 experts" in drawn.caption.name
     assert drawn.column == gates[2].argmax()
-    logits = experts.router_map(session, chosen_in(session), "router", "key", None).drawn
-    assert np.array_equal(logits.values, session.trace[f"{MIXTURE}.router"])
+    logits = experts.router_map(inputs, chosen_in(inputs), "router")
+    assert np.array_equal(logits.values.now, inputs.trace[f"{MIXTURE}.router"])
     assert logits.visible is None
 
 
 def test_the_expert_of_the_chosen_token_is_looked_at_unless_another_is_chosen(models):
-    session = looking(models["mixtral"], TEXT, "", layer=1, query=3)
-    gates = session.trace[f"{MIXTURE}.gates"]
+    inputs = looking(models["mixtral"], TEXT, "", layer=1, query=3).inputs
+    gates = inputs.trace[f"{MIXTURE}.gates"]
     own = str(int(gates[3].argmax()))
-    assert chosen_in(session).expert == own
-    assert chosen_in(session, "99").expert == own
-    assert chosen_in(session, "shared").expert == own  # there is none
-    other = chosen_in(session, "2")
+    assert chosen_in(inputs).expert == own
+    assert chosen_in(inputs, "99").expert == own
+    assert chosen_in(inputs, "shared").expert == own  # there is none
+    other = chosen_in(inputs, "2")
     assert other.path == f"{MIXTURE}.experts.2"
-    values, _pinned = units.values_of(session, other)
+    values, _pinned = units.values_of(inputs, other)
     assert np.array_equal(values.isnan().all(dim=1), gates[:, 2] == 0)
-    shared = chosen_in(looking(models["deepseek_v3"], TEXT, "", layer=1), "shared")
+    shared = chosen_in(looking(models["deepseek_v3"], TEXT, "", layer=1).inputs, "shared")
     assert shared.path == f"{MIXTURE}.shared"
 
 
 def test_loads_are_counted_and_dense_layers_are_hatched(models):
-    session = looking(models["deepseek_v3"], TEXT, "", layer=1)
-    taken = (session.trace[f"{MIXTURE}.gates"] != 0).float().mean(dim=0)
-    drawn = experts.load_map(session, chosen_in(session), "key", None).drawn
-    assert np.isnan(drawn.values[0]).all()
-    assert drawn.values[1] == pytest.approx(taken.numpy())
-    chart = experts.load_chart(session, chosen_in(session), "key", None)
-    assert chart.drawn.series[0].ys == pytest.approx(taken.numpy())
-    assert experts.load_table(session, chosen_in(session))["tokens"].sum() == 2 * len(session.trace.source_tokens)
+    inputs = looking(models["deepseek_v3"], TEXT, "", layer=1).inputs
+    taken = (inputs.trace[f"{MIXTURE}.gates"] != 0).float().mean(dim=0)
+    drawn = experts.load_map(inputs, chosen_in(inputs))
+    assert np.isnan(drawn.values.now[0]).all()
+    assert drawn.values.now[1] == pytest.approx(taken.numpy())
+    chart = experts.load_chart(inputs, chosen_in(inputs))
+    assert chart.series[0].ys == pytest.approx(taken.numpy())
+    assert experts.load_table(inputs, chosen_in(inputs))["tokens"].sum() == 2 * len(inputs.trace.source_tokens)
 
 
 def test_an_unused_expert_is_said_to_be(models):
-    session = looking(models["deepseek_v3"], "the", "", layer=1)
-    gates = session.trace[f"{MIXTURE}.gates"]
+    inputs = looking(models["deepseek_v3"], "the", "", layer=1).inputs
+    gates = inputs.trace[f"{MIXTURE}.gates"]
     idle = str(int((gates != 0).sum(dim=0).argmin()))
-    chosen = chosen_in(session, idle)
-    assert not units.is_used(session, chosen)
-    assert "no token of this text" in layer.layer_sentence(session, chosen, None)
-    assert units.is_used(session, chosen_in(session))
+    chosen = chosen_in(inputs, idle)
+    assert not units.is_used(inputs, chosen)
+    assert "no token of this text" in layer.layer_sentence(inputs, chosen, None)
+    assert units.is_used(inputs, chosen_in(inputs))
 
 
 def test_the_pinned_loads_stand_beside(models):
-    session = looking(models["mixtral"], TEXT, "", (models["mixtral"], OTHER, ""), layer=1)
-    chart = experts.load_chart(session, chosen_in(session), "key", None)
-    assert [series.name for series in chart.drawn.series] == ["this text", "pinned"]
+    inputs = looking(models["mixtral"], TEXT, "", (models["mixtral"], OTHER, ""), layer=1).inputs
+    chart = experts.load_chart(inputs, chosen_in(inputs))
+    assert [series.name for series in chart.series] == ["this text", "pinned"]
 
 
 def test_loads_over_a_file_are_those_of_its_texts(models):
@@ -104,11 +105,12 @@ def test_loads_over_a_file_are_those_of_its_texts(models):
     assert loads_of(model, []).tokens == {}
     session = looking(model, TEXT, "", layer=1)
     session.memory[experts.Part.KEPT] = filling
-    chart = experts.load_chart(session, chosen_in(session), "key", None)
-    assert chart.drawn.series[-1].ys == pytest.approx((gates != 0).float().mean(dim=0).numpy())
+    inputs = session.inputs
+    chart = experts.load_chart(inputs, chosen_in(inputs), experts.file_loads(session))
+    assert chart.series[-1].ys == pytest.approx((gates != 0).float().mean(dim=0).numpy())
     other = looking(models["deepseek_v3"], TEXT, "", layer=1)
     other.memory[experts.Part.KEPT] = filling  # of another model: nothing of it is shown
-    assert len(experts.load_chart(other, chosen_in(other), "key", None).drawn.series) == 1
+    assert experts.file_loads(other) is None
 
 
 @pytest.mark.parametrize("name", ["mixtral", "deepseek_v3", "gpt_oss"])
@@ -151,17 +153,16 @@ def test_lines_that_are_cut_are_counted(models):
 
 
 def test_tokens_that_do_not_go_through_an_expert_are_hatched_and_no_number_of_it_is_theirs(models):
-    session = looking(models["mixtral"], TEXT, "", layer=1, query=0)
-    gates = session.trace[f"{MIXTURE}.gates"].numpy()
+    inputs = looking(models["mixtral"], TEXT, "", layer=1, query=0).inputs
+    gates = inputs.trace[f"{MIXTURE}.gates"].numpy()
     expert = next(number for number in range(4) if 0 < (gates[:, number] != 0).sum() < len(gates))
     token = int((gates[:, expert] == 0).argmax())
-    session.selection.query = token
-    chosen = chosen_in(session, str(expert))
-    shown = units.unit_map(session, chosen, "key", None)
-    drawn = shown.drawn
+    inputs.selection.query = token
+    chosen = chosen_in(inputs, str(expert))
+    drawn = units.unit_map(inputs, chosen)
     assert np.array_equal(drawn.visible[:, 0], gates[:, expert] != 0)
-    assert "odd" not in unpack(shown.data)[0]
-    assert units.top_units(session, chosen) == []
-    note = units.unit_chart(session, chosen, "key", None).caption.note
+    assert "odd" not in render(drawn, Reader()).header
+    assert units.top_units(inputs, chosen) == []
+    note = units.unit_chart(inputs, chosen).caption.note
     assert "nan" not in note
-    assert f"expert {expert + 1}: unit" in units.unit_chart(session, chosen, "key", None).caption.name
+    assert f"expert {expert + 1}: unit" in units.unit_chart(inputs, chosen).caption.name

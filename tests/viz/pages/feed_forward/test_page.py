@@ -11,7 +11,6 @@ from tests.app_reading import opened, sent, sound, type_in
 from tests.test_app_kinds import write
 from tests.viz.small import looking, small_model
 from viz.pages.feed_forward import layer
-from viz.pages.feed_forward.text import UNIT_VIEWS
 from viz.pages.feed_forward.units import (
     PAGE,
     Wishes,
@@ -28,30 +27,24 @@ SOURCE, TARGET, OTHER = "The cat sees the dog.", "一七丞世", "The dog sees t
 PATH = "encoder.layers.1.feed_forward"
 
 
-def turned(app, **choices):
-    for name, value in choices.items():
-        app.session_state[name] = value
-    return sound(app.run())
-
-
 def words(app):
     return " ".join(each.value for each in app.markdown)
 
 
-def units_of(session, stack="encoder", order="number", page=0, unit=5):
-    return choose_units(session, session.model.config, Wishes(stack, "activation", order, page, unit))
+def units_of(inputs, stack="encoder", order="number", page=0, unit=5):
+    return choose_units(inputs, Wishes(stack, "activation", order, page, unit))
 
 
-def directions(session, stack="decoder"):
-    """What a unit writes and reads, and a sentence on that."""
-    return layer.direction_charts(session, session.model.config, units_of(session, stack), ("writes", "reads"))
+def directions(inputs, stack="decoder"):
+    """Charts of what a unit writes and reads, and a sentence on that."""
+    return layer.direction_charts(inputs, units_of(inputs, stack))
 
 
-def of_layer(describe, session):
-    """What the sentence, or the table, of the layer says."""
-    seen, config = Seen(), session.model.config
-    seen.add(session.trace, config)
-    return describe(session, units_of(session), seen)
+def of_layer(describe, inputs):
+    """The sentence, or the table, of the layer."""
+    seen = Seen()
+    seen.add(inputs.trace, inputs.config)
+    return describe(inputs, units_of(inputs), seen)
 
 
 @pytest.fixture(scope="module")
@@ -62,28 +55,24 @@ def models(tmp_path_factory):
 
 @pytest.fixture
 def pinned(models):
-    """A session with another checkpoint's trace of another text pinned."""
-    return looking(models[0], SOURCE, TARGET, (models[1], OTHER, TARGET), layer=1)
+    """Inputs with another checkpoint's trace of another text pinned."""
+    return looking(models[0], SOURCE, TARGET, (models[1], OTHER, TARGET), layer=1).inputs
 
 
 def test_units_are_paged_in_order_and_none_is_left_out(tmp_path):
-    session = looking(small_model(tmp_path / "small", d_ff=2 * PAGE + 7), SOURCE, TARGET, layer=1, query=2)
-    units = session.trace[f"{PATH}.activation"].numpy()
-    maps = [unit_map(session, units_of(session, page=number), "key", None) for number in range(3)]
-    assert np.array_equal(np.concatenate([each.drawn.values for each in maps], axis=1), units)
-    assert [each.drawn.columns.labels[0] for each in maps] == [
-        "1",
-        str(PAGE + 1),
-        str(2 * PAGE + 1),
-    ]  # as layers and heads, from 1
-    assert maps[0].drawn.chosen == 2
+    inputs = looking(small_model(tmp_path / "small", d_ff=2 * PAGE + 7), SOURCE, TARGET, layer=1, query=2).inputs
+    units = inputs.trace[f"{PATH}.activation"].numpy()
+    maps = [unit_map(inputs, units_of(inputs, page=number)) for number in range(3)]
+    assert np.array_equal(np.concatenate([each.values.now for each in maps], axis=1), units)
+    assert [each.columns.labels[0] for each in maps] == ["1", f"{PAGE + 1}", f"{2 * PAGE + 1}"]  # from 1, as heads
+    assert maps[0].chosen == 2
     strongest = np.abs(units).max(axis=0)
-    chosen = units_of(session, order="strength")
-    drawn = unit_map(session, chosen, "key", None).drawn
+    chosen = units_of(inputs, order="strength")
+    drawn = unit_map(inputs, chosen)
     order = [int(label) - 1 for label in drawn.columns.labels]
     assert strongest[order].tolist() == pytest.approx(sorted(strongest, reverse=True)[:PAGE])
-    assert np.array_equal(drawn.values, units[:, order])
-    everything, shown = all_units(session, chosen, "key", None).drawn.series
+    assert np.array_equal(drawn.values.now, units[:, order])
+    everything, shown = all_units(inputs, chosen).series
     assert everything.ys.tolist() == pytest.approx(sorted(strongest, reverse=True))
     assert shown.xs.tolist() == [1, PAGE]
 
@@ -106,75 +95,77 @@ def test_zeros_dead_units_and_those_of_the_session_are_counted_and_a_field_turns
 
 
 def test_a_unit_a_token_and_the_layer_are_looked_at(models):
-    session = looking(models[0], SOURCE, TARGET, layer=1, query=2)
-    chosen, units = units_of(session), session.trace[f"{PATH}.activation"].numpy()
-    (unit,) = unit_chart(session, chosen, "key", None).drawn.series
+    inputs = looking(models[0], SOURCE, TARGET, layer=1, query=2).inputs
+    chosen, units = units_of(inputs), inputs.trace[f"{PATH}.activation"].numpy()
+    (unit,) = unit_chart(inputs, chosen).series
     assert np.array_equal(unit.ys, units[:, 5])
-    assert unit_chart(session, chosen, "key", None).caption.name.endswith("unit 6")
-    assert of_layer(layer.unit_table, session)["unit"].tolist() == [*range(1, units.shape[1] + 1)]
-    note = layer_map(session, session.model.config, chosen, "key", None).caption.note
+    assert unit_chart(inputs, chosen).caption.name.endswith("unit 6")
+    assert list(of_layer(layer.unit_table, inputs)["unit"]) == [*range(1, units.shape[1] + 1)]
+    note = layer_map(inputs, chosen).caption.note
     assert note == f"layer 2: {(units == 0).mean():.1%}"
-    token = token_chart(session, chosen, "key", None)
-    strongest = [int(label) - 1 for label in token.drawn.x.labels]
-    assert token.drawn.series[0].ys.tolist() == pytest.approx(units[2, strongest].tolist())
+    token = token_chart(inputs, chosen)
+    strongest = [int(label) - 1 for label in token.x.labels]
+    assert token.series[0].ys.tolist() == pytest.approx(units[2, strongest].tolist())
     assert units[2, strongest[0]] == units[2].max()
-    assert layer.histogram(session, chosen, "key").drawn.series[0].ys.sum() == units.size
-    permuted, alone, attention, recorded = layer.apart_table(session, chosen)[0]["largest difference"]
+    assert layer.histogram(inputs, chosen).series[0].ys.sum() == units.size
+    permuted, alone, attention, recorded = layer.apart_table(inputs, chosen)[0]["largest difference"]
     assert max(permuted, alone, recorded) < 1e-5 < attention
-    assert "only through the decoder" in directions(session, "encoder")[1]
-    writes, _reads = directions(session)[0]
-    assert len(writes.drawn.x.labels) == 16  # eight tokens that it writes, eight that it takes away
+    assert "only through the decoder" in directions(inputs, "encoder")[1]
+    assert len(directions(inputs)[0]["writes"].x.labels) == 16  # eight tokens that it writes, eight that it takes away
 
 
 @pytest.mark.parametrize("kind", ["decoder-only", "encoder-only"])
-def test_gated_units_and_one_stack_are_shown(here, kind):
-    model = write(here / "one", kind, activation="swiglu", norm="none", residual=False)
-    app = sound(opened("feed_forward", source="The cat sees", layer="9", query="99", unit="9" * 5000, page="77"))
-    stack = kind.split("-")[0]
+def test_gated_units_of_one_stack_are_shown(tmp_path, kind):
+    model = write(tmp_path / "one", kind, activation="swiglu", norm="none", residual=False)
+    inputs, stack = looking(model, "The cat sees", layer=9, query=99).inputs, kind.split("-")[0]
     for name in ("gated", "activation", "linear", "hidden"):
-        _header, (values, _visible) = sent(turned(app, units=name, units_order="number"), "units_map")
-        assert np.array_equal(values, model.trace("The cat sees")[f"{stack}.layers.1.feed_forward.{name}"])
-    for view in UNIT_VIEWS[:-1]:
-        assert len(turned(app, look=view).get("bidi_component")) >= 4
-    assert "|a| ≤ 0.01" in words(app)
+        chosen = choose_units(inputs, Wishes(stack, name, "number", page=76, unit=10**9))
+        values = inputs.trace[f"{stack}.layers.1.feed_forward.{name}"]
+        assert np.array_equal(unit_map(inputs, chosen).values.now, values)
+    assert "|a| ≤ 0.01" in layer_map(inputs, chosen).scale.title
+
+
+def test_an_address_beyond_every_end_is_moved_inside(here):
+    write(here / "one", "decoder-only", activation="swiglu")
+    app = sound(opened("feed_forward", source="The cat sees", layer="9", query="99", unit="9" * 5000, page="77"))
+    assert "Layer 2" in words(app)
 
 
 def test_pinned_units_stand_beside_in_the_colour_of_the_pin_or_are_subtracted(pinned):
     chosen, units = units_of(pinned), pinned.comparison.counterpart(f"{PATH}.activation").numpy()
-    own, before, _shown = all_units(pinned, chosen, "key", None).drawn.series
+    own, before, _shown = all_units(pinned, chosen).series
     assert (before.name, before.colour) == ("largest |a|, pinned", PINNED)
     assert own.colour != PINNED
     assert sorted(before.ys) == pytest.approx(sorted(np.nanmax(np.abs(units), axis=0)))
     for chart in (unit_chart, token_chart):
-        assert [each.name for each in chart(pinned, chosen, "key", None).drawn.series] == ["activation", "pinned"]
-    pinned.differing = True
-    drawn = unit_map(pinned, chosen, "key", None).drawn
-    assert drawn.scale.difference
-    assert np.isnan(drawn.values).any()  # a token that the pinned text has not
-    assert np.allclose(drawn.values, pinned.trace[f"{PATH}.activation"].numpy() - units, equal_nan=True, atol=1e-6)
+        assert [each.name for each in chart(pinned, chosen).series] == ["activation", "pinned"]
+    difference = unit_map(pinned, chosen).values.difference
+    assert np.isnan(difference).any()  # a token that the pinned text has not
+    assert np.allclose(difference, pinned.trace[f"{PATH}.activation"].numpy() - units, equal_nan=True, atol=1e-6)
 
 
-@pytest.mark.parametrize(("index", "scores"), [(0, write_scores), (1, read_scores)])
-def test_a_unit_reads_and_writes_beside_the_pinned_models(pinned, models, index, scores):
-    chart = directions(pinned)[0][index]
-    assert (chart.drawn.series[1].colour, chart.drawn.series[1].name[-8:]) == (PINNED, ", pinned")
+@pytest.mark.parametrize(("does", "scores"), [("writes", write_scores), ("reads", read_scores)])
+def test_a_unit_reads_and_writes_beside_the_pinned_models(pinned, models, does, scores):
+    chart = directions(pinned)[0][does]
+    assert (chart.series[1].colour, chart.series[1].name[-8:]) == (PINNED, ", pinned")
     tokenizer = models[0].target_tokenizer
     labels = [tokenizer.label(token) for token in range(len(tokenizer))]
-    ids = [labels.index(label) for label in chart.drawn.x.labels]
-    for series, model in zip(chart.drawn.series, models, strict=True):
+    ids = [labels.index(label) for label in chart.x.labels]
+    for series, model in zip(chart.series, models, strict=True):
         assert np.allclose(series.ys, scores(model.network, "decoder.layers.1.feed_forward", 5)[ids], atol=1e-6)
     assert "pinned: " in chart.caption.alt
 
 
-def test_the_pinned_numbers_are_computed_once(pinned, models, monkeypatch):
+def test_the_pinned_numbers_are_computed_once(models, monkeypatch):
+    session = looking(models[0], SOURCE, TARGET, (models[1], OTHER, TARGET), layer=1)
     asked = []
     for name in ("write_scores", "read_scores"):
         own = getattr(layer, name)
         spy = lambda network, *of, own=own: asked.append(network is models[1].network) or own(network, *of)  # noqa: E731
         monkeypatch.setattr(layer, name, spy)
-    directions(pinned)
-    pinned.look(models[0], OTHER, TARGET)
-    assert all(chart.drawn.series[1].colour == PINNED for chart in directions(pinned)[0])
+    directions(session.inputs)
+    session.look(models[0], OTHER, TARGET)
+    assert all(chart.series[1].colour == PINNED for chart in directions(session.inputs)[0].values())
     assert asked == [True, True]
 
 
@@ -192,19 +183,21 @@ def test_tables_have_the_pinned_numbers(pinned):
 @pytest.mark.parametrize(("activation", "largest"), [("relu", 0.0), ("gelu", SMALL)])
 def test_the_pinned_share_is_told_by_what_is_off_in_the_pinned_model(models, tmp_path, activation, largest):
     other = small_model(tmp_path / "other", seed=1, activation=activation)
-    session = looking(models[0], SOURCE, TARGET, (other, OTHER, TARGET), layer=1)
-    units = session.comparison.counterpart(f"{PATH}.activation")
+    inputs = looking(models[0], SOURCE, TARGET, (other, OTHER, TARGET), layer=1).inputs
+    units = inputs.comparison.counterpart(f"{PATH}.activation")
     share, wrong = (f"{float(shares_off(units, each).nanmean()):.1%}" for each in (largest, SMALL - largest))
     assert share != wrong
-    assert f"pinned, at the tokens of both: **{share}**" in of_layer(layer.layer_sentence, session)
+    assert f"pinned, at the tokens of both: **{share}**" in of_layer(layer.layer_sentence, inputs)
 
 
 def test_what_cannot_be_compared_is_a_sentence(models, tmp_path):
     others = (models[0], *(write(tmp_path / kind, kind) for kind in ("decoder-only", "encoder-only")))
-    same, stranger, shallow = (looking(models[0], SOURCE, TARGET, (each, SOURCE, ""), layer=1) for each in others)
+    same, stranger, shallow = (
+        looking(models[0], SOURCE, TARGET, (each, SOURCE, ""), layer=1).inputs for each in others
+    )
     charts, lacking = directions(same)
     assert "of the same weights" in lacking
-    assert [len(chart.drawn.series) for chart in charts] == [1, 1]
+    assert [len(chart.series) for chart in charts.values()] == [1, 1]
     assert "other words" in directions(stranger)[1]
     assert "no such layer" in directions(shallow)[1]
     assert "no such layer" in layer.apart_table(shallow, units_of(shallow, "decoder"))[1]
@@ -215,12 +208,12 @@ def test_units_that_are_not_finite_are_told_and_drawn(models, tmp_path):
     model = small_model(tmp_path / "odd")
     with torch.no_grad():
         model.network.encoder.layers[1].feed_forward.hidden.weight[3, 2] = torch.nan
-    session = looking(model, SOURCE, TARGET, layer=1)
-    chosen = units_of(session, order="strength", unit=3)
-    assert unit_map(session, chosen, "key", None).drawn.columns.labels[0] == "4"  # before all others
-    assert "not a number, or infinite" in layer.histogram(session, chosen, "key").caption.note
-    assert unit_chart(session, chosen, "key", None).caption.note == "not a number"
-    assert "**1** are not a number" in of_layer(layer.layer_sentence, session)
-    charts, sentence = layer.direction_charts(session, model.config, chosen, ("writes", "reads"))
-    assert charts == []
+    inputs = looking(model, SOURCE, TARGET, layer=1).inputs
+    chosen = units_of(inputs, order="strength", unit=3)
+    assert unit_map(inputs, chosen).columns.labels[0] == "4"  # before all others
+    assert "not a number, or infinite" in layer.histogram(inputs, chosen).caption.note
+    assert unit_chart(inputs, chosen).caption.note == "not a number"
+    assert "**1** are not a number" in of_layer(layer.layer_sentence, inputs)
+    charts, sentence = layer.direction_charts(inputs, chosen)
+    assert charts == {}
     assert "not finite" in sentence
