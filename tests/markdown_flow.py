@@ -51,6 +51,7 @@ OF_TEXTS = frozenset({"strip", "rstrip", "lstrip", "lower", "upper", "removesuff
 OF_TABLES = frozenset({"values", "keys", "items", "get", "pop", "copy", "capitalize", "partition", "rpartition"})
 COLLECT = frozenset({"sorted", "list", "tuple", "dict", "set", "reversed", "enumerate", "zip", "str", "next"})
 NUMERIC = re.compile(r"(int|float|bool|None)(\s*\|\s*(int|float|bool|None))*|Literal\[.*\]")
+TRANSLATED = ("_", "Message")
 SPECIFIED = re.compile(r"[+,.\d]*[defgn%]|,|0\d+d?|\+")  # a format that no text can have
 
 
@@ -389,9 +390,9 @@ class Function:
             or self.code.is_number(name)
         ):
             return ""
-        if name == "_":
-            return self._first(list(node.args))
-        if name == "partial" and not method:
+        if name in TRANSLATED:
+            return self._of_format(node)
+        if name in ("partial", "in_language") and not method:
             return self.why(node.args[0])
         if method and name == "format":
             return self._of_format(node)
@@ -422,21 +423,22 @@ class Function:
         return self._first(list(node.args[1:]))
 
     def _of_format(self, node: ast.Call) -> str:
-        assert isinstance(node.func, ast.Attribute)
+        """Of a text with the values in it: by its method, or by `Message`."""
+        template, *others = [node.func.value, *node.args] if isinstance(node.func, ast.Attribute) else node.args
         specified = set()
-        for template in self._templates(node.func.value):
-            for _text, field, spec, _conversion in Formatter().parse(template):
+        for text in self._templates(template):
+            for _before, field, spec, _conversion in Formatter().parse(text):
                 if field and spec and SPECIFIED.fullmatch(spec):
                     specified.add(field)
         parts = [word.value for word in node.keywords if word.arg not in specified]
-        return self._first([node.func.value, *node.args, *parts])
+        return self._first([template, *others, *parts])
 
     def _templates(self, node: ast.expr) -> list[str]:
         """The texts that may stand before `.format`, as far as they stand near it."""
         match node:
             case ast.Constant(value=str(text)):
                 return [text]
-            case ast.Call() if last(node.func) == "_":
+            case ast.Call() if last(node.func) in TRANSLATED:
                 return [text for part in node.args for text in self._templates(part)]
             case ast.IfExp():
                 return self._templates(node.body) + self._templates(node.orelse)

@@ -9,7 +9,7 @@ from tests.test_rooms import ROOT
 
 # Fields that hold numbers or words of our own; what is given to them is looked at as if it were shown.
 OWN = [
-    *(f"Experiment.{name}" for name in ("claim", "truth", "explanation")),
+    *(f"Instrument.{name}" for name in ("claim", "truth", "explanation")),
     *("Findings.info", "Measurement.begin", "Measurement.forecast"),
     *("About.sentence", "Task.description", "Field.label", "Option.name"),
     *("Weighed.unit", "Chosen.head", "Chosen.layer", "Chosen.place", "Place.head", "Setup.steps", "Film.kinds"),
@@ -21,24 +21,22 @@ UNDERSTOOD = {
     ("viz/pages/attention/importance.py", "both"): "a method called as others are; labels pass through token_code",
     ("viz/pages/attention/importance.py", "of_chosen(weighed, head, labels)"): "the same",
     ("viz/pages/attention/importance.py", "verdict(weighed, labels)"): "the same",
-    ("viz/pages/attention/page.py", "sentence"): "of missing() in attention/text.py, beside what is not shown",
+    ("viz/pages/attention/page.py", "in_language(sentence)"): "of missing() in attention/text.py",
     ("viz/pages/checkpoints/keep.py", "without_pictures(rest[:SHOWN]) or _('There is no card yet.')"): (
         "a card is shown as it looks, without pictures; the browser fetches none either (viz/frame/guard.py)"
     ),
     ("viz/pages/checkpoints/open.py", "model"): "text of a popover of its own, of assumptions.in_short",
-    ("viz/pages/checkpoints/open.py", "slow"): "precisions have names of our own",
     ("viz/pages/checkpoints/subjects.py", "said"): "kept from one run to the next, made with literal above",
     (
         "viz/pages/checkpoints/tensor.py",
         r"'  \n'.join((f'{letter}: {summary(each.statistics)}' for letter, each in zip('AB', weights, strict=True)))",
     ): "numbers",
     ("viz/pages/feed_forward/page.py", "sentence"): "of beside_pin",
-    ("viz/pages/feed_forward/page.py", "summary"): "numbers",
+    ("viz/pages/feed_forward/page.py", "in_language(summary)"): "numbers",
     ("viz/pages/masks/page.py", "_('The layers differ in their window: {widths}').format(widths=widths)"): "numbers",
     ("viz/pages/masks/page.py", "told"): "words of our own beside a chart",
     ("viz/pages/positions/applied.py", "possible"): "names of our options, through position_name",
     ("viz/pages/residual/page.py", "batch_norm.sentence(made, found, path)"): "numbers, and paths of our own network",
-    ("viz/pages/training/settings.py", "slow"): "precisions have names of our own",
     (
         "viz/ui/parts.py",
         "f'<div class=\"saved_table\">{html}</div>'",
@@ -58,7 +56,7 @@ UNDERSTOOD = {
     ("viz/ui/fields.py", "label"): "of an option of ours, or of a field",
     ("viz/ui/parts.py", "about.sentence"): "of About, whose sentences are looked at where they are given",
     ("viz/state/session.py", "options"): "names of our own, through words",
-    ("viz/state/session.py", "words"): "looked at wherever choose is called",
+    ("viz/state/session.py", "lambda option: in_language(words(option))"): "looked at wherever choose is called",
     ("viz/ui/text_table.py", "label"): "one of two words",
 }
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -14,7 +14,16 @@ if TYPE_CHECKING:
     from model.network.config import TransformerConfig
     from model.text.tokenizer import Tokens
     from viz.state.pin import Pin
-    from viz.state.session import Selection
+
+
+@dataclass
+class Selection:
+    """What is looked at closely, counted from 0; `query` is a position of the `side` that the page asks for."""
+
+    layer: int = 0
+    head: int = 0
+    query: int = 0
+    side: str = field(default="target", init=False, compare=False)
 
 
 @dataclass(frozen=True)

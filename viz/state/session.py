@@ -22,6 +22,7 @@ from model.runtime.locks import NotifyingLock, RLock
 from viz.i18n.messages import in_language
 from viz.state.film_feed import Sent
 from viz.state.inputs import Inputs
+from viz.state.inputs import Selection as Selection
 from viz.state.permissions import longest_text
 from viz.state.pin import Made, Pin
 from viz.state.saved_page import Choices
@@ -89,16 +90,6 @@ class Parameter(StrEnum):
     LAYER = "layer"
     HEAD = "head"
     QUERY = "query"
-
-
-@dataclass
-class Selection:
-    """What is looked at closely, counted from 0; `query` is a position of the `side` that the page asks for."""
-
-    layer: int = 0
-    head: int = 0
-    query: int = 0
-    side: str = field(default="target", init=False, compare=False)
 
 
 @dataclass(frozen=True)
