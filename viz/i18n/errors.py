@@ -16,7 +16,7 @@ from model.message import Message
 from model.network.recurrent import Absence
 from model.runtime.errors import MissingQuantityError, printable, require
 from viz.i18n.catalogue import LOCALE, _, language
-from viz.i18n.format import token_code
+from viz.i18n.format import as_sentence, token_code
 
 QUOTED_PATH = re.compile(r"(['\"])/[^'\"\n]*/([^'\"/\n]+)\1")
 PATH = re.compile(r"(?<![\w/:.…])/(?:[^/\s'\",:;]+/)+([^/\s'\",:;]+)")
@@ -48,6 +48,14 @@ def _translated(value: Any) -> Any:
 @cache
 def _sentences(language: str) -> gettext.NullTranslations:
     return gettext.translation("errors", localedir=LOCALE, languages=[language], fallback=True)
+
+
+def slow_precision(precision: str) -> str:
+    """Sentence about a precision that this processor is slower with than with float32; "" if it is not."""
+    from model.runtime.device import choose_device, slower
+
+    sentence = slower(precision, choose_device())
+    return as_sentence(translate_error(sentence)) if sentence else ""
 
 
 # What a model of others does not have, said where a page would show it.

@@ -40,15 +40,6 @@ def no_training(ours: bool, predicts: bool) -> str:
     return ("" if predicts else no_predictions()) if ours else not_ours()
 
 
-def slow_precision(precision: str) -> str:
-    """Sentence about a precision that this processor is slower with than with float32; "" if it is not."""
-    from model.runtime.device import choose_device, slower
-    from viz.i18n.errors import translate_error
-
-    sentence = slower(precision, choose_device())
-    return as_sentence(translate_error(sentence)) if sentence else ""
-
-
 def significant(value: float) -> str:
     """Three significant digits; the exponent as the browser writes it, without zeros in front."""
     return ZEROS.sub(r"\1", f"{value:.3g}").replace("-", "−")

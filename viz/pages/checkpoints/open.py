@@ -14,8 +14,8 @@ from model.checkpoints.catalog import CatalogEntry
 from model.runtime import memory
 from model.runtime.device import DTYPES, choose_device, choose_device_map
 from viz.i18n.catalogue import _
-from viz.i18n.errors import translate_error
-from viz.i18n.format import bytes_text, literal, slow_precision, stopped
+from viz.i18n.errors import slow_precision, translate_error
+from viz.i18n.format import bytes_text, literal, stopped
 from viz.pages.checkpoints import add
 from viz.pages.checkpoints.components import checkpoint_list
 from viz.state import assumptions, checkpoints, shown_model

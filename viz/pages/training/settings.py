@@ -27,8 +27,8 @@ from viz.figures.axis import Axis
 from viz.figures.chart import Chart, Series
 from viz.figures.figure import About, Caption
 from viz.i18n.catalogue import _
-from viz.i18n.errors import translate_error
-from viz.i18n.format import as_sentence, slow_precision
+from viz.i18n.errors import slow_precision, translate_error
+from viz.i18n.format import as_sentence
 from viz.render.view import FigureView, view
 from viz.state import training
 from viz.state.session import Session, current_session
