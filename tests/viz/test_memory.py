@@ -101,7 +101,7 @@ def test_reading_and_comparing_files_stays_within_the_limit(what, large, monkeyp
     give_back_memory()
     forget_peak()
     book, before = memory.ledger(), highest_resident()
-    monkeypatch.setattr(book, "limit", before + (32 << 20))
+    monkeypatch.setattr(book, "limit", before + (40 << 20))
     monkeypatch.setattr(book, "_base", before)
     monkeypatch.setattr(book, "_free", lambda: None)
     read("large", READING[what])
