@@ -87,6 +87,11 @@ def compared(values: Tensor, before: Tensor | None) -> Compared:
     return Compared(array(values), None if before is None else array(before))
 
 
+def series_of(name: str, values: Compared, colour: str) -> Series:
+    """Series of values at places 0, 1, 2 …"""
+    return Series(name, np.arange(len(values.now)), values, colour)
+
+
 def caption(
     inputs: Inputs, name: str, file: str, note: str = "", sentence: str = "", alt: str = "", about: About | None = None
 ) -> Caption:

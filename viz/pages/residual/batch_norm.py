@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING
 from weakref import WeakKeyDictionary
 
 import numpy as np
-import pandas as pd
 
 from model.analysis.norms import Batch, BatchStatistics, batch_of, batch_statistics
+from model.message import Message
 from model.network.norms import Norm
 from viz.figures.axis import Axis, Scale
 from viz.figures.chart import Chart, Series
@@ -16,14 +16,17 @@ from viz.figures.figure import About
 from viz.figures.heatmap import Heatmap
 from viz.i18n.catalogue import _
 from viz.i18n.format import significant
+from viz.i18n.messages import in_language
 from viz.pages.residual.norms import norm_label
-from viz.render.view import FigureView, view
 from viz.state.sentences import Pair, others, read
-from viz.ui.parts import explanation
-from viz.ui.plots import FIRST, SECOND, array, heading, side_of
+from viz.ui.parts import explanation, frame_of
+from viz.ui.plots import FIRST, SECOND, array, caption, side_of
 
 if TYPE_CHECKING:
+    import pandas as pd
+
     from model.capture.trace import Trace
+    from viz.state.inputs import Inputs
     from viz.state.session import Session
 
 MOMENTS = ("mean", "std")
@@ -32,78 +35,78 @@ MOST_OTHERS = 7  # sentences beside the one in the fields
 _batches: WeakKeyDictionary[Trace, tuple[list[Pair], Batch | None]] = WeakKeyDictionary()
 
 
-def moment_name(name: str) -> str:
-    return {"mean": _("mean"), "std": _("deviation")}[name]
+def moment_name(name: str) -> Message:
+    return {"mean": Message("mean"), "std": Message("deviation")}[name]
 
 
-def batch(session: Session) -> Batch | None:
-    """The batch made of the current text, with the other sentences where there are some; None if that is too short."""
+def text_batch(session: Session) -> Batch | None:
+    """Batch of the current text, with the other sentences where there are some; None if that is too short."""
     beside = others(session, MOST_OTHERS)
     known = _batches.get(session.trace)
     if known is None or known[0] != beside:
-        made = batch_of(session.model, session.source, session.target, read(session.model, beside))
-        known = _batches[session.trace] = (beside, made)
+        batch = batch_of(session.model, session.source, session.target, read(session.model, beside))
+        known = _batches[session.trace] = (beside, batch)
     return known[1]
 
 
-def statistics(session: Session, made: Batch, path: str) -> BatchStatistics:
+def statistics(trace: Trace, batch: Batch, path: str) -> BatchStatistics:
     stack = path.partition(".")[0]
     name = f"{path}.input"
-    norm = session.trace.module(path)
+    norm = trace.module(path)
     assert isinstance(norm, Norm)
-    return batch_statistics(made.stacked(name), made.real[stack], session.trace[name], norm.eps)
+    return batch_statistics(batch.stacked(name), batch.real[stack], trace[name], norm.eps)
 
 
 def row_names(count: int, several: bool) -> list[str]:
     """The rows of a batch: the whole text, then its parts, or the other sentences where there are several."""
     if several:
-        return [_("this text"), *(_("sentence {number}").format(number=number + 2) for number in range(count - 1))]
-    return [_("whole"), *(_("part {number}").format(number=number + 1) for number in range(count - 1))]
+        return [Message("this text"), *(Message("sentence {number}", number=number + 2) for number in range(count - 1))]
+    return [Message("whole"), *(Message("part {number}", number=number + 1) for number in range(count - 1))]
 
 
-def layer_map(session: Session, made: Batch, found: BatchStatistics, path: str, moment: str, key: str) -> FigureView:
-    """LayerNorm's mean or deviation of each position; padding is hatched."""
-    trace = session.trace
-    values = array(found.layer_mean if moment == "mean" else found.layer_std)
+def layer_map(
+    inputs: Inputs, batch: Batch, measured: BatchStatistics, path: str, moment: str, several: bool
+) -> Heatmap:
+    """LayerNorm's mean or deviation of each position; padding is hatched. several: the batch is of other sentences."""
+    values = array(measured.layer_mean if moment == "mean" else measured.layer_std)
     stack = path.partition(".")[0]
-    real = made.real[stack].cpu().numpy()
+    real = batch.real[stack].cpu().numpy()
     top = float(np.abs(values[real]).max()) or 1.0
     rows, columns = values.shape
-    places = [place for row in made.places[stack] for place in [*row, *[-1] * (columns - len(row))]]
-    sentence = _("one for each position, over its channels")
-    return view(
-        key,
-        Heatmap(
-            heading(trace, "LayerNorm", f"batch-layer-norm-{moment}", sentence=sentence, about=about_layer(moment)),
-            values,
-            Axis(_("text"), row_names(rows, bool(others(session, 1))), ""),
-            Axis(_("position"), [str(place + 1) for place in range(columns)], ""),
-            Scale(-top if moment == "mean" else 0, top, moment_name(moment)),
-            visible=real,
-            tokens={"side": side_of(trace, stack), "labels": made.rows[stack][0].labels, "places": places},
-            words={"masked": _("padding")},
-        ),
+    places = [place for row in batch.places[stack] for place in [*row, *[-1] * (columns - len(row))]]
+    sentence = Message("one for each position, over its channels")
+    return Heatmap(
+        caption(inputs, "LayerNorm", f"batch-layer-norm-{moment}", sentence=sentence, about=about_layer(moment)),
+        values,
+        Axis(Message("text"), row_names(rows, several), ""),
+        Axis(Message("position"), [str(place + 1) for place in range(columns)], ""),
+        Scale(-top if moment == "mean" else 0, top, moment_name(moment)),
+        visible=real,
+        tokens={"side": side_of(inputs.trace, stack), "labels": batch.rows[stack][0].labels, "places": places},
+        words={"masked": Message("padding")},
     )
 
 
-def batch_chart(session: Session, found: BatchStatistics, moment: str, key: str) -> FigureView:
+def batch_chart(inputs: Inputs, measured: BatchStatistics, moment: str) -> Chart:
     """BatchNorm's mean or deviation of each channel, without and with the padding."""
-    real, padded = (found.real_mean, found.padded_mean) if moment == "mean" else (found.real_std, found.padded_std)
+    real, padded = measured.real_std, measured.padded_std
+    if moment == "mean":
+        real, padded = measured.real_mean, measured.padded_mean
     places = np.arange(len(real))
     series = [
-        Series(_("real tokens alone"), places, array(real), SECOND),
-        Series(_("padding counted in"), places, array(padded), FIRST),
+        Series(Message("real tokens alone"), places, array(real), SECOND),
+        Series(Message("padding counted in"), places, array(padded), FIRST),
     ]
     change = float((padded - real).abs().mean() / real.abs().mean())
-    note = _("padding changes it by {share:.1%}").format(share=change)
-    sentence = _("one for each channel, over all positions of all texts")
-    above = heading(session.trace, "BatchNorm", f"batch-batch-norm-{moment}", note, sentence, about=about_batch(moment))
-    return view(key, Chart(above, series, Axis(_("channel")), Axis(moment_name(moment)), tall=210))
+    note = Message("padding changes it by {share:.1%}", share=change)
+    sentence = Message("one for each channel, over all positions of all texts")
+    above = caption(inputs, "BatchNorm", f"batch-batch-norm-{moment}", note, sentence, about=about_batch(moment))
+    return Chart(above, series, Axis(Message("channel")), Axis(moment_name(moment)), tall=210)
 
 
-def sentence(made: Batch, found: BatchStatistics, path: str) -> str:
-    """What was measured, in words."""
-    real = made.real[path.partition(".")[0]]
+def sentence(batch: Batch, measured: BatchStatistics, path: str) -> str:
+    """Measurements in words."""
+    real = batch.real[path.partition(".")[0]]
     return _(
         "{rows} texts, padded to {length} tokens: {share:.0%} of all positions are padding. At the norm **{norm}** the "
         "normalised states of the whole text, in this batch instead of alone, change by **{layer}** with LayerNorm and "
@@ -112,46 +115,49 @@ def sentence(made: Batch, found: BatchStatistics, path: str) -> str:
         rows=len(real),
         length=real.shape[1],
         share=1 - float(real.float().mean()),
-        norm=norm_label(path),
-        layer=significant(found.layer_moves),
-        batch=significant(found.batch_moves),
+        norm=in_language(norm_label(path)),
+        layer=significant(measured.layer_moves),
+        batch=significant(measured.batch_moves),
     )
 
 
-def batch_table(found: BatchStatistics) -> pd.DataFrame:
+def batch_table(measured: BatchStatistics) -> pd.DataFrame:
     """BatchNorm's statistics of each channel."""
     columns = {
-        _("mean, real tokens"): found.real_mean,
-        _("mean, padding counted"): found.padded_mean,
-        _("deviation, real tokens"): found.real_std,
-        _("deviation, padding counted"): found.padded_std,
+        Message("mean, real tokens"): measured.real_mean,
+        Message("mean, padding counted"): measured.padded_mean,
+        Message("deviation, real tokens"): measured.real_std,
+        Message("deviation, padding counted"): measured.padded_std,
     }
-    table = pd.DataFrame({name: array(values) for name, values in columns.items()})
-    table.insert(0, _("channel"), np.arange(len(table)))
-    return table
+    channels = np.arange(len(measured.real_mean))
+    return frame_of({Message("channel"): channels} | {name: array(values) for name, values in columns.items()})
 
 
 def about_layer(moment: str) -> About:
     """Of LayerNorm's map."""
-    sentence = _(
-        "What LayerNorm takes of each position, a column, of each text, a row: the {quantity} of its channels."
+    sentence = Message(
+        "What LayerNorm takes of each position, a column, of each text, a row: the {quantity} of its channels.",
+        quantity=moment_name(moment),
     )
     formula, ran = {
         "mean": (r"\mu_{b,p} = \frac{1}{d}\sum_c x_{b,p,c}", Norm.mean),
         "std": (r"\sigma_{b,p} = \sqrt{\textstyle\frac{1}{d}\sum_c (x_{b,p,c} - \mu_{b,p})^2}", Norm.std),
     }[moment]
-    return About(sentence.format(quantity=moment_name(moment)), [formula], [ran])
+    return About(sentence, [formula], [ran])
 
 
 def about_batch(moment: str) -> About:
     """Of BatchNorm's curves."""
-    sentence = _("What BatchNorm takes of each channel: its {quantity} over all texts, with their padding and without.")
+    sentence = Message(
+        "What BatchNorm takes of each channel: its {quantity} over all texts, with their padding and without.",
+        quantity=moment_name(moment),
+    )
     formula = {
         "mean": r"\mu_c = \frac{1}{|N|}\sum_{(b,p) \in N} x_{b,p,c}",
         "std": r"\sigma_c = \sqrt{\textstyle\frac{1}{|N|}\sum_{(b,p) \in N} (x_{b,p,c} - \mu_c)^2}",
     }[moment]
     positions = r"N: \text{ all positions, or those of real tokens}"
-    return About(sentence.format(quantity=moment_name(moment)), [formula, positions], [batch_statistics])
+    return About(sentence, [formula, positions], [batch_statistics])
 
 
 def explain(key: str) -> None:

@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import numpy as np
-import pandas as pd
 from torch import Tensor
 
 from model.analysis.dropout import MaskStatistics, expected_error, over_masks
+from model.message import Message
 from model.network.dropout import dropout
 from model.runtime.device import exact
 from viz.figures.axis import Axis
@@ -16,15 +16,18 @@ from viz.figures.chart import Chart, Series
 from viz.figures.figure import About
 from viz.i18n.catalogue import _
 from viz.i18n.format import significant
-from viz.render.view import FigureView, view
+from viz.i18n.messages import joined
 from viz.state.pin import cached_for_pin
-from viz.ui.parts import explanation
-from viz.ui.plots import EXPECTED, FIRST, PINNED, SECOND, array, heading, missing, pinned
+from viz.ui.parts import explanation, frame_of
+from viz.ui.plots import EXPECTED, FIRST, PINNED, SECOND, array, caption, lacking
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    import pandas as pd
+
     from model.network.config import TransformerConfig
+    from viz.state.inputs import Inputs
     from viz.state.session import Session
 
 MASKS = ("10", "100", "1000", "10000")
@@ -33,16 +36,16 @@ EXAMPLE_RATE = 0.1  # of the paper, where the model has none
 
 def site_name(site: str, rates: Mapping[str, float]) -> str:
     name = {
-        "embedding": _("on the embedding"),
-        "block": _("after each sublayer"),
-        "weights": _("on the attention weights"),
-        "units": _("on the feed-forward units"),
+        "embedding": Message("on the embedding"),
+        "block": Message("after each sublayer"),
+        "weights": Message("on the attention weights"),
+        "units": Message("on the feed-forward units"),
     }[site]
-    return f"{name} · {rates[site]:g}"
+    return joined(" · ", name, f"{rates[site]:g}")
 
 
-def masks_name(count: str) -> str:
-    return _("{count} masks").format(count=f"{int(count):,}")
+def masks_name(count: str) -> Message:
+    return Message("{count} masks", count=f"{int(count):,}")
 
 
 def vector_name(config: TransformerConfig, stack: str, site: str, layer: int) -> str:
@@ -66,101 +69,96 @@ Vector = tuple[Tensor, MaskStatistics]  # its entries, and what masks do to them
 
 
 def dropout_chart(
-    session: Session, name: str, position: int, found: MaskStatistics, before: Vector | None, rate: float, key: str
-) -> FigureView:
+    inputs: Inputs, name: str, position: int, measured: Vector, before: Vector | None, rate: float
+) -> Chart:
     """Mean and deviation of each entry over the masks against the entry itself, beside what is expected."""
-    trace = session.trace
-    head = session.selection.head
-    x = array(vector(trace[name], position, head))
-    mean, deviation = array(found.mean), array(found.variance.sqrt())
+    x, statistics = array(measured[0]), measured[1]
+    mean, deviation = array(statistics.mean), array(statistics.variance.sqrt())
     factor = float((rate / (1 - rate)) ** 0.5)
     ends = np.array([x.min(), 0, x.max()])
     series = [
-        Series(_("expected: x, and √(p / (1 − p)) |x|"), ends, ends, EXPECTED),
-        Series(_("expected deviation"), ends, factor * np.abs(ends), EXPECTED, quiet=True),
-        Series(_("mean over the masks"), x, mean, SECOND, "dots"),
-        Series(_("deviation over the masks"), x, deviation, FIRST, "dots"),
+        Series(Message("expected: x, and √(p / (1 − p)) |x|"), ends, ends, EXPECTED),
+        Series(Message("expected deviation"), ends, factor * np.abs(ends), EXPECTED, quiet=True),
+        Series(Message("mean over the masks"), x, mean, SECOND, "dots"),
+        Series(Message("deviation over the masks"), x, deviation, FIRST, "dots"),
     ]
     if before is not None:
         known = array(before[0])
         order = np.argsort(known)
-        label = _("{name}, pinned").format(name=_("mean over the masks"))
+        label = Message("{name}, pinned", name=Message("mean over the masks"))
         series.append(Series(label, known[order], array(before[1].mean)[order], PINNED, dash=True))
-    token, count = trace.tokens_of(name)[position], f"{found.counts[-1]:,}"
-    title = _("{token}, {count} masks of rate {rate}").format(token=token, count=count, rate=f"{rate:g}")
+    token, count = inputs.trace.tokens_of(name)[position], f"{statistics.counts[-1]:,}"
+    title = Message("{token}, {count} masks of rate {rate}", token=token, count=count, rate=f"{rate:g}")
     about = About(
-        _("Each point is an entry of the vector: its mean and its deviation over many dropout masks."),
+        Message("Each point is an entry of the vector: its mean and its deviation over many dropout masks."),
         [
             r"y_i = \frac{m_i\,x_i}{1 - p}, \quad m_i \sim \mathrm{Bernoulli}(1 - p)",
             r"\mathbb{E}[y_i] = x_i, \qquad \sqrt{\mathrm{Var}[y_i]} = \sqrt{\frac{p}{1 - p}}\,|x_i|",
         ],
         [dropout, over_masks],
     )
-    above = heading(trace, title, "dropout-mean", sentence=_missing(session, name, before), about=about)
-    return view(key, Chart(above, series, Axis(_("entry x")), Axis(_("over the masks")), tall=230))
+    above = caption(inputs, title, "dropout-mean", sentence=_lacking(inputs, name, before), about=about)
+    return Chart(above, series, Axis(Message("entry x")), Axis(Message("over the masks")), tall=230)
 
 
-def _missing(session: Session, name: str, before: Vector | None) -> str:
-    """Why the pinned vector is not beside; nothing, if it is."""
-    if before is None and pinned(session)(name) is not None:
-        return _("this token is not in the pinned text")
-    return missing(session, before)
+def _lacking(inputs: Inputs, name: str, before: Vector | None) -> str:
+    """Reason why the pinned vector is not beside; nothing, if it is."""
+    if before is None and inputs.before(name) is not None:
+        return Message("this token is not in the pinned text")
+    return lacking(inputs, before)
 
 
-def error_chart(
-    session: Session, name: str, found: MaskStatistics, before: Vector | None, rate: float, key: str
-) -> FigureView:
+def error_chart(inputs: Inputs, name: str, statistics: MaskStatistics, before: Vector | None, rate: float) -> Chart:
     """How far the mean over ever more masks is from x, beside what is expected."""
-    counts = np.array(found.counts)
-    expected = np.array([expected_error(rate, count) for count in found.counts])
+    counts = np.array(statistics.counts)
+    expected = np.array([expected_error(rate, count) for count in statistics.counts])
     series = [
-        Series(_("expected, √(p / ((1 − p) N))"), counts, expected, EXPECTED),
-        Series(_("measured"), counts, np.array(found.errors), SECOND, "dots"),
+        Series(Message("expected, √(p / ((1 − p) N))"), counts, expected, EXPECTED),
+        Series(Message("measured"), counts, np.array(statistics.errors), SECOND, "dots"),
     ]
     if before is not None:
-        label = _("{name}, pinned").format(name=_("measured"))
+        label = Message("{name}, pinned", name=Message("measured"))
         series.append(Series(label, counts, np.array(before[1].errors), PINNED, dash=True))
-    note, lacking = significant(found.errors[-1]), _missing(session, name, before)
+    note, sentence = significant(statistics.errors[-1]), _lacking(inputs, name, before)
     about = About(
-        _("How far the mean over N dropout masks is from the vector: points measured, the line expected."),
+        Message("How far the mean over N dropout masks is from the vector: points measured, the line expected."),
         [
             r"\frac{\lVert \frac1N \sum_k y^{(k)} - x \rVert}{\lVert x \rVert}",
             r"\text{expected: } \sqrt{\frac{p}{(1 - p)\,N}}",
         ],
         [over_masks, expected_error],
     )
-    above = heading(session.trace, _("The mean comes to be x"), "dropout-error", note, lacking, about=about)
-    x_axis, y_axis = (Axis(title, log=True) for title in (_("masks N"), _("‖mean − x‖ / ‖x‖")))
-    return view(key, Chart(above, series, x_axis, y_axis, tall=210))
+    above = caption(inputs, Message("The mean comes to be x"), "dropout-error", note, sentence, about=about)
+    x_axis, y_axis = (Axis(title, log=True) for title in (Message("masks N"), Message("‖mean − x‖ / ‖x‖")))
+    return Chart(above, series, x_axis, y_axis, tall=210)
 
 
-def summary(x: Tensor, found: MaskStatistics, before: Vector | None, rate: float) -> pd.DataFrame:
-    """What was claimed of dropout, and what was measured over these masks, here and on the pinned vector."""
+def summary(measured: Vector, before: Vector | None, rate: float) -> pd.DataFrame:
+    """Claims on dropout, and what these masks make of them, here and on the pinned vector."""
     expected = {
-        _("share of entries kept"): 1 - rate,
-        _("mean / x"): 1.0,
-        _("mean / x, not divided by 1 − p"): 1 - rate,
-        _("variance / x²"): rate / (1 - rate),
+        Message("share of entries kept"): 1 - rate,
+        Message("mean / x"): 1.0,
+        Message("mean / x, not divided by 1 − p"): 1 - rate,
+        Message("variance / x²"): rate / (1 - rate),
     }
-    table = pd.DataFrame(
-        {"": expected.keys(), _("expected"): expected.values(), _("measured"): _claims(x, found, rate)}
-    )
+    name = Message("measured")
+    table = {"": list(expected), Message("expected"): [*expected.values()], name: _claims(*measured, rate)}
     if before is not None:
-        table[_("{name}, pinned").format(name=_("measured"))] = _claims(*before, rate)
-    return table
+        table[Message("{name}, pinned", name=name)] = _claims(*before, rate)
+    return frame_of(table)
 
 
-def _claims(x: Tensor, found: MaskStatistics, rate: float) -> list[float]:
+def _claims(x: Tensor, statistics: MaskStatistics, rate: float) -> list[float]:
     x = exact(x)
     size = float(x.square().sum())
-    slope = float((found.mean * x).sum()) / size if size else float("nan")
-    variance = float(found.variance.sum()) / size if size else float("nan")
-    return [found.kept, slope, slope * (1 - rate), variance]
+    slope = float((statistics.mean * x).sum()) / size if size else float("nan")
+    variance = float(statistics.variance.sum()) / size if size else float("nan")
+    return [statistics.kept, slope, slope * (1 - rate), variance]
 
 
 def pinned_measured(session: Session, name: str, position: int, rate: float, masks: int) -> Vector | None:
     """The same of the pinned vector, where there is one of this shape at this token; at the tokens of both."""
-    other, pin = pinned(session)(name), session.pin
+    other, pin = session.inputs.before(name), session.pin
     if other is None or pin is None:
         return None
     x = vector(other, position, session.selection.head)

@@ -7,32 +7,30 @@ from typing import TYPE_CHECKING
 import pandas as pd
 
 from model.analysis.norms import norm_levels, norm_table, stack_norms
+from model.message import Message
 from model.network.norms import Norm
 from model.runtime.errors import require
-from viz.components.view import Answer
-from viz.figures.axis import Axis
+from viz.figures.axis import Axis, scale_of
 from viz.figures.chart import Chart, Series
 from viz.figures.figure import About
 from viz.figures.heatmap import Heatmap
 from viz.i18n.catalogue import _
 from viz.i18n.format import significant
-from viz.render.view import FigureView, view
+from viz.i18n.messages import in_language, joined
 from viz.ui.parts import classes, explanation
 from viz.ui.plots import (
     FIRST,
     SECOND,
     THIRD,
     array,
-    beside,
-    block_label,
+    block_name,
+    caption,
     cell_note,
     chosen_token,
-    heading,
-    levels,
-    missing,
-    now,
-    pinned,
-    token_axis,
+    compared,
+    lacking,
+    series_of,
+    tokens_axis,
 )
 
 if TYPE_CHECKING:
@@ -41,16 +39,17 @@ if TYPE_CHECKING:
     from torch import Tensor
 
     from model.network.transformer import Network
+    from viz.state.inputs import Inputs
     from viz.state.session import Session
 
 
 def norm_label(path: str) -> str:
     """A norm's short name: its layer, counted from 1, and the sublayer that it belongs to."""
     if not (parts := _parts(path)):
-        return _("embedding") if ".embedding." in path else _("final")
+        return Message("embedding") if ".embedding." in path else Message("final")
     layer, block = parts
-    name = block_label(int(layer), block.removesuffix("_block"))
-    return _("{name} out").format(name=name) if path.endswith(".output_norm") else name
+    name = block_name(int(layer), block.removesuffix("_block"))
+    return Message("{name} out", name=name) if path.endswith(".output_norm") else name
 
 
 def layer_of(path: str) -> int | None:
@@ -74,85 +73,71 @@ def chosen_norm(session: Session, stack: str, wish: str | None) -> tuple[list[st
     return paths, layers.index(min(session.selection.layer, last)), chosen_token(session, stack)
 
 
-def quantity_name(quantity: str) -> str:
+def quantity_name(quantity: str) -> Message:
     return {
-        "mean": _("mean μ"),
-        "std": _("deviation σ"),
-        "before": _("‖x‖ before"),
-        "after": _("‖y‖ after"),
+        "mean": Message("mean μ"),
+        "std": Message("deviation σ"),
+        "before": Message("‖x‖ before"),
+        "after": Message("‖y‖ after"),
     }[quantity]
 
 
-def norm_map(
-    session: Session,
-    stack: str,
-    paths: Sequence[str],
-    quantity: str,
-    chosen: tuple[int, int],
-    key: str,
-    on_cell: Answer,
-) -> FigureView:
-    """One quantity of every norm at every token; a click chooses both."""
-    trace = session.trace
-    values = norm_levels(now(session), paths, quantity)
+def norm_map(inputs: Inputs, stack: str, paths: Sequence[str], quantity: str, chosen: tuple[int, int]) -> Heatmap:
+    """One quantity of every norm at every token."""
+    values, before = (norm_levels(get, paths, quantity) for get in (inputs.now, inputs.before))
     assert values is not None
-    other = norm_levels(pinned(session), paths, quantity)
-    shown, scale = levels(values, other, session, quantity_name(quantity), signed=quantity == "mean")
-    rows, (row, column) = Axis(_("norm"), [norm_label(path) for path in paths], f"{stack} norm"), chosen
-    note = cell_note(norm_label(paths[row]), trace.tokens_of(stack + ".")[column], values[row, column])
-    name, lacking, about = _("Every norm, every token"), missing(session, other), about_norms(quantity)
-    above = heading(trace, name, f"norms-{stack}-{quantity}", note, lacking, about=about)
-    return view(
-        key, Heatmap(above, shown, rows, token_axis(trace, stack), scale, chosen=row, column=column), cell=on_cell
-    )
+    scale = scale_of(array(values), quantity_name(quantity), signed=quantity == "mean")
+    rows, (row, column) = Axis(Message("norm"), [norm_label(path) for path in paths], f"{stack} norm"), chosen
+    note = cell_note(norm_label(paths[row]), inputs.trace.tokens_of(stack + ".")[column], values[row, column])
+    name, file = Message("Every norm, every token"), f"norms-{stack}-{quantity}"
+    above = caption(inputs, name, file, note, lacking(inputs, before), about=about_norms(quantity))
+    columns = tokens_axis(inputs, stack)
+    return Heatmap(above, compared(values, before), rows, columns, scale, chosen=row, column=column)
 
 
-def norm_channels(session: Session, path: str, position: int, key: str) -> FigureView:
-    """What one norm gets and gives at one token, channel by channel."""
-    trace = session.trace
+def norm_channels(inputs: Inputs, path: str, position: int) -> Chart:
+    """Input and output of one norm at one token, channel by channel."""
+    trace = inputs.trace
     series: list[Series] = []
-    other = None
-    for name, part, colour in ((_("input"), "input", SECOND), (_("output"), "output", FIRST)):
-        whole = pinned(session)(f"{path}.{part}")
-        other = None if whole is None else whole[position]
-        own = array(trace[f"{path}.{part}"][position])
-        series += beside(name, own, None if other is None else array(other), colour)
+    before = None
+    for name, part, colour in ((Message("input"), "input", SECOND), (Message("output"), "output", FIRST)):
+        whole = inputs.before(f"{path}.{part}")
+        before = None if whole is None else whole[position]
+        series.append(series_of(name, compared(trace[f"{path}.{part}"][position], before), colour))
     x = trace[f"{path}.input"][position].float()
-    name = _("{norm} at {token}").format(norm=norm_label(path), token=trace.tokens_of(path)[position])
+    name = Message("{norm} at {token}", norm=norm_label(path), token=trace.tokens_of(path)[position])
     note = f"μ {significant(float(Norm.mean(x)))}  σ {significant(float(Norm.std(x)))}"
-    lacking = missing(session, other, other)
     about = About(
-        _("The chosen token, channel by channel: what goes into the chosen norm, and what comes out of it."),
-        [norm_formula(session, path)],
+        Message("The chosen token, channel by channel: what goes into the chosen norm, and what comes out of it."),
+        [norm_formula(inputs, path)],
         classes(trace.module(path)),
     )
-    above = heading(trace, name, f"norm-{path}-{position}", note, lacking, about=about)
-    return view(key, Chart(above, series, Axis(_("channel")), Axis(_("value")), tall=180))
+    above = caption(inputs, name, f"norm-{path}-{position}", note, lacking(inputs, before, before), about=about)
+    return Chart(above, series, Axis(Message("channel")), Axis(Message("value")), tall=180)
 
 
-def norm_weights(session: Session, path: str, key: str) -> FigureView:
+def norm_weights(inputs: Inputs, path: str) -> Chart:
     """γ, and β where there is one, of the norm at `path`."""
-    trace = session.trace
-    norm = trace.module(path)
+    norm = inputs.trace.module(path)
     assert isinstance(norm, Norm)
-    before = _pinned_norm(session, path)
+    before = _pinned_norm(inputs, path)
     same = before if before is not None and before.weight.shape == norm.weight.shape else None
     equal = same is not None and _equal(norm.weight, same.weight) and _equal(norm.bias, same.bias)
-    shown = None if equal else same
-    series = beside("γ", array(norm.weight), array(shown.weight) if shown else None, THIRD)
+    other = None if equal else same
+    series = [series_of("γ", compared(norm.weight, other.weight if other else None), THIRD)]
     if norm.bias is not None:
-        other = shown.bias if shown else None
-        series += beside("β", array(norm.bias), None if other is None else array(other), "#2a9d8f")
+        series.append(series_of("β", compared(norm.bias, other.bias if other else None), "#2a9d8f"))
     low, high = (float(each) for each in norm.weight.detach().float().aminmax())
-    name = "γ" if norm.bias is None else _("γ and β")
-    note = f"γ {significant(low)} … {significant(high)}" + (f" · {_('no β')}" if norm.bias is None else "")
-    sentence = _("the pinned ones are the same") if equal else missing(session, same)
-    said = _("What the norm multiplies each normalised channel by, γ, and what it adds to it, β.")
+    name = "γ" if norm.bias is None else Message("γ and β")
+    without = Message("no β") if norm.bias is None else ""
+    note = joined(" · ", f"γ {significant(low)} … {significant(high)}", without)
+    sentence = Message("the pinned ones are the same") if equal else lacking(inputs, same)
+    purpose = Message("What the norm multiplies each normalised channel by, γ, and what it adds to it, β.")
     if norm.bias is None:
-        said = _("What the norm multiplies each normalised channel by, γ; it adds nothing.")
-    about = About(said, [norm_formula(session, path)], classes(norm))
-    above = heading(trace, name, f"norm-weights-{path}", note, sentence, about=about)
-    return view(key, Chart(above, series, Axis(_("channel")), Axis(_("value")), tall=120))
+        purpose = Message("What the norm multiplies each normalised channel by, γ; it adds nothing.")
+    about = About(purpose, [norm_formula(inputs, path)], classes(norm))
+    above = caption(inputs, name, f"norm-weights-{path}", note, sentence, about=about)
+    return Chart(above, series, Axis(Message("channel")), Axis(Message("value")), tall=120)
 
 
 def _parts(path: str) -> tuple[str, str] | None:
@@ -161,11 +146,11 @@ def _parts(path: str) -> tuple[str, str] | None:
     return (pieces[2], pieces[3]) if pieces[1] == "layers" else None
 
 
-def _pinned_norm(session: Session, path: str) -> Norm | None:
-    if session.pin is None:
+def _pinned_norm(inputs: Inputs, path: str) -> Norm | None:
+    if inputs.comparison is None:
         return None
-    found = dict(session.pin.trace.network.named_modules()).get(path)
-    return found if isinstance(found, Norm) else None
+    norm = dict(inputs.comparison.pinned.network.named_modules()).get(path)
+    return norm if isinstance(norm, Norm) else None
 
 
 def _equal(one: Tensor | None, other: Tensor | None) -> bool:
@@ -175,19 +160,18 @@ def _equal(one: Tensor | None, other: Tensor | None) -> bool:
     return one.shape == other.shape and bool((one == other.to(one.device)).all())
 
 
-def norms_table(session: Session) -> pd.DataFrame:
+def norms_table(inputs: Inputs) -> pd.DataFrame:
     """A row per norm and token, of both stacks."""
-    return norm_table(session.trace).rename(
-        columns={
-            "name": _("norm"),
-            "position": _("position"),
-            "token": _("token"),
-            "mean": quantity_name("mean"),
-            "std": quantity_name("std"),
-            "input norm": quantity_name("before"),
-            "output norm": quantity_name("after"),
-        }
-    )
+    names = {
+        "name": Message("norm"),
+        "position": Message("position"),
+        "token": Message("token"),
+        "mean": quantity_name("mean"),
+        "std": quantity_name("std"),
+        "input norm": quantity_name("before"),
+        "output norm": quantity_name("after"),
+    }
+    return norm_table(inputs.trace).rename(columns={name: in_language(title) for name, title in names.items()})
 
 
 FORMULAS = {
@@ -198,29 +182,29 @@ FORMULAS = {
 }
 
 
-def norm_formula(session: Session, path: str) -> str:
-    """What the norm at `path` computes."""
-    shift = getattr(session.trace.module(path), "bias", None)
-    return FORMULAS[session.model.config.norm] + ("" if shift is None else r" + \beta")
+def norm_formula(inputs: Inputs, path: str) -> str:
+    """Formula of the norm at `path`."""
+    shift = getattr(inputs.trace.module(path), "bias", None)
+    return FORMULAS[inputs.config.norm] + ("" if shift is None else r" + \beta")
 
 
 def about_norms(quantity: str) -> About:
     """Of the map of all norms, for the quantity that it shows."""
     sentence, formula = {
         "mean": (
-            _("A row is a norm, a column a token: the mean of the channels that the norm reads."),
+            Message("A row is a norm, a column a token: the mean of the channels that the norm reads."),
             r"\mu = \frac1d \sum_c x_c",
         ),
         "std": (
-            _("A row is a norm, a column a token: how far the channels that the norm reads lie from their mean."),
+            Message("A row is a norm, a column a token: how far the channels that the norm reads lie from their mean."),
             r"\sigma = \sqrt{\textstyle\frac1d \sum_c (x_c - \mu)^2}",
         ),
         "before": (
-            _("A row is a norm, a column a token: how long the vector is that the norm reads."),
+            Message("A row is a norm, a column a token: how long the vector is that the norm reads."),
             r"\lVert x \rVert = \sqrt{\textstyle\sum_c x_c^2}",
         ),
         "after": (
-            _("A row is a norm, a column a token: how long the vector is that the norm gives."),
+            Message("A row is a norm, a column a token: how long the vector is that the norm gives."),
             r"\lVert y \rVert = \sqrt{\textstyle\sum_c y_c^2}",
         ),
     }[quantity]

@@ -13,7 +13,7 @@ from model.analysis.dropout import sites
 from model.analysis.norms import QUANTITIES, stack_norms
 from model.analysis.residual import blocks, stacks
 from model.inference.text_model import TextModel
-from viz.components.view import View, live
+from viz.components.view import live
 from viz.i18n.catalogue import _
 from viz.i18n.errors import reason_words
 from viz.i18n.format import as_sentence, attention_name
@@ -21,6 +21,7 @@ from viz.i18n.messages import in_language
 from viz.pages.residual import batch_norm, dropout, gradients, norm_forms, norms, placement, stream
 from viz.pages.residual.text import RESIDUAL_VIEWS, residual_view
 from viz.render.view import view
+from viz.state.sentences import others
 from viz.state.session import Session, choice, choose, current_session
 from viz.ui import plots
 from viz.ui.parts import Drawing, Views, data_table, expander, no_views, under_figures
@@ -72,15 +73,16 @@ def show_norms(model: TextModel, stack: str) -> Views:
     def views(model: TextModel) -> Drawing:
         session = current_session()
         paths, row, token = norms.chosen_norm(session, stack, session.parameter(Part.NORM))
+        inputs = session.inputs
         parts = [
-            (left, norms.norm_map(session, stack, paths, quantity, (row, token), Part.MAP, on_norm)),
-            (channels, norms.norm_channels(session, paths[row], token, Part.SECOND)),
-            (weights, norms.norm_weights(session, paths[row], Part.THIRD)),
+            (left, view(Part.MAP, norms.norm_map(inputs, stack, paths, quantity, (row, token)), cell=on_norm)),
+            (channels, view(Part.SECOND, norms.norm_channels(inputs, paths[row], token))),
+            (weights, view(Part.THIRD, norms.norm_weights(inputs, paths[row]))),
         ]
         yield parts
 
         def rest() -> None:
-            data_table(Part.DATA, lambda: norms.norms_table(session), "norms", place=data, parts=parts)
+            data_table(Part.DATA, lambda: norms.norms_table(inputs), "norms", place=data, parts=parts)
 
         return rest
 
@@ -125,11 +127,12 @@ def show_forms(model: TextModel, stack: str) -> Views:
     def views(model: TextModel) -> Drawing:
         session, epsilon = current_session(), model.config.norm_epsilon
         paths, row, token = norms.chosen_norm(session, stack, session.parameter(Part.NORM))
+        inputs = session.inputs
         parts = [
-            (left, norm_forms.form_differences(session, paths[row], token, epsilon, Part.SECOND)),
-            (right, norm_forms.form_widths(session, paths[row], epsilon, Part.THIRD)),
+            (left, view(Part.SECOND, norm_forms.form_differences(inputs, paths[row], token, epsilon))),
+            (right, view(Part.THIRD, norm_forms.form_widths(inputs, paths[row], epsilon))),
         ]
-        frame = norm_forms.form_table(session, paths[row], token, epsilon)
+        frame = norm_forms.form_table(inputs, paths[row], token, epsilon)
         yield parts
 
         def rest() -> None:
@@ -154,26 +157,27 @@ def show_batch(model: TextModel, stack: str) -> Views:
     def views(model: TextModel) -> Drawing:
         session = current_session()
         paths, chosen, _token = norms.chosen_norm(session, stack, session.parameter(Part.NORM))
-        path, made = paths[chosen], batch_norm.batch(session)
-        found = batch_norm.statistics(session, made, path) if made else None
+        path, batch, inputs = paths[chosen], batch_norm.text_batch(session), session.inputs
+        measured = batch_norm.statistics(session.trace, batch, path) if batch else None
         parts = []
-        if made and found:
+        if batch and measured:
+            several = bool(others(session, 1))
             parts = [
-                (left, batch_norm.layer_map(session, made, found, path, moment, Part.MAP)),
-                (right, batch_norm.batch_chart(session, found, moment, Part.SECOND)),
+                (left, view(Part.MAP, batch_norm.layer_map(inputs, batch, measured, path, moment, several))),
+                (right, view(Part.SECOND, batch_norm.batch_chart(inputs, measured, moment))),
             ]
         yield parts
 
         def rest() -> None:
             pick_norm(picker, paths, chosen)
-            if not made or found is None:
+            if not batch or measured is None:
                 said.info(_("A batch is made of the text and its parts: type at least two tokens on each side."))
                 return
-            said.markdown(batch_norm.sentence(made, found, path))
+            said.markdown(batch_norm.sentence(batch, measured, path))
             if session.pin:
                 said.caption(_("The batch is made of the current text alone: there is none of the pinned one."))
             with data:
-                data_table(Part.DATA, lambda: batch_norm.batch_table(found), "batch-norm", parts=parts)
+                data_table(Part.DATA, lambda: batch_norm.batch_table(measured), "batch-norm", parts=parts)
 
         return rest
 
@@ -190,14 +194,14 @@ def show_placement(model: TextModel, stack: str) -> Views:
             curves.info(_("This model has no norms: there is none that could stand elsewhere."))
 
     def views(model: TextModel) -> Drawing:
-        session, steps = current_session(), blocks(model.config, stack)
-        parts: list[tuple[DeltaGenerator, View]] = [(left, placement.wires(session, model.config, Part.WIRES))]
+        inputs, steps = current_session().inputs, blocks(model.config, stack)
+        parts = [(left, view(Part.WIRES, placement.wires(inputs)))]
         if normed:
-            parts.append((curves, placement.placement_chart(session, steps, Part.SECOND)))
+            parts.append((curves, view(Part.SECOND, placement.placement_chart(inputs, steps))))
         yield parts
 
         def rest() -> None:
-            table = partial(placement.placement_table, session, steps) if normed else None
+            table = partial(placement.placement_table, inputs, steps) if normed else None
             data_table(Part.DATA, table, "placement", place=data, parts=parts)
 
         return rest
@@ -221,18 +225,18 @@ def show_dropout(model: TextModel, stack: str) -> Views:
         session = current_session()
         layer = min(session.selection.layer, blocks(model.config, stack)[-1].layer)
         name, token = dropout.vector_name(model.config, stack, site, layer), plots.chosen_token(session, stack)
-        x, found = dropout.measured(session, name, token, rate, masks)
+        measured, inputs = dropout.measured(session, name, token, rate, masks), session.inputs
         before = dropout.pinned_measured(session, name, token, rate, masks)
         parts = [
-            (left, dropout.dropout_chart(session, name, token, found, before, rate, Part.ENTRIES)),
-            (right, dropout.error_chart(session, name, found, before, rate, Part.SECOND)),
+            (left, view(Part.ENTRIES, dropout.dropout_chart(inputs, name, token, measured, before, rate))),
+            (right, view(Part.SECOND, dropout.error_chart(inputs, name, measured[1], before, rate))),
         ]
         yield parts
 
         def rest() -> None:
             if rates[site] == 0:
                 right.info(_("This model was trained without dropout at this place; the rate is an example."))
-            right.dataframe(frame := dropout.summary(x, found, before, rate), hide_index=True)
+            right.dataframe(frame := dropout.summary(measured, before, rate), hide_index=True)
             data_table(Part.DATA, lambda: frame, "dropout", place=data, parts=parts)
 
         return rest
@@ -291,7 +295,11 @@ def offer(place: DeltaGenerator, found: gradients.Found) -> None:
 def pick_norm(place: DeltaGenerator, paths: list[str], row: int) -> None:
     """A list of the stack's norms, with the chosen one."""
     st.session_state[Part.NORMS] = paths[row]
-    place.selectbox(_("Norm"), paths, format_func=norms.norm_label, key=Part.NORMS, on_change=on_norm_list, width=260)
+
+    def name_of(path: str) -> str:
+        return in_language(norms.norm_label(path))
+
+    place.selectbox(_("Norm"), paths, format_func=name_of, key=Part.NORMS, on_change=on_norm_list, width=260)
 
 
 @live

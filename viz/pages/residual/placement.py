@@ -5,25 +5,28 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import pandas as pd
 
 from model.analysis.residual import Block, placements, relative
+from model.message import Message
 from model.network.layers import BLOCKS, in_parallel
 from viz.figures.axis import Axis
 from viz.figures.chart import Chart
+from viz.figures.compared import Compared
 from viz.figures.figure import About
 from viz.i18n.catalogue import _
+from viz.i18n.messages import joined
 from viz.pages.residual.components import Wiring
-from viz.render.view import FigureView, view
-from viz.ui.parts import explanation
-from viz.ui.plots import FIRST, FOURTH, SECOND, THIRD, beside, heading, missing
+from viz.ui.parts import explanation, frame_of
+from viz.ui.plots import FIRST, FOURTH, SECOND, THIRD, caption, lacking, series_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    import pandas as pd
+
     from model.capture.trace import Trace
     from model.network.config import TransformerConfig
-    from viz.state.session import Session
+    from viz.state.inputs import Inputs
 
 PLACED = {
     "post": r"\text{post: } \mathrm{Norm}(x + F(x))",
@@ -36,14 +39,14 @@ PLACED = {
 COLOURS = {"post": SECOND, "pre": THIRD, "wrong": FIRST, "parallel": FOURTH}
 
 
-def placement_name(name: str) -> str:
+def placement_name(name: str) -> Message:
     return {
-        "post": _("post-norm"),
-        "pre": _("pre-norm"),
-        "sandwich": _("sandwich norm"),
-        "none": _("no norm"),
-        "wrong": _("wrong pre-norm"),
-        "parallel": _("blocks in parallel"),
+        "post": Message("post-norm"),
+        "pre": Message("pre-norm"),
+        "sandwich": Message("sandwich norm"),
+        "none": Message("no norm"),
+        "wrong": Message("wrong pre-norm"),
+        "parallel": Message("blocks in parallel"),
     }[name]
 
 
@@ -53,8 +56,9 @@ def own_placement(config: TransformerConfig) -> str:
     return "none" if config.norm == "none" else config.norm_placement
 
 
-def wires(session: Session, config: TransformerConfig, key: str) -> FigureView:
+def wires(inputs: Inputs) -> Wiring:
     """The paper's placement, the later ones and the wrong one, with the loaded model's own framed."""
+    config = inputs.config
     norm = {"rms": "RMSNorm"}.get(config.norm, "LayerNorm")
     own = own_placement(config)
     shown = ("post", "pre", "wrong", own)
@@ -62,79 +66,81 @@ def wires(session: Session, config: TransformerConfig, key: str) -> FigureView:
     rows = [
         _parallel_row(norm, config) if name == "parallel" else _row(name, name == own, norm, config) for name in names
     ]
-    sentence = _("this model: {name}").format(name=placement_name(own))
-    if not config.residual:
-        sentence += " · " + _("without residual: nothing passes by its blocks")
-    if session.pin is not None:
-        sentence += " · " + _("{name}, pinned").format(name=placement_name(own_placement(session.pin.model.config)))
+    pinned = None if inputs.comparison is None else own_placement(inputs.comparison.pinned.network.config)
+    sentence = joined(
+        " · ",
+        Message("this model: {name}", name=placement_name(own)),
+        "" if config.residual else Message("without residual: nothing passes by its blocks"),
+        Message("{name}, pinned", name=placement_name(pinned)) if pinned else "",
+    )
     about = About(
-        _("Where norm, sublayer and sum stand in a block: the line is the stream, and this model's own is framed."),
+        Message(
+            "Where norm, sublayer and sum stand in a block: the line is the stream, and this model's own is framed."
+        ),
         [PLACED[name] for name in names],
         [BLOCKS[config.norm_placement], *([in_parallel] if config.parallel else [])],
     )
-    above = heading(session.trace, _("One block of the stream"), "placement", sentence=sentence, about=about)
-    return view(key, Wiring(above, rows))
+    above = caption(inputs, Message("One block of the stream"), "placement", sentence=sentence, about=about)
+    return Wiring(above, rows)
 
 
-def placement_chart(session: Session, parts: Sequence[Block], key: str) -> FigureView:
+def placement_chart(inputs: Inputs, parts: Sequence[Block]) -> Chart:
     """By layer, how far the feed-forward block's outcome would be from the model's own if its norm stood elsewhere."""
     last = [part for part in parts if part.sublayer == "feed_forward"]
-    own, before = differences(session.trace, last), _pinned_differences(session, last)
-    series = []
-    for name, values in own.items():
-        other = before.get(name) if before else None
-        series += beside(placement_name(name), values, other, COLOURS[name])
-    note = " · ".join(f"{placement_name(name)} {values.mean():.0%}" for name, values in own.items())
-    lacking = missing(session, before)
+    own, before = differences(inputs.trace, last), _pinned_differences(inputs, last)
+    series = [
+        series_of(placement_name(name), Compared(values, before.get(name) if before else None), COLOURS[name])
+        for name, values in own.items()
+    ]
+    note = joined(" · ", *(joined(" ", placement_name(name), f"{each.mean():.0%}") for name, each in own.items()))
     about = About(
-        _("How far what each feed-forward block gives would be from this model's own, if its norm stood elsewhere."),
+        Message(
+            "How far what each feed-forward block gives would be from this model's own, if its norm stood elsewhere."
+        ),
         [r"\frac{\lVert y - y' \rVert}{\lVert y' \rVert}", *(PLACED[name] for name in own)],
         [placements, relative],
     )
-    name = _("If the norm stood elsewhere")
-    above = heading(session.trace, name, "placement-difference", note, lacking, about=about)
-    layers = Axis(_("layer"), [str(part.layer + 1) for part in last], "layers")
-    return view(key, Chart(above, series, layers, Axis(_("relative difference"), zero=True), tall=200))
+    name = Message("If the norm stood elsewhere")
+    above = caption(inputs, name, "placement-difference", note, lacking(inputs, before), about=about)
+    layers = Axis(Message("layer"), [str(part.layer + 1) for part in last], "layers")
+    return Chart(above, series, layers, Axis(Message("relative difference"), zero=True), tall=200)
 
 
 def differences(trace: Trace, parts: Sequence[Block]) -> dict[str, np.ndarray]:
     """For each placement ‖y − y′‖ / ‖y′‖ by layer, y′ what the model's own block has left."""
     rows: dict[str, list[float]] = {}
     for part in parts:
-        made = placements(trace.network, part, trace[part.before], trace[part.read])
-        for name, y in made.items():
+        for name, y in placements(trace.network, part, trace[part.before], trace[part.read]).items():
             rows.setdefault(name, []).append(relative(y, trace[part.after]))
     return {name: np.array(values, np.float32) for name, values in rows.items()}
 
 
-def _pinned_differences(session: Session, parts: Sequence[Block]) -> dict[str, np.ndarray] | None:
+def _pinned_differences(inputs: Inputs, parts: Sequence[Block]) -> dict[str, np.ndarray] | None:
     """The same of the pinned trace, where it has these layers."""
-    if session.pin is None or not all(part.before in session.pin.trace for part in parts):
+    if inputs.comparison is None or any(part.before not in inputs.comparison.pinned for part in parts):
         return None
-    return differences(session.pin.trace, parts)
+    return differences(inputs.comparison.pinned, parts)
 
 
-def placement_table(session: Session, parts: Sequence[Block]) -> pd.DataFrame:
+def placement_table(inputs: Inputs, parts: Sequence[Block]) -> pd.DataFrame:
     """A row per layer and placement."""
     last = [part for part in parts if part.sublayer == "feed_forward"]
-    own, before = differences(session.trace, last), _pinned_differences(session, last)
-    table = pd.DataFrame(
-        [
-            {_("layer"): last[row].layer + 1, _("placement"): placement_name(name), _("relative difference"): value}
-            for name, values in own.items()
-            for row, value in enumerate(values.tolist())
-        ]
-    )
+    own, before = differences(inputs.trace, last), _pinned_differences(inputs, last)
+    difference = Message("relative difference")
+    table: dict[str, Any] = {
+        Message("layer"): [part.layer + 1 for _name in own for part in last],
+        Message("placement"): [placement_name(name) for name in own for _part in last],
+        difference: np.concatenate([*own.values()]).tolist(),
+    }
     if before is not None:
         unknown = np.full(len(last), np.nan)
-        known = [before.get(name, unknown) for name in own]
-        table[_("{name}, pinned").format(name=_("relative difference"))] = np.concatenate(known)
-    return table
+        table[Message("{name}, pinned", name=difference)] = np.concatenate([before.get(name, unknown) for name in own])
+    return frame_of(table)
 
 
 def _row(name: str, own: bool, norm: str, config: TransformerConfig) -> dict[str, Any]:
-    dropped = {"text": f"{_('dropout')} {config.dropout:g}" if own else _("dropout"), "kind": "dropout"}
-    sublayer, normed = {"text": _("Sublayer"), "kind": "sublayer"}, {"text": norm, "kind": "norm"}
+    dropped = {"text": joined(" ", Message("dropout"), f"{config.dropout:g}" if own else ""), "kind": "dropout"}
+    sublayer, normed = {"text": Message("Sublayer"), "kind": "sublayer"}, {"text": norm, "kind": "norm"}
     total = {"text": "+", "kind": "sum"}
     boxes = {
         "post": [sublayer, dropped, total, normed],
@@ -159,13 +165,13 @@ def _row(name: str, own: bool, norm: str, config: TransformerConfig) -> dict[str
 
 def _parallel_row(norm: str, config: TransformerConfig) -> dict[str, Any]:
     """Two blocks that read the same x, whose sum with it is the layer (Black et al., 2022, section 2.1)."""
-    dropped = {"text": f"{_('dropout')} {config.dropout:g}", "kind": "dropout"}
+    dropped = {"text": joined(" ", Message("dropout"), f"{config.dropout:g}"), "kind": "dropout"}
     normed, total = {"text": norm, "kind": "norm"}, {"text": "+", "kind": "sum"}
     placed = "none" if config.norm == "none" else config.norm_placement
     before, behind = placed in ("pre", "sandwich"), placed == "sandwich"
     chains = [
         [*([normed] * before), {"text": name, "kind": "sublayer"}, *([normed] * behind), dropped]
-        for name in (_("Attention"), _("Feed-forward"))
+        for name in (Message("Attention"), Message("Feed-forward"))
     ]
     ends = [total, normed, total, normed] if placed == "post" else [total]
     formula = {

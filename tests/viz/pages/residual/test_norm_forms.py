@@ -1,15 +1,18 @@
-"""How the numbers of LayerNorm's forms are written."""
+"""The numbers of LayerNorm's forms as they are written."""
 
 from __future__ import annotations
 
-import pandas as pd
+from tests.viz.small import looking
+from viz.i18n import catalogue
+from viz.pages.residual.norm_forms import digits, form_table
 
-from viz.pages.residual import norm_forms
+PATH = "encoder.layers.0.self_attention_block.norm"
 
 
-def test_only_divisors_have_nine_digits_whatever_the_columns_are_called(monkeypatch):
-    words = {"divides by": "gap", "largest difference": "largest gap", "{name}, pinned": "{name} (pinned)"}
-    monkeypatch.setattr(norm_forms, "_", lambda text: words.get(text, text))
-    names = ["gap", "largest gap", "gap (pinned)", "largest gap (pinned)"]
-    written = norm_forms.digits(pd.DataFrame(columns=["form", *names]))
-    assert written == dict(zip(names, ["{:.9g}", "{:.3g}"] * 2, strict=True))
+def test_only_divisors_have_nine_digits_in_every_language(small):
+    inputs = looking(small, "The cat", pinned=(small, "The dog", "")).inputs
+    for language, divisors in (("en", ["divides by", "divides by, pinned"]), ("zh", ["除数", "除数（已固定）"])):
+        with catalogue.speaking(language):
+            written = digits(form_table(inputs, PATH, 0, 1e-5))
+        assert len(written) == 6
+        assert [name for name, form in written.items() if form == "{:.9g}"] == divisors
