@@ -5,10 +5,9 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import pandas as pd
 import torch
 from torch import Tensor
 
@@ -23,38 +22,43 @@ from model.analysis.gradients import (
 from model.analysis.predictions import UNKNOWN, actual_tokens, losses
 from model.analysis.residual import blocks, states
 from model.inference.copies import differentiable
-from model.network.config import TWO_STACKS
-from viz.components.view import Answer
-from viz.figures.axis import Axis
+from model.message import Message
+from model.network.config import TWO_STACKS, TransformerConfig
+from viz.figures.axis import Axis, Scale, largest, scale_of
 from viz.figures.chart import Chart, Series
 from viz.figures.figure import About
 from viz.figures.heatmap import Heatmap
 from viz.figures.panels import Panel, Panels
 from viz.i18n.catalogue import _
 from viz.i18n.errors import translate_error
-from viz.i18n.format import attention_name, bytes_text, no_predictions, significant
+from viz.i18n.format import bytes_text, no_predictions, significant
+from viz.i18n.messages import joined
+from viz.i18n.names import attention_title
 from viz.pages.residual.stream import state_labels, step_axis
-from viz.render.view import FigureView, view
 from viz.state.pin import cached_for_pin
-from viz.ui.parts import explanation
+from viz.ui.parts import explanation, frame_of
 from viz.ui.plots import (
     FIRST,
     FOURTH,
     PINNED,
     SECOND,
     THIRD,
+    array,
+    caption,
     cell_note,
+    compared,
     head_panel,
-    heading,
-    levels,
-    missing,
-    token_axis,
+    lacking,
+    tokens_axis,
 )
 
 if TYPE_CHECKING:
+    import pandas as pd
+
     from model.capture.trace import AttentionKind, Trace
     from model.inference.text_model import TextModel
     from model.text.tokenizer import Tokens
+    from viz.state.inputs import Inputs
     from viz.state.session import Session
 
 QUANTITIES = ("gradient", "relative")
@@ -71,17 +75,17 @@ def quantity_name(quantity: str) -> str:
 
 
 def stream_quantity_name(quantity: str) -> str:
-    return {"length": "‖∂L/∂x‖", "growth": _("log₁₀, against the last state")}[quantity]
+    return {"length": "‖∂L/∂x‖", "growth": Message("log₁₀, against the last state")}[quantity]
 
 
-def block_name(block: str) -> str:
+def block_name(block: str) -> Message:
     return {
-        "embedding": _("embedding"),
-        "self_attention": _("self-att."),
-        "cross_attention": _("cross"),
-        "feed_forward": _("FFN"),
-        "norm": _("norms"),
-        "output": _("output"),
+        "embedding": Message("embedding"),
+        "self_attention": Message("self-att."),
+        "cross_attention": Message("cross"),
+        "feed_forward": Message("FFN"),
+        "norm": Message("norms"),
+        "output": Message("output"),
     }[block]
 
 
@@ -139,35 +143,38 @@ def refusal(model: TextModel) -> str:
 
 
 @dataclass(frozen=True)
-class Found:
-    """Gradients of the shown text and, where there are such, of the pinned one.
-
-    sentence: why there are none. costly: they wait to be asked for.
-    """
+class Gradients:
+    """Gradients of the text and, where there are such, of the pinned one."""
 
     subject: Subject
-    own: LossGradients | None = None
+    own: LossGradients
     pinned: LossGradients | None = None
+
+
+@dataclass(frozen=True)
+class NoGradients:
+    """Reason why there are none; without a sentence they take long, and wait to be asked for."""
+
+    subject: Subject
     sentence: str = ""
-    costly: bool = False
 
 
-def found_of(session: Session) -> Found:
-    """What there is of the session's trace: computed now where that is quick, or was asked for."""
+def gradients_of(session: Session) -> Gradients | NoGradients:
+    """Gradients of the session's trace: computed now where that is quick, or was asked for."""
     shown = shown_subject(session)
     if session.moving and session.step is not None:
         sentence = _("While this model is trained its gradients are not computed: pause the training to see them.")
-        return Found(shown, sentence=sentence)
+        return NoGradients(shown, sentence)
     if all(token == UNKNOWN for token in shown.actual):
-        return Found(shown, sentence=_("No actual token is known here: there is no loss to take gradients of."))
+        return NoGradients(shown, _("No actual token is known here: there is no loss to take gradients of."))
     asked = session.memory.get(ASKED) is shown.trace
     if not (shown.is_light or asked):
-        return Found(shown, costly=True)
+        return NoGradients(shown)
     try:
         own = session.cached("gradients", (shown.trace, shown.actual), shown.compute)
     except ValueError as error:
-        return Found(shown, sentence=translate_error(error))
-    return Found(shown, own, pinned_gradients(session, asked))
+        return NoGradients(shown, translate_error(error))
+    return Gradients(shown, own, pinned_gradients(session, asked))
 
 
 def pinned_gradients(session: Session, asked: bool) -> LossGradients | None:
@@ -188,10 +195,9 @@ def ask(session: Session) -> None:
     session.memory[ASKED] = session.trace
 
 
-def offer_words(found: Found) -> str:
-    """What the gradients of a large model take."""
-    network = found.subject.trace.network
-    size = memory_needed(network, found.subject.lengths)
+def offer_words(subject: Subject) -> str:
+    """Memory that the gradients of a large model take."""
+    size = memory_needed(subject.trace.network, subject.lengths)
     return _("Compute the gradients (about {memory} of memory)").format(memory=bytes_text(size))
 
 
@@ -204,44 +210,38 @@ def stream_values(get: Callable[[str], Tensor | None], names: Sequence[str], qua
     return values if quantity == "length" else (values / values[-1][values[-1] != 0].nanmean()).log10()
 
 
-def stream_map(
-    session: Session,
-    stack: str,
-    found: Found,
-    own: LossGradients,
-    quantity: str,
-    chosen: tuple[int, int],
-    key: str,
-    on_cell: Answer,
-) -> FigureView:
+def stream_map(inputs: Inputs, stack: str, gradients: Gradients, quantity: str, chosen: tuple[int, int]) -> Heatmap:
     """‖∂L/∂x‖ of every state of the stream at every token, or how many powers of ten it is above the last state's."""
-    parts, comparison = blocks(session.model.config, stack), session.comparison
-    names, other = states(parts), None
+    parts = blocks(inputs.config, stack)
+    own, pinned, names = gradients.own, gradients.pinned, states(parts)
 
-    def kept(name: str) -> Tensor | None:
-        if found.pinned is None or comparison is None or name not in found.pinned.stream:
+    def before(name: str) -> Tensor | None:
+        if pinned is None or inputs.comparison is None or name not in pinned.stream:
             return None
-        return comparison.moved(name, found.pinned.stream[name])
+        return inputs.comparison.moved(name, pinned.stream[name])
 
     values = stream_values(own.stream.get, names, quantity)
     assert values is not None
-    other = stream_values(kept, names, quantity)
+    other = stream_values(before, names, quantity)
     if other is not None and other.shape != values.shape:
         other = None
     signed, title = quantity == "growth", "‖∂L/∂x‖" if quantity == "length" else "log₁₀ ‖∂L/∂x‖ / ‖∂L/∂x_last‖"
     independent = values == (0 if quantity == "length" else -math.inf)
-    shown, scale = levels(values.masked_fill(independent, 0.0), other, session, title, signed=signed)
+    values = values.masked_fill(independent, 0.0)
     row, column = min(chosen[0], len(names) - 1), chosen[1]
     labels = state_labels(parts)
-    note = cell_note(labels[row], session.trace.tokens_of(stack + ".")[column], own.stream[names[row]][column])
-    file = f"gradients-{stack}-{quantity}"
-    about = about_stream(quantity)
-    above = heading(session.trace, _("Gradient in the stream"), file, note, missing(session, other), about=about)
-    rows, columns = step_axis(_("after block"), stack, labels), token_axis(session.trace, stack)
-    words = {"masked": _("no token's loss depends on this state")}
-    visible = ~independent.cpu().numpy()
-    return view(
-        key, Heatmap(above, shown, rows, columns, scale, visible, chosen=row, column=column, words=words), cell=on_cell
+    note = cell_note(labels[row], inputs.trace.tokens_of(stack + ".")[column], own.stream[names[row]][column])
+    name, file = Message("Gradient in the stream"), f"gradients-{stack}-{quantity}"
+    return Heatmap(
+        caption(inputs, name, file, note, lacking(inputs, other), about=about_stream(quantity)),
+        compared(values, other),
+        step_axis(Message("after block"), stack, labels),
+        tokens_axis(inputs, stack),
+        scale_of(array(values), title, signed=signed),
+        ~independent.cpu().numpy(),
+        chosen=row,
+        column=column,
+        words={"masked": Message("no token's loss depends on this state")},
     )
 
 
@@ -249,87 +249,89 @@ def value_of(size: Size | None, quantity: str) -> float:
     return math.nan if size is None else float(getattr(size, quantity))
 
 
-def block_chart(session: Session, stack: str, found: Found, own: LossGradients, quantity: str, key: str) -> FigureView:
+def block_chart(inputs: Inputs, stack: str, gradients: Gradients, quantity: str) -> Chart:
     """The gradient of each block's weights, layer by layer; that of the pinned text dashed."""
-    places = range(-1, 1 + max(place for each, place, _block in own.parts if each == stack))
+    own, before = gradients.own.parts, gradients.pinned.parts if gradients.pinned else {}
+    places = range(-1, 1 + max(place for each, place, _block in own if each == stack))
     series: list[Series] = []
     for block in BLOCKS:
-        for parts, pinned in ((own.parts, False), (found.pinned.parts if found.pinned else {}, True)):
+        for parts, pinned in ((own, False), (before, True)):
             values = np.array([value_of(parts.get((stack, place, block)), quantity) for place in places])
             values[values == 0] = math.nan
             at = np.flatnonzero(~np.isnan(values))
             if at.size == 0:
                 continue
-            name = _("{name}, pinned").format(name=block_name(block)) if pinned else block_name(block)
+            name = Message("{name}, pinned", name=block_name(block)) if pinned else block_name(block)
             mark = "line" if at.size > 1 else "dots"
             colour = PINNED if pinned and mark == "dots" else COLOURS[block]
             series.append(Series(name, at, values[at], colour, mark, dash=pinned))
-    lacking = missing(session, found.pinned)
-    file, about = f"gradients-{stack}-blocks-{quantity}", about_blocks(quantity)
-    above = heading(session.trace, _("Gradient of the weights"), file, "", lacking, about=about)
-    y = Axis(quantity_name(quantity), log=True)
-    return view(
-        key,
-        Chart(above, series, Axis(_("layer"), [place_name(session, stack, place) for place in places]), y, tall=190),
+    name, file, about = (
+        Message("Gradient of the weights"),
+        f"gradients-{stack}-blocks-{quantity}",
+        about_blocks(quantity),
     )
+    above = caption(inputs, name, file, sentence=lacking(inputs, gradients.pinned), about=about)
+    x = Axis(Message("layer"), [place_name(inputs.config, stack, place) for place in places])
+    return Chart(above, series, x, Axis(quantity_name(quantity), log=True), tall=190)
 
 
-def kinds_of(session: Session, stack: str) -> list[AttentionKind]:
+def kinds_of(model: TextModel, stack: str) -> list[AttentionKind]:
     """Kinds of attention of a stack."""
     if stack == "encoder":
         return ["encoder"]
-    return ["decoder", "cross"] if session.model.kind in TWO_STACKS else ["decoder"]
+    return ["decoder", "cross"] if model.kind in TWO_STACKS else ["decoder"]
 
 
-def of_heads(found: LossGradients | None, kinds: Sequence[AttentionKind], quantity: str) -> Tensor | None:
+def of_heads(gradients: LossGradients | None, kinds: Sequence[AttentionKind], quantity: str) -> Tensor | None:
     """(kind, projection, layer, head) values; None where there are no such heads."""
-    if found is None or not all(kind in found.heads for kind in kinds):
+    if gradients is None or not all(kind in gradients.heads for kind in kinds):
         return None
-    values: Tensor = torch.stack([found.heads[kind] for kind in kinds], dim=1)
+    values: Tensor = torch.stack([gradients.heads[kind] for kind in kinds], dim=1)
     gradient, weights = values[0], values[1]
     return gradient if quantity == "gradient" else gradient / weights
 
 
-def head_panels(
-    session: Session, stack: str, found: Found, own: LossGradients, quantity: str, key: str, on_cell: Answer
-) -> FigureView:
-    """Each head's part of W_Q, W_K, W_V and W_O: a matrix (layer, head) each, and a line for a kind of attention."""
-    kinds = kinds_of(session, stack)
-    values, other = (of_heads(each, kinds, quantity) for each in (own, found.pinned))
+def head_panels(inputs: Inputs, stack: str, gradients: Gradients, quantity: str, difference: bool) -> Panels:
+    """Each head's part of W_Q, W_K, W_V and W_O: a matrix (layer, head) each, and a line for a kind of attention.
+
+    difference: from the pinned ones, where there are such.
+    """
+    kinds = kinds_of(inputs.model, stack)
+    values, other = (of_heads(each, kinds, quantity) for each in (gradients.own, gradients.pinned))
     assert values is not None
     if other is not None and other.shape != values.shape:
         other = None
-    shown, scale = levels(values, other, session, quantity_name(quantity))
+    both, title = compared(values, other), quantity_name(quantity)
+    drawn, scale = both.now, scale_of(both.now, title)
+    if difference and other is not None:
+        drawn, top = both.difference, largest(both.difference)
+        scale = Scale(-top, top, Message("{name}, minus pinned", name=title), True)
     layers, heads = values.shape[2:]
-    chosen = min(session.selection.layer, layers - 1), min(session.selection.head, heads - 1)
+    chosen = min(inputs.selection.layer, layers - 1), min(inputs.selection.head, heads - 1)
     panels: list[Panel] = []
     for line, kind in enumerate(kinds):
         for number, matrix in enumerate(("W_Q", "W_K", "W_V", "Wᴼ")):
-            name = f"{attention_name(kind)} {matrix}" if len(kinds) > 1 else matrix
-            note = _("mean {mean}").format(mean=significant(float(values[line, number].mean())))
-            panels.append(head_panel(name, shown[line, number], scale, chosen, note=note, line=line))
-    said = filter(None, (scale.title, _("one scale for all heads"), missing(session, other)))
-    above = heading(
-        session.trace,
-        _("Gradient of each head"),
-        f"gradients-{stack}-heads-{quantity}",
-        sentence=" · ".join(said),
-        about=about_heads(quantity),
-    )
-    titles = (_("layer"), _("head"), _("value"), _("masked"))
-    return view(key, Panels(above, panels, slot=96, cell=20, cells=titles), cell=on_cell)
+            name = joined(" ", attention_title(kind), matrix) if len(kinds) > 1 else matrix
+            note = Message("mean {mean}", mean=significant(float(values[line, number].mean())))
+            panels.append(head_panel(name, drawn[line, number], scale, chosen, note=note, line=line))
+    sentence = joined(" · ", scale.title, Message("one scale for all heads"), lacking(inputs, other))
+    name, file = Message("Gradient of each head"), f"gradients-{stack}-heads-{quantity}"
+    above = caption(inputs, name, file, sentence=sentence, about=about_heads(quantity))
+    titles = (Message("layer"), Message("head"), Message("value"), Message("masked"))
+    return Panels(above, panels, slot=96, cell=20, cells=titles)
 
 
-def loss_sentence(found: Found, own: LossGradients) -> str:
+def loss_sentence(gradients: Gradients) -> str:
     """The loss whose gradients these are, and how far it is from the trace's own."""
-    error = significant(abs(own.loss - found.subject.recorded_loss))
+    own, kind = gradients.own, gradients.subject.model.kind
+    error = significant(abs(own.loss - gradients.subject.recorded_loss))
     loss, count = significant(own.loss), f"{own.tokens:,}"
-    if found.subject.model.kind == "encoder-only":
+    if kind == "encoder-only":
         sentence = _(
             "L is the mean loss of {count} tokens, {loss} nats; the model could see them. That of the trace differs by "
             "{error}."
         )
-    elif found.subject.model.kind in TWO_STACKS:
+    elif kind in TWO_STACKS:
         sentence = _(
             "L is the mean loss of the target's {count} next tokens, {loss} nats. That of the trace differs by {error}."
         )
@@ -340,33 +342,31 @@ def loss_sentence(found: Found, own: LossGradients) -> str:
     return sentence.format(count=count, loss=loss, error=error)
 
 
-def table(session: Session, found: Found, own: LossGradients) -> pd.DataFrame:
+def table(config: TransformerConfig, gradients: Gradients) -> pd.DataFrame:
     """A row per stack, layer and block."""
-    frame = pd.DataFrame(
-        {
-            _("Stack"): [attention_name(stack) for stack, _layer, _block in own.parts],
-            _("layer"): [place_name(session, stack, layer) for stack, layer, _block in own.parts],
-            _("block"): [block_name(block) for _stack, _layer, block in own.parts],
-            "‖∂L/∂W‖": [size.gradient for size in own.parts.values()],
-            "‖W‖": [size.weights for size in own.parts.values()],
-            quantity_name("relative"): [size.relative for size in own.parts.values()],
-        }
-    )
-    if found.pinned is not None:
-        before = [value_of(found.pinned.parts.get(part), "gradient") for part in own.parts]
-        frame[_("{name}, pinned").format(name="‖∂L/∂W‖")] = before
-    return frame
+    parts, pinned = gradients.own.parts, gradients.pinned
+    columns: dict[str, list[Any]] = {
+        Message("Stack"): [attention_title(stack) for stack, _layer, _block in parts],
+        Message("layer"): [place_name(config, stack, layer) for stack, layer, _block in parts],
+        Message("block"): [block_name(block) for _stack, _layer, block in parts],
+        "‖∂L/∂W‖": [size.gradient for size in parts.values()],
+        "‖W‖": [size.weights for size in parts.values()],
+        quantity_name("relative"): [size.relative for size in parts.values()],
+    }
+    if pinned is not None:
+        before = [value_of(pinned.parts.get(part), "gradient") for part in parts]
+        columns[Message("{name}, pinned", name="‖∂L/∂W‖")] = before
+    return frame_of(columns)
 
 
-def place_name(session: Session, stack: str, layer: int) -> str:
+def place_name(config: TransformerConfig, stack: str, layer: int) -> str:
     """Where weights stand: in a layer, counted from 1, before the first or after the last."""
-    config = session.model.config
     layers = config.n_encoder_layers if stack == "encoder" else config.n_decoder_layers
-    return _("embedding") if layer < 0 else _("end") if layer == layers else str(layer + 1)
+    return Message("embedding") if layer < 0 else Message("end") if layer == layers else str(layer + 1)
 
 
 def about_stream(quantity: str) -> About:
-    sentence = _(
+    sentence = Message(
         "How much the loss would change where a token's vector after a block does: rows blocks, columns tokens."
     )
     formula = r"\left\lVert \frac{\partial L}{\partial x_{l,t}} \right\rVert"
@@ -377,14 +377,14 @@ def about_stream(quantity: str) -> About:
 
 
 def about_blocks(quantity: str) -> About:
-    sentence = _(
+    sentence = Message(
         "The length of the loss's gradient over all weights of a block, by layer: how strongly a step moves it."
     )
     return About(sentence, [LOSS, _size(quantity, "W")], [loss_gradients])
 
 
 def about_heads(quantity: str) -> About:
-    sentence = _("The same of each head's own part of the four matrices: rows are layers, columns heads.")
+    sentence = Message("The same of each head's own part of the four matrices: rows are layers, columns heads.")
     return About(sentence, [LOSS, _size(quantity, "W_h")], [loss_gradients])
 
 

@@ -259,23 +259,28 @@ def show_gradients(model: TextModel, stack: str) -> Views:
 
     def views(model: TextModel) -> Drawing:
         session = current_session()
-        found, token = gradients.found_of(session), plots.chosen_token(session, stack)
-        own = found.own
-        if own is None:
+        sizes, token = gradients.gradients_of(session), plots.chosen_token(session, stack)
+        if isinstance(sizes, gradients.NoGradients):
             yield []
-            return partial(offer, said, found)
+            return partial(offer, said, sizes)
+        inputs = session.inputs
         row = stream.first_of(blocks(model.config, stack), session.selection.layer) + 1
         parts = [
-            (figure, gradients.stream_map(session, stack, found, own, shade, (row, token), Part.MAP, on_gradient)),
-            (right, gradients.block_chart(session, stack, found, own, quantity, Part.SECOND)),
-            (right, gradients.head_panels(session, stack, found, own, quantity, Part.HEADS, on_head)),
+            (figure, view(Part.MAP, gradients.stream_map(inputs, stack, sizes, shade, (row, token)), cell=on_gradient)),
+            (right, view(Part.SECOND, gradients.block_chart(inputs, stack, sizes, quantity))),
+            (
+                right,
+                view(
+                    Part.HEADS, gradients.head_panels(inputs, stack, sizes, quantity, session.differing), cell=on_head
+                ),
+            ),
         ]
-        sentence = gradients.loss_sentence(found, own)
+        sentence = gradients.loss_sentence(sizes)
         yield parts
 
         def rest() -> None:
             said.caption(sentence)
-            table = partial(gradients.table, session, found, own)
+            table = partial(gradients.table, model.config, sizes)
             data_table(Part.DATA, table, f"gradients-{stack}", place=data, parts=parts)
 
         return rest
@@ -283,13 +288,13 @@ def show_gradients(model: TextModel, stack: str) -> Views:
     return views
 
 
-def offer(place: DeltaGenerator, found: gradients.Found) -> None:
+def offer(place: DeltaGenerator, lack: gradients.NoGradients) -> None:
     """Why there are no gradients, or a button that asks for what takes long."""
-    if found.costly:
-        label = gradients.offer_words(found)
-        place.button(label, key=Part.ASK, on_click=lambda: gradients.ask(current_session()))
+    if lack.sentence:
+        place.info(as_sentence(lack.sentence))
     else:
-        place.info(as_sentence(found.sentence))
+        label = gradients.offer_words(lack.subject)
+        place.button(label, key=Part.ASK, on_click=lambda: gradients.ask(current_session()))
 
 
 def pick_norm(place: DeltaGenerator, paths: list[str], row: int) -> None:
