@@ -54,7 +54,7 @@ def experimented(app: AppTest, key: str) -> AppTest:
 def type_in(app: AppTest, key: str, text: str) -> AppTest:
     """The same after this was typed into the field of that key, and the script has learnt it."""
     session: Session = app.session_state[Key.SESSION]
-    assert accept_edit(session, key, text, session.edits.get(key, 0) + 1), "it is there already"
+    assert accept_edit(session, key, text, session.texts.edits.get(key, 0) + 1), "it is there already"
     return app.run()
 
 

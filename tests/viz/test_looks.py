@@ -15,7 +15,8 @@ from tests.viz.frame.window import stamp
 from viz.frame import drawing, token_bar
 from viz.i18n import catalogue
 from viz.pages.lab.page import ARITHMETIC
-from viz.state.session import Key, Selection, Session, by_channel, serving
+from viz.state.serving import by_channel, serving
+from viz.state.session import Key, Selection, Session
 from viz.state.texts import accept_edit
 
 ADDRESSES = [
@@ -83,7 +84,7 @@ class Page:
 
 
 def typing(text: str) -> Callable[[Session], object]:
-    return lambda session: accept_edit(session, Key.SOURCE, text, session.edits.get(Key.SOURCE, 0) + 1)
+    return lambda session: accept_edit(session, Key.SOURCE, text, session.texts.edits.get(Key.SOURCE, 0) + 1)
 
 
 @pytest.mark.parametrize(("page", "address"), ADDRESSES, ids=[" ".join([page, *of.values()]) for page, of in ADDRESSES])

@@ -83,7 +83,7 @@ def test_a_training_is_begun_and_ends(here):
         app = sound(opened("training"))
         app.button(key="demonstration_begin").click()
         sound(app.run())
-        live = training.trainings().get(app.session_state["session"].run)
+        live = training.trainings().get(app.session_state["session"].training.run)
         assert live is not None
         assert live.settled(60.0)
         assert (live.snapshot.status, live.snapshot.step) == ("finished", 2)

@@ -63,7 +63,7 @@ class View:
         if act := self.acts[name]:
             session = current_session()
             with session.lock:
-                session.say_again()  # what the channel said of the address
+                session.address.sync()  # what the channel said of the address
                 act(st.session_state[self.key][name])
 
 

@@ -82,9 +82,9 @@ def main() -> None:
     named = st.Page(PAGES[FIRST], title=page_name(FIRST), url_path=FIRST)
     for name in HELD:
         if value := st.query_params.get(name):
-            session.say(name, value)
+            session.address.set(name, value)
     chosen = st.navigation({**pages, "": [named]}, position="hidden").url_path or FIRST
-    session.say_again()
+    session.address.sync()
     session.begun = False
     session.browser = browsers.browser()
     if not session.runs:
@@ -139,7 +139,7 @@ def main() -> None:
     shown_model.show_refusal(chosen)
     summary.caption(describe(model, shown_model.format_of(here, name, model)), help=assumptions.in_short(model) or None)
     texts.follow_model(session, model)
-    session.moving, session.stands = training.is_moving(live), training.standing(live)
+    session.training.moving, session.training.drawn_state = training.is_moving(live), training.standing(live)
     with strip_place, session.lock:
         training_strip.strip(session, model, trained)()
         if session.notice:
@@ -174,7 +174,7 @@ def arrange(session: Session, model: TextModel, page: str, trained: bool) -> Non
     if session.begun:  # a click in here changed what stands outside: the list of models, the strip
         st.rerun()
     catalogue.use(st.session_state[Key.LANGUAGE])
-    session.say_again()
+    session.address.sync()
     session.watched = []
     texts.say(session, model)
     # First of all: what it imports takes a while, once. Not by the navigation's own run(): that works only in a run of
@@ -268,7 +268,13 @@ def learnt(session: Session) -> View:
     """What stands last on a page and tells the browser that all above it is of the texts that the script has learnt,
     and how soon to run the script again where there is no channel and something goes on.
     """
-    looks = 500 if session.moving or session.watched else 3000 if session.stands is not None else None
+    looks = (
+        500
+        if session.training.moving or session.watched
+        else 3000
+        if session.training.drawn_state is not None
+        else None
+    )
     said: dict[str, Any] = {"turn": session.turn, "looks": looks, "at": time.monotonic(), "saving": session.saving}
     said["followed"] = sorted({*session.followed, Key.TOKENS, LEAD})
     choices = session.choices

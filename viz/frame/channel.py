@@ -42,7 +42,8 @@ from viz.protocol import (
     Working,
 )
 from viz.state import training
-from viz.state.session import SESSIONS, Session, serving
+from viz.state.serving import serving
+from viz.state.session import SESSIONS, Session
 from viz.state.texts import accept_edit
 
 if TYPE_CHECKING:
@@ -225,7 +226,7 @@ class Window:
             return None
         if self._pending or self._checks_pending:
             return PACE
-        live = training.trainings().get(session.run) if session.run else None
+        live = training.trainings().get(session.training.run) if session.training.run else None
         paces = [REST]
         if not self._hidden and training.is_moving(live):
             shown = session.stage is not None and session.stage.trained
@@ -294,11 +295,11 @@ class Window:
             self._stale.clear()
         stage: Stage = session.stage
         catalogue.use(stage.language)
-        edits = dict(session.edits)  # before the texts are read: they are of these edits, or of later ones
+        edits = dict(session.texts.edits)  # before the texts are read: they are of these edits, or of later ones
         try:
             for click in pending.clicks:
                 self._answer(session, click)
-                edits = dict(session.edits)
+                edits = dict(session.texts.edits)
             never, busy = threading.Event(), bool(Window.queue)
             # Where others wait, nothing is begun in vain; but another process is not waited for in their place.
             waits = never if self._given_up else self._stale
@@ -329,7 +330,7 @@ class Window:
         moving, stands = training.is_moving(live), training.standing(live)
         news = stands, live.snapshot.status if live else "", self._visible
         moved = live is not None and news != self._drawn and not self._hidden
-        old = live is not None and stands != session.stands  # what the script has drawn of it
+        old = live is not None and stands != session.training.drawn_state  # what the script has drawn of it
         if moved:
             self._drawn = news
         if asked or (moved and stage.trained):
@@ -348,7 +349,12 @@ class Window:
         if self._ran != session.runs:  # it has drawn all that it alone draws
             self._ran, self._asked_at = session.runs, time.monotonic()
         late = moving and stage.trained and not self._hidden and time.monotonic() - self._asked_at > SELDOM
-        if late or session.begun or moving != session.moving or (not moving and stands != session.stands):
+        if (
+            late
+            or session.begun
+            or moving != session.training.moving
+            or (not moving and stands != session.training.drawn_state)
+        ):
             self._ask_script(session)
         self._watch(session, edits)
 

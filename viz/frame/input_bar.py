@@ -90,7 +90,9 @@ def reads_ids(model: TextModel) -> str:
 def write_target() -> None:
     """Leave the target to the model; a changed one writes it once, so that before and after are of the same tokens."""
     session = current_session()
-    session.watching.rewrite = session.step is not None  # a model in training has written once for this text
+    session.training.watching.rewrite = (
+        session.training.step is not None
+    )  # a model in training has written once for this text
     text = ""
     changed = session.shown is not None and (
         session.origin == "trained" or note(session.what_if, session.trace, session.model.config)

@@ -17,7 +17,8 @@ from viz.state import training
 from viz.state.checkpoints import spare_imports
 from viz.state.film_feed import film_data
 from viz.state.pieces import merged_in
-from viz.state.session import Key, Session, by_channel, current_session
+from viz.state.serving import by_channel
+from viz.state.session import Key, Session, current_session
 
 if TYPE_CHECKING:
     from model.inference.text_model import TextModel
@@ -145,7 +146,7 @@ def strip(session: Session, model: TextModel, trained: bool) -> View:
         plan = session.cached(PLAN, (model, language()), partial(training.plan_sentence, model))
         sizes = training.batch_sizes(session, None, training.usual_plan(model).settings)
         training.prepare_ahead(model)
-    film, frames = film_data(current, session.sent, by_channel() or not session.channels)
+    film, frames = film_data(current, session.training.film_cursor, by_channel() or not session.channels)
     if film and current and current.current:
         spare_imports()
         runs = merged_in(session, current.current.film)
@@ -159,7 +160,7 @@ def strip(session: Session, model: TextModel, trained: bool) -> View:
 @live
 def on_again(_when: float) -> None:
     """The film is sent from its beginning."""
-    current_session().sent.begin()
+    current_session().training.film_cursor.begin()
 
 
 def on_act(model: TextModel, act: dict[str, Any]) -> None:
@@ -173,7 +174,7 @@ def on_act(model: TextModel, act: dict[str, Any]) -> None:
     if live is None:
         plan = training.usual_plan(model)
         if name == "batch":
-            session.watched_batch = max(1, min(count, plan.settings.batch_tokens))
+            session.training.watched_batch = max(1, min(count, plan.settings.batch_tokens))
             return
         sizes = training.batch_sizes(session, None, plan.settings)
         first = replace(plan.settings, batch_tokens=sizes.full if name == "run" else sizes.watched)

@@ -58,7 +58,7 @@ def say(name: str) -> None:
     text = st.session_state[KNOWN].get(name, "")
     address = f"{text}@{name}" if text else ""
     if address != st.query_params.get(ADDRESS, ""):
-        current_session().say(ADDRESS, address or None)
+        current_session().address.set(ADDRESS, address or None)
 
 
 def forget(name: str) -> None:

@@ -313,7 +313,7 @@ def begin(session: Session) -> Opened:
 def _know(session: Session, key: str) -> None:
     st.session_state[Part.KEY] = key
     if key or Part.SESSION in st.query_params:
-        session.say(Part.SESSION, key or None)
+        session.address.set(Part.SESSION, key or None)
 
 
 def own_places(session: Session) -> list[CheckpointEntry]:

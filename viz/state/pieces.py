@@ -48,7 +48,7 @@ def of_tokens(model: TextModel, source: Sequence[str], target: Sequence[str]) ->
 
 def wanted(session: Session) -> bool:
     """Whether pieces are to be shown as one."""
-    return session.parameter(PIECES) == MERGED
+    return session.address.get(PIECES) == MERGED
 
 
 def merged(session: Session) -> dict[str, Pieces]:
@@ -80,7 +80,7 @@ def run_of(session: Session, side: str, token: int) -> int:
 
 def turn(session: Session) -> None:
     """Show pieces as one, or apart again."""
-    session.say(PIECES, None if merged(session) else MERGED)
+    session.address.set(PIECES, None if merged(session) else MERGED)
 
 
 class Runs:

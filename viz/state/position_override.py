@@ -130,7 +130,7 @@ def _show(current: PositionOverride) -> None:
 
 def _write_address(session: Session, settings: dict[str, Any]) -> None:
     for name in PositionSetting:
-        session.say(name, str(settings[name]) if name in settings else None)
+        session.address.set(name, str(settings[name]) if name in settings else None)
 
 
 def _from_address() -> dict[str, Any]:

@@ -28,7 +28,7 @@ Pair = tuple[str, str]
 def sentences(session: Session) -> list[Pair]:
     """All of them in their order, as they were when they were last left; empty where there are not several."""
     try:
-        found = json.loads(session.parameter(SENTENCES) or "[]")
+        found = json.loads(session.address.get(SENTENCES) or "[]")
         pairs = [(str(source), str(target)) for source, target in found]
     except (ValueError, TypeError):  # an address that somebody wrote by hand
         return []
@@ -37,7 +37,7 @@ def sentences(session: Session) -> list[Pair]:
 
 def place(session: Session) -> int:
     """Which of them is in the fields."""
-    said = session.parameter(PLACE) or ""
+    said = session.address.get(PLACE) or ""
     last = max(len(sentences(session)) - 1, 0)
     return min(max(int(said) - 1, 0), last) if said.isascii() and said.isdigit() and len(said) < 5 else 0
 
@@ -120,9 +120,9 @@ def _fits(session: Session, every: list[Pair]) -> bool:
 
 def _show(session: Session, every: list[Pair], at: int) -> None:
     several = len(every) > 1
-    session.say(SENTENCES, json.dumps(every, ensure_ascii=False) if several else None)
-    session.say(PLACE, str(at + 1) if several else None)
-    with session.writing:
+    session.address.set(SENTENCES, json.dumps(every, ensure_ascii=False) if several else None)
+    session.address.set(PLACE, str(at + 1) if several else None)
+    with session.texts.lock:
         for key, text in zip((Key.SOURCE, Key.TARGET), every[at], strict=True):
             write(key, text)
 

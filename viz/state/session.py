@@ -5,9 +5,7 @@ from __future__ import annotations
 import hashlib
 import secrets
 import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
-from contextvars import ContextVar
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import cached_property, partial
@@ -18,14 +16,17 @@ import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 from streamlit.runtime.scriptrunner import get_script_run_ctx
 
-from model.runtime.locks import NotifyingLock, RLock
+from model.runtime.locks import NotifyingLock
 from viz.i18n.messages import in_language
-from viz.state.film_feed import Sent
+from viz.state.address import Address
+from viz.state.input_texts import InputTexts
 from viz.state.inputs import Inputs
 from viz.state.inputs import Selection as Selection
 from viz.state.permissions import longest_text
 from viz.state.pin import Made, Pin
 from viz.state.saved_page import Choices
+from viz.state.serving import by_channel, served
+from viz.state.training_view import TrainingView
 from viz.state.what_if import CHANGES, WhatIf
 
 if TYPE_CHECKING:
@@ -37,30 +38,6 @@ if TYPE_CHECKING:
     from model.inference.decoding import Generation
     from model.inference.text_model import TextModel
     from model.text.tokenizer import Tokens
-    from model.training.live.camera import Probe
-
-
-@dataclass
-class Untyped:
-    """The target of a source where none is typed. number: of a training. reference: whether it is the answer in the
-    data, and not what the model wrote.
-    """
-
-    number: int
-    source: str
-    target: Tokens
-    reference: bool
-
-
-@dataclass
-class Watching:
-    """wish: the number of a training, and what this session would have it watch. untyped: the target that a source has
-    in it. rewrite: the model in training is asked to write that.
-    """
-
-    wish: tuple[int, Probe] | None = None
-    untyped: Untyped | None = None
-    rewrite: bool = False
 
 
 Origin = Literal["", "data", "trained"]  # written by the model, the answer in the data, or by the model as trained
@@ -106,25 +83,23 @@ class Shown:
 class Session:
     """One session. Widgets keep their own values in the session state; what they mean is here.
 
+    Four values are its visitor's state: `texts`, `selection`, `training` and `address`.
+
     pin: what every view is compared with. differing: views show differences from it, and not values. shown: None until
-    the first input has gone through a model. texts: what was typed, by the field; none where a field is as it began.
-    edits: how often each field was changed: of two texts the one of the later edit counts, whichever way it comes.
-    writing: held while texts and their edits are written, for a moment only. stage: how the page is drawn, as the
+    the first input has gone through a model. stage: how the page is drawn, as the
     script left it. lock: held while an input is traced and drawn. token: by which the browser's channel finds the
     session. memory: what was computed, by its use.
     """
 
-    texts: dict[str, str] = field(default_factory=dict, kw_only=True)
-    edits: dict[str, int] = field(default_factory=dict, kw_only=True)
-    writing: RLock = field(default_factory=partial(RLock, "texts"), kw_only=True, repr=False, compare=False)
-    put_away: dict[str, tuple[str, str]] = field(default_factory=dict, kw_only=True)  # texts by the model they came of
+    texts: InputTexts = field(default_factory=InputTexts, kw_only=True)
+    training: TrainingView = field(default_factory=TrainingView, kw_only=True)
+    address: Address = field(default_factory=Address, kw_only=True)
     stage: Any = field(default=None, kw_only=True)
     override: Any = field(default=None, kw_only=True)  # of the positions, see position_override
     views: dict[str, Any] = field(default_factory=dict, kw_only=True, repr=False)  # on the page, by their keys
     followed: set[str] = field(default_factory=set, kw_only=True)  # keys of those that the page draws of the texts
     runs: int = field(default=0, kw_only=True)  # of the script
     turn: int = field(default=0, kw_only=True)  # what the script has learnt last, see text_field.js
-    stands: Any = field(default=None, kw_only=True)  # where the training stood at its last run
     lock: NotifyingLock = field(
         default_factory=partial(NotifyingLock, "session"), kw_only=True, repr=False, compare=False
     )
@@ -133,7 +108,6 @@ class Session:
     watched: list[Any] = field(default_factory=list, kw_only=True)  # what goes on beside the page, see background.py
     rest: Any = field(default=None, kw_only=True, repr=False)  # of a long text, see long_text.py; the next one stops it
     memory: dict[Any, Any] = field(default_factory=dict, kw_only=True, repr=False, compare=False)
-    chosen: dict[str, str] = field(default_factory=dict, kw_only=True)  # by `choose`, for who has no widgets to ask
     selection: Selection = field(default_factory=Selection)
     what_if: WhatIf = field(default_factory=WhatIf)
     pin: Pin | None = None
@@ -142,11 +116,7 @@ class Session:
     generation: Generation | None = None  # the target, when the model wrote it
     origin: Origin = ""  # of a target that was not typed
     traced: tuple[str, str] = ("", "")
-    run: str = ""  # the key of the training that this session shows
     browser: str = ""  # what only this visitor's browser knows, see `browsers.browser`
-    step: int | None = None  # of the training that the shown model has
-    watched_batch: int = 0  # tokens of a batch to watch, as chosen before a training begins; 0: not chosen
-    watching: Watching = field(default_factory=Watching)
     begun: bool = False
     explained: Any = None  # the heading of the plot whose "?" was pressed
     saving: int = 0  # the number of the page file that this run of the script is for; 0: none
@@ -154,14 +124,8 @@ class Session:
     message: str = ""
     notice: str = ""  # what is said once
     visitor: str = ""  # Streamlit's own name of the session
-    unkept: int = 0  # number of the training of which it was said that it is kept no more
-    moving: bool = False  # the training was, when the script last ran
-    sent: Sent = field(default_factory=Sent)  # of the film
-    asked: dict[str, str] = field(default_factory=dict)  # choices that a click elsewhere makes, by their keys
     _comparison: Comparison | None = None
     _drafts: list[Generation] = field(default_factory=list, repr=False)  # what was written lately, the newest first
-    _address: dict[str, str | None] = field(default_factory=dict)  # what was said; None: taken back
-    _given: dict[str, str] = field(default_factory=dict)  # the address bar, as the script last saw it
     _drawn: dict[str, tuple[int, int]] = field(default_factory=dict, repr=False)
     _moment: int = field(default_factory=lambda: time.time_ns() // 1_000_000, repr=False)
 
@@ -241,17 +205,21 @@ class Session:
 
     def as_pin(self) -> Pin:
         """The current trace, to be compared with."""
-        step, texts = "" if self.step is None else f" · {self.step:,}", (self.source, self.target)
+        step, texts = "" if self.training.step is None else f" · {self.training.step:,}", (self.source, self.target)
         return Pin(self.model.name + step, self.traced[0], self.trace, self.model, texts, self.ended)
 
     def keep(self) -> None:
         """Pin the current trace; a reload finds it again where texts and the model as it is opened tell all of it."""
         self.pin = self.as_pin()
         override = self.override
-        plain = self.step is None and not self.what_if.changes and (not override or override.model is override.trained)
+        plain = (
+            self.training.step is None
+            and not self.what_if.changes
+            and (not override or override.model is override.trained)
+        )
         told = (*self.traced, self.model.name) if plain else (None, None, None)
         for name, value in zip(PINNED, told, strict=True):
-            self.say(name, value)
+            self.address.set(name, value)
 
     def release(self) -> None:
         from model.runtime.memory import collect
@@ -259,31 +227,7 @@ class Session:
         self.pin, self.differing, self._comparison = None, False, None
         collect.expect()
         for name in PINNED:
-            self.say(name, None)
-
-    def say(self, name: str, value: str | None) -> None:
-        """Put a choice into the address bar, or take it out; it stays so when another page is opened.
-
-        All else too: the browser may ask for the next look with the address from before a choice, which is on its way.
-        """
-        self._address[name] = value
-        if not by_channel():  # the next run of the script says it
-            self.say_again()
-
-    def say_again(self) -> None:
-        """What the address bar lacks, or has not taken back, of all that was said."""
-        for name, value in list(self._address.items()):
-            if value is None:
-                st.query_params.pop(name, None)
-            elif st.query_params.get(name) != value:
-                st.query_params[name] = value
-        self._given = st.query_params.to_dict()
-
-    def parameter(self, name: str) -> str | None:
-        """What the address bar has of this name, or will have."""
-        if not by_channel():
-            return st.query_params.get(name)
-        return self._address[name] if name in self._address else self._given.get(name)
+            self.address.set(name, None)
 
     def cached(self, key: str, made_of: tuple[object, ...], make: Callable[[], Made]) -> Made:
         """What `make` gave for these, traces and models by identity; only the last of a key is kept."""
@@ -307,12 +251,12 @@ class Session:
         from model.capture.interventions import write_changes
 
         if self.what_if.change(changes):
-            self.say(CHANGES, write_changes(self.what_if.listed) or None)
+            self.address.set(CHANGES, write_changes(self.what_if.listed) or None)
 
     def restore(self) -> None:
         """Take all what-if changes back, those that wait for another model too."""
         self.what_if.clear()
-        self.say(CHANGES, None)
+        self.address.set(CHANGES, None)
 
     def look(self, model: TextModel, source: str, target: str, writer: TextModel | None = None) -> Trace:
         """The trace of this input, computed once per change; an empty target is the model's to write, if it has one.
@@ -344,7 +288,9 @@ class Session:
     def _look(self, model: TextModel, source: str, target: str, writer: TextModel | None) -> Trace:
         wanted, before = (source, target), self.shown
         plain: Trace | None = None
-        trained = self.step is not None  # what was shown before is of a training, which may have begun with this model
+        trained = (
+            self.training.step is not None
+        )  # what was shown before is of a training, which may have begun with this model
         if before is not None and not trained and model is before.model and wanted == self.traced:
             tokens, answer = before.source, before.target
         else:
@@ -365,7 +311,7 @@ class Session:
                     plain = model.trace_tokens(tokens, answer)
                 self._drafts = [generation, *drafts[: DRAFTS - 1]]
             trace = self._show(model, plain, tokens, answer)
-            self.traced, self.step, self.generation = wanted, None, generation
+            self.traced, self.training.step, self.generation = wanted, None, generation
             self.origin = "trained" if generation is not None and writer not in (None, model) else ""
             return trace
         return self._show(model, plain, tokens, answer)
@@ -374,7 +320,7 @@ class Session:
         self, model: TextModel, texts: tuple[str, str], trace: Trace, source: Tokens, target: Tokens | None, step: int
     ) -> None:
         """A trace that was computed elsewhere: of a model in training, after `step`."""
-        self.traced, self.step, self.generation = texts, step, None
+        self.traced, self.training.step, self.generation = texts, step, None
         self._show(model, trace, source, target)
 
     def _show(self, model: TextModel, plain: Trace | None, source: Tokens, target: Tokens | None) -> Trace:
@@ -410,7 +356,7 @@ class Session:
         """Choose a layer, head or query, and put it into the address bar."""
         for name, value in parts.items():
             setattr(self.selection, name, value)
-            self.say(Parameter[name.upper()], str(value))
+            self.address.set(Parameter[name.upper()], str(value))
 
     def fit_selection(self, layers: int, heads: int, queries: int) -> Selection:
         """The selection, moved inside what the trace has; the wish itself is kept for a longer input."""
@@ -422,8 +368,8 @@ class Session:
 def choice(options: Sequence[str], default: str, key: str) -> str:
     """What is chosen from a row of buttons, known before they are drawn."""
     session = current_session()
-    asked = session.parameter(key)
-    wish = session.chosen.get(key, asked) if by_channel() else st.session_state.get(key, asked)
+    asked = session.address.get(key)
+    wish = session.address.widget_values.get(key, asked) if by_channel() else st.session_state.get(key, asked)
     return str(wish) if wish in options else default
 
 
@@ -431,7 +377,7 @@ def choose(
     label: str, options: Sequence[str], default: str, key: str, words: Callable[[str], str], place: DeltaGenerator
 ) -> str:
     """A row of buttons whose choice is in the address bar, by its name and not by its words in one language."""
-    asked = current_session().asked.pop(key, None)
+    asked = current_session().address.pending_choices.pop(key, None)
     if asked in options:  # set now: what a callback sets before it has all drawn again does not reach the browser
         st.session_state[key] = asked
     chosen = place.segmented_control(
@@ -444,8 +390,8 @@ def choose(
         label_visibility="collapsed",
     )
     if chosen != default or key in st.query_params:
-        current_session().say(key, chosen)
-    current_session().chosen[key] = chosen or default
+        current_session().address.set(key, chosen)
+    current_session().address.widget_values[key] = chosen or default
     return chosen or default
 
 
@@ -457,27 +403,9 @@ def all_sessions() -> list[Session]:
     return [session for each in SESSIONS.valuerefs() if (session := each()) is not None]
 
 
-_served: ContextVar[Session | None] = ContextVar("served", default=None)
-
-
-@contextmanager
-def serving(session: Session) -> Iterator[None]:
-    """A block in a thread of the channel, where this session is the current one and no script runs."""
-    before = _served.set(session)
-    try:
-        yield
-    finally:
-        _served.reset(before)
-
-
-def by_channel() -> bool:
-    """Whether this is drawn for the channel: without widgets, address bar or session state."""
-    return _served.get() is not None
-
-
 def current_session() -> Session:
     """The session of this user, made from the address bar when the session begins."""
-    if session := _served.get():
+    if session := served.get():
         return session
     if Key.SESSION not in st.session_state:
         given = {part.value: n for part in Parameter if (n := address_count(part)) is not None}
@@ -487,7 +415,7 @@ def current_session() -> Session:
         selection = Selection(**(DEFAULT_SELECTION | given))
         context = get_script_run_ctx(suppress_warning=True)
         visitor = context.session_id if context else ""
-        st.session_state[Key.SESSION] = Session(selection, what_if, texts=typed, visitor=visitor)
+        st.session_state[Key.SESSION] = Session(selection, what_if, texts=InputTexts(typed), visitor=visitor)
     return cast(Session, st.session_state[Key.SESSION])
 
 
@@ -506,5 +434,5 @@ def attention_kinds(network: nn.Module) -> list[AttentionKind]:
 def address_count(name: str) -> int | None:
     """The whole number that a parameter of the address bar is, if it is one below 100,000."""
     begun = by_channel() or Key.SESSION in st.session_state  # else the session is being made of the address
-    text = (current_session().parameter(name) if begun else st.query_params.get(name)) or ""
+    text = (current_session().address.get(name) if begun else st.query_params.get(name)) or ""
     return int(text) if text.isascii() and text.isdigit() and len(text) < 6 else None

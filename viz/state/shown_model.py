@@ -169,7 +169,7 @@ def pin_again(session: Session, model: TextModel) -> None:
     Raises:
         ValueError: the model is not here any more, or cannot read the texts.
     """
-    source, target, name = (session.parameter(each) for each in PINNED)
+    source, target, name = (session.address.get(each) for each in PINNED)
     if session.runs or session.pin is not None or source is None or name is None:
         return
     scratch = Session(Selection(**DEFAULT_SELECTION), WhatIf())

@@ -38,4 +38,4 @@ def switch(model: TextModel) -> None:
 
 def turn() -> None:
     st.session_state[SPECIAL] = YES_NO[not st.session_state[SWITCH]]
-    current_session().say(SPECIAL, st.session_state[SPECIAL])
+    current_session().address.set(SPECIAL, st.session_state[SPECIAL])

@@ -46,4 +46,4 @@ def field(model: TextModel) -> None:
 
 def turn() -> None:
     st.session_state[INTO] = st.session_state[FIELD]
-    current_session().say(INTO, st.session_state[INTO] or None)
+    current_session().address.set(INTO, st.session_state[INTO] or None)

@@ -17,17 +17,17 @@ CONTINUED = 20  # tokens that the button lets a language model write
 
 def typed(key: Key, default: str) -> str:
     """What a text field holds."""
-    return current_session().texts.get(key, default).replace(LINE_BREAK, "\n")
+    return current_session().texts.typed.get(key, default).replace(LINE_BREAK, "\n")
 
 
 def accept_edit(session: Session, key: str, text: str, edit: int) -> bool:
     """Note what was typed, unless a later edit is known; return whether the text is another one."""
     text = text[: longest_text()].encode("utf-16", "surrogatepass").decode("utf-16", "replace")  # half a letter is none
-    with session.writing:
-        if edit < session.edits.get(key, 0):
+    with session.texts.lock:
+        if edit < session.texts.edits.get(key, 0):
             return False
-        before = session.texts.get(key)
-        session.texts[key], session.edits[key] = text, edit
+        before = session.texts.typed.get(key)
+        session.texts.typed[key], session.texts.edits[key] = text, edit
         if text != before:
             session.stop_rest()  # of the text before, never of a newer one
     return text != before
@@ -35,16 +35,16 @@ def accept_edit(session: Session, key: str, text: str, edit: int) -> bool:
 
 def text_and_edit(session: Session, key: str, first: str) -> tuple[str, int]:
     """What a field holds, and the edit that it is of. first: what it holds before it was written in."""
-    with session.writing:
-        return session.texts.get(key, first), session.edits.get(key, 0)
+    with session.texts.lock:
+        return session.texts.typed.get(key, first), session.texts.edits.get(key, 0)
 
 
 def write(key: Key, text: str) -> None:
     """Put a text into a field, where it can be typed on."""
     session = current_session()
-    with session.writing:
-        session.texts[key] = text.replace("\n", LINE_BREAK)
-        session.edits[key] = session.edits.get(key, 0) + 1
+    with session.texts.lock:
+        session.texts.typed[key] = text.replace("\n", LINE_BREAK)
+        session.texts.edits[key] = session.texts.edits.get(key, 0) + 1
 
 
 def write_source(text: str) -> None:
@@ -58,7 +58,7 @@ def first_source(model: TextModel) -> str:
 
 def texts(model: TextModel) -> tuple[str, str]:
     """What is in the fields."""
-    with current_session().writing:
+    with current_session().texts.lock:
         return typed(Key.SOURCE, first_source(model)), typed(Key.TARGET, "")
 
 
@@ -88,7 +88,7 @@ def follow_model(session: Session, model: TextModel) -> None:
     if before.name == model.name:
         return
     example, given = first_source(before), texts(before)
-    if (back := session.put_away.pop(model.name, None)) is not None:
+    if (back := session.texts.by_model.pop(model.name, None)) is not None:
         write(Key.SOURCE, back[0])
         write(Key.TARGET, back[1])
     elif given[0] != example and not can_read(model, given[0]):
@@ -97,7 +97,7 @@ def follow_model(session: Session, model: TextModel) -> None:
     elif given[0] == example != first_source(model):
         write_source(first_source(model))
     if given[0] != example and not can_read(model, given[0]):
-        session.put_away[before.name] = given
+        session.texts.by_model[before.name] = given
 
 
 def can_read(model: TextModel, source: str) -> bool:
@@ -113,8 +113,8 @@ def can_read(model: TextModel, source: str) -> bool:
 def say(session: Session, model: TextModel) -> None:
     """Put the texts into the address bar, but for those that a visit begins with."""
     for key, first in ((Key.SOURCE, first_source(model)), (Key.TARGET, "")):
-        text = session.texts.get(key, first)
-        session.say(key, None if text == first else text)
+        text = session.texts.typed.get(key, first)
+        session.address.set(key, None if text == first else text)
 
 
 def model_and_text() -> tuple[TextModel, str]:

@@ -21,7 +21,9 @@ import streamlit as st
 from viz.i18n.catalogue import _
 from viz.i18n.format import in_turn, significant
 from viz.state.permissions import Quota, limit, seconds_kept
-from viz.state.session import Key, Session, Untyped, Watching, by_channel
+from viz.state.serving import by_channel
+from viz.state.session import Key, Session
+from viz.state.training_view import Untyped, Watching
 
 if TYPE_CHECKING:
     from model.data.sources import Data, Source, TrainingData
@@ -59,14 +61,14 @@ def trainings() -> TrainingRegistry:
 
 def training(session: Session) -> LiveTraining | None:
     """This session's training, found again by the address after a reload; being asked for is a sign of life."""
-    key = session.run or session.parameter(RUN)
+    key = session.training.run or session.address.get(RUN)
     found = (trainings().get(key) or _kept(key)) if key else None
-    if found and found.unkept and session.unkept != found.number and is_own(session, found):
-        session.unkept, session.notice = found.number, found.unkept  # the script says it, once
+    if found and found.unkept and session.training.unkept != found.number and is_own(session, found):
+        session.training.unkept, session.notice = found.number, found.unkept  # the script says it, once
         session.begun = session.begun or by_channel()
-    if found and not session.run:
-        session.run = key or ""
-        session.say(RUN, session.run)
+    if found and not session.training.run:
+        session.training.run = key or ""
+        session.address.set(RUN, session.training.run)
     return found
 
 
@@ -135,7 +137,7 @@ def watched_only() -> str:
 
 def own_key(session: Session) -> str:
     """Key of this visitor's own training; "" where the session shows another's, or none."""
-    return session.run if steered(session) is not None else ""
+    return session.training.run if steered(session) is not None else ""
 
 
 def begin(
@@ -162,7 +164,7 @@ def begin(
     from model.training.live.live_training import LiveTraining
 
     require_allowed(model.network.parameter_count())
-    session.run = own_key(session) or secrets.token_urlsafe(9)
+    session.training.run = own_key(session) or secrets.token_urlsafe(9)
     same = session.shown is not None and model is session.model
     shown, typed = session.traced if same else (text or model.example or material.example, "")
     tokens = session.source if same else model.source_tokens(shown)
@@ -172,15 +174,15 @@ def begin(
     probe = Probe(tokens, target)
 
     def made(slots: Slots) -> LiveTraining:
-        given = {"source": source, "owner": owner(session), "kept": kept_folder(session.run), **quotas()}
+        given = {"source": source, "owner": owner(session), "kept": kept_folder(session.training.run), **quotas()}
         return LiveTraining(model, material, settings, probe, slots=slots, batches=batches, **given)
 
-    live = trainings().begin(session.run, made, needed)
+    live = trainings().begin(session.training.run, made, needed)
     untyped = None
     if isinstance(model, Translator) and not typed:
         untyped = _on_film(model, live.number, material, probe, shown)
-    session.watching = Watching((live.number, probe), untyped)
-    session.say(RUN, session.run)
+    session.training.watching = Watching((live.number, probe), untyped)
+    session.address.set(RUN, session.training.run)
     st.session_state[Key.MODEL] = ENTRY
     return live
 
@@ -234,7 +236,7 @@ def batch_sizes(session: Session, live: LiveTraining | None, plan: TrainingSetti
 
     if live is not None:
         return live.batches
-    return BatchSizes(min(session.watched_batch or WATCHED, plan.batch_tokens), plan.batch_tokens)
+    return BatchSizes(min(session.training.watched_batch or WATCHED, plan.batch_tokens), plan.batch_tokens)
 
 
 def usual_plan(model: TextModel) -> Plan:
@@ -292,7 +294,7 @@ def plan_sentence(model: TextModel) -> str:
 
 def is_task(session: Session, model: TextModel) -> bool:
     """Whether what a model writes answers a built-in task, and is no translation; one in training by its data."""
-    live = trainings().get(session.run) if session.run else None
+    live = trainings().get(session.training.run) if session.training.run else None
     if live is not None and live.start.name == model.name:
         return live.source.data.startswith("task:")
     return bool(model.training.get("task"))
@@ -338,9 +340,9 @@ def shown(session: Session, live: LiveTraining) -> TextModel:
     else:
         trace = model.trace_tokens(tokens, target)
         # Else another tab chose a text since, and the film is of that; or this is somebody else's training.
-        if session.watching.wish != (live.number, probe) and is_own(session, live):
+        if session.training.watching.wish != (live.number, probe) and is_own(session, live):
             live.set_probe(probe)
-    session.watching.wish = live.number, probe
+    session.training.watching.wish = live.number, probe
     session.show(model, (source, target_text), trace, tokens, target, view.step if view else 0)
     session.origin = "data" if reference else ""
     return model
@@ -357,7 +359,7 @@ def _target(
 
     if not isinstance(model, Translator):
         return None, False
-    watching = session.watching
+    watching = session.training.watching
     anew, watching.rewrite = watching.rewrite, False
     if typed:
         return model.target_tokens(typed), False

@@ -134,7 +134,7 @@ def all_maps(trace: Trace) -> list[Maps]:
 
 def is_very_long(session: Session) -> bool:
     """Whether the maps of the shown text are not waited for; while a model is trained, they are."""
-    if session.shown is None or session.step is not None:
+    if session.shown is None or session.training.step is not None:
         return False
     return sum(maps.cells for maps in all_maps(session.trace)) > SOON
 

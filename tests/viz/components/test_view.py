@@ -14,7 +14,8 @@ from tests.viz.no_server import no_server
 from viz.components import view
 from viz.components.registry import pack
 from viz.components.view import PackedView, live
-from viz.state.session import Key, Session, serving
+from viz.state.serving import serving
+from viz.state.session import Key, Session
 
 
 def unmounted(**_given: Any) -> None:
@@ -84,7 +85,7 @@ def test_a_click_that_comes_by_the_script_is_answered_with_what_was_clicked(monk
     fake = no_server(monkeypatch, view)
     session = fake.session_state[Key.SESSION] = Session()
     with serving(session):
-        session.say("layer", "3")  # the channel did
+        session.address.set("layer", "3")  # the channel did
     assert fake.query_params == {}
     mounted: dict[str, Any] = {}
     clicked: list[Any] = []

@@ -291,14 +291,14 @@ def test_what_is_out_of_date_is_given_up_at_its_next_layer_and_what_follows_it_i
 
 
 def test_an_older_edit_than_the_sessions_is_not_taken(session):
-    session.texts[Key.SOURCE], session.edits[Key.SOURCE] = THIRD, 5  # the script was faster
+    session.texts.typed[Key.SOURCE], session.texts.edits[Key.SOURCE] = THIRD, 5  # the script was faster
 
     async def use(window: Window) -> None:
         for text, edit, now in ((OTHER, 4, THIRD), (OTHER, 6, OTHER), (THIRD, 5, OTHER)):
             type_in(window, text, edit)
             message = await window.message()
-            assert message["edits"] == {"source": max(5, edit, session.edits[Key.SOURCE])}
-            assert session.texts[Key.SOURCE] == now
+            assert message["edits"] == {"source": max(5, edit, session.texts.edits[Key.SOURCE])}
+            assert session.texts.typed[Key.SOURCE] == now
             assert session.trace.source_tokens == labels(session, now)
 
     assert open_window(session, use) == []
@@ -339,8 +339,8 @@ def test_what_is_typed_into_no_field_is_not_kept(session):
         for key in (Key.LANGUAGE, "", None, {}):
             window.say(type=key, text="zh", edit=1)
         type_in(window, OTHER, 1)
-        assert (await window.message())["edits"] == session.edits == {"source": 1}
-        assert session.texts == {"source": OTHER}
+        assert (await window.message())["edits"] == session.texts.edits == {"source": 1}
+        assert session.texts.typed == {"source": OTHER}
 
     assert open_window(session, use) == []
 
@@ -513,7 +513,7 @@ def test_a_message_that_is_too_long_closes_the_channel(session, monkeypatch):
         assert (await window.message())["edits"] == {"source": 1}
         window.say_raw('{"type": "source", "text": "The", "edit": 2}'.ljust(1001))
         await window.end()
-        assert (window.closed, session.edits) == (1009, {"source": 1})
+        assert (window.closed, session.texts.edits) == (1009, {"source": 1})
 
     assert open_window(session, use) == []
 
@@ -611,7 +611,7 @@ def test_what_the_script_drew_is_old_where_a_training_has_gone_on_since_and_not_
     monkeypatch.setattr(channel, "training", found)
     monkeypatch.setattr(channel.training_strip, "strip", lambda *_given: view("strip")[1])
     session.stage = Stage(session.model, True, views, "en")
-    session.stands = stands
+    session.training.drawn_state = stands
 
     async def use(window: Window) -> None:
         window.say(visible=["near"])
@@ -832,8 +832,8 @@ def test_of_two_windows_of_one_session_each_shows_what_it_typed_unless_the_other
                 for window in (one, two):
                     while (await window.message())["edits"] != {"source": edit}:
                         pass
-            assert session.texts[Key.SOURCE] in (OTHER + "9", THIRD + "9")
-            assert session.trace.source_tokens == labels(session, session.texts[Key.SOURCE])
+            assert session.texts.typed[Key.SOURCE] in (OTHER + "9", THIRD + "9")
+            assert session.trace.source_tokens == labels(session, session.texts.typed[Key.SOURCE])
         assert not session.channels
 
     assert in_loop(use) == []

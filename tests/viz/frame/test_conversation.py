@@ -39,7 +39,7 @@ def test_a_conversation_becomes_the_text(app):
     next(button for button in app.button if button.label == "Put it into the text").click().run()
     model = sound(app).session_state[Key.SESSION].model
     expected = converse(model.source_tokenizer.template, [Turn("user", "the cat"), Turn("assistant", "sees a dog")], {})
-    assert app.session_state[Key.SESSION].texts[Key.SOURCE].replace("⏎", "\n") == expected.text
+    assert app.session_state[Key.SESSION].texts.typed[Key.SOURCE].replace("⏎", "\n") == expected.text
     assert app.session_state[Key.SESSION].source.ids == model.source_tokens(expected.text).ids
     tokenizer = model.source_tokenizer
     counted = sum(expected.counts(tokenizer.ends(expected.text)))
@@ -52,7 +52,7 @@ def test_tools_have_a_template_of_their_own(app):
     app.text_area(key=conversation.TOOLS).set_value(json.dumps(CALL)).run()
     app.selectbox(key=conversation.THINKING).set_value("off").run()
     next(button for button in app.button if button.label == "Put it into the text").click().run()
-    text = sound(app).session_state[Key.SESSION].texts[Key.SOURCE].replace("⏎", "\n")
+    text = sound(app).session_state[Key.SESSION].texts.typed[Key.SOURCE].replace("⏎", "\n")
     talk = [Turn(role, said) for role, said in conversation.FIRST]
     assert text == converse(TOOLED, talk, {}, True, [CALL], False).text
     assert text.endswith("<think>\n\n</think>")

@@ -14,7 +14,8 @@ from viz.components.registry import pack
 from viz.components.view import PackedView
 from viz.frame import drawing, token_bar
 from viz.frame.drawing import Stage
-from viz.state.session import Session, serving
+from viz.state.serving import serving
+from viz.state.session import Session
 from viz.ui import long_text
 from viz.ui.parts import Drawing, Views
 

@@ -9,7 +9,8 @@ from tests.viz.components.test_registry import unpack
 from tests.viz.small import looking, small_model
 from viz.frame.app import PAGES
 from viz.frame.lead import lead, next_token
-from viz.state.session import Key, serving
+from viz.state.serving import serving
+from viz.state.session import Key
 
 TEXT, TARGET = "The cat sees.", "一个东"
 
@@ -43,7 +44,7 @@ def test_a_row_is_about_the_token_after_it(model, query, read):
 
 def test_where_nothing_follows_there_is_no_such_hint(model, tmp_path):
     session = looking(model, TEXT, TARGET)
-    session.chosen[Key.KIND] = "encoder"
+    session.address.widget_values[Key.KIND] = "encoder"
     with serving(session):
         assert next_token(session) is None
     for kind, text in (("encoder-only", TEXT), ("decoder-only", "")):

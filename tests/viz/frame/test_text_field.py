@@ -10,7 +10,8 @@ from tests.viz.small import looking, small_model
 from viz.frame.drawing import fields
 from viz.frame.text_field import on_text
 from viz.state.permissions import longest_text
-from viz.state.session import FIRST_SOURCE, Key, Session, serving
+from viz.state.serving import serving
+from viz.state.session import FIRST_SOURCE, Key, Session
 from viz.state.texts import look
 
 

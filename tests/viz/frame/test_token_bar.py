@@ -12,7 +12,8 @@ from tests.test_app_kinds import write
 from tests.viz.components.test_registry import unpack
 from tests.viz.small import looking, small_model
 from viz.frame.token_bar import badges_of_checks, pinned, token_bar
-from viz.state.session import Key, Session, serving
+from viz.state.serving import serving
+from viz.state.session import Key, Session
 from viz.state.texts import look
 from viz.state.what_if import CHANGES
 
@@ -30,7 +31,7 @@ def click(session: Session, name: str, clicked: Any) -> None:
 def said(session: Session, name: str) -> str | None:
     """What the address bar will have of this name."""
     with serving(session):
-        return session.parameter(name)
+        return session.address.get(name)
 
 
 def sent(session: Session) -> dict[str, Any]:
@@ -42,7 +43,7 @@ def sent(session: Session) -> dict[str, Any]:
 @pytest.fixture
 def session(tmp_path) -> Session:
     session = looking(small_model(tmp_path / "small"), TEXT)
-    session.texts[Key.SOURCE] = TEXT
+    session.texts.typed[Key.SOURCE] = TEXT
     return session
 
 
@@ -68,11 +69,11 @@ def test_a_token_becomes_the_query_where_the_page_asks_for_its_side(session):
 def test_a_guess_goes_on_with_the_text(tmp_path):
     model = write(tmp_path / "one", "decoder-only")
     session = looking(model, TEXT)
-    session.texts[Key.SOURCE] = TEXT
+    session.texts.typed[Key.SOURCE] = TEXT
     (guess,) = model.guesses(session.trace)
     click(session, "guess", {"number": 0, "token": guess.choices[1].token})
-    assert session.texts[Key.SOURCE] == model.take(TEXT, 0, guess.choices[1].token) != TEXT
-    assert session.edits[Key.SOURCE] == 1  # later than what is in the field
+    assert session.texts.typed[Key.SOURCE] == model.take(TEXT, 0, guess.choices[1].token) != TEXT
+    assert session.texts.edits[Key.SOURCE] == 1  # later than what is in the field
 
 
 def test_a_guess_takes_the_place_of_the_mask_that_it_is_for(tmp_path):
@@ -80,13 +81,13 @@ def test_a_guess_takes_the_place_of_the_mask_that_it_is_for(tmp_path):
     mask = model.source_tokenizer.mask_label
     text = f"The {mask} sees {mask}."
     session = looking(model, text)
-    session.texts[Key.SOURCE] = text
+    session.texts.typed[Key.SOURCE] = text
     _first, second = model.guesses(session.trace)
     click(session, "guess", {"number": 1, "token": second.choices[0].token})
-    assert session.texts[Key.SOURCE] == model.take(text, 1, second.choices[0].token)
-    assert session.texts[Key.SOURCE].startswith(f"The {mask} sees")
-    assert session.texts[Key.SOURCE].count(mask) == 1
-    assert session.edits[Key.SOURCE] == 1
+    assert session.texts.typed[Key.SOURCE] == model.take(text, 1, second.choices[0].token)
+    assert session.texts.typed[Key.SOURCE].startswith(f"The {mask} sees")
+    assert session.texts.typed[Key.SOURCE].count(mask) == 1
+    assert session.texts.edits[Key.SOURCE] == 1
 
 
 def test_the_pins_buttons_keep_it_let_it_go_and_choose_what_the_views_show(session):
@@ -113,7 +114,7 @@ def test_one_of_the_largest_changes_is_selected(session):
         kind, layer, head = (item["act"][name] for name in ("attention", "layer", "head"))
         assert item["label"].endswith(f"{layer + 1}.{head + 1}")
         assert (session.selection.layer, session.selection.head) == (layer, head)
-        assert session.asked[Key.KIND] == said(session, Key.KIND) == kind
+        assert session.address.pending_choices[Key.KIND] == said(session, Key.KIND) == kind
         assert (said(session, "layer"), said(session, "head")) == (str(layer), str(head))
     for item in lists["layers"]:
         click(session, "change", item["act"])

@@ -48,7 +48,7 @@ def texts(training: LiveTraining) -> list[str]:
 def drawn(session: Session, begun: LiveTraining) -> None:
     """As the script leaves the session after a run."""
     session.stage = Stage(begun.start, True, no_views, "en")
-    session.moving, session.stands = training.is_moving(begun), training.standing(begun)
+    session.training.moving, session.training.drawn_state = training.is_moving(begun), training.standing(begun)
     session.begun = False
     session.runs += 1
 
@@ -94,7 +94,7 @@ def test_after_a_click_the_page_is_drawn_however_soon_the_step_is_done(begun):
     drawn(session, begun)
     press("advance", count=1)
     assert settled(begun).snapshot.step == 1
-    session.stands = training.standing(begun)
+    session.training.drawn_state = training.standing(begun)
 
     async def use(window: Window) -> None:
         await window.script()

@@ -8,7 +8,7 @@ from tests.app_reading import opened, sent, sound
 from tests.viz.small import write_small
 from viz.frame import training_strip
 from viz.state import browsers, checkpoints, training
-from viz.state.session import serving
+from viz.state.serving import serving
 
 
 @pytest.fixture
@@ -78,7 +78,7 @@ def test_what_they_begin_is_their_own_and_ends_no_other(place):
         data = plan.data(live.start)
         made = training.begin(session, live.start, training.material_of(live.start, data), plan.settings, data.source)
     assert made is not live
-    assert session.run != key
+    assert session.training.run != key
     assert training.trainings().get(key) is live
     assert made.owner == training.owner(session) != live.owner
     assert "theirs" not in made.owner  # the secret itself

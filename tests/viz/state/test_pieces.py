@@ -33,7 +33,8 @@ from viz.pages.masks.page import Part, on_cell
 from viz.pages.predictions.decoding_film import film_of
 from viz.render.view import view
 from viz.state.pieces import PIECES, Runs, found, merged, run_labels, turn
-from viz.state.session import Key, Session, serving
+from viz.state.serving import serving
+from viz.state.session import Key, Session
 from viz.ui.prediction import subject_of
 
 TEXT, TARGET = "unfathomable cats seesaw.", "zebras."
@@ -48,17 +49,17 @@ def model(tmp_path_factory):
 @pytest.fixture
 def session(model):
     session = looking(model, TEXT, TARGET, layer=1, head=1, query=1)
-    session.texts |= {Key.SOURCE: TEXT, Key.TARGET: TARGET}
+    session.texts.typed |= {Key.SOURCE: TEXT, Key.TARGET: TARGET}
     with serving(session):
         turn(session)
         yield session
 
 
 def test_a_turn_is_in_the_address_and_the_next_takes_it_back(session):
-    assert (session.parameter(PIECES), merged(session)) == ("merged", found(session))
+    assert (session.address.get(PIECES), merged(session)) == ("merged", found(session))
     assert len(found(session)["source"]) < len(session.trace.source_tokens)
     turn(session)
-    assert (session.parameter(PIECES), merged(session)) == (None, {})
+    assert (session.address.get(PIECES), merged(session)) == (None, {})
     assert found(session)["source"].joined
 
 
@@ -308,7 +309,7 @@ def test_the_film_of_checkpoints_draws_words(session, tmp_path):
 
 def test_a_click_on_the_mask_hides_all_cells_of_a_word(session):
     session.selection.layer = 0
-    session.chosen[Part.KIND] = "encoder"
+    session.address.widget_values[Part.KIND] = "encoder"
     runs = merged(session)["source"]
     word = next(run for run in range(len(runs)) if len(runs.of(run)) > 1)
     on_cell({"panel": 0, "row": runs.firsts[-1], "column": runs.firsts[word]})

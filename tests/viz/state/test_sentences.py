@@ -13,7 +13,8 @@ from viz.pages.masks.batch import batch_of
 from viz.pages.residual import batch_norm
 from viz.state.permissions import longest_text
 from viz.state.sentences import MOST, PLACE, SENTENCES, others, place, read, sentences
-from viz.state.session import Key, Session, serving
+from viz.state.serving import serving
+from viz.state.session import Key, Session
 from viz.state.texts import texts, write
 
 LINES = ["The cat sees a dog.", "A dog sees.", "The dog sees the cat."]
@@ -53,7 +54,7 @@ def test_joining_gives_back_the_lines(session):
     click(session, "part")
     click(session, "step", 1)
     assert click(session, "join") == ("\n".join(LINES), "")
-    assert (sentences(session), session.parameter(SENTENCES), session.parameter(PLACE)) == ([], None, None)
+    assert (sentences(session), session.address.get(SENTENCES), session.address.get(PLACE)) == ([], None, None)
 
 
 def test_targets_of_as_many_lines_go_with_them(session):
@@ -90,15 +91,15 @@ def test_more_than_can_be_stepped_through_are_refused_and_stay_one_text(session)
 
 @pytest.mark.parametrize("said", ["", "no", "{}", "3", '[["a"]]', '["ab", 3]', json.dumps([["a", "b"]] * (MOST + 1))])
 def test_an_address_that_somebody_wrote_has_none(session, said):
-    session.say(SENTENCES, said)
+    session.address.set(SENTENCES, said)
     assert sentences(session) == []
     assert place(session) == 0
 
 
 def test_a_place_beyond_the_last_is_the_last(session):
-    session.say(SENTENCES, json.dumps([["a", ""], ["b", ""]]))
+    session.address.set(SENTENCES, json.dumps([["a", ""], ["b", ""]]))
     for said, expected in (("9", 1), ("0", 0), ("-1", 0), ("²", 0), ("x", 0)):
-        session.say(PLACE, said)
+        session.address.set(PLACE, said)
         assert place(session) == expected
 
 

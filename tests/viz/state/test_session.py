@@ -26,7 +26,8 @@ from model.text.tokenizer_training import train_characters
 from tests.viz.no_server import Address, no_server
 from tests.viz.small import looking, small_model, write_small
 from viz.state.checkpoints import checkpoint_names, find, open_place, places
-from viz.state.session import SESSIONS, Key, Parameter, Selection, Session, address_count, attention_kinds, serving
+from viz.state.serving import serving
+from viz.state.session import SESSIONS, Key, Parameter, Selection, Session, address_count, attention_kinds
 
 
 @pytest.fixture
@@ -82,7 +83,14 @@ def given_up(model: TextModel, reading: int) -> Iterator[None]:
 
 
 def state(session: Session) -> tuple[object, ...]:
-    return session.shown, session.traced, session.generation, session.step, session.what_if.plain, session.written
+    return (
+        session.shown,
+        session.traced,
+        session.generation,
+        session.training.step,
+        session.what_if.plain,
+        session.written,
+    )
 
 
 @pytest.mark.parametrize("after", [["The cat sees.", "The dog hears."], ["The dog hears."]], ids=len)
@@ -153,10 +161,10 @@ def test_the_selection_is_moved_inside_what_there_is_and_the_wish_is_kept():
 
 def test_an_address_from_before_a_choice_does_not_take_it_back(address):
     session = Session()
-    session.say("language", "en")
-    session.say("scale", "largest")
+    session.address.set("language", "en")
+    session.address.set("scale", "largest")
     address.query_params = Address(language="zh")  # as the browser has it still, and sends it with the next look
-    session.say("layer", "1")
+    session.address.set("layer", "1")
     assert address.query_params == {"language": "en", "scale": "largest", "layer": "1"}
 
 
@@ -251,7 +259,7 @@ def test_saved_checkpoints_follow_the_bundled_ones_and_hide_none(tmp_path, monke
 def test_predictions_are_compared_with_those_of_the_same_words_alone(tmp_path, monkeypatch):
     model, session = small_model(tmp_path / "small"), Session()
     session.look(model, "The cat sees.", "")
-    session.step = 3  # in a training, where a pin has the step in its name
+    session.training.step = 3  # in a training, where a pin has the step in its name
     session.keep()
     session.look(model, "The cat hears.", "")
     assert session.comparison.counterpart("output.logits") is not None
@@ -271,27 +279,27 @@ def test_predictions_are_compared_with_those_of_the_same_words_alone(tmp_path, m
 
 def test_an_empty_choice_is_in_the_address_and_none_is_not(address):
     session = Session()
-    session.say("source", "")
+    session.address.set("source", "")
     assert address.query_params == {"source": ""}
     address.query_params.clear()  # as the browser has it still
-    session.say("layer", "1")
+    session.address.set("layer", "1")
     assert address.query_params == {"source": "", "layer": "1"}
-    session.say("source", None)
+    session.address.set("source", None)
     assert address.query_params == {"layer": "1"}
 
 
 def test_what_is_said_where_no_script_runs_is_known_there_and_said_by_the_next_run(address):
     session = Session()
     address.query_params.update(scale="one", unit="3")
-    session.say_again()
+    session.address.sync()
     with serving(session):
-        session.say("scale", "largest")
-        session.say("unit", None)
-        assert [session.parameter(name) for name in ("scale", "unit", "layer")] == ["largest", None, None]
+        session.address.set("scale", "largest")
+        session.address.set("unit", None)
+        assert [session.address.get(name) for name in ("scale", "unit", "layer")] == ["largest", None, None]
         assert address_count("unit") is None
         assert viz.state.session.choice(("one", "largest"), "one", "scale") == "largest"
     assert address.query_params == {"scale": "one", "unit": "3"}
-    session.say_again()
+    session.address.sync()
     assert address.query_params == {"scale": "largest"}
 
 

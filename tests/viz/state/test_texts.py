@@ -9,7 +9,8 @@ from tests.viz.no_server import no_server
 from tests.viz.small import small_model
 from viz.state import texts
 from viz.state.permissions import longest_text
-from viz.state.session import FIRST_SOURCE, Key, current_session, serving
+from viz.state.serving import serving
+from viz.state.session import FIRST_SOURCE, Key, current_session
 from viz.state.texts import accept_edit, say, text_and_edit, typed, write
 
 
@@ -28,18 +29,18 @@ def session(address):
 def test_a_later_edit_wins_and_an_older_one_is_refused(session):
     assert accept_edit(session, Key.SOURCE, "The dog", 2)
     assert not accept_edit(session, Key.SOURCE, "The do", 1)  # the script's, of before
-    assert (session.texts[Key.SOURCE], session.edits[Key.SOURCE]) == ("The dog", 2)
+    assert (session.texts.typed[Key.SOURCE], session.texts.edits[Key.SOURCE]) == ("The dog", 2)
     assert accept_edit(session, Key.SOURCE, "The dogs", 7)
-    assert (session.texts[Key.SOURCE], session.edits[Key.SOURCE]) == ("The dogs", 7)
+    assert (session.texts.typed[Key.SOURCE], session.texts.edits[Key.SOURCE]) == ("The dogs", 7)
     assert accept_edit(session, Key.TARGET, "狗", 1)  # of a field of its own
-    assert session.edits == {Key.SOURCE: 7, Key.TARGET: 1}
+    assert session.texts.edits == {Key.SOURCE: 7, Key.TARGET: 1}
 
 
 def test_an_equal_edit_is_accepted_and_is_no_news_where_the_text_is_the_same(session):
     accept_edit(session, Key.SOURCE, "The dog", 2)
     assert not accept_edit(session, Key.SOURCE, "The dog", 2)  # which the channel brought before the script
     assert accept_edit(session, Key.SOURCE, "The cat", 2)
-    assert session.texts[Key.SOURCE] == "The cat"
+    assert session.texts.typed[Key.SOURCE] == "The cat"
 
 
 class Meanwhile(dict):
@@ -57,18 +58,18 @@ class Meanwhile(dict):
 
 def test_an_older_edit_in_another_thread_does_not_overtake_a_newer_one(session):
     """The newer one comes between the older one's look at the edits and its writing."""
-    session.writing = Seen()
-    channel = Second(session.writing, lambda: accept_edit(session, Key.SOURCE, "newer", 2))
-    session.edits = Meanwhile({}, channel.go)
+    session.texts.lock = Seen()
+    channel = Second(session.texts.lock, lambda: accept_edit(session, Key.SOURCE, "newer", 2))
+    session.texts.edits = Meanwhile({}, channel.go)
     accept_edit(session, Key.SOURCE, "older", 1)
     channel.end()
-    assert (session.texts, session.edits) == ({Key.SOURCE: "newer"}, {Key.SOURCE: 2})
+    assert (session.texts.typed, session.texts.edits) == ({Key.SOURCE: "newer"}, {Key.SOURCE: 2})
 
 
 def test_a_buttons_text_is_not_overtaken_by_what_was_typed_before_it(session):
     accept_edit(session, Key.SOURCE, "typed", 3)
-    session.writing = Seen()
-    channel = Second(session.writing, lambda: accept_edit(session, Key.SOURCE, "typed on", 4))
+    session.texts.lock = Seen()
+    channel = Second(session.texts.lock, lambda: accept_edit(session, Key.SOURCE, "typed on", 4))
 
     class Written(dict):
         def __setitem__(self, key, text):
@@ -76,17 +77,17 @@ def test_a_buttons_text_is_not_overtaken_by_what_was_typed_before_it(session):
             if text == "the button's":
                 channel.go()
 
-    session.texts = Written(session.texts)
+    session.texts.typed = Written(session.texts.typed)
     write(Key.SOURCE, "the button's")
     channel.end()
-    assert (session.texts[Key.SOURCE], session.edits[Key.SOURCE]) == ("typed on", 4)
+    assert (session.texts.typed[Key.SOURCE], session.texts.edits[Key.SOURCE]) == ("typed on", 4)
 
 
 def test_a_text_and_its_edit_are_read_together(session):
     accept_edit(session, Key.SOURCE, "older", 1)
-    session.writing = Seen()
-    channel = Second(session.writing, lambda: accept_edit(session, Key.SOURCE, "newer", 2))
-    session.texts = Meanwhile(session.texts, channel.go)
+    session.texts.lock = Seen()
+    channel = Second(session.texts.lock, lambda: accept_edit(session, Key.SOURCE, "newer", 2))
+    session.texts.typed = Meanwhile(session.texts.typed, channel.go)
     assert text_and_edit(session, Key.SOURCE, "") == ("older", 1)
     channel.end()
     assert text_and_edit(session, Key.SOURCE, "") == ("newer", 2)
@@ -94,16 +95,16 @@ def test_a_text_and_its_edit_are_read_together(session):
 
 def test_a_text_is_cut_where_it_would_be_too_long(session):
     assert accept_edit(session, Key.SOURCE, "x" * (longest_text() + 1), 1)
-    assert session.texts[Key.SOURCE] == "x" * longest_text()
+    assert session.texts.typed[Key.SOURCE] == "x" * longest_text()
     assert not accept_edit(session, Key.SOURCE, "x" * (longest_text() + 2), 2)
-    assert session.edits[Key.SOURCE] == 2
+    assert session.texts.edits[Key.SOURCE] == 2
 
 
 def test_what_a_button_writes_is_later_than_what_was_typed(session):
     accept_edit(session, Key.SOURCE, "The dog", 5)
     write(Key.SOURCE, "The dog\nsees.")
     assert not accept_edit(session, Key.SOURCE, "The dog ", 5)
-    assert (session.texts[Key.SOURCE], session.edits[Key.SOURCE]) == ("The dog⏎sees.", 6)
+    assert (session.texts.typed[Key.SOURCE], session.texts.edits[Key.SOURCE]) == ("The dog⏎sees.", 6)
     assert typed(Key.SOURCE, "first") == "The dog\nsees."
     assert typed(Key.TARGET, "first") == "first"
     write(Key.SOURCE, "")
@@ -133,18 +134,18 @@ def test_what_the_channel_learns_reaches_the_address_with_the_next_run_of_the_sc
     with serving(session):
         accept_edit(session, Key.SOURCE, "The dog.", 1)
         say(session, model)
-        assert session.parameter(Key.SOURCE) == "The dog."
+        assert session.address.get(Key.SOURCE) == "The dog."
         assert address == {}
-    session.say_again()
+    session.address.sync()
     assert address == {"source": "The dog."}
 
 
 def test_a_session_begins_with_the_texts_of_its_address(address):
     address.update(source="", target="狗", layer="1")
     session = current_session()
-    assert session.texts == {"source": "", "target": "狗"}
+    assert session.texts.typed == {"source": "", "target": "狗"}
     assert texts.typed(Key.SOURCE, FIRST_SOURCE) == ""
-    assert session.edits == {}
+    assert session.texts.edits == {}
 
 
 def test_another_model_begins_with_its_example_unless_something_was_typed(session, tmp_path):

@@ -99,7 +99,7 @@ def test_a_session_begins_with_the_changes_of_its_address(address):
     assert session.what_if == WhatIf((Cells("cross", False, 1, 1),))
     session.change([])
     address["changes"] = "cross.*.*:hide:1,1"  # as another page's link leaves it
-    session.say_again()
+    session.address.sync()
     assert address == {}
 
 

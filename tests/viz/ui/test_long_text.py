@@ -14,7 +14,8 @@ from tests.viz.components.test_registry import unpack
 from tests.viz.small import looking, small_model
 from viz.frame import token_bar
 from viz.state import texts
-from viz.state.session import Session, serving
+from viz.state.serving import serving
+from viz.state.session import Session
 from viz.ui import long_text
 from viz.ui.background import Job
 from viz.ui.long_text import CHECKS, HEAD, RestOfText, rest_bar, rest_of_text, watch_rest

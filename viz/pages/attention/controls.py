@@ -121,7 +121,7 @@ def pick(label: str, options: Sequence[str], key: str, words: Callable[[str], st
         label, options, index=index, key=key, format_func=named.__getitem__, label_visibility="collapsed", width=240
     )
     if picked != options[0] or key in st.query_params:
-        current_session().say(key, picked)
+        current_session().address.set(key, picked)
     return picked
 
 
@@ -136,7 +136,7 @@ def several(label: str, count: int, key: str) -> list[int]:
         key=f"{key} {count}",
     )
     if picked or key in st.query_params:
-        current_session().say(key, ",".join(str(number + 1) for number in picked) or None)
+        current_session().address.set(key, ",".join(str(number + 1) for number in picked) or None)
     return list(picked)
 
 
@@ -161,7 +161,7 @@ def number(
         width=width,
     )
     if given is not None or key in st.query_params:
-        current_session().say(key, None if given is None else f"{given:g}")
+        current_session().address.set(key, None if given is None else f"{given:g}")
     return given
 
 

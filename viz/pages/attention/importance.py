@@ -34,7 +34,8 @@ from viz.pages.attention.importance_figures import (
 )
 from viz.state import training
 from viz.state.pieces import run_labels
-from viz.state.session import Key, Selection, Session, attention_kinds, by_channel, current_session
+from viz.state.serving import by_channel
+from viz.state.session import Key, Selection, Session, attention_kinds, current_session
 from viz.ui.background import Filling, Watched, bar, watch
 from viz.ui.parts import Drawing, Placed, data_table
 from viz.ui.prediction import subject_of
@@ -80,7 +81,7 @@ def show(places: Places, model: TextModel, kind: AttentionKind, chosen: Selectio
     if (odd := first_not_finite(session.trace)) is not None:
         yield []
         return partial(within, places.heads, partial(not_finite, odd.tensor))
-    if session.moving and session.step is not None:
+    if session.training.moving and session.training.step is not None:
         yield []
         return partial(within, places.heads, partial(hold, session))
     found = measured(session, model)
@@ -204,8 +205,8 @@ def open_head(place: Place) -> None:
     session, (kind, layer, head) = current_session(), place
     session.select(layer=layer, head=head)
     if len(attention_kinds(session.model.network)) > 1:
-        session.asked[Key.KIND] = kind
-        session.say(Key.KIND, kind)
+        session.address.pending_choices[Key.KIND] = kind
+        session.address.set(Key.KIND, kind)
 
 
 def on_remove(place: Place) -> None:

@@ -165,7 +165,9 @@ def maps_now(wish: HeadView, session: Session) -> HeadMaps:
 
 def grid_of(session: Session, shown: HeadMaps, made: Thumbnails) -> View:
     chosen = session.fit_selection(shown.maps.layers, shown.maps.heads, shown.maps.queries)
-    filmed = session.step is not None and not session.what_if.changes  # else the film shows another forward pass
+    filmed = (
+        session.training.step is not None and not session.what_if.changes
+    )  # else the film shows another forward pass
     filmed = filmed and not shown.runs.joined
     listed, place = shown.shown_heads(made.values), (chosen.layer, chosen.head)
     return view(Part.HEADS, heads_grid(shown, made, listed, place, filmed), head=on_head)

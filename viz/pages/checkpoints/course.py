@@ -65,7 +65,7 @@ def follow_folders(session: Session, paths: Sequence[Path]) -> None:
         nonlocal known
         if time.monotonic() - known[0] > LOOK_AGAIN:
             known = time.monotonic(), folder_stamp(places)
-        return known[1], tuple(session.texts.items())
+        return known[1], tuple(session.texts.typed.items())
 
     watch(Watched(stands, stands()))
 

@@ -139,7 +139,7 @@ def translator(session: Session) -> Subject | None:
     if session.shown is None:
         return None
     if name == training.ENTRY:
-        live, step = training.training(session), session.step or 0
+        live, step = training.training(session), session.training.step or 0
         words = _("{name}, step {step}").format(name=session.model.name, step=f"{step:,}")
         found = Subject(session.model, words, (name, live.number if live else 0, step))
     else:

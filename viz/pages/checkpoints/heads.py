@@ -100,8 +100,8 @@ def open_head(name: str, kind: str, layer: int, head: int) -> None:
         return
     session = current_session()
     st.session_state[Key.MODEL] = name
-    session.asked[Key.KIND] = kind
-    session.say(Key.KIND, kind)
+    session.address.pending_choices[Key.KIND] = kind
+    session.address.set(Key.KIND, kind)
     session.select(layer=layer, head=head)
     st.session_state[LEAVE] = "attention"
 

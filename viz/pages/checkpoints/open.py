@@ -158,7 +158,7 @@ def _act(act: dict[str, Any]) -> None:
     elif what == "read":
         st.session_state[Part.CHECKPOINT] = name
         st.session_state[Part.SEGMENT] = "read"
-        session.say(Part.SEGMENT, "read")
+        session.address.set(Part.SEGMENT, "read")
     elif checkpoints.remove(session, name):
         shown_model.forget(session, name)
 

@@ -116,7 +116,7 @@ def choose_tensor(table: Sequence[TensorInfo], place: int) -> None:
     """Put the tensor of that number into the address; all of it is looked at."""
     name = table[place].name
     plain = name.isprintable() and 0 < len(name) <= LONGEST and not name.startswith("#")
-    current_session().say(TENSOR, name if plain else f"#{place}")
+    current_session().address.set(TENSOR, name if plain else f"#{place}")
     for key in REGION:
         st.session_state[key] = ""
 

@@ -225,14 +225,14 @@ def choose_expert(place: Place, row: DeltaGenerator) -> None:
         choose(_("Expert"), options, OF_TOKEN, Part.EXPERT, name, row)
         return
     session = current_session()
-    asked = session.asked.pop(Part.EXPERT, None)
+    asked = session.address.pending_choices.pop(Part.EXPERT, None)
     if asked in options or Part.EXPERT not in st.session_state:
         st.session_state[Part.EXPERT] = asked if asked in options else choice(options, OF_TOKEN, Part.EXPERT)
     chosen = row.selectbox(
         _("Expert"), options, format_func=name, key=Part.EXPERT, label_visibility="collapsed", width=220
     )
-    session.say(Part.EXPERT, chosen)
-    session.chosen[Part.EXPERT] = chosen
+    session.address.set(Part.EXPERT, chosen)
+    session.address.widget_values[Part.EXPERT] = chosen
 
 
 def page_number(place: Place) -> int:
@@ -298,23 +298,23 @@ def on_loaded(clicked: dict[str, Any]) -> None:
 
 def take_expert(session: Session, number: int) -> None:
     """Show the units of this expert."""
-    session.asked[Part.EXPERT] = str(number)
-    session.say(Part.EXPERT, str(number))
+    session.address.pending_choices[Part.EXPERT] = str(number)
+    session.address.set(Part.EXPERT, str(number))
 
 
 @live
 def on_cell(clicked: dict[str, Any]) -> None:
     """A click on a unit at a token."""
     session, chosen = chosen_now()
-    session.say(Part.UNIT, str(units.on_page(session.inputs, chosen)[int(clicked["column"])]))
+    session.address.set(Part.UNIT, str(units.on_page(session.inputs, chosen)[int(clicked["column"])]))
     session.select(query=int(clicked["row"]))
 
 
 def on_rank(clicked: dict[str, Any]) -> None:
     """A click among all units opens the page that has it, and chooses it."""
     index, (session, chosen) = int(clicked["index"]), chosen_now()
-    session.say(Part.UNIT, str(units.ordered(session.inputs, chosen)[index]))
-    session.say(Part.PAGE, str(index // units.PAGE + 1))
+    session.address.set(Part.UNIT, str(units.ordered(session.inputs, chosen)[index]))
+    session.address.set(Part.PAGE, str(index // units.PAGE + 1))
 
 
 @live
@@ -327,4 +327,4 @@ def on_token(clicked: dict[str, Any]) -> None:
 def on_top(clicked: dict[str, Any]) -> None:
     """A click on a bar of the token chooses its unit."""
     index, (session, chosen) = int(clicked["index"]), chosen_now()
-    session.say(Part.UNIT, str(units.top_units(session.inputs, chosen)[index]))
+    session.address.set(Part.UNIT, str(units.top_units(session.inputs, chosen)[index]))

@@ -22,7 +22,7 @@ from viz.i18n.catalogue import _
 from viz.i18n.errors import absent_words, translate_error, unless_absent
 from viz.i18n.format import as_sentence, literal, significant
 from viz.render.view import FigureView
-from viz.state.session import by_channel
+from viz.state.serving import by_channel
 from viz.ui.background import Watched, watch
 from viz.ui.parts import Drawing, Placed, Views, data_table, expander, explanation, mount, no_views, under_figures
 

@@ -132,7 +132,7 @@ def typed_vectors() -> Places:
     """Of this session, else of the address, else the counter-example."""
     session = current_session()
     if Part.VECTORS not in session.memory:
-        session.memory[Part.VECTORS] = read((session.parameter(Part.VECTORS) or "").split(",")) or COUNTER
+        session.memory[Part.VECTORS] = read((session.address.get(Part.VECTORS) or "").split(",")) or COUNTER
     places: Places = session.memory[Part.VECTORS]
     return places
 
@@ -152,7 +152,7 @@ def keep(places: Places) -> None:
     session = current_session()
     session.memory[Part.VECTORS] = places
     written = ",".join(f"{number:g}" for place in places for number in place)
-    session.say(Part.VECTORS, None if places == COUNTER else written)
+    session.address.set(Part.VECTORS, None if places == COUNTER else written)
 
 
 @live

@@ -128,7 +128,7 @@ def slide(place: DeltaGenerator) -> float:
     named = {value: f"T = {significant(value)}" for value in SLIDER}
     chosen = float(place.select_slider(label, SLIDER, format_func=named.__getitem__, key=key, width=320))
     if chosen != 1.0 or Part.TEMPERATURE in st.query_params:
-        current_session().say(Part.TEMPERATURE, None if chosen == 1.0 else f"{chosen:g}")
+        current_session().address.set(Part.TEMPERATURE, None if chosen == 1.0 else f"{chosen:g}")
     return chosen
 
 

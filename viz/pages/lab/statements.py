@@ -40,7 +40,7 @@ _list = component("pages/lab/statement_list")
 def section(model: TextModel, row: DeltaGenerator) -> Views:
     """The card of the chosen statement, or the list of all."""
     known = experiments()
-    name = current_session().parameter(STATEMENT)
+    name = current_session().address.get(STATEMENT)
     if name in known:
         return card(model, known[name], row)
     row.caption(
@@ -88,7 +88,7 @@ def outcome_of(experiment: Experiment) -> Outcome | None:
 
 def choose_statement(name: str) -> None:
     """Show a statement's card; "" the list."""
-    current_session().say(STATEMENT, name or None)
+    current_session().address.set(STATEMENT, name or None)
 
 
 def card(model: TextModel, experiment: Experiment, row: DeltaGenerator) -> Views:

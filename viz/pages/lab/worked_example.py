@@ -238,7 +238,7 @@ def texts() -> list[str]:
     session = current_session()
     if Part.TEXTS not in session.memory:
         standard = texts_of(DOCUMENT)
-        given = (session.parameter(Part.EXAMPLE) or "").split(",")
+        given = (session.address.get(Part.EXAMPLE) or "").split(",")
         session.memory[Part.TEXTS] = [each[:24] for each in given] if len(given) == len(standard) else standard
     found: list[str] = session.memory[Part.TEXTS]
     return found
@@ -250,7 +250,7 @@ def keep(typed: list[str]) -> None:
     session.memory[Part.TEXTS] = typed
     written = ",".join(each.strip() for each in typed)
     told = typed != texts_of(DOCUMENT) and len(written) <= LONGEST and written.count(",") == len(typed) - 1
-    session.say(Part.EXAMPLE, written if told else None)
+    session.address.set(Part.EXAMPLE, written if told else None)
 
 
 @live

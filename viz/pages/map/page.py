@@ -82,7 +82,7 @@ def model_map(session: Session, model: TextModel, found: list[Block], pictures: 
     session.selection.side = "target" if trace.target_tokens else "source"
     if model.predicts:
         chosen = of_blocks.last_prediction(trace, model)
-        if session.parameter(Parameter.QUERY) is not None:
+        if session.address.get(Parameter.QUERY) is not None:
             chosen = min(session.selection.query, len(trace["output.logits"]) - 1)
         guess = of_blocks.predictions(trace, comparison, model, chosen)
         guess |= {"position": run_of(session, guess["side"], guess["position"])}
@@ -207,7 +207,7 @@ def on_open(clicked: dict[str, Any]) -> None:
         session.select(head=int(clicked["head"]))
     two = len({each.stack for each in found}) > 1
     for name, value in of_blocks.choices_at(block, two).items():
-        session.say(name, value)
+        session.address.set(name, value)
     st.session_state[Part.OPENED] = of_blocks.PAGES[block.kind]
 
 
@@ -223,4 +223,4 @@ def on_token(clicked: dict[str, Any]) -> None:
 
 @live
 def on_scale(clicked: str) -> None:
-    current_session().say(Key.SCALE, clicked)
+    current_session().address.set(Key.SCALE, clicked)

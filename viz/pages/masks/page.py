@@ -202,19 +202,19 @@ def on_head(clicked: dict[str, Any]) -> None:
     kinds = attention_kinds(session.model.network)
     if int(clicked["row"]) >= 0 and int(clicked["column"]) >= 0:
         kind = kinds[int(clicked["panel"])]
-        session.asked[Part.KIND] = kind
-        session.say(Part.KIND, kind)
+        session.address.pending_choices[Part.KIND] = kind
+        session.address.set(Part.KIND, kind)
         session.select(layer=int(clicked["row"]), head=int(clicked["column"]))
 
 
 @live
 def on_place(clicked: dict[str, Any]) -> None:
-    current_session().say(Part.PLACE, str(int(clicked["index"])))
+    current_session().address.set(Part.PLACE, str(int(clicked["index"])))
 
 
 @live
 def on_future(clicked: dict[str, Any]) -> None:
-    current_session().say(Part.FUTURE, str(int(clicked["index"])))
+    current_session().address.set(Part.FUTURE, str(int(clicked["index"])))
 
 
 def place_of(name: str, default: int, length: int) -> int:

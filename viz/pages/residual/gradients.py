@@ -162,7 +162,7 @@ class NoGradients:
 def gradients_of(session: Session) -> Gradients | NoGradients:
     """Gradients of the session's trace: computed now where that is quick, or was asked for."""
     shown = shown_subject(session)
-    if session.moving and session.step is not None:
+    if session.training.moving and session.training.step is not None:
         sentence = _("While this model is trained its gradients are not computed: pause the training to see them.")
         return NoGradients(shown, sentence)
     if all(token == UNKNOWN for token in shown.actual):

@@ -72,7 +72,7 @@ def show_norms(model: TextModel, stack: str) -> Views:
 
     def views(model: TextModel) -> Drawing:
         session = current_session()
-        paths, row, token = norms.chosen_norm(session, stack, session.parameter(Part.NORM))
+        paths, row, token = norms.chosen_norm(session, stack, session.address.get(Part.NORM))
         inputs = session.inputs
         parts = [
             (left, view(Part.MAP, norms.norm_map(inputs, stack, paths, quantity, (row, token)), cell=on_norm)),
@@ -126,7 +126,7 @@ def show_forms(model: TextModel, stack: str) -> Views:
 
     def views(model: TextModel) -> Drawing:
         session, epsilon = current_session(), model.config.norm_epsilon
-        paths, row, token = norms.chosen_norm(session, stack, session.parameter(Part.NORM))
+        paths, row, token = norms.chosen_norm(session, stack, session.address.get(Part.NORM))
         inputs = session.inputs
         parts = [
             (left, view(Part.SECOND, norm_forms.form_differences(inputs, paths[row], token, epsilon))),
@@ -156,7 +156,7 @@ def show_batch(model: TextModel, stack: str) -> Views:
 
     def views(model: TextModel) -> Drawing:
         session = current_session()
-        paths, chosen, _token = norms.chosen_norm(session, stack, session.parameter(Part.NORM))
+        paths, chosen, _token = norms.chosen_norm(session, stack, session.address.get(Part.NORM))
         path, batch, inputs = paths[chosen], batch_norm.text_batch(session), session.inputs
         measured = batch_norm.statistics(session.trace, batch, path) if batch else None
         parts = []
@@ -320,7 +320,7 @@ def on_norm_list() -> None:
 
 
 def choose_norm(session: Session, path: str) -> None:
-    session.say(Part.NORM, path)
+    session.address.set(Part.NORM, path)
     if (layer := norms.layer_of(path)) is not None:
         session.select(layer=layer)
 

@@ -137,7 +137,7 @@ def visible_of(session: Session, film: Film, kind: AttentionKind, merged: Mappin
     """The mask of the trace, where it is of the film's tokens; no cell is known to be masked otherwise."""
     probe = film.probe
     queries, keys = film.shape(kind)[2:]
-    if session.step is not None:  # what is shown is the training
+    if session.training.step is not None:  # what is shown is the training
         trace = session.trace
         target = probe.target.labels if probe.target else []
         if (trace.source_tokens, trace.target_tokens) == (probe.source.labels, target):
@@ -228,7 +228,7 @@ def on_head(clicked: dict[str, Any]) -> None:
 @live
 def on_again(_when: float) -> None:
     """The film does not come: the strip sends all of it again, whichever model is shown."""
-    current_session().sent.begin()
+    current_session().training.film_cursor.begin()
 
 
 def on_rewind(clicked: dict[str, Any]) -> None:

@@ -222,7 +222,7 @@ def keep(session: Session, preset: dict[str, Any]) -> None:
     key = st.query_params.get(DRAFT)
     if touched and not key:
         key = secrets.token_urlsafe(9)
-        session.say(DRAFT, key)
+        session.address.set(DRAFT, key)
     if key:
         held = _held(key)
         held.clear()

@@ -53,8 +53,8 @@ def demonstrate() -> None:
         return
     session.message = ""
     model, material, _probe = REVERSE.begin()
-    session.say(Key.KIND, "cross")
-    session.asked[Key.KIND] = "cross"
+    session.address.set(Key.KIND, "cross")
+    session.address.pending_choices[Key.KIND] = "cross"
     try:
         _run(model, material, REVERSE.settings, REVERSE.source, REVERSE.text, needed)
     except ValueError as error:  # somebody else was promised the memory meanwhile
@@ -81,15 +81,15 @@ def nothing_begun() -> str:
 
 def freed(session: Session) -> bool:
     """Whether the address names a training that is no more."""
-    return training.training(session) is None and bool(session.run or st.query_params.get(training.RUN))
+    return training.training(session) is None and bool(session.training.run or st.query_params.get(training.RUN))
 
 
 def give_up(session: Session) -> None:
     """Free this session's training; the page shows the model that it began with, where that is in the list."""
     if live := training.steered(session):
-        training.trainings().end(session.run)
-        session.run, session.begun = "", True
-        session.say(training.RUN, None)
+        training.trainings().end(session.training.run)
+        session.training.run, session.begun = "", True
+        session.address.set(training.RUN, None)
         shown_model.let_go()
         names = checkpoint_names()
         st.session_state[Key.MODEL] = live.start.name if live.start.name in names else names[0]

@@ -27,7 +27,8 @@ from viz.pages.attention.head_by_head import (
 )
 from viz.pages.attention.head_grid import Counted, heads_grid, thumbnail, thumbnails, top_values
 from viz.pages.attention.view import HeadMaps, HeadView
-from viz.state.session import Selection, Session, serving
+from viz.state.serving import serving
+from viz.state.session import Selection, Session
 from viz.ui import long_text
 
 TEXT = "The cat sees."

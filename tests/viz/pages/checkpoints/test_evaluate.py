@@ -155,7 +155,7 @@ def test_a_chosen_sentence_becomes_the_source_of_every_page(here, monkeypatch):
     monkeypatch.setattr(evaluate.st, "session_state", {evaluate.Part.SENTENCES: chosen})
     evaluate._choose_sentence(SOURCES)
     monkeypatch.undo()
-    assert session.texts[Key.SOURCE] == SOURCES[1]
+    assert session.texts.typed[Key.SOURCE] == SOURCES[1]
 
 
 def test_other_settings_are_told_from_what_was_measured():

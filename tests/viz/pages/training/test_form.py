@@ -72,7 +72,7 @@ def test_a_training_that_does_not_fit_into_memory_leaves_the_one_that_goes_on(mo
     app.button(key="demonstration_begin").click().run()
     assert not app.exception
     assert len([each for each in app.error if "max_length, the layers or batch_tokens" in each.value]) == 2
-    assert training.trainings().get(app.session_state["session"].run) is before
+    assert training.trainings().get(app.session_state["session"].training.run) is before
     assert before.current is not None
 
 

@@ -45,5 +45,5 @@ def test_trainings_begun_and_given_up_leave_no_thread_and_no_tensor(runs, early)
     assert threads() == []
     assert counts[runs - 1] <= counts[early] + NOISE, counts
     assert sizes[runs - 1] - sizes[early] < 32 << 20, sizes
-    training.trainings().end(app.session_state["session"].run)
+    training.trainings().end(app.session_state["session"].training.run)
     assert tensors() < counts[runs - 1]

@@ -24,7 +24,7 @@ def views(app: AppTest) -> dict[str, tuple[str, bytes]]:
 
 
 def test_the_open_view_is_of_the_newest_step():
-    run = demonstrated().session_state["session"].run
+    run = demonstrated().session_state["session"].training.run
     for page, drawn in VIEWS.items():
         app = opened(page, run=run)
         app.selectbox(key="model").set_value(training.ENTRY).run()
@@ -36,14 +36,14 @@ def test_the_open_view_is_of_the_newest_step():
         live(app)
         after = views(app.run())
         session = app.session_state["session"]
-        assert session.step == 1
+        assert session.training.step == 1
         assert session.trace is given.view().trace
         changed = {name for place, (name, data) in after.items() if before.get(place, ("", b""))[1] != data}
         assert drawn in changed, (page, changed)
 
 
 def test_the_model_in_training_is_evaluated_as_it_stands():
-    run = demonstrated().session_state["session"].run
+    run = demonstrated().session_state["session"].training.run
     app = opened("checkpoints", run=run, checkpoints_part="evaluate", evaluate_from="paste")
     app.selectbox(key="model").set_value(training.ENTRY).run()
     given = live(app)

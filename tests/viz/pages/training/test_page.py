@@ -115,7 +115,7 @@ def test_a_model_is_saved_found_and_deleted(here):
 
 
 def test_a_reload_finds_the_training_and_one_that_was_freed_is_said():
-    key = demonstrated().session_state["session"].run
+    key = demonstrated().session_state["session"].training.run
     app = sound(part(page(run=key), "settings"))
     assert app.text_input(key="setting_steps").value == "3"
     training.trainings().end(key)
@@ -144,7 +144,7 @@ def test_one_that_waits_says_so_and_goes_on_by_itself():
     assert all(slots.take(other) for other in others)
     app = page()
     app.button(key="demonstration_begin").click().run()
-    found = training.trainings().get(app.session_state["session"].run)
+    found = training.trainings().get(app.session_state["session"].training.run)
     for _ in range(600):
         if found.snapshot.status == "waiting":
             break
@@ -178,10 +178,10 @@ def test_a_trained_model_goes_on_gently_with_its_own_tokenizers():
 def test_the_model_that_a_training_began_with_can_be_shown_meanwhile():
     app = page(begin="on", training_data="phrases")
     begun(app)
-    assert app.run().session_state["session"].step is not None
+    assert app.run().session_state["session"].training.step is not None
     app.selectbox(key="model").set_value("small")
     session = sound(app.run()).session_state["session"]
-    assert session.step is None
+    assert session.training.step is None
     assert session.model is live(app).start
 
 

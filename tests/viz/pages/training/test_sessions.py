@@ -28,13 +28,13 @@ def test_two_sessions_train_side_by_side_and_neither_sees_the_other():
         assert given.current.film.probe.source.labels == [*text, "</s>"]
     first, second = (each.current.curves.get("loss")[1].tolist() for each in map(live, apps))
     assert first[0] == second[0]  # the same task and seed; only what they were told differs
-    training.trainings().end(apps[0].session_state["session"].run)
+    training.trainings().end(apps[0].session_state["session"].training.run)
     assert live(apps[1]).snapshot.step == 3
 
 
 def test_two_tabs_of_one_training_with_two_texts_leave_its_film_alone():
     first = demonstrated()
-    given, key = live(first), first.session_state["session"].run
+    given, key = live(first), first.session_state["session"].training.run
     second = page(run=key, model=f"in training: {given.start.name}")
     type_in(second, "source", "abc")
     assert live(second) is given

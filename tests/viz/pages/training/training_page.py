@@ -70,7 +70,7 @@ def words(app):
 
 
 def live(app):
-    found = training.trainings().get(app.session_state["session"].run)
+    found = training.trainings().get(app.session_state["session"].training.run)
     assert found is not None
     assert found.settled(20.0)
     return found

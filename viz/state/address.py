@@ -1,0 +1,47 @@
+"""Address bar of a window, as far as choices stand in it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import streamlit as st
+
+from viz.state.serving import by_channel
+
+
+@dataclass
+class Address:
+    """Choices that are put into the address bar, from the script and from the channel alike.
+
+    widget_values: what `choose` gave last, by its key, for who has no widgets to ask. pending_choices: choices that a
+    click elsewhere makes, by their keys.
+    """
+
+    widget_values: dict[str, str] = field(default_factory=dict)
+    pending_choices: dict[str, str] = field(default_factory=dict)
+    _wanted: dict[str, str | None] = field(default_factory=dict)  # None: taken out
+    _present: dict[str, str] = field(default_factory=dict)  # as the script last saw it
+
+    def set(self, name: str, value: str | None) -> None:
+        """Put a choice into the address bar, or take it out; it stays so when another page is opened.
+
+        All else too: the browser may ask for the next run with the address from before a choice, which is on its way.
+        """
+        self._wanted[name] = value
+        if not by_channel():  # the next run of the script does it
+            self.sync()
+
+    def sync(self) -> None:
+        """Give the address bar all that was set and that it lacks, or has not taken out."""
+        for name, value in list(self._wanted.items()):
+            if value is None:
+                st.query_params.pop(name, None)
+            elif st.query_params.get(name) != value:
+                st.query_params[name] = value
+        self._present = st.query_params.to_dict()
+
+    def get(self, name: str) -> str | None:
+        """What the address bar has of this name, or will have."""
+        if not by_channel():
+            return st.query_params.get(name)
+        return self._wanted[name] if name in self._wanted else self._present.get(name)

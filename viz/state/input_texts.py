@@ -1,0 +1,21 @@
+"""Texts in the fields of a session."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from functools import partial
+
+from model.runtime.locks import RLock
+
+
+@dataclass
+class InputTexts:
+    """typed: text by its field; none where a field is as it began. edits: number of changes of each field: of two texts
+    the one of the later edit counts, whichever way it comes. lock: held while both are written, for a moment only.
+    by_model: texts by the model that was shown with them.
+    """
+
+    typed: dict[str, str] = field(default_factory=dict)
+    edits: dict[str, int] = field(default_factory=dict)
+    lock: RLock = field(default_factory=partial(RLock, "texts"), repr=False, compare=False)
+    by_model: dict[str, tuple[str, str]] = field(default_factory=dict)
