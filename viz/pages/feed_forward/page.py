@@ -263,7 +263,7 @@ def chosen_now() -> tuple[Session, units.Chosen]:
 
 
 def on_page() -> None:
-    current_session().say(Part.PAGE, str(st.session_state[Part.PAGE_FIELD]))
+    current_session().address.set(Part.PAGE, str(st.session_state[Part.PAGE_FIELD]))
 
 
 @live
