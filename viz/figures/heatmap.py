@@ -24,7 +24,8 @@ class Heatmap(Figure):
     column stand for, if not 1. highest, wanted: CSS pixels of all rows together, where those are thin, or the text is
     short. square: cells as high as wide. column: a framed column. texts: words inside the cells; texts_title: of their
     column in the table. valued: below the words stand the values. cell_titles: of the table's columns for row, column
-    and value, where axes and scale are called otherwise.
+    and value, where axes and scale are called otherwise. unchanged: the caption's note where no value differs from the
+    pinned one.
     """
 
     values: Values
@@ -42,6 +43,7 @@ class Heatmap(Figure):
     valued: bool | None = None
     texts_title: str = ""
     cell_titles: Sequence[str] = ()
+    unchanged: str = ""
 
 
 @dataclass(frozen=True, eq=False)

@@ -32,15 +32,18 @@ class HeatmapRenderer(Renderer[Heatmap]):
     clicks: ClassVar[Sequence[str]] = ("row", "cell")
 
     @staticmethod
-    def differing(figure: Heatmap, difference: bool) -> Heatmap:
+    def differing(figure: Heatmap, wanted: bool) -> Heatmap:
         values, title = figure.values, figure.scale.title
         if not isinstance(values, Compared):
             return figure
-        if not difference or values.before is None:
+        if not wanted or values.before is None:
             return replace(figure, values=values.now)
-        top = largest(values.difference)
+        difference, caption = values.difference, figure.caption
+        if figure.unchanged and np.isfinite(difference).any() and not np.nan_to_num(difference).any():
+            caption = replace(caption, note=figure.unchanged)
+        top = largest(difference)
         scale = Scale(-top, top, _("{name}, minus pinned").format(name=title), True)
-        return replace(figure, values=values.difference, scale=scale)
+        return replace(figure, caption=caption, values=difference, scale=scale)
 
     @staticmethod
     def grouped(figure: Heatmap, groups: Mapping[str, Pieces]) -> tuple[Heatmap, Mapping[str, Axes]]:

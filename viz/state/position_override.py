@@ -9,8 +9,10 @@ from typing import TYPE_CHECKING, Any
 
 import streamlit as st
 
+from model.message import Message
 from viz.i18n.catalogue import _
 from viz.i18n.errors import translate_error
+from viz.i18n.messages import in_language
 from viz.state.session import Session, current_session
 
 if TYPE_CHECKING:
@@ -88,7 +90,7 @@ def restore() -> None:
 
 def words(config: TransformerConfig) -> str:
     """Type, base and longest input, as far as they say something."""
-    parts = [position_name(config.position)]
+    parts = [in_language(position_name(config.position))]
     if config.position in WITH_BASE:
         parts.append(_("base {base}").format(base=f"{config.position_base:,.6g}"))
     return ", ".join([*parts, _("up to {length} tokens").format(length=f"{config.max_length:,}")])
@@ -96,14 +98,14 @@ def words(config: TransformerConfig) -> str:
 
 def position_name(position: str) -> str:
     return {
-        "sinusoidal": _("sinusoidal"),
-        "sinusoidal-halves": _("sinusoidal, sines first"),
-        "learned": _("learned"),
-        "rotary": _("rotary"),
+        "sinusoidal": Message("sinusoidal"),
+        "sinusoidal-halves": Message("sinusoidal, sines first"),
+        "learned": Message("learned"),
+        "rotary": Message("rotary"),
         "alibi": "ALiBi",
-        "relative": _("relative (T5)"),
-        "none": _("no positions"),
-        "other": _("in a way of its own"),
+        "relative": Message("relative (T5)"),
+        "none": Message("no positions"),
+        "other": Message("in a way of its own"),
     }[position]
 
 

@@ -6,9 +6,9 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import pandas as pd
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 from torch import Tensor
@@ -19,24 +19,29 @@ from model.capture.trace import Trace
 from model.inference.copies import BASES, LONGEST, vary
 from model.inference.models import MaskedLanguageModel, Translator
 from model.inference.text_model import TextModel
+from model.message import Message
 from model.network.config import NETWORK_OPTIONS
 from model.text.tokenizer import Tokens
-from viz.components.view import View
 from viz.figures.axis import Axis, Scale
 from viz.figures.chart import Chart, Series
 from viz.figures.figure import About
 from viz.figures.heatmap import Heatmap
 from viz.i18n.catalogue import _
 from viz.i18n.errors import reason_words
-from viz.i18n.format import attention_name, no_predictions, not_ours, significant
-from viz.render.view import FigureView, view
+from viz.i18n.format import no_predictions, not_ours, significant
+from viz.i18n.messages import in_language, joined
+from viz.render.view import view
 from viz.state.pin import Pin
 from viz.state.position_override import WITH_BASE, PositionSetting, as_trained, override, position_name
-from viz.state.session import Key, Session, current_session
+from viz.state.session import Key, current_session
 from viz.state.texts import first_source, typed
 from viz.ui.fields import Field, number_field, parse, written
-from viz.ui.parts import Drawing, Views, classes, data_table, expander, explanation, no_views
-from viz.ui.plots import PINNED, array, heading
+from viz.ui.parts import Drawing, Placed, Views, classes, data_table, expander, explanation, no_views
+from viz.ui.plots import PINNED, array, caption
+
+if TYPE_CHECKING:
+    from viz.figures.table import Columns
+    from viz.state.inputs import Inputs
 
 TYPE = "applied_type"
 
@@ -63,10 +68,11 @@ def section(model: TextModel, row: DeltaGenerator) -> Views:
 
     def views(model: TextModel) -> Drawing:
         session, trained = current_session(), as_trained(model)
-        both = session.cached("applied", (session.trace, model, trained), lambda: compare(session, model, trained))
-        parts: list[tuple[DeltaGenerator, View]] = [(losses, losses_chart(session, both))]
+        inputs = session.inputs
+        both = session.cached("applied", (inputs.trace, model, trained), lambda: compare(inputs, trained))
+        parts: list[Placed] = [(losses, view("applied_losses", losses_chart(inputs, both)))]
         if both.before not in (None, both.now):
-            parts.append((changes, changes_map(session, both)))
+            parts.append((changes, view("applied_changes", changes_map(inputs, both))))
         yield parts
 
         def rest() -> None:
@@ -78,7 +84,7 @@ def section(model: TextModel, row: DeltaGenerator) -> Views:
                 pin.button(_("Pin the trained model's trace"), on_click=_pin, args=(kept,), key="pin_trained")
             elif model is trained:
                 changes.text(_("Choose another type, base or length: every page then shows the model with it."))
-            data_table("applied_data", lambda: losses_table(session, both), "loss", place=data, parts=parts)
+            data_table("applied_data", partial(losses_table, inputs, both), "loss", place=data, parts=parts)
 
         return rest
 
@@ -92,7 +98,7 @@ def choose_type(model: TextModel, trained: TextModel, place: DeltaGenerator) -> 
     place.segmented_control(
         _("Positions"),
         possible,
-        format_func=position_name,
+        format_func=lambda name: in_language(position_name(name)),
         key=TYPE,
         required=True,
         on_change=_choose,
@@ -116,7 +122,7 @@ def choose_numbers(model: TextModel, trained: TextModel, places: Sequence[DeltaG
         _number(places[0], base, model.config.position_base, PositionSetting.BASE)
     else:
         sentence = _("{type}: no base.")
-        places[0].caption(sentence.format(type=position_name(model.config.position)))
+        places[0].caption(sentence.format(type=in_language(position_name(model.config.position))))
     if model.config.position == "learned":
         length = replace(length, high=trained.config.max_length)
     _number(places[1], length, model.config.max_length, PositionSetting.LENGTH)
@@ -215,16 +221,16 @@ class BeforeAfter:
         return np.arange(len(self.now.losses)) + (not isinstance(self.now.model, MaskedLanguageModel))
 
 
-def compare(session: Session, model: TextModel, trained: TextModel) -> BeforeAfter:
+def compare(inputs: Inputs, trained: TextModel) -> BeforeAfter:
     """Both passes on the tokens in the bar: a target that is not typed was written by the model as trained."""
-    source, target, trace = session.source, session.target, session.trace
-    if model is trained:
-        now = _pass(model, trace, source, target)
+    source, target = inputs.source, inputs.target
+    now = _pass(inputs.model, inputs.trace, source, target)
+    if inputs.model is trained:
         return BeforeAfter(now, now, source, target)
     if trained.config.position == "learned" and len(source) > trained.config.max_length:
-        return BeforeAfter(_pass(model, trace, source, target), None, source, target)
-    known = trained.trace_tokens(source, target)
-    return BeforeAfter(_pass(model, trace, source, target), _pass(trained, known, source, target), source, target)
+        return BeforeAfter(now, None, source, target)
+    before = _pass(trained, trained.trace_tokens(source, target), source, target)
+    return BeforeAfter(now, before, source, target)
 
 
 def _pass(model: TextModel, trace: Trace, source: Tokens, target: Tokens | None) -> Pass:
@@ -274,48 +280,49 @@ def _beyond(both: BeforeAfter) -> list[str]:
     return [sentence.format(length=length, beyond=significant(beyond), within=significant(within))]
 
 
-def measured(model: TextModel) -> str:
+def measured(model: TextModel) -> Message:
     """Of what this kind of model has a loss."""
     return {
-        "encoder-decoder": _("−ln p of each token of the target, given the source and the target before it"),
-        "decoder-only": _("−ln p of each token, given those before it"),
-        "encoder-only": _("−ln p of each of the first 64 tokens, hidden alone, given all others"),
+        "encoder-decoder": Message("−ln p of each token of the target, given the source and the target before it"),
+        "decoder-only": Message("−ln p of each token, given those before it"),
+        "encoder-only": Message("−ln p of each of the first 64 tokens, hidden alone, given all others"),
     }[model.kind]
 
 
-def losses_chart(session: Session, both: BeforeAfter) -> FigureView:
+def losses_chart(inputs: Inputs, both: BeforeAfter) -> Chart:
     """The loss of each token, as trained dashed."""
-    series = [Series(_("now"), both.places, array(both.now.losses), NOW)]
+    series = [Series(Message("now"), both.places, array(both.now.losses), NOW)]
     if both.before is not None and both.before is not both.now:
-        series.append(Series(_("as trained"), both.places, array(both.before.losses), BEFORE, dash=True))
-    pinned = pinned_losses(session, both)
+        series.append(Series(Message("as trained"), both.places, array(both.before.losses), BEFORE, dash=True))
+    pinned = pinned_losses(inputs, both)
     if pinned is not None:
-        series.append(Series(_("pinned"), both.places, array(pinned), PINNED, dash=True))
-    lacking = _("no pinned predictions to compare with") if session.pin and pinned is None else ""
-    sentence = " · ".join(filter(None, [measured(both.now.model), lacking]))
-    above = heading(both.now.trace, _("Loss per token"), "loss", sentence=sentence, about=about_losses(both.now.model))
-    tokens = Axis(_("token"), both.labels, "target" if both.target is not None else "source")
-    y = Axis(_("loss, nats"), zero=True)
-    return view("applied_losses", Chart(above, series, tokens, y, tall=230, of=_("quantity")))
+        series.append(Series(Message("pinned"), both.places, array(pinned), PINNED, dash=True))
+    lacking = Message("no pinned predictions to compare with") if inputs.pin and pinned is None else ""
+    sentence, about = joined(" · ", measured(inputs.model), lacking), about_losses(inputs.model)
+    above = caption(inputs, Message("Loss per token"), "loss", sentence=sentence, about=about)
+    tokens = Axis(Message("token"), both.labels, "target" if both.target is not None else "source")
+    return Chart(above, series, tokens, Axis(LOSS, zero=True), tall=230, of=Message("quantity"))
 
 
 def about_losses(model: TextModel) -> About:
-    sentence = _("How little the model expects each token of the text: 0 where it is sure of it; dashed, as trained.")
     given = {
         "encoder-decoder": r"y_t \mid y_{<t},\, x",
         "decoder-only": r"x_t \mid x_{<t}",
         "encoder-only": r"x_t \mid x_{\setminus t}",
     }[model.kind]
-    return About(sentence, [rf"\mathrm{{loss}}_t = -\ln p({given})"], [text_losses, token_losses])
+    return About(
+        Message("How little the model expects each token of the text: 0 where it is sure of it; dashed, as trained."),
+        [rf"\mathrm{{loss}}_t = -\ln p({given})"],
+        [text_losses, token_losses],
+    )
 
 
-def pinned_losses(session: Session, both: BeforeAfter) -> Tensor | None:
+def pinned_losses(inputs: Inputs, both: BeforeAfter) -> Tensor | None:
     """The pinned predictions' loss on these tokens; None where there are none to compare with."""
-    if session.pin is None or isinstance(both.now.model, MaskedLanguageModel):
+    if isinstance(inputs.model, MaskedLanguageModel):
         return None
-    same_words = session.pin.same_words(both.now.model)
-    logits = Comparison(both.now.trace, session.pin.trace, same_words).counterpart("output.logits")
-    return None if logits is None else token_losses(logits, labels_of(both.now.model, both.source, both.target))
+    logits = inputs.before("output.logits")
+    return None if logits is None else token_losses(logits, labels_of(inputs.model, both.source, both.target))
 
 
 def head_changes(both: BeforeAfter) -> tuple[list[str], np.ndarray]:
@@ -334,42 +341,46 @@ def _order(path: str) -> tuple[int, int]:
 
 
 def _layer(path: str) -> str:
-    kind = "cross" if "cross" in path else path.split(".")[0]
-    return f"{attention_name(kind)} {int(path.split('.')[2]) + 1}"
+    stack, _layers, layer, part, *_rest = path.split(".")
+    stacks = {"encoder": Message("Encoder"), "decoder": Message("Decoder"), "cross_attention": Message("Cross")}
+    return joined(" ", stacks.get(part) or stacks[stack], str(int(layer) + 1))
 
 
-def changes_map(session: Session, both: BeforeAfter) -> FigureView:
+def changes_map(inputs: Inputs, both: BeforeAfter) -> Heatmap:
+    """How much of its attention each head moved, against the model as trained."""
     layers, values = head_changes(both)
     layer, head = divmod(int(values.argmax()), values.shape[1])
-    most = f"{layers[layer]}, {_('head')} {head + 1}: {significant(float(values.max()))}"
-    meaning = _("weights that moved to other tokens, 0 to 1, mean over the queries")
-    not_the_pin = _("against the model as trained, not the pin") if session.pin else ""
-    sentence = " · ".join(filter(None, [meaning, not_the_pin]))
+    most = joined("", layers[layer], ", ", Message("head"), f" {head + 1}: {significant(float(values.max()))}")
+    not_the_pin = Message("against the model as trained, not the pin") if inputs.pin else ""
+    meaning = Message("weights that moved to other tokens, 0 to 1, mean over the queries")
     about = About(
-        _("A row is a layer, a column a head: how much of its weights other positions moved to other keys."),
+        Message("A row is a layer, a column a head: how much of its weights other positions moved to other keys."),
         [r"\frac{1}{n} \sum_i \tfrac12 \sum_j |w_{ij} - w'_{ij}|, \quad w' \text{ as trained}"],
         [Comparison],
     )
-    name = _("Change of the attention")
-    above = heading(both.now.trace, name, "attention-change", most, sentence, about=about)
-    heads = Axis(_("head"), [str(number + 1) for number in range(values.shape[1])], "")
+    name, sentence = Message("Change of the attention"), joined(" · ", meaning, not_the_pin)
+    above = caption(inputs, name, "attention-change", most, sentence, about=about)
+    heads = Axis(Message("head"), [str(number + 1) for number in range(values.shape[1])], "")
     scale = Scale(0, max(float(values.max()), 1e-9), "½ Σ |w − w′|")
-    return view("applied_changes", Heatmap(above, values, Axis(_("layer"), layers, ""), heads, scale))
+    return Heatmap(above, values, Axis(Message("layer"), layers, ""), heads, scale)
 
 
-def losses_table(session: Session, both: BeforeAfter) -> pd.DataFrame:
-    tokenizer = both.now.model.target_tokenizer
+LOSS = Message("loss, nats")
+
+
+def losses_table(inputs: Inputs, both: BeforeAfter) -> Columns:
+    tokenizer, labels = inputs.model.target_tokenizer, both.labels
 
     def best(each: Pass) -> list[str]:
         if not each.model.predicts:
             return [""] * len(both.places)
         return [tokenizer.label(token) for token in each.trace["output.logits"].argmax(dim=-1).tolist()]
 
-    labels = both.labels
-    columns = {_("token"): [labels[at] if at < len(labels) else "" for at in both.places]}
-    for name, each in ((_("now"), both.now), (_("as trained"), both.before)):
+    columns: dict[str, Any] = {Message("token"): [labels[at] if at < len(labels) else "" for at in both.places]}
+    for name, each in ((Message("now"), both.now), (Message("as trained"), both.before)):
         if each is not None:
-            columns |= {f"{_('loss, nats')}, {name}": each.losses.tolist(), f"{_('prediction')}, {name}": best(each)}
-    if (pinned := pinned_losses(session, both)) is not None:
-        columns[f"{_('loss, nats')}, {_('pinned')}"] = pinned.tolist()
-    return pd.DataFrame(columns)
+            columns[joined(", ", LOSS, name)] = each.losses.tolist()
+            columns[joined(", ", Message("prediction"), name)] = best(each)
+    if (pinned := pinned_losses(inputs, both)) is not None:
+        columns[joined(", ", LOSS, Message("pinned"))] = pinned.tolist()
+    return columns

@@ -17,6 +17,7 @@ from model.analysis import positions as analysis
 from model.network.positions import alibi_slopes, sinusoidal
 from viz.i18n.catalogue import _
 from viz.i18n.format import significant
+from viz.i18n.messages import in_language
 from viz.pages.positions.figures import Curve, Panel, curve_figure, panel_figure, table_figure
 from viz.state.position_override import position_name
 
@@ -401,7 +402,7 @@ def learned(settings: Settings, model: TextModel, pinned: TextModel | None = Non
     trained = _learned_names(learned_tables(model))
     if not trained:
         sentence = _("{name} has no learned positions: it was trained with {position}.")
-        return [sentence.format(name=model.name, position=position_name(model.config.position))], []
+        return [sentence.format(name=model.name, position=in_language(position_name(model.config.position)))], []
     length, d_model = next(iter(trained.values())).shape
     same = Settings(settings.bases[:1], (length,), (d_model,), settings.dimensions, settings.k)
     sinusoids = table(same.codes()[0])
@@ -417,7 +418,7 @@ def learned(settings: Settings, model: TextModel, pinned: TextModel | None = Non
     before = {} if pinned is None else _learned_names(learned_tables(pinned))
     if pinned is not None and not before:
         sentence = _("{name}, which is pinned, has no learned positions to compare with ({position}).")
-        said.append(sentence.format(name=pinned.name, position=position_name(pinned.config.position)))
+        said.append(sentence.format(name=pinned.name, position=in_language(position_name(pinned.config.position))))
     tables |= {f"{name} · {_('pinned')}": each for name, each in before.items()}
     if before and settings.k < len(next(iter(before.values()))):
         sentence = _("In the pinned model it misses by {error}.")

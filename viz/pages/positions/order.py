@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import pandas as pd
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 from torch import Tensor
@@ -14,22 +15,29 @@ from model.analysis.comparison import moved
 from model.analysis.positions import order_difference, reversed_order, states_beside, token_states
 from model.inference.copies import vary
 from model.inference.text_model import TextModel
+from model.message import Message
 from model.network.masks import Mask
 from model.network.positions import NoPositions
 from model.text.tokenizer import Tokens
-from viz.figures.axis import Axis
+from viz.figures.axis import Axis, scale_of
 from viz.figures.chart import Chart, Series
 from viz.figures.figure import About
 from viz.figures.heatmap import Heatmap
 from viz.i18n.catalogue import _
 from viz.i18n.errors import reason_words
 from viz.i18n.format import not_ours, significant
-from viz.render.view import FigureView, view
+from viz.i18n.messages import joined
+from viz.render.view import view
 from viz.state.pin import cached_for_pin
 from viz.state.position_override import as_trained
-from viz.state.session import Session, current_session
-from viz.ui.parts import Drawing, Views, data_table, expander, explanation, no_views
-from viz.ui.plots import PINNED, array, heading, levels
+from viz.state.session import current_session
+from viz.ui.parts import Drawing, Placed, Views, data_table, expander, explanation, no_views
+from viz.ui.plots import PINNED, array, caption, compared
+
+if TYPE_CHECKING:
+    from model.capture.trace import Trace
+    from viz.figures.table import Columns
+    from viz.state.inputs import Inputs
 
 OFF, ON = "#009e73", "#d55e00"
 
@@ -65,30 +73,34 @@ def section(model: TextModel, row: DeltaGenerator) -> Views:
 
     def views(model: TextModel) -> Drawing:
         session = current_session()
-        trace, given = session.trace, session.source
-        order = reversed_order([label in trace.special_labels for label in given.labels])
-        runs = session.cached("order", (trace, model), lambda: _both(as_trained(model), model, given, order))
-        before, lacking = pinned_reversals(session)
-        parts = [
-            (left, cosine_map(session, given, order, runs[0], before and before[0], "order_off")),
-            (right, cosine_map(session, given, order, runs[1], before and before[1], "order_on")),
-            (along, differences_chart(session, given, order, runs, before)),
+        inputs, trained = session.inputs, as_trained(model)
+        order = order_of(inputs.trace, inputs.source)
+        runs = session.cached("order", (inputs.trace, model), lambda: reversals(trained, model, inputs.source, order))
+        before, lacking = pinned_reversals(inputs)
+        parts: list[Placed] = [
+            (left, view("order_off", cosine_map(inputs, order, runs[0], before and before[0], on=False))),
+            (right, view("order_on", cosine_map(inputs, order, runs[1], before and before[1], on=True))),
+            (along, view("order_differences", differences_chart(inputs, order, runs, before))),
         ]
         yield parts
 
         def rest() -> None:
             said.text("\n".join(filter(None, [*verdicts(model, *runs), lacking])))
-            data_table(
-                "order_data", lambda: differences_table(given, order, runs, before), "order", place=data, parts=parts
-            )
+            table = partial(differences_table, inputs, order, runs, before)
+            data_table("order_data", table, "order", place=data, parts=parts)
 
         return rest
 
     return views
 
 
-def _both(trained: TextModel, model: TextModel, given: Tokens, order: list[int]) -> tuple[Reversal, Reversal]:
-    """Without positions, and as they are."""
+def order_of(trace: Trace, text: Tokens) -> list[int]:
+    """Places of the tokens in the reversed text, in which special ones stay."""
+    return reversed_order([label in trace.special_labels for label in text.labels])
+
+
+def reversals(trained: TextModel, model: TextModel, given: Tokens, order: list[int]) -> Reversals:
+    """Text backwards without positions, and with them as they are."""
     without = vary(trained, position="none", max_length=model.config.max_length)
     off, on = (
         Reversal(order_difference(each.network, given.ids, order), states_beside(each.network, given.ids, order))
@@ -97,17 +109,17 @@ def _both(trained: TextModel, model: TextModel, given: Tokens, order: list[int])
     return off, on
 
 
-def pinned_reversals(session: Session) -> tuple[tuple[Reversal, Reversal] | None, str]:
+def pinned_reversals(inputs: Inputs) -> tuple[Reversals | None, str]:
     """The same of the pinned text in the pinned model, at this text's tokens; or a sentence why there is none."""
-    pin, trace = session.pin, session.trace
-    if pin is None or trace is None or session.comparison is None:
+    pin, trace = inputs.pin, inputs.trace
+    if pin is None or inputs.comparison is None:
         return None, ""
     text = pin.texts[0]
     if not pin.model.network.ours:
         return None, _("pinned: {reason}").format(reason=not_ours())
-    order = reversed_order([label in pin.trace.special_labels for label in text.labels])
-    found = cached_for_pin(pin, "order", (), lambda: _both(pin.model, pin.model, text, order))
-    places = session.comparison.source.places
+    order = order_of(pin.trace, text)
+    found = cached_for_pin(pin, "order", (), lambda: reversals(pin.model, pin.model, text, order))
+    places = inputs.comparison.source.places
     backwards = [places[at] for at in reversed_order([label in trace.special_labels for label in trace.source_tokens])]
     stands = {at: column for column, at in enumerate(order)}
     columns = [stands.get(at, -1) for at in backwards]
@@ -136,59 +148,57 @@ def verdicts(model: TextModel, off: Reversal, on: Reversal) -> list[str]:
     return said
 
 
-def cosine_map(
-    session: Session, given: Tokens, order: list[int], found: Reversal, before: Reversal | None, key: str
-) -> FigureView:
-    """How alike each state of the text is to each state of its reverse; or how much more than in the pinned trace."""
-    name = _("Positions off") if key == "order_off" else _("Positions as they are")
-    sentence = _("largest difference {most}").format(most=significant(found.most))
+def cosine_map(inputs: Inputs, order: list[int], found: Reversal, before: Reversal | None, *, on: bool) -> Heatmap:
+    """How alike each state of the text is to each state of its reverse."""
+    sentence: str = Message("largest difference {most}", most=significant(found.most))
     if before is not None:
-        sentence += " (" + _("pinned: {value}").format(value=significant(before.most)) + ")"
-    other = None if before is None else before.cosines
-    values, scale = levels(found.cosines, other, session, _("cosine"), signed=True, high=1.0)
-    rows = Axis(_("token, forwards"), given.labels, "source")
-    columns = Axis(_("token, reversed"), [given.labels[place] for place in order], "source", order)
+        sentence = joined("", sentence, " (", Message("pinned: {value}", value=significant(before.most)), ")")
+    labels = inputs.source.labels
+    rows = Axis(Message("token, forwards"), labels, "source")
+    columns = Axis(Message("token, reversed"), [labels[place] for place in order], "source", order)
     about = About(
-        _("How alike each token's last state, a row, is to those of the text read backwards, the columns."),
+        Message("How alike each token's last state, a row, is to those of the text read backwards, the columns."),
         [
             r"\cos\left(f(x)_i,\, f(x_\pi)_j\right) = \frac{f(x)_i \cdot f(x_\pi)_j}"
             r"{\lVert f(x)_i \rVert\, \lVert f(x_\pi)_j \rVert}, \quad x_\pi = (x_{\pi(1)}, \ldots, x_{\pi(n)})"
         ],
         [states_beside],
     )
-    above = heading(session.trace, name, key, sentence=sentence, about=about)
-    return view(key, Heatmap(above, values, rows, columns, scale))
+    name = Message("Positions as they are") if on else Message("Positions off")
+    above = caption(inputs, name, "order_on" if on else "order_off", sentence=sentence, about=about)
+    values = compared(found.cosines, None if before is None else before.cosines)
+    return Heatmap(above, values, rows, columns, scale_of(values.now, Message("cosine"), signed=True, high=1.0))
 
 
-def differences_chart(
-    session: Session, given: Tokens, order: list[int], found: Reversals, before: Reversals | None
-) -> FigureView:
-    names = _("positions off"), _("positions as they are")
-    runs = list(zip(names, found, (OFF, ON), ("line", "line"), strict=True))
-    for name, each, mark in zip(names, before or (), ("dots", "line"), strict=False):
-        runs.append((_("{name}, pinned").format(name=name), each, PINNED, mark))
+RUNS = Message("positions off"), Message("positions as they are")
+
+
+def differences_chart(inputs: Inputs, order: list[int], found: Reversals, before: Reversals | None) -> Chart:
+    """How far each token's state moves, without positions and with them."""
+    runs: list[tuple[str, Reversal, str, str]] = list(zip(RUNS, found, (OFF, ON), ("line", "line"), strict=True))
+    for name, each, mark in zip(RUNS, before or (), ("dots", "line"), strict=False):
+        runs.append((Message("{name}, pinned", name=name), each, PINNED, mark))
     sequence = np.argsort(order)
     series = [
         Series(name, np.array(order)[sequence], array(each.differences)[sequence], colour, mark, colour == PINNED)
         for name, each, colour, mark in runs
     ]
     about = About(
-        _("How far each token's last state moves when the text is read backwards: 0 where the model sees a set."),
+        Message("How far each token's last state moves when the text is read backwards: 0 where the model sees a set."),
         [r"\max_c \left| f(x)_{\pi(i),\,c} - f(x_\pi)_{i,\,c} \right|"],
         [order_difference],
     )
-    name = _("Largest difference of a token's two states")
-    above = heading(session.trace, name, "order-differences", about=about)
-    x, y = Axis(_("token"), given.labels, "source"), Axis(_("difference"), log=True)
-    return view("order_differences", Chart(above, series, x, y, tall=170, of=_("quantity")))
+    above = caption(inputs, Message("Largest difference of a token's two states"), "order-differences", about=about)
+    x, y = Axis(Message("token"), inputs.source.labels, "source"), Axis(Message("difference"), log=True)
+    return Chart(above, series, x, y, tall=170, of=Message("quantity"))
 
 
-def differences_table(given: Tokens, order: list[int], found: Reversals, before: Reversals | None) -> pd.DataFrame:
-    columns = {_("token"): [given.labels[place] for place in order]}
-    for suffix, runs in (("{name}", found), (_("{name}, pinned"), before)):
-        for name, run in zip((_("positions off"), _("positions as they are")), runs or (), strict=False):
-            columns[suffix.format(name=name)] = run.differences.tolist()
-    return pd.DataFrame(columns)
+def differences_table(inputs: Inputs, order: list[int], found: Reversals, before: Reversals | None) -> Columns:
+    columns: dict[str, Any] = {Message("token"): [inputs.source.labels[place] for place in order]}
+    columns |= {name: run.differences.tolist() for name, run in zip(RUNS, found, strict=True)}
+    for name, run in zip(RUNS, before or (), strict=False):
+        columns[Message("{name}, pinned", name=name)] = run.differences.tolist()
+    return columns
 
 
 def explain() -> None:

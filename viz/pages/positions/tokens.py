@@ -6,33 +6,36 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import pandas as pd
 import streamlit as st
 import torch
 from streamlit.delta_generator import DeltaGenerator
 from torch import Tensor
 
 from model.analysis.embeddings import Plane, in_groups, nearest, principal_plane
-from model.capture.trace import Trace
 from model.inference.text_model import TextModel
+from model.message import Message
 from model.network.config import TWO_STACKS
 from model.network.layers import TokenEmbedding
 from model.text.tokenizer import Tokenizer, Tokens
 from viz.components.view import live
-from viz.figures.axis import Axis
+from viz.figures.axis import Axis, scale_of
 from viz.figures.chart import Chart, Series
 from viz.figures.figure import About
 from viz.figures.heatmap import Heatmap
 from viz.i18n.catalogue import _
 from viz.i18n.format import significant
-from viz.render.view import FigureView, view
+from viz.i18n.messages import joined
+from viz.render.view import view
 from viz.state.position_override import position_name
-from viz.state.session import Session, choose, current_session
+from viz.state.session import choose, current_session
 from viz.ui.parts import Drawing, Views, classes, data_table, expander, explanation
-from viz.ui.plots import PINNED, array, heading, levels, missing, pinned
+from viz.ui.plots import PINNED, array, caption, compared, lacking
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
+
+    from viz.figures.table import Columns
+    from viz.state.inputs import Inputs
 
 WIDE = 256  # channels that a heatmap shows one by one
 COLOURS = {
@@ -53,14 +56,20 @@ def stack_of(model: TextModel, side: str) -> str:
 
 @dataclass(frozen=True)
 class Chosen:
-    """What the controls say, and what it is said of."""
+    """Text of the inputs, and what the controls say of it.
 
-    model: TextModel
-    trace: Trace
-    side: str
-    quantity: str
-    binned: bool
-    neighbours: bool
+    binned: channels of a wide model in groups, else its first ones. neighbours: the plane has the nearest tokens too.
+    """
+
+    inputs: Inputs
+    side: str = "source"
+    quantity: str = "tokens"
+    binned: bool = True
+    neighbours: bool = False
+
+    @property
+    def model(self) -> TextModel:
+        return self.inputs.model
 
     @property
     def stack(self) -> str:
@@ -71,8 +80,19 @@ class Chosen:
         return f"{self.stack}.embedding.{self.quantity}"
 
     @property
-    def labels(self) -> list[str]:
-        return self.trace.source_tokens if self.side == "source" else self.trace.target_tokens
+    def tokens(self) -> Tokens:
+        tokens = self.inputs.source if self.side == "source" else self.inputs.target
+        assert tokens is not None
+        return tokens
+
+    @property
+    def query(self) -> int:
+        """Place of the chosen token."""
+        return min(self.inputs.selection.query, len(self.tokens) - 1)
+
+    @property
+    def tokenizer(self) -> Tokenizer:
+        return self.model.source_tokenizer if self.side == "source" else self.model.target_tokenizer
 
     @property
     def matrix(self) -> Tensor:
@@ -85,42 +105,43 @@ class Chosen:
         return embedding.factor if isinstance(embedding, TokenEmbedding) else 1.0
 
 
-def table_map(session: Session, chosen: Chosen, given: Tokens, query: int) -> FigureView:
-    """Tokens by channels, or their difference from the pinned ones."""
-    values = chosen.trace[chosen.name].float()
-    other = pinned(session)(chosen.name)
-    drawn, size, note = channels(values, chosen.binned)
+def table_map(chosen: Chosen) -> Heatmap:
+    """Tokens by channels."""
+    inputs, tokens = chosen.inputs, chosen.tokens
+    own, other = inputs.trace[chosen.name].float(), inputs.before(chosen.name)
+    values, size, note = channels(own, chosen.binned)
     before = None if other is None else channels(other.float(), chosen.binned)[0]
-    shown, scale = levels(drawn, before, session, _("value"), signed=True)
-    if scale.difference and np.isfinite(shown).any() and not np.nan_to_num(shown).any():
-        note = _("nothing differs from the pin")
-    counts = {"tokens": len(given), "channels": values.shape[1]}
-    sentence = _("{tokens} tokens × {channels} channels, with their ids").format(**counts)
-    sentence = " · ".join(filter(None, [sentence, missing(session, other)]))
+    counts = Message("{tokens} tokens × {channels} channels, with their ids", tokens=len(tokens), channels=own.shape[1])
+    sentence, about = joined(" · ", counts, lacking(inputs, other)), about_table(chosen)
     name, file = quantity_name(chosen.quantity), f"embedding-{chosen.side}-{chosen.quantity}"
-    rows = Axis(_("token"), ids_and_labels(given), chosen.side)
-    columns = Axis(_("channel"), [str(size * place) for place in range(shown.shape[1])], "")
-    above = heading(chosen.trace, name, file, note, sentence, about=about_table(chosen))
-    return view(TABLE, Heatmap(above, shown, rows, columns, scale, chosen=query), row=on_row)
+    labels = [f"{token} {label}" for token, label in zip(tokens.ids, tokens.labels, strict=True)]
+    return Heatmap(
+        caption(inputs, name, file, note, sentence, about=about),
+        compared(values, before),
+        Axis(Message("token"), labels, chosen.side),
+        Axis(Message("channel"), [str(size * place) for place in range(values.shape[1])], ""),
+        scale_of(array(values), Message("value"), signed=True),
+        chosen=chosen.query,
+        unchanged=Message("nothing differs from the pin"),
+    )
 
 
 def channels(values: Tensor, binned: bool) -> tuple[Tensor, int, str]:
     """Channels as wide as a heatmap is, how many are one column, and a note where a column is not one, or some lack."""
     if not binned:
-        note = _("channels 0 to {last} of {all}").format(last=WIDE - 1, all=values.shape[1])
-        return values[:, :WIDE], 1, note
+        return values[:, :WIDE], 1, Message("channels 0 to {last} of {all}", last=WIDE - 1, all=values.shape[1])
     means, size = in_groups(values, WIDE)
-    return means, size, _("means of {size} channels").format(size=size) if size > 1 else ""
+    return means, size, Message("means of {size} channels", size=size) if size > 1 else ""
 
 
-def lengths(chosen: Chosen, given: Tokens) -> dict[str, Tensor]:
+def lengths(chosen: Chosen) -> dict[str, Tensor]:
     """Norms of what is added up, the token's embedding with and without its factor (claims 11 and 12)."""
-    plain = chosen.matrix[given.ids].float().norm(dim=-1)
+    trace, plain = chosen.inputs.trace, chosen.matrix[chosen.tokens.ids].float().norm(dim=-1)
     root = chosen.model.config.d_model**0.5
     embedding = f"{chosen.stack}.embedding"
-    tokens, positions = (chosen.trace[f"{embedding}.{part}"].float() for part in ("tokens", "positions"))
+    tokens, positions = (trace[f"{embedding}.{part}"].float() for part in ("tokens", "positions"))
     found = {"plain": plain, "times": plain * root, "over": plain / root}
-    types = chosen.trace[f"{embedding}.types"].float() if f"{embedding}.types" in chosen.trace.names() else None
+    types = trace[f"{embedding}.types"].float() if f"{embedding}.types" in trace.names() else None
     second = types is not None and bool(types.any())
     if bool(positions.any()) or second:
         found["positions"] = positions.norm(dim=-1)
@@ -131,61 +152,72 @@ def lengths(chosen: Chosen, given: Tokens) -> dict[str, Tensor]:
     return found
 
 
-def norms_chart(session: Session, chosen: Chosen, given: Tokens, query: int) -> FigureView:
-    found, scaled = lengths(chosen, given), chosen.factor != 1
+def norms_chart(chosen: Chosen) -> Chart:
+    """Lengths of each token's vectors: solid what is added up, dashed what it might be taken for."""
+    inputs, norms, scaled = chosen.inputs, lengths(chosen), chosen.factor != 1
     used = {"times" if scaled else "plain", "positions", "types", "sum"}
-    places = np.arange(len(given))
+    places = np.arange(len(chosen.tokens))
     series = [
-        Series(norm_name(name), places, array(norms), COLOURS[name], dash=name not in used)
-        for name, norms in found.items()
+        Series(norm_name(name), places, array(each), COLOURS[name], dash=name not in used)
+        for name, each in norms.items()
     ]
-    before = pinned_norms(session, chosen)
+    before = pinned_norms(chosen)
     if before is not None:
-        series.append(Series(f"{norm_name('sum')} · {_('pinned')}", places, before, PINNED, dash=True))
-    if "positions" in found:
-        share, without = (
-            significant(float(found[name].mean()) / float(found["positions"].mean()))
-            for name in ("times" if scaled else "plain", "plain")
+        series.append(Series(PINNED_SUM, places, before, PINNED, dash=True))
+    sentence = joined(" ", norms_sentence(chosen, norms), lacking(inputs, before))
+    about = about_norms(chosen)
+    above = caption(inputs, Message("Vector norms"), f"norms-{chosen.side}", sentence=sentence, about=about)
+    x, y = Axis(Message("token"), chosen.tokens.labels, chosen.side), Axis(Message("vector norm"), log=True)
+    return Chart(above, series, x, y, chosen=chosen.query, tall=170, of=Message("quantity"))
+
+
+def norms_sentence(chosen: Chosen, norms: dict[str, Tensor]) -> Message:
+    """How much longer tokens are than positions."""
+    if "positions" not in norms:
+        return Message(
+            "This model adds no positions to its embeddings ({position}).",
+            position=position_name(chosen.model.config.position),
         )
-        sentence = _("Tokens are {share} times as long as positions.")
-        if scaled:
-            sentence = _("Tokens are {share} times as long as positions; without the factor {without} times.")
-        sentence = sentence.format(share=share, without=without)
-    else:
-        sentence = _("This model adds no positions to its embeddings ({position}).").format(
-            position=position_name(chosen.model.config.position)
-        )
-    sentence = f"{sentence} {missing(session, before)}".strip()
-    above = heading(
-        chosen.trace, _("Vector norms"), f"norms-{chosen.side}", sentence=sentence, about=about_norms(chosen)
+    share, without = (
+        significant(float(norms[name].mean()) / float(norms["positions"].mean()))
+        for name in ("times" if chosen.factor != 1 else "plain", "plain")
     )
-    x, y = Axis(_("token"), given.labels, chosen.side), Axis(_("vector norm"), log=True)
-    return view(NORMS, Chart(above, series, x, y, chosen=query, tall=170, of=_("quantity")), place=on_norm)
+    if chosen.factor == 1:
+        return Message("Tokens are {share} times as long as positions.", share=share)
+    return Message(
+        "Tokens are {share} times as long as positions; without the factor {without} times.",
+        share=share,
+        without=without,
+    )
 
 
-def pinned_norms(session: Session, chosen: Chosen) -> NDArray[np.float32] | None:
+def pinned_norms(chosen: Chosen) -> NDArray[np.float32] | None:
     """How long what entered the stack was in the pinned trace, at this trace's tokens."""
-    other = pinned(session)(f"{chosen.stack}.embedding.output")
+    other = chosen.inputs.before(f"{chosen.stack}.embedding.output")
     return None if other is None else array(other.float().norm(dim=-1))
 
 
-def ids_and_labels(given: Tokens) -> list[str]:
-    return [f"{token} {label}" for token, label in zip(given.ids, given.labels, strict=True)]
-
-
-def quantity_name(name: str) -> str:
-    return {"tokens": _("Embeddings"), "positions": _("Positions"), "types": _("Second text"), "output": _("Sum")}[name]
+def quantity_name(name: str) -> Message:
+    return {
+        "tokens": Message("Embeddings"),
+        "positions": Message("Positions"),
+        "types": Message("Second text"),
+        "output": Message("Sum"),
+    }[name]
 
 
 def norm_name(name: str) -> str:
     return {
-        "plain": _("token embedding E"),
+        "plain": Message("token embedding E"),
         "times": "E · √d_model",
         "over": "E / √d_model",
-        "positions": _("position"),
-        "types": _("second text"),
-        "sum": _("their sum"),
+        "positions": Message("position"),
+        "types": Message("second text"),
+        "sum": Message("their sum"),
     }[name]
+
+
+PINNED_SUM = joined(" · ", norm_name("sum"), Message("pinned"))
 
 
 @live
@@ -205,72 +237,79 @@ OWN, OTHER, QUERY = "#0072b2", "#8a949e", "#d55e00"
 PLANE = "plane_view"
 
 
-def tokenizer_of(chosen: Chosen) -> Tokenizer:
-    return chosen.model.source_tokenizer if chosen.side == "source" else chosen.model.target_tokenizer
-
-
-def nearest_chart(session: Session, chosen: Chosen, given: Tokens, query: int) -> FigureView:
+def nearest_chart(chosen: Chosen) -> Chart:
     """The tokens of the vocabulary whose embeddings have the largest cosine with the chosen token's."""
-    token, label = given.ids[query], given.labels[query]
-    ids, cosines = nearest(chosen.matrix, token, NEAREST)
-    labels = [tokenizer_of(chosen).label(each) for each in ids.tolist()]
-    before, lacking = _pinned_cosines(session, chosen, token, ids)
-    series = [Series(_("cosine"), np.arange(len(labels)), array(cosines), OWN, "bars"), *before]
+    token, label = (each[chosen.query] for each in (chosen.tokens.ids, chosen.tokens.labels))
+    ids, cosines = nearest(chosen.matrix, int(token), NEAREST)
+    labels = [chosen.tokenizer.label(each) for each in ids.tolist()]
+    before, sentence = _pinned_cosines(chosen, int(token), ids)
+    series = [Series(Message("cosine"), np.arange(len(labels)), array(cosines), OWN, "bars"), *before]
     listed = ", ".join(f"{name} {significant(value)}" for name, value in zip(labels, cosines.tolist(), strict=True))
-    sentence = _("of {count} in the embedding, by cosine").format(count=f"{len(chosen.matrix):,}")
-    sentence = " · ".join(filter(None, [sentence, lacking]))
-    alt = _("Nearest to {label}: {listed}.").format(label=label, listed=listed)
+    counted = Message("of {count} in the embedding, by cosine", count=f"{len(chosen.matrix):,}")
     about = About(
-        _("The other tokens of the vocabulary whose embeddings point most nearly the same way as the chosen token's."),
+        Message(
+            "The other tokens of the vocabulary whose embeddings point most nearly the same way as the chosen token's."
+        ),
         [r"\cos(E_t, E_v) = \frac{E_t \cdot E_v}{\lVert E_t \rVert\, \lVert E_v \rVert}"],
         [nearest],
     )
-    above = heading(chosen.trace, _("Nearest tokens"), f"nearest-{token}", f"{label} · {token}", sentence, alt, about)
-    x, y = Axis(_("token of the vocabulary"), labels), Axis(_("cosine"), zero=True)
-    return view("nearest", Chart(above, series, x, y, tall=130, of=_("quantity")))
+    above = caption(
+        chosen.inputs,
+        Message("Nearest tokens"),
+        f"nearest-{token}",
+        f"{label} · {token}",
+        joined(" · ", counted, sentence),
+        Message("Nearest to {label}: {listed}.", label=label, listed=listed),
+        about,
+    )
+    x, y = Axis(Message("token of the vocabulary"), labels), Axis(Message("cosine"), zero=True)
+    return Chart(above, series, x, y, tall=130, of=Message("quantity"))
 
 
-def _pinned_cosines(session: Session, chosen: Chosen, token: int, ids: Tensor) -> tuple[list[Series], str]:
+def _pinned_cosines(chosen: Chosen, token: int, ids: Tensor) -> tuple[list[Series], str]:
     """The cosines of the same tokens in the pinned model's embedding; or a sentence where its vocabulary is another."""
-    if session.pin is None:
+    pin = chosen.inputs.pin
+    if pin is None:
         return [], ""
-    other = dict(session.pin.trace.network.named_parameters()).get(f"{chosen.stack}.embedding.tokens.weight")
-    if not session.pin.same_words(chosen.model, chosen.side) or other is None or len(other) != len(chosen.matrix):
-        return [], _("the pinned model has another vocabulary here: nothing to compare with")
+    other = dict(pin.trace.network.named_parameters()).get(f"{chosen.stack}.embedding.tokens.weight")
+    if not pin.same_words(chosen.model, chosen.side) or other is None or len(other) != len(chosen.matrix):
+        return [], Message("the pinned model has another vocabulary here: nothing to compare with")
     rows = other.detach().float()
-    cosines = torch.nn.functional.cosine_similarity(rows[ids], rows[token], dim=-1)
-    return [Series(f"{_('cosine')} · {_('pinned')}", np.arange(len(ids)), array(cosines), PINNED, "dots")], ""
+    cosines = array(torch.nn.functional.cosine_similarity(rows[ids], rows[token], dim=-1))
+    name = joined(" · ", Message("cosine"), Message("pinned"))
+    return [Series(name, np.arange(len(ids)), cosines, PINNED, "dots")], ""
 
 
-def plane_chart(session: Session, chosen: Chosen, given: Tokens, query: int) -> FigureView:
+def plane_chart(chosen: Chosen) -> Chart:
     """The two directions in which the vectors differ most, and where each token lies in them."""
-    own = chosen.trace[chosen.name].float()
+    inputs, tokens = chosen.inputs, chosen.tokens
+    own, other = inputs.trace[chosen.name].float(), inputs.before(chosen.name)
     near, labels = own[:0], []
     if chosen.quantity == "tokens" and chosen.neighbours:
-        ids, _cosines = nearest(chosen.matrix, given.ids[query], NEAREST)
-        near, labels = chosen.matrix[ids].float() * chosen.factor, tokenizer_of(chosen).tokens(ids.tolist()).labels
+        ids, _cosines = nearest(chosen.matrix, tokens.ids[chosen.query], NEAREST)
+        near, labels = chosen.matrix[ids].float() * chosen.factor, chosen.tokenizer.tokens(ids.tolist()).labels
     plane = principal_plane(torch.cat([own, near]))
-    colours = [QUERY if place == query else OWN for place in range(len(given))]
-    series = [replace(_dots(_("text"), plane.project(own), OWN, given.labels), side=chosen.side, colours=colours)]
+    colours = [QUERY if place == chosen.query else OWN for place in range(len(tokens))]
+    text = _dots(Message("text"), plane.project(own), OWN, tokens.labels)
+    series = [replace(text, side=chosen.side, colours=colours)]
     if labels:
-        series.append(_dots(_("nearest to the chosen token"), plane.project(near), OTHER, labels))
-    other = pinned(session)(chosen.name)
+        series.append(_dots(Message("nearest to the chosen token"), plane.project(near), OTHER, labels))
     if other is not None:
-        series.append(_dots(_("pinned"), plane.project(other.float()), PINNED))
+        series.append(_dots(Message("pinned"), plane.project(other.float()), PINNED))
     first, second = (significant(100 * share) for share in plane.shares)
-    explained = _("{first} % and {second} % of the variance").format(first=first, second=second)
+    explained = Message("{first} % and {second} % of the variance", first=first, second=second)
     if plane.shares == (0.0, 0.0):
-        explained = _("one point: these vectors do not differ")
-    sentence = " · ".join(filter(None, [quantity_name(chosen.quantity), explained, missing(session, other)]))
-    file = f"plane-{chosen.side}-{chosen.quantity}"
+        explained = Message("one point: these vectors do not differ")
+    sentence = joined(" · ", quantity_name(chosen.quantity), explained, lacking(inputs, other))
     about = About(
-        _("The plane in which these vectors differ most, a point for each: what lies together is alike in it."),
+        Message("The plane in which these vectors differ most, a point for each: what lies together is alike in it."),
         [r"x_p - \bar{x} = \sum_k s_k\, u_{pk}\, v_k", r"\mathrm{PC}_k(p) = (x_p - \bar{x}) \cdot v_k, \quad k = 1, 2"],
         [Plane, principal_plane],
     )
-    above = heading(chosen.trace, _("Principal components"), file, sentence=sentence, about=about)
+    name, file = Message("Principal components"), f"plane-{chosen.side}-{chosen.quantity}"
+    above = caption(inputs, name, file, sentence=sentence, about=about)
     x, y = Axis(f"PC 1 · {first} %"), Axis(f"PC 2 · {second} %")
-    return view(PLANE, Chart(above, series, x, y, tall=200, of=_("quantity"), place=_("token")), place=on_dot)
+    return Chart(above, series, x, y, tall=200, of=Message("quantity"), place=Message("token"))
 
 
 def _dots(name: str, points: Tensor, colour: str, labels: list[str] | None = None) -> Series:
@@ -310,25 +349,20 @@ def section(model: TextModel, row: DeltaGenerator) -> Views:
         explain(model, side)
         data = expander("tokens_data", _("Data"))
 
-    def views(model: TextModel) -> Drawing:
+    def views(_model: TextModel) -> Drawing:
         session = current_session()
-        chosen = Chosen(model, session.trace, side, quantity, binned, around)
-        given = session.source if side == "source" else session.target
-        assert given is not None
         session.selection.side = side
-        query = min(session.selection.query, len(given) - 1)
+        chosen = Chosen(session.inputs, side, quantity, binned, around)
         parts = [
-            (table, table_map(session, chosen, given, query)),
-            (norms, norms_chart(session, chosen, given, query)),
-            (near, nearest_chart(session, chosen, given, query)),
-            (plane, plane_chart(session, chosen, given, query)),
+            (table, view(TABLE, table_map(chosen), row=on_row)),
+            (norms, view(NORMS, norms_chart(chosen), place=on_norm)),
+            (near, view("nearest", nearest_chart(chosen))),
+            (plane, view(PLANE, plane_chart(chosen), place=on_dot)),
         ]
         yield parts
 
         def rest() -> None:
-            data_table(
-                "tokens_data", lambda: norms_table(session, chosen, given), f"tokens-{side}", place=data, parts=parts
-            )
+            data_table("tokens_data", lambda: norms_table(chosen), f"tokens-{side}", place=data, parts=parts)
 
         return rest
 
@@ -366,29 +400,31 @@ def about_table(chosen: Chosen) -> About:
     """Of the heatmap, for the part of the sum that it shows."""
     sentence, formulas = {
         "tokens": (
-            _("A row is a token, a column a channel of its embedding, as it is added up."),
+            Message("A row is a token, a column a channel of its embedding, as it is added up."),
             [token_formula(chosen.model)],
         ),
         "positions": (
-            _("A row is a token, a column a channel of what its position adds."),
+            Message("A row is a token, a column a channel of what its position adds."),
             position_formulas(chosen.model),
         ),
         "types": (
-            _("A row is a token, a column a channel of the vector that says to which of two texts it belongs."),
+            Message("A row is a token, a column a channel of the vector that says to which of two texts it belongs."),
             [r"S_{\mathrm{text}(p)}"],
         ),
         "output": (
-            _("A row is a token, a column a channel of the sum that enters the first layer."),
+            Message("A row is a token, a column a channel of the sum that enters the first layer."),
             [sum_formula(chosen.model)],
         ),
     }[chosen.quantity]
-    return About(sentence, formulas, classes(chosen.trace.module(chosen.name)))
+    return About(sentence, formulas, classes(chosen.inputs.trace.module(chosen.name)))
 
 
 def about_norms(chosen: Chosen) -> About:
-    sentence = _("How long each token's vectors are: solid what this model adds up, dashed what other readings give.")
+    sentence = Message(
+        "How long each token's vectors are: solid what this model adds up, dashed what other readings give."
+    )
     formulas = [sum_formula(chosen.model), r"\lVert v \rVert = \sqrt{\textstyle\sum_c v_c^2}"]
-    return About(sentence, formulas, [type(chosen.trace.module(f"{chosen.stack}.embedding"))])
+    return About(sentence, formulas, [type(chosen.inputs.trace.module(f"{chosen.stack}.embedding"))])
 
 
 def explain(model: TextModel, side: str) -> None:
@@ -406,11 +442,12 @@ def explain(model: TextModel, side: str) -> None:
     )
 
 
-def norms_table(session: Session, chosen: Chosen, given: Tokens) -> pd.DataFrame:
-    columns = {norm_name(name): norms.tolist() for name, norms in lengths(chosen, given).items()}
-    if (before := pinned_norms(session, chosen)) is not None:
-        columns[f"{norm_name('sum')} · {_('pinned')}"] = before.tolist()
-    return pd.DataFrame({_("token"): given.labels, "id": given.ids, **columns})
+def norms_table(chosen: Chosen) -> Columns:
+    table: dict[str, Any] = {Message("token"): chosen.tokens.labels, "id": chosen.tokens.ids}
+    table |= {norm_name(name): norms.tolist() for name, norms in lengths(chosen).items()}
+    if (before := pinned_norms(chosen)) is not None:
+        table[PINNED_SUM] = before.tolist()
+    return table
 
 
 def side_choice(name: str) -> str:

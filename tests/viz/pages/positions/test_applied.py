@@ -7,8 +7,11 @@ import torch
 
 from model.inference.copies import vary
 from tests.app_reading import labels, sent
-from tests.viz.pages.positions.positions_page import TEXT, one, page, said, sound, views
-from tests.viz.small import write_small
+from tests.viz.pages.positions.positions_page import TEXT, one, page, sound
+from tests.viz.small import looking, write_small
+from viz.pages.positions.applied import changes_map, compare, losses_chart, verdicts
+from viz.pages.positions.order import cosine_map, differences_chart, order_of, reversals
+from viz.pages.positions.order import verdicts as order_verdicts
 
 
 def test_other_positions_are_applied_to_the_model_on_every_page(small):
@@ -38,36 +41,39 @@ def test_other_positions_are_applied_to_the_model_on_every_page(small):
     assert trace is not session.trace
 
 
-def test_loss_and_attention_are_compared_with_the_trained_model_and_it_can_be_pinned(small):
-    app = page("applied", target=small.target_tokenizer.label(6) * 3, position="none")
-    now, before = vary(small, position="none"), small
-    source, target = small.source_tokens(TEXT), small.target_tokens(small.target_tokenizer.label(6) * 3)
+def test_loss_and_attention_are_compared_with_the_trained_model(small):
+    now, words = vary(small, position="none"), small.target_tokenizer.label(6) * 3
+    inputs = looking(now, TEXT, words, pinned=(small, TEXT, words)).inputs
+    both, source, target = compare(inputs, small), inputs.source, inputs.target
     asked = torch.tensor([*target.ids[1:], small.target_tokenizer.end])
     expected = [
         torch.nn.functional.cross_entropy(model.trace_tokens(source, target)["output.logits"], asked, reduction="none")
-        for model in (now, before)
+        for model in (now, small)
     ]
-    header, arrays = views(app)["loss"]
-    assert header["x"]["labels"] == [*target.labels, "</s>"]
-    assert [each["name"] for each in header["series"]] == ["now", "as trained"]
-    assert arrays[0].tolist() == [1, 2, 3, 4]
-    assert np.allclose(arrays[1], expected[0], atol=1e-5)
-    assert np.allclose(arrays[3], expected[1], atol=1e-5)
+    figure = losses_chart(inputs, both)
+    assert figure.x.labels == [*target.labels, "</s>"]
+    assert [each.name for each in figure.series] == ["now", "as trained", "pinned"]
+    assert figure.series[0].xs.tolist() == [1, 2, 3, 4]
+    for series, losses in zip(figure.series, [*expected, expected[1]], strict=True):
+        assert np.allclose(series.ys, losses, atol=1e-5)
     first, second = (f"{float(each.mean()):.3g}" for each in expected[::-1])
-    assert f"as trained: loss {first} nats per token" in said(app)
-    assert f"with these positions: {second}, " in said(app)
-    header, (changes, _visible) = views(app)["attention-change"]
-    weights = [model.trace_tokens(source, target).attention("cross")[1] for model in (now, before)]
+    sentence = "\n".join(verdicts(both))
+    assert f"as trained: loss {first} nats per token" in sentence
+    assert f"with these positions: {second}, " in sentence
+    figure = changes_map(inputs, both)
+    weights = [model.trace_tokens(source, target).attention("cross")[1] for model in (now, small)]
     distance = (weights[0] - weights[1]).abs().sum(-1).mean(-1) / 2
-    assert header["rows"]["labels"] == ["Encoder 1", "Encoder 2", "Decoder 1", "Decoder 2", "Cross 1", "Cross 2"]
-    assert np.allclose(changes[5], distance, atol=1e-6)
+    assert figure.rows.labels == ["Encoder 1", "Encoder 2", "Decoder 1", "Decoder 2", "Cross 1", "Cross 2"]
+    assert np.allclose(figure.values[5], distance, atol=1e-6)
+
+
+def test_the_trained_model_can_be_pinned(small):
+    app = page("applied", target="x", position="none")
     app.button(key="pin_trained").click().run()
-    pin = sound(app).session_state["session"].pin
-    assert (pin.name, pin.text) == ("small", TEXT)
-    assert torch.equal(pin.trace["output.logits"], small.trace_tokens(source, target)["output.logits"])
-    header, arrays = views(app)["loss"]
-    assert header["series"][-1]["name"] == "pinned"
-    assert np.allclose(arrays[-1], expected[1], atol=1e-5)
+    session = sound(app).session_state["session"]
+    assert (session.pin.name, session.pin.text) == ("small", TEXT)
+    expected = small.trace_tokens(session.source, session.target)["output.logits"]
+    assert torch.equal(session.pin.trace["output.logits"], expected)
 
 
 def test_more_tokens_than_were_trained_are_read(small):
@@ -81,14 +87,15 @@ def test_more_tokens_than_were_trained_are_read(small):
 
 
 def test_a_text_without_a_loss_is_told_and_no_nan_is_shown(here):
-    one(here / "goes-on", "decoder-only", position="rotary")
-    one(here / "hides", "encoder-only", position="rotary")
-    assert "No token of this text has a loss" in said(page("applied", model="goes-on", source=""))
-    app = page("applied", model="goes-on", source="cat " * 99, max_length="33")  # the token beyond predicts nothing
-    assert "nan" not in said(app)
-    app = page("applied", model="hides", source="The cat. " * 99, max_length="99")  # hidden are the first 64 alone
-    assert "loss" in said(app)
-    assert "nan" not in said(app)
+    goes_on, hides = (one(here / kind, kind, position="rotary") for kind in ("decoder-only", "encoder-only"))
+
+    def sentences(model, text: str, length: int) -> str:
+        return "\n".join(verdicts(compare(looking(vary(model, max_length=length), text).inputs, model)))
+
+    assert "No token of this text has a loss" in sentences(goes_on, "", 32)
+    assert "nan" not in sentences(goes_on, "cat " * 99, 33)  # the token beyond predicts nothing
+    assert "nan" not in (told := sentences(hides, "The cat. " * 99, 99))  # hidden are the first 64 alone
+    assert "loss" in told
 
 
 def test_a_wish_is_for_one_model_and_an_impossible_one_is_refused(small, here):
@@ -103,18 +110,19 @@ def test_a_wish_is_for_one_model_and_an_impossible_one_is_refused(small, here):
 
 
 def test_without_positions_the_reversed_text_has_the_same_states(small):
-    app = page("order")
-    text = said(app)
-    assert "so the outputs are a permutation of each other" in text
-    sent = views(app)
-    header, arrays = sent["order-differences"]
-    assert arrays[1].max() < 1e-4
-    assert arrays[3].max() > 1e-3
-    _header, (cosines, _visible) = sent["order_off"]
+    inputs = looking(small, TEXT).inputs
+    order = order_of(inputs.trace, inputs.source)
+    runs = reversals(small, small, inputs.source, order)
+    assert "so the outputs are a permutation of each other" in "".join(order_verdicts(small, *runs))
+    chart = differences_chart(inputs, order, runs, None)
+    off, on = (each.ys for each in chart.series)
+    assert off.max() < 1e-4
+    assert on.max() > 1e-3
+    cosines, others = (cosine_map(inputs, order, run, None, on=False).values.now for run in runs)
     count = len(cosines) - 1  # </s> stays where it is
     assert np.allclose([cosines[place, count - 1 - place] for place in range(count)], 1, atol=1e-5)
-    assert not np.allclose(sent["order_on"][1][0], cosines, atol=1e-3)
-    assert header["x"]["labels"] == small.source_tokens(TEXT).labels
+    assert not np.allclose(others, cosines, atol=1e-3)
+    assert chart.x.labels == small.source_tokens(TEXT).labels
 
 
 def test_the_bar_and_the_losses_are_of_one_target_that_the_trained_model_wrote(small):

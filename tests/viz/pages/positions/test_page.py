@@ -1,4 +1,4 @@
-"""Tokens and positions: what the page sends to the browser, and what it does to the model."""
+"""Tokens and positions: figures of a text, and the laboratory."""
 
 from __future__ import annotations
 
@@ -8,91 +8,96 @@ import numpy as np
 import pytest
 import torch
 
+from model.checkpoints.load import open_checkpoint
+from model.inference.copies import vary
 from model.text.tokenizer import MASK
 from model.text.tokenizer_training import train_characters
-from tests.app_reading import type_in
-from tests.viz.pages.positions.positions_page import HOSTILE, TEXT, one, page, pinned, said, series, sound, views
-from tests.viz.small import write_small
+from tests.viz.pages.positions.positions_page import TEXT, one, page, said, sound
+from tests.viz.small import looking, write_small
+from viz.pages.positions.applied import changes_map, compare, losses_chart
+from viz.pages.positions.order import cosine_map, differences_chart, order_of, reversals, verdicts
+from viz.pages.positions.tokens import Chosen, nearest_chart, norms_chart, norms_table, plane_chart, table_map
+from viz.render.reader import Reader
+from viz.render.render import render
 
+HOSTILE = ["", "</script><script>alert(1)</script>🙂مرحبا\x00" + 99 * "x"]
 EXPERIMENTS = ["curves", "wavelengths", "shift", "any_length", "misread", "learned", "relative"]
-PARTS = ["tokens", "laboratory", "applied", "order"]
+
+
+def lines(chart) -> dict:
+    """Values of a chart's series by their names."""
+    return {series.name: series.ys for series in chart.series}
 
 
 def test_tokens_are_shown_with_their_ids_vectors_and_norms(small):
-    sent = views(page("tokens", query="3"))
-    trace, tokens = small.trace(TEXT), small.source_tokens(TEXT)
-    header, (values, _visible) = sent["embedding-source-tokens"]
-    assert header["rows"]["labels"] == [f"{n} {label}" for n, label in zip(tokens.ids, tokens.labels, strict=True)]
-    assert np.allclose(values, trace["encoder.embedding.tokens"])
-    assert header["chosen"] == 3
-    header, arrays = sent["norms-source"]
-    norms = dict(zip([each["name"] for each in header["series"]], arrays[1::2], strict=True))
-    plain = small.network.encoder.embedding.tokens.weight[tokens.ids].norm(dim=-1).numpy()
+    chosen = Chosen(looking(small, TEXT, query=3).inputs)
+    trace, tokens, figure = small.trace(TEXT), small.source_tokens(TEXT), table_map(chosen)
+    assert figure.rows.labels == [f"{n} {label}" for n, label in zip(tokens.ids, tokens.labels, strict=True)]
+    assert np.allclose(figure.values.now, trace["encoder.embedding.tokens"])
+    assert figure.chosen == 3
+    norms = lines(norms_chart(chosen))
+    weight = small.network.encoder.embedding.tokens.weight
+    plain = weight[tokens.ids].norm(dim=-1).numpy()
     assert np.allclose(norms["token embedding E"], plain)
     assert np.allclose(norms["E · √d_model"], 4 * plain, rtol=1e-5)
     assert np.allclose(norms["E / √d_model"], plain / 4, rtol=1e-5)
     assert np.allclose(norms["position"], 8**0.5, rtol=1e-5)  # 8 pairs of a sine and a cosine
     assert np.allclose(norms["their sum"], trace["encoder.embedding.output"].norm(dim=-1), rtol=1e-5)
-    header, (_places, cosines) = sent[f"nearest-{tokens.ids[3]}"]
-    weight = small.network.encoder.embedding.tokens.weight
+    near = nearest_chart(chosen)
     expected = torch.nn.functional.cosine_similarity(weight, weight[tokens.ids[3]], dim=-1)
-    assert np.allclose(cosines, expected.sort(descending=True).values[1:13], atol=1e-6)
-    assert header["x"]["labels"][0] == small.source_tokenizer.label(int(expected.argsort(descending=True)[1]))
+    assert np.allclose(lines(near)["cosine"], expected.sort(descending=True).values[1:13], atol=1e-6)
+    assert near.x.labels[0] == small.source_tokenizer.label(int(expected.argsort(descending=True)[1]))
 
 
 def test_the_plane_is_that_of_the_chosen_quantity(small):
-    app = page("tokens")
+    inputs = looking(small, TEXT).inputs
     for quantity in ("positions", "output"):
-        app.segmented_control(key="vectors").set_value(quantity).run()
-        header, (xs, ys) = views(sound(app))[f"plane-source-{quantity}"]
+        figure = plane_chart(Chosen(inputs, quantity=quantity))
+        (text,) = figure.series
         x = small.trace(TEXT)[f"encoder.embedding.{quantity}"].double().numpy()
         _left, values, right = np.linalg.svd(x - x.mean(axis=0), full_matrices=False)
-        assert np.allclose(np.abs(xs), np.abs((x - x.mean(axis=0)) @ right[0]), atol=1e-4)
-        assert len(ys) == len(x)
-        share = 100 * values[0] ** 2 / (values**2).sum()
-        assert f"{share:.3g} % and" in header["sentence"]
-        assert header["series"][0]["side"] == "source"
-        assert header["series"][0]["labels"] == small.source_tokens(TEXT).labels
-    drawn = [each["name"] for each in header["series"]]
-    app.segmented_control(key="vectors").set_value("tokens").run()
-    assert [each["name"] for each in series(sound(app), "plane")] == [*drawn, "nearest to the chosen token"]
+        assert np.allclose(np.abs(text.xs), np.abs((x - x.mean(axis=0)) @ right[0]), atol=1e-4)
+        assert f"{100 * values[0] ** 2 / (values**2).sum():.3g} % and" in figure.caption.sentence
+        assert (text.side, text.labels) == ("source", small.source_tokens(TEXT).labels)
+    names = lines(plane_chart(Chosen(inputs, quantity="tokens", neighbours=True)))
+    assert list(names) == ["text", "nearest to the chosen token"]
 
 
 def test_wide_embeddings_are_grouped_or_cut_and_it_is_said(here):
     write_small(here / "wide", d_model=520)
-    header, (values, _visible) = views(page("tokens"))["embedding-source-tokens"]
-    assert values.shape[1] == 174
-    assert header["note"] == "means of 3 channels"
-    header, (values, _visible) = views(page("tokens", channels="first"))["embedding-source-tokens"]
-    assert values.shape[1] == 256
-    assert header["note"] == "channels 0 to 255 of 520"
+    inputs = looking(open_checkpoint(here / "wide"), TEXT).inputs
+    for binned, count, note in ((True, 174, "means of 3 channels"), (False, 256, "channels 0 to 255 of 520")):
+        figure = table_map(Chosen(inputs, binned=binned))
+        assert figure.values.now.shape[1] == count
+        assert figure.caption.note == note
 
 
 def test_a_pin_is_shown_as_difference_and_beside(small):
-    app = page("tokens")
-    session = pinned(app)
-    session.differing = True
-    type_in(app, "source", "The cat sees the bird.")
-    sent = views(sound(app))
-    header, (values, _visible) = sent["embedding-source-tokens"]
-    assert header["scale"]["difference"] is True
-    expected = session.comparison.difference("encoder.embedding.tokens").numpy()
-    assert np.array_equal(values, expected, equal_nan=True)
-    assert np.isnan(values).any()
-    assert [each["name"] for each in sent["norms-source"][0]["series"]][-1] == "their sum · pinned"
-    assert [each["name"] for each in sent["plane-source-tokens"][0]["series"]][-1] == "pinned"
+    inputs = looking(small, "The cat sees the bird.", pinned=(small, TEXT, "")).inputs
+    chosen = Chosen(inputs)
+    expected = inputs.comparison.difference("encoder.embedding.tokens").numpy()
+    assert np.array_equal(table_map(chosen).values.difference, expected, equal_nan=True)
+    assert np.isnan(expected).any()
+    assert list(lines(norms_chart(chosen)))[-1] == "their sum · pinned"
+    assert list(lines(plane_chart(chosen)))[-1] == "pinned"
+    assert list(norms_table(chosen))[-1] == "their sum · pinned"
+
+
+def test_a_pin_of_the_same_text_says_that_nothing_differs(small):
+    figure = table_map(Chosen(looking(small, TEXT, pinned=(small, TEXT, "")).inputs))
+    notes = [render(figure, Reader(difference=difference)).caption.note for difference in (True, False)]
+    assert notes == ["nothing differs from the pin", ""]
 
 
 def test_a_pin_of_another_vocabulary_of_the_same_size_is_not_compared(small):
-    app = page("tokens")
-    session = pinned(app)
-    assert [each["name"] for each in series(app.run(), "nearest")] == ["cosine", "cosine · pinned"]
+    inputs = looking(small, TEXT, pinned=(small, TEXT, "")).inputs
+    assert list(lines(nearest_chart(Chosen(inputs)))) == ["cosine", "cosine · pinned"]
     others = train_characters(["".join(chr(0x5000 + place) for place in range(len(small.source_tokenizer) - 4))])
     assert len(others) == len(small.source_tokenizer)
     stranger = type(small)("stranger", small.network, (others, small.target_tokenizer), {})
-    session.pin = replace(session.pin, model=stranger)
-    assert [each["name"] for each in series(app.run(), "nearest")] == ["cosine"]
-    assert "another vocabulary" in views(app)["nearest-" + str(session.source.ids[1])][0]["sentence"]
+    figure = nearest_chart(Chosen(replace(inputs, pin=replace(inputs.pin, model=stranger))))
+    assert list(lines(figure)) == ["cosine"]
+    assert "another vocabulary" in figure.caption.sentence
 
 
 def test_the_laboratory_follows_its_fields_and_explains_what_cannot_be(small):
@@ -107,6 +112,9 @@ def test_the_laboratory_follows_its_fields_and_explains_what_cannot_be(small):
     assert not app.exception
     assert "base 500" not in said(app)
     assert any("0 is out of range" in each.proto.body for each in app.get("html"))
+    assert "no pin changes them" not in said(app)
+    app.session_state["session"].keep()
+    assert "no pin changes them" in said(app.run())
 
 
 def test_every_experiment_has_its_figures_table_and_explanation(here):
@@ -123,32 +131,50 @@ def test_every_experiment_has_its_figures_table_and_explanation(here):
         assert app.code
 
 
-def assert_all_parts_stand(app, side: str = "source") -> None:
-    for part in PARTS:
-        app.segmented_control(key="part").set_value(part).run()
-        sound(app)
-        for text in HOSTILE:
-            type_in(app, side, text)
-            sound(app)
+def every_figure(inputs) -> list:
+    """Figures of a text on this page."""
+    sides = ["source", *(["target"] if inputs.target else [])]
+    chosen = [Chosen(inputs, side, quantity) for side in sides for quantity in ("tokens", "output")]
+    figures = [draw(each) for each in chosen for draw in (table_map, norms_chart, nearest_chart, plane_chart)]
+    both, backwards = compare(inputs, vary(inputs.model, position="none")), order_of(inputs.trace, inputs.source)
+    runs = reversals(inputs.model, inputs.model, inputs.source, backwards)
+    maps = [cosine_map(inputs, backwards, each, None, on=True) for each in runs]
+    changed, differences = changes_map(inputs, both), differences_chart(inputs, backwards, runs, None)
+    return [*figures, losses_chart(inputs, both), changed, *maps, differences]
+
+
+CONFIGS = {
+    "decoder-only": {"position": "rotary", "norm": "rms"},
+    "encoder-only": {"position": "learned", "norm": "rms"},
+    "bare": {"norm": "none", "residual": False, "n_encoder_layers": 1},
+    "alibi": {"position": "alibi"},
+}
+
+
+@pytest.mark.parametrize("kind", CONFIGS)
+def test_models_of_any_kind_have_all_figures_of_any_text(here, kind):
+    if "only" in kind:
+        model = one(here / "one", kind, **CONFIGS[kind])
+    else:
+        write_small(here / "small", **CONFIGS[kind])
+        model = open_checkpoint(here / "small")
+    for text in HOSTILE:
+        for figure in every_figure(looking(model, text, *(() if "only" in kind else (text,))).inputs):
+            assert render(figure, Reader("zh", difference=True)).data
 
 
 def test_both_texts_of_the_reversal_light_up_with_the_tokens(small):
-    header, _arrays = views(page("order"))["order_off"]
-    rows, columns = header["rows"], header["columns"]
-    assert (rows["side"], columns["side"]) == ("source", "source")
-    assert columns["labels"] == [rows["labels"][place] for place in columns["places"]]
-    assert columns["places"] != sorted(columns["places"])
+    inputs = looking(small, TEXT).inputs
+    order = order_of(inputs.trace, inputs.source)
+    figure = cosine_map(inputs, order, reversals(small, small, inputs.source, order)[0], None, on=False)
+    assert (figure.rows.side, figure.columns.side) == ("source", "source")
+    assert figure.columns.labels == [figure.rows.labels[place] for place in figure.columns.places]
+    assert figure.columns.places != sorted(figure.columns.places)
 
 
 @pytest.mark.parametrize("kind", ["decoder-only", "encoder-only"])
-def test_models_of_one_stack_have_the_page_too(here, kind):
-    one(here / "one", kind, position="rotary" if kind == "decoder-only" else "learned", norm="rms")
-    app = page("order", source=f"The {MASK} sees" if kind == "encoder-only" else "The cat", max_length="16")
-    assert ("A causal mask" in said(app)) == (kind == "decoder-only")
-    assert_all_parts_stand(app)
-
-
-@pytest.mark.parametrize("options", [{"norm": "none", "residual": False, "n_encoder_layers": 1}, {"position": "alibi"}])
-def test_any_config_has_the_page(here, options):
-    write_small(here / "small", **options)
-    assert_all_parts_stand(page("tokens", position_base="77"), "target")
+def test_a_causal_mask_tells_the_order(here, kind):
+    model = one(here / "one", kind, position="none")
+    inputs = looking(model, f"The {MASK} sees" if kind == "encoder-only" else "The cat").inputs
+    runs = reversals(model, model, inputs.source, order_of(inputs.trace, inputs.source))
+    assert ("A causal mask" in "".join(verdicts(model, *runs))) == (kind == "decoder-only")
