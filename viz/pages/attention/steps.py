@@ -176,8 +176,11 @@ def _note(shown: HeadMaps, own: Steps, before: Steps | None, lacking: str, keys:
     left_out = len(shown.column_labels) - keys
     notes: list[str] = []
     if left_out:
-        text = "the {shown} keys with the largest weights; {count} others are left out"
-        notes.append(Message(text, shown=keys, count=left_out))
+        notes.append(
+            Message(
+                "the {shown} keys with the largest weights; {count} others are left out", shown=keys, count=left_out
+            )
+        )
     if shown.runs.joined:
         notes.append(Message("pieces of a word: their mean, and for keys the sum of their weights"))
     changed = _changed(shown, own, before) if before is not None else ""

@@ -9,6 +9,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import pandas as pd
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 from torch import Tensor
@@ -30,17 +31,17 @@ from viz.i18n.catalogue import _
 from viz.i18n.errors import reason_words
 from viz.i18n.format import no_predictions, not_ours, significant
 from viz.i18n.messages import in_language, joined
+from viz.i18n.names import attention_title
 from viz.render.view import view
 from viz.state.pin import Pin
 from viz.state.position_override import WITH_BASE, PositionSetting, as_trained, override, position_name
 from viz.state.session import Key, current_session
 from viz.state.texts import first_source, typed
 from viz.ui.fields import Field, number_field, parse, written
-from viz.ui.parts import Drawing, Placed, Views, classes, data_table, expander, explanation, no_views
+from viz.ui.parts import Drawing, Placed, Views, classes, data_table, expander, explanation, frame_of, no_views
 from viz.ui.plots import PINNED, array, caption
 
 if TYPE_CHECKING:
-    from viz.figures.table import Columns
     from viz.state.inputs import Inputs
 
 TYPE = "applied_type"
@@ -341,9 +342,8 @@ def _order(path: str) -> tuple[int, int]:
 
 
 def _layer(path: str) -> str:
-    stack, _layers, layer, part, *_rest = path.split(".")
-    stacks = {"encoder": Message("Encoder"), "decoder": Message("Decoder"), "cross_attention": Message("Cross")}
-    return joined(" ", stacks.get(part) or stacks[stack], str(int(layer) + 1))
+    kind = "cross" if "cross" in path else path.split(".")[0]
+    return joined(" ", attention_title(kind), str(int(path.split(".")[2]) + 1))
 
 
 def changes_map(inputs: Inputs, both: BeforeAfter) -> Heatmap:
@@ -368,7 +368,7 @@ def changes_map(inputs: Inputs, both: BeforeAfter) -> Heatmap:
 LOSS = Message("loss, nats")
 
 
-def losses_table(inputs: Inputs, both: BeforeAfter) -> Columns:
+def losses_table(inputs: Inputs, both: BeforeAfter) -> pd.DataFrame:
     tokenizer, labels = inputs.model.target_tokenizer, both.labels
 
     def best(each: Pass) -> list[str]:
@@ -383,4 +383,4 @@ def losses_table(inputs: Inputs, both: BeforeAfter) -> Columns:
             columns[joined(", ", Message("prediction"), name)] = best(each)
     if (pinned := pinned_losses(inputs, both)) is not None:
         columns[joined(", ", LOSS, Message("pinned"))] = pinned.tolist()
-    return columns
+    return frame_of(columns)

@@ -7,6 +7,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import pandas as pd
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 from torch import Tensor
@@ -31,12 +32,11 @@ from viz.render.view import view
 from viz.state.pin import cached_for_pin
 from viz.state.position_override import as_trained
 from viz.state.session import current_session
-from viz.ui.parts import Drawing, Placed, Views, data_table, expander, explanation, no_views
+from viz.ui.parts import Drawing, Placed, Views, data_table, expander, explanation, frame_of, no_views
 from viz.ui.plots import PINNED, array, caption, compared
 
 if TYPE_CHECKING:
     from model.capture.trace import Trace
-    from viz.figures.table import Columns
     from viz.state.inputs import Inputs
 
 OFF, ON = "#009e73", "#d55e00"
@@ -193,12 +193,12 @@ def differences_chart(inputs: Inputs, order: list[int], found: Reversals, before
     return Chart(above, series, x, y, tall=170, of=Message("quantity"))
 
 
-def differences_table(inputs: Inputs, order: list[int], found: Reversals, before: Reversals | None) -> Columns:
+def differences_table(inputs: Inputs, order: list[int], found: Reversals, before: Reversals | None) -> pd.DataFrame:
     columns: dict[str, Any] = {Message("token"): [inputs.source.labels[place] for place in order]}
     columns |= {name: run.differences.tolist() for name, run in zip(RUNS, found, strict=True)}
     for name, run in zip(RUNS, before or (), strict=False):
         columns[Message("{name}, pinned", name=name)] = run.differences.tolist()
-    return columns
+    return frame_of(columns)
 
 
 def explain() -> None:

@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import pandas as pd
 import streamlit as st
 import torch
 from streamlit.delta_generator import DeltaGenerator
@@ -28,13 +29,12 @@ from viz.i18n.messages import joined
 from viz.render.view import view
 from viz.state.position_override import position_name
 from viz.state.session import choose, current_session
-from viz.ui.parts import Drawing, Views, classes, data_table, expander, explanation
+from viz.ui.parts import Drawing, Views, classes, data_table, expander, explanation, frame_of
 from viz.ui.plots import PINNED, array, caption, compared, lacking
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from viz.figures.table import Columns
     from viz.state.inputs import Inputs
 
 WIDE = 256  # channels that a heatmap shows one by one
@@ -442,12 +442,12 @@ def explain(model: TextModel, side: str) -> None:
     )
 
 
-def norms_table(chosen: Chosen) -> Columns:
+def norms_table(chosen: Chosen) -> pd.DataFrame:
     table: dict[str, Any] = {Message("token"): chosen.tokens.labels, "id": chosen.tokens.ids}
     table |= {norm_name(name): norms.tolist() for name, norms in lengths(chosen).items()}
     if (before := pinned_norms(chosen)) is not None:
         table[PINNED_SUM] = before.tolist()
-    return table
+    return frame_of(table)
 
 
 def side_choice(name: str) -> str:

@@ -80,7 +80,7 @@ def test_a_pin_is_shown_as_difference_and_beside(small):
     assert np.isnan(expected).any()
     assert list(lines(norms_chart(chosen)))[-1] == "their sum · pinned"
     assert list(lines(plane_chart(chosen)))[-1] == "pinned"
-    assert list(norms_table(chosen))[-1] == "their sum · pinned"
+    assert norms_table(chosen).columns[-1] == "their sum · pinned"
 
 
 def test_a_pin_of_the_same_text_says_that_nothing_differs(small):
