@@ -5,16 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
-from typing import TYPE_CHECKING
+from typing import Any
 
-if TYPE_CHECKING:
-    from viz.state.session import Session
-
-served: ContextVar[Session | None] = ContextVar("served", default=None)
+served: ContextVar[Any] = ContextVar("served", default=None)  # a Session, which imports this
 
 
 @contextmanager
-def serving(session: Session) -> Iterator[None]:
+def serving(session: Any) -> Iterator[None]:
     """A block in a thread of the channel, where this session is the current one and no script runs."""
     before = served.set(session)
     try:

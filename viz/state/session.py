@@ -406,7 +406,7 @@ def all_sessions() -> list[Session]:
 def current_session() -> Session:
     """The session of this user, made from the address bar when the session begins."""
     if session := served.get():
-        return session
+        return cast(Session, session)
     if Key.SESSION not in st.session_state:
         given = {part.value: n for part in Parameter if (n := address_count(part)) is not None}
         what_if = WhatIf.read(st.query_params.get(CHANGES, ""))
