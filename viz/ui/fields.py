@@ -201,7 +201,9 @@ class Form:
         values, wrong = {}, {}
         for name in names:
             try:
-                values[name] = self.described[name].parse(st.session_state[self.key(name)])
+                value = self.described[name].parse(st.session_state[self.key(name)])
+                self.described[name].require(value)
+                values[name] = value
             except ValueError as error:
                 wrong[name] = translate_error(error)
         return values, wrong

@@ -86,7 +86,10 @@ def test_what_is_wrong_stands_beneath_its_field_also_among_the_options_that_were
     assert "d_model (64) must be divisible by n_heads (3)." in [each.value for each in app.error]  # and beside the form
     assert app.button(key="begin_button").disabled
     app.text_input(key="network_d_ff").set_value("wide").run()
+    app.text_input(key="network_dropout").set_value("1.5").run()
     assert beneath(app, "network_d_ff") == "d_ff (“wide”) must be a whole number"
+    assert beneath(app, "network_dropout") == "dropout (1.5) must be at least 0 and below 1"  # both at once
+    app.text_input(key="network_dropout").set_value("0").run()
     app.text_input(key="network_d_ff").set_value("8").run()
     app.text_input(key="network_n_heads").set_value("4").run()
     app.selectbox(key="network_units_encoder-decoder").set_value("mixed").run()
