@@ -96,7 +96,7 @@ def measure_server(model: TextModel) -> list[str]:
     found = {
         "the pass, recorded": min(seconds(lambda: model.trace(text)) for _ in range(3)),
         "one head's map": min(seconds(lambda: maps.weights(0, one)) for _ in range(3)),
-        "its entropy": min(seconds(lambda: metric("entropy", maps, 0, one, weights, weights)) for _ in range(3)),
+        "its entropy": min(seconds(lambda: metric("entropy", weights, weights)) for _ in range(3)),
         "all checks": seconds(lambda: checks(trace)),
     }
     everything = 4 * maps.layers * maps.heads * maps.queries * maps.keys
