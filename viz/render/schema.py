@@ -644,7 +644,7 @@ class TrainingStripHeader(TypedDict):
 class OtherRun(TypedDict):
     run: int
     steps: list[int]
-    losses: list[float]
+    losses: list[float | None]
 
 
 class TrainingFilmHeader(TypedDict):

@@ -726,7 +726,7 @@ interface TrainingStripHeader {
 interface OtherRun {
   run: number;
   steps: number[];
-  losses: number[];
+  losses: (number | null)[];
 }
 
 interface TrainingFilmHeader {
