@@ -44,10 +44,10 @@ def sound(app: AppTest) -> AppTest:
 def experimented(app: AppTest, key: str) -> AppTest:
     """The same after the laboratory's experiment of this key has been begun and has ended well."""
     app.button(key=f"{key}_begin").click().run()
-    running = app.session_state[key].running
-    while not running.wait(0.5):
-        running.look()
-    assert running.status == "finished", running.message
+    job = app.session_state[key]
+    while not job.wait(0.5):
+        job.look()
+    assert job.status == "finished", job.error
     return sound(app.run())
 
 

@@ -5,8 +5,6 @@ from __future__ import annotations
 import os
 import re
 import shutil
-import threading
-import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -71,64 +69,13 @@ def ask(name: str) -> Offer:
     return offer
 
 
-class Task:
-    """Work in a thread, which ends with the process."""
-
-    def __init__(self, work: Callable[[], None], name: str) -> None:
-        self._thread = threading.Thread(target=work, name=name, daemon=True)
-        self._thread.start()
-
-    @property
-    def busy(self) -> bool:
-        """Whether the work goes on."""
-        return self._thread.is_alive()
-
-    def wait(self, seconds: float) -> None:
-        """Wait for the end, at most so many seconds."""
-        self._thread.join(seconds)
-
-
-class Question(Task):
-    """A call of `ask` in a thread, which gives up after `PATIENCE`. When it is no longer busy, it has an offer or a
-    problem.
-    """
-
-    def __init__(self, name: str) -> None:
-        self.name = name.strip()
-        self.offer: Offer | None = None
-        self._problem = ""
-        self._began = time.monotonic()
-        super().__init__(self._run, "vitrine-question")
-
-    @property
-    def seconds(self) -> float:
-        """Seconds since the question was asked."""
-        return time.monotonic() - self._began
-
-    @property
-    def busy(self) -> bool:
-        """Whether the answer may still come."""
-        return super().busy and self.seconds < PATIENCE
-
-    @property
-    def problem(self) -> str:
-        """Reason why there is no offer, in a sentence, or ""."""
-        if self.offer or self.busy or self._problem:
-            return self._problem
-        name = self.name[:LONGEST]
-        return str(
-            CheckpointError(
-                "Hugging Face has not answered about {name} in {patience:.0f} s: try it later",
-                name=name,
-                patience=PATIENCE,
-            )
-        )
-
-    def _run(self) -> None:
-        try:
-            self.offer = ask(self.name)
-        except CheckpointError as error:
-            self._problem = str(error)
+def unanswered(name: str) -> CheckpointError:
+    """Error that says that nobody has answered `ask` for so long as an answer takes at most."""
+    return CheckpointError(
+        "Hugging Face has not answered about {name} in {patience:.0f} s: try it later",
+        name=name[:LONGEST],
+        patience=PATIENCE,
+    )
 
 
 def wanted(files: Sequence[str] | dict[str, int]) -> list[str]:
@@ -158,74 +105,47 @@ def require_disk(offer: Offer, folder: Path) -> None:
         )
 
 
-class Download(Task):
-    """Download of an offer in a thread, into the library's cache, which keeps whole files of a cancelled one.
+def fetch(offer: Offer, count: Callable[[float], None]) -> Path:
+    """Download an offer into the library's cache, and give its folder there.
 
-    path: of the folder, when it is there. problem: reason why it failed, in a sentence, or "".
+    count: is told how many bytes are there, in any thread; what it raises ends the download, whose whole files stay.
+
+    Raises:
+        CheckpointError: it could not be downloaded.
     """
+    try:
+        from huggingface_hub import snapshot_download
 
-    def __init__(self, offer: Offer) -> None:
-        self.offer, self.problem = offer, ""
-        self.path: Path | None = None
-        self._done: dict[int, float] = {}
-        self._cancelled = threading.Event()
-        super().__init__(self._run, "vitrine-download")
+        files = list(offer.files)
+        bars = _counter(count)
+        return Path(snapshot_download(offer.name, revision=offer.revision, allow_patterns=files, tqdm_class=bars))
+    except Exception as error:  # each transport has its own
+        raise CheckpointError(
+            "{name} could not be fetched: {reason}", name=offer.name, reason=_reason(error)
+        ) from error
 
-    @property
-    def cancelled(self) -> bool:
-        """Whether `cancel` was called."""
-        return self._cancelled.is_set()
 
-    @property
-    def share(self) -> float:
-        """Share of the bytes that are downloaded, 0 to 1."""
-        return min(1.0, max(self._done.values(), default=0.0) / max(1, self.offer.bytes))
+def _counter(count: Callable[[float], None]) -> Any:
+    """Class of a progress bar that is not drawn, but counts bytes; all files together have one of their own."""
+    from tqdm import tqdm
 
-    def cancel(self) -> None:
-        """End the download as soon as the next piece arrives."""
-        self._cancelled.set()
+    done: dict[int, float] = {}
 
-    def _run(self) -> None:
-        try:
-            from huggingface_hub import snapshot_download
+    class Counter(tqdm):
+        def __init__(self, *args: Any, **kwargs: Any) -> None:
+            kwargs.pop("name", None)
+            super().__init__(*args, **(kwargs | {"disable": True}))
+            self.counts = kwargs.get("unit") == "B"
+            self.seen = 0.0
 
-            folder = snapshot_download(
-                self.offer.name,
-                revision=self.offer.revision,
-                allow_patterns=list(self.offer.files),
-                tqdm_class=self._counter(),
-            )
-            self.path = Path(folder)
-        except Exception as error:  # noqa: BLE001 - each transport has its own
-            if not self.cancelled:
-                self.problem = str(
-                    CheckpointError(
-                        "{name} could not be fetched: {reason}", name=self.offer.name, reason=_reason(error)
-                    )
-                )
+        def update(self, n: float | int | None = 1) -> bool | None:
+            self.seen += n or 0
+            if self.counts:
+                done[id(self)] = self.seen
+            count(max(done.values(), default=0.0))
+            return None
 
-    def _counter(self) -> Any:
-        """Class of a progress bar that is not drawn, but counts bytes and ends a cancelled download."""
-        from tqdm import tqdm
-
-        download = self
-
-        class Counter(tqdm):
-            def __init__(self, *args: Any, **kwargs: Any) -> None:
-                kwargs.pop("name", None)
-                super().__init__(*args, **(kwargs | {"disable": True}))
-                self.counts = kwargs.get("unit") == "B"
-                self.seen = 0.0
-
-            def update(self, n: float | int | None = 1) -> bool | None:
-                if download.cancelled:
-                    raise InterruptedError("cancelled")
-                self.seen += n or 0
-                if self.counts:
-                    download._done[id(self)] = self.seen
-                return None
-
-        return Counter
+    return Counter
 
 
 def cached(name: str, revision: str | None = None) -> Path | None:

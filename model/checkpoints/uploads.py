@@ -19,16 +19,13 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path, PurePosixPath
-from typing import IO, TYPE_CHECKING, cast
+from typing import IO, Protocol, cast, runtime_checkable
 
 from model.checkpoints.formats.weight_files import READ, REFUSED
 from model.checkpoints.formats.zip import Bounded
 from model.runtime.errors import CheckpointError
 from model.runtime.files import SPARE, is_dead, this_process
 from model.runtime.locks import Lock, condition
-
-if TYPE_CHECKING:
-    from model.checkpoints.hub import Download
 
 LARGEST = 4 << 30  # bytes that one session may keep, unpacked
 MOST_FILES = 2000
@@ -316,17 +313,26 @@ PATIENCE = 2.0  # seconds that a reload waits until its former window is closed
 SECONDS_KEPT = 600.0  # after the last window of a session was closed: for a reload, or a loss of the connection
 
 
+@runtime_checkable
+class Transfer(Protocol):
+    """What is being downloaded."""
+
+    def cancel(self) -> None:
+        """End it as soon as its next piece arrives."""
+
+
 @dataclass
 class Opened:
     """Checkpoints opened by one session, which no other session sees.
 
-    owner: secret of the session's browser. places: paths by name. uploads: folder of the uploaded files.
+    owner: secret of the session's browser. places: paths by name. uploads: folder of the uploaded files. download: of
+    another one.
     """
 
     owner: str = ""
     places: dict[str, Path] = field(default_factory=dict)
     uploads: Uploads = field(default_factory=Uploads)
-    download: Download | None = None
+    download: Transfer | None = None
 
     def close(self) -> None:
         """Remove the uploaded files and end a download."""

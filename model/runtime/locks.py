@@ -11,15 +11,14 @@ from typing import Any
 
 # Names of all locks, the outermost first: a thread that holds one waits only for those behind it.
 ORDER = (
-    "experiment",
     "session",
     "window",
     "texts",
     "opened checkpoints",
     "training of a key",
     "registry",
-    "file turns",
-    "reports",
+    "turns",
+    "job",
     "choices",
     "jobs",
     "slots",

@@ -58,9 +58,9 @@ class Page:
     def __init__(self, page: str, address: dict[str, str]) -> None:
         self.app = sound(opened(page, **address))
         if MEASURED in self.app.session_state:  # what is measured there is not of the text
-            running = self.app.session_state[MEASURED].running
-            while not running.wait(0.5):
-                running.look()
+            job = self.app.session_state[MEASURED]
+            while not job.wait(0.5):
+                job.look()
         self.session: Session = self.app.session_state[Key.SESSION]
 
     def by_channel(self, change: Callable[[Session], object]) -> dict[str, bytes]:

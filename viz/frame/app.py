@@ -24,7 +24,7 @@ from viz.frame.lead import lead
 from viz.i18n import catalogue
 from viz.i18n.catalogue import _
 from viz.i18n.errors import translate_error
-from viz.i18n.format import as_sentence, literal, page_name
+from viz.i18n.format import as_sentence, duration, literal, page_name
 from viz.state import (
     assumptions,
     browsers,
@@ -175,7 +175,7 @@ def arrange(session: Session, model: TextModel, page: str, trained: bool) -> Non
         st.rerun()
     catalogue.use(st.session_state[Key.LANGUAGE])
     session.address.sync()
-    session.watched = []
+    session.live_regions = []
     texts.say(session, model)
     # First of all: what it imports takes a while, once. Not by the navigation's own run(): that works only in a run of
     # the whole script.
@@ -230,8 +230,8 @@ def draw_views(session: Session, stage: Stage, model: TextModel, bar: DeltaGener
     rest = None
     with telling():
         rest = drawing.views(session, stage, model, mount)
-    mount([(bar, view) for view in (token_bar.token_bar(session), *long_text.rest_bars(session))])
-    long_text.watch_rest(session, partial(long_text.rest_bar, session))
+    mount([(bar, view) for view in (token_bar.token_bar(session), *long_text.bars(session))])
+    long_text.watch_job(session, partial(long_text.bar, session))
     with telling():
         if rest:
             with drawing.asking_of(session):
@@ -270,7 +270,7 @@ def learnt(session: Session) -> View:
     """
     looks = (
         500
-        if session.training.moving or session.watched
+        if session.training.moving or session.live_regions
         else 3000
         if session.training.drawn_state is not None
         else None
@@ -314,7 +314,7 @@ class OfferCancel:
     def __call__(self, seconds: float) -> None:
         self.places = self.places or [st.empty(), st.empty()]
         tick, button = self.places
-        tick.caption(f"{round(seconds)} s" if seconds > 1 else "")
+        tick.caption(duration(seconds) if seconds > 1 else "")
         if seconds > PATIENCE and not self.offered and len(self.names) > 1:
             button.button(_("Cancel"), key="cancel_opening", on_click=shown_model.cancel, args=(self.names,))
             self.offered = True

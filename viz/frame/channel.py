@@ -57,7 +57,8 @@ PATIENCE = 10.0  # seconds with a window that says or reads nothing where it sho
 PACE, STRIP_PACE, REST = 0.1, 0.5, 3.0  # seconds between looks at a training: shown, beside, resting
 SHARE, STEP_SHARE = 0.02, 0.3  # of a core that looks at a training may take, and at steps that are taken to be seen
 SELDOM = 5.0  # seconds between runs of the script while a shown training moves: for what it alone draws
-WATCH_PACE, WATCH_SHARE, WATCH_SELDOM = 0.4, 0.1, 1.0  # the same of what else goes on beside a page
+WATCH_PACE, WATCH_SHARE, WATCH_SELDOM = 0.4, 0.1, 1.0  # the same of jobs that a page shows, when they have gone on
+WATCH_REST = 1.0  # seconds between looks at what goes on beside a page, where no job says that it has
 UNSEEN = 2.0  # seconds after which a message counts as lost
 LATELY = 3.0  # seconds after its last letter for which a window counts as one in which somebody types
 ALIVE = 1.0  # seconds of a turn without a message, after which it says that it goes on
@@ -214,7 +215,7 @@ class Window:
                 async with asyncio.timeout(pace):  # wait_for loses a cancellation that comes together with the event
                     await self._wake.wait()
             self._wake.clear()
-            while self._due(pace) and not await self._take_turn():
+            while self._due() and not await self._take_turn():
                 await self._free.wait()
                 self._free.clear()
         return GONE
@@ -232,15 +233,15 @@ class Window:
             shown = session.stage is not None and session.stage.trained
             share = STEP_SHARE if live is not None and live.snapshot.watched else SHARE
             paces.append(min(STRIP_PACE, max(PACE, self._took / share)) if shown else STRIP_PACE)
-        if not self._hidden and session.watched:
-            paces.append(max(WATCH_PACE, self._took / WATCH_SHARE))
+        if not self._hidden and session.live_regions:
+            paces.append(max(WATCH_PACE if session.job_news else WATCH_REST, self._took / WATCH_SHARE))
         return min(paces)
 
-    def _due(self, pace: float) -> bool:
-        """Whether something is asked for, or it is time to look at a training again; and the browser has painted what
-        it was sent: of what is typed, all but one message.
+    def _due(self) -> bool:
+        """Whether something is asked for, or it is time to look at a training or a job again; and the browser has
+        painted what it was sent: of what is typed, all but one message.
         """
-        now, ahead = time.monotonic(), self._number - self._seen
+        now, ahead, pace = time.monotonic(), self._number - self._seen, self._pace() or 0.0
         painted = ahead <= bool(self._pending) or now - self._sent_at > UNSEEN
         return painted and (bool(self._pending) or self._checks_pending or now - self._turned_at >= 0.9 * pace)
 
@@ -360,12 +361,15 @@ class Window:
 
     def _watch(self, session: Session, edits: dict[str, int]) -> None:
         """What goes on beside the page: its views, and the script where what it has drawn of it is old."""
-        views = [view for watched in session.watched for view in watched.views()]  # a sign of life, too
+        session.job_news = False  # before they are looked at: what comes meanwhile is of the next turn
+        views = [view for region in session.live_regions for view in region.views()]  # a sign of life, too
         if not self._hidden:
             self._send(views, edits, False, False, None)
-        seldom = time.monotonic() - self._asked_at > WATCH_SELDOM
-        if seldom and any(watched.is_old for watched in session.watched):
-            self._ask_script(session)
+        if any(region.is_old for region in session.live_regions):
+            if time.monotonic() - self._asked_at > WATCH_SELDOM:
+                self._ask_script(session)
+            else:
+                session.job_news = True
 
     def _ask_script(self, session: Session) -> None:
         """Let the browser have the script run, once until it has."""

@@ -98,7 +98,7 @@ def frames(session: Session, stage: Stage) -> Iterator[tuple[list[View], bool]]:
     tokens_first = session.is_long and not very_long
     if tokens_first:
         group.append(token_bar.token_bar(session, later=True))
-    group += long_text.rest_bars(session)
+    group += long_text.bars(session)
     drawing = stage.views(model)
     try:
         while True:
@@ -114,4 +114,4 @@ def frames(session: Session, stage: Stage) -> Iterator[tuple[list[View], bool]]:
         pass  # the script has said it in place of the rest
     if not tokens_first:
         group.append(token_bar.token_bar(session, later=not very_long))
-    yield [*group, *long_text.rest_bars(session)], False
+    yield [*group, *long_text.bars(session)], False

@@ -61,9 +61,9 @@ def token_bar(session: Session, later: bool = False) -> View:
             ),
         }
         notes["target"] = " · ".join(filter(None, [told[session.origin], notes["target"]]))
-    rest = None if later or not long_text.is_very_long(session) else long_text.rest_of_text(session)
-    badges = None if later else badges_of(session) if rest is None else badges_of_rest(rest)
-    compared = not later and (rest is None or rest.compared)
+    job = None if later or not long_text.is_very_long(session) else long_text.long_text_job(session)
+    badges = None if later else badges_of(session) if job is None else badges_of_job(job)
+    compared = not later and (job is None or job.compared)
     words = {"source": _("Source tokens"), "target": _("Target tokens"), "guess": _("Click to put it into the text")}
     words |= {"fold": _("Fold or unfold this bar"), "follow": _("checks follow")}
     guesses = [_guess(guess, session.model) for guess in session.model.guesses(session.trace)]
@@ -100,14 +100,14 @@ def badges_of(session: Session) -> list[dict[str, Any]]:
         return [{"text": _("not checked"), "passed": None, "title": translate_error(error)}]
 
 
-def badges_of_rest(rest: long_text.RestOfText) -> list[dict[str, Any]]:
+def badges_of_job(job: long_text.LongTextJob) -> list[dict[str, Any]]:
     """The checks of a long text, or why they are not there."""
-    if (checked := rest.found.get((long_text.CHECKS,))) is not None:
+    if (checked := job.values.get((long_text.CHECKS,))) is not None:
         return badges_of_checks(*checked)
     title = _("This text is long: its checks take a while.")
-    if (reason := rest.failed.get((long_text.CHECKS,))) is not None:
+    if (reason := job.errors.get((long_text.CHECKS,))) is not None:
         return [{"text": _("not checked"), "passed": None, "title": translate_error(reason)}]
-    text = _("not checked: cancelled") if rest.cancelled else _("checks follow")
+    text = _("not checked: cancelled") if job.paused else _("checks follow")
     return [{"text": text, "passed": None, "title": title}]
 
 

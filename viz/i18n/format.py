@@ -56,6 +56,14 @@ def clock(seconds: float) -> str:
     return _("{days} days").format(days=f"{days:,}")
 
 
+def duration(seconds: float) -> str:
+    """A time in words: seconds, from 90 on minutes, from 90 minutes on hours."""
+    if seconds < 90:
+        return _("{seconds} s").format(seconds=f"{seconds:.0f}")
+    minutes = round(seconds / 60)
+    return _("{minutes} min").format(minutes=minutes) if minutes < 90 else clock(seconds)
+
+
 def token_sign(label: str) -> str:
     """A token as it is written on the screen: what would be invisible gets a sign."""
     return {" ": "␣", "\n": "⏎", "\t": "⇥"}.get(label, label)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import secrets
 import time
+import weakref
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -105,8 +106,10 @@ class Session:
     )
     token: str = field(default_factory=lambda: secrets.token_urlsafe(24), kw_only=True, repr=False, compare=False)
     channels: set[Callable[[], None]] = field(default_factory=set, kw_only=True, repr=False)  # each wakes an open one
-    watched: list[Any] = field(default_factory=list, kw_only=True)  # what goes on beside the page, see background.py
-    rest: Any = field(default=None, kw_only=True, repr=False)  # of a long text, see long_text.py; the next one stops it
+    live_regions: list[Any] = field(default_factory=list, kw_only=True)  # what goes on beside the page: job_view.py
+    job_news: bool = field(default=False, kw_only=True)  # a job that the page shows has gone on or ended
+    wake_for_job: Callable[[], None] = field(init=False, repr=False, compare=False)  # keeps no session alive
+    long_text_job: Any = field(default=None, kw_only=True, repr=False)  # see long_text.py; the next text cancels it
     memory: dict[Any, Any] = field(default_factory=dict, kw_only=True, repr=False, compare=False)
     selection: Selection = field(default_factory=Selection)
     what_if: WhatIf = field(default_factory=WhatIf)
@@ -131,6 +134,7 @@ class Session:
 
     def __post_init__(self) -> None:
         SESSIONS[self.token] = self
+        self.wake_for_job = partial(wake_for_job, weakref.ref(self))
 
     @cached_property
     def mark(self) -> str:
@@ -142,10 +146,10 @@ class Session:
         for wake in list(self.channels):
             wake()
 
-    def stop_rest(self) -> None:
-        """Nobody waits for the rest of a long text any more: another text is there."""
-        if (rest := self.rest) is not None:
-            rest.stop()
+    def cancel_long_text_job(self) -> None:
+        """Nobody waits for what a long text takes any more: another text is there."""
+        if (job := self.long_text_job) is not None:
+            job.cancel()
 
     @property
     def current(self) -> Shown:
@@ -280,8 +284,8 @@ class Session:
         """Let go of what is shown, with all that was computed of it."""
         from model.runtime.memory import collect
 
-        self.stop_rest()
-        self.shown = self.rest = self._comparison = self.what_if.plain = self.what_if._trace = None
+        self.cancel_long_text_job()
+        self.shown = self.long_text_job = self._comparison = self.what_if.plain = self.what_if._trace = None
         self.memory.clear()
         collect.expect()
 
@@ -296,7 +300,7 @@ class Session:
         else:
             from model.inference.models import Translator
 
-            self.stop_rest()
+            self.cancel_long_text_job()
             tokens, answer, generation = model.source_tokens(source), None, None
             if not isinstance(model, Translator):
                 plain = model.trace_tokens(tokens)
@@ -327,8 +331,8 @@ class Session:
         """The trace with the what-if changes; plain: without them, None where it is the one of before."""
         trace = self.what_if.look(model, plain, source, target)
         self.shown = Shown(model, trace, source, target)
-        if self.rest is not None and self.rest.trace is not trace:
-            self.rest = None  # with all that it keeps of the text before
+        if self.long_text_job is not None and self.long_text_job.trace is not trace:
+            self.long_text_job = None  # with all that it keeps of the text before
         return trace
 
     @property
@@ -363,6 +367,13 @@ class Session:
         wish = self.selection
         pairs = ((wish.layer, layers), (wish.head, heads), (wish.query, queries))
         return Selection(*(max(0, min(wished, count - 1)) for wished, count in pairs))
+
+
+def wake_for_job(session: weakref.ref[Session]) -> None:
+    """Have the windows of a session, if it is still there, look at its jobs."""
+    if (found := session()) is not None:
+        found.job_news = True
+        found.wake()
 
 
 def choice(options: Sequence[str], default: str, key: str) -> str:

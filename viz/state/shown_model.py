@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -10,18 +11,20 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import streamlit as st
+from streamlit.runtime.scriptrunner import add_script_run_ctx, get_script_run_ctx
 
 from viz.i18n.catalogue import _
 from viz.i18n.format import as_sentence, in_turn, literal, stopped
+from viz.jobs import Job
 from viz.state import adapter_bases, assumptions, checkpoints
 from viz.state.checkpoints import CheckpointEntry, bundled_names, find, given_paths, open_place
-from viz.state.opening import Opening
 from viz.state.session import DEFAULT_SELECTION, PINNED, Key, Selection, Session, choice, current_session
 from viz.state.what_if import WhatIf
 
 if TYPE_CHECKING:
     from model.inference.text_model import TextModel
 
+TICK = 0.2  # seconds between two of what a run of the script says while it waits for a model
 PRECISIONS = ("float32", "bfloat16", "float16")
 
 
@@ -30,6 +33,35 @@ class Part(StrEnum):
 
     PRECISION = "precision"
     STATE = "shown_state"
+
+
+class Opening(Job["TextModel"]):
+    """A model that is being opened. key: what it is of, so that the next run of the script finds it going on."""
+
+    patience = 10.0
+
+    def __init__(self, key: Hashable, work: Callable[[], TextModel]) -> None:
+        self.key, self._work, self._context = key, work, get_script_run_ctx(suppress_warning=True)
+        super().__init__()
+
+    def compute(self) -> TextModel:
+        add_script_run_ctx(threading.current_thread(), self._context)
+        return self._work()
+
+    def model(self, waiting: Callable[[float], None]) -> TextModel:
+        """The model, when it is open. waiting: called now and then until then, with the seconds that it has taken.
+
+        Raises:
+            ValueError: it cannot be opened, or was given up.
+        """
+        while not self.wait(TICK):
+            self.look()
+            waiting(self.seconds)
+        if self.exception is not None:
+            raise self.exception
+        if self.result is None:
+            raise ValueError("the model was given up before it was open: choose it again")
+        return self.result
 
 
 @dataclass
@@ -180,7 +212,7 @@ def pin_again(session: Session, model: TextModel) -> None:
 def give_up() -> None:
     """What is being opened is not wanted any more; its memory goes with its thread."""
     if (opening := state().opening) is not None:
-        opening.give_up()
+        opening.cancel()
         state().opening = None
 
 

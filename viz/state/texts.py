@@ -29,7 +29,7 @@ def accept_edit(session: Session, key: str, text: str, edit: int) -> bool:
         before = session.texts.typed.get(key)
         session.texts.typed[key], session.texts.edits[key] = text, edit
         if text != before:
-            session.stop_rest()  # of the text before, never of a newer one
+            session.cancel_long_text_job()  # of the text before, never of a newer one
     return text != before
 
 

@@ -1,6 +1,6 @@
-"""What a long text takes beside its pass: maps of all heads, a head at a time, and then the checks, in a thread.
+"""What a long text takes beside its pass, as a job: maps of all heads, a head at a time, and then the checks.
 
-The page shows at once what is asked for, and the rest as it comes; the next text ends it.
+The page shows at once what is asked for, and the rest as it comes; the next text cancels it.
 """
 
 from __future__ import annotations
@@ -10,13 +10,15 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple, get_args
 
+from model.message import Message
 from viz.components.progress import progress
 from viz.components.view import View, live
 from viz.i18n.catalogue import _
 from viz.i18n.errors import translate_error
 from viz.i18n.format import bytes_text
+from viz.jobs import TableJob, Task
 from viz.state.session import Session, current_session
-from viz.ui.background import Filling, Job, Watched
+from viz.ui.job_view import LiveRegion, job_words
 
 if TYPE_CHECKING:
     from model.analysis.attention_maps import Maps
@@ -26,7 +28,7 @@ if TYPE_CHECKING:
 
 KEY = "long_text"
 SOON = 1 << 25  # cells of all maps of a text, above which they are not waited for: about a second
-HEAD, COMBINED, CHECKS, CHANGES = "head", "combined", "checks", "changes"  # what a job's key begins with
+HEAD, COMBINED, CHECKS, CHANGES = "head", "combined", "checks", "changes"  # what a task's key begins with
 
 
 class Checked(NamedTuple):
@@ -36,79 +38,76 @@ class Checked(NamedTuple):
     odd: NotFinite | None
 
 
-class RestOfText(Filling):
-    """What one trace takes. cancelled: by the visitor, and not because nobody looked. chosen: the head that is shown
+class LongTextJob(TableJob):
+    """What one trace takes. paused: by the visitor, and not because nobody looked. chosen: the head that is shown
     large, behind its key.
     """
 
     patience = 20.0
-    cancelled = False
+    paused = False
     chosen: tuple[Any, Any] = None, None
 
-    def __init__(self, session: Session, trace: Trace, jobs: Sequence[Job], found: Mapping[Any, Any]) -> None:
+    def __init__(self, session: Session, trace: Trace, tasks: Sequence[Task], values: Mapping[Any, Any]) -> None:
         self.trace = trace
         every = all_maps(trace)
         self.largest = max(every, key=lambda maps: maps.queries * maps.keys)
         self.cells = sum(maps.cells for maps in every)
-        self.heads = sum(key[0] == HEAD for key, _size, _compute in jobs)
+        self.heads = sum(task.key[0] == HEAD for task in tasks)
         work = partial(checked, trace, self.largest, weakref.ref(self))  # weak: it would keep the trace in memory
-        checking: Job = (CHECKS,), sum(maps.layers * maps.heads for maps in every), work
-        compared: list[Job] = []
+        checking = Task((CHECKS,), sum(maps.layers * maps.heads for maps in every), work)
+        compared: list[Task] = []
         if (comparison := session.comparison) is not None:
-            compared = [((CHANGES, comparison.pinned), self.heads or 1, lambda: comparison.changes is None)]
-        wanted = {key for key, _size, _compute in jobs}
-        kept = {key: value for key, value in found.items() if key[0] != COMBINED or key in wanted}  # which is large
-        super().__init__([*jobs, checking, *compared], kept)
+            compared = [Task((CHANGES, comparison.pinned), self.heads or 1, lambda: comparison.changes is None)]
+        wanted = {task.key for task in tasks}
+        kept = {key: value for key, value in values.items() if key[0] != COMBINED or key in wanted}  # which is large
+        super().__init__([*tasks, checking, *compared], kept)
 
-    def _work(self) -> None:
+    def compute(self) -> None:
         from model.runtime.room import asking
 
         with asking():
-            super()._work()
+            super().compute()
 
     @property
     def keys(self) -> list[Any]:
-        """What its jobs are."""
-        return [key for key, _size, _compute in self._jobs]
+        """Those of its tasks."""
+        return [task.key for task in self.tasks]
 
     @property
     def drawn(self) -> int:
         """How many heads are there."""
-        return sum(key in self.found for key in self.keys if key[0] == HEAD)
+        return sum(key in self.values for key in self.keys if key[0] == HEAD)
 
     @property
     def combined(self) -> bool:
         """Whether several heads together are there, where they are wanted."""
-        return any(key in self.found for key in self.keys if key[0] == COMBINED)
+        return any(key in self.values for key in self.keys if key[0] == COMBINED)
 
     @property
     def compared(self) -> bool:
         """Whether all is there that the pin asks for."""
-        return all(key in self.found for key in self.keys if key[0] == CHANGES)
+        return all(key in self.values for key in self.keys if key[0] == CHANGES)
 
-    def cancel(self) -> None:
-        self.cancelled = True
-        self.stop()
+    def pause(self) -> None:
+        self.paused = True
+        self.cancel()
 
-    def continued(self) -> RestOfText:
-        """It goes on, unless it was cancelled: nobody had looked for a while, or the text was another for a moment."""
-        if not self.cancelled:
-            self.go_on()
+    def continued(self) -> LongTextJob:
+        """It goes on, unless it was paused: nobody had looked for a while, or the text was another for a moment."""
+        if not self.paused:
+            self.start()
         return self
 
-    def words(self, left: float | None) -> str:
+    @property
+    def sentence(self) -> Message:
         drawn = self.drawn
-        parts = [_("{done} of {all} heads").format(done=drawn, all=self.heads)] if drawn < self.heads else []
-        parts = parts or [_("checks follow") if (CHECKS,) not in self.found else _("what changed follows")]
-        if left is not None:
-            parts.append(_("{seconds} s left").format(seconds=f"{max(1, left):.0f}"))
-        taken = _("one map at a time takes {one}, all would be {every}")
-        parts.append(taken.format(one=bytes_text(self.largest.memory), every=bytes_text(4 * self.cells)))
-        return " · ".join(parts)
+        if drawn < self.heads:
+            return Message("{done} of {all} heads", done=drawn, all=self.heads)
+        return Message("checks follow") if (CHECKS,) not in self.values else Message("what changed follows")
 
 
-def checked(trace: Trace, largest: Maps, rest: weakref.ref[RestOfText]) -> Checked:
-    """The checks of a trace. rest: which is told how far they are.
+def checked(trace: Trace, largest: Maps, job: weakref.ref[LongTextJob]) -> Checked:
+    """The checks of a trace. job: which is told how far they are.
 
     Raises:
         ValueError: there is no room for its largest map.
@@ -117,8 +116,8 @@ def checked(trace: Trace, largest: Maps, rest: weakref.ref[RestOfText]) -> Check
     from model.analysis.finite import first_not_finite
 
     def count(heads: int) -> None:
-        if (told := rest()) is not None:
-            told.advance(heads)
+        if (going := job()) is not None:
+            going.advance(heads)
 
     largest.require_room()
     return Checked(checks(trace, count), first_not_finite(trace))
@@ -139,74 +138,76 @@ def is_very_long(session: Session) -> bool:
     return sum(maps.cells for maps in all_maps(session.trace)) > SOON
 
 
-def rest_of_text(session: Session, jobs: Sequence[Job] | None = None, found: Mapping[Any, Any] = {}) -> RestOfText:
+def long_text_job(session: Session, tasks: Sequence[Task] | None = None, values: Mapping[Any, Any] = {}) -> LongTextJob:
     """What is computed of the shown text, begun where it is not yet.
 
-    jobs: what the page wants of it; None: what it has. found: what is known already; what was found before stays.
+    tasks: what the page wants of it; None: what it has. values: those that are known already; what was computed before
+    stays.
     """
-    before: RestOfText | None = session.rest
+    before: LongTextJob | None = session.long_text_job
     if before is not None:
         if before.trace is session.trace:
             pinned = session.comparison and session.comparison.pinned
-            wanted = [key for key, _size, _compute in jobs] if jobs is not None else None
+            wanted = [task.key for task in tasks] if tasks is not None else None
             own = [key for key in before.keys if key[0] not in (CHECKS, CHANGES)]
             same_pin = [key[1] for key in before.keys if key[0] == CHANGES] == [pinned][: pinned is not None]
             if (wanted is None or set(wanted) == set(own)) and same_pin:
-                before.found.update({key: value for key, value in found.items() if key not in before.found})
+                before.values.update({key: value for key, value in values.items() if key not in before.values})
                 return before.continued()
-            found = {**before.found, **found}
-            jobs = before._jobs[: len(own)] if jobs is None else jobs
-        before.stop()
-    rest = session.rest = RestOfText(session, session.trace, jobs or (), found)
-    return rest
+            values = {**before.values, **values}
+            tasks = before.tasks[: len(own)] if tasks is None else tasks
+        before.cancel()
+    job = session.long_text_job = LongTextJob(session, session.trace, tasks or (), values)
+    return job
 
 
-def rest_bar(session: Session) -> View:
-    """How far it is, with a button to cancel it, or to go on; nothing where nothing is to be waited for."""
-    rest: RestOfText | None = session.rest
-    if not is_very_long(session) or rest is None or rest.trace is not session.trace:
+def bar(session: Session) -> View:
+    """How far it is, with a button to pause it, or to go on; nothing where nothing is to be waited for."""
+    job: LongTextJob | None = session.long_text_job
+    if not is_very_long(session) or job is None or job.trace is not session.trace:
         return progress(KEY, None, "")
-    told = rest.continued().progress
-    if told is not None and not rest.cancelled:
-        return progress(KEY, told["share"], told["text"], (_("Cancel"), on_cancel))
-    if rest.failed:
-        reason = translate_error(next(iter(rest.failed.values())))
-        return progress(KEY, None, _("Not computed: {reason}").format(reason=reason))
-    if not rest.cancelled:
+    job.continued().look(session.wake_for_job)
+    if not job.ended and not job.paused:
+        memory = _("one map at a time takes {one}, all would be {every}")
+        memory = memory.format(one=bytes_text(job.largest.memory), every=bytes_text(4 * job.cells))
+        return progress(KEY, job.share, f"{job_words(job)} · {memory}", (_("Cancel"), on_cancel))
+    if job.error:
+        return progress(KEY, None, _("Not computed: {reason}").format(reason=translate_error(job.error)))
+    if not job.paused:
         return progress(KEY, None, "")
-    drawn, text = rest.drawn, _("Cancelled before the checks were made")
-    if drawn < rest.heads:
+    drawn, text = job.drawn, _("Cancelled before the checks were made")
+    if drawn < job.heads:
         text = _("Cancelled: {done} of {all} heads are drawn; a click on another one shows it")
-    return progress(KEY, None, text.format(done=drawn, all=rest.heads), (_("Go on"), on_go_on))
+    return progress(KEY, None, text.format(done=drawn, all=job.heads), (_("Go on"), on_go_on))
 
 
-def rest_bars(session: Session) -> list[View]:
+def bars(session: Session) -> list[View]:
     """The bar, where something is to be waited for, or it is on the page."""
-    return [rest_bar(session)] if session.rest is not None or KEY in session.views else []
+    return [bar(session)] if session.long_text_job is not None or KEY in session.views else []
 
 
 @live
 def on_cancel(_pressed: bool) -> None:
-    if (rest := current_session().rest) is not None:
-        rest.cancel()
+    if (job := current_session().long_text_job) is not None:
+        job.pause()
 
 
 @live
 def on_go_on(_pressed: bool) -> None:
-    if (rest := current_session().rest) is not None:
-        rest.wait_for_end(5.0)
-        rest.cancelled = False
-        rest.go_on()
+    if (job := current_session().long_text_job) is not None:
+        job.wait(5.0)
+        job.paused = False
+        job.start()
 
 
-def watch_rest(session: Session, view: Callable[[], View | None]) -> None:
+def watch_job(session: Session, view: Callable[[], View | None]) -> None:
     """Draw a view again as long as it goes on. view: None where nothing is new in it."""
-    rest: RestOfText | None = session.rest
-    if rest is None or rest.trace is not session.trace or rest.finished:
+    job: LongTextJob | None = session.long_text_job
+    if job is None or job.trace is not session.trace or job.ended:
         return
 
-    def stands() -> tuple[bool, ...]:
-        now: RestOfText | None = session.rest
-        return (True,) if now is None else (now.finished, now.cancelled, now.combined)
+    def state() -> tuple[bool, ...]:
+        now: LongTextJob | None = session.long_text_job
+        return (True,) if now is None else (now.ended, now.paused, now.combined)
 
-    session.watched.append(Watched(stands, stands(), lambda: [shown for shown in [view()] if shown]))
+    session.live_regions.append(LiveRegion(state, state(), lambda: [shown for shown in [view()] if shown]))

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import sys
-import threading
 from types import SimpleNamespace
 
 import pytest
 
 import model.checkpoints.hub
-from model.checkpoints.hub import Download, Offer, ask, wanted
+from model.checkpoints.hub import Offer, ask, fetch, wanted
+from model.runtime import superseded
 from model.runtime.errors import CheckpointError
 
 FILES = {"config.json": 100, "model.safetensors": 10**6, "tokenizer.json": 500, "modeling.py": 9, "onnx/model.json": 7}
@@ -87,50 +87,38 @@ def test_refusals_are_sentences(hub, monkeypatch):
 
 
 def test_a_download_counts_its_bytes_and_ends_in_a_folder(hub, tmp_path):
-    half, go = threading.Event(), threading.Event()
+    counts = []
 
-    def fetch(counter):
+    def download(counter):
         with counter(total=0, unit="B", name="bytes") as bar, counter(total=2, unit="it") as files:
             bar.update(500)
             files.update(1)
-            half.set()
-            assert go.wait(10)
             bar.update(500)
         return str(tmp_path)
 
-    hub.fetch = fetch
-    download = Download(OFFER)
-    assert half.wait(10)
-    assert (download.busy, download.share) == (True, 0.5)
-    go.set()
-    download.wait(10.0)
-    assert (download.busy, download.share, download.path, download.problem) == (False, 1.0, tmp_path, "")
+    hub.fetch = download
+    assert fetch(OFFER, counts.append) == tmp_path
+    assert counts == [500, 500, 1000]
     ((name, options),) = hub.downloads
     assert name == "me/mine"
     assert (options["revision"], options["allow_patterns"]) == ("abc", list(OFFER.files))
 
 
-def test_a_download_can_be_cancelled_or_fail(hub):
-    begun, go = threading.Event(), threading.Event()
-
-    def fetch(counter):
-        begun.set()
-        assert go.wait(10)
+def test_a_download_ends_with_what_its_counter_raises_or_fails_in_a_sentence(hub):
+    def download(counter):
         counter(unit="B").update(1)
         raise AssertionError("it goes on")
 
-    hub.fetch = fetch
-    download = Download(OFFER)
-    assert begun.wait(10)
-    download.cancel()
-    go.set()
-    download.wait(10.0)
-    assert (download.busy, download.path, download.problem, download.cancelled) == (False, None, "", True)
+    def cancelled(_size):
+        raise superseded.SupersededError
+
+    hub.fetch = download
+    with pytest.raises(superseded.SupersededError):
+        fetch(OFFER, cancelled)
 
     def fail(_counter):
         raise ConnectionError("gone")
 
     hub.fetch = fail
-    download = Download(OFFER)
-    download.wait(10.0)
-    assert "me/mine could not be fetched: there is no connection" in download.problem
+    with pytest.raises(CheckpointError, match="me/mine could not be fetched: there is no connection"):
+        fetch(OFFER, print)

@@ -19,13 +19,14 @@ from model.capture.trace import Trace
 from model.inference.text_model import TextModel
 from tests.viz.frame.window import PATIENCE, Window, in_loop, open_window, opened
 from tests.viz.small import looking, small_model
+from tests.viz.test_jobs import Work
 from viz.components.progress import progress
 from viz.components.registry import pack
 from viz.components.view import PackedView, View, live
 from viz.frame import channel
 from viz.frame.drawing import Stage
 from viz.state.session import SESSIONS, Key, Session, current_session
-from viz.ui.background import Watched
+from viz.ui.job_view import LiveRegion, job_bar
 from viz.ui.parts import Drawing
 
 TEXT, OTHER, THIRD = "The cat sees.", "The dog", "The doctor sees the"
@@ -578,14 +579,14 @@ def test_a_window_that_goes_while_it_waits_is_let_go_in_silence(session, busy, c
 @pytest.fixture
 def measuring(session, monkeypatch) -> SimpleNamespace:
     """Something that is measured, with a bar that is another at each look."""
-    monkeypatch.setattr(channel, "WATCH_PACE", 0.005)
+    monkeypatch.setattr(channel, "WATCH_REST", 0.005)
     found = SimpleNamespace(looks=0, finished=False)
 
     def bars() -> list[View]:
         found.looks += 1
         return [progress("bar", None, f"look {found.looks}")]
 
-    session.watched = [Watched(lambda: found.finished, False, bars)]
+    session.live_regions = [LiveRegion(lambda: found.finished, False, bars)]
     return found
 
 
@@ -639,14 +640,53 @@ def test_a_hidden_window_is_sent_nothing_of_it_and_it_goes_on(session, measuring
 
 
 def test_what_begins_is_looked_at_at_once(session, measuring):
-    watched, session.watched = session.watched, []
+    regions, session.live_regions = session.live_regions, []
 
     async def use(window: Window) -> None:
         type_in(window, OTHER, 1)
         assert "bar" not in (await window.message())["views"]
-        session.watched = watched
+        session.live_regions = regions
         session.wake()  # as the script does, which has begun it
         await asyncio.wait_for(window.view("bar"), channel.REST / 2)
+
+    assert open_window(session, use) == []
+
+
+def test_a_job_that_goes_on_or_ends_wakes_the_window_and_the_script_runs_again(session, monkeypatch):
+    for pace in ("WATCH_REST", "REST"):
+        monkeypatch.setattr(channel, pace, 3600.0)
+    monkeypatch.setattr(channel, "WATCH_PACE", 0.0)
+    monkeypatch.setattr(channel, "WATCH_SELDOM", -1.0)
+    job = Work(total=4.0)
+
+    def bars() -> list[View]:
+        return [bar for bar in [job_bar("bar", job)] if bar is not None]
+
+    session.live_regions = [LiveRegion(lambda: job.ended, False, bars)]
+
+    async def use(window: Window) -> None:
+        type_in(window, OTHER, 1)  # the first look is at what is typed
+        assert (await window.view("bar"))["share"] == 0
+        for share in (0.25, 0.5):
+            job.advance(1.0)
+            assert (await window.view("bar"))["share"] == share
+        job.go.set()
+        await window.script()
+
+    assert open_window(session, use) == []
+
+
+def test_the_script_that_may_not_run_yet_is_asked_for_as_soon_as_it_may(session, monkeypatch):
+    """No news comes after the end of a job: without them the next look would be an hour later."""
+    for pace in ("WATCH_REST", "REST"):
+        monkeypatch.setattr(channel, pace, 3600.0)
+    monkeypatch.setattr(channel, "WATCH_PACE", 0.005)
+    monkeypatch.setattr(channel, "WATCH_SELDOM", 0.2)
+    session.live_regions = [LiveRegion(lambda: True, False)]
+
+    async def use(window: Window) -> None:
+        type_in(window, OTHER, 1)
+        await window.script()
 
     assert open_window(session, use) == []
 

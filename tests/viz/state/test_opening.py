@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-from functools import partial
 from typing import Any
 
 import pytest
@@ -11,25 +10,15 @@ import pytest
 from model.checkpoints.load import open_checkpoint
 from model.runtime import superseded
 from tests.viz.small import write_small
-from viz.state import opening
-from viz.state.opening import Opening
-
-
-def until_given_up(begun: threading.Event, ended: threading.Event) -> Any:
-    """Work that goes on until it is no longer wanted."""
-    begun.set()
-    try:
-        while not ended.wait(0.005):
-            superseded.check()
-    finally:
-        ended.set()
+from viz.state import shown_model
+from viz.state.shown_model import Opening
 
 
 def test_seconds_are_told_until_it_is_open_and_what_opens_it_is_raised(monkeypatch):
-    monkeypatch.setattr(opening, "TICK", 0.01)
+    monkeypatch.setattr(shown_model, "TICK", 0.01)
     told: list[float] = []
     wait = threading.Event()
-    made = Opening("a", partial(lambda: wait.wait(5) and "model"))
+    made = Opening("a", lambda: wait.wait(5) and "model")  # type: ignore[arg-type, return-value]
 
     def waiting(seconds: float) -> None:
         told.append(seconds)
@@ -44,20 +33,15 @@ def test_seconds_are_told_until_it_is_open_and_what_opens_it_is_raised(monkeypat
 
 
 def test_what_is_given_up_ends_and_says_so(monkeypatch):
-    monkeypatch.setattr(opening, "TICK", 0.01)
-    begun, ended = threading.Event(), threading.Event()
-    made = Opening("a", partial(until_given_up, begun, ended))
-    assert begun.wait(5)
+    monkeypatch.setattr(shown_model, "TICK", 0.01)
+
+    def endless() -> Any:
+        while True:
+            superseded.check()
+
+    made = Opening("a", endless)
     with pytest.raises(ValueError, match="was given up before it was open: choose it again"):
-        made.model(lambda seconds: made.give_up())
-    assert ended.is_set()
-
-
-def test_where_nobody_looks_any_more_it_ends_by_itself(monkeypatch):
-    monkeypatch.setattr(opening, "PATIENCE", 0.05)
-    begun, ended = threading.Event(), threading.Event()
-    Opening("a", partial(until_given_up, begun, ended))
-    assert ended.wait(5)
+        made.model(lambda seconds: made.cancel())
 
 
 @pytest.mark.parametrize("kind", ["ours", "weights alone"])

@@ -13,12 +13,12 @@ from model.runtime import superseded
 from tests.viz.components.test_registry import unpack
 from tests.viz.small import looking, small_model
 from viz.frame import token_bar
+from viz.jobs import Task
 from viz.state import texts
 from viz.state.serving import serving
 from viz.state.session import Session
 from viz.ui import long_text
-from viz.ui.background import Job
-from viz.ui.long_text import CHECKS, HEAD, RestOfText, rest_bar, rest_of_text, watch_rest
+from viz.ui.long_text import CHECKS, HEAD, LongTextJob, long_text_job, watch_job
 
 
 @pytest.fixture
@@ -36,8 +36,8 @@ class Held:
         self.begun, self.go = threading.Event(), threading.Event()
         self.computed: list[int] = []
 
-    def jobs(self) -> list[Job]:
-        return [((HEAD, 0, head), 1, lambda head=head: self.compute(head)) for head in (0, 1)]
+    def tasks(self) -> list[Task]:
+        return [Task((HEAD, 0, head), 1, lambda head=head: self.compute(head)) for head in (0, 1)]
 
     def compute(self, head: int) -> int:
         if head:
@@ -49,17 +49,16 @@ class Held:
 
 
 def bar(session: Session) -> dict[str, object]:
-    return unpack(rest_bar(session).data)[0]
+    return unpack(long_text.bar(session).data)[0]
 
 
-def ended(rest: RestOfText) -> None:
-    rest.wait_for_end(20)
-    assert rest.finished
+def ended(job: LongTextJob) -> None:
+    assert job.wait(20)
 
 
 def test_heads_come_first_and_then_the_checks_of_this_trace(session):
     held = Held()
-    rest = rest_of_text(session, held.jobs())
+    job = long_text_job(session, held.tasks())
     assert held.begun.wait(20)
     shown = bar(session)
     assert shown["button"] == "Cancel"
@@ -68,8 +67,8 @@ def test_heads_come_first_and_then_the_checks_of_this_trace(session):
     badges = unpack(token_bar.token_bar(session).data)[0]["badges"]
     assert [badge["text"] for badge in badges] == ["checks follow"]
     held.go.set()
-    ended(rest)
-    assert rest.found[(CHECKS,)].checks == checks(session.trace)
+    ended(job)
+    assert job.values[(CHECKS,)].checks == checks(session.trace)
     assert bar(session)["text"] == ""
     badges = unpack(token_bar.token_bar(session).data)[0]["badges"]
     assert all(badge["passed"] for badge in badges)
@@ -77,11 +76,11 @@ def test_heads_come_first_and_then_the_checks_of_this_trace(session):
 
 def test_cancelled_keeps_what_is_there_and_goes_on(session):
     held = Held()
-    rest = rest_of_text(session, held.jobs())
+    job = long_text_job(session, held.tasks())
     assert held.begun.wait(20)
     long_text.on_cancel(True)
-    ended(rest)
-    assert rest.found == {(HEAD, 0, 0): 0}
+    ended(job)
+    assert job.values == {(HEAD, 0, 0): 0}
     shown = bar(session)
     assert (shown["text"], shown["button"]) == (
         "Cancelled: 1 of 2 heads are drawn; a click on another one shows it",
@@ -89,70 +88,70 @@ def test_cancelled_keeps_what_is_there_and_goes_on(session):
     )
     badges = unpack(token_bar.token_bar(session).data)[0]["badges"]
     assert [(badge["text"], badge["passed"]) for badge in badges] == [("not checked: cancelled", None)]
-    assert rest_of_text(session, held.jobs()) is rest
-    assert rest.finished  # looking at it does not begin it again
+    assert long_text_job(session, held.tasks()) is job
+    assert job.ended  # looking at it does not begin it again
     held.go.set()
     long_text.on_go_on(True)
-    ended(rest)
+    ended(job)
     assert held.computed == [0, 1]
-    assert (CHECKS,) in rest.found
+    assert (CHECKS,) in job.values
 
 
 def test_a_keystroke_ends_it_at_once(session):
     held = Held()
-    rest = rest_of_text(session, held.jobs())
+    job = long_text_job(session, held.tasks())
     assert held.begun.wait(20)
     began = time.monotonic()
     texts.accept_edit(session, "source", "The dog sees.", 1)
-    ended(rest)
+    ended(job)
     assert time.monotonic() - began < 5
-    assert not rest.cancelled
+    assert not job.paused
     texts.look(session, session.model)
     assert bar(session) == {"share": None, "text": "", "button": ""}  # nothing of the text before
-    assert rest_of_text(session).trace is session.trace
+    assert long_text_job(session).trace is session.trace
 
 
 def test_what_only_nobody_looked_at_goes_on_by_itself(session):
     held = Held()
-    rest = rest_of_text(session, held.jobs())
+    job = long_text_job(session, held.tasks())
     assert held.begun.wait(20)
-    rest.stop()
-    ended(rest)
+    job.cancel()
+    ended(job)
     held.go.set()
-    assert rest_of_text(session) is rest
-    ended(rest)
+    assert long_text_job(session) is job
+    ended(job)
     assert held.computed == [0, 1]
 
 
 def test_another_view_keeps_what_is_known(session):
     first, second = Held(), Held()
     second.go.set()
-    rest = rest_of_text(session, first.jobs())
+    job = long_text_job(session, first.tasks())
     assert first.begun.wait(20)
-    other = rest_of_text(session, [((HEAD, 0, 2), 1, lambda: 2), *second.jobs()])
-    assert other is not rest
-    ended(rest)
+    other = long_text_job(session, [Task((HEAD, 0, 2), 1, lambda: 2), *second.tasks()])
+    assert other is not job
+    ended(job)
     ended(other)
     assert second.computed == [1]  # the first head was there
-    assert other.found[(HEAD, 0, 0)] == 0
+    assert other.values[(HEAD, 0, 0)] == 0
 
 
 def test_a_failure_is_said(session):
     def fails() -> None:
         raise ValueError("no room")
 
-    ended(rest_of_text(session, [((HEAD, 0, 0), 1, fails)]))
+    ended(long_text_job(session, [Task((HEAD, 0, 0), 1, fails)]))
     assert bar(session)["text"] == "Not computed: no room"
 
 
 def test_the_script_follows_it_until_it_is_there(session):
     held = Held()
-    rest = rest_of_text(session, held.jobs())
-    watch_rest(session, lambda: None)
-    (watched,) = session.watched
-    assert not watched.is_old
+    job = long_text_job(session, held.tasks())
+    watch_job(session, lambda: None)
+    (region,) = session.live_regions
+    assert not region.is_old
     held.go.set()
-    ended(rest)
-    assert watched.is_old
-    watch_rest(session, lambda: None)
-    assert session.watched == [watched]
+    ended(job)
+    assert region.is_old
+    watch_job(session, lambda: None)
+    assert session.live_regions == [region]

@@ -15,14 +15,14 @@ from model.analysis.attention_maps import Heads
 from viz.components.view import View
 from viz.i18n.catalogue import _
 from viz.i18n.messages import in_language
+from viz.jobs import Task
 from viz.pages.attention.figure import large
 from viz.pages.attention.head_grid import Counted, Thumbnail, Thumbnails, arranged, pooled, pooled_positive, thumbnail
 from viz.pages.attention.text import combination_name
 from viz.pages.attention.view import HeadImage, HeadMaps
 from viz.state.session import Selection, Session
 from viz.ui import long_text
-from viz.ui.background import Job
-from viz.ui.long_text import RestOfText, rest_of_text
+from viz.ui.long_text import LongTextJob, long_text_job
 
 STEPS = 8  # times that the grid is drawn while its heads come
 
@@ -47,15 +47,15 @@ def known(session: Session, shown: HeadMaps) -> dict[Any, Any]:
         ValueError: not even one map fits into memory.
     """
     shown.maps.require_room()
-    rest: RestOfText | None = session.rest
-    return dict(rest.found) if rest is not None and rest.trace is shown.trace else {}
+    job: LongTextJob | None = session.long_text_job
+    return dict(job.values) if job is not None and job.trace is shown.trace else {}
 
 
 def chosen_image(session: Session, shown: HeadMaps, chosen: Selection) -> HeadImage:
     """The chosen head; the last one is known, for the script draws again what the channel has drawn."""
-    rest: RestOfText | None = session.rest
-    if rest is not None and rest.trace is shown.trace and rest.chosen[0] == _image_key(shown, chosen):
-        image: HeadImage = rest.chosen[1]
+    job: LongTextJob | None = session.long_text_job
+    if job is not None and job.trace is shown.trace and job.chosen[0] == _image_key(shown, chosen):
+        image: HeadImage = job.chosen[1]
         return image
     return large(shown, chosen, [])
 
@@ -80,14 +80,14 @@ def known_thumbnails(shown: HeadMaps, found: Mapping[Any, Any]) -> Thumbnails:
     return arranged(shown, {place: found[key] for place in places if (key := head_key(shown, *place)) in found})
 
 
-def begin_rest(
+def begin_job(
     session: Session,
     shown: HeadMaps,
     chosen: Selection,
     heads: Heads,
     found: Mapping[Any, Any],
     image: HeadImage | None = None,
-) -> RestOfText:
+) -> LongTextJob:
     """Begin with what is not known yet: these heads together, where they are to be shown so, then each head, the chosen
     one first. image: of the chosen head.
     """
@@ -99,13 +99,13 @@ def begin_rest(
 
     first = (chosen.layer, chosen.head)
     places = sorted(np.ndindex(shown.maps.layers, shown.maps.heads), key=lambda place: place != first)
-    jobs: list[Job] = [(head_key(shown, *place), 1, partial(compute, *place)) for place in places]
+    tasks = [Task(head_key(shown, *place), 1, partial(compute, *place)) for place in places]
     if shown.wish.combination != "head" and heads:
-        jobs.insert(0, (combined_key(shown, heads), len(heads), partial(shown.combined, heads)))
-    rest = rest_of_text(session, jobs, found)
+        tasks.insert(0, Task(combined_key(shown, heads), len(heads), partial(shown.combined, heads)))
+    job = long_text_job(session, tasks, found)
     if image is not None and shown.wish.combination == "head":
-        rest.chosen = _image_key(shown, chosen), image
-    return rest
+        job.chosen = _image_key(shown, chosen), image
+    return job
 
 
 def combination(shown: HeadMaps, heads: Heads, found: Mapping[Any, Any]) -> tuple[HeadImage | None, str]:
@@ -124,16 +124,16 @@ def grid_as_it_fills(
     drawn: list[tuple[object, int]] = [(None, 0)]  # of which text, and how many heads
 
     def view() -> View | None:
-        rest: RestOfText | None = session.rest
-        if rest is None or rest.trace is not session.trace:
+        job: LongTextJob | None = session.long_text_job
+        if job is None or job.trace is not session.trace:
             return None
-        count, (trace, before) = rest.drawn, drawn[0]
-        last = rest.finished or count == rest.heads
-        enough = count > before and (last or count - before >= rest.heads // STEPS)
-        if trace == id(rest) and not enough:
+        count, (trace, before) = job.drawn, drawn[0]
+        last = job.ended or count == job.heads
+        enough = count > before and (last or count - before >= job.heads // STEPS)
+        if trace == id(job) and not enough:
             return None
-        drawn[0] = id(rest), count
+        drawn[0] = id(job), count
         now = shown()
-        return draw(now, known_thumbnails(now, dict(rest.found)))
+        return draw(now, known_thumbnails(now, dict(job.values)))
 
     return view

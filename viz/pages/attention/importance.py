@@ -18,10 +18,11 @@ from model.capture.interventions import RemovedHead
 from model.capture.trace import AttentionKind, Trace
 from model.inference.text_model import TextModel
 from model.runtime.errors import require
-from viz.components.view import View, live
+from viz.components.view import live
 from viz.i18n.catalogue import _
-from viz.i18n.errors import lacks, translate_error
-from viz.i18n.format import as_sentence, literal
+from viz.i18n.errors import lacks
+from viz.i18n.format import duration, literal
+from viz.jobs import TableJob, Task
 from viz.pages.attention.importance_figures import (
     Weighed,
     alike_panels,
@@ -36,7 +37,7 @@ from viz.state import training
 from viz.state.pieces import run_labels
 from viz.state.serving import by_channel
 from viz.state.session import Key, Selection, Session, attention_kinds, current_session
-from viz.ui.background import Filling, Watched, bar, watch
+from viz.ui.job_view import show_job
 from viz.ui.parts import Drawing, Placed, data_table
 from viz.ui.prediction import subject_of
 
@@ -52,7 +53,6 @@ class Part(StrEnum):
     ALIKE = "heads_alike"
     MEASURE = "importance_measure"
     BAR = "importance_bar"
-    CANCEL = "importance_cancel"
     PAUSE = "importance_pause"
     REMOVE = "head_remove"
     DATA = "importance_data"
@@ -165,21 +165,12 @@ def pair_sentence(found: Measured, weighed: Weighed, alike: Likeness, head: Plac
 def offer(found: Measured) -> None:
     """What is shown until all is measured: a button, or how far it is."""
     going = found.measuring
-    if going is not None and going.failed:
-        st.error(as_sentence(translate_error(next(iter(going.failed.values())))))
-    elif going is None or (going.stopped and going.finished):
-        st.caption(_("Each head is removed in turn, and the text is read again without it."))
-        count = len(found.removals.places(found.kinds))
-        label = _("Measure {count} heads (at most {seconds} s)")
-        seconds = f"{max(1, found.most):,.0f}"
-        st.button(label.format(count=count, seconds=seconds), key=Part.MEASURE, on_click=found.begin)
-    else:
-
-        def views() -> list[View]:
-            return [shown for shown in [bar(Part.BAR, going)] if shown]
-
-        watch(Watched(lambda: (going.finished, going.stopped), (False, going.stopped), views))
-        st.button(_("Cancel"), key=Part.CANCEL, on_click=going.stop, disabled=going.stopped)
+    if going is not None and (show_job(going, Part.BAR, _("Cancel")) or going.error):
+        return
+    st.caption(_("Each head is removed in turn, and the text is read again without it."))
+    count = len(found.removals.places(found.kinds))
+    label = _("Measure {count} heads (at most {time})")
+    st.button(label.format(count=count, time=duration(max(1, found.most))), key=Part.MEASURE, on_click=found.begin)
 
 
 def on_effect(clicked: dict[str, Any]) -> None:
@@ -224,23 +215,18 @@ WAIT = 1.0  # seconds that the page waits for a measurement that began by itself
 KEPT = "head_importance"  # in the session: what was measured of this trace, and of the pinned one
 
 
-class Measuring(Filling):
+class ImportanceJob(TableJob):
     """The effects of all heads of these kinds, group by group."""
 
     patience = 10.0  # the page that asked for them may be closed, or another one open
 
     def __init__(self, removals: Removals, kinds: list[AttentionKind]) -> None:
         groups = removals.groups(kinds)
-        super().__init__([(str(each), len(each.heads), partial(removals.without_each, each)) for each in groups])
+        super().__init__([Task(str(each), len(each.heads), partial(removals.without_each, each)) for each in groups])
 
     @property
     def effects(self) -> dict[Place, Effect]:
-        return {place: effect for group in self.found.values() for place, effect in group.items()}
-
-    @property
-    def whole(self) -> bool:
-        """Whether every head was measured."""
-        return self.finished and not self.stopped and not self.failed
+        return {place: effect for group in self.values.values() for place, effect in group.items()}
 
 
 @dataclass
@@ -251,14 +237,14 @@ class Measured:
     removals: Removals
     kinds: list[AttentionKind]
     most: float
-    measuring: Measuring | None = None
+    measuring: ImportanceJob | None = None
     ranked: list[Place] = field(default_factory=list)
 
     def begin(self) -> None:
         if self.measuring is None:
-            self.measuring = Measuring(self.removals, self.kinds)
+            self.measuring = ImportanceJob(self.removals, self.kinds)
         else:
-            self.measuring.go_on()
+            self.measuring.start()
 
 
 def measured(session: Session, model: TextModel) -> Measured:
@@ -269,7 +255,7 @@ def measured(session: Session, model: TextModel) -> Measured:
         if each.trace is session.trace:
             return each
         if each.measuring is not None and each.trace is not pinned:
-            each.measuring.stop()  # nobody will see it
+            each.measuring.cancel()  # nobody will see it
     made = _new(session, session.trace, model)
     kept[:] = [*(each for each in kept if each.trace is pinned), made]
     work = 2.0 * model.network.parameter_count() * made.removals.length * len(made.removals.places(made.kinds))
@@ -295,14 +281,15 @@ def weigh(session: Session, found: Measured) -> Weighed | None:
     """What was measured, once it is all there."""
     if found.measuring is None:
         return None
-    found.measuring.wait(0.3 if by_channel() else WAIT)
-    if not found.measuring.whole:
+    found.measuring.look()
+    found.measuring.wait(max(0.0, (0.3 if by_channel() else WAIT) - found.measuring.seconds))
+    if not found.measuring.complete:
         return None
     removed = [(each.kind, each.layer, each.head) for each in found.trace.changes if isinstance(each, RemovedHead)]
     loss, predicts = found.removals.loss, found.removals.predicts
     pinned, unlike = None, False
     for each in session.memory[KEPT]:
-        if session.pin and each.trace is session.pin.trace and each.measuring is not None and each.measuring.whole:
+        if session.pin and each.trace is session.pin.trace and each.measuring is not None and each.measuring.complete:
             unlike = each.removals.predicts != predicts
             pinned = None if unlike else each.measuring.effects
     differing = session.differing and pinned is not None

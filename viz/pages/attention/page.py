@@ -31,7 +31,7 @@ from viz.pages.attention.figure import (
     weights_table,
 )
 from viz.pages.attention.head_by_head import (
-    begin_rest,
+    begin_job,
     chosen_image,
     combination,
     grid_as_it_fills,
@@ -48,7 +48,7 @@ from viz.pages.attention.view import HeadImage, HeadMaps, HeadView
 from viz.render.view import FigureView, to_first, view
 from viz.state.pieces import merged, of_trace
 from viz.state.session import Selection, Session, choose, current_session
-from viz.ui.long_text import is_very_long, watch_rest
+from viz.ui.long_text import is_very_long, watch_job
 from viz.ui.parts import Drawing, Placed, Rest, Views, data_table, expander
 
 if TYPE_CHECKING:
@@ -119,7 +119,7 @@ def page(model: TextModel) -> Views:
         closely = of_query() if places is None else importance_closely(places, model, wish.kind, chosen)
         parts += closely.parts
         if long:
-            begin_rest(session, shown, chosen, listed, found, drawn)
+            begin_job(session, shown, chosen, listed, found, drawn)
             parts.append((heads, grid_of(session, shown, made)))
         yield parts
 
@@ -128,7 +128,7 @@ def page(model: TextModel) -> Views:
             say(closely.lacking, steps)
             say(problem or missing(shown, chosen), figure)
             if long:
-                watch_rest(session, grid_as_it_fills(session, partial(heads_of, session), partial(grid_of, session)))
+                watch_job(session, grid_as_it_fills(session, partial(heads_of, session), partial(grid_of, session)))
             elif session.saving and places is None:
                 stepwise = closely.staged is not None
                 offer_heads(shown, made, chosen, listed, drawn is not None, stepwise)

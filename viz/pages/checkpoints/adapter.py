@@ -30,7 +30,7 @@ from viz.render.view import FigureView, view
 from viz.state import adapter_bases, assumptions, shown_model
 from viz.state.checkpoints import all_places
 from viz.state.session import Session, choose
-from viz.ui.background import follow
+from viz.ui.job_view import follow
 from viz.ui.parts import data_table, explanation
 
 TREE, LAYERS, VALUES, STACK = "adapter_tree", "adapter_layers", "adapter_values", "adapter_stack"
@@ -146,8 +146,8 @@ def values(subject: Subject, found: Adapting, info: TensorInfo) -> None:
     change = found.of(info)
     title(info, shape_text(info.shape))
     if change is None:
-        if info.name in found.failed:
-            st.caption(literal(translate_error(found.failed[info.name])))
+        if info.name in found.errors:
+            st.caption(literal(translate_error(found.errors[info.name])))
         return
     line = f"{RELATION} = {significant(change.relative)}"
     if change.nothing:

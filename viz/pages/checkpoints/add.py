@@ -10,20 +10,23 @@ from typing import TYPE_CHECKING
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
-from viz.components.progress import progress
-from viz.components.view import View
+from model.checkpoints import hub
+from model.message import Message
+from model.runtime import superseded
+from model.runtime.errors import CheckpointError
 from viz.i18n.catalogue import _
 from viz.i18n.errors import translate_error
 from viz.i18n.format import as_sentence, in_turn, literal
+from viz.jobs import Job
 from viz.state import checkpoints, permissions, shown_model, uploading
 from viz.state.permissions import Permission, Quota
 from viz.state.session import Session, current_session
 from viz.ui import fields
-from viz.ui.background import Watched, watch
+from viz.ui.job_view import show_job
 from viz.ui.parts import tell
 
 if TYPE_CHECKING:
-    from model.checkpoints.hub import Download, Offer, Question
+    from model.checkpoints.hub import Offer
 
 LIMIT = 500  # megabytes of one upload; the server takes no more either (.streamlit/config.toml)
 SUFFIXES = ("zip", "safetensors", "pt", "pth", "bin", "gguf", "json", "txt", "model", "spm", "md")
@@ -54,7 +57,7 @@ def report(session: Session) -> None:
     if not where:
         tell(Part.SAID)
     found = checkpoints.opened(session)
-    if found and found.download is not None:
+    if found and isinstance(found.download, Download):
         fetching(session, found.download)
 
 
@@ -155,9 +158,7 @@ class Part(StrEnum):
     FETCHED = "adding_fetched"
     OFFER = "adding_offer"
     QUESTION = "adding_question"
-    GIVE_UP = "adding_give_up"
     FETCH = "adding_fetch"
-    CANCEL = "adding_cancel"
     PATH = "adding_path"
     LOOK = "adding_look"
     SAID = "adding_said"
@@ -223,10 +224,10 @@ def show_hub(session: Session) -> None:
         placeholder="openai-community/gpt2",
         persist_state="session",
     )
-    question: Question | None = st.session_state.get(Part.QUESTION)
+    question: HubQuestion | None = st.session_state.get(Part.QUESTION)
     st.button(_("Ask how large it is"), key=Part.ASK, on_click=_ask, disabled=bool(question), width="stretch")
     if question:
-        _asking(question)
+        asking(question)
     offer: Offer | None = st.session_state.get(Part.OFFER)
     if offer:
         st.button(
@@ -241,8 +242,6 @@ def show_hub(session: Session) -> None:
 
 
 def _ask() -> None:
-    from model.checkpoints.hub import Question
-
     st.session_state[Part.SAID] = st.session_state[Part.OFFER] = None
     if not permissions.may(Permission.HUB):
         return
@@ -251,63 +250,96 @@ def _ask() -> None:
         empty = _("The field is empty: type the name of a model at Hugging Face, such as openai-community/gpt2.")
         say("wrong", empty, Part.HUB)
         return
-    question = st.session_state[Part.QUESTION] = Question(name)
+    question = st.session_state[Part.QUESTION] = HubQuestion(name)
     question.wait(PATIENCE)
-    if not question.busy:
+    if question.is_over:
         _answered(question)
 
 
-def _asking(question: Question) -> None:
+class HubQuestion(Job["Offer"]):
+    """A name at Hugging Face that was asked about. No answer after a while is one, too: nothing ends the thread that
+    waits for it.
+    """
+
+    def __init__(self, name: str) -> None:
+        self.name = name.strip()
+        super().__init__()
+
+    @property
+    def sentence(self) -> Message:
+        return Message("Asking Hugging Face … {seconds} s", seconds=f"{self.seconds:.0f}")
+
+    @property
+    def is_over(self) -> bool:
+        return self.ended or self.seconds >= hub.PATIENCE
+
+    def compute(self) -> Offer:
+        return hub.ask(self.name)
+
+
+def asking(question: HubQuestion) -> None:
     """How long it has been, until there is an answer; the page can be used meanwhile."""
-
-    def views() -> list[View]:
-        text = _("Asking Hugging Face … {seconds} s").format(seconds=f"{question.seconds:.0f}")
-        return [progress(Part.ASKED, None, text)]
-
-    if question.busy:
-        watch(Watched(lambda: question.busy, True, views))
-        st.button(_("Cancel"), key=Part.GIVE_UP, on_click=_give_up, width="stretch")
+    if not question.is_over and show_job(
+        question, Part.ASKED, _("Cancel"), on_cancel=_give_up, state=lambda: question.is_over
+    ):
         return
     _answered(question)
     st.rerun()
 
 
-def _answered(question: Question) -> None:
-    st.session_state[Part.QUESTION], st.session_state[Part.OFFER] = None, question.offer
-    if question.problem:
-        say("wrong", translate_error(question.problem))
+def _answered(question: HubQuestion) -> None:
+    st.session_state[Part.QUESTION], st.session_state[Part.OFFER] = None, question.result
+    problem = question.error if question.ended else hub.unanswered(question.name)
+    if problem:
+        say("wrong", translate_error(problem))
         close()
 
 
 def _give_up() -> None:
+    if (question := st.session_state.get(Part.QUESTION)) is not None:
+        question.cancel()
     st.session_state[Part.QUESTION] = None
 
 
 def _fetch() -> None:
-    from model.checkpoints.hub import Download
-
     offer = st.session_state.get(Part.OFFER)
     if offer and permissions.may(Permission.HUB):
         checkpoints.begin(current_session()).download = Download(offer)
         st.session_state[Part.OFFER] = None
 
 
+class Download(Job[Path]):
+    """An offer of Hugging Face that is being downloaded; gives its folder."""
+
+    def __init__(self, offer: Offer) -> None:
+        self.offer = offer
+        super().__init__(total=offer.bytes)
+
+    @property
+    def sentence(self) -> Message:
+        name, done, size = self.offer.name, self.done / 1e6, self.total / 1e6
+        return Message("{name}: {done:.3g} of {size:.3g} MB", name=name, done=done, size=size)
+
+    def compute(self) -> Path:
+        try:
+            return hub.fetch(self.offer, self._count)
+        except CheckpointError:
+            superseded.check()  # the library may have made an error of what ends it
+            raise
+
+    def _count(self, size: float) -> None:
+        if self.cancelled:
+            raise superseded.SupersededError
+        self.advance(min(size, self.total) - self.done)
+
+
 def fetching(session: Session, download: Download) -> None:
     """How far it is, until it is here."""
-
-    def views() -> list[View]:
-        size = download.offer.bytes / 1e6
-        text = _("{name}: {done:.3g} of {size:.3g} MB")
-        text = text.format(name=download.offer.name, done=download.share * size, size=size)
-        return [progress(Part.FETCHED, download.share, text)]
-
-    if download.busy and not download.cancelled:
-        watch(Watched(lambda: download.busy and not download.cancelled, True, views))
-        st.button(_("Cancel"), key=Part.CANCEL, on_click=download.cancel)
+    if not download.cancelled and not download.ended and show_job(download, Part.FETCHED, _("Cancel")):
         return
     checkpoints.begin(session).download = None
-    if download.path is not None and not download.cancelled:
-        added(session, download.offer.name.rpartition("/")[2], download.path)
-    elif download.problem:
-        say("wrong", translate_error(download.problem))
+    if download.status == "finished" and download.result is not None:
+        added(session, download.offer.name.rpartition("/")[2], download.result)
+    elif download.error:
+        say("wrong", translate_error(download.error))
     st.rerun()

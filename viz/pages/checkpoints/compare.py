@@ -48,7 +48,7 @@ from viz.render.view import FigureView, view
 from viz.state import assumptions, texts
 from viz.state.pin import Pin
 from viz.state.session import Key, Session, choose, current_session
-from viz.ui.background import follow
+from viz.ui.job_view import follow
 from viz.ui.parts import data_table, explanation
 
 if TYPE_CHECKING:

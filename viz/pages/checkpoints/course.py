@@ -27,6 +27,7 @@ from viz.figures.panels import Panel, Panels
 from viz.i18n.catalogue import _
 from viz.i18n.errors import translate_error
 from viz.i18n.format import as_sentence, attention_name, clauses, literal, sides, significant, tokens
+from viz.jobs import TableJob, Task
 from viz.pages.checkpoints.heads import KIND, open_head
 from viz.pages.checkpoints.measuring import BY_PATH
 from viz.pages.checkpoints.subjects import Subject, closed_words, hints_of, model_of
@@ -34,7 +35,7 @@ from viz.render.panels import grouped_panel
 from viz.render.view import FigureView, view
 from viz.state import pieces, texts
 from viz.state.session import Session, attention_kinds, choose
-from viz.ui.background import Filling, Watched, follow, watch
+from viz.ui.job_view import LiveRegion, follow, job_words, watch
 from viz.ui.parts import data_table
 from viz.ui.plots import array
 
@@ -61,13 +62,13 @@ def follow_folders(session: Session, paths: Sequence[Path]) -> None:
     places = [*sorted({path.parent for path in paths}), *paths]
     known = time.monotonic(), folder_stamp(places)
 
-    def stands() -> Hashable:
+    def state() -> Hashable:
         nonlocal known
         if time.monotonic() - known[0] > LOOK_AGAIN:
             known = time.monotonic(), folder_stamp(places)
         return known[1], tuple(session.texts.typed.items())
 
-    watch(Watched(stands, stands()))
+    watch(LiveRegion(state, state()))
 
 
 def folder_stamp(folders: Sequence[Path]) -> Hashable:
@@ -201,7 +202,7 @@ class Asked:
     layer: int
 
 
-class Film(Filling):
+class FilmJob(TableJob):
     """Frames of checkpoints, by their paths."""
 
     patience = 20.0
@@ -209,7 +210,7 @@ class Film(Filling):
     def __init__(self, subjects: Sequence[Subject], told: Sequence[str], asked: Asked) -> None:
         super().__init__(
             [
-                (str(subject.path), 1, partial(frame_of, subject.path, hints, asked))
+                Task(str(subject.path), 1, partial(frame_of, subject.path, hints, asked))
                 for subject, hints in zip(subjects, told, strict=True)
             ]
         )
@@ -335,13 +336,13 @@ def evenly(number: int, most: int) -> list[int]:
 
 
 def film_panels(
-    film: Film, subjects: Sequence[Subject], names: Sequence[str], head: int, merge: bool, on_panel: Answer, key: str
+    film: FilmJob, subjects: Sequence[Subject], names: Sequence[str], head: int, merge: bool, on_panel: Answer, key: str
 ) -> View:
     """The head's weights at each checkpoint that is computed already, in the order of steps. merge: pieces are one."""
     panels = []
     cut = False
     for subject, name in zip(subjects, names, strict=True):
-        frame: Frame | None = film.found.get(str(subject.path))
+        frame: Frame | None = film.values.get(str(subject.path))
         if frame is None:
             continue
         weights, visible = frame.weights[head], frame.visible[head]
@@ -351,10 +352,9 @@ def film_panels(
         panel = Panel(name, rows, columns, visible, weights, note=note, scale=scale, choose=True, summed=True)
         panels.append(grouped_panel(panel, *frame.runs) if merge else panel)
         cut = cut or frame.cut
-    told = film.progress
     sentences = [_("attention weights, 0 to 1; a click opens the checkpoint at this head")]
     sentences += [_("the first {count} tokens").format(count=LONGEST)] if cut else []
-    sentences += [told["text"]] if told else []
+    sentences += [] if film.ended else [job_words(film)]
     stamp = f"{len(panels)} {head} {merge}"
     shows = _("One head's map on the present text, as each checkpoint computes it.")
     about = About(shows, [r"W^{(s)} = \mathrm{softmax}(S^{(s)} + M)"])
@@ -368,16 +368,16 @@ def open_checkpoint_at(names: Sequence[str], kind: str, layer: int, head: int, c
     open_head(names[int(cell["panel"])], kind, layer, head)
 
 
-def written_table(film: Film, subjects: Sequence[Subject], names: Sequence[str]) -> pd.DataFrame:
+def written_table(film: FilmJob, subjects: Sequence[Subject], names: Sequence[str]) -> pd.DataFrame:
     """A line for each checkpoint that is computed."""
     lines = [
         (subject.name, name, frame.writes)
         for subject, name in zip(subjects, names, strict=True)
-        if (frame := film.found.get(str(subject.path)))
+        if (frame := film.values.get(str(subject.path)))
     ]
     return pd.DataFrame(lines, columns=[_("checkpoint"), _("step"), _("what it writes")])
 
 
 @st.cache_resource(max_entries=2, show_spinner=False, hash_funcs=BY_PATH)
-def film_of(changed: tuple[int, ...], subjects: tuple[Subject, ...], told: tuple[str, ...], asked: Asked) -> Film:  # noqa: ARG001 - of the key in the cache
-    return Film(subjects, told, asked)
+def film_of(changed: tuple[int, ...], subjects: tuple[Subject, ...], told: tuple[str, ...], asked: Asked) -> FilmJob:  # noqa: ARG001 - of the key in the cache
+    return FilmJob(subjects, told, asked)

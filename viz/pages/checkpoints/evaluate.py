@@ -19,7 +19,6 @@ from model.data.pairs import Pair, in_split
 from model.data.sources import digest_of_pairs
 from model.network.config import TWO_STACKS
 from model.text.tokenizer import clean
-from viz.components.view import View
 from viz.i18n.catalogue import _
 from viz.i18n.errors import translate_error
 from viz.i18n.format import as_sentence, literal, no_predictions
@@ -29,7 +28,7 @@ from viz.state.permissions import Permission
 from viz.state.session import Key, Session, choose
 from viz.state.texts import write_source
 from viz.ui import fields
-from viz.ui.background import Watched, bar, watch
+from viz.ui.job_view import show_job
 from viz.ui.parts import explanation, harmless
 from viz.ui.text_table import choose_columns, choose_delimiter, preview, report
 
@@ -67,7 +66,6 @@ class Part(StrEnum):
     TOKENIZER = "evaluate_tokenizer"
     BEAM = "evaluate_beam"
     BEGIN = "evaluate_begin"
-    STOP = "evaluate_stop"
     GO_ON = "evaluate_go_on"
     JOB = "evaluate_job"
     SAID = "evaluate_said"
@@ -95,8 +93,8 @@ class Subject:
 
 
 @dataclass(frozen=True)
-class Begun:
-    """What is being translated, or was. name: of the model. file: of the pairs."""
+class Evaluation:
+    """A file that is being translated, or was. name: of the model. file: of the pairs."""
 
     job: FileTranslation
     name: str
@@ -104,7 +102,7 @@ class Begun:
 
 
 @dataclass(frozen=True)
-class Asked:
+class Choices:
     """What is chosen. references: of each source. tokenizer: of BLEU. file: of the pairs."""
 
     references: Mapping[str, Sequence[str]]
@@ -112,24 +110,24 @@ class Asked:
     tokenizer: str
     file: str
 
-    def is_of(self, begun: Begun, subject: Subject) -> bool:
-        """Whether this is what was begun."""
-        return begun.job.references is self.references and begun.job.of == (subject.key, self.beam)
+    def is_of(self, evaluation: Evaluation, subject: Subject) -> bool:
+        """Whether it was begun with these."""
+        return evaluation.job.references is self.references and evaluation.job.of == (subject.key, self.beam)
 
 
 def show(session: Session) -> None:
     """The file and how it is translated; how far it is; then the figures, and the sentences."""
-    begun: Begun | None = st.session_state.get(Part.JOB)
-    if begun is not None:
-        _of_window(begun.job)
-    subject, asked, place = translator(session), None, st.container()
+    evaluation: Evaluation | None = st.session_state.get(Part.JOB)
+    if evaluation is not None:
+        _of_window(evaluation.job)
+    subject, choices, place = translator(session), None, st.container()
     if subject is not None:
-        asked, place = ask(session, subject, begun)
+        choices, place = ask(session, subject, evaluation)
     with place:
-        controls(begun, subject, asked)
-    if begun is not None:
-        show_begun(begun, subject, asked)
-    if subject is not None or begun is not None:
+        controls(evaluation, subject, choices)
+    if evaluation is not None:
+        show_evaluation(evaluation, subject, choices)
+    if subject is not None or evaluation is not None:
         explain()
 
 
@@ -169,10 +167,10 @@ def translator(session: Session) -> Subject | None:
     return found
 
 
-# What is asked: the pairs, and how they are translated and scored.
+# The choices: the pairs, and how they are translated and scored.
 
 
-def ask(session: Session, subject: Subject, begun: Begun | None) -> tuple[Asked | None, DeltaGenerator]:
+def ask(session: Session, subject: Subject, evaluation: Evaluation | None) -> tuple[Choices | None, DeltaGenerator]:
     """The fields: what is chosen, None while there is nothing to translate, and the place for what begins it."""
     left, right = st.columns(2, gap="large")
     left.markdown(f"**{_('Measure {name} on a file of pairs').format(name=literal(subject.name))}**")
@@ -199,10 +197,10 @@ def ask(session: Session, subject: Subject, begun: Begun | None) -> tuple[Asked 
         _("Decoding"), BEAMS, format_func=widths.__getitem__, key=Part.BEAM, persist_state="session", help=beam_help()
     )
     right.caption(literal(tokenizer_words(found)))
-    asked = Asked(references, int(beam), tokenizer, content.name)
-    if begun is not None and asked.is_of(begun, subject):
-        begun.job.tokenizer = tokenizer
-    return asked, right
+    choices = Choices(references, int(beam), tokenizer, content.name)
+    if evaluation is not None and choices.is_of(evaluation, subject):
+        evaluation.job.tokenizer = tokenizer
+    return choices, right
 
 
 def choose_content(place: DeltaGenerator) -> Content | None:
@@ -429,36 +427,35 @@ def beam_help() -> str:
 # What is going on, and what it has given.
 
 
-def let_go(job: FileTranslation) -> None:
-    """Nobody waits for it any more."""
-    job.stop()
-
-
 @st.cache_resource(
-    max_entries=1, show_spinner=False, scope="session", on_release=let_go, hash_funcs={FileTranslation: id}
+    max_entries=1,
+    show_spinner=False,
+    scope="session",
+    on_release=lambda job: job.cancel(),
+    hash_funcs={FileTranslation: id},
 )
 def _of_window(job: FileTranslation) -> FileTranslation:
-    """What is stopped when the window is closed, or another is begun."""
+    """The job that is cancelled when the window is closed, or another one begins."""
     return job
 
 
-def _begin(subject: Subject, asked: Asked) -> None:
-    before: Begun | None = st.session_state.get(Part.JOB)
+def _begin(subject: Subject, choices: Choices) -> None:
+    before: Evaluation | None = st.session_state.get(Part.JOB)
     if before is not None:
-        before.job.stop()
+        before.job.cancel()
     try:
         job = FileTranslation(
-            subject.model, asked.references, asked.beam, asked.tokenizer, of=(subject.key, asked.beam)
+            subject.model, choices.references, choices.beam, choices.tokenizer, of=(subject.key, choices.beam)
         )
     except ValueError as error:
         st.session_state[Part.SAID] = translate_error(error)
         return
-    st.session_state[Part.JOB] = Begun(job, subject.name, asked.file)
+    st.session_state[Part.JOB] = Evaluation(job, subject.name, choices.file)
 
 
 def _stop(job: FileTranslation) -> None:
-    job.stop()
-    job.wait_for_end(STOPPING)
+    job.cancel()
+    job.wait(STOPPING)
 
 
 def _go_on(job: FileTranslation, model: TextModel) -> None:
@@ -468,73 +465,63 @@ def _go_on(job: FileTranslation, model: TextModel) -> None:
         st.session_state[Part.SAID] = translate_error(error)
 
 
-def controls(begun: Begun | None, subject: Subject | None, asked: Asked | None) -> None:
+def controls(evaluation: Evaluation | None, subject: Subject | None, choices: Choices | None) -> None:
     """What begins it, or how far it is and what stops it; after that what goes on with it."""
     if message := st.session_state.pop(Part.SAID, ""):
         st.error(as_sentence(message))
-    if begun is not None and not begun.job.finished:
-        follow(begun.job)
-        return
-    same = begun is not None and subject is not None and begun.job.of == (subject.key, begun.job.beam)
-    left_over = begun is not None and begun.job.stopped and same
+    if evaluation is not None and not evaluation.job.ended:
+        state = partial(figures_state, evaluation.job)
+        if show_job(evaluation.job, Part.BAR, _("Stop"), on_cancel=partial(_stop, evaluation.job), state=state):
+            return
+    same = evaluation is not None and subject is not None and evaluation.job.of == (subject.key, evaluation.job.beam)
+    left_over = evaluation is not None and evaluation.job.cancelled and same
     with st.container(horizontal=True, vertical_alignment="center"):
-        if begun is not None and subject is not None and left_over:
-            st.button(_("Go on"), key=Part.GO_ON, type="primary", on_click=_go_on, args=(begun.job, subject.model))
-        if subject is not None and asked is not None:
-            done = begun is not None and asked.is_of(begun, subject)
+        if evaluation is not None and subject is not None and left_over:
+            st.button(_("Go on"), key=Part.GO_ON, type="primary", on_click=_go_on, args=(evaluation.job, subject.model))
+        if subject is not None and choices is not None:
+            done = evaluation is not None and choices.is_of(evaluation, subject)
             st.button(
-                _("Translate {count} sentences").format(count=f"{len(asked.references):,}"),
+                _("Translate {count} sentences").format(count=f"{len(choices.references):,}"),
                 key=Part.BEGIN,
                 type="secondary" if done else "primary",
                 on_click=_begin,
-                args=(subject, asked),
+                args=(subject, choices),
             )
 
 
-def follow(job: FileTranslation) -> None:
-    """How far it is; the script runs again where there are newer figures, and at its end."""
-
-    def stands() -> Hashable:
-        scored = job.scored
-        return job.finished, job.stopped, bool(job.failed), scored and scored[1].sentences
-
-    def views() -> list[View]:
-        return [shown for shown in [bar(Part.BAR, job)] if shown]
-
-    drawn = stands()
-    with st.container(horizontal=True, vertical_alignment="center"):
-        st.button(_("Stop"), key=Part.STOP, on_click=_stop, args=(job,), disabled=job.stopped)
-        watch(Watched(stands, drawn, views))
+def figures_state(job: FileTranslation) -> Hashable:
+    """Changes where there are newer figures."""
+    return bool(job.error), job.scored and job.scored[1].sentences
 
 
-def show_begun(begun: Begun, subject: Subject | None, asked: Asked | None) -> None:
+def show_evaluation(evaluation: Evaluation, subject: Subject | None, choices: Choices | None) -> None:
     """The figures so far; at its end the sentences."""
-    job = begun.job
-    what = " · ".join(part for part in (begun.name, begun.file, beam_name(job.beam)) if part)
+    job = evaluation.job
+    what = " · ".join(part for part in (evaluation.name, evaluation.file, beam_name(job.beam)) if part)
     st.markdown(f"**{literal(what)}**")
-    if subject is not None and asked is not None and not asked.is_of(begun, subject):
+    if subject is not None and choices is not None and not choices.is_of(evaluation, subject):
         st.caption(_("These are the figures of what was begun before: what is chosen above is something else."))
-    if job.finished and job.stopped:
+    if job.ended and job.cancelled:
         sentence = _("Stopped: {done} of {all} sentences are translated, and only they count.")
         st.caption(sentence.format(done=f"{len(job.written):,}", all=f"{len(job.references):,}"))
-    for reason in list(job.failed.values())[:1]:
+    if job.error:
         sentence = _("{count} batches were not translated, and do not count: {reason}")
-        st.warning(sentence.format(count=len(job.failed), reason=as_sentence(translate_error(reason))))
+        st.warning(sentence.format(count=len(job.errors), reason=as_sentence(translate_error(job.error))))
     scores = job.scores(job.tokenizer)
     if scores is None:
         return
     figures(scores, job)
-    if job.finished:
+    if job.ended:
         sentences(job)
 
 
 def figures(scores: Scores, job: FileTranslation) -> None:
     """Both scores with their signatures, and of how many sentences."""
     row = st.container(horizontal=True)
-    label = "{score}" if job.finished else _("{score} so far")
+    label = "{score}" if job.ended else _("{score} so far")
     row.metric(label.format(score="BLEU"), f"{scores.bleu:.2f}", width="content", border=True)
     row.metric(label.format(score="chrF"), f"{scores.chrf:.2f}", width="content", border=True)
-    if job.finished:
+    if job.ended:
         references = sum(len(job.references[source]) for source in job.written)
         sentence = _("Of {count} sentences with {references} references.")
         st.caption(sentence.format(count=f"{scores.sentences:,}", references=f"{references:,}"))

@@ -17,11 +17,11 @@ from viz.i18n.catalogue import _
 from viz.i18n.format import bytes_text, significant, token_sign
 from viz.pages.checkpoints import tensor, tensor_figures
 from viz.pages.checkpoints.components import findings
-from viz.pages.checkpoints.measuring import Examined, Measured
+from viz.pages.checkpoints.measuring import HealthJob, Measured
 from viz.pages.checkpoints.subjects import Subject, choose_tensor, chosen_place, model_of, subjects
 from viz.pages.checkpoints.tensor_figures import short
 from viz.state.session import Session
-from viz.ui.background import bar, follow
+from viz.ui.job_view import follow, job_bar
 from viz.ui.parts import data_table, explanation
 
 if TYPE_CHECKING:
@@ -35,10 +35,10 @@ MEASURED, EXAMINED = "health_measured", "health_examined"  # bars
 def show(session: Session, subject: Subject, found: Measured) -> None:
     """Findings in groups; a click chooses the tensor, which is shown large below."""
     other = beside(subject, found)
-    if follow([found], partial(bar, MEASURED, found)):
+    if follow([found], partial(job_bar, MEASURED, found)):
         return
-    examined: Examined = found.remember(("health",), lambda: Examined(found))
-    follow([examined], partial(bar, EXAMINED, examined), lambda: examined.findings is None)
+    examined: HealthJob = found.remember(("health",), lambda: HealthJob(found))
+    follow([examined], partial(job_bar, EXAMINED, examined), lambda: examined.findings is None)
     known = report(subject, found, examined, other)
     chosen = found.table[place_of(found, known)]
     if known is None:
@@ -77,7 +77,7 @@ def same_embeddings(other: Subject, found: Measured) -> bool:
     return any(role(info.name) == "embedding" and (info.name, info.shape) in theirs for info in found.table)
 
 
-def report(subject: Subject, found: Measured, examined: Examined, other: Subject | None) -> Report | None:
+def report(subject: Subject, found: Measured, examined: HealthJob, other: Subject | None) -> Report | None:
     """What was found so far; None while nothing was."""
     if examined.findings is None:
         return None

@@ -1,4 +1,4 @@
-"""The numbers of whole files, which a thread of its own fills in."""
+"""The numbers of whole files, each a job."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import streamlit as st
 
+from viz.jobs import TableJob, Task
 from viz.pages.checkpoints.subjects import Subject, merged_table
-from viz.ui.background import Filling, Job
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 FIRST, LAST = "\0first", "\0last"  # keys of findings among those of tensors, which no name is
 
 
-class TensorTable(Filling):
+class TensorTable(TableJob):
     """What is computed of each tensor of a table, as far as it is known."""
 
     table: list[TensorInfo]
@@ -54,10 +54,10 @@ class Measured(TensorTable):
 
         self.table = table
         own = [info for info in first_of_places(table) if readable(info)]
-        super().__init__([(info.place, info.bytes, partial(_statistics, info)) for info in own])
+        super().__init__([Task(info.place, info.bytes, partial(_statistics, info)) for info in own])
 
     def of(self, info: TensorInfo) -> Statistics | None:
-        return self.found.get(info.place)
+        return self.values.get(info.place)
 
 
 class Moving(TensorTable):
@@ -70,10 +70,10 @@ class Moving(TensorTable):
         self.before = old = {info.name: info for info in before if readable(info)}
         both = [info for info in after if readable(info) and info.name in old]
         self.table = [info for info in both if old[info.name].shape == info.shape]
-        super().__init__([(info.name, 2 * info.bytes, partial(moved, old[info.name], info)) for info in self.table])
+        super().__init__([Task(info.name, 2 * info.bytes, partial(moved, old[info.name], info)) for info in self.table])
 
     def of(self, info: TensorInfo) -> Moved | None:
-        return self.found.get(info.name)
+        return self.values.get(info.name)
 
     def type_of(self, info: TensorInfo) -> str:
         """Both types where they are two: a file may call one of torch's by another name."""
@@ -92,18 +92,18 @@ class Adapting(TensorTable):
         infos = {info.name: info for info in merged.table}
         self.kinds = [change.kind for change in merged.changes]
         self.table = [infos[change.name] for change in merged.changes]
-        super().__init__([(each.name, each.weight.bytes, partial(adapter_change, each)) for each in merged.changes])
+        super().__init__([Task(each.name, each.weight.bytes, partial(adapter_change, each)) for each in merged.changes])
 
     def of(self, info: TensorInfo) -> AdapterChange | None:
-        return self.found.get(info.name)
+        return self.values.get(info.name)
 
     @property
     def nothing(self) -> bool:
         """Whether it is known that no weight is changed."""
-        return self.finished and not self.failed and not self.stopped and all(each.nothing for each in self.every())
+        return self.complete and all(each.nothing for each in self.every())
 
 
-class Examined(Filling):
+class HealthJob(TableJob):
     """What is wrong with a file, as `findings`: at first without what only the singular values tell."""
 
     def __init__(self, measured: Measured) -> None:
@@ -111,23 +111,23 @@ class Examined(Filling):
         from model.analysis.weights.statistics import first_of_places
 
         own = [info for info in first_of_places(measured.table) if has_spectrum(info)]
-        jobs: list[Job] = [(FIRST, 0, partial(self._health, measured, {}))]
-        jobs += [(info.place, info.bytes, partial(spectrum, info)) for info in own]
-        super().__init__([*jobs, (LAST, 0, lambda: self._health(measured, self._spectra()))])
+        tasks = [Task(FIRST, 0, partial(self._health, measured, {}))]
+        tasks += [Task(info.place, info.bytes, partial(spectrum, info)) for info in own]
+        super().__init__([*tasks, Task(LAST, 0, lambda: self._health(measured, self._spectra()))])
 
     @property
     def findings(self) -> list[Finding] | None:
-        found: list[Finding] | None = self.found.get(LAST, self.found.get(FIRST))
+        found: list[Finding] | None = self.values.get(LAST, self.values.get(FIRST))
         return found
 
     def _spectra(self) -> dict[str, Tensor]:
-        return {place: values for place, values in self.found.items() if place != FIRST}
+        return {place: values for place, values in self.values.items() if place != FIRST}
 
     @staticmethod
     def _health(measured: Measured, spectra: dict[str, Tensor]) -> list[Finding]:
         from model.analysis.weights.health import health
 
-        return health(measured.table, measured.found, spectra)
+        return health(measured.table, measured.values, spectra)
 
 
 def _statistics(info: TensorInfo) -> Statistics:

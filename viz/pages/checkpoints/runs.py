@@ -28,7 +28,7 @@ from viz.pages.checkpoints.measuring import Measured, measured
 from viz.pages.checkpoints.subjects import Subject, subjects
 from viz.render.view import FigureView, view
 from viz.state.session import Key, Session, choose
-from viz.ui.background import follow
+from viz.ui.job_view import follow
 from viz.ui.parts import data_table
 
 if TYPE_CHECKING:

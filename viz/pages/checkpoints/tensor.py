@@ -15,7 +15,7 @@ from model.analysis.weights import statistics as weights
 from model.checkpoints.tensors import TensorInfo
 from viz.i18n.catalogue import _
 from viz.i18n.errors import translate_error
-from viz.i18n.format import bytes_text, literal, shape_text, token_code, type_text
+from viz.i18n.format import bytes_text, duration, literal, shape_text, token_code, type_text
 from viz.pages.checkpoints import tensor_figures
 from viz.pages.checkpoints.measuring import Measured, measured
 from viz.pages.checkpoints.subjects import REGION, Subject, model_of
@@ -73,8 +73,8 @@ def beside(*parts: Callable[[], None]) -> None:
 def weight_of(subject: Subject, found: Measured, info: TensorInfo) -> Weight | str:
     """The tensor with its statistics, or why there is nothing to show, in a sentence."""
     statistics = found.of(info)
-    if statistics is None and info.place in found.failed:
-        return translate_error(found.failed[info.place])
+    if statistics is None and info.place in found.errors:
+        return translate_error(found.errors[info.place])
     if statistics is None and not weights.readable(info):
         return _(
             "Type {dtype}: it is listed but not measured, as nothing here reads its values as real numbers."
@@ -179,7 +179,7 @@ def spectrum(weights: list[Weight]) -> None:
     """Their singular values; those that take long only when they are asked for."""
     takes = sum(tensor_figures.seconds(weight) for weight in weights)
     if takes >= tensor_figures.PATIENCE and not all(tensor_figures.known(weight) for weight in weights):
-        label = _("Compute the singular values, about {seconds} s").format(seconds=f"{takes:.0f}")
+        label = _("Compute the singular values, about {time}").format(time=duration(takes))
         if not st.button(label, key=f"w_compute_{weights[-1].file}"):
             return
     with st.spinner(_("Computing the singular values …")):

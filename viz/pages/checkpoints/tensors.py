@@ -17,7 +17,7 @@ from viz.pages.checkpoints.components import BINS, Column, tensor_tree
 from viz.pages.checkpoints.measuring import Measured, TensorTable
 from viz.pages.checkpoints.subjects import Subject, asked_place, choose_tensor, chosen_place
 from viz.state.session import Session
-from viz.ui.background import follow
+from viz.ui.job_view import follow, job_progress
 from viz.ui.parts import data_table
 
 if TYPE_CHECKING:
@@ -87,9 +87,10 @@ def tree(
     }
 
     def draw() -> View:
-        progress = found.progress
         known = np.array([each is not None for each in found.every()], np.bool_)
-        return tensor_tree(columns(), known, {**header, "progress": progress}, key, partial(on_tensor, table))
+        return tensor_tree(
+            columns(), known, {**header, "progress": job_progress(found)}, key, partial(on_tensor, table)
+        )
 
     return draw
 

@@ -1,20 +1,14 @@
-"""A file of pairs, translated batch by batch in a thread of its own, and scored as far as it has come."""
+"""A file of pairs, translated batch by batch as a job, and scored as far as it has come."""
 
 from __future__ import annotations
 
-import threading
 import time
-from collections import deque
-from collections.abc import Hashable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Hashable, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
-from model.runtime import superseded
-from model.runtime.locks import condition
-from viz.i18n.catalogue import _
-from viz.i18n.format import clock
-from viz.ui.background import Filling
+from model.message import Message
+from viz.jobs import TableJob, Task, Turns
 
 if TYPE_CHECKING:
     from model.inference.text_model import TextModel
@@ -23,43 +17,10 @@ if TYPE_CHECKING:
 
 SCORED = 3.0  # seconds between two scores of what is translated so far
 SHARE = 10  # of the time, one part is for scores
-POLLED = 0.2  # seconds between two looks whether who waits for its turn still wants it
+TURNS = Turns()  # several files have a batch each in turn
 
 
-class Turns:
-    """One at a time, in the order in which they came: several files that are translated have a batch each in turn."""
-
-    def __init__(self) -> None:
-        self._waiting: deque[object] = deque()
-        self._changed = condition("file turns")
-
-    @contextmanager
-    def taken(self, stopped: threading.Event) -> Iterator[None]:
-        """A block that nobody else computes beside.
-
-        Raises:
-            SupersededError: it is not wanted any more before it is its turn.
-        """
-        ticket = object()
-        with self._changed:
-            self._waiting.append(ticket)
-        try:
-            with self._changed:
-                while self._waiting[0] is not ticket:
-                    if stopped.is_set():
-                        raise superseded.SupersededError
-                    self._changed.wait(POLLED)
-            yield
-        finally:
-            with self._changed:
-                self._waiting.remove(ticket)
-                self._changed.notify_all()
-
-
-TURNS = Turns()
-
-
-class FileTranslation(Filling):
+class FileTranslation(TableJob):
     """Translations of the sources of a file, as far as they are there.
 
     model: is let go of at the end. of: what it was begun with, which tells it from another. tokenizer: of BLEU, in the
@@ -85,9 +46,9 @@ class FileTranslation(Filling):
         self._model: TextModel | None = model
         self._score_again = 0.0
         batches = batches_of(list(references), beam)
-        self._bytes = max(batch_bytes(model, batch, beam) for batch in batches)
-        self._reservation = self._reserve(model)
-        super().__init__([(batch[0], len(batch), partial(self._translate, batch)) for batch in batches])
+        size = max(batch_bytes(model, batch, beam) for batch in batches)
+        tasks = [Task(batch[0], len(batch), partial(self._translate, batch)) for batch in batches]
+        super().__init__(tasks, promise=partial(promise, size) if model.device.type == "cpu" else lambda: None)
 
     def resume(self, model: TextModel) -> None:
         """Go on with what is left. model: the one that it was begun with.
@@ -95,57 +56,52 @@ class FileTranslation(Filling):
         Raises:
             NoRoomError: memory has no room for a batch.
         """
-        if self.stopped and self.finished:
-            self._model, self._reservation = model, self._reserve(model)
-            self.go_on()
+        if self.status == "cancelled":
+            self._model = model
+            try:
+                self.start()
+            except ValueError:
+                self._model = None
+                raise
 
-    def words(self, left: float | None) -> str:
-        done, count = f"{self._done:,}", f"{self._total:,}"
-        if left is None:
-            return _("translated {done} of {all} sentences").format(done=done, all=count)
-        sentence = _("translated {done} of {all} sentences · {time} left")
-        return sentence.format(done=done, all=count, time=clock(max(1, left)))
+    @property
+    def sentence(self) -> Message:
+        return Message("translated {done} of {all} sentences", done=f"{self.done:,}", all=f"{self.total:,}")
 
     def scores(self, tokenizer: str) -> Scores | None:
         """Of all that is translated; while it goes on, the newest that there are. None where nothing is."""
         written, scored = self.written, self.scored
-        if scored and scored[0] == tokenizer and (not self.finished or scored[1].sentences == len(written)):
+        if scored and scored[0] == tokenizer and (not self.ended or scored[1].sentences == len(written)):
             return scored[1]
         if not written:
             return None
         from model.training.translation_scores import score
 
         made: Scores = self.remember(
-            (tokenizer, len(written) if self.finished else 0), lambda: score(written, self.references, tokenizer)
+            (tokenizer, len(written) if self.ended else 0), lambda: score(written, self.references, tokenizer)
         )
         return made
 
-    def _reserve(self, model: TextModel) -> Reservation | None:
-        """What a batch takes of main memory, promised until the end."""
-        from model.runtime.memory import ledger
-
-        return ledger().reserve("translating a file", self._bytes) if model.device.type == "cpu" else None
-
-    def _work(self) -> None:
-        from model.runtime.device import compute_alone, give_back_memory
+    def compute(self) -> None:
+        from model.runtime.device import compute_alone
 
         compute_alone()
-        try:
-            super()._work()
-            if self.written:
-                self._score()
-        finally:
-            self._model = None
-            if self._reservation is not None:
-                self._reservation.release()
-            give_back_memory()
+        super().compute()
+
+    def release(self) -> None:
+        from model.runtime.device import give_back_memory
+
+        self._model = None
+        give_back_memory()
+        if self.written:
+            self._score()
 
     def _translate(self, batch: Sequence[str]) -> None:
         from model.training.translation_scores import sentence_chrf
 
         model = self._model
         assert model is not None
-        with TURNS.taken(self._stopped):
+        with TURNS.turn(self):
             generations = model.generate_batch(batch, beam=self.beam)
         self.cut += sum(bool(model.source_tokens(source).left_out) for source in batch)
         stops = model.target_tokenizer.stops
@@ -163,6 +119,13 @@ class FileTranslation(Filling):
         self.scored = tokenizer, score(self.written, self.references, tokenizer)
         now = time.monotonic()
         self._score_again = now + max(SCORED, SHARE * (now - began))
+
+
+def promise(size: int) -> Reservation:
+    """What a batch takes of main memory, promised until the end."""
+    from model.runtime.memory import ledger
+
+    return ledger().reserve("translating a file", size)
 
 
 def batch_bytes(model: TextModel, batch: Sequence[str], beam: int) -> int:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from enum import StrEnum
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import streamlit as st
@@ -19,11 +19,12 @@ from viz.figures.figure import About
 from viz.figures.heatmap import Heatmap
 from viz.i18n.catalogue import _
 from viz.i18n.format import literal
+from viz.jobs import TableJob, Task
 from viz.pages.feed_forward.units import Chosen, expert_name
 from viz.state import permissions
 from viz.state.permissions import Permission
 from viz.ui import fields
-from viz.ui.background import Filling, bar, follow
+from viz.ui.job_view import follow, job_bar
 from viz.ui.parts import frame_of
 from viz.ui.plots import FIRST, PINNED, SECOND, array, caption, compared, lacking, tokens_axis
 
@@ -181,7 +182,7 @@ def load_table(inputs: Inputs, chosen: Chosen, over: Loads | None = None) -> Dat
 
 # Over a file: its lines are read in a thread of its own, some at a time.
 
-LINES, AT_ONCE = 2000, 8  # of a file at most, and of one job
+LINES, AT_ONCE = 2000, 8  # of a file at most, and of one task
 LIMIT = 10  # MB
 
 
@@ -193,7 +194,7 @@ class Part(StrEnum):
     BAR = "experts_bar"
 
 
-class FileLoads(Filling):
+class FileLoads(TableJob):
     """Loads over the lines of a file."""
 
     patience = 30.0  # the page that asked for them may be closed
@@ -203,43 +204,35 @@ class FileLoads(Filling):
         self.model, self.name, self.count, self.left = model, name, len(lines), left
         parts = [lines[first : first + AT_ONCE] for first in range(0, len(lines), AT_ONCE)]
         super().__init__(
-            [(str(number), len(part), partial(loads_of, model, part)) for number, part in enumerate(parts)]
+            [Task(str(number), len(part), partial(loads_of, model, part)) for number, part in enumerate(parts)]
         )
 
     @property
     def loads(self) -> Loads:
         """Of the lines that are read so far."""
         together = Loads()
-        for part in list(self.found.values()):
+        for part in list(self.values.values()):
             together.add(part)
         return together
 
     @property
-    def whole(self) -> bool:
-        """Whether all lines were read."""
-        return self.finished and not self.stopped and not self.failed
-
-    @property
-    def progress(self) -> dict[str, Any] | None:
-        told = super().progress
-        if told is not None:
-            told["text"] = _("read {done} of {all} lines").format(done=f"{self._done:,}", all=f"{self.count:,}")
-        return told
+    def sentence(self) -> Message:
+        return Message("read {done} of {all} lines", done=f"{self.done:,}", all=f"{self.count:,}")
 
 
 def file_loads(session: Session) -> Loads | None:
     """Loads over a file, for the model that is shown; None until all of it is read."""
-    filling: FileLoads | None = session.memory.get(Part.KEPT)
-    if filling is None or filling.model.network is not session.trace.network:
+    job: FileLoads | None = session.memory.get(Part.KEPT)
+    if job is None or job.model.network is not session.trace.network:
         return None
-    return filling.loads if filling.whole else None
+    return job.loads if job.complete else None
 
 
 def _forget(session: Session) -> None:
     """Nothing of a former file is shown any more."""
-    filling: FileLoads | None = session.memory.pop(Part.KEPT, None)
-    if filling is not None:
-        filling.stop()
+    job: FileLoads | None = session.memory.pop(Part.KEPT, None)
+    if job is not None:
+        job.cancel()
 
 
 def over_file(session: Session, model: TextModel) -> None:
@@ -257,11 +250,11 @@ def over_file(session: Session, model: TextModel) -> None:
     given = st.file_uploader(
         _("A text file"), ["txt", "tsv", "csv"], key=Part.FILE, max_upload_size=LIMIT, label_visibility="collapsed"
     )
-    filling: FileLoads | None = session.memory.get(Part.KEPT)
+    job: FileLoads | None = session.memory.get(Part.KEPT)
     if given is None:
         _forget(session)
         return
-    if filling is None or filling.model is not model or filling.name != given.file_id:
+    if job is None or job.model is not model or job.name != given.file_id:
         _forget(session)
         try:
             text = given.getvalue().decode("utf-8-sig")
@@ -272,23 +265,23 @@ def over_file(session: Session, model: TextModel) -> None:
         if not lines:
             st.error(_("This file has no text in it: choose another one."))
             return
-        filling = FileLoads(model, given.file_id, lines[:LINES], max(0, len(lines) - LINES))
-        session.memory[Part.KEPT] = filling
+        job = FileLoads(model, given.file_id, lines[:LINES], max(0, len(lines) - LINES))
+        session.memory[Part.KEPT] = job
 
     def view() -> View | None:
-        return bar(Part.BAR, filling)
+        return job_bar(Part.BAR, job)
 
-    follow([filling], view)
-    if not filling.whole:
+    follow([job], view)
+    if not job.complete:
         return
     said = _("{name}: {count} lines, {positions} positions in a layer").format(
         name=literal(given.name),
-        count=f"{filling.count:,}",
-        positions=f"{max(filling.loads.positions.values(), default=0):,}",
+        count=f"{job.count:,}",
+        positions=f"{max(job.loads.positions.values(), default=0):,}",
     )
-    if cut := filling.loads.cut:
+    if cut := job.loads.cut:
         length = f"{model.config.max_length:,}"
         said += " · " + _("{count} of them cut at {length} tokens").format(count=f"{cut:,}", length=length)
-    if filling.left:
-        said += " · " + _("{count} more lines were not read").format(count=f"{filling.left:,}")
+    if job.left:
+        said += " · " + _("{count} more lines were not read").format(count=f"{job.left:,}")
     st.caption(said)

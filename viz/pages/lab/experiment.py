@@ -14,16 +14,18 @@ from typing import TYPE_CHECKING, Any, Generic, Literal, Protocol, TypeVar
 import pandas as pd
 import streamlit as st
 
-from model.experiments.runner import Report, Running
+from model.experiments.runner import Report, explained
 from model.inference.text_model import TextModel
-from viz.components.progress import progress
-from viz.components.view import View
+from model.message import Message
+from model.runtime import superseded
+from model.runtime.errors import MissingQuantityError
 from viz.i18n.catalogue import _
 from viz.i18n.errors import absent_words, translate_error, unless_absent
 from viz.i18n.format import as_sentence, literal, significant
+from viz.jobs import Job, Turns
 from viz.render.view import FigureView
 from viz.state.serving import by_channel
-from viz.ui.background import Watched, watch
+from viz.ui.job_view import show_job
 from viz.ui.parts import Drawing, Placed, Views, data_table, expander, explanation, mount, no_views, under_figures
 
 if TYPE_CHECKING:
@@ -190,7 +192,7 @@ class Live:
 
 @dataclass(frozen=True, kw_only=True)
 class Measurement(Generic[Result]):
-    """What takes a while, in a thread of its own: a button that begins it, its progress, what it has found so far.
+    """What takes a while, as a job: a button that begins it, its progress, what it has found so far.
 
     settings: what `measure` is called with; after others were chosen, results are still shown, and said to be of those
     before. findings: of the result so far. forecast: how long it will take, in words. begin: words of the button.
@@ -206,8 +208,8 @@ class Measurement(Generic[Result]):
 
     def show(self, key: str, explain: Callable[[], None] | None) -> Views:
         run = f"{key}_run"
-        now = kept(run)
-        if self.at_once and (now is None or now.settings != self.settings):
+        job = job_of(run)
+        if self.at_once and (job is None or job.settings != self.settings):
             self.start(run)
         self.look(key)
         if explain:
@@ -217,74 +219,102 @@ class Measurement(Generic[Result]):
     def look(self, key: str) -> None:
         """Its button or its progress, and the newest result."""
         run = f"{key}_run"
-        now = kept(run)
-        newest = now.running.look() if now else None
+        job = job_of(run)
+        if job:
+            job.look()
+        result = job.result if job else None
         with st.container(horizontal=True, vertical_alignment="center", key=f"{run}_row"):
-            if not (self.at_once and now and now.running.status == "finished"):
-                self.controls(run, now, newest)
-        if now and newest:
-            if now.settings != self.settings:
+            if not (self.at_once and job and job.status == "finished"):
+                self.controls(run, job)
+        if job and result is not None:
+            if job.settings != self.settings:
                 st.caption(_("These are the results of the settings before."))
-            found = self.findings(newest.result)
+            found = self.findings(result)
             found.draw()
             found.draw_numbers(key)
 
-    def controls(self, run: str, now: MeasurementRun | None, newest: Report[Result] | None) -> None:
-        if now and is_going(now):
-            st.button(_("Stop"), key=f"{run}_stop", on_click=now.running.stop)
-            running = now.running
-            views = partial(bars, run, running)
-            watch(Watched(lambda: (share_of(running.look()), running.ended), (share_of(newest), False), views))
+    def controls(self, run: str, job: ExperimentJob[Result] | None) -> None:
+        if job and not job.ended and show_job(job, run, _("Stop"), state=lambda: job.done):
             return
-        kind: Literal["primary", "secondary"] = "secondary" if now else "primary"
+        kind: Literal["primary", "secondary"] = "secondary" if job else "primary"
         st.button(self.begin, type=kind, key=f"{run}_begin", on_click=self.start, args=(run,))
-        if now is None or now.settings != self.settings:
+        if job is None or job.settings != self.settings:
             st.caption(self.forecast, width="content")
-        elif now.running.status == "failed":
-            absent = now.running.missing
-            st.error(as_sentence(translate_error(now.running.message)) if absent is None else absent_words(absent))
-        elif now.running.status == "stopped":
+        elif isinstance(job.exception, MissingQuantityError):
+            st.error(absent_words(job.exception))
+        elif job.error:
+            st.error(as_sentence(translate_error(job.error)))
+        elif job.cancelled:
             st.caption(_("Stopped: what is shown was found until then."), width="content")
 
     def start(self, run: str) -> None:
-        if before := kept(run):
-            before.running.stop()
-        st.session_state[run] = MeasurementRun(self.settings, Running(partial(self.measure, *self.settings)))
+        if before := job_of(run):
+            before.cancel()
+        st.session_state[run] = ExperimentJob(self.settings, partial(self.measure, *self.settings))
 
 
-@dataclass(frozen=True)
-class MeasurementRun:
-    """What runs, or has run, and the settings it was begun with."""
-
-    settings: Hashable
-    running: Running[Any]
+EXPERIMENTS = Turns()  # one at a time in this process: two would measure one another
 
 
-def kept(run: str) -> MeasurementRun | None:
+class ExperimentJob(Job[Result]):
+    """An experiment that was begun: its newest result, and the settings that it was begun with.
+
+    It pauses when nobody has looked for a while, and lets others compute; `patience` later it ends.
+    """
+
+    pause, patience = 10.0, 600.0
+
+    def __init__(self, settings: Hashable, experiment: Callable[[], Iterator[Report[Result]]], **options: Any) -> None:
+        self.settings, self._experiment = settings, experiment
+        super().__init__(total=1.0, **options)
+
+    @property
+    def sentence(self) -> Message:
+        if self.status == "waiting":
+            return Message("waits for another experiment on this machine")
+        return Message("begins") if self.seconds_left is None else Message("")
+
+    def look(self, wake: Callable[[], None] | None = None) -> None:
+        super().look(wake)
+        with self._changed:
+            self._changed.notify_all()
+
+    def explain(self, error: Exception) -> str:
+        return explained(error)
+
+    def compute(self) -> Result | None:
+        from model.runtime.device import compute_alone
+
+        compute_alone()
+        reports, since = self._experiment(), self.clock()
+        while True:
+            self.status = "waiting"
+            with EXPERIMENTS.turn(self):
+                self.status = "running"
+                self.skip(self.clock() - since)
+                for report in reports:
+                    self.result = report.result
+                    self.advance(report.share - self.done)
+                    superseded.check()
+                    if self.unseen > self.pause:
+                        break
+                else:
+                    return self.result
+            since = self.clock()
+            with self._changed:
+                self._changed.wait_for(lambda: self.unseen <= self.pause or self.cancelled, self.due)
+            superseded.check()
+
+    def release(self) -> None:
+        from model.runtime.device import give_back_memory
+
+        give_back_memory()  # before anybody asks whether the next one fits
+
+
+def job_of(run: str) -> ExperimentJob[Any] | None:
     """What was begun in this session under this key."""
-    found: MeasurementRun | None = st.session_state.get(run)
-    return found
-
-
-def is_going(now: MeasurementRun | None) -> bool:
-    return now is not None and not now.running.ended
-
-
-def bars(run: str, running: Running[Any]) -> list[View]:
-    """How far it is."""
-    return [progress(f"{run}_bar", share_of(running.look()) or 0.0, progress_words(running))]
-
-
-def share_of(newest: Report[Any] | None) -> float | None:
-    """Of an experiment that is done; None before its first report."""
-    return newest.share if newest else None
-
-
-def progress_words(running: Running[Any]) -> str:
-    if running.status == "waiting":
-        return _("waits for another experiment on this machine")
-    left = running.seconds_left
-    return _("begins") if left is None else _("{seconds} s left").format(seconds=f"{max(1.0, left):.0f}")
+    job: ExperimentJob[Any] | None = st.session_state.get(run)
+    return job
 
 
 def percent(share: float) -> str:

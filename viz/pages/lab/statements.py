@@ -19,8 +19,8 @@ from viz.components.registry import component, pack
 from viz.components.view import PackedView
 from viz.i18n.catalogue import _
 from viz.i18n.errors import translate_error
-from viz.i18n.format import as_sentence, literal
-from viz.pages.lab.experiment import Measurement, is_going, kept
+from viz.i18n.format import as_sentence, duration, literal
+from viz.pages.lab.experiment import Measurement, job_of
 from viz.pages.lab.live_views import live_views
 from viz.pages.lab.outcome import statement_words, verdict_findings, verdict_words, words
 from viz.pages.lab.parameters import fields
@@ -79,11 +79,8 @@ def key_of(experiment: Experiment) -> str:
 
 def outcome_of(experiment: Experiment) -> Outcome | None:
     """What an experiment has found in this session, once it has ended."""
-    now = kept(f"{key_of(experiment)}_run")
-    if now is None or now.running.status != "finished":
-        return None
-    newest: Report[Outcome] | None = now.running.newest
-    return newest.result if newest else None
+    job = job_of(f"{key_of(experiment)}_run")
+    return job.result if job is not None and job.status == "finished" else None
 
 
 def choose_statement(name: str) -> None:
@@ -126,7 +123,7 @@ def card(model: TextModel, experiment: Experiment, row: DeltaGenerator) -> Views
     measurement: Measurement[Outcome] = Measurement(
         measure=partial(run, experiment, model, text_of(model)),
         settings=(numbers, seeds, *seen(experiment, model)),
-        findings=partial(verdict_findings, experiment, guess or "", is_going(kept(f"{key}_run"))),
+        findings=partial(verdict_findings, experiment, guess or "", (job := job_of(f"{key}_run")) is not None and not job.ended),
         forecast=forecast,
         begin=_("Measure it"),
     )
@@ -151,13 +148,13 @@ def forecast_words(
     """
     forecast = experiment.forecast
     if forecast is None:
-        return _("about {seconds} s").format(seconds=f"{max(1.0, experiment.about(len(seeds))):.0f}")
+        return _("about {time}").format(time=duration(max(1.0, experiment.about(len(seeds)))))
     # Measured once for these values: by another measurement three seeds might take less than one.
     request = experiment.request(model, text_of(model), dict(values), seeds[:1])
     seconds = len(seeds) * current_session().cached(
         f"{key_of(experiment)}_forecast", (model, values), lambda: forecast(request)
     )
-    return _("about {seconds} s, by steps just measured").format(seconds=f"{max(1.0, seconds):.0f}")
+    return _("about {time}, by steps just measured").format(time=duration(max(1.0, seconds)))
 
 
 def seen(experiment: Experiment, model: TextModel) -> tuple[Hashable, ...]:

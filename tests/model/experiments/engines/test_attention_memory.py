@@ -102,7 +102,8 @@ def test_the_longest_that_fits_is_named() -> None:
 FREED = """
 from pathlib import Path
 from model.runtime.device import keep_freed_memory
-from model.experiments.runner import Report, Running
+from model.experiments.runner import Report
+from viz.pages.lab.experiment import ExperimentJob
 import torch
 
 def resident() -> int:
@@ -119,7 +120,7 @@ kept = resident()
 {then}
 print(kept - before, kept - resident())
 """
-ENDED = "assert Running(experiment).wait(60.0)"
+ENDED = "assert ExperimentJob((), experiment).wait(60.0)"
 BEGINS = """
 from tests.model.experiments.test_attention_memory import BIG
 from model.experiments.engines.attention_cost import require_room

@@ -17,7 +17,7 @@ from tests.viz.small import looking, small_model, write_small
 from viz.pages.attention import head_by_head
 from viz.pages.attention.figure import large
 from viz.pages.attention.head_by_head import (
-    begin_rest,
+    begin_job,
     combination,
     grid_as_it_fills,
     head_key,
@@ -53,10 +53,10 @@ def test_one_by_one_they_are_what_they_are_together(session, differing):
     session.look(session.model, "The dog sees a cat.", "")
     session.differing = differing
     shown = maps_of(session, threshold=0.1)
-    rest = begin_rest(session, shown, CHOSEN, [], known(session, shown))
-    rest.wait_for_end(60)
-    assert not rest.failed
-    found, whole = known_thumbnails(shown, rest.found), thumbnails(shown)
+    job = begin_job(session, shown, CHOSEN, [], known(session, shown))
+    assert job.wait(60)
+    assert not job.errors
+    found, whole = known_thumbnails(shown, job.values), thumbnails(shown)
     assert found.known.all()
     for name in ("cells", "strengths", "values"):
         np.testing.assert_array_equal(getattr(found, name), getattr(whole, name))
@@ -91,9 +91,9 @@ def test_heads_together_are_one_of_the_things_to_come(session):
     image, said = combination(shown, heads, {})
     assert image is None
     assert said == "“average” takes the maps of 2 heads of this long text: it follows."
-    rest = begin_rest(session, shown, CHOSEN, heads, {})
-    rest.wait_for_end(60)
-    image, said = combination(shown, heads, rest.found)
+    job = begin_job(session, shown, CHOSEN, heads, {})
+    assert job.wait(60)
+    image, said = combination(shown, heads, job.values)
     assert image is not None
     assert torch.equal(image.own, average(shown.maps, heads))
     assert said == ""
@@ -138,12 +138,12 @@ def test_where_not_one_map_fits_the_page_says_so(here, monkeypatch):
 def test_the_grid_is_drawn_again_when_the_last_head_has_come_and_not_for_nothing(session, monkeypatch):
     monkeypatch.setattr(head_by_head, "STEPS", 1)
     shown, drawn = maps_of(session), []
-    rest = begin_rest(session, shown, CHOSEN, [], {})
-    rest.wait_for_end(60)
-    keys = [key for key in rest.keys if key[0] == long_text.HEAD]
+    job = begin_job(session, shown, CHOSEN, [], {})
+    assert job.wait(60)
+    keys = [key for key in job.keys if key[0] == long_text.HEAD]
     view = grid_as_it_fills(session, lambda: shown, lambda _shown, made: drawn.append(int(made.known.sum())))
-    monkeypatch.setattr(type(rest), "finished", False)
+    monkeypatch.setattr(type(job), "ended", False)
     for count in (1, 2, 4, 4):
-        rest.found = dict.fromkeys(keys[:count], rest.found.get(keys[0]))
+        job.values = dict.fromkeys(keys[:count], job.values.get(keys[0]))
         view()
     assert drawn == [1, 4]

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import threading
+
 import numpy as np
 import pytest
 
 from model.analysis.head_importance import Removals
 from model.analysis.head_metrics import likeness
 from model.capture.interventions import RemovedHead
+from model.runtime import superseded
 from tests.app_reading import component, heads, opened, sent, sound, type_in
 from tests.test_app_kinds import write
 from tests.viz.pages.attention.importance_page import KINDS, effects, importance, words
@@ -94,11 +97,32 @@ def test_what_takes_long_waits_for_a_button_and_can_be_cancelled(small, monkeypa
     app.button(key=Part.MEASURE).click().run()
     assert sent(sound(app), Part.EFFECTS)
     going = app.session_state[Key.SESSION].memory[attention_measuring.KEPT][-1].measuring
-    assert going.whole
-    going.stop()  # as the button does while it goes on
-    assert not going.whole
-    app.run()
-    assert app.button(key=Part.MEASURE)
+    assert going.complete
+
+
+def test_what_was_cancelled_is_offered_again_and_gone_on_with(small, monkeypatch):
+    begun, go, measured = threading.Event(), threading.Event(), Removals.without_each
+
+    def slow(removals, group):
+        begun.set()
+        while not go.is_set():
+            superseded.check()
+        return measured(removals, group)
+
+    for name in ("QUICK", "LIGHT"):
+        monkeypatch.setattr(attention_measuring, name, 0.0)
+    monkeypatch.setattr(attention_measuring, "WAIT", 0.0)
+    app = sound(importance())
+    monkeypatch.setattr(Removals, "without_each", slow)
+    app.button(key=Part.MEASURE).click().run()
+    assert begun.wait(60)
+    going = app.session_state[Key.SESSION].memory[attention_measuring.KEPT][-1].measuring
+    sound(app).button(key=f"{Part.BAR}_cancel").click().run()
+    assert going.wait(60)
+    go.set()
+    sound(app.run()).button(key=Part.MEASURE).click().run()
+    assert going.wait(60)
+    assert sent(sound(app.run()), Part.EFFECTS)
 
 
 def test_half_the_heads_are_not_shown_as_all(small, monkeypatch):

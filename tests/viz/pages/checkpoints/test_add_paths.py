@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import shutil
@@ -11,6 +12,7 @@ import threading
 import model.checkpoints.hub
 import viz.state.checkpoints
 from model.checkpoints.hub import Offer
+from model.runtime import superseded
 from model.runtime.errors import CheckpointError
 from tests.app_reading import component, opened, sound
 from tests.model.training.live.live_examples import SETTINGS, live
@@ -18,7 +20,8 @@ from tests.viz.pages.checkpoints.checkpoints_page import asked_for, looked_for, 
 from tests.viz.pages.checkpoints.checkpoints_page import here as here
 from tests.viz.small import write_small
 from viz.i18n.format import literal
-from viz.state import training
+from viz.pages.checkpoints import add
+from viz.state import checkpoints, training
 
 
 def test_a_path_of_the_command_line_is_shown_first(here, monkeypatch):
@@ -55,31 +58,70 @@ def test_a_path_is_asked_for_only_where_visitors_sit_at_this_machine(here, monke
 def test_a_name_at_hugging_face_is_asked_for_then_fetched(here, monkeypatch):
     write_small(here / "fetched")
     monkeypatch.setattr(model.checkpoints.hub, "ask", lambda name: Offer(name, "abc", ("a", "b"), 5_000_000))
-    made = []
+    go, calls = threading.Event(), []
 
-    class Fetched:
-        path, problem, busy, cancelled, share = None, "", True, False, 0.25
+    def fetch(offer, count):
+        calls.append(offer.name)
+        count(1_250_000)
+        while not go.is_set():
+            count(2_500_000)
+        return here / "fetched"
 
-        def __init__(self, offer):
-            self.offer = offer
-            made.append(self)
-
-        def cancel(self):
-            self.cancelled = True
-
-    monkeypatch.setattr(model.checkpoints.hub, "Download", Fetched)
+    monkeypatch.setattr(model.checkpoints.hub, "fetch", fetch)
     app = asked_for(page(), "me/fetched")
     assert "5 MB in 2 files" in app.button(key="adding_fetch").label
-    assert not made
+    assert not calls
     app.button(key="adding_fetch").click().run()
-    assert sound(app).button(key="adding_cancel")
-    made[0].busy, made[0].path = False, here / "fetched"
-    assert "fetched" in rows(sound(app.run()))
+    assert sound(app).button(key="adding_fetched_cancel")
+    (opened,) = checkpoints.sessions()._sessions.values()
+    first = opened.download
+    assert "of 5 MB" in first.sentence
+    sound(app.button(key="adding_fetched_cancel").click().run())
+    assert opened.download is None
+    assert first.wait(60)  # at its next piece
+    assert (first.status, first.error) == ("cancelled", "")
     app.button(key="adding_ask").click().run()
     app.button(key="adding_fetch").click().run()
-    app.button(key="adding_cancel").click().run()
-    assert made[1].cancelled
+    go.set()
+    assert opened.download.wait(60)
+    assert "fetched" in rows(sound(app.run()))
+    assert calls == ["me/fetched"] * 2
     assert sound(app).button(key="adding_ask")
+
+
+def test_a_download_that_fails_says_so_and_what_a_cancelled_one_makes_of_it_is_no_error(monkeypatch):
+    begun, go = threading.Event(), threading.Event()
+
+    def fetch(offer, count):
+        begun.set()
+        assert go.wait(60)
+        with contextlib.suppress(superseded.SupersededError):
+            count(1)
+        raise CheckpointError("the library broke off")
+
+    monkeypatch.setattr(model.checkpoints.hub, "fetch", fetch)
+    offer = Offer("me/mine", "abc", ("a",), 5_000_000)
+    cancelled, failed = add.Download(offer), add.Download(offer)
+    assert begun.wait(60)
+    cancelled.cancel()
+    go.set()
+    for download, end in ((cancelled, ("cancelled", "")), (failed, ("failed", "the library broke off"))):
+        assert download.wait(60)
+        assert (download.status, download.error) == end
+
+
+def test_a_session_that_is_freed_ends_its_download():
+    offer = Offer("me/mine", "abc", ("a",), 5_000_000)
+
+    class Quiet(add.Download):
+        def compute(self):
+            while True:
+                superseded.check()
+
+    opened = checkpoints.sessions().begin("key")
+    opened.download = Quiet(offer)
+    checkpoints.sessions().close()
+    assert opened.download.wait(60)
 
 
 def test_without_a_network_it_is_one_sentence(monkeypatch):
@@ -103,7 +145,7 @@ def test_while_hugging_face_does_not_answer_the_page_can_be_used(monkeypatch):
     assert sound(app).button(key="adding_ask").disabled
     app.selectbox(key="model").set_value("mine").run()
     assert rows(sound(app))["mine"]["shown"]
-    app.button(key="adding_give_up").click().run()
+    app.button(key="adding_asked_cancel").click().run()
     assert not sound(app).button(key="adding_ask").disabled
     monkeypatch.setattr(model.checkpoints.hub, "PATIENCE", 0.0)
     app.button(key="adding_ask").click().run()

@@ -162,12 +162,12 @@ def test_a_run_is_followed_from_its_folder(here, kind, name):
             assert header["panels"][place]["note"][:9] == model.generate("The bird sings.").text[:9]
 
     check(["run-000", "run-200"])
-    (watched, *_others) = app.session_state[Key.SESSION].watched
-    assert not watched.is_old
+    (region, *_others) = app.session_state[Key.SESSION].live_regions
+    assert not region.is_old
     run_of(here, (400,))
     course.LOOK_AGAIN, patience = 0.0, course.LOOK_AGAIN
     try:
-        assert watched.is_old
+        assert region.is_old
     finally:
         course.LOOK_AGAIN = patience
     sound(app.run())

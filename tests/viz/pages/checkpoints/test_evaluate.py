@@ -10,6 +10,7 @@ from types import SimpleNamespace
 import pandas as pd
 import pytest
 import sacrebleu
+from streamlit.testing.v1 import AppTest
 
 import viz.state.checkpoints
 from model.checkpoints.load import open_checkpoint
@@ -68,7 +69,7 @@ def given(content: bytes, app=None):
 def translated(app):
     """The same after its translation has ended."""
     sound(app.button(key="evaluate_begin").click().run())
-    app.session_state["evaluate_job"].job.wait_for_end(60)
+    app.session_state["evaluate_job"].job.wait(60)
     return sound(app.run())
 
 
@@ -184,17 +185,17 @@ def test_it_is_stopped_and_gone_on_with(here, monkeypatch):
     monkeypatch.setattr(Translator, "generate_batch", waiting)
     sound(app.button(key="evaluate_begin").click().run())
     assert begun.wait(20)
-    assert "evaluate_stop" in keys(app)
+    assert "evaluate_bar_cancel" in keys(app)
     assert "evaluate_begin" not in keys(app)
-    sound(app.button(key="evaluate_stop").click().run())
+    sound(app.button(key="evaluate_bar_cancel").click().run())
     job = app.session_state["evaluate_job"].job
-    assert job.stopped
-    assert job.finished
+    assert job.cancelled
+    assert job.ended
     assert "Stopped: 0 of 3 sentences are translated" in words(app)
     assert metrics(app) == {}
     go.set()
     sound(app.button(key="evaluate_go_on").click().run())
-    job.wait_for_end(60)
+    job.wait(60)
     sound(app.run())
     assert list(metrics(app)) == ["BLEU", "chrF"]
     assert "evaluate_go_on" not in keys(app)
@@ -217,15 +218,15 @@ def test_figures_so_far_are_said_to_be_of_a_part(here, monkeypatch):
     app.button(key="evaluate_begin").click().run()
     job = app.session_state["evaluate_job"].job
     while not job.scored:
-        job.wait_for_end(0.05)
+        job.wait(0.05)
     sound(app.run())
     done = job.scored[1].sentences
     assert 0 < done < 100
     assert set(metrics(app)) == {"BLEU so far", "chrF so far"}
     assert f"Of {done} of 100 sentences, short and long ones mixed" in words(app)
-    assert f"translated {done} of 100 sentences" in job.words(None)
+    assert f"translated {done} of 100 sentences" in job.sentence
     go.set()
-    job.wait_for_end(60)
+    job.wait(60)
 
 
 @pytest.mark.parametrize(
@@ -259,7 +260,7 @@ def test_a_text_that_is_far_too_long_for_the_model_is_cut_as_it_always_is():
     app = translated(pasted(f"{'cat ' * 5000}\t猫。\na dog\t狗。\n"))
     job = app.session_state["evaluate_job"].job
     assert len(job.written) == 2
-    assert (job.cut, job.failed) == (1, {})
+    assert (job.cut, job.errors) == (1, {})
     assert "1 sources are longer than the model reads" in words(app)
     assert max(len(text) for text in job.written.values()) <= LENGTH
 
@@ -349,8 +350,23 @@ def test_where_memory_has_no_room_a_sentence_says_so(monkeypatch):
     assert "evaluate_begin" in keys(app)
 
 
-def test_closing_the_window_stops_it(monkeypatch):
-    job = SimpleNamespace(stop=lambda: stopped.append(True))
-    stopped: list[bool] = []
-    evaluate.let_go(job)
-    assert stopped == [True]
+def test_another_file_cancels_the_one_before_as_the_end_of_the_window_does():
+    """Streamlit calls the same for a value that goes, whatever the reason."""
+    app = AppTest.from_function(windows, default_timeout=60).run()
+    assert not app.exception
+    assert app.session_state["cancelled"] == [0]
+
+
+def windows() -> None:
+    from functools import partial
+
+    import streamlit as st
+
+    from viz.pages.checkpoints import evaluate
+    from viz.pages.checkpoints.translating import FileTranslation
+
+    cancelled = st.session_state["cancelled"] = []
+    for number in range(2):
+        job = FileTranslation.__new__(FileTranslation)
+        job.cancel = partial(cancelled.append, number)
+        evaluate._of_window(job)

@@ -16,7 +16,7 @@ from model.analysis.weights import statistics
 from tests.app_reading import opened, sent, sound
 from tests.viz.pages.checkpoints.reading_page import WEIGHTS, columns, page
 from tests.viz.small import write_small
-from viz.ui import background
+from viz.ui import job_view
 
 
 def strange(folder, weights=None) -> None:
@@ -67,12 +67,12 @@ def test_the_bar_is_there_before_the_first_tensor_is_measured(here, monkeypatch)
     go, measured = threading.Event(), statistics.statistics
 
     def slow(tensor):
-        if threading.current_thread().name == "filling":
+        if threading.current_thread().name == "job":
             assert go.wait(60)
         return measured(tensor)
 
     monkeypatch.setattr(statistics, "statistics", slow)
-    monkeypatch.setattr(background, "AT_ONCE", 0.01)
+    monkeypatch.setattr(job_view, "AT_ONCE", 0.01)
     try:
         header, _arrays = sent(page(), "tensor_tree")
         count = len(header["names"])

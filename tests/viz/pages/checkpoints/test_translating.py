@@ -20,7 +20,7 @@ from model.training.translation_scores import ROWS
 from tests.model.checkpoints.bridge.models import theirs, write_tokenizer
 from tests.viz.small import small_model
 from viz.pages.checkpoints import translating
-from viz.pages.checkpoints.translating import FileTranslation, Turns
+from viz.pages.checkpoints.translating import FileTranslation
 
 REFERENCES = {f"The teacher sees the cat {number}.": [f"老师看见猫{number}。", "猫。"] for number in range(3 * ROWS)}
 
@@ -59,8 +59,7 @@ def until(condition: Callable[[], object]) -> None:
 
 
 def ended(job: FileTranslation) -> FileTranslation:
-    job.wait_for_end(60)
-    assert job.finished
+    assert job.wait(60)
     return job
 
 
@@ -68,8 +67,8 @@ def ended(job: FileTranslation) -> FileTranslation:
 def test_what_it_writes_is_the_models_and_its_scores_are_sacrebleus(small, beam):
     references = dict(list(REFERENCES.items())[:20])
     job = ended(FileTranslation(small, references, beam, "zh"))
-    assert not job.failed
-    assert not job.stopped
+    assert not job.errors
+    assert not job.cancelled
     expected = [made.text for made in small.generate_batch(list(references), beam=beam)]
     assert [job.written[source] for source in references] == expected
     streams = [[texts[at] for texts in references.values()] for at in range(2)]
@@ -90,7 +89,7 @@ def test_a_model_of_others_translates_too(kind, tmp_path, ledger):
     references = {"the cat sees a dog .": ["die Katze sieht"], "i am a teacher .": ["ich bin Lehrer"]}
     for beam in (1, 2):
         job = ended(FileTranslation(model, references, beam, "13a"))
-        assert not job.failed
+        assert not job.errors
         expected = [made.text for made in model.generate_batch(list(references), beam=beam)]
         assert [job.written[source] for source in references] == expected
 
@@ -102,14 +101,13 @@ def test_it_is_scored_meanwhile_over_what_is_there_so_far(small, monkeypatch):
     until(lambda: job.scored)
     scores = job.scores("char")
     assert scores is not None
-    assert not job.finished
+    assert not job.ended
     written = dict(job.written)
     assert scores.sentences == len(written) == ROWS
     streams = [[REFERENCES[source][at] for source in written] for at in range(2)]
     expected = sacrebleu.corpus_bleu(list(written.values()), streams, tokenize="char").score
     assert scores.bleu == pytest.approx(expected)
-    assert job.words(None) == f"translated {ROWS} of {3 * ROWS} sentences"
-    assert job.words(75) == f"translated {ROWS} of {3 * ROWS} sentences · 1:15 left"
+    assert job.sentence == f"translated {ROWS} of {3 * ROWS} sentences"
     go.set()
     assert ended(job).scores("char").sentences == 3 * ROWS
 
@@ -126,10 +124,10 @@ def test_stopping_ends_it_within_a_batch_and_going_on_translates_only_the_rest(s
     job = FileTranslation(small, REFERENCES, 1, "zh")
     until(lambda: len(job.written) == ROWS)
     assert len(ledger.promises) == 1
-    job.stop()
+    job.cancel()
     ended(job)
-    assert job.stopped
-    assert not job.failed
+    assert job.cancelled
+    assert not job.errors
     assert len(job.written) == ROWS
     assert job.scores("zh").sentences == ROWS
     assert ledger.promises == ()
@@ -150,7 +148,7 @@ def test_the_real_decoding_is_stopped_between_two_tokens(small):
         small, {f"{source} {number}": texts for number in range(20) for source, texts in REFERENCES.items()}, 4, "zh"
     )
     until(lambda: job.written)
-    job.stop()
+    job.cancel()
     began = time.monotonic()
     ended(job)
     assert time.monotonic() - began < 10
@@ -166,7 +164,7 @@ def test_a_batch_that_fails_is_told_and_does_not_count(small, monkeypatch):
     failed: list[int] = []
     slow(small, broken, monkeypatch)
     job = ended(FileTranslation(small, REFERENCES, 1, "zh"))
-    assert list(job.failed.values()) == ["no such token"]
+    assert list(job.errors.values()) == ["no such token"]
     assert job.scores("zh").sentences == len(job.written) == 2 * ROWS
 
 
@@ -190,30 +188,6 @@ def test_the_model_is_let_go_of_at_the_end(small):
     assert job._model is None
 
 
-def test_turns_come_in_the_order_of_asking_and_who_is_stopped_waits_no_longer():
-    turns, order, threads = Turns(), [], []
-    never, stopped = threading.Event(), threading.Event()
-
-    def wait(name: str, event: threading.Event) -> None:
-        try:
-            with turns.taken(event):
-                order.append(name)
-        except superseded.SupersededError:
-            order.append(f"{name} gave up")
-
-    with turns.taken(never):
-        for count, (name, event) in enumerate((("first", never), ("second", stopped), ("third", never)), start=2):
-            threads.append(threading.Thread(target=wait, args=(name, event)))
-            threads[-1].start()
-            until(lambda count=count: len(turns._waiting) == count)
-        stopped.set()
-        threads[1].join(5)
-    for thread in threads:
-        thread.join(5)
-    assert order == ["second gave up", "first", "third"]
-    assert not turns._waiting
-
-
 def test_two_files_are_translated_in_turns(small, monkeypatch):
     order: list[str] = []
     first_begun = threading.Event()
@@ -231,7 +205,7 @@ def test_two_files_are_translated_in_turns(small, monkeypatch):
     jobs = [FileTranslation(named("a"), REFERENCES, 1, "char")]
     until(lambda: order)
     jobs.append(FileTranslation(named("b"), REFERENCES, 1, "char"))
-    until(lambda: len(translating.TURNS._waiting) == 2)
+    until(lambda: len(translating.TURNS) == 2)
     first_begun.set()
     for job in jobs:
         ended(job)

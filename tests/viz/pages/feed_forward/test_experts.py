@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+import threading
 
 import numpy as np
 import pytest
@@ -11,6 +12,7 @@ import torch
 import viz.state.checkpoints
 from model.analysis.experts import loads_of
 from model.checkpoints.bridge.load import open_bridged
+from model.runtime import superseded
 from tests.app_reading import opened, sent, sound
 from tests.model.checkpoints.bridge.models import settings_in, theirs, write_tokenizer
 from tests.viz.small import looking
@@ -95,21 +97,20 @@ def test_the_pinned_loads_stand_beside(models):
 
 def test_loads_over_a_file_are_those_of_its_texts(models):
     model, texts = models["mixtral"], [TEXT, OTHER, "the"]
-    filling = experts.FileLoads(model, "a", texts, 0)
-    filling.wait(60)
-    assert filling.finished
-    assert not filling.failed
+    job = experts.FileLoads(model, "a", texts, 0)
+    assert job.wait(60)
+    assert not job.errors
     gates = torch.cat([model.trace(text)[f"{MIXTURE}.gates"] for text in texts])
-    assert filling.loads.share(MIXTURE) == pytest.approx((gates != 0).float().mean(dim=0))
-    assert filling.loads.positions[MIXTURE] == len(gates)
+    assert job.loads.share(MIXTURE) == pytest.approx((gates != 0).float().mean(dim=0))
+    assert job.loads.positions[MIXTURE] == len(gates)
     assert loads_of(model, []).tokens == {}
     session = looking(model, TEXT, "", layer=1)
-    session.memory[experts.Part.KEPT] = filling
+    session.memory[experts.Part.KEPT] = job
     inputs = session.inputs
     chart = experts.load_chart(inputs, chosen_in(inputs), experts.file_loads(session))
     assert chart.series[-1].ys == pytest.approx((gates != 0).float().mean(dim=0).numpy())
     other = looking(models["deepseek_v3"], TEXT, "", layer=1)
-    other.memory[experts.Part.KEPT] = filling  # of another model: nothing of it is shown
+    other.memory[experts.Part.KEPT] = job  # of another model: nothing of it is shown
     assert experts.file_loads(other) is None
 
 
@@ -132,19 +133,29 @@ def test_the_page_shows_each_layer_and_expert(tmp_path, monkeypatch, name):
         assert "Layer 1: share" in " ".join(each.value for each in dense.markdown)
 
 
-def test_nothing_of_a_file_is_shown_before_all_of_it_is_read(models):
+def test_nothing_of_a_file_is_shown_before_all_of_it_is_read(models, monkeypatch):
     model = models["mixtral"]
-    filling = experts.FileLoads(model, "a", [TEXT] * 9, 0)
-    filling.stop()
-    filling.wait(60)
+    begun, cut = threading.Event(), experts.loads_of
+
+    def slow(model, lines):
+        if len(lines) == 1 and not begun.is_set():
+            begun.set()
+            while True:
+                superseded.check()
+        return cut(model, lines)
+
+    monkeypatch.setattr(experts, "loads_of", slow)
+    job = experts.FileLoads(model, "a", [TEXT] * 9, 0)
+    assert begun.wait(60)
+    assert job.sentence == "read 8 of 9 lines"
+    job.cancel()
+    assert job.wait(60)
     session = looking(model, TEXT, "", layer=1)
-    session.memory[experts.Part.KEPT] = filling
-    assert filling.whole == (len(filling.found) == 2 and not filling.stopped)
+    session.memory[experts.Part.KEPT] = job
     assert experts.file_loads(session) is None
-    filling.go_on()
-    filling.wait(60)
+    job.start()
+    assert job.wait(60)
     assert experts.file_loads(session).positions[MIXTURE] == 9 * 6
-    assert filling.progress is None
 
 
 def test_lines_that_are_cut_are_counted(models):

@@ -53,11 +53,11 @@ def test_a_softmax_that_is_none_is_said_so():
 
 def test_the_experiment_begins_of_itself_and_says_where_gradients_are_lost(small):
     app = page("scaling")
-    kept = app.session_state["scaling_run"]
-    assert kept.running.wait(60.0)
+    job = app.session_state["scaling_run"]
+    assert job.wait(60.0)
     sound(app.run())
-    assert kept is app.session_state["scaling_run"]
-    found = kept.running.look().result
+    assert job is app.session_state["scaling_run"]
+    found = job.result
     assert len(found.widths) == 10
     header, arrays = sent(app, "scaling_entropy")
     assert header["x"]["log"]
@@ -65,7 +65,7 @@ def test_the_experiment_begins_of_itself_and_says_where_gradients_are_lost(small
     assert "without the factor below a tenth of that with it from d_k = 128 on" in said(app)
     app.text_input(key="scaling_keys").set_value("4").run()
     assert app.session_state["scaling_run"].settings == (4, 0)
-    assert app.session_state["scaling_run"].running.wait(60.0)
+    assert app.session_state["scaling_run"].wait(60.0)
     app.text_input(key="scaling_keys").set_value("none").run()
     assert any("is not a number" in each.proto.body for each in sound(app).get("html"))
 
@@ -108,7 +108,7 @@ def test_the_models_heads_with_the_factor_and_without(small):
 
 def test_tables_hold_what_was_computed(small):
     app = page("scaling")
-    assert app.session_state["scaling_run"].running.wait(60.0)
+    assert app.session_state["scaling_run"].wait(60.0)
     app.session_state["scaling_data"] = True
     frames = [each.value for each in sound(app.run()).dataframe]
     assert any("d_k" in frame.columns and len(frame) == 10 for frame in frames)

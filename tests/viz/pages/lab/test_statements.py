@@ -156,9 +156,9 @@ def test_what_a_model_lacks_is_a_sentence() -> None:
     app.text_input(key="statement_planted_size").set_value("95")
     app = sound(app.run())
     app.button(key="statement_planted_run_begin").click().run()
-    running = app.session_state["statement_planted_run"].running
-    assert running.wait(20)
-    assert running.missing is not None
+    job = app.session_state["statement_planted_run"]
+    assert job.wait(20)
+    assert isinstance(job.exception, MissingQuantityError)
 
 
 def test_the_forecast_is_that_of_the_fields_and_its_refusal_a_sentence(monkeypatch: pytest.MonkeyPatch) -> None:

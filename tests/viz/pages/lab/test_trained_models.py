@@ -66,7 +66,7 @@ def test_a_model_is_saved_with_the_course_of_its_training(tmp_path: Path) -> Non
 
 def test_a_click_shows_the_model_on_every_page() -> None:
     app = experimented(sound(opened("lab", statement="planted")), "statement_planted_run")
-    (offered,) = app.session_state["statement_planted_run"].running.newest.result.models
+    (offered,) = app.session_state["statement_planted_run"].result.models
     app = sound(app.button(key="statement_planted_model_show").click().run())
     assert app.session_state[Key.MODEL] == "planted-pre-1"
     shown = app.session_state[Key.SESSION].model

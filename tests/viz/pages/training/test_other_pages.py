@@ -53,7 +53,7 @@ def test_the_model_in_training_is_evaluated_as_it_stands():
     model = given.view().model
     app.button(key="evaluate_begin").click().run()
     job = app.session_state["evaluate_job"].job
-    job.wait_for_end(60)
+    assert job.wait(60)
     assert "step 0" in app.session_state["evaluate_job"].name
     assert list(job.written.values()) == [made.text for made in model.generate_batch(["ab", "abc"])]
     given.advance(1)
