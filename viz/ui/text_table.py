@@ -5,15 +5,64 @@ from __future__ import annotations
 import pandas as pd
 from streamlit.delta_generator import DeltaGenerator
 
-from model.data.inspection import Fault, FileContents, Usable
+from model.data.inspection import Fault, FileContents, Usable, inspect, usable
 from model.data.readers import SOURCE, TARGET
 from viz.i18n.catalogue import _
-from viz.i18n.format import literal
+from viz.i18n.errors import translate_error
+from viz.i18n.format import as_sentence, literal
+from viz.state.session import current_session
+from viz.ui.file_field import Content
 
 PREVIEW = 5  # rows
 WIDEST = 200  # characters of a cell in the preview
 CELL = 24  # characters of a column's name on the screen
 FOUND = "found"  # as the delimiter: find out
+
+
+def read_file(place: DeltaGenerator, key: str, content: Content) -> tuple[FileContents, DeltaGenerator] | None:
+    """What is in a file, cut as is chosen, and the place beside that choice; None where that is refused in a sentence.
+
+    key: what the keys of all fields begin with.
+    """
+    left, right = place.columns(2, gap="small", vertical_alignment="bottom")
+    delimiter = choose_delimiter(left, f"{key}_delimiter")
+    try:
+        made_of = (content, delimiter)
+        return current_session().cached(f"{key}_inspected", made_of, lambda: inspect(content.data, delimiter)), right
+    except ValueError as error:
+        place.error(as_sentence(translate_error(error)))
+        return None
+
+
+def read_rows(
+    place: DeltaGenerator,
+    places: tuple[DeltaGenerator, DeltaGenerator],
+    key: str,
+    found: FileContents,
+    wanted: int,
+    sentence: str,
+) -> Usable | None:
+    """Rows of as many columns as are wanted; None where there is none, which is said.
+
+    places: of the choice whether the first row names the columns, and of the first rows. sentence: of `report`.
+    """
+    if found.width < wanted:
+        place.error(_("No columns were found: rows need a source and a target, with a tab, a comma or ; between them."))
+        report(place, found, Usable((), found.faults, 0), sentence)
+        return None
+    label = _("The first row names the columns")
+    titled = places[0].toggle(label, value=found.titled, key=f"{key}_titled{found.titled}")
+    columns = choose_columns(place, found, titled, wanted, (f"{key}_source", f"{key}_target"))
+    made_of = (found, columns, titled)
+    chosen: Usable = current_session().cached(f"{key}_usable", made_of, lambda: usable(found, columns, titled))
+    report(place, found, chosen, sentence)
+    preview(places[1], found, titled)
+    if not chosen.texts:
+        encoding = any(fault.reason == "encoding" for fault in chosen.faults)
+        other = _("No row can be used: choose other columns, or another sign between them.")
+        place.error(_("No row can be used: save the file as UTF-8.") if encoding else other)
+        return None
+    return chosen
 
 
 def choose_delimiter(place: DeltaGenerator, key: str) -> str | None:

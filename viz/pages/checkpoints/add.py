@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from enum import StrEnum
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -21,11 +22,13 @@ from viz.jobs import Job
 from viz.state import checkpoints, permissions, shown_model, uploading
 from viz.state.permissions import Permission, Quota
 from viz.state.session import Session, current_session
-from viz.ui import fields
+from viz.ui.file_field import FileField, Way
 from viz.ui.job_view import show_job
 from viz.ui.parts import tell
 
 if TYPE_CHECKING:
+    from streamlit.runtime.uploaded_file_manager import UploadedFile
+
     from model.checkpoints.hub import Offer
 
 LIMIT = 500  # megabytes of one upload; the server takes no more either (.streamlit/config.toml)
@@ -33,20 +36,29 @@ SUFFIXES = ("zip", "safetensors", "pt", "pth", "bin", "gguf", "json", "txt", "mo
 UNNAMED = "uploaded"  # files without a folder
 
 
+def checkpoint_field() -> FileField:
+    """Ways to give a checkpoint."""
+    size = min(LIMIT, int(permissions.limit(Quota.UPLOAD_SIZE) or LIMIT))
+    labels: dict[Way, str] = {
+        "file": _("The files of a checkpoint, or one .zip with them, at most {size} MB").format(size=size),
+        "hub": _("Its name at Hugging Face"),
+        "path": _("Its path on this machine"),
+    }
+    examples = {"hub": "openai-community/gpt2", "path": "/home/me/models/gpt2"}
+    return FileField(key="adding", labels=labels, suffixes=SUFFIXES, largest=size, several=True, examples=examples)
+
+
 def show(session: Session, place: DeltaGenerator) -> None:
-    """A button for each way; a path only where whoever asks sits at this machine."""
-    # With another key it is another button, and closed.
-    count = st.session_state.get(Part.SENT, 0)
-    if permissions.may(Permission.UPLOADS):
-        _upload(place.popover(_("Upload …"), key=f"{Part.SEND}_{count}"))
-    if permissions.may(Permission.HUB):
-        with place.popover(_("From Hugging Face …"), key=f"{Part.FETCH}_{count}"):
-            show_hub(session)
-            refusal(Part.HUB)
-    if permissions.may_name_paths(st.context.headers.to_dict()):
-        with place.popover(_("By its path …"), key=f"{Part.LOOK}_{count}"):
-            _path()
-            refusal(Part.PATH)
+    """A button for each way."""
+    given = checkpoint_field()
+    titles = {"file": _("Upload …"), "hub": _("From Hugging Face …"), "path": _("By its path …")}
+    draw: dict[str, Callable[[FileField], None]]
+    draw = {"file": _upload, "hub": partial(show_hub, session), "path": _path}
+    for way in given.ways():
+        # With another key it is another button, and closed.
+        with place.popover(titles[way], key=f"{Part.WAY}_{way}_{st.session_state.get(Part.SENT, 0)}"):
+            draw[way](given)
+            refusal(way)
 
 
 def report(session: Session) -> None:
@@ -61,32 +73,22 @@ def report(session: Session) -> None:
         fetching(session, found.download)
 
 
-def _upload(place: DeltaGenerator) -> None:
-    count = st.session_state.get(Part.SENT, 0)
-    fields.in_words()
-    size = min(LIMIT, int(permissions.limit(Quota.UPLOAD_SIZE) or LIMIT))
-    files = place.file_uploader(
-        _("The files of a checkpoint, or one .zip with them, at most {size} MB").format(size=size),
-        SUFFIXES,
-        accept_multiple_files=True,
-        key=f"{Part.FILES}{count}",
-        max_upload_size=size,
-    )
-    place.caption(_("They stay in this session and are removed with it. Nothing that they hold is run."))
+def _upload(given: FileField) -> None:
+    files = given.draw("file", st.container(), again=st.session_state.get(Part.SENT, 0))
+    st.caption(_("They stay in this session and are removed with it. Nothing that they hold is run."))
     if files:
         words = _("Open {name}").format(name=literal(files[0].name))
         if len(files) > 1:
             words = _("Open these {count} files").format(count=len(files))
-        place.button(words, key=Part.SEND, on_click=_send, width="stretch")
+        st.button(words, key=Part.SEND, on_click=_send, args=(files,), width="stretch")
 
 
-def _send() -> None:
-    session, count = current_session(), st.session_state.get(Part.SENT, 0)
+def _send(files: Sequence[UploadedFile]) -> None:
+    session = current_session()
     st.session_state[Part.SAID] = None
-    files = st.session_state.get(f"{Part.FILES}{count}") or []
-    if not files or not permissions.may(Permission.UPLOADS):
+    if not permissions.may(Permission.UPLOADS):
         return
-    st.session_state[Part.SENT] = count + 1  # an empty field
+    close()
     uploads = checkpoints.begin(session).uploads
     try:
         path = uploads.add([(file.name, file.getvalue()) for file in files])
@@ -102,15 +104,8 @@ def _send() -> None:
         shown_model.show(name)
 
 
-def _path() -> None:
-    st.text_input(
-        _("Its path on this machine"),
-        max_chars=4000,
-        key=Part.PATH,
-        placeholder="/home/me/models/gpt2",
-        persist_state="session",
-        on_change=_look,
-    )
+def _path(given: FileField) -> None:
+    given.draw("path", st.container(), _look)
     st.button(_("Open"), key=Part.LOOK, on_click=_look, args=(True,), width="stretch")
 
 
@@ -123,7 +118,7 @@ def _look(clicked: bool = False) -> None:
     typed = str(st.session_state.get(Part.PATH) or "")
     if not typed.strip():
         empty = _("The field is empty: type the path of a checkpoint's folder or file.")
-        say("wrong", empty if clicked else "", Part.PATH)
+        say("wrong", empty if clicked else "", "path")
         return
     try:
         path = typed_path(typed)
@@ -131,7 +126,7 @@ def _look(clicked: bool = False) -> None:
     except ValueError as error:
         problem = str(error)
     if problem:
-        say("wrong", translate_error(problem), Part.PATH)
+        say("wrong", translate_error(problem), "path")
         return
     session = current_session()
     known = next((each.name for each in checkpoints.own_places(session) if each.path == path), None)
@@ -149,9 +144,9 @@ def _look(clicked: bool = False) -> None:
 class Part(StrEnum):
     """Names in the session state."""
 
-    FILES = "adding_files"
     SENT = "adding_sent"
     SEND = "adding_send"
+    WAY = "adding_way"
     HUB = "adding_hub"
     ASK = "adding_ask"
     ASKED = "adding_asked"  # a bar, as the next
@@ -164,7 +159,7 @@ class Part(StrEnum):
     SAID = "adding_said"
 
 
-def refusal(where: Part) -> None:
+def refusal(where: str) -> None:
     """Beside the field that it is about, which would hide it elsewhere."""
     _how, text, place = st.session_state.get(Part.SAID) or ("", "", "")
     if place == where and text:
@@ -203,8 +198,8 @@ def close() -> None:
     st.session_state[Part.SENT] = st.session_state.get(Part.SENT, 0) + 1
 
 
-def say(how: str, text: str, where: Part | None = None) -> None:
-    st.session_state[Part.SAID] = (how, text, where or "")
+def say(how: str, text: str, where: str = "") -> None:
+    st.session_state[Part.SAID] = (how, text, where)
 
 
 # A name at Hugging Face: asked about first, then fetched, beside the page.
@@ -212,18 +207,12 @@ def say(how: str, text: str, where: Part | None = None) -> None:
 PATIENCE = 0.5  # seconds that a page waits for an answer
 
 
-def show_hub(session: Session) -> None:
+def show_hub(session: Session, given: FileField) -> None:
     found = checkpoints.opened(session)
     if found and found.download is not None:
         st.caption(_("One is on its way already."))
         return
-    st.text_input(
-        _("Its name at Hugging Face"),
-        max_chars=200,
-        key=Part.HUB,
-        placeholder="openai-community/gpt2",
-        persist_state="session",
-    )
+    given.draw("hub", st.container())
     question: HubQuestion | None = st.session_state.get(Part.QUESTION)
     st.button(_("Ask how large it is"), key=Part.ASK, on_click=_ask, disabled=bool(question), width="stretch")
     if question:
@@ -248,7 +237,7 @@ def _ask() -> None:
     name = str(st.session_state.get(Part.HUB) or "")
     if not name.strip():
         empty = _("The field is empty: type the name of a model at Hugging Face, such as openai-community/gpt2.")
-        say("wrong", empty, Part.HUB)
+        say("wrong", empty, "hub")
         return
     question = st.session_state[Part.QUESTION] = HubQuestion(name)
     question.wait(PATIENCE)

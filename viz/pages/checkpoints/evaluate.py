@@ -2,35 +2,31 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import partial
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pandas as pd
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
-from model.data.inspection import LIMIT, Usable, inspect, read_content, usable
+from model.data.inspection import LIMIT
 from model.data.pairs import Pair, in_split
 from model.data.sources import digest_of_pairs
 from model.network.config import TWO_STACKS
-from model.text.tokenizer import clean
 from viz.i18n.catalogue import _
 from viz.i18n.errors import translate_error
 from viz.i18n.format import as_sentence, literal, no_predictions
 from viz.pages.checkpoints.translating import FileTranslation
-from viz.state import checkpoints, permissions, shown_model, target_language, training
-from viz.state.permissions import Permission
+from viz.state import checkpoints, shown_model, target_language, training
 from viz.state.session import Key, Session, choose
 from viz.state.texts import write_source
-from viz.ui import fields
+from viz.ui.file_field import Content, FileField, Way
 from viz.ui.job_view import show_job
 from viz.ui.parts import explanation, harmless
-from viz.ui.text_table import choose_columns, choose_delimiter, preview, report
+from viz.ui.text_table import read_file, read_rows
 
 if TYPE_CHECKING:
     from model.inference.text_model import TextModel
@@ -40,27 +36,14 @@ MOST = 10_000  # sentences that are translated; more are for the command line
 ROWS = 100  # of the table of sentences
 BEAMS = (1, 2, 4, 8)
 ORDERS = ("worst", "best")
-WAYS = ("file", "paste", "path")
 STOPPING = 1.0  # seconds that a click on Stop waits, so that the page is drawn as it is then
 
 
 class Part(StrEnum):
     """Names in the session state; those of choices are in the address."""
 
-    WAY = "evaluate_from"
     ORDER = "evaluate_order"
-    FILE = "evaluate_file"
-    PASTED = "evaluate_pasted"
-    PATH = "evaluate_path"
-    CONTENT = "evaluate_content"
-    REFUSED = "evaluate_refused"
-    DELIMITER = "evaluate_delimiter"
-    TITLED = "evaluate_titled"
     HELD_OUT = "evaluate_held_out"
-    SOURCE = "evaluate_source"
-    TARGET = "evaluate_target"
-    INSPECTED = "evaluate_inspected"
-    USABLE = "evaluate_usable"
     REFERENCES = "evaluate_references"
     FOUND = "evaluate_found"
     TOKENIZER = "evaluate_tokenizer"
@@ -73,14 +56,6 @@ class Part(StrEnum):
     SENTENCES = "evaluate_sentences"
     CSV = "evaluate_csv"
     EXPLANATION = "evaluate_explanation"
-
-
-@dataclass(frozen=True)
-class Content:
-    """What was given, in this session's memory only. name: of the file; empty where it has none."""
-
-    data: bytes
-    name: str
 
 
 @dataclass(frozen=True)
@@ -174,7 +149,7 @@ def ask(session: Session, subject: Subject, evaluation: Evaluation | None) -> tu
     """The fields: what is chosen, None while there is nothing to translate, and the place for what begins it."""
     left, right = st.columns(2, gap="large")
     left.markdown(f"**{_('Measure {name} on a file of pairs').format(name=literal(subject.name))}**")
-    content = choose_content(left)
+    content = pairs_field().content(left)
     if content is None:
         right.markdown(f"**{_('What you get')}**")
         right.markdown(
@@ -203,105 +178,23 @@ def ask(session: Session, subject: Subject, evaluation: Evaluation | None) -> tu
     return choices, right
 
 
-def choose_content(place: DeltaGenerator) -> Content | None:
-    """A file, a pasted text or, where the visitor sits at this machine, a path; what was given last of that way."""
-    told = permissions.refused(Permission.UPLOADS)
-    here = permissions.may_name_paths(st.context.headers.to_dict())
-    ways = [way for way in WAYS if way != "path" or here]
-    way = choose(_("From"), ways, "paste" if told else "file", Part.WAY, way_name, place)
-    fields.in_words()
-    if way == "paste":
-        place.text_area(
-            _("Rows of source and reference"),
-            key=Part.PASTED,
-            height=120,
-            max_chars=1_000_000,
-            on_change=_take_pasted,
-            placeholder="source\ttarget",
-            persist_state="session",
-        )
-    elif way == "path":
-        place.text_input(
-            _("Its path on this machine"),
-            max_chars=4000,
-            key=Part.PATH,
-            placeholder="/home/me/pairs.tsv",
-            on_change=_take_path,
-            persist_state="session",
-        )
-    elif told:
-        place.caption(told)
-    else:
-        place.file_uploader(
-            _("TSV, CSV or text in UTF-8, at most {size} MB").format(size=LIMIT >> 20),
-            ["tsv", "csv", "txt"],
-            key=Part.FILE,
-            max_upload_size=LIMIT >> 20,
-            on_change=_take_file,
-        )
-    if refusal := _given(Part.REFUSED).get(way):
-        place.error(as_sentence(refusal))
-    content: Content | None = _given(Part.CONTENT).get(way)
-    if content is not None and way == "file" and st.session_state.get(Part.FILE) is None:
-        place.caption(_("{name}, which was given before, still counts.").format(name=literal(content.name)))
-    return content
-
-
-def _given(part: Part) -> dict[str, Any]:
-    """What was given or refused, by the way."""
-    found: dict[str, Any] = st.session_state.setdefault(part, {})
-    return found
-
-
-def _take(way: str, content: Content | None, refusal: str = "") -> None:
-    _given(Part.CONTENT)[way], _given(Part.REFUSED)[way] = content, refusal
-
-
-def _take_file() -> None:
-    file = st.session_state.get(Part.FILE)
-    if permissions.may(Permission.UPLOADS):
-        _take("file", None if file is None else Content(file.getvalue(), file.name))
-
-
-def _take_pasted() -> None:
-    text = clean(str(st.session_state.get(Part.PASTED) or ""))
-    _take("paste", Content(text.encode(), "") if text.strip() else None)
-
-
-def _take_path() -> None:
-    text = str(st.session_state.get(Part.PATH) or "").strip().strip("\"'")
-    if not text or not permissions.may_name_paths(st.context.headers.to_dict()):
-        _take("path", None)
-        return
-    path = Path(os.path.expanduser(text))
-    try:
-        _take("path", Content(read_content(path), path.name))
-    except ValueError as error:
-        _take("path", None, translate_error(error))
+def pairs_field() -> FileField:
+    """Ways to give a file of pairs."""
+    labels: dict[Way, str] = {
+        "file": _("TSV, CSV or text in UTF-8, at most {size} MB").format(size=LIMIT >> 20),
+        "paste": _("Rows of source and reference"),
+        "path": _("Its path on this machine"),
+    }
+    return FileField(key="evaluate", labels=labels, examples={"path": "/home/me/pairs.tsv"})
 
 
 def read(
     session: Session, left: DeltaGenerator, right: DeltaGenerator, content: Content, model: TextModel
 ) -> Mapping[str, Sequence[str]] | None:
     """References of each source in what was given; None where there are none, which is said."""
-    row = right.columns(2, gap="small", vertical_alignment="bottom")
-    delimiter = choose_delimiter(row[0], Part.DELIMITER)
-    try:
-        found = session.cached(Part.INSPECTED, (content, delimiter), lambda: inspect(content.data, delimiter))
-    except ValueError as error:
-        right.error(as_sentence(translate_error(error)))
-        return None
-    if found.width < 2:
-        right.error(_("No columns were found: rows need a source and a target, with a tab, a comma or ; between them."))
-        report(right, found, Usable((), found.faults, 0), counts())
-        return None
-    titled = row[1].toggle(_("The first row names the columns"), value=found.titled, key=f"{Part.TITLED}{found.titled}")
-    columns = choose_columns(right, found, titled, 2, (Part.SOURCE, Part.TARGET))
-    chosen = session.cached(Part.USABLE, (found, columns, titled), lambda: usable(found, columns, titled))
-    report(right, found, chosen, counts())
-    preview(left, found, titled)
-    if not chosen.texts:
-        right.error(_("No row can be used: choose other columns, or another sign between them."))
+    contents = read_file(right, "evaluate", content)
+    chosen = contents and read_rows(right, (contents[1], left), "evaluate", contents[0], 2, counts())
+    if not chosen:
         return None
     own = is_own(model, content.name, chosen.pairs)
     if not own and is_own(model, content.name):
@@ -407,10 +300,6 @@ def tokenizer_words(found: FoundTokenizer) -> str:
         "Korean": _("By their script the references are Korean: BLEU's tokenizer is ko-mecab."),
         "other": _("The references are neither Chinese, Japanese nor Korean: BLEU's tokenizer is 13a, as is usual."),
     }[found.language]
-
-
-def way_name(way: str) -> str:
-    return {"file": _("A file"), "paste": _("Pasted text"), "path": _("A path")}[way]
 
 
 def beam_name(beam: int) -> str:

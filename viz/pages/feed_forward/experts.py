@@ -23,7 +23,7 @@ from viz.jobs import TableJob, Task
 from viz.pages.feed_forward.units import Chosen, expert_name
 from viz.state import permissions
 from viz.state.permissions import Permission
-from viz.ui import fields
+from viz.ui.file_field import FileField
 from viz.ui.job_view import follow, job_bar
 from viz.ui.parts import frame_of
 from viz.ui.plots import FIRST, PINNED, SECOND, array, caption, compared, lacking, tokens_axis
@@ -183,13 +183,11 @@ def load_table(inputs: Inputs, chosen: Chosen, over: Loads | None = None) -> Dat
 # Over a file: its lines are read in a thread of its own, some at a time.
 
 LINES, AT_ONCE = 2000, 8  # of a file at most, and of one task
-LIMIT = 10  # MB
 
 
 class Part(StrEnum):
     """Keys of this section, and what is kept under them in the session's memory."""
 
-    FILE = "experts_file"
     KEPT = "experts_over_file"
     BAR = "experts_bar"
 
@@ -246,10 +244,7 @@ def over_file(session: Session, model: TextModel) -> None:
             "tab and a target. At most {lines} lines are read."
         ).format(lines=f"{LINES:,}")
     )
-    fields.in_words()
-    given = st.file_uploader(
-        _("A text file"), ["txt", "tsv", "csv"], key=Part.FILE, max_upload_size=LIMIT, label_visibility="collapsed"
-    )
+    given = FileField(key="experts", labels={"file": _("A text file")}).draw("file", st.container())
     job: FileLoads | None = session.memory.get(Part.KEPT)
     if given is None:
         _forget(session)

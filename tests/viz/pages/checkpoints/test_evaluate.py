@@ -58,7 +58,7 @@ def page(name: str = "small", **address: str):
 
 def pasted(text: str, app=None):
     app = app or page(evaluate_from="paste")
-    return app.text_area(key="evaluate_pasted").set_value(text).run()
+    return app.text_area(key="evaluate_paste").set_value(text).run()
 
 
 def given(content: bytes, app=None):

@@ -49,7 +49,7 @@ def test_the_model_in_training_is_evaluated_as_it_stands():
     given = live(app)
     given.rewind(given.current.film.key_frames[0])
     live(app)
-    app.run().text_area(key="evaluate_pasted").set_value("ab\tba\nabc\tcba\n").run()
+    app.run().text_area(key="evaluate_paste").set_value("ab\tba\nabc\tcba\n").run()
     model = given.view().model
     app.button(key="evaluate_begin").click().run()
     job = app.session_state["evaluate_job"].job

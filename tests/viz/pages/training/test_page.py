@@ -125,9 +125,9 @@ def test_a_reload_finds_the_training_and_one_that_was_freed_is_said():
 def test_a_draft_comes_back_after_a_reload_and_the_part_after_another_page():
     app = pasted(TABLE, n_heads="1")
     key = app.query_params["draft"]
-    again = page(draft=key, training_data="own")
+    again = page(draft=key, training_data="own", own_from="paste")
     assert again.text_input(key="network_n_heads").value == "1"
-    assert again.text_area(key="own_pasted").value == TABLE
+    assert again.text_area(key="own_paste").value == TABLE
     assert "rows to learn from: 6" in words(again)
     assert "draft" not in page().query_params  # a form that nobody has touched
     assert page(draft="unknown").text_input(key="network_n_heads").value == "4"

@@ -77,8 +77,8 @@ def live(app):
 
 
 def pasted(text, **fields):
-    app = page(training_data="own")
-    app.text_area(key="own_pasted").set_value(text).run()
+    app = page(training_data="own", own_from="paste")
+    app.text_area(key="own_paste").set_value(text).run()
     for name, value in ({"d_model": "8", "n_heads": "2", "d_ff": "8"} | fields).items():
         app.text_input(key=f"network_{name}").set_value(value)
     return app.run()
