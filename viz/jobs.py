@@ -88,9 +88,9 @@ class Job(Generic[Result]):
         """Let go of what the work has used, in its thread at whatever end, before the job has ended."""
 
     @property
-    def sentence(self) -> Message:
-        """How far it is."""
-        return Message("{share} %", share=f"{100 * (self.share or 0):.0f}")
+    def sentence(self) -> Message | None:
+        """How far it is, besides the time that is left."""
+        return None
 
     def explain(self, error: Exception) -> str:
         """Sentence about an error that ended it."""
@@ -106,7 +106,7 @@ class Job(Generic[Result]):
     @property
     def cancelled(self) -> bool:
         """Whether somebody has cancelled it, or nobody looks any more; it may take a moment to end."""
-        return self.status == "cancelled" or (not self.ended and self._cancellation.is_set())
+        return self.status == "cancelled" or (not self.ended and self.cancellation.is_set())
 
     @property
     def complete(self) -> bool:
@@ -116,16 +116,6 @@ class Job(Generic[Result]):
     @property
     def error(self) -> str:
         return self._error
-
-    @property
-    def unseen(self) -> float:
-        """Seconds since somebody looked."""
-        return self._cancellation.unseen
-
-    @property
-    def due(self) -> float | None:
-        """Seconds until it is cancelled by itself, if nobody looks; None: never."""
-        return self._cancellation.due
 
     @property
     def seconds(self) -> float:
@@ -150,7 +140,7 @@ class Job(Generic[Result]):
 
     def look(self, wake: Callable[[], None] | None = None) -> None:
         """Say that somebody waits for it. wake: called once, in any thread, when it has gone on or ended."""
-        self._cancellation.seen = self.clock()
+        self.cancellation.seen = self.clock()
         if wake is not None and not self.ended:
             self.notify(wake)
 
@@ -167,7 +157,7 @@ class Job(Generic[Result]):
 
     def cancel(self) -> None:
         """End it at its next tensor, layer or decoding step; what is there stays."""
-        self._cancellation.set()
+        self.cancellation.set()
         with self._changed:
             self._changed.notify_all()
         self._wake()
@@ -181,7 +171,7 @@ class Job(Generic[Result]):
         with self._changed:
             if self.status != "cancelled":
                 return
-            self.status, self._cancellation = "waiting", Cancellation(self.patience, self.clock)
+            self.status, self.cancellation = "waiting", Cancellation(self.patience, self.clock)
         promise = None
         try:
             promise = self._promise()
@@ -208,7 +198,7 @@ class Job(Generic[Result]):
         status: Status = "failed"
         self.status = "running"
         try:
-            with superseded.watch(self._cancellation):
+            with superseded.watch(self.cancellation):
                 self.result = self.compute()
             status = "finished"
         except superseded.SupersededError:
@@ -245,7 +235,7 @@ def without_values(error: BaseException) -> BaseException:
     return error
 
 
-class Task(NamedTuple):
+class TableTask(NamedTuple):
     """One value of a table: its key, how much work it is, and what computes it."""
 
     key: Any
@@ -259,10 +249,11 @@ class TableJob(Job[None]):
     values: also those that are known already. errors: sentences, by the keys of what failed.
     """
 
-    def __init__(self, tasks: Sequence[Task], values: Mapping[Any, Any] = {}, **options: Any) -> None:
+    def __init__(self, tasks: Sequence[TableTask], values: Mapping[Any, Any] = {}, **options: Any) -> None:
         self.tasks, self.values, self.errors = tasks, dict(values), dict[Any, str]()
         self._memory: OrderedDict[Hashable, Any] = OrderedDict()
-        super().__init__(total=sum(task.size for task in tasks), done=self._known(), **options)
+        known = sum(task.size for task in tasks if task.key in values)
+        super().__init__(total=sum(task.size for task in tasks), done=known, **options)
 
     @property
     def error(self) -> str:
@@ -301,9 +292,6 @@ class TableJob(Job[None]):
     def remembers(self, key: Hashable) -> bool:
         return key in self._memory
 
-    def _known(self) -> float:
-        return sum(task.size for task in self.tasks if task.key in self.values)
-
 
 class Turns:
     """One job at a time, in the order of asking."""
@@ -330,7 +318,7 @@ class Turns:
                 while self._queue[0] is not ticket:
                     job.notify(self._wake)
                     superseded.check()
-                    self._changed.wait(job.due)
+                    self._changed.wait(job.cancellation.due)
             yield
         finally:
             with self._changed:

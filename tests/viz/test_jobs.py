@@ -13,7 +13,7 @@ import pytest
 from model.message import Message
 from model.runtime import superseded
 from model.runtime.ledger import Ledger, NoRoomError
-from viz.jobs import KNOWN_AFTER, REMEMBERED, Job, TableJob, Task, Turns
+from viz.jobs import KNOWN_AFTER, REMEMBERED, Job, TableJob, TableTask, Turns
 
 
 class Clock:
@@ -47,7 +47,7 @@ def ended(job: Any) -> Any:
 
 
 def table(*tasks: tuple[str, float, Callable[[], Any]], **options: Any) -> TableJob:
-    return TableJob([Task(*each) for each in tasks], **options)
+    return TableJob([TableTask(*each) for each in tasks], **options)
 
 
 def failing() -> int:
@@ -203,7 +203,7 @@ def test_where_nobody_looks_it_ends_by_itself():
     job.look()
     clock.now += 9
     assert not job.cancelled
-    assert job.due == 1
+    assert job.cancellation.due == 1
     clock.now += 2
     assert ended(job).status == "cancelled"
     job.look()

@@ -9,8 +9,6 @@ from contextvars import ContextVar
 from functools import cache
 from pathlib import Path
 
-from model.message import Message
-
 LANGUAGES = {"en": "EN", "zh": "中文"}
 LOCALE = Path(__file__).parent / "locale"
 
@@ -56,13 +54,6 @@ def everywhere(text: str) -> list[str]:
 def _(text: str) -> str:
     """`text` in the language in use. Placeholders are for `str.format`."""
     return _catalogue(language()).gettext(text)
-
-
-def translate(message: Message) -> str:
-    """A message in the language in use, with those that are values in it."""
-    values = {name: translate(each) if isinstance(each, Message) else each for name, each in message.values.items()}
-    text = _(message.text)
-    return text.format(**values) if values else text
 
 
 @cache

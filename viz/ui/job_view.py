@@ -13,9 +13,10 @@ import streamlit as st
 
 from viz.components.progress import progress
 from viz.components.view import View
-from viz.i18n.catalogue import _, translate
+from viz.i18n.catalogue import _
 from viz.i18n.errors import translate_error
 from viz.i18n.format import as_sentence, duration, literal
+from viz.i18n.messages import filled
 from viz.jobs import Job, TableJob
 from viz.state.session import current_session
 
@@ -89,8 +90,9 @@ def job_progress(job: Job[Any]) -> dict[str, Any] | None:
 
 def job_words(job: Job[Any]) -> str:
     """How far a job is, and how long it still takes, as far as that is known."""
-    left = job.seconds_left
-    return " · ".join(filter(None, [translate(job.sentence), "" if left is None else remaining(left)]))
+    sentence, left = job.sentence, job.seconds_left
+    words = ["" if sentence is None else filled(sentence), "" if left is None else remaining(left)]
+    return " · ".join(filter(None, words))
 
 
 def remaining(seconds: float) -> str:

@@ -16,7 +16,7 @@ from viz.components.view import View, live
 from viz.i18n.catalogue import _
 from viz.i18n.errors import translate_error
 from viz.i18n.format import bytes_text
-from viz.jobs import TableJob, Task
+from viz.jobs import TableJob, TableTask
 from viz.state.session import Session, current_session
 from viz.ui.job_view import LiveRegion, job_words
 
@@ -47,17 +47,17 @@ class LongTextJob(TableJob):
     paused = False
     chosen: tuple[Any, Any] = None, None
 
-    def __init__(self, session: Session, trace: Trace, tasks: Sequence[Task], values: Mapping[Any, Any]) -> None:
+    def __init__(self, session: Session, trace: Trace, tasks: Sequence[TableTask], values: Mapping[Any, Any]) -> None:
         self.trace = trace
         every = all_maps(trace)
         self.largest = max(every, key=lambda maps: maps.queries * maps.keys)
         self.cells = sum(maps.cells for maps in every)
         self.heads = sum(task.key[0] == HEAD for task in tasks)
         work = partial(checked, trace, self.largest, weakref.ref(self))  # weak: it would keep the trace in memory
-        checking = Task((CHECKS,), sum(maps.layers * maps.heads for maps in every), work)
-        compared: list[Task] = []
+        checking = TableTask((CHECKS,), sum(maps.layers * maps.heads for maps in every), work)
+        compared: list[TableTask] = []
         if (comparison := session.comparison) is not None:
-            compared = [Task((CHANGES, comparison.pinned), self.heads or 1, lambda: comparison.changes is None)]
+            compared = [TableTask((CHANGES, comparison.pinned), self.heads or 1, lambda: comparison.changes is None)]
         wanted = {task.key for task in tasks}
         kept = {key: value for key, value in values.items() if key[0] != COMBINED or key in wanted}  # which is large
         super().__init__([*tasks, checking, *compared], kept)
@@ -138,7 +138,9 @@ def is_very_long(session: Session) -> bool:
     return sum(maps.cells for maps in all_maps(session.trace)) > SOON
 
 
-def long_text_job(session: Session, tasks: Sequence[Task] | None = None, values: Mapping[Any, Any] = {}) -> LongTextJob:
+def long_text_job(
+    session: Session, tasks: Sequence[TableTask] | None = None, values: Mapping[Any, Any] = {}
+) -> LongTextJob:
     """What is computed of the shown text, begun where it is not yet.
 
     tasks: what the page wants of it; None: what it has. values: those that are known already; what was computed before

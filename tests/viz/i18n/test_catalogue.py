@@ -11,10 +11,9 @@ from babel.messages.catalog import Catalog
 from babel.messages.mofile import read_mo, write_mo
 from babel.messages.pofile import read_po
 
-from model.message import Message
 from tests.viz.i18n.looked_up import DYNAMIC, constants, lookups, said_by_model, texts
 from viz.i18n import catalogue as i18n
-from viz.i18n.catalogue import _, preferred, translate, use
+from viz.i18n.catalogue import _, preferred, use
 
 CATALOGUES = i18n.LOCALE / "zh" / "LC_MESSAGES"
 
@@ -110,14 +109,6 @@ def test_lookups_speak_the_language_in_use():
     assert _("in no catalogue") == "in no catalogue"
     use("en")
     assert _("Translate") == "Translate"
-
-
-def test_messages_are_translated_with_those_in_them():
-    message = Message("{done} of {all} heads", done=Message("checks follow"), all=12)
-    assert translate(message) == message
-    use("zh")
-    assert translate(message) == "12 个头中的 检查稍后给出 个"
-    assert translate(Message("in {no} catalogue")) == "in {no} catalogue"
 
 
 @pytest.mark.parametrize("unknown", ["", "fr", "zh-CN", "../zh", "<script>"])

@@ -296,7 +296,7 @@ def merged_labels(session: Session, side: str) -> list[str]:
 
 def test_the_film_of_checkpoints_draws_words(session, tmp_path):
     frame = frame_of(write_small(tmp_path / "small"), LoadHints().text(), Asked(TEXT, TARGET, "encoder", 0))
-    film: Any = SimpleNamespace(found={"a": frame}, progress=None)
+    film: Any = SimpleNamespace(values={"a": frame}, ended=True)
     subject: Any = SimpleNamespace(path="a")
     panels = [
         film_panels(film, [subject], ["step 1"], 1, merge, print, "film").drawn.panels[0]  # type: ignore[attr-defined]

@@ -16,7 +16,7 @@ from tests.viz.test_jobs import Clock, Work
 from viz.components.view import View
 from viz.i18n.catalogue import use
 from viz.i18n.format import duration
-from viz.jobs import KNOWN_AFTER, TableJob, Task
+from viz.jobs import KNOWN_AFTER, TableJob, TableTask
 from viz.state.session import Session, current_session, serving
 from viz.ui.job_view import LONG, follow, job_bar, job_words, remaining
 
@@ -39,7 +39,7 @@ def test_a_long_time_is_in_hours_or_days():
 def test_a_bar_says_how_far_it_is_and_then_how_long_it_takes():
     clock = Clock()
     with serving(Session()):
-        job = TableJob([Task("a", 100, lambda: 1), Task("b", 300, threading.Event().wait)], clock=clock)
+        job = TableJob([TableTask("a", 100, lambda: 1), TableTask("b", 300, threading.Event().wait)], clock=clock)
         while not job.values:
             job.wait(0.001)
         assert unpack(job_bar("bar", job).data)[0]["text"] == "measured 1 of 2"
@@ -78,7 +78,7 @@ def test_a_page_is_watched_until_all_values_are_there_and_drawn_again_where_its_
     no_server(monkeypatch)
     monkeypatch.setattr("viz.ui.job_view.AT_ONCE", 0)
     go, clock = threading.Event(), Clock()
-    table = TableJob([Task("a", 1, lambda: 1), Task("b", 1, lambda: go.wait(20))], clock=clock)
+    table = TableJob([TableTask("a", 1, lambda: 1), TableTask("b", 1, lambda: go.wait(20))], clock=clock)
     drawn: list[int] = []
 
     def view() -> View | None:

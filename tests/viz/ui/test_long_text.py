@@ -13,7 +13,7 @@ from model.runtime import superseded
 from tests.viz.components.test_registry import unpack
 from tests.viz.small import looking, small_model
 from viz.frame import token_bar
-from viz.jobs import Task
+from viz.jobs import TableTask
 from viz.state import texts
 from viz.state.serving import serving
 from viz.state.session import Session
@@ -36,8 +36,8 @@ class Held:
         self.begun, self.go = threading.Event(), threading.Event()
         self.computed: list[int] = []
 
-    def tasks(self) -> list[Task]:
-        return [Task((HEAD, 0, head), 1, lambda head=head: self.compute(head)) for head in (0, 1)]
+    def tasks(self) -> list[TableTask]:
+        return [TableTask((HEAD, 0, head), 1, lambda head=head: self.compute(head)) for head in (0, 1)]
 
     def compute(self, head: int) -> int:
         if head:
@@ -128,7 +128,7 @@ def test_another_view_keeps_what_is_known(session):
     second.go.set()
     job = long_text_job(session, first.tasks())
     assert first.begun.wait(20)
-    other = long_text_job(session, [Task((HEAD, 0, 2), 1, lambda: 2), *second.tasks()])
+    other = long_text_job(session, [TableTask((HEAD, 0, 2), 1, lambda: 2), *second.tasks()])
     assert other is not job
     ended(job)
     ended(other)
@@ -140,7 +140,7 @@ def test_a_failure_is_said(session):
     def fails() -> None:
         raise ValueError("no room")
 
-    ended(long_text_job(session, [Task((HEAD, 0, 0), 1, fails)]))
+    ended(long_text_job(session, [TableTask((HEAD, 0, 0), 1, fails)]))
     assert bar(session)["text"] == "Not computed: no room"
 
 

@@ -15,7 +15,7 @@ from model.analysis.attention_maps import Heads
 from viz.components.view import View
 from viz.i18n.catalogue import _
 from viz.i18n.messages import in_language
-from viz.jobs import Task
+from viz.jobs import TableTask
 from viz.pages.attention.figure import large
 from viz.pages.attention.head_grid import Counted, Thumbnail, Thumbnails, arranged, pooled, pooled_positive, thumbnail
 from viz.pages.attention.text import combination_name
@@ -99,9 +99,9 @@ def begin_job(
 
     first = (chosen.layer, chosen.head)
     places = sorted(np.ndindex(shown.maps.layers, shown.maps.heads), key=lambda place: place != first)
-    tasks = [Task(head_key(shown, *place), 1, partial(compute, *place)) for place in places]
+    tasks = [TableTask(head_key(shown, *place), 1, partial(compute, *place)) for place in places]
     if shown.wish.combination != "head" and heads:
-        tasks.insert(0, Task(combined_key(shown, heads), len(heads), partial(shown.combined, heads)))
+        tasks.insert(0, TableTask(combined_key(shown, heads), len(heads), partial(shown.combined, heads)))
     job = long_text_job(session, tasks, found)
     if image is not None and shown.wish.combination == "head":
         job.chosen = _image_key(shown, chosen), image

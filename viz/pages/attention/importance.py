@@ -22,7 +22,7 @@ from viz.components.view import live
 from viz.i18n.catalogue import _
 from viz.i18n.errors import lacks
 from viz.i18n.format import duration, literal
-from viz.jobs import TableJob, Task
+from viz.jobs import TableJob, TableTask
 from viz.pages.attention.importance_figures import (
     Weighed,
     alike_panels,
@@ -222,7 +222,9 @@ class ImportanceJob(TableJob):
 
     def __init__(self, removals: Removals, kinds: list[AttentionKind]) -> None:
         groups = removals.groups(kinds)
-        super().__init__([Task(str(each), len(each.heads), partial(removals.without_each, each)) for each in groups])
+        super().__init__(
+            [TableTask(str(each), len(each.heads), partial(removals.without_each, each)) for each in groups]
+        )
 
     @property
     def effects(self) -> dict[Place, Effect]:

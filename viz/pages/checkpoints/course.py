@@ -27,7 +27,7 @@ from viz.figures.panels import Panel, Panels
 from viz.i18n.catalogue import _
 from viz.i18n.errors import translate_error
 from viz.i18n.format import as_sentence, attention_name, clauses, literal, sides, significant, tokens
-from viz.jobs import TableJob, Task
+from viz.jobs import TableJob, TableTask
 from viz.pages.checkpoints.heads import KIND, open_head
 from viz.pages.checkpoints.measuring import BY_PATH
 from viz.pages.checkpoints.subjects import Subject, closed_words, hints_of, model_of
@@ -210,7 +210,7 @@ class FilmJob(TableJob):
     def __init__(self, subjects: Sequence[Subject], told: Sequence[str], asked: Asked) -> None:
         super().__init__(
             [
-                Task(str(subject.path), 1, partial(frame_of, subject.path, hints, asked))
+                TableTask(str(subject.path), 1, partial(frame_of, subject.path, hints, asked))
                 for subject, hints in zip(subjects, told, strict=True)
             ]
         )

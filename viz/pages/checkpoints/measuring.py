@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import streamlit as st
 
-from viz.jobs import TableJob, Task
+from viz.jobs import TableJob, TableTask
 from viz.pages.checkpoints.subjects import Subject, merged_table
 
 if TYPE_CHECKING:
@@ -54,7 +54,7 @@ class Measured(TensorTable):
 
         self.table = table
         own = [info for info in first_of_places(table) if readable(info)]
-        super().__init__([Task(info.place, info.bytes, partial(_statistics, info)) for info in own])
+        super().__init__([TableTask(info.place, info.bytes, partial(_statistics, info)) for info in own])
 
     def of(self, info: TensorInfo) -> Statistics | None:
         return self.values.get(info.place)
@@ -70,7 +70,9 @@ class Moving(TensorTable):
         self.before = old = {info.name: info for info in before if readable(info)}
         both = [info for info in after if readable(info) and info.name in old]
         self.table = [info for info in both if old[info.name].shape == info.shape]
-        super().__init__([Task(info.name, 2 * info.bytes, partial(moved, old[info.name], info)) for info in self.table])
+        super().__init__(
+            [TableTask(info.name, 2 * info.bytes, partial(moved, old[info.name], info)) for info in self.table]
+        )
 
     def of(self, info: TensorInfo) -> Moved | None:
         return self.values.get(info.name)
@@ -92,7 +94,9 @@ class Adapting(TensorTable):
         infos = {info.name: info for info in merged.table}
         self.kinds = [change.kind for change in merged.changes]
         self.table = [infos[change.name] for change in merged.changes]
-        super().__init__([Task(each.name, each.weight.bytes, partial(adapter_change, each)) for each in merged.changes])
+        super().__init__(
+            [TableTask(each.name, each.weight.bytes, partial(adapter_change, each)) for each in merged.changes]
+        )
 
     def of(self, info: TensorInfo) -> AdapterChange | None:
         return self.values.get(info.name)
@@ -111,9 +115,9 @@ class HealthJob(TableJob):
         from model.analysis.weights.statistics import first_of_places
 
         own = [info for info in first_of_places(measured.table) if has_spectrum(info)]
-        tasks = [Task(FIRST, 0, partial(self._health, measured, {}))]
-        tasks += [Task(info.place, info.bytes, partial(spectrum, info)) for info in own]
-        super().__init__([*tasks, Task(LAST, 0, lambda: self._health(measured, self._spectra()))])
+        tasks = [TableTask(FIRST, 0, partial(self._health, measured, {}))]
+        tasks += [TableTask(info.place, info.bytes, partial(spectrum, info)) for info in own]
+        super().__init__([*tasks, TableTask(LAST, 0, lambda: self._health(measured, self._spectra()))])
 
     @property
     def findings(self) -> list[Finding] | None:

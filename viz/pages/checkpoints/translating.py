@@ -8,7 +8,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from model.message import Message
-from viz.jobs import TableJob, Task, Turns
+from viz.jobs import TableJob, TableTask, Turns
 
 if TYPE_CHECKING:
     from model.inference.text_model import TextModel
@@ -47,7 +47,7 @@ class FileTranslation(TableJob):
         self._score_again = 0.0
         batches = batches_of(list(references), beam)
         size = max(batch_bytes(model, batch, beam) for batch in batches)
-        tasks = [Task(batch[0], len(batch), partial(self._translate, batch)) for batch in batches]
+        tasks = [TableTask(batch[0], len(batch), partial(self._translate, batch)) for batch in batches]
         super().__init__(tasks, promise=partial(promise, size) if model.device.type == "cpu" else lambda: None)
 
     def resume(self, model: TextModel) -> None:

@@ -19,7 +19,7 @@ from viz.figures.figure import About
 from viz.figures.heatmap import Heatmap
 from viz.i18n.catalogue import _
 from viz.i18n.format import literal
-from viz.jobs import TableJob, Task
+from viz.jobs import TableJob, TableTask
 from viz.pages.feed_forward.units import Chosen, expert_name
 from viz.state import permissions
 from viz.state.permissions import Permission
@@ -202,7 +202,7 @@ class FileLoads(TableJob):
         self.model, self.name, self.count, self.left = model, name, len(lines), left
         parts = [lines[first : first + AT_ONCE] for first in range(0, len(lines), AT_ONCE)]
         super().__init__(
-            [Task(str(number), len(part), partial(loads_of, model, part)) for number, part in enumerate(parts)]
+            [TableTask(str(number), len(part), partial(loads_of, model, part)) for number, part in enumerate(parts)]
         )
 
     @property

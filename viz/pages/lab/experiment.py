@@ -269,10 +269,10 @@ class ExperimentJob(Job[Result]):
         super().__init__(total=1.0, **options)
 
     @property
-    def sentence(self) -> Message:
+    def sentence(self) -> Message | None:
         if self.status == "waiting":
             return Message("waits for another experiment on this machine")
-        return Message("begins") if self.seconds_left is None else Message("")
+        return Message("begins") if self.seconds_left is None else None
 
     def look(self, wake: Callable[[], None] | None = None) -> None:
         super().look(wake)
@@ -296,13 +296,15 @@ class ExperimentJob(Job[Result]):
                     self.result = report.result
                     self.advance(report.share - self.done)
                     superseded.check()
-                    if self.unseen > self.pause:
+                    if self.cancellation.unseen > self.pause:
                         break
                 else:
                     return self.result
             since = self.clock()
             with self._changed:
-                self._changed.wait_for(lambda: self.unseen <= self.pause or self.cancelled, self.due)
+                self._changed.wait_for(
+                    lambda: self.cancellation.unseen <= self.pause or self.cancelled, self.cancellation.due
+                )
             superseded.check()
 
     def release(self) -> None:
