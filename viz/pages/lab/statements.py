@@ -123,7 +123,9 @@ def card(model: TextModel, experiment: Experiment, row: DeltaGenerator) -> Views
     measurement: Measurement[Outcome] = Measurement(
         measure=partial(run, experiment, model, text_of(model)),
         settings=(numbers, seeds, *seen(experiment, model)),
-        findings=partial(verdict_findings, experiment, guess or "", (job := job_of(f"{key}_run")) is not None and not job.ended),
+        findings=partial(
+            verdict_findings, experiment, guess or "", (job := job_of(f"{key}_run")) is not None and not job.ended
+        ),
         forecast=forecast,
         begin=_("Measure it"),
     )
