@@ -17,7 +17,8 @@ from viz.components.view import View
 from viz.i18n.catalogue import use
 from viz.i18n.format import duration
 from viz.jobs import KNOWN_AFTER, TableJob, TableTask
-from viz.state.session import Session, current_session, serving
+from viz.state.serving import serving
+from viz.state.session import Session, current_session
 from viz.ui.job_view import LONG, follow, job_bar, job_words, remaining
 
 
