@@ -36,6 +36,14 @@ def joined(separator: str, *parts: str) -> str:
     return Message(pattern, **names)
 
 
+def sentences(*parts: str) -> str:
+    """Sentences one after the other, without those that are empty; Chinese ones without a gap."""
+    first, *more = [part for part in parts if part] or [""]
+    for each in more:
+        first = Message("{sentence} {next}", sentence=first, next=each)
+    return first
+
+
 def _translated(part: Any) -> Any:
     if isinstance(part, Message):
         return filled(part)

@@ -20,7 +20,7 @@ from viz.figures.figure import About, Caption
 from viz.figures.panels import Panel
 from viz.i18n.catalogue import _
 from viz.i18n.format import significant
-from viz.i18n.messages import in_language, joined
+from viz.i18n.messages import joined
 from viz.ui.parts import stamp
 
 if TYPE_CHECKING:
@@ -185,7 +185,7 @@ def token_axis(trace: Trace, stack: str) -> Axis:
 def head_panel(name: str, values: NDArray[Any], scale: Scale, framed: Sequence[int] | None, **more: Any) -> Panel:
     """Values (layer, head), of which one can be clicked. framed: the chosen layer and head."""
     layers, heads = ([f"{number + 1}" for number in range(count)] for count in values.shape)
-    rows, columns = Axis("", [f"L{layer}" for layer in layers], ""), Axis(_("head"), heads, "")
+    rows, columns = Axis("", [f"L{layer}" for layer in layers], ""), Axis(Message("head"), heads, "")
     visible = more.pop("visible", np.ones(values.shape, bool))
     return Panel(name, rows, columns, visible, values, scale=scale, framed=framed, choose=True, joined=" · ", **more)
 
@@ -227,11 +227,11 @@ def step_names(steps: Sequence[str]) -> dict[str, str]:
 
 
 def scored_name(attention: Any, step: str) -> str:
-    """What the step before the mask is called: the paper's scale, or what this model does instead."""
+    """Step before the mask: the paper's scale, or what this model does instead."""
     if step == "scaled" and by_root(attention):
-        return _("scores / √d_k")
+        return Message("scores / √d_k")
     unscaled = step == "scaled" and attention.scaled.factor == 1
-    return _("score") if unscaled else in_language(step_names([step])[step])
+    return Message("score") if unscaled else step_names([step])[step]
 
 
 def block_label(layer: int, sublayer: str) -> str:

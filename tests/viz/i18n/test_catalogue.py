@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import io
+import re
 import string
 
 import pytest
@@ -84,6 +85,8 @@ def test_what_is_filled_into_errors_is_marked_for_tools():
 
 def test_translations_are_chinese():
     for text, translated in translations().items():
+        if not re.sub(r"{\w+}", "", text).strip():
+            continue  # two sentences, which Chinese writes without a gap
         assert any("一" <= character <= "鿿" or character in "，、；" for character in translated), text
 
 

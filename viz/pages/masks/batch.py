@@ -7,33 +7,39 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from itertools import zip_longest
+from typing import TYPE_CHECKING, Any
 
-import pandas as pd
 import torch
 
 from model.analysis.comparison import align
 from model.analysis.masking import Batch, without_causal_mask, without_padding_masks
 from model.capture.trace import AttentionKind, Trace
 from model.inference.text_model import TextModel
+from model.message import Message
 from model.network.config import TWO_STACKS
 from model.network.masks import Mask
 from model.text.tokenizer import Tokens
 from viz.figures.axis import Axis
 from viz.figures.panels import Panel, Panels
 from viz.i18n.catalogue import _
-from viz.i18n.format import attention_sentence, side_name, sides
-from viz.pages.masks.figures import DRAWN, numbers, of_head, words
+from viz.i18n.format import sides
+from viz.i18n.messages import joined
+from viz.i18n.names import attention_reading, side_title
+from viz.pages.masks.figures import DRAWN, WORDS, numbers, of_head
 from viz.pages.masks.pinned import text_of, unlike
 from viz.pages.masks.text import about_batch
-from viz.render.view import FigureView, view
 from viz.state.pin import cached_for_pin
-from viz.state.sentences import Pair, others, read
-from viz.ui.plots import heading
+from viz.state.sentences import Pair, read
+from viz.ui.parts import frame_of
+from viz.ui.plots import caption
 
 if TYPE_CHECKING:
+    import pandas as pd
+
+    from model.capture.interventions import Intervention
+    from viz.state.inputs import Inputs, Selection
     from viz.state.pin import Pin
-    from viz.state.session import Selection, Session
 
 EXAMPLES = 4  # texts of the batch
 
@@ -61,9 +67,9 @@ def batch_of(
     return Batch.of([[each.ids for each in stack] for stack in rows], paddings, model.device), rows
 
 
-def batch_sentence(model: TextModel, session: Session) -> str:
-    """Where the texts of the batch come from."""
-    if count := len(others(session, EXAMPLES - 1)):
+def batch_sentence(model: TextModel, count: int) -> str:
+    """Where the texts of the batch come from. count: of the other sentences in it."""
+    if count:
         return _("The text and {count} of your other sentences as one batch.").format(count=count)
     if model.kind in TWO_STACKS:
         return _("The source and its sentences (or halves) as one batch; the model writes the targets of the parts.")
@@ -82,15 +88,14 @@ class PinnedBatch:
     moves: list[list[float]]
 
 
-def pinned_batch(session: Session) -> tuple[PinnedBatch | None, str]:
+def pinned_batch(inputs: Inputs, beside: tuple[Pair, ...]) -> tuple[PinnedBatch | None, str]:
     """The same batch of what is pinned; or a sentence why there is none."""
-    pin = session.pin
+    pin = inputs.pin
     if pin is None:
         return None, ""
-    texts, lacking = text_of(pin, session.model.kind)
+    texts, lacking = text_of(pin, inputs.model.kind)
     if lacking:
         return None, lacking
-    beside = tuple(others(session, EXAMPLES - 1))
     return cached_for_pin(pin, "batch", beside, lambda: _batch_of_pin(pin, beside, *texts)), ""
 
 
@@ -101,19 +106,27 @@ def _batch_of_pin(pin: Pin, beside: Sequence[Pair], source: Tokens, target: Toke
 
 
 def batch_panels(
-    model: TextModel, session: Session, text: str, kind: AttentionKind, chosen: Selection, key: str
-) -> tuple[FigureView, pd.DataFrame, str]:
+    inputs: Inputs,
+    text: str,
+    beside: Sequence[Pair],
+    changes: Sequence[Intervention],
+    kind: AttentionKind,
+    chosen: Selection,
+) -> tuple[Panels, pd.DataFrame, str]:
     """The masks of a padded batch, framed where the pinned batch's are others; how far padding moves each text's
     outputs with and without them; and a sentence where there is no pinned batch to compare with.
+
+    beside: other sentences for the batch; without any it is of parts of the text. changes: of the model.
     """
-    batch, rows = batch_of(model, text, session.source, session.target, others(session, EXAMPLES - 1))
-    with_changes = batch.trace(model.network, session.what_if.changes)
+    model, trace = inputs.model, inputs.trace
+    batch, rows = batch_of(model, text, inputs.source, inputs.target, beside)
+    with_changes = batch.trace(model.network, changes)
     path = with_changes.attention_paths(kind)[chosen.layer]
-    row_side, column_side = sides(session.trace, kind)
+    row_side, column_side = sides(trace, kind)
     row_texts, column_texts = (rows[0 if side == "source" else -1] for side in (row_side, column_side))
     queries, keys = (batch.ids[0 if side == "source" else -1].shape[1] for side in (row_side, column_side))
-    before, lacking = pinned_batch(session)
-    panels = [_padding_panel(batch, stack, session.trace, before) for stack in range(len(rows))]
+    before, lacking = pinned_batch(inputs, tuple(beside))
+    panels = [_padding_panel(batch, stack, trace, before) for stack in range(len(rows))]
     panels += _rule_panels(with_changes.mask(path), queries, keys)
     for example in range(len(rows[0])):
         visible = of_head(with_changes.example(example).visible(path), chosen.head)
@@ -121,27 +134,28 @@ def batch_panels(
         if before is not None and example < len(before.rows[0]) and _has(before.trace, kind, chosen):
             other = of_head(before.trace.example(example).visible(path), chosen.head)
             framed = numbers(unlike(visible, other))
-        name, note = _("text {number}").format(number=example + 1), f"[{example}, 0, :, :]"
-        row_axis = _text_axis(_("query"), row_texts, example, row_side, queries)
-        column_axis = _text_axis(_("key"), column_texts, example, column_side, keys)
+        name, note = Message("text {number}", number=example + 1), f"[{example}, 0, :, :]"
+        row_axis = _text_axis(Message("query"), row_texts, example, row_side, queries)
+        column_axis = _text_axis(Message("key"), column_texts, example, column_side, keys)
         panels.append(Panel(name, row_axis, column_axis, numbers(visible), changed=framed, note=note, line=1))
     shape = with_changes.mask(path).visible(queries, keys, model.device).shape
     note = f"[batch, {'1' if shape[1] == 1 else 'head'}, query, key] = {list(shape)}"
     table = _batch_table(batch, rows, _moves(model, batch))
     if before is not None:
-        note += f" · {_('framed: unlike the pinned, place by place')}"
-        table = _beside(table, _batch_table(before.batch, before.rows, before.moves))
-    sentence = attention_sentence(session.trace, kind, chosen.layer)
-    name = _("Masks of a padded batch")
-    above = heading(session.trace, name, f"masks-batch-{kind}", note, sentence, about=about_batch())
-    return view(key, Panels(above, panels, cell=22, words=words())), table, lacking
+        note = joined(" · ", note, Message("framed: unlike the pinned, place by place"))
+        table = _with_pinned(table, _batch_table(before.batch, before.rows, before.moves))
+    name, sentence = Message("Masks of a padded batch"), attention_reading(trace, kind, chosen.layer)
+    above = caption(inputs, name, f"masks-batch-{kind}", note, sentence, about=about_batch())
+    return Panels(above, panels, cell=22, words=WORDS), frame_of(table), lacking
 
 
-def _beside(table: pd.DataFrame, pinned: pd.DataFrame) -> pd.DataFrame:
+def _with_pinned(table: dict[str, list[Any]], pinned: dict[str, list[Any]]) -> dict[str, list[Any]]:
     """Each pinned text below the one in its place: beside each other they would be wider than the page."""
-    text = table.columns[0]
-    named = pinned.assign(**{text: [_("{name}, pinned").format(name=name) for name in pinned[text]]})
-    return pd.concat([table, named]).sort_index(kind="stable").reset_index(drop=True)
+    text = next(iter(table))
+    named = pinned | {text: [Message("{name}, pinned", name=name) for name in pinned[text]]}
+    rows = zip_longest(*(zip(*columns.values(), strict=True) for columns in (table, named)))
+    every = [row for pair in rows for row in pair if row is not None]
+    return dict(zip(table, map(list, zip(*every, strict=True)), strict=True))
 
 
 def _has(trace: Trace, kind: AttentionKind, chosen: Selection) -> bool:
@@ -155,20 +169,20 @@ def _padding_panel(batch: Batch, stack: int, trace: Trace, before: PinnedBatch |
     real = batch.real[stack]
     framed = None if before is None else numbers(unlike(real, before.batch.real[stack]))
     examples, length = real.shape
-    name = _("padding, {side}").format(side=side_name(trace, "source" if stack == 0 else "target"))
+    name = Message("padding, {side}", side=side_title(trace, "source" if stack == 0 else "target"))
     note = f"[batch, 1, 1, key] = [{examples}, 1, 1, {length}]"
     texts = Axis("", [f"{number + 1}" for number in range(examples)], "")
-    return Panel(name, texts, _place_axis(_("key"), length), numbers(real), changed=framed, note=note)
+    return Panel(name, texts, _place_axis(Message("key"), length), numbers(real), changed=framed, note=note)
 
 
 def _rule_panels(mask: Mask, queries: int, keys: int) -> list[Panel]:
     """The rules over positions, which are the same for every text."""
     rules = []
     if mask.causal:
-        rules.append((_("causal"), Mask(causal=True)))
+        rules.append((Message("causal"), Mask(causal=True)))
     if mask.window is not None:
-        rules.append((_("window {n}").format(n=mask.window), Mask(window=mask.window)))
-    rows, columns = _place_axis("", queries), _place_axis(_("key"), keys)
+        rules.append((Message("window {n}", n=mask.window), Mask(window=mask.window)))
+    rows, columns = _place_axis("", queries), _place_axis(Message("key"), keys)
     note = f"[1, 1, query, key] = [1, 1, {queries}, {keys}]"
     shown = ((name, rule.visible(queries, keys, torch.device("cpu"))[0, 0]) for name, rule in rules)
     return [Panel(name, rows, columns, numbers(visible), note=note) for name, visible in shown]
@@ -201,11 +215,17 @@ def _moves(model: TextModel, batch: Batch) -> list[list[float]]:
     return found
 
 
-def _batch_table(batch: Batch, rows: Sequence[Sequence[Tokens]], moves: list[list[float]]) -> pd.DataFrame:
+def _batch_table(batch: Batch, rows: Sequence[Sequence[Tokens]], moves: list[list[float]]) -> dict[str, list[Any]]:
     """A row for each text of the batch: how much of it is padding, and what padding moves."""
-    columns = {
-        _("text"): ["".join(each.labels[:40]).replace("▁", " ").strip() for each in rows[0]],
-        _("padding tokens"): [sum(int((~real[index]).sum()) for real in batch.real) for index in range(len(rows[0]))],
+    columns: dict[str, list[Any]] = {
+        Message("text"): ["".join(each.labels[:40]).replace("▁", " ").strip() for each in rows[0]],
+        Message("padding tokens"): [
+            sum(int((~real[index]).sum()) for real in batch.real) for index in range(len(rows[0]))
+        ],
     }
-    names = [_("|Δlogit|, padding masked"), _("|Δlogit|, padding seen"), _("|Δlogit|, nor a causal mask")]
-    return pd.DataFrame(columns | dict(zip(names, moves, strict=False)))
+    names = [
+        Message("|Δlogit|, padding masked"),
+        Message("|Δlogit|, padding seen"),
+        Message("|Δlogit|, nor a causal mask"),
+    ]
+    return columns | dict(zip(names, moves, strict=False))

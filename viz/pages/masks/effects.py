@@ -5,59 +5,56 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
-from torch import Tensor
 
-from model.analysis.comparison import Comparison, divergence, prediction_changes, weight_changes
+from model.analysis.comparison import divergence, prediction_changes, weight_changes
 from model.capture.trace import AttentionKind, Trace
-from model.text.tokenizer import Tokenizer
-from viz.components.view import Answer
+from model.message import Message
 from viz.figures.axis import Axis, Scale
 from viz.figures.chart import Chart, Series
 from viz.figures.panels import Panels
-from viz.i18n.catalogue import _
-from viz.i18n.format import attention_name, side_name, significant, token_sign
-from viz.pages.masks.figures import largest, words
+from viz.i18n.format import significant, token_sign
+from viz.i18n.messages import joined
+from viz.i18n.names import attention_title, side_title
+from viz.pages.masks.figures import WORDS, largest
 from viz.pages.masks.text import about_predictions, about_tops, about_where
-from viz.render.view import FigureView, view
-from viz.state.session import Selection
-from viz.ui.plots import PINNED, array, head_panel, heading
+from viz.state.inputs import Inputs, Selection
+from viz.ui.plots import PINNED, array, caption, head_panel
 
 TOPS = 5  # predicted tokens
 NOW, BEFORE = "#0072b2", "#8a8f98"
 
 
 def where_panels(
-    trace: Trace,
+    inputs: Inputs,
     before: Trace,
     kinds: Sequence[AttentionKind],
     kind: AttentionKind,
     chosen: Selection,
-    comparison: Comparison | None,
-    key: str,
-    on_cell: Answer,
-) -> FigureView:
+    difference: bool,
+) -> Panels:
     """For every head of every attention, how far its weights moved, or are from the pinned ones; a click chooses it.
 
-    comparison: where differences from the pin are wanted.
+    difference: from the pinned ones, where there are such.
     """
+    comparison = inputs.comparison if difference else None
     if comparison:
         changes = [comparison.head_changes(each) for each in kinds]
-        sentence = _("½ Σ|w − w′| by layer and head, w′ pinned; click one")
+        sentence = Message("½ Σ|w − w′| by layer and head, w′ pinned; click one")
     else:
-        changes = [np.asarray(weight_changes(trace, before, each).cpu()) for each in kinds]
-        sentence = _("½ Σ|w − w′| by layer and head; click one")
+        changes = [np.asarray(weight_changes(inputs.trace, before, each).cpu()) for each in kinds]
+        sentence = Message("½ Σ|w − w′| by layer and head; click one")
     scale = Scale(0.0, largest(*changes))
     panels = []
     for each, change in zip(kinds, changes, strict=True):
         known = change[np.isfinite(change)]  # a pinned model may have fewer layers
-        note = _("mean {mean}").format(mean=significant(float(known.mean()))) if len(known) else _("none pinned")
+        note = Message("mean {mean}", mean=significant(float(known.mean()))) if len(known) else Message("none pinned")
         framed = [chosen.layer, chosen.head] if each == kind else None
-        panel = head_panel(attention_name(each), change, scale, framed, note=note, pinned=comparison is not None)
+        panel = head_panel(attention_title(each), change, scale, framed, note=note, pinned=comparison is not None)
         panels.append(panel)
     about = about_where(comparison is not None)
-    above = heading(trace, _("Where weights moved"), "masks-heads", sentence=sentence, about=about)
-    cells = (_("layer"), _("head"), _("value"), _("masked"))
-    return view(key, Panels(above, panels, slot=110, cell=24, cells=cells, words=words()), cell=on_cell)
+    above = caption(inputs, Message("Where weights moved"), "masks-heads", sentence=sentence, about=about)
+    cells = (Message("layer"), Message("head"), Message("value"), Message("masked"))
+    return Panels(above, panels, slot=110, cell=24, cells=cells, words=WORDS)
 
 
 def predicted_tokens(trace: Trace) -> list[str]:
@@ -67,50 +64,44 @@ def predicted_tokens(trace: Trace) -> list[str]:
 
 def predicted_axis(trace: Trace) -> Axis:
     side = "target" if trace.target_tokens else "source"
-    return Axis(side_name(trace, side), predicted_tokens(trace), side)
+    return Axis(side_title(trace, side), predicted_tokens(trace), side)
 
 
-def pinned_changes(trace: Trace, comparison: Comparison | None) -> Tensor | None:
-    """The divergence of the predictions from the pinned ones, where there are such."""
-    other = comparison.counterpart("output.logits") if comparison else None
-    return None if other is None else divergence(trace["output.logits"], other)
-
-
-def predictions_chart(
-    trace: Trace, before: Trace, pinned: Tensor | None, place: int, key: str, on_place: Answer
-) -> FigureView:
+def predictions_chart(inputs: Inputs, before: Trace, place: int) -> Chart:
     """The divergence of the predictions at every position; a click chooses the position whose tokens are shown."""
-    now, x_axis = array(prediction_changes(trace, before)), predicted_axis(trace)
-    places = np.arange(len(now))
-    series = [Series("KL(p′ ‖ p)", places, now, NOW, "bars")]
+    trace, pinned = inputs.trace, inputs.before("output.logits")
+    moved = array(prediction_changes(trace, before))
+    places = np.arange(len(moved))
+    series = [Series("KL(p′ ‖ p)", places, moved, NOW, "bars")]
     if pinned is not None:
-        series.append(Series(_("against the pinned"), places, array(pinned), PINNED, "line", True))
-    most = int(now.argmax())
+        against = array(divergence(trace["output.logits"], pinned))
+        series.append(Series(Message("against the pinned"), places, against, PINNED, "line", True))
+    most = int(moved.argmax())
     token = token_sign(predicted_tokens(trace)[most])
-    note = _("largest: {value} nats at {token}").format(value=significant(float(now[most])), token=token)
-    above = heading(trace, _("Predictions moved"), "masks-predictions", note, about=about_predictions())
-    return view(key, Chart(above, series, x_axis, Axis(_("KL, nats"), low=0), chosen=place, tall=130), place=on_place)
+    note = Message("largest: {value} nats at {token}", value=significant(float(moved[most])), token=token)
+    above = caption(inputs, Message("Predictions moved"), "masks-predictions", note, about=about_predictions())
+    y = Axis(Message("KL, nats"), low=0)
+    return Chart(above, series, predicted_axis(trace), y, chosen=place, tall=130)
 
 
-def tops_chart(
-    trace: Trace, before: Trace, comparison: Comparison | None, tokenizer: Tokenizer, place: int, key: str
-) -> FigureView:
+def tops_chart(inputs: Inputs, before: Trace, place: int) -> Chart:
     """The most probable tokens at a position, before and now, and how probable they were in the pinned trace."""
+    trace = inputs.trace
     first, now = (each["output.logits"][place].float().softmax(dim=-1) for each in (before, trace))
     best = list(dict.fromkeys([*first.topk(TOPS).indices.tolist(), *now.topk(TOPS).indices.tolist()]))
     places = np.arange(len(best))
     series = [
-        Series(_("before"), places, array(first[best]), BEFORE, "bars"),
-        Series(_("now"), places, array(now[best]), NOW, "bars"),
+        Series(Message("before"), places, array(first[best]), BEFORE, "bars"),
+        Series(Message("now"), places, array(now[best]), NOW, "bars"),
     ]
-    other = comparison.counterpart("output.logits") if comparison else None
+    other = inputs.before("output.logits")
     if other is not None:
         pinned = other[place].float().softmax(dim=-1)[best]
-        series.append(Series(_("pinned"), places, array(pinned), PINNED, "dots"))
-    name = _("Predicted at {token}").format(token=token_sign(predicted_tokens(trace)[place]))
-    names = [token_sign(tokenizer.label(token)) for token in best]
+        series.append(Series(Message("pinned"), places, array(pinned), PINNED, "dots"))
+    name = Message("Predicted at {token}", token=token_sign(predicted_tokens(trace)[place]))
+    names = [token_sign(inputs.model.target_tokenizer.label(token)) for token in best]
     leader = f"{names[int(first[best].argmax())]} → {names[int(now[best].argmax())]}"
-    alt = f"{name}: {leader}"
-    above = heading(trace, name, "masks-tokens", sentence=leader, alt=alt, about=about_tops(trace))
-    x_axis, y_axis = Axis(_("token"), names, ""), Axis(_("probability"), low=0, high=1)
-    return view(key, Chart(above, series, x_axis, y_axis, tall=112))
+    alt = joined(": ", name, leader)
+    above = caption(inputs, name, "masks-tokens", sentence=leader, alt=alt, about=about_tops(trace))
+    x_axis, y_axis = Axis(Message("token"), names, ""), Axis(Message("probability"), low=0, high=1)
+    return Chart(above, series, x_axis, y_axis, tall=112)

@@ -8,7 +8,6 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import pandas as pd
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
@@ -16,59 +15,64 @@ from torch import Tensor
 from model.analysis.masking import Order, fills, future_change, orders, self_attention, without_causal_mask
 from model.capture.interventions import Causal, Intervention
 from model.capture.trace import AttentionKind, Trace
-from model.inference.text_model import TextModel
+from model.message import Message
 from model.network.attention import Masked, Weights
-from viz.components.view import Answer
 from viz.figures.axis import Axis, Scale
 from viz.figures.chart import Chart, Series
 from viz.figures.panels import Panel, Panels
 from viz.i18n.catalogue import _
-from viz.i18n.format import in_turn, significant, token_code
+from viz.i18n.format import significant, token_code
+from viz.i18n.messages import joined, sentences
 from viz.pages.masks.effects import BEFORE, NOW, predicted_axis
-from viz.pages.masks.figures import axes, cut_note, largest, numbers, words
+from viz.pages.masks.figures import WORDS, axes, cut_note, largest, numbers
 from viz.pages.masks.pinned import head_tensors, other_token, pinned_future, pinned_tensors
 from viz.pages.masks.text import about_future, about_order
-from viz.render.view import FigureView, view
-from viz.ui.plots import heading
+from viz.ui.parts import frame_of
+from viz.ui.plots import caption
 
 if TYPE_CHECKING:
+    import pandas as pd
+
     from model.analysis.comparison import Comparison
-    from viz.state.session import Selection, Session
+    from viz.state.inputs import Inputs, Selection
 
 LEAK = "#d55e00"
 
 
-def future_chart(model: TextModel, session: Session, place: int, key: str, on_place: Answer) -> tuple[FigureView, str]:
-    """Change a token and watch the outputs before it: with the causal mask, without it, and as the model is now."""
-    texts = [session.source] if session.target is None else [session.source, session.target]
+def future_chart(inputs: Inputs, made: Sequence[Intervention], place: int) -> tuple[Chart, str]:
+    """Change of the outputs before a token that is changed: with the causal mask, without it, and with the changes that
+    are `made` to the model now; and in words.
+    """
+    model, texts = inputs.model, [inputs.source] if inputs.target is None else [inputs.source, inputs.target]
     last = texts[-1]
     token = other_token(model, last.ids, place)
     ids = [torch.tensor([each.ids], device=model.device) for each in texts]
     kind = self_attention(model.network)
     variants: list[tuple[str, Sequence[Intervention], str, bool]] = [
-        (_("with the causal mask"), [Causal(kind, True)], NOW, False),
-        (_("without it"), without_causal_mask(model.network), LEAK, False),
+        (Message("with the causal mask"), [Causal(kind, True)], NOW, False),
+        (Message("without it"), without_causal_mask(model.network), LEAK, False),
     ]
-    if session.what_if.changes:
-        variants.append((_("as changed above"), session.what_if.changes, BEFORE, True))
-    series, said = [], []
-    for name, changes, colour, dash in variants:
-        moved = future_change(model.network, ids, place, token, changes).cpu().numpy()
+    if made:
+        variants.append((Message("as changed above"), made, BEFORE, True))
+    series, changes = [], []
+    for name, interventions, colour, dash in variants:
+        moved = future_change(model.network, ids, place, token, interventions).cpu().numpy()
         series.append(Series(name, np.arange(len(moved)), moved, colour, "line", dash))
-        said.append(f"{name} {significant(float(moved[:place].max(initial=0)))}")
-    before, compared = pinned_future(session, place, token)
+        changes.append(joined(" ", name, significant(float(moved[:place].max(initial=0)))))
+    before, compared = pinned_future(inputs, place, token)
     series += before
-    told = _("Token {place} {before} becomes {after}. The largest change of a logit before it: {changes}.").format(
+    sentence = Message(
+        "Token {place} {before} becomes {after}. The largest change of a logit before it: {changes}.",
         place=place + 1,
         before=token_code(last.labels[place]),
         after=token_code(model.target_tokenizer.label(token)),
-        changes=" · ".join(said),
+        changes=joined(" · ", *changes),
     )
-    told = in_turn(told, compared)
-    name, sentence = _("A changed future"), _("click a token to change another one")
-    above = heading(session.trace, name, "masks-future", sentence=sentence, alt=told, about=about_future())
-    x_axis, y_axis = predicted_axis(session.trace), Axis(_("largest |Δlogit|"), low=0)
-    return view(key, Chart(above, series, x_axis, y_axis, chosen=place, tall=190), place=on_place), told
+    alt = sentences(sentence, compared)
+    name, hint = Message("A changed future"), Message("click a token to change another one")
+    above = caption(inputs, name, "masks-future", sentence=hint, alt=alt, about=about_future())
+    x_axis, y_axis = predicted_axis(inputs.trace), Axis(Message("largest |Δlogit|"), low=0)
+    return Chart(above, series, x_axis, y_axis, chosen=place, tall=190), alt
 
 
 def opened_keys(trace: Trace, kind: AttentionKind) -> list[int]:
@@ -85,8 +89,11 @@ def untested_sentence(opened: list[int], place: int) -> str:
     if not opened or place in opened:
         return ""
     tokens = ", ".join(str(each + 1) for each in opened[:8]) + (" …" if len(opened) > 8 else "")
-    sentence = _("No opened cell looks at token {place}, so it shows no leak: those that cells look at are {tokens}.")
-    return sentence.format(place=place + 1, tokens=tokens)
+    return Message(
+        "No opened cell looks at token {place}, so it shows no leak: those that cells look at are {tokens}.",
+        place=place + 1,
+        tokens=tokens,
+    )
 
 
 def fill_experiment(
@@ -114,32 +121,36 @@ def fill_sentence(table: pd.DataFrame, scores: Tensor) -> str:
 
 def fill_table(table: pd.DataFrame, pinned: pd.DataFrame | None) -> pd.DataFrame:
     """A row for each number that stands for −∞ in each precision."""
-    names = {"-inf": "−∞", "-1e9": "−1e9", "min": _("lowest number")}
+    names = {"-inf": "−∞", "-1e9": "−1e9", "min": Message("lowest number")}
     columns = {
-        _("type"): table["dtype"],
-        _("instead of −∞"): table["fill"].map(names),
-        _("stored as"): [plain(value) for value in table["stored"]],
-        "masked_fill": [_("accepted") if each else _("refused: overflow") for each in table["accepted"]],
+        Message("type"): [*table["dtype"]],
+        Message("instead of −∞"): [names[each] for each in table["fill"]],
+        Message("stored as"): [plain(value) for value in table["stored"]],
+        "masked_fill": [Message("accepted") if each else Message("refused: overflow") for each in table["accepted"]],
     }
     own = _fill_columns(table)
-    last, hidden = _("a row with nothing to look at"), _("looks at all hidden keys: {weight} each")
-    own[last] = [each if each == "NaN" else hidden.format(weight=each) for each in own[last]]
+    last = Message("a row with nothing to look at")
+    own[last] = [
+        each if each == "NaN" else Message("looks at all hidden keys: {weight} each", weight=each) for each in own[last]
+    ]
     if pinned is not None:  # in the same columns: others beside them would make the table wider than the page
-        both = _("{value} (pinned: {pinned})")
         others = _fill_columns(pinned)
         own = {
-            name: [both.format(value=each, pinned=other) for each, other in zip(column, others[name], strict=True)]
+            name: [
+                Message("{value} (pinned: {pinned})", value=each, pinned=other)
+                for each, other in zip(column, others[name], strict=True)
+            ]
             for name, column in own.items()
         }
-    return pd.DataFrame(columns | own)
+    return frame_of(columns | own)
 
 
 def _fill_columns(table: pd.DataFrame) -> dict[str, list[str]]:
     """What was measured on scores."""
     return {
-        _("largest hidden weight"): [significant(value) for value in table["hidden"]],
-        _("largest |row sum − 1|"): [significant(value) for value in table["rows"]],
-        _("a row with nothing to look at"): [
+        Message("largest hidden weight"): [significant(value) for value in table["hidden"]],
+        Message("largest |row sum − 1|"): [significant(value) for value in table["rows"]],
+        Message("a row with nothing to look at"): [
             "NaN" if value != value else significant(value) for value in table["empty_high"]
         ],
     }
@@ -151,12 +162,11 @@ def _fill_columns(table: pd.DataFrame) -> dict[str, list[str]]:
 def order_sentence(found: list[Order], visible: Tensor) -> str:
     """What this experiment shows, or that the mask hides nothing to show it with."""
     if bool(visible.all()):
-        return _("This mask hides nothing, so the orders agree: hide a cell above, or look at another attention.")
+        return Message("This mask hides nothing, so the orders agree: hide a cell above, or look at another attention.")
     _right, after, zeroed = found
-    return _(
+    return Message(
         "A mask belongs before softmax (section 3.2.3). On this head −∞ after it leaves {broken} of {all} numbers of "
-        "the output infinite or NaN; zeros after it leave rows that add up to {low} at the least."
-    ).format(
+        "the output infinite or NaN; zeros after it leave rows that add up to {low} at the least.",
         broken=int((~after.output.isfinite()).sum()),
         all=after.output.numel(),
         low=significant(float(zeroed.sums.min())),
@@ -165,18 +175,19 @@ def order_sentence(found: list[Order], visible: Tensor) -> str:
 
 def order_name(name: str) -> str:
     return {
-        "before": _("mask, then softmax"),
-        "after": _("softmax, then −∞"),
-        "zeroed": _("softmax, then 0"),
+        "before": Message("mask, then softmax"),
+        "after": Message("softmax, then −∞"),
+        "zeroed": Message("softmax, then 0"),
     }[name]
 
 
 def order_panels(
-    trace: Trace, kind: AttentionKind, chosen: Selection, key: str, comparison: Comparison | None, differing: bool
-) -> tuple[FigureView, str, pd.DataFrame]:
+    inputs: Inputs, kind: AttentionKind, chosen: Selection, difference: bool
+) -> tuple[Panels, str, pd.DataFrame]:
     """The weights of this head by three orders of softmax and mask, what they show, and what becomes of sums and
     outputs; with a pin the pinned head's below, or the differences from it.
     """
+    trace, comparison = inputs.trace, inputs.comparison
     scores, seen_here, value = head_tensors(trace, kind, chosen)
     found = orders(scores, seen_here, value)
     pinned, lacking = pinned_tensors(comparison, kind, chosen)
@@ -191,7 +202,7 @@ def order_panels(
             continue
         known = before[index].weights, pinned[1].float()
         other, there = (_moved(comparison, trace, kind, chosen, each) for each in known)
-        if differing:
+        if difference:
             same = order.weights == other  # −∞ both times
             against = numbers((order.weights - other).masked_fill(same, 0.0))
             shown.append(_order_panel(order, trace, kind, against, seen, difference=True))
@@ -199,10 +210,10 @@ def order_panels(
             seen = np.ones_like(visible) if order.name == "after" else numbers(there != 0)
             shown += [own, _order_panel(before[index], trace, kind, numbers(other), seen, pinned=True)]
     shown.sort(key=lambda panel: panel.line)
-    name = _("Weights of this head, by the order of mask and softmax")
-    above = heading(trace, name, f"masks-order-{kind}", cut_note(trace, kind), about=about_order())
-    said = f"{order_sentence(found, seen_here)} {lacking}".strip()
-    return view(key, Panels(above, shown, cell=22, words=words())), said, _order_table(found, before)
+    name = Message("Weights of this head, by the order of mask and softmax")
+    above = caption(inputs, name, f"masks-order-{kind}", cut_note(trace, kind), about=about_order())
+    sentence = joined(" ", order_sentence(found, seen_here), lacking)
+    return Panels(above, shown, cell=22, words=WORDS), sentence, _order_table(found, before)
 
 
 def _moved(comparison: Comparison, trace: Trace, kind: AttentionKind, chosen: Selection, pinned: Tensor) -> Tensor:
@@ -222,34 +233,35 @@ def _order_panel(
     pinned: bool = False,
 ) -> Panel:
     name = order_name(order.name)
-    title = f"Δ {name}" if difference else _("{name}, pinned").format(name=name) if pinned else name
-    note = _("row sums {low} to {high}").format(low=plain(order.sums.min()), high=plain(order.sums.max()))
+    title = joined(" ", "Δ", name) if difference else Message("{name}, pinned", name=name) if pinned else name
+    note = Message("row sums {low} to {high}", low=plain(order.sums.min()), high=plain(order.sums.max()))
     top = largest(values)
     scale = Scale(-top, top, difference=True) if difference else Scale(0.0, 1.0)
     line = int(pinned)
     return Panel(title, *axes(trace, kind), seen, values, note=note, scale=scale, pinned=pinned, line=line, summed=True)
 
 
-def _order_table(found: list[Order], before: list[Order]) -> pd.DataFrame:
+def _order_table(own: list[Order], before: list[Order]) -> pd.DataFrame:
     """A row for each number of an order, and below it the pinned one."""
-    own, other = ([_order_column(each, those[0]) for each in those] for those in (found, before))
-    rows = []
-    for name in own[0]:
-        rows.append([name, *(column[name] for column in own)])
-        if other:
-            rows.append([_("{name}, pinned").format(name=name), *(column[name] for column in other)])
-    return pd.DataFrame(rows, columns=["", *(order_name(order.name) for order in found)])
+    columns = [[_order_column(each, those[0]) for each in those] for those in (own, before) if those]
+    names = list(columns[0][0])
+    titles = [title for name in names for title in (name, Message("{name}, pinned", name=name))[: len(columns)]]
+    of_orders = {
+        order_name(order.name): [those[place][name] for name in names for those in columns]
+        for place, order in enumerate(own)
+    }
+    return frame_of({"": titles} | of_orders)
 
 
 def _order_column(order: Order, right: Order) -> dict[str, str]:
     """What became of an order's sums and output, beside those of the right one."""
     output = order.output
     return {
-        _("smallest row sum"): plain(order.sums.min()),
-        _("largest row sum"): plain(order.sums.max()),
-        _("∞ in the output"): str(int(output.isinf().sum())),
-        _("NaN in the output"): str(int(output.isnan().sum())),
-        _("largest |Δoutput|"): plain((output - right.output).abs().max()),
+        Message("smallest row sum"): plain(order.sums.min()),
+        Message("largest row sum"): plain(order.sums.max()),
+        Message("∞ in the output"): str(int(output.isinf().sum())),
+        Message("NaN in the output"): str(int(output.isnan().sum())),
+        Message("largest |Δoutput|"): plain((output - right.output).abs().max()),
     }
 
 

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import pandas as pd
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
@@ -13,22 +12,25 @@ from torch import Tensor
 from model.analysis.comparison import Comparison, output_changes, weight_changes
 from model.capture.interventions import ChangedMask
 from model.capture.trace import AttentionKind, Trace
-from viz.components.view import Answer
+from model.message import Message
 from viz.figures.axis import Axis, Scale
 from viz.figures.panels import Panel, Panels
 from viz.i18n.catalogue import _
-from viz.i18n.format import attention_sentence, sides, significant, token_code, tokens
+from viz.i18n.format import sides, significant, token_code, tokens
+from viz.i18n.messages import joined
+from viz.i18n.names import attention_reading
 from viz.pages.masks.text import about_flow, about_mask
-from viz.render.view import FigureView, view
-from viz.state.session import Selection
-from viz.ui.plots import heading, scored_name
+from viz.state.inputs import Inputs, Selection
+from viz.ui.parts import frame_of
+from viz.ui.plots import caption, scored_name
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 DRAWN = 128  # tokens of a side that are drawn; a note says so of longer texts
 
 
-def words() -> dict[str, str]:
-    """What a cell of a mask is."""
-    return {"visible": _("visible"), "changed": _("changed")}
+WORDS = {"visible": Message("visible"), "changed": Message("changed")}  # of the cells of a mask
 
 
 def numbers(tensor: Tensor) -> NDArray[Any]:
@@ -40,8 +42,8 @@ def numbers(tensor: Tensor) -> NDArray[Any]:
 def axes(trace: Trace, kind: AttentionKind) -> tuple[Axis, Axis]:
     """Rows and columns of a map."""
     rows, columns = sides(trace, kind)
-    queries = Axis(_("query (from)"), tokens(trace, rows)[:DRAWN], rows)
-    return queries, Axis(_("key (to)"), tokens(trace, columns)[:DRAWN], columns)
+    queries = Axis(Message("query (from)"), tokens(trace, rows)[:DRAWN], rows)
+    return queries, Axis(Message("key (to)"), tokens(trace, columns)[:DRAWN], columns)
 
 
 def own_visible(trace: Trace, path: str) -> Tensor:
@@ -56,48 +58,50 @@ def of_head(visible: Tensor, head: int) -> Tensor:
 
 def cut_note(trace: Trace, kind: AttentionKind) -> str:
     longest = max(len(tokens(trace, side)) for side in sides(trace, kind))
-    return _("the first {count} of {all} tokens are drawn").format(count=DRAWN, all=longest) if longest > DRAWN else ""
+    return Message("the first {count} of {all} tokens are drawn", count=DRAWN, all=longest) if longest > DRAWN else ""
 
 
-def mask_panels(
-    trace: Trace,
-    kind: AttentionKind,
-    chosen: Selection,
-    comparison: Comparison | None,
-    key: str,
-    on_cell: Answer,
-) -> FigureView:
-    """The mask in force, whose cells can be clicked; framed is what is not the network's, or not the pinned one's."""
+def mask_panels(inputs: Inputs, kind: AttentionKind, chosen: Selection, difference: bool) -> Panels:
+    """The mask in force, whose cells can be clicked; framed is what is not the network's, or not the pinned one's.
+
+    difference: from the pinned mask, where there is one.
+    """
+    trace = inputs.trace
     path = trace.attention_paths(kind)[chosen.layer]
     visible, own = (of_head(each, chosen.head) for each in (trace.visible(path), own_visible(trace, path)))
-    pinned = comparison.counterpart(f"{path}.visible") if comparison else None
+    pinned = inputs.before(f"{path}.visible") if difference else None
     if pinned is not None:
         own = visible.where(pinned.isnan(), pinned == 1)
     (rows, columns), heads = visible.shape, len(trace.visible(path))
     shape = f"[batch, {'1' if heads == 1 else 'head'}, query, key]"
-    note = f"= [1, {heads}, {rows}, {columns}]" + (f" · {_('framed: unlike the pinned')}" if pinned is not None else "")
+    framed = "" if pinned is None else Message("framed: unlike the pinned")
+    note = joined(" · ", f"= [1, {heads}, {rows}, {columns}]", framed)
     row = chosen.query if chosen.query < min(rows, DRAWN) else -1
     changed = visible != own
     panel = Panel(
         shape, *axes(trace, kind), numbers(visible), changed=numbers(changed), note=note, chosen=row, choose=True
     )
-    name, sentence = _("Mask"), attention_sentence(trace, kind, chosen.layer)
-    alt = _("{name}, {sentence}: {hidden} of {all} cells are hidden, {changed} of them or others were changed.").format(
-        name=name, sentence=sentence, hidden=int((~visible).sum()), all=visible.numel(), changed=int(changed.sum())
+    name, sentence = Message("Mask"), attention_reading(trace, kind, chosen.layer)
+    alt = Message(
+        "{name}, {sentence}: {hidden} of {all} cells are hidden, {changed} of them or others were changed.",
+        name=name,
+        sentence=sentence,
+        hidden=int((~visible).sum()),
+        all=visible.numel(),
+        changed=int(changed.sum()),
     )
-    above = heading(trace, name, f"mask-{kind}", cut_note(trace, kind), sentence, alt, about_mask(trace, path))
-    return view(key, Panels(above, [panel], cell=28, words=words()), cell=on_cell)
+    above = caption(inputs, name, f"mask-{kind}", cut_note(trace, kind), sentence, alt, about_mask(trace, path))
+    return Panels(above, [panel], cell=28, words=WORDS)
 
 
-def flow_panels(
-    trace: Trace, before: Trace, kind: AttentionKind, chosen: Selection, comparison: Comparison | None, key: str
-) -> FigureView:
-    """Score, mask, softmax and output of one head: now, before the change, and against the pinned trace if wanted."""
+def flow_panels(inputs: Inputs, before: Trace, kind: AttentionKind, chosen: Selection, difference: bool) -> Panels:
+    """Score, mask, softmax and output of one head: now, before the change; difference: from the pinned trace."""
+    trace = inputs.trace
     path = trace.attention_paths(kind)[chosen.layer]
-    lines = [(_("now"), trace)] if trace is before else [(_("before"), before), (_("now"), trace)]
+    lines = [(Message("now"), trace)] if trace is before else [(Message("before"), before), (Message("now"), trace)]
     scored = trace.maps_of(path)[-3]  # scaled, or biased where positions add to it
     called = scored_name(trace.module(path), scored)
-    names = {scored: called, "masked": _("+ mask"), "weights": "softmax", "heads": _("output")}
+    names = {scored: called, "masked": Message("+ mask"), "weights": "softmax", "heads": Message("output")}
     stages = {name: [numbers(each[f"{path}.{name}"][chosen.head]) for _line, each in lines] for name in names}
     tops = {name: largest(*(stages[name] + (stages[scored] if name == "masked" else []))) for name in names}
     queries, keys = axes(trace, kind)
@@ -107,33 +111,38 @@ def flow_panels(
         changed = visible != of_head(before.visible(path), chosen.head)
         for name, title in names.items():
             scale = Scale(0.0, 1.0) if name == "weights" else Scale(-tops[name], tops[name])
-            values, title = stages[name][number], f"{line}: {title}" if len(lines) > 1 else title
-            if comparison and each is trace:
-                values, scale, title = _difference(comparison, f"{path}.{name}", chosen.head, values, title)
-            columns = Axis(_("channel"), [""] * values.shape[1], "") if name == "heads" else keys
+            values, title = stages[name][number], joined(": ", line, title) if len(lines) > 1 else title
+            if difference and inputs.comparison and each is trace:
+                values, scale, title = _difference(inputs.comparison, f"{path}.{name}", chosen.head, values, title)
+            columns = Axis(Message("channel"), [""] * values.shape[1], "") if name == "heads" else keys
             hatched = np.ones(values.shape, bool) if name in (scored, "heads") else numbers(visible)
             marked = numbers(changed) if each is not before and name in ("masked", "weights") else None
             summed = name == "weights"
             panels.append(
                 Panel(title, queries, columns, hatched, values, changed=marked, scale=scale, line=number, summed=summed)
             )
-    name = _("Layer {layer}, head {head}").format(layer=chosen.layer + 1, head=chosen.head + 1)
+    name = Message("Layer {layer}, head {head}", layer=chosen.layer + 1, head=chosen.head + 1)
     file = f"masked-{kind}-layer{chosen.layer + 1}-head{chosen.head + 1}"
     note = effect_note(trace, before, kind, chosen) if trace is not before else ""
-    above = heading(trace, name, file, note, _("score → mask → softmax → output"), about=about_flow(trace, path))
-    return view(key, Panels(above, panels, words=words()))
+    sentence = Message("score → mask → softmax → output")
+    above = caption(inputs, name, file, note, sentence, about=about_flow(trace, path))
+    return Panels(above, panels, words=WORDS)
 
 
 def _difference(
     comparison: Comparison, name: str, head: int, values: NDArray[Any], title: str
 ) -> tuple[NDArray[Any], Scale, str]:
     """Now minus pinned; NaN all over where the pinned model has no such quantity."""
-    found = comparison.difference(name)
-    if found is None:
-        return np.full_like(values, np.nan), Scale(-1.0, 1.0, difference=True), f"{title}: {_('none pinned')}"
-    against = numbers(found[head])
+    moved = comparison.difference(name)
+    if moved is None:
+        return (
+            np.full_like(values, np.nan),
+            Scale(-1.0, 1.0, difference=True),
+            joined(": ", title, Message("none pinned")),
+        )
+    against = numbers(moved[head])
     top = largest(against)
-    return against, Scale(-top, top, difference=True), f"{title} − {_('pinned')}"
+    return against, Scale(-top, top, difference=True), joined(" − ", title, Message("pinned"))
 
 
 def largest(*arrays: NDArray[Any]) -> float:
@@ -146,8 +155,10 @@ def effect_note(trace: Trace, before: Trace, kind: AttentionKind, chosen: Select
     """How far the chosen head's weights and the attention's outputs are from those before the change."""
     distance = float(weight_changes(trace, before, kind)[chosen.layer, chosen.head])
     output = float(output_changes(trace, before, kind)[chosen.layer].max())
-    return _("weights moved: {distance} · largest ‖Δoutput‖ of the layer: {output}").format(
-        distance=significant(distance), output=significant(output)
+    return Message(
+        "weights moved: {distance} · largest ‖Δoutput‖ of the layer: {output}",
+        distance=significant(distance),
+        output=significant(output),
     )
 
 
@@ -191,26 +202,29 @@ def alarms(trace: Trace, kind: AttentionKind, chosen: Selection) -> list[str]:
     return found
 
 
-def cells_table(
-    trace: Trace, before: Trace, kind: AttentionKind, chosen: Selection, comparison: Comparison | None
-) -> pd.DataFrame:
+def cells_table(inputs: Inputs, before: Trace, kind: AttentionKind, chosen: Selection) -> pd.DataFrame:
     """Every cell of the chosen head: its scores, masked or not, and its weights, now, before the change and pinned."""
+    trace = inputs.trace
     path = trace.attention_paths(kind)[chosen.layer]
     rows, columns = (tokens(trace, side) for side in sides(trace, kind))
     flat = {
         name: np.asarray(each[f"{path}.{part}"][chosen.head].float().flatten().cpu())
         for name, each, part in (
-            (_("score"), trace, "scores"),
-            (_("weight"), trace, "weights"),
-            (_("weight before"), before, "weights"),
+            (Message("score"), trace, "scores"),
+            (Message("weight"), trace, "weights"),
+            (Message("weight before"), before, "weights"),
         )
     }
-    pinned = comparison.counterpart(f"{path}.weights") if comparison else None
+    pinned = inputs.before(f"{path}.weights")
     if pinned is not None:
-        flat[_("{name}, pinned").format(name=_("weight"))] = np.asarray(pinned[chosen.head].float().flatten().cpu())
+        name = Message("{name}, pinned", name=Message("weight"))
+        flat[name] = np.asarray(pinned[chosen.head].float().flatten().cpu())
     masked = {
-        _("masked"): np.asarray(~of_head(trace.visible(path), chosen.head).flatten().cpu()),
-        _("masked before"): np.asarray(~of_head(before.visible(path), chosen.head).flatten().cpu()),
+        Message("masked"): np.asarray(~of_head(trace.visible(path), chosen.head).flatten().cpu()),
+        Message("masked before"): np.asarray(~of_head(before.visible(path), chosen.head).flatten().cpu()),
     }
-    tokens_of = {_("query"): np.repeat(rows, len(columns)), _("key"): np.tile(columns, len(rows))}
-    return pd.DataFrame(tokens_of | masked | flat)
+    tokens_of: dict[str, Any] = {
+        Message("query"): np.repeat(rows, len(columns)),
+        Message("key"): np.tile(columns, len(rows)),
+    }
+    return frame_of(tokens_of | masked | flat)

@@ -19,9 +19,10 @@ from model.inference.text_model import TextModel
 from model.runtime.errors import require
 from viz.components.view import View, live
 from viz.i18n.catalogue import _
-from viz.i18n.format import attention_name, in_turn, no_predictions, sides, significant
-from viz.pages.masks.batch import batch_panels, batch_sentence
-from viz.pages.masks.effects import pinned_changes, predictions_chart, tops_chart, where_panels
+from viz.i18n.format import attention_name, no_predictions, sides, significant
+from viz.i18n.messages import in_language, joined, sentences
+from viz.pages.masks.batch import EXAMPLES, batch_panels, batch_sentence
+from viz.pages.masks.effects import predictions_chart, tops_chart, where_panels
 from viz.pages.masks.experiments import (
     fill_experiment,
     future_chart,
@@ -32,7 +33,9 @@ from viz.pages.masks.experiments import (
 from viz.pages.masks.figures import alarms, cells_table, flow_panels, mask_panels, of_head
 from viz.pages.masks.rules import Rules, cells_at, fit, with_cells
 from viz.pages.masks.text import experiment_name, explain, rule_name, scope_name
+from viz.render.view import view
 from viz.state.pieces import Runs, merged
+from viz.state.sentences import others
 from viz.state.session import Key, Selection, Session, address_count, attention_kinds, choice, choose, current_session
 from viz.state.texts import first_source, typed
 from viz.ui.parts import Drawing, Views, data_table, under_figures
@@ -93,22 +96,22 @@ def page(model: TextModel) -> Views:
         trace, before = session.trace, session.what_if.plain
         assert before is not None
         chosen = fit(session, trace, kind)
-        comparison = session.comparison if session.differing else None
+        inputs, difference = session.inputs, session.differing
         parts: list[tuple[DeltaGenerator, View]] = [
-            (mask, mask_panels(trace, kind, chosen, comparison, Part.MASK, on_cell)),
-            (flow, flow_panels(trace, before, kind, chosen, comparison, Part.FLOW)),
+            (mask, view(Part.MASK, mask_panels(inputs, kind, chosen, difference), cell=on_cell)),
+            (flow, view(Part.FLOW, flow_panels(inputs, before, kind, chosen, difference))),
         ]
         if effects:
             where, moved, tops = effects
-            parts.append((where, where_panels(trace, before, kinds, kind, chosen, comparison, Part.WHERE, on_head)))
+            heads = where_panels(inputs, before, kinds, kind, chosen, difference)
+            parts.append((where, view(Part.WHERE, heads, cell=on_head)))
         if effects and model.predicts:
             place = place_of(Part.PLACE, int(prediction_changes(trace, before).argmax()), len(trace["output.logits"]))
-            pinned = pinned_changes(trace, session.comparison)
             parts += [
-                (moved, predictions_chart(trace, before, pinned, place, Part.PREDICTIONS, on_place)),
-                (tops, tops_chart(trace, before, session.comparison, model.target_tokenizer, place, Part.TOPS)),
+                (moved, view(Part.PREDICTIONS, predictions_chart(inputs, before, place), place=on_place)),
+                (tops, view(Part.TOPS, tops_chart(inputs, before, place))),
             ]
-        shown, told, measured = run_experiment(experiment, model, session, kind, chosen)
+        shown, sentence, measured = run_experiment(experiment, model, session, kind, chosen)
         if shown is not None:
             parts.append((below, shown))
         yield parts
@@ -120,13 +123,13 @@ def page(model: TextModel) -> Views:
                 alarms_here.warning(f":small[{alarm}]")
             hint = alarms_here.container(key="click_hint")  # which a saved page does not have
             hint.caption(_("Click a cell to hide or show it, a token at the edge for its whole row or column."))
-            said.markdown(told)
+            said.markdown(in_language(sentence))
             if measured is not None and experiment == "order":
                 table.table(measured, hide_index=True, border="horizontal")
             elif measured is not None:
                 numbers = measured.select_dtypes("float").columns
                 table.dataframe(measured.style.format(significant, subset=numbers), hide_index=True)
-            cells = partial(cells_table, trace, before, kind, chosen, session.comparison)
+            cells = partial(cells_table, inputs, before, kind, chosen)
             # The name of an experiment's figure may be the experiment's own.
             named = f"{_('Experiment')}: {experiment_name(experiment)}"
             more = {} if measured is None else {named: lambda: measured}
@@ -227,21 +230,23 @@ def run_experiment(
     name: str, model: TextModel, session: Session, kind: AttentionKind, chosen: Selection
 ) -> tuple[View | None, str, pd.DataFrame | None]:
     """What an experiment shows, what it says, and its numbers."""
-    trace, compared = session.trace, session.comparison
+    inputs, trace, changes = session.inputs, session.trace, session.what_if.changes
     if name == "numbers":
-        return None, *fill_experiment(trace, kind, chosen, compared)
+        return None, *fill_experiment(trace, kind, chosen, session.comparison)
     if name == "order":
-        return order_panels(trace, kind, chosen, Part.ORDER, compared, session.differing)
+        orders, sentence, numbers = order_panels(inputs, kind, chosen, session.differing)
+        return view(Part.ORDER, orders), sentence, numbers
     if not model.predicts:  # the others compare logits
         return None, no_predictions(), None
     if name == "batch":
         text = typed(Key.SOURCE, first_source(model))
-        panels, numbers, lacking = batch_panels(model, session, text, kind, chosen, Part.BATCH)
-        return panels, f"{batch_sentence(model, session)} {lacking}".strip(), numbers
+        beside = others(session, EXAMPLES - 1)
+        panels, numbers, lacking = batch_panels(inputs, text, beside, changes, kind, chosen)
+        return view(Part.BATCH, panels), joined(" ", batch_sentence(model, len(beside)), lacking), numbers
     length = len(trace.target_tokens or trace.source_tokens)
     if length < 2:
         return None, _("The text has one token: there is no future to change."), None
-    opened = opened_keys(trace, self_attention(model.network)) if session.what_if.changes else []
+    opened = opened_keys(trace, self_attention(model.network)) if changes else []
     place = place_of(Part.FUTURE, opened[0] if opened else length // 2, length)
-    chart, told = future_chart(model, session, place, Part.FUTURE, on_future)
-    return chart, in_turn(told, untested_sentence(opened, place)), None
+    chart, sentence = future_chart(inputs, changes, place)
+    return view(Part.FUTURE, chart, place=on_future), sentences(sentence, untested_sentence(opened, place)), None

@@ -14,11 +14,13 @@ from model.analysis.masking import future_change, self_attention, without_causal
 from model.capture.interventions import Causal, Intervention
 from model.capture.trace import AttentionKind, Trace
 from model.inference.text_model import TextModel
+from model.message import Message
 from model.runtime.errors import require
 from viz.figures.chart import Series
 from viz.i18n.catalogue import _
 from viz.i18n.errors import beside_pin
 from viz.i18n.format import no_predictions, significant
+from viz.i18n.messages import joined
 from viz.pages.masks.figures import of_head
 from viz.ui.plots import PINNED
 
@@ -27,8 +29,8 @@ if TYPE_CHECKING:
 
     from model.analysis.comparison import Comparison
     from model.text.tokenizer import Tokens
+    from viz.state.inputs import Inputs, Selection
     from viz.state.pin import Pin
-    from viz.state.session import Selection, Session
 
 HeadTensors = tuple[Tensor, Tensor, Tensor]
 
@@ -66,33 +68,33 @@ def text_of(pin: Pin, kind: str) -> tuple[list[Tokens], str]:
     return texts, ""
 
 
-def pinned_future(session: Session, place: int, token: int) -> tuple[list[Series], str]:
+def pinned_future(inputs: Inputs, place: int, token: int) -> tuple[list[Series], str]:
     """What the same change of a token does in the pinned model, with the causal mask and without; and in words."""
-    pin, comparison, model = session.pin, session.comparison, session.model
+    pin, comparison, model = inputs.pin, inputs.comparison, inputs.model
     if pin is None or comparison is None:
         return [], ""
     texts, lacking = text_of(pin, model.kind)
     if lacking:
         return [], lacking
-    alignment = comparison.target if session.target else comparison.source
+    alignment = comparison.target if inputs.target else comparison.source
     at = alignment.places[place]
     if at < 0:
-        return [], _("This token is not in the pinned text: its change there cannot be compared.")
+        return [], Message("This token is not in the pinned text: its change there cannot be compared.")
     if not pin.same_words(model) or token == texts[-1].ids[at]:
         token = other_token(pin.model, texts[-1].ids, at)
     network, ids = pin.model.network, [torch.tensor([each.ids], device=pin.model.device) for each in texts]
     variants: list[tuple[str, Sequence[Intervention], str]] = [
-        (_("with the causal mask"), [Causal(self_attention(network), True)], "line"),
-        (_("without it"), without_causal_mask(network), "dots"),
+        (Message("with the causal mask"), [Causal(self_attention(network), True)], "line"),
+        (Message("without it"), without_causal_mask(network), "dots"),
     ]
-    series, said = [], []
-    for name, changes, mark in variants:
-        moved = future_change(network, ids, at, token, changes).cpu().numpy()
+    series, changes = [], []
+    for name, interventions, mark in variants:
+        moved = future_change(network, ids, at, token, interventions).cpu().numpy()
         ys = np.array([moved[other] if other >= 0 else np.nan for other in alignment.places])
-        title = _("{name}, pinned").format(name=name)
+        title = Message("{name}, pinned", name=name)
         series.append(Series(title, np.arange(len(ys)), ys, PINNED, mark, dash=mark == "line"))
-        said.append(f"{name} {significant(float(moved[:at].max(initial=0)))}")
-    return series, _("In the pinned trace: {changes}.").format(changes=" · ".join(said))
+        changes.append(joined(" ", name, significant(float(moved[:at].max(initial=0)))))
+    return series, Message("In the pinned trace: {changes}.", changes=joined(" · ", *changes))
 
 
 def other_token(model: TextModel, ids: Sequence[int], place: int) -> int:

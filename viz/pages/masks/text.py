@@ -8,6 +8,7 @@ from model.analysis.comparison import Comparison, divergence, weight_changes
 from model.analysis.masking import Batch, fills, future_change, orders
 from model.capture.interventions import ChangedMask
 from model.capture.trace import ATTENTION_PATHS, AttentionKind, Trace
+from model.message import Message
 from model.network.masks import Mask
 from model.network.transformer import Network
 from viz.figures.figure import About
@@ -42,7 +43,9 @@ def explain(key: str, network: Network, kind: AttentionKind, experiment: str, ch
 
 
 def about_mask(trace: Trace, path: str) -> About:
-    sentence = _("Filled: this query, a row, may look at this key, a column; hatched: it may not. A frame is a change.")
+    sentence = Message(
+        "Filled: this query, a row, may look at this key, a column; hatched: it may not. A frame is a change."
+    )
     mask = trace.mask(path)
     own = mask.original if isinstance(mask, ChangedMask) else mask
     formulas = [r"M_{ij} = 0 \text{ (filled)}, \quad M_{ij} = -\infty \text{ (hatched)}"]
@@ -53,7 +56,7 @@ def about_mask(trace: Trace, path: str) -> About:
 
 def about_flow(trace: Trace, path: str) -> About:
     attention = trace.attention_at(path)
-    sentence = _(
+    sentence = Message(
         "One head from its scores to its output: the mask is added, softmax makes weights, they sum the values."
     )
     formulas = [rf"W = \mathrm{{softmax}}\left({scores_formula(attention)} + M\right)", "O = WV"]
@@ -62,24 +65,24 @@ def about_flow(trace: Trace, path: str) -> About:
 
 def about_where(against_pin: bool) -> About:
     """Of the heads whose weights moved, by the change or from the pinned ones."""
-    sentence = _("A row is a layer, a column a head: how much of its weights moved to other keys, 0 none, 1 all.")
+    sentence = Message("A row is a layer, a column a head: how much of its weights moved to other keys, 0 none, 1 all.")
     if against_pin:
         return About(sentence, [MOVED + r", \quad w' \text{ pinned}"], [Comparison])
     return About(sentence, [MOVED + r", \quad w' \text{ before}"], [weight_changes])
 
 
 def about_predictions() -> About:
-    sentence = _("How far the prediction at each token, p, is from the one before the change, p′.")
+    sentence = Message("How far the prediction at each token, p, is from the one before the change, p′.")
     return About(sentence, [r"\mathrm{KL}(p' \,\|\, p) = \sum_v p'_v \ln \frac{p'_v}{p_v}"], [divergence])
 
 
 def about_tops(trace: Trace) -> About:
-    sentence = _("The tokens that are most probable at this position, before the change and now.")
+    sentence = Message("The tokens that are most probable at this position, before the change and now.")
     return About(sentence, [r"p_v = \frac{e^{z_v}}{\sum_u e^{z_u}}"], [type(trace.module("output"))])
 
 
 def about_order() -> About:
-    sentence = _("This head's weights with the mask before softmax, as it belongs, and with two masks after it.")
+    sentence = Message("This head's weights with the mask before softmax, as it belongs, and with two masks after it.")
     formulas = [
         r"\mathrm{softmax}(s + M)_{ij}",
         r"\mathrm{softmax}(s)_{ij} + M_{ij}",
@@ -89,7 +92,9 @@ def about_order() -> About:
 
 
 def about_batch() -> About:
-    sentence = _("Where each text of the batch may look: padding, with which it is as long as the longest, is hidden.")
+    sentence = Message(
+        "Where each text of the batch may look: padding, with which it is as long as the longest, is hidden."
+    )
     formula = (
         r"M_{b,i,j} = 0 \text{ if the rules let } i \text{ see } j \text{ and } j \text{ of text } b "
         r"\text{ is no padding, else } -\infty"
@@ -98,7 +103,9 @@ def about_batch() -> About:
 
 
 def about_future() -> About:
-    sentence = _("How far each position's logits move when one token becomes another: causal, none before it moves.")
+    sentence = Message(
+        "How far each position's logits move when one token becomes another: causal, none before it moves."
+    )
     return About(sentence, [r"\max_v \left| z_{t,v}(x) - z_{t,v}(x') \right|"], [future_change])
 
 
