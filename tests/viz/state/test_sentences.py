@@ -112,9 +112,11 @@ def test_the_others_make_the_batches_of_masks_and_norms(session, model):
     assert [each.ids for each in rows[0]] == [model.source_tokens(line).ids for line in LINES]
     assert [each.ids for each in rows[1][1:]] == [each["target"].ids for each in found]
     assert batch.ids[0].shape[0] == 3
-    made = batch_norm.text_batch(session)
+    made = batch_norm.text_batch(session.inputs, others(session, 5))
     assert [each.ids for each in made.rows["encoder"]] == [model.source_tokens(line).ids for line in LINES]
     assert set(made.places["encoder"][1]) == {-1}  # none of these tokens is on the page
     click(session, "join")
     session.look(model, LINES[0], "")
-    assert len(batch_norm.text_batch(session).rows["encoder"]) == 3  # the text and its halves
+    assert (
+        len(batch_norm.text_batch(session.inputs, others(session, 5)).rows["encoder"]) == 3
+    )  # the text and its halves

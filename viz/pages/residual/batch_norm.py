@@ -18,7 +18,7 @@ from viz.i18n.catalogue import _
 from viz.i18n.format import significant
 from viz.i18n.messages import in_language
 from viz.pages.residual.norms import norm_label
-from viz.state.sentences import Pair, others, read
+from viz.state.sentences import Pair, read
 from viz.ui.parts import explanation, frame_of
 from viz.ui.plots import FIRST, SECOND, array, caption, side_of
 
@@ -27,7 +27,6 @@ if TYPE_CHECKING:
 
     from model.capture.trace import Trace
     from viz.state.inputs import Inputs
-    from viz.state.session import Session
 
 MOMENTS = ("mean", "std")
 MOST_OTHERS = 7  # sentences beside the one in the fields
@@ -39,13 +38,12 @@ def moment_name(name: str) -> Message:
     return {"mean": Message("mean"), "std": Message("deviation")}[name]
 
 
-def text_batch(session: Session) -> Batch | None:
+def text_batch(inputs: Inputs, beside: list[Pair]) -> Batch | None:
     """Batch of the current text, with the other sentences where there are some; None if that is too short."""
-    beside = others(session, MOST_OTHERS)
-    known = _batches.get(session.trace)
+    known = _batches.get(inputs.trace)
     if known is None or known[0] != beside:
-        batch = batch_of(session.model, session.source, session.target, read(session.model, beside))
-        known = _batches[session.trace] = (beside, batch)
+        batch = batch_of(inputs.model, inputs.source, inputs.target, read(inputs.model, beside))
+        known = _batches[inputs.trace] = (beside, batch)
     return known[1]
 
 

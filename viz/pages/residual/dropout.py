@@ -28,7 +28,6 @@ if TYPE_CHECKING:
 
     from model.network.config import TransformerConfig
     from viz.state.inputs import Inputs
-    from viz.state.session import Session
 
 MASKS = ("10", "100", "1000", "10000")
 EXAMPLE_RATE = 0.1  # of the paper, where the model has none
@@ -156,12 +155,12 @@ def _claims(x: Tensor, statistics: MaskStatistics, rate: float) -> list[float]:
     return [statistics.kept, slope, slope * (1 - rate), variance]
 
 
-def pinned_measured(session: Session, name: str, position: int, rate: float, masks: int) -> Vector | None:
+def pinned_measured(inputs: Inputs, name: str, position: int, rate: float, masks: int) -> Vector | None:
     """The same of the pinned vector, where there is one of this shape at this token; at the tokens of both."""
-    other, pin = session.inputs.before(name), session.pin
+    other, pin = inputs.before(name), inputs.pin
     if other is None or pin is None:
         return None
-    x = vector(other, position, session.selection.head)
+    x = vector(other, position, inputs.selection.head)
     known = x[~x.isnan()]
     if not len(known):
         return None
@@ -170,9 +169,9 @@ def pinned_measured(session: Session, name: str, position: int, rate: float, mas
     return known, cached_for_pin(pin, "dropout", (key, known.tolist()), lambda: over_masks(known, rate, masks, key))
 
 
-def measured(session: Session, name: str, position: int, rate: float, masks: int) -> Vector:
+def measured(inputs: Inputs, name: str, position: int, rate: float, masks: int) -> Vector:
     """The vector of a token and its statistics; the same masks for the same count and rate."""
-    x = vector(session.trace[name], position, session.selection.head)
+    x = vector(inputs.trace[name], position, inputs.selection.head)
     return x, over_masks(x, rate, masks, f"dropout {rate} {masks}")
 
 

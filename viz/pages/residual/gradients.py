@@ -126,10 +126,6 @@ def subject(model: TextModel, trace: Trace, texts: tuple[Tokens, Tokens | None],
     )
 
 
-def shown_subject(session: Session) -> Subject:
-    return subject(session.model, session.trace, (session.source, session.target), session.ended)
-
-
 def refusal(model: TextModel) -> str:
     """Why a model has no gradients to show; empty if it has."""
     if not model.predicts:
@@ -161,7 +157,7 @@ class NoGradients:
 
 def gradients_of(session: Session) -> Gradients | NoGradients:
     """Gradients of the session's trace: computed now where that is quick, or was asked for."""
-    shown = shown_subject(session)
+    shown = subject(session.model, session.trace, (session.source, session.target), session.ended)
     if session.training.moving and session.training.step is not None:
         sentence = _("While this model is trained its gradients are not computed: pause the training to see them.")
         return NoGradients(shown, sentence)

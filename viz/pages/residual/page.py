@@ -157,13 +157,14 @@ def show_batch(model: TextModel, stack: str) -> Views:
     def views(model: TextModel) -> Drawing:
         session = current_session()
         paths, chosen, _token = norms.chosen_norm(session, stack, session.address.get(Part.NORM))
-        path, batch, inputs = paths[chosen], batch_norm.text_batch(session), session.inputs
-        measured = batch_norm.statistics(session.trace, batch, path) if batch else None
+        path, inputs, beside = paths[chosen], session.inputs, others(session, batch_norm.MOST_OTHERS)
+        batch = batch_norm.text_batch(inputs, beside)
+        measured = batch_norm.statistics(inputs.trace, batch, path) if batch else None
         parts = []
         if batch and measured:
-            several = bool(others(session, 1))
+            statistics = batch_norm.layer_map(inputs, batch, measured, path, moment, bool(beside))
             parts = [
-                (left, view(Part.MAP, batch_norm.layer_map(inputs, batch, measured, path, moment, several))),
+                (left, view(Part.MAP, statistics)),
                 (right, view(Part.SECOND, batch_norm.batch_chart(inputs, measured, moment))),
             ]
         yield parts
@@ -225,8 +226,9 @@ def show_dropout(model: TextModel, stack: str) -> Views:
         session = current_session()
         layer = min(session.selection.layer, blocks(model.config, stack)[-1].layer)
         name, token = dropout.vector_name(model.config, stack, site, layer), plots.chosen_token(session, stack)
-        measured, inputs = dropout.measured(session, name, token, rate, masks), session.inputs
-        before = dropout.pinned_measured(session, name, token, rate, masks)
+        inputs = session.inputs
+        measured = dropout.measured(inputs, name, token, rate, masks)
+        before = dropout.pinned_measured(inputs, name, token, rate, masks)
         parts = [
             (left, view(Part.ENTRIES, dropout.dropout_chart(inputs, name, token, measured, before, rate))),
             (right, view(Part.SECOND, dropout.error_chart(inputs, name, measured[1], before, rate))),
