@@ -1,4 +1,4 @@
-"""What the packers share: values or differences from the pin, series beside the pinned ones, headers of plots."""
+"""Parts that figures of several pages share: colours, captions, axes, series, names of blocks and steps."""
 
 from __future__ import annotations
 
@@ -26,7 +26,6 @@ from viz.ui.parts import stamp
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from model.analysis.residual import Get
     from model.capture.trace import Trace
     from viz.state.inputs import Inputs
     from viz.state.session import Session
@@ -40,46 +39,6 @@ PINNED = "#963cbe"  # of the pinned trace, wherever it is drawn beside; the brow
 def array(tensor: Tensor) -> NDArray[np.float32]:
     values: NDArray[np.float32] = tensor.detach().float().cpu().numpy()
     return values
-
-
-def now(session: Session) -> Get:
-    """Quantities of the current trace."""
-    return session.trace.__getitem__
-
-
-def pinned(session: Session) -> Get:
-    """Their pinned counterparts, None while nothing is pinned."""
-    comparison = session.comparison
-    return comparison.counterpart if comparison else lambda _name: None
-
-
-def levels(
-    values: Tensor,
-    other: Tensor | None,
-    session: Session,
-    title: str,
-    *,
-    signed: bool = False,
-    high: float | None = None,
-) -> tuple[NDArray[np.float32], Scale]:
-    """What a heatmap draws, and its scale: values, or, if the user wants them, differences from the pinned ones, which
-    are infinite where the value is not finite, and NaN where the pinned one lacks it.
-
-    high: the end of the scale of values, where it is not their largest.
-    """
-    shown = array(values)
-    odd = ~np.isfinite(shown)
-    differing = session.differing and other is not None
-    if differing and other is not None:
-        with np.errstate(invalid="ignore"):
-            shown = np.where(odd, np.float32(np.inf), shown - array(other))
-    largest = float(np.abs(shown).max(initial=0.0, where=np.isfinite(shown))) or 1.0
-    top = largest if differing or high is None else high
-    name = _("{name}, minus pinned").format(name=title) if differing else title
-    return shown, Scale(-top if signed or differing else 0, top, name, differing)
-
-
-# Of figures that know no language and no session.
 
 
 def compared(values: Tensor, before: Tensor | None) -> Compared:
@@ -125,35 +84,6 @@ def block_name(layer: int, sublayer: str) -> str:
     return joined(" ", f"{layer + 1}", names[sublayer])
 
 
-# Of figures that are still made of a session.
-
-
-def missing(session: Session, other: object, row: Tensor | None = None) -> str:
-    """A sentence where something is pinned that has no such quantity, or nothing at the row that is drawn."""
-    if session.pin is None:
-        return ""
-    if other is None:
-        return _("The pinned trace has nothing of this name and shape: values are shown.")
-    lacking = row is not None and bool(row.isnan().all())
-    return _("this token is not in the pinned text") if lacking else ""
-
-
-def beside(
-    name: str,
-    values: NDArray[Any],
-    other: NDArray[Any] | None,
-    colour: str,
-    xs: NDArray[Any] | None = None,
-    **more: Any,
-) -> list[Series]:
-    """A series, and the pinned one dashed, unless it is NaN throughout: of a token that is not in the pinned text."""
-    places = np.arange(len(values)) if xs is None else xs
-    found = [Series(name, places, values, colour, **more)]
-    if other is not None and not np.isnan(other).all():
-        found.append(Series(_("{name}, pinned").format(name=name), places, other, colour, dash=True))
-    return found
-
-
 def side_of(trace: Trace, stack: str) -> str:
     """Whose tokens the positions of a stack are: "source" or "target"."""
     return "target" if stack == "decoder" and trace.target_tokens else "source"
@@ -175,11 +105,6 @@ def heading(
 def cell_note(row: str, column: str, value: Tensor) -> str:
     """The framed cell of a map in words."""
     return joined("  ", joined(" · ", row, column), significant(float(value)))
-
-
-def token_axis(trace: Trace, stack: str) -> Axis:
-    """The tokens that a stack reads."""
-    return Axis(_("token"), trace.tokens_of(f"{stack}."), side_of(trace, stack))
 
 
 def head_panel(name: str, values: NDArray[Any], scale: Scale, framed: Sequence[int] | None, **more: Any) -> Panel:
