@@ -33,6 +33,7 @@ from viz.pages.attention.importance_figures import (
     together,
     verdict,
 )
+from viz.render.view import view
 from viz.state import training
 from viz.state.pieces import run_labels
 from viz.state.serving import by_channel
@@ -96,9 +97,9 @@ def show(places: Places, model: TextModel, kind: AttentionKind, chosen: Selectio
     alike: Likeness = found.measuring.remember(("alike", head), lambda: likeness(weighed.trace, *head))
     both = pair_sentence(found, weighed, alike, head)
     parts: list[Placed] = [
-        (places.maps, effects_panels(weighed, found.kinds, head, Part.EFFECTS, on_effect)),
-        (places.maps, ranking_chart(weighed, head, Part.RANKING, on_ranked)),
-        (places.alike, alike_panels(weighed, alike, head, Part.ALIKE, on_alike)),
+        (places.maps, view(Part.EFFECTS, effects_panels(weighed, found.kinds, head), cell=on_effect)),
+        (places.maps, view(Part.RANKING, ranking_chart(weighed, head), place=on_ranked)),
+        (places.alike, view(Part.ALIKE, alike_panels(weighed, alike, head), cell=on_alike)),
     ]
     yield parts
 

@@ -14,22 +14,22 @@ from numpy.typing import NDArray
 from model.analysis.head_importance import Effect, Place, Removals
 from model.analysis.head_metrics import Likeness, likeness
 from model.capture.trace import AttentionKind, Trace
-from viz.components.view import Answer
+from model.message import Message
 from viz.figures.axis import Axis, Scale
 from viz.figures.chart import Chart, Series
 from viz.figures.figure import About, Caption
 from viz.figures.panels import Panel, Panels
 from viz.i18n.catalogue import _
-from viz.i18n.format import attention_name, significant, token_code
-from viz.render.view import FigureView, view
-from viz.ui.plots import PINNED, head_panel, heading
+from viz.i18n.format import significant, token_code
+from viz.i18n.messages import in_language, joined
+from viz.i18n.names import attention_title
+from viz.ui.parts import frame_of, stamp
+from viz.ui.plots import PINNED, head_panel
 
 BAR = "#5c7cfa"
 
 
-def effects_panels(
-    weighed: Weighed, kinds: Sequence[AttentionKind], chosen: Place, key: str, on_cell: Answer
-) -> FigureView:
+def effects_panels(weighed: Weighed, kinds: Sequence[AttentionKind], chosen: Place) -> Panels:
     """A cell for each head of these kinds; framed in colour: removed already."""
     tables = [_table(weighed.effects, kind, weighed.shown) for kind in kinds]
     top = max(float(np.nanmax(np.abs(table), initial=0.0)) for table in tables) or 1e-9
@@ -39,79 +39,84 @@ def effects_panels(
     for kind, table in zip(kinds, tables, strict=True):
         gone = _table(weighed.effects, kind, lambda place: float(place in weighed.removed)) > 0
         known = table[~np.isnan(table)]
-        note = _("mean {mean}").format(mean=significant(float(known.mean()))) if known.size else ""
+        note = Message("mean {mean}", mean=significant(float(known.mean()))) if known.size else ""
         framed = chosen[1:] if kind == chosen[0] else None
-        panels.append(head_panel(attention_name(kind), table, scale, framed, note=note, changed=gone))
-    sentence = f"{weighed.quantity} · {_('layer × head; click one to see it large')}"
-    sentence = f"Δ {sentence}" if weighed.differing else sentence
-    name, about = _("Without each head"), about_effects(weighed, weighed.differing)
-    above = heading(weighed.trace, name, "attention-importance", sentence=sentence, about=about)
-    return _head_panels(key, above, panels, on_cell)
+        panels.append(head_panel(attention_title(kind), table, scale, framed, note=note, changed=gone))
+    sentence = joined(" · ", weighed.quantity, Message("layer × head; click one to see it large"))
+    sentence = joined(" ", "Δ", sentence) if weighed.differing else sentence
+    name, about = Message("Without each head"), about_effects(weighed, weighed.differing)
+    return _head_panels(
+        Caption(name, "attention-importance", stamp(weighed.trace), sentence=sentence, about=about), panels
+    )
 
 
-def ranking_chart(weighed: Weighed, chosen: Place, key: str, on_place: Answer) -> FigureView:
+def ranking_chart(weighed: Weighed, chosen: Place) -> Chart:
     """The heads by what their loss costs; of the pinned trace, where it was measured there, beside."""
     ranked = weighed.ranked
     names, places = [head_name(place, weighed.alone) for place in ranked], np.arange(len(ranked))
     series = [Series(weighed.quantity, places, np.array([weighed.cost(place) for place in ranked]), BAR, "bars")]
     if weighed.pinned:
         other = np.array([weighed.cost(place, weighed.pinned) for place in ranked])
-        series.append(Series(_("pinned"), places, other, PINNED, "dots"))
-    costs = [f"{name} {weighed.said(weighed.cost(place))}" for name, place in zip(names, ranked, strict=True)]
-    name, sentence = _("In order"), _("from the head that matters most")
-    alt = f"{name}: {', '.join(costs[:8])}"
+        series.append(Series(Message("pinned"), places, other, PINNED, "dots"))
+    costs = [joined(" ", name, weighed.amount(weighed.cost(place))) for name, place in zip(names, ranked, strict=True)]
+    name, sentence = Message("In order"), Message("from the head that matters most")
+    alt = joined(": ", name, joined(", ", *costs[:8]))
     file, about = "attention-importance-order", about_effects(weighed)
-    above = heading(weighed.trace, name, file, sentence=sentence, alt=alt, about=about)
-    x_axis, y_axis = Axis(_("head"), names, ""), Axis(f"{weighed.quantity}, {weighed.unit}".rstrip(", "))
+    above = Caption(name, file, stamp(weighed.trace), sentence=sentence, alt=alt, about=about)
+    x_axis, y_axis = Axis(Message("head"), names, ""), Axis(joined(", ", weighed.quantity, weighed.unit))
     framed = ranked.index(chosen) if chosen in ranked else -1
-    return view(key, Chart(above, series, x_axis, y_axis, chosen=framed, tall=120), place=on_place)
+    return Chart(above, series, x_axis, y_axis, chosen=framed, tall=120)
 
 
-def alike_panels(weighed: Weighed, alike: Likeness, chosen: Place, key: str, on_cell: Answer) -> FigureView:
+def alike_panels(weighed: Weighed, alike: Likeness, chosen: Place) -> Panels:
     """Every head of the chosen one's kind beside it: where it looks, and what it gives."""
     maps = np.asarray(1 - alike.maps, np.float32)
-    pairs = [(_("looks alike"), _("1 − Jensen–Shannon distance"), maps, 0.0)]
+    pairs: list[tuple[str, str, NDArray[np.float32], float]] = [
+        (Message("looks alike"), Message("1 − Jensen–Shannon distance"), maps, 0.0)
+    ]
     if alike.outputs is not None and not bool(alike.outputs.isnan().all()):
-        pairs.append((_("gives alike"), "cos(oWᴼ, o′Wᴼ)", np.asarray(alike.outputs, np.float32), -1.0))
+        pairs.append((Message("gives alike"), "cos(oWᴼ, o′Wᴼ)", np.asarray(alike.outputs, np.float32), -1.0))
     panels = [
         head_panel(title, table, Scale(low, 1.0), chosen[1:], note=note, visible=~np.isnan(table))
         for title, note, table, low in pairs
     ]
-    name, sentence = _("Heads like {head}").format(head=head_name(chosen, True)), attention_name(chosen[0])
+    name, sentences = Message("Heads like {head}", head=head_name(chosen, True)), [attention_title(chosen[0])]
     count = len(weighed.trace.tokens_of(weighed.trace.attention_paths(chosen[0])[0]))
     if alike.queries < count:
-        sentence += " · " + _("at {some} of {all} queries").format(some=alike.queries, all=count)
-    above = heading(weighed.trace, name, "attention-alike", sentence=sentence, about=about_alike())
-    return _head_panels(key, above, panels, on_cell)
+        sentences.append(Message("at {some} of {all} queries", some=alike.queries, all=count))
+    sentence = joined(" · ", *sentences)
+    return _head_panels(
+        Caption(name, "attention-alike", stamp(weighed.trace), sentence=sentence, about=about_alike()), panels
+    )
 
 
-def _head_panels(key: str, above: Caption, panels: Sequence[Panel], on_cell: Answer) -> FigureView:
+def _head_panels(above: Caption, panels: Sequence[Panel]) -> Panels:
     words = {
-        "masked": _("not known"),
-        "visible": _("known"),
-        "changed": _("removed"),
-        "missing": _("not measured in the pinned trace"),
+        "masked": Message("not known"),
+        "visible": Message("known"),
+        "changed": Message("removed"),
+        "missing": Message("not measured in the pinned trace"),
     }
-    titles = (_("layer"), _("head"), _("value"), _("not known"))
-    return view(key, Panels(above, panels, slot=150, cell=24, cells=titles, words=words), cell=on_cell)
+    titles = (Message("layer"), Message("head"), Message("value"), Message("not known"))
+    return Panels(above, panels, slot=150, cell=24, cells=titles, words=words)
 
 
 def importance_table(weighed: Weighed, labels: Sequence[str]) -> pd.DataFrame:
     """A row a head. labels: of the tokens at the predictions' positions."""
     places, effects = list(weighed.effects), list(weighed.effects.values())
-    moved = _("largest KL, nats") if weighed.predicts else _("largest of one token")
+    moved = Message("largest KL, nats") if weighed.predicts else Message("largest of one token")
     table: dict[str, Any] = {
-        _("Attention"): [attention_name(place[0]) for place in places],
-        _("layer"): [place[1] + 1 for place in places],
-        _("head"): [place[2] + 1 for place in places],
-        _("Δ loss") if weighed.by_divergence else weighed.quantity: [effect.loss for effect in effects],
+        Message("Attention"): [attention_title(place[0]) for place in places],
+        Message("layer"): [place[1] + 1 for place in places],
+        Message("head"): [place[2] + 1 for place in places],
+        Message("Δ loss") if weighed.by_divergence else weighed.quantity: [effect.loss for effect in effects],
         moved: [effect.moved for effect in effects],
-        _("at token"): [labels[effect.position] for effect in effects],
-        _("removed"): [place in weighed.removed for place in places],
+        Message("at token"): [labels[effect.position] for effect in effects],
+        Message("removed"): [place in weighed.removed for place in places],
     }
     if weighed.pinned:
-        table[_("pinned")] = [weighed.cost(place, weighed.pinned) for place in places]
-    return pd.DataFrame(table)
+        table[Message("pinned")] = [weighed.cost(place, weighed.pinned) for place in places]
+    return frame_of(table)
 
 
 def _table(
@@ -128,20 +133,22 @@ def _table(
 def about_effects(weighed: Weighed, differing: bool = False) -> About:
     """Of what removing each head does."""
     if not weighed.predicts:
-        sentence = _("Each head is removed in turn: how far that moves the last states of this text, as a share.")
+        sentence = Message("Each head is removed in turn: how far that moves the last states of this text, as a share.")
         formula = r"I_h = \frac{\lVert x - x_{\xi_h = 0} \rVert}{\lVert x \rVert}"
     elif weighed.by_divergence:
-        sentence = _("Each head is removed in turn: how far that moves the prediction of this text that it moves most.")
+        sentence = Message(
+            "Each head is removed in turn: how far that moves the prediction of this text that it moves most."
+        )
         formula = r"I_h = \max_t\, \mathrm{KL}(p_t \,\Vert\, p_{t,\,\xi_h = 0})"
     else:
-        sentence = _("Each head is removed in turn: by how much that raises the mean loss of this text.")
+        sentence = Message("Each head is removed in turn: by how much that raises the mean loss of this text.")
         formula = r"I_h = \mathcal{L}(\xi_h = 0) - \mathcal{L}"
     removed = r"\mathrm{MHA}(x) = \sum_h \xi_h\, o_h W^O_h"
     return About(sentence, [removed, formula, *([r"\Delta I_h = I_h - I'_h"] if differing else [])], [Removals])
 
 
 def about_alike() -> About:
-    sentence = _(
+    sentence = Message(
         "Every head beside the chosen one: whether both look at the same tokens, and whether they add the same."
     )
     formulas = [
@@ -205,23 +212,23 @@ class Weighed:
         """What a head's number is."""
         if not self.predicts:
             return "‖x − x′‖ / ‖x‖"
-        return "KL(p ‖ p′)" if self.by_divergence else _("Δ loss")
+        return "KL(p ‖ p′)" if self.by_divergence else Message("Δ loss")
 
     @property
     def unit(self) -> str:
-        return _("nats") if self.predicts else ""
+        return Message("nats") if self.predicts else ""
 
-    def said(self, value: float) -> str:
+    def amount(self, value: float) -> str:
         """A cost with its unit, and with a sign where it may have either."""
         signed = self.predicts and not self.by_divergence
         text = significant(value)
-        return f"{'+' if signed and value > 0 else ''}{text} {self.unit}".strip()
+        return joined(" ", f"{'+' if signed and value > 0 else ''}{text}", self.unit)
 
 
 def head_name(place: Place, alone: bool) -> str:
     """Counted from 1, as on the thumbnails; alone: the model has one kind of attention."""
     name = f"{place[1] + 1}.{place[2] + 1}"
-    return name if alone else f"{attention_name(place[0])} {name}"
+    return name if alone else joined(" ", attention_title(place[0]), name)
 
 
 def verdict(weighed: Weighed, labels: Sequence[str]) -> str:
@@ -252,12 +259,16 @@ def verdict(weighed: Weighed, labels: Sequence[str]) -> str:
         free=free,
         all=len(ranked),
         lower=sum(weighed.cost(place) < 0 for place in ranked),
-        bound=f"{FREE:g} {weighed.unit}".strip(),
-        head=f"{_('head') if alone else ''} {head_name(ranked[0], alone)}".strip(),
-        cost=weighed.said(weighed.cost(ranked[0])),
+        bound=f"{FREE:g} {in_language(weighed.unit)}".strip(),
+        head=f"{_('head') if alone else ''} {in_language(head_name(ranked[0], alone))}".strip(),
+        cost=_amount(weighed, weighed.cost(ranked[0])),
         token=token_code(labels[first.position]),
         moved=significant(first.moved),
     )
+
+
+def _amount(weighed: Weighed, value: float) -> str:
+    return in_language(weighed.amount(value))
 
 
 def together(weighed: Weighed, chosen: Place, other: Place, both: Effect) -> str:
@@ -267,9 +278,9 @@ def together(weighed: Weighed, chosen: Place, other: Place, both: Effect) -> str
     sentence = _("Most alike: **{other}**. Without it {second}, without both {both}; one by one they add up to {sum}.")
     sentence = sentence.format(
         other=head_name(other, True),
-        second=weighed.said(each[1]),
-        both=weighed.said(cost),
-        sum=weighed.said(sum(each)),
+        second=_amount(weighed, each[1]),
+        both=_amount(weighed, cost),
+        sum=_amount(weighed, sum(each)),
     )  # fmt: skip
     if cost > sum(each) + FREE:
         return f"{sentence} " + _("Each makes up for the other.")
@@ -287,7 +298,7 @@ def of_chosen(weighed: Weighed, chosen: Place, labels: Sequence[str]) -> str:
         head=name,
         rank=ranked.index(chosen) + 1,
         all=len(ranked),
-        cost=weighed.said(weighed.cost(chosen)),
+        cost=_amount(weighed, weighed.cost(chosen)),
         token=token_code(labels[effect.position]),
         moved=f"KL {significant(effect.moved)}" if weighed.predicts else significant(effect.moved),
     )
