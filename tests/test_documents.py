@@ -62,7 +62,7 @@ def test_the_first_steps_of_a_contributor_find_what_they_name():
     assert re.search(rf"^def test_\w*{word}\w*\(", (ROOT / test).read_text(encoding="utf-8"), re.MULTILINE)
     function, file = re.search(r"in `(\w+)` of `(viz/\S+\.py)`", steps).groups()
     source = (ROOT / file).read_text(encoding="utf-8").partition(f"def {function}(")[2].partition("\ndef ")[0]
-    for line in ('_("Loss per token"), _("loss −ln p (nats)")', 'subject.at_places(own), LOSS, "bars")'):
+    for line in ('Message("Loss per token"), Message("loss −ln p (nats)")', 'subject.at_places(own), LOSS, "bars")'):
         assert line in source
     assert re.search(r"^from viz\.ui\.prediction import .*\bBITS\b", (ROOT / file).read_text(), re.MULTILINE)
 

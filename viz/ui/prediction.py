@@ -10,15 +10,12 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from model.analysis.comparison import Comparison
 from model.analysis.predictions import UNKNOWN, actual_tokens, losses, ranks
-from model.capture.trace import Trace
-from model.inference.text_model import TextModel
+from model.message import Message
 from model.network.config import TWO_STACKS
-from model.text.tokenizer import Tokens
 from viz.figures.axis import Axis, Scale
-from viz.i18n.catalogue import _
-from viz.state.session import Session
+from viz.i18n.messages import joined
+from viz.state.inputs import Inputs
 
 LOSS, GOOD = "#5c7cfa", "#009e73"
 BITS = float(np.log2(np.e))  # in a nat
@@ -26,29 +23,24 @@ SIGNS = str.maketrans({"\n": "⏎", "\t": "⇥"})
 
 
 class Subject:
-    """A trace's logits, the tokens they are asked for, and the chosen position; a pinned trace's at the same tokens."""
+    """Logits of a trace, the tokens that they are asked for, and the chosen position; the pinned trace's at the same
+    tokens. differing: differences from these are wanted.
+    """
 
-    def __init__(
-        self,
-        model: TextModel,
-        trace: Trace,
-        written: Tokens,
-        ended: bool,
-        chosen: int,
-        comparison: Comparison | None = None,
-        differing: bool = False,
-    ) -> None:
-        self.model, self.trace, self.written, self.comparison = model, trace, written, comparison
+    def __init__(self, inputs: Inputs, differing: bool = False) -> None:
+        self.inputs, self.comparison = inputs, inputs.comparison
+        self.model, self.trace = model, trace = inputs.model, inputs.trace
+        written = inputs.target or inputs.source
         tokenizer = model.target_tokenizer
-        end = tokenizer.end if ended else None
+        end = tokenizer.end if inputs.ended else None
         self.ids = actual_tokens(model.kind, written.ids, end, tokenizer.mask)
         self.tokens = trace.tokens_of("output.logits")
         self.side = "target" if trace.target_tokens else "source"
         self.shift = 0 if model.kind == "encoder-only" else 1
-        self.chosen = min(chosen, len(self.tokens) - 1)
+        self.chosen = min(inputs.selection.query, len(self.tokens) - 1)
         self.logits = trace["output.logits"].float()
         self.actual = torch.tensor(self.ids, device=self.logits.device)
-        self.pinned = comparison.counterpart("output.logits") if comparison else None
+        self.pinned = inputs.before("output.logits")
         self.differing = differing and self.pinned is not None
 
     @cached_property
@@ -85,7 +77,7 @@ class Subject:
     def label(self, token: int) -> str:
         return self.model.target_tokenizer.label(token)
 
-    def asked(self, position: int) -> str:
+    def question(self, position: int) -> str:
         """A position and what is asked of it, as "⟨token⟩ → ⟨next token⟩"."""
         token = visible(self.tokens[position])
         actual = "?" if self.ids[position] == UNKNOWN else visible(self.label(self.ids[position]))
@@ -93,7 +85,7 @@ class Subject:
 
     def axis(self, title: str) -> Axis:
         """The positions."""
-        return Axis(title, [self.asked(position) for position in range(len(self.tokens))], self.side)
+        return Axis(title, [self.question(position) for position in range(len(self.tokens))], self.side)
 
     def best(self, position: int, count: int) -> list[int]:
         """The most probable tokens, and the actual one behind them if it is not among them; none where they are NaN."""
@@ -141,7 +133,7 @@ class Subject:
         """What is said of the chosen position; and, where the pinned text does not have it, that."""
         if self.pinned is None or self.pinned_at(self.chosen) is not None:
             return sentence
-        return f"{sentence} · {_('this token is not in the pinned text')}"
+        return joined(" · ", sentence, Message("this token is not in the pinned text"))
 
     def pinned_top(self, position: int) -> str | None:
         """The pinned trace's most probable token and its probability, where it has this position."""
@@ -152,14 +144,6 @@ class Subject:
         return f"{visible(self.label(int(token)))} {float(probability):.3g}"
 
 
-def subject_of(session: Session) -> Subject:
-    """What the session's trace predicts, beside the pinned one."""
-    model, trace, target = session.model, session.trace, session.target
-    written, chosen = target or session.source, session.selection.query
-    session.selection.side = "target" if trace.target_tokens else "source"
-    return Subject(model, trace, written, session.ended, chosen, session.comparison, session.differing)
-
-
 def visible(label: str) -> str:
     """A token as it is written on the screen: what would be invisible gets a sign."""
     return "␣" if label == " " else label.translate(SIGNS)
@@ -167,7 +151,7 @@ def visible(label: str) -> str:
 
 def choice_words() -> dict[str, str]:
     """Words of a list of tokens that can be chosen."""
-    return {"token": _("token"), "continue": _("Click to continue from it")}
+    return {"token": Message("token"), "continue": Message("Click to continue from it")}
 
 
 def difference_scale(values: NDArray[np.float32], title: str) -> Scale:

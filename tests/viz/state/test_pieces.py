@@ -30,12 +30,12 @@ from viz.pages.attention.view import HeadMaps, HeadView, metrics
 from viz.pages.checkpoints.course import Asked, film_panels, frame_of
 from viz.pages.map.pictures import Pictures
 from viz.pages.masks.page import Part, on_cell
-from viz.pages.predictions.decoding_film import film_of
+from viz.pages.predictions.decoding_film import film_figure
 from viz.render.view import view
 from viz.state.pieces import PIECES, Runs, found, merged, run_labels, turn
 from viz.state.serving import serving
 from viz.state.session import Key, Session
-from viz.ui.prediction import subject_of
+from viz.ui.prediction import Subject
 
 TEXT, TARGET = "unfathomable cats seesaw.", "zebras."
 ABOVE = Caption("name", "file", "stamp")
@@ -266,8 +266,8 @@ def test_the_decoding_film_has_words_behind_the_token_that_is_new(model):
     session = looking(model, TEXT, TARGET, layer=1, head=1, query=1)
     with serving(session):
         turn(session)
-        subject = subject_of(session)
-        header, (weights, *_rest) = unpack(film_of(subject, "film", print).data)
+        subject = Subject(session.inputs)
+        header, (weights, *_rest) = unpack(view("film", film_figure(subject)).data)
     assert header["source"]["labels"] == merged_labels(session, "source")
     assert [frame["before"] for frame in header["frames"]] == [*range(1, len(subject.tokens) + 1)]  # none is a piece
     np.testing.assert_allclose(weights.sum(-1), 1, atol=1e-5)
@@ -279,8 +279,8 @@ def test_a_word_that_is_half_written_is_named_by_what_stands_there(tmp_path):
     session = looking(open_checkpoint(tmp_path / "one"), TEXT)
     with serving(session):
         turn(session)
-        subject = subject_of(session)
-        header, (weights, *_rest) = unpack(film_of(subject, "film", print).data)
+        subject = Subject(session.inputs)
+        header, (weights, *_rest) = unpack(view("film", film_figure(subject)).data)
     words, cut = header["source"]["labels"], 0
     for position, frame in enumerate(header["frames"]):
         standing = [*words[: frame["sees"] - 1], frame["last"]]

@@ -40,7 +40,7 @@ from viz.state.serving import by_channel
 from viz.state.session import Key, Selection, Session, attention_kinds, current_session
 from viz.ui.job_view import show_job
 from viz.ui.parts import Drawing, Placed, data_table
-from viz.ui.prediction import subject_of
+from viz.ui.prediction import Subject
 
 if TYPE_CHECKING:
     from streamlit.elements.lib.mutable_expander_container import ExpanderContainer
@@ -274,7 +274,7 @@ def shown(session: Session) -> Measured:
 
 
 def _new(session: Session, trace: Trace, model: TextModel) -> Measured:
-    actual = subject_of(session).ids if model.predicts else []
+    actual = Subject(session.inputs).ids if model.predicts else []
     kinds = [kind for kind in attention_kinds(model.network) if not lacks(model.network, removable(kind))]
     removals = Removals(model, session.source, session.target, actual, trace.changes)
     return Measured(trace, removals, kinds, removals.seconds() * len(removals.places(kinds)))

@@ -9,18 +9,19 @@ from torch import Tensor
 
 from model.analysis.logit_attribution import Attribution, Part, block_attribution, head_attribution
 from model.capture.trace import Trace
+from model.message import Message
 from model.network.config import TWO_STACKS
-from viz.components.view import Answer
 from viz.figures.axis import Axis, Scale
 from viz.figures.figure import About
 from viz.figures.heatmap import Heatmap
 from viz.i18n.catalogue import _
 from viz.i18n.errors import unless_absent
-from viz.i18n.format import attention_name, significant
-from viz.render.view import FigureView, view
+from viz.i18n.format import significant
+from viz.i18n.messages import joined
+from viz.i18n.names import attention_title
 from viz.state.pin import cached_for_pin
 from viz.state.session import Session
-from viz.ui.plots import array, block_label, heading
+from viz.ui.plots import array, block_name, caption
 from viz.ui.prediction import Subject, visible
 
 OF = ("blocks", "heads")
@@ -45,9 +46,9 @@ class Found:
     sentence: str = ""
 
 
-def layer_of(subject: Subject, session: Session) -> int:
+def layer_of(subject: Subject) -> int:
     """The chosen layer, or the last one that there is."""
-    return min(session.selection.layer, layers_of(subject) - 1)
+    return min(subject.inputs.selection.layer, layers_of(subject) - 1)
 
 
 def layers_of(subject: Subject) -> int:
@@ -56,7 +57,7 @@ def layers_of(subject: Subject) -> int:
 
 
 def found_of(session: Session, subject: Subject, of: str) -> Found:
-    position, layer = subject.chosen, layer_of(subject, session)
+    position, layer = subject.chosen, layer_of(subject)
 
     def computed(trace: Trace, at: int) -> Callable[[], Attribution]:
         return lambda: block_attribution(trace, at) if of == "blocks" else head_attribution(trace, at, layer)
@@ -68,7 +69,7 @@ def found_of(session: Session, subject: Subject, of: str) -> Found:
         return Found(None, sentence=absent)
     if not own.holds:
         return Found(None, sentence=no_sum(subject, own))
-    pin, comparison = session.pin, subject.comparison
+    pin, comparison = subject.inputs.pin, subject.comparison
     if pin is None or comparison is None or subject.pinned_at(position) is None:
         return Found(own)
     place = comparison.alignments("output.logits")[0].places[position]
@@ -92,16 +93,16 @@ def no_sum(subject: Subject, own: Attribution) -> str:
 def part_label(subject: Subject, part: Part) -> str:
     """A part's short name; layers and heads are counted from 1."""
     if part.name == "embedding":
-        return _("embedding")
+        return Message("embedding")
     if part.name == "sum":
-        return _("sum") if part.layer is None else _("all heads")
+        return Message("sum") if part.layer is None else Message("all heads")
     if part.layer is None:
-        return _("biases")
+        return Message("biases")
     if part.head is None and not part.is_bias:
-        return block_label(part.layer, part.name)
-    number = _("bias") if part.is_bias else f"{part.layer + 1}.{part.head + 1}" if part.head is not None else ""
+        return block_name(part.layer, part.name)
+    number = Message("bias") if part.is_bias else f"{part.layer + 1}.{part.head + 1}" if part.head is not None else ""
     two = subject.model.kind in TWO_STACKS
-    return f"{attention_name(KINDS[part.name])} {number}" if two else number
+    return joined(" ", attention_title(KINDS[part.name]), number) if two else number
 
 
 def moved_tokens(subject: Subject, found: Found, lowered: bool) -> tuple[Tensor, Tensor]:
@@ -114,9 +115,7 @@ def moved_tokens(subject: Subject, found: Found, lowered: bool) -> tuple[Tensor,
     return best.values, best.indices
 
 
-def tokens_map(
-    session: Session, subject: Subject, found: Found, of: str, lowered: bool, key: str, on_row: Answer
-) -> FigureView:
+def tokens_map(subject: Subject, found: Found, of: str, lowered: bool) -> Heatmap:
     """Part × rank: the tokens whose logits a part raises, or lowers, most, coloured by how much."""
     own = found.own
     assert own is not None
@@ -126,39 +125,35 @@ def tokens_map(
     shown = array(values)
     both = [moved_tokens(subject, found, each)[0][:-1].abs().max() for each in (False, True)]
     top = max(float(each) for each in both) or 1.0  # of the parts: their sum may be far larger
-    quantity = _("Δ logit, minus pinned") if differing else _("logit, from the mean")
+    quantity = Message("Δ logit, minus pinned") if differing else Message("logit, from the mean")
     scale = Scale(-top, top, quantity, differing)
-    name = _("Lowered most") if lowered else _("Raised most")
-    note = _("sum of all parts: largest error {error}").format(error=significant(own.error))
-    said = "" if lowered else subject.with_pin(subject.asked(subject.chosen))
+    name = Message("Lowered most") if lowered else Message("Raised most")
+    note = Message("sum of all parts: largest error {error}", error=significant(own.error))
+    said = "" if lowered else subject.with_pin(subject.question(subject.chosen))
     file = f"attribution-{of}-{'lowered' if lowered else 'raised'}"
-    above = heading(subject.trace, name, file, "" if lowered else note, said, about=about(subject, lowered))
+    above = caption(subject.inputs, name, file, "" if lowered else note, said, about=about(subject, lowered))
     labels = [part_label(subject, part) for part in own.parts]
-    rows = Axis(_("part"), labels, "parts")
-    columns = Axis(_("rank"), [str(rank + 1) for rank in range(values.shape[1])], "rank")
-    return view(
-        key,
-        Heatmap(
-            above,
-            shown,
-            rows,
-            columns,
-            scale,
-            chosen=chosen_row(session, subject, own),
-            highest=ROW * len(labels),
-            texts=texts,
-            valued=True,
-            texts_title=_("token"),
-        ),
-        row=on_row,
+    rows = Axis(Message("part"), labels, "parts")
+    columns = Axis(Message("rank"), [str(rank + 1) for rank in range(values.shape[1])], "rank")
+    return Heatmap(
+        above,
+        shown,
+        rows,
+        columns,
+        scale,
+        chosen=chosen_row(subject, own),
+        highest=ROW * len(labels),
+        texts=texts,
+        valued=True,
+        texts_title=Message("token"),
     )
 
 
-def chosen_row(session: Session, subject: Subject, own: Attribution) -> int:
+def chosen_row(subject: Subject, own: Attribution) -> int:
     """The row of the chosen layer's attention, or of the chosen head."""
-    layer = layer_of(subject, session)
+    layer = layer_of(subject)
     heads = sum(part.head is not None for part in own.parts)
-    head = min(session.selection.head, max(0, heads - 1)) if heads else None
+    head = min(subject.inputs.selection.head, max(0, heads - 1)) if heads else None
     wanted = [
         row
         for row, part in enumerate(own.parts)
@@ -168,8 +163,8 @@ def chosen_row(session: Session, subject: Subject, own: Attribution) -> int:
 
 
 def about(subject: Subject, lowered: bool) -> About:
-    raised = _("The tokens whose logits each part of the residual stream raises most, and by how much.")
-    sentence = _("The tokens whose logits each part of the residual stream lowers most, and by how much.")
+    raised = Message("The tokens whose logits each part of the residual stream raises most, and by how much.")
+    sentence = Message("The tokens whose logits each part of the residual stream lowers most, and by how much.")
     frozen = {"rms": r" \qquad D\,v = \gamma \odot \frac{v}{\mathrm{rms}(x)}", "none": ""}
     layer_norm = r" \qquad D\,v = \gamma \odot \frac{v - \bar v}{\sigma(x)}"
     formulas = [

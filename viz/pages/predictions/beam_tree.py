@@ -5,69 +5,65 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from math import exp
-from typing import Any
-
-import pandas as pd
 
 from model.inference.beam_search import SearchTree
 from model.inference.decoding import Generation
 from model.inference.text_model import TextModel
+from model.message import Message
 from model.text.tokenizer import Tokens
-from viz.components.view import Answer, View
-from viz.figures.figure import Caption
 from viz.i18n.catalogue import _
 from viz.i18n.format import significant
-from viz.pages.predictions.components import tree
+from viz.i18n.messages import joined
+from viz.pages.predictions.components import BeamTree, Candidate
 from viz.pages.predictions.text import about_tree, view_name
-from viz.render.renderer import words
+from viz.state.inputs import Inputs
+from viz.ui.plots import caption
+
+FATES = {
+    "kept": Message("kept in the beam"),
+    "finished": Message("finished"),
+    "cut": Message("cut from the beam"),
+}
 
 
-def tree_of(model: TextModel, found: SearchTree, stamp: str, key: str, on_node: Answer) -> View:
+def tree_figure(inputs: Inputs, found: SearchTree) -> BeamTree:
     """The candidates of each step, best first."""
+    tokenizer = inputs.model.target_tokenizer
 
-    def text(tokens: list[int]) -> str:
-        return model.target_tokenizer.decode(tokens).replace("\n", "⏎")
+    def text(index: int) -> str:
+        return tokenizer.decode(tokens_to(found, index)).replace("\n", "⏎")
 
-    nodes = [{"parent": -1, "step": 0, "row": 0, "sentence": "", "label": "", "fate": "kept", "probability": 1.0}]
-    seen: Counter[int] = Counter()
-    for index in range(1, len(found.nodes)):
-        node = found.nodes[index]
-        told = _("“{text}” · log-probability {total} nats · score {score}").format(
-            text=text(tokens_to(found, index)), total=significant(node.total), score=significant(found.score(index))
+    candidates = [Candidate(-1, 0, 0, "", "kept", 1.0)]
+    rows: Counter[int] = Counter()
+    for index, node in enumerate(found.nodes[1:], start=1):
+        score = found.score(index)
+        sentence = Message(
+            "“{text}” · log-probability {total} nats · score {score}",
+            text=text(index),
+            total=significant(node.total),
+            score=significant(score),
         )
-        nodes.append(
-            {
-                "parent": node.parent,
-                "step": node.length,
-                "row": seen[node.length],
-                "label": model.target_tokenizer.label(node.token),
-                "fate": node.fate,
-                "probability": exp(node.log_probability),
-                "sentence": f"{told} · {fate_name(node.fate)}",
-                "open": can_take(model, found, index),
-            }
+        candidates.append(
+            Candidate(
+                *(node.parent, node.length, rows[node.length], tokenizer.label(node.token), node.fate),
+                exp(node.log_probability),
+                joined(" · ", sentence, FATES[node.fate]),
+                can_take(inputs.model, found, index),
+                *(node.log_probability, node.total, score),
+            )
         )
-        seen[node.length] += 1
+        rows[node.length] += 1
     ranked = found.ranked()
-    best = text(tokens_to(found, ranked[0]))
-    alt = _("Beam search: {count} candidates, {finished} finished, the best “{text}”")
-    header: dict[str, Any] = {
-        "nodes": nodes,
-        "hypotheses": [
-            {"node": index, "text": text(tokens_to(found, index)), "score": found.score(index)} for index in ranked
-        ],
-        "legend": [{"fate": fate, "name": fate_name(fate)} for fate in ("kept", "finished", "cut")],
-        "alt": alt.format(count=len(found.nodes) - 1, finished=len(ranked), text=best),
-        "file": "beam-search",
-        "stamp": stamp,
-        "words": {
-            "continue": _("Click to continue from it"),
-            "score": _("score"),
-            **words(_("candidate"), _("step"), _("continues row"), _("token"), _("probability"), _("fate")),
-        },
-    }
-    above = Caption(view_name("search"), header["file"], stamp, about=about_tree(found.length_penalty))
-    return tree(header, key, on_node, above)
+    alt = Message(
+        "Beam search: {count} candidates, {finished} finished, the best “{text}”",
+        count=len(found.nodes) - 1,
+        finished=len(ranked),
+        text=text(ranked[0]),
+    )
+    hypotheses = [{"node": index, "text": text(index), "score": found.score(index)} for index in ranked]
+    above = caption(inputs, view_name("search"), "beam-search", alt=alt, about=about_tree(found.length_penalty))
+    words = {"continue": Message("Click to continue from it"), "score": Message("score")}
+    return BeamTree(above, candidates, hypotheses, FATES, words=words)
 
 
 def tokens_to(found: SearchTree, index: int) -> list[int]:
@@ -82,36 +78,12 @@ def can_take(model: TextModel, found: SearchTree, index: int) -> bool:
     return bool(inner) and not set(inner) & set(tokenizer.special)
 
 
-def fate_name(fate: str) -> str:
-    return {
-        "kept": _("kept in the beam"),
-        "finished": _("finished"),
-        "cut": _("cut from the beam"),
-    }[fate]
-
-
 def ended_words(finished: int, beam: int) -> str:
     """Why more hypotheses have ended than the beam is wide."""
     return _(
         "{finished} hypotheses ended in a beam of {beam}: one that ends leaves the beam, and the next best candidate "
         "takes its place."
     ).format(finished=finished, beam=beam)
-
-
-def table(model: TextModel, found: SearchTree) -> pd.DataFrame:
-    """A row per candidate."""
-    numbers = range(1, len(found.nodes))
-    nodes = found.nodes[1:]
-    columns = {
-        _("step"): [node.length for node in nodes],
-        _("continues row"): [node.parent - 1 for node in nodes],
-        _("token"): [model.target_tokenizer.label(node.token) for node in nodes],
-        _("log-probability"): [node.log_probability for node in nodes],
-        _("log-probability so far"): [node.total for node in nodes],
-        _("score"): [found.score(index) for index in numbers],
-        _("fate"): [fate_name(node.fate) for node in nodes],
-    }
-    return pd.DataFrame(columns)
 
 
 # The text that comes of a click on a token that was not chosen.

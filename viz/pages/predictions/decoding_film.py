@@ -2,33 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
-
 import numpy as np
-import pandas as pd
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
 from model.analysis.predictions import UNKNOWN
 from model.capture.trace import AttentionKind
-from viz.components.view import Answer, View
-from viz.i18n.catalogue import _
+from model.message import Message
 from viz.i18n.format import significant
-from viz.pages.predictions.components import film
+from viz.i18n.messages import joined
+from viz.pages.predictions.components import Column, DecodingFilm, Frame
 from viz.pages.predictions.positions import measures
 from viz.pages.predictions.text import about_film, view_name
-from viz.render.grouping import place_of
-from viz.render.renderer import attributes, words
-from viz.state.pieces import merged
-from viz.state.session import current_session
-from viz.ui.parts import stamp
-from viz.ui.plots import heading
+from viz.ui.plots import caption
 from viz.ui.prediction import Subject, choice_words, visible
-
-if TYPE_CHECKING:
-    from model.analysis.pieces import Pieces
 
 ROWS = 8  # alternatives of a frame, and the actual token behind them
 FRAMES = 256  # the last so many tokens of a long text
@@ -40,76 +28,56 @@ def frames_of(subject: Subject) -> list[int]:
     return list(range(len(subject.tokens)))[-FRAMES:]
 
 
-def film_of(subject: Subject, key: str, on_choice: Answer) -> View:
-    positions = frames_of(subject)
-    kind: AttentionKind = "cross" if subject.trace.target_tokens else "decoder"
+def film_figure(subject: Subject) -> DecodingFilm:
+    """Film of the written tokens; where differences are wanted, its weights are those from the pinned ones."""
+    positions, trace = frames_of(subject), subject.trace
+    kind: AttentionKind = "cross" if trace.target_tokens else "decoder"
     weights, maps, difference = attention_maps(subject, kind, positions)
     rows, values, columns = alternatives(subject, positions)
-    runs = merged(current_session())
-    read, of_target = runs.get("source"), runs.get("target")
-    written = [] if not subject.trace.target_tokens else subject.tokens if of_target is None else of_target.labels
-    if read is not None:
-        weights = read.sum(torch.from_numpy(weights), -1).numpy()
-    source = subject.trace.source_tokens if read is None else read.labels
-    special = subject.trace.special_labels
-    frames = [frame(subject, kind, position, row, runs) for position, row in zip(positions, rows, strict=True)]
-    header: dict[str, Any] = {
-        "frames": frames,
-        "source": {"labels": source, "special": [token in special for token in source], "side": "source"},
-        "kept": {"labels": written, "special": [token in special for token in written]},
-        "side": subject.side,
-        "maps": maps,
-        "columns": columns,
-        "depth": values.shape[1],
-        "difference": difference,
-        "top": float(np.nan_to_num(np.abs(weights)).max()) or 1.0,
-        "file": "decoding-film",
-        "stamp": stamp(subject.trace),
-        "words": film_words(kind, len(frames)),
-    }
-    above = heading(subject.trace, view_name("film"), header["file"], about=about_film(subject.model))
-    return film(weights, values, header, key, on_choice, above)
+    frames = [frame(subject, kind, position, row) for position, row in zip(positions, rows, strict=True)]
+    return DecodingFilm(
+        caption(subject.inputs, view_name("film"), "decoding-film", about=about_film(subject.model)),
+        frames,
+        weights,
+        values,
+        maps,
+        columns,
+        trace.source_tokens,
+        trace.target_tokens and subject.tokens,
+        subject.side,
+        trace.special_labels,
+        difference,
+        words=film_words(kind, len(frames)),
+    )
 
 
-def frame(
-    subject: Subject, kind: AttentionKind, position: int, tokens: list[int], runs: Mapping[str, Pieces]
-) -> dict[str, Any]:
-    """One token: its label, where it stands, what it could see, a sentence, its alternatives.
-
-    runs: by its side, tokens that are one in what is read and what stands there already; the new token is one alone.
-    """
+def frame(subject: Subject, kind: AttentionKind, position: int, tokens: list[int]) -> Frame:
+    """One token: its label, where it stands, what it could see, a sentence, its alternatives."""
     actual = subject.ids[position]
-    label = "?" if actual == UNKNOWN else subject.label(actual)
-    share = None if actual == UNKNOWN else float(subject.log_probabilities[position, actual].exp())
-    if share is None:
-        sentence = _("nothing is written here yet: click a token to go on")
-    else:
-        rank = int(subject.ranks[position])
-        sentence = _("“{token}” has probability {p}, rank {rank}").format(
-            token=visible(label), p=significant(share), rank=f"{rank:,}"
+    label, share = "?", None
+    sentence = Message("nothing is written here yet: click a token to go on")
+    if actual != UNKNOWN:
+        label, share = subject.label(actual), float(subject.log_probabilities[position, actual].exp())
+        rank = f"{int(subject.ranks[position]):,}"
+        sentence = Message(
+            "“{token}” has probability {p}, rank {rank}", token=visible(label), p=significant(share), rank=rank
         )
     top = subject.pinned_top(position)
-    if top is not None:
-        sentence += f" · {_('pinned top token: {token}').format(token=top)}"
-    of_text, before = runs.get(subject.side), subject.tokens[: position + 1]
-    if of_text is not None:
-        before = of_text.of_first(position + 1).labels
-    source = runs["source"].labels if "source" in runs else subject.trace.source_tokens
-    return {
-        "label": label,
-        "special": label in subject.trace.special_labels,
-        "position": position,
-        "place": place_of(of_text, position + 1),
-        "sees": len(source) if kind == "cross" else len(before),
-        "before": len(before),
-        "last": before[-1],
-        "sentence": sentence,
-        "share": share,
-        "rows": [
+    return Frame(
+        label,
+        label in subject.trace.special_labels,
+        position,
+        place=position + 1,
+        sees=len(subject.trace.source_tokens) if kind == "cross" else position + 1,
+        before=position + 1,
+        last=subject.tokens[position],
+        sentence=joined(" · ", sentence, "" if top is None else Message("pinned top token: {token}", token=top)),
+        share=share,
+        rows=[
             subject.row(position, token, rank)
             for token, rank in zip(tokens, _ranks(subject, position, tokens), strict=True)
         ],
-    }
+    )
 
 
 def _ranks(subject: Subject, position: int, tokens: list[int]) -> list[int]:
@@ -117,9 +85,7 @@ def _ranks(subject: Subject, position: int, tokens: list[int]) -> list[int]:
     return [rank if rank <= ROWS else int(subject.ranks[position]) for rank, _token in enumerate(tokens, start=1)]
 
 
-def alternatives(
-    subject: Subject, positions: list[int]
-) -> tuple[list[list[int]], NDArray[np.float32], list[dict[str, Any]]]:
+def alternatives(subject: Subject, positions: list[int]) -> tuple[list[list[int]], NDArray[np.float32], list[Column]]:
     """For each position its most probable tokens, and their values (position, row, column); the columns."""
     other = subject.pinned_log_probabilities
     rows = [subject.best(position, ROWS) for position in positions]
@@ -130,7 +96,7 @@ def alternatives(
     values = np.full((len(positions), ROWS + 1, len(columns[0])), np.nan, np.float32)
     for index, (tokens, found) in enumerate(zip(rows, columns, strict=True)):
         values[index, : len(tokens)] = np.array([column.values for column in found], np.float32).T
-    return rows, values, [attributes(column, "values") for column in columns[0]]
+    return rows, values, columns[0]
 
 
 def attention_maps(
@@ -152,42 +118,28 @@ def attention_maps(
         many = rows.numel() * len(names) > HELD
         heads.append(torch.cat([rows.mean(dim=0, keepdim=True), *([] if many else [rows])]))
     means = torch.stack([layer[0] for layer in heads])
-    maps = [_("all heads, mean")]
+    maps: list[str] = [Message("all heads, mean")]
     for number, layer in enumerate(heads, start=1):
-        maps.append(_("layer {layer}, mean").format(layer=number))
-        maps += [_("layer {layer}, head {head}").format(layer=number, head=head) for head in range(1, len(layer))]
+        maps.append(Message("layer {layer}, mean", layer=number))
+        maps += [Message("layer {layer}, head {head}", layer=number, head=head) for head in range(1, len(layer))]
     weights = torch.cat([means.mean(dim=0, keepdim=True), *heads])
     return weights.cpu().numpy(), maps, differing
 
 
-def film_words(kind: AttentionKind, frames: int) -> dict[str, Any]:
-    looks = _("it looks at the source") if kind == "cross" else _("it looks at the text before it")
+def film_words(kind: AttentionKind, frames: int) -> dict[str, str]:
+    looks = Message("it looks at the source") if kind == "cross" else Message("it looks at the text before it")
     return {
-        **words(_("step"), _("actual token"), _("rank"), _("token")),
         **choice_words(),
         "looks": looks,
-        "weight": _("weight"),
-        "play": _("play"),
-        "pause": _("pause"),
-        "first": _("to the beginning"),
-        "back": _("one token back"),
-        "on": _("one token on"),
-        "keys": _("space plays, ← and → step"),
-        "speed": _("speed"),
-        "map": _("attention shown"),
-        "scrub": _("token of the film"),
-        "alt": _("Decoding film of {frames} tokens").format(frames=frames),
+        "weight": Message("weight"),
+        "play": Message("play"),
+        "pause": Message("pause"),
+        "first": Message("to the beginning"),
+        "back": Message("one token back"),
+        "on": Message("one token on"),
+        "keys": Message("space plays, ← and → step"),
+        "speed": Message("speed"),
+        "map": Message("attention shown"),
+        "scrub": Message("token of the film"),
+        "alt": Message("Decoding film of {frames} tokens", frames=frames),
     }
-
-
-def table(subject: Subject) -> pd.DataFrame:
-    """A row per frame and alternative."""
-    positions = frames_of(subject)
-    rows, values, _columns = alternatives(subject, positions)
-    found = [
-        (position, subject.label(token), token == subject.ids[position], *values[index, row, :2].tolist())
-        for index, position in enumerate(positions)
-        for row, token in enumerate(rows[index])
-    ]
-    names = [_("position"), _("token"), _("actual token"), _("probability"), _("log-probability")]
-    return pd.DataFrame(found, columns=names)

@@ -4,22 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
-import pandas as pd
 import torch
 from numpy.typing import NDArray
+from pandas import DataFrame
 from torch import Tensor
 
 from model.analysis.logit_lens import LayerReading, last_stack, read_layers, stream_names
-from viz.components.view import Answer
+from model.message import Message
 from viz.figures.axis import Axis, Scale
 from viz.figures.chart import Chart, Series
 from viz.figures.heatmap import Heatmap
 from viz.i18n.catalogue import _
+from viz.i18n.messages import joined
 from viz.pages.predictions.text import about_layers, about_lens
-from viz.render.view import FigureView, view
-from viz.ui.plots import PINNED, array, heading
+from viz.ui.parts import frame_of
+from viz.ui.plots import PINNED, array, caption
 from viz.ui.prediction import GOOD, LOSS, Subject, difference_scale, visible
 
 SHADES = ("top", "final", "entropy")
@@ -54,14 +56,14 @@ def read(subject: Subject) -> Readings:
 
 
 def layer_names(count: int) -> list[str]:
-    return [_("embedding"), *(_("layer {number}").format(number=number) for number in range(1, count))]
+    return [Message("embedding"), *(Message("layer {number}", number=number) for number in range(1, count))]
 
 
 def shade_name(shade: str) -> str:
     return {
-        "top": _("probability of its top token"),
-        "final": _("probability of the final token"),
-        "entropy": _("entropy (nats)"),
+        "top": Message("probability of its top token"),
+        "final": Message("probability of the final token"),
+        "entropy": Message("entropy (nats)"),
     }[shade]
 
 
@@ -71,13 +73,13 @@ def shades(reading: LayerReading, shade: str) -> NDArray[np.float32]:
     return array(values.T)
 
 
-def lens_map(subject: Subject, readings: Readings, shade: str, key: str, on_row: Answer) -> FigureView:
+def lens_map(subject: Subject, readings: Readings, shade: str) -> Heatmap:
     """Position × layer: each layer's top token, shaded by its probability, by the final token's, or by the entropy."""
     values, title = shades(readings.own, shade), shade_name(shade)
     scale = Scale(0, 1.0 if shade != "entropy" else max(float(values.max()), 1e-9), title)
     if subject.differing and readings.pinned is not None:
         values = values - shades(readings.pinned, shade)
-        scale = difference_scale(values, f"Δ {title}")
+        scale = difference_scale(values, joined(" ", "Δ", title))
     layers = values.shape[1]
     final = readings.own.top[-1].tolist()
     texts = [
@@ -85,25 +87,23 @@ def lens_map(subject: Subject, readings: Readings, shade: str, key: str, on_row:
         for position, row in enumerate(readings.own.top.T.tolist())
         for layer, token in enumerate(row)
     ]
-    sentence = _("✓ is the final token already")
+    sentence = Message("✓ is the final token already")
     about = about_lens(subject.model, shade)
-    above = heading(subject.trace, _("Logit lens"), "logit-lens", settled(readings.own), sentence, about=about)
-    rows, columns = subject.axis(_("position")), layer_axis(layers)
-    chosen, title = subject.chosen, _("token")
-    return view(
-        key, Heatmap(above, values, rows, columns, scale, chosen=chosen, texts=texts, texts_title=title), row=on_row
-    )
+    above = caption(subject.inputs, Message("Logit lens"), "logit-lens", settled(readings.own), sentence, about=about)
+    rows, columns = subject.axis(Message("position")), layer_axis(layers)
+    chosen, title = subject.chosen, Message("token")
+    return Heatmap(above, values, rows, columns, scale, chosen=chosen, texts=texts, texts_title=title)
 
 
 def layer_axis(layers: int) -> Axis:
-    return Axis(_("after layer"), layer_names(layers), "model")
+    return Axis(Message("after layer"), layer_names(layers), "model")
 
 
 def settled(reading: LayerReading) -> str:
     """After how many layers half of the positions have their final token."""
     agree = (reading.top == reading.top[-1]).float().mean(dim=1).tolist()
     before = agree[-2]
-    return _("final token one layer before the end: {share} %").format(share=f"{100 * before:.0f}")
+    return Message("final token one layer before the end: {share} %", share=f"{100 * before:.0f}")
 
 
 def explained(subject: Subject) -> str:
@@ -126,33 +126,33 @@ def explained(subject: Subject) -> str:
     )
 
 
-def probability_chart(subject: Subject, readings: Readings, key: str) -> FigureView:
+def probability_chart(subject: Subject, readings: Readings) -> Chart:
     """Probability of the final and of the actual token by layer at the chosen position."""
     series = _followed(subject, readings, lambda reading: reading.probability)
-    y = Axis(_("probability"), low=0.0, high=1.0)
-    return _by_layer(subject, series, y, _("Probability by layer"), "probability-by-layer", key)
+    y = Axis(Message("probability"), low=0.0, high=1.0)
+    return _by_layer(subject, series, y, Message("Probability by layer"), "probability-by-layer")
 
 
-def rank_chart(subject: Subject, readings: Readings, key: str) -> FigureView:
+def rank_chart(subject: Subject, readings: Readings) -> Chart:
     """Their ranks by layer, on a logarithmic axis."""
     series = _followed(subject, readings, lambda reading: reading.rank)
-    y = Axis(_("rank"), log=True, low=1.0, high=float(subject.logits.shape[-1]))
-    return _by_layer(subject, series, y, _("Rank by layer"), "rank-by-layer", key)
+    y = Axis(Message("rank"), log=True, low=1.0, high=float(subject.logits.shape[-1]))
+    return _by_layer(subject, series, y, Message("Rank by layer"), "rank-by-layer")
 
 
-def entropy_chart(subject: Subject, readings: Readings, key: str) -> FigureView:
+def entropy_chart(subject: Subject, readings: Readings) -> Chart:
     """Entropy by layer: of the chosen position, and the mean over all."""
     at = subject.chosen
     own = readings.own.entropy
     xs = np.arange(len(own), dtype=np.float32)
     series = [
-        Series(subject.asked(at), xs, array(own[:, at]), LOSS),
-        Series(_("mean over positions"), xs, array(own.mean(dim=1)), GOOD),
+        Series(subject.question(at), xs, array(own[:, at]), LOSS),
+        Series(Message("mean over positions"), xs, array(own.mean(dim=1)), GOOD),
     ]
     if readings.pinned is not None and subject.pinned_at(at) is not None:
-        series.append(Series(_("pinned"), xs, array(readings.pinned.entropy[:, at]), PINNED, dash=True))
-    y = Axis(_("entropy (nats)"), low=0.0)
-    return _by_layer(subject, series, y, _("Entropy by layer"), "entropy-by-layer", key)
+        series.append(Series(Message("pinned"), xs, array(readings.pinned.entropy[:, at]), PINNED, dash=True))
+    y = Axis(Message("entropy (nats)"), low=0.0)
+    return _by_layer(subject, series, y, Message("Entropy by layer"), "entropy-by-layer")
 
 
 def _followed(subject: Subject, readings: Readings, part: Callable[[LayerReading], Tensor]) -> list[Series]:
@@ -167,28 +167,28 @@ def _followed(subject: Subject, readings: Readings, part: Callable[[LayerReading
         if readings.pinned is not None and subject.pinned_at(at) is not None:
             other = part(readings.pinned)[index, :, at].float()
             values = array(other.masked_fill(other < 0, torch.nan))
-            name = _("{token} (pinned)").format(token=name)
+            name = Message("{token} (pinned)", token=name)
             series.append(Series(name, xs, values, PINNED if not index else GOOD, dash=True))
     return series
 
 
-def _by_layer(subject: Subject, series: list[Series], y: Axis, name: str, file: str, key: str) -> FigureView:
+def _by_layer(subject: Subject, series: list[Series], y: Axis, name: str, file: str) -> Chart:
     about = about_layers(subject.model, file.removesuffix("-by-layer"))
-    above = heading(subject.trace, name, file, sentence=subject.asked(subject.chosen), about=about)
-    return view(key, Chart(above, series, layer_axis(len(series[0].xs)), y, tall=120))
+    above = caption(subject.inputs, name, file, sentence=subject.question(subject.chosen), about=about)
+    return Chart(above, series, layer_axis(len(series[0].xs)), y, tall=120)
 
 
-def table(subject: Subject, readings: Readings) -> pd.DataFrame:
+def table(subject: Subject, readings: Readings) -> DataFrame:
     """A row per position and layer."""
     own = readings.own
     layers, positions = own.top.shape
-    columns = {
-        _("position"): np.repeat(np.arange(positions), layers),
-        _("layer"): np.tile(layer_names(layers), positions),
-        _("token"): [subject.label(token) for token in own.top.T.flatten().tolist()],
-        _("probability"): own.top_probability.T.flatten().tolist(),
-        _("rank of the final token"): own.rank[0].T.flatten().tolist(),
-        _("probability of the final token"): own.probability[0].T.flatten().tolist(),
-        _("entropy (nats)"): own.entropy.T.flatten().tolist(),
+    columns: dict[str, Any] = {
+        Message("position"): np.repeat(np.arange(positions), layers),
+        Message("layer"): layer_names(layers) * positions,
+        Message("token"): [subject.label(token) for token in own.top.T.flatten().tolist()],
+        Message("probability"): own.top_probability.T.flatten().tolist(),
+        Message("rank of the final token"): own.rank[0].T.flatten().tolist(),
+        Message("probability of the final token"): own.probability[0].T.flatten().tolist(),
+        Message("entropy (nats)"): own.entropy.T.flatten().tolist(),
     }
-    return pd.DataFrame(columns)
+    return frame_of(columns)

@@ -20,11 +20,12 @@ from viz.components.view import live
 from viz.i18n.catalogue import _
 from viz.pages.predictions import attribution, beam_tree, decoding_film, logit_lens, positions, sampling
 from viz.pages.predictions import text as explaining
+from viz.render.view import view
 from viz.state.session import Key, Session, choose, current_session
 from viz.state.texts import CONTINUED, first_source, typed, write_source
 from viz.state.texts import write as write_text
-from viz.ui.parts import Drawing, Placed, Views, data_table, expander, no_views, stamp, under_figures
-from viz.ui.prediction import Subject, subject_of
+from viz.ui.parts import Drawing, Placed, Views, data_table, expander, no_views, under_figures
+from viz.ui.prediction import Subject
 
 VIEWS = ("positions", "sampling", "layers", "film", "search")
 OF_WRITERS = ("film", "search")
@@ -61,8 +62,8 @@ class Part(StrEnum):
 def page(model: TextModel) -> Views:
     """Places and controls first; then all that the session's trace of this model holds is packed; then mounted."""
     row = st.container(horizontal=True, horizontal_alignment="distribute")
-    view = choose(_("View"), VIEWS, VIEWS[0], Part.VIEW, explaining.view_name, row)
-    if refusal := explaining.refusal(model, view in OF_WRITERS):
+    name = choose(_("View"), VIEWS, VIEWS[0], Part.VIEW, explaining.view_name, row)
+    if refusal := explaining.refusal(model, name in OF_WRITERS):
         st.info(refusal)
         return no_views
     drawing: dict[str, Callable[[TextModel, DeltaGenerator], Views]] = {
@@ -72,7 +73,14 @@ def page(model: TextModel) -> Views:
         "film": show_film,
         "search": show_search,
     }
-    return drawing[view](model, row)
+    return drawing[name](model, row)
+
+
+def subject_here() -> Subject:
+    """The predictions of what the session shows; a click on the text that is written chooses another position."""
+    session = current_session()
+    session.selection.side = "target" if session.trace.target_tokens else "source"
+    return Subject(session.inputs, session.differing)
 
 
 def show_pin_note(place: DeltaGenerator, subject: Subject) -> None:
@@ -88,11 +96,11 @@ def show_positions(model: TextModel, row: DeltaGenerator) -> Views:
         data = expander(Part.DATA, _("Data"))
 
     def views(model: TextModel) -> Drawing:
-        subject = subject_of(current_session())
+        subject = subject_here()
         parts = [
-            (places[0], positions.losses_chart(subject, Part.LOSSES, on_place)),
-            (places[1], positions.top_map(subject, Part.TOP, on_row)),
-            (places[2], positions.position_ranking(subject, Part.RANKING, on_choice)),
+            (places[0], view(Part.LOSSES, positions.losses_chart(subject), place=on_place)),
+            (places[1], view(Part.TOP, positions.top_map(subject), row=on_row)),
+            (places[2], view(Part.RANKING, positions.position_ranking(subject), choice=on_choice)),
         ]
         yield parts
 
@@ -116,13 +124,13 @@ def show_sampling(model: TextModel, row: DeltaGenerator) -> Views:
         data = expander(Part.DATA, _("Data"))
 
     def views(model: TextModel) -> Drawing:
-        subject = subject_of(current_session())
+        subject = subject_here()
         drawn = sampling.draw(subject, chosen)
-        ranking = sampling.drawn_ranking(subject, chosen, drawn, Part.RANKING, on_choice)
+        ranking = sampling.drawn_ranking(subject, chosen, drawn)
         parts = [
-            (places[0], sampling.saturation_chart(subject, chosen.temperature, Part.SATURATION)),
-            (places[1], sampling.rank_chart(subject, drawn, Part.CURVE)),
-            (right_place, ranking),
+            (places[0], view(Part.SATURATION, sampling.saturation_chart(subject, chosen.temperature))),
+            (places[1], view(Part.CURVE, sampling.rank_chart(subject, drawn))),
+            (right_place, view(Part.RANKING, ranking, choice=on_choice)),
         ]
         yield parts
 
@@ -147,20 +155,19 @@ def show_layers(model: TextModel, row: DeltaGenerator) -> Views:
     data = under_figures(partial(explaining.layers, Part.EXPLANATION, model), Part.DATA)
 
     def views(model: TextModel) -> Drawing:
-        session = current_session()
-        subject = subject_of(session)
-        readings, found = logit_lens.read(subject), attribution.found_of(session, subject, of)
+        subject = subject_here()
+        readings, found = logit_lens.read(subject), attribution.found_of(current_session(), subject, of)
         parts: list[Placed] = [
-            (place, logit_lens.lens_map(subject, readings, shade, Part.LENS, on_row)),
-            (charts[0], logit_lens.probability_chart(subject, readings, Part.PROBABILITY)),
-            (charts[1], logit_lens.rank_chart(subject, readings, Part.RANK)),
-            (charts[2], logit_lens.entropy_chart(subject, readings, Part.ENTROPY)),
+            (place, view(Part.LENS, logit_lens.lens_map(subject, readings, shade), row=on_row)),
+            (charts[0], view(Part.PROBABILITY, logit_lens.probability_chart(subject, readings))),
+            (charts[1], view(Part.RANK, logit_lens.rank_chart(subject, readings))),
+            (charts[2], view(Part.ENTROPY, logit_lens.entropy_chart(subject, readings))),
         ]
         if found.own is not None:
             answer = on_block if of == "blocks" else on_head
             parts += [
-                (maps[0], attribution.tokens_map(session, subject, found, of, False, Part.RAISED, answer)),
-                (maps[1], attribution.tokens_map(session, subject, found, of, True, Part.LOWERED, answer)),
+                (maps[0], view(Part.RAISED, attribution.tokens_map(subject, found, of, lowered=False), row=answer)),
+                (maps[1], view(Part.LOWERED, attribution.tokens_map(subject, found, of, lowered=True), row=answer)),
             ]
         yield parts
 
@@ -184,7 +191,7 @@ def show_layers(model: TextModel, row: DeltaGenerator) -> Views:
 def pick_place(place: DeltaGenerator, subject: Subject, of: str) -> None:
     """Lists of the positions and, for heads, of the layers, with the chosen ones."""
     st.session_state[Part.POSITION] = subject.chosen
-    names = [f"{number} · {subject.asked(number)}" for number in range(len(subject.tokens))]
+    names = [f"{number} · {subject.question(number)}" for number in range(len(subject.tokens))]
     place.selectbox(
         _("Position"),
         range(len(names)),
@@ -194,7 +201,7 @@ def pick_place(place: DeltaGenerator, subject: Subject, of: str) -> None:
         width=220,
     )
     if of == "heads":
-        st.session_state[Part.LAYER] = attribution.layer_of(subject, current_session())
+        st.session_state[Part.LAYER] = attribution.layer_of(subject)
         layers = range(attribution.layers_of(subject))
         place.selectbox(
             _("Layer"), layers, format_func=lambda layer: str(layer + 1), key=Part.LAYER, on_change=on_layer, width=100
@@ -207,13 +214,13 @@ def show_film(model: TextModel, row: DeltaGenerator) -> Views:
     data = expander(Part.DATA, _("Data"))
 
     def views(model: TextModel) -> Drawing:
-        subject = subject_of(current_session())
-        film = decoding_film.film_of(subject, Part.FILM, on_choice)
-        yield [(place, film)]
+        subject = subject_here()
+        parts = [(place, view(Part.FILM, decoding_film.film_figure(subject), choice=on_choice))]
+        yield parts
 
         def rest() -> None:
             show_pin_note(place, subject)
-            data_table(Part.DATA, lambda: decoding_film.table(subject), "decoding-film", place=data)
+            data_table(Part.DATA, None, "decoding-film", place=data, parts=parts)
 
         return rest
 
@@ -229,15 +236,15 @@ def show_search(model: TextModel, row: DeltaGenerator) -> Views:
     def views(model: TextModel) -> Drawing:
         session = current_session()
         tree = searched(model, beam)
-        drawn = beam_tree.tree_of(model, tree, stamp(session.trace), Part.TREE, on_node)
-        yield [(place, drawn)]
+        parts = [(place, view(Part.TREE, beam_tree.tree_figure(session.inputs, tree), node=on_node))]
+        yield parts
 
         def rest() -> None:
             if session.pin is not None:
                 place.caption(_("A pin keeps a trace and no search: this tree is that of the current text alone."))
             if len(tree.finished) > beam:
                 place.caption(beam_tree.ended_words(len(tree.finished), beam))
-            data_table(Part.DATA, lambda: beam_tree.table(model, tree), "beam-search", place=data)
+            data_table(Part.DATA, None, "beam-search", place=data, parts=parts)
 
         return rest
 

@@ -5,25 +5,25 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-import pandas as pd
 import streamlit as st
+from pandas import DataFrame
 from torch import Tensor
 
 from model.analysis.head_metrics import entropies
 from model.analysis.predictions import Sampled, sampled, saturation
 from model.inference.decoding import Sampling
+from model.message import Message
 from model.runtime.device import exact
-from viz.components.view import Answer
 from viz.figures.axis import Axis
 from viz.figures.chart import Chart, Series
 from viz.figures.figure import Caption
 from viz.i18n.catalogue import _
 from viz.i18n.format import significant
+from viz.i18n.messages import joined
 from viz.pages.predictions.components import Column, Ranking
 from viz.pages.predictions.text import about_drawn, about_rank, about_saturation
-from viz.render.view import FigureView, view
-from viz.ui.parts import stamp
-from viz.ui.plots import PINNED, array, heading
+from viz.ui.parts import frame_of, stamp
+from viz.ui.plots import PINNED, array, caption
 from viz.ui.prediction import GOOD, LOSS, Subject
 
 ROWS = 14
@@ -50,13 +50,13 @@ def draw(subject: Subject, sampling: Sampling) -> Sampled:
     return sampled(subject.logits[subject.chosen], sampling)
 
 
-def drawn_ranking(subject: Subject, sampling: Sampling, drawn: Sampled, key: str, on_choice: Answer) -> FigureView:
+def drawn_ranking(subject: Subject, sampling: Sampling, drawn: Sampled) -> Ranking:
     """The most probable tokens before and after, all others as one row, the sum below."""
     position, size = subject.chosen, len(drawn.tokens)
     shown = min(ROWS, size)
     rows = [subject.row(position, token, rank) for rank, token in enumerate(drawn.tokens[:shown].tolist(), start=1)]
     many = {"rank": "", "special": False, "actual": False, "open": False}
-    others = [_("{count} others").format(count=f"{size - shown:,}")] if size > shown else []
+    others = [Message("{count} others", count=f"{size - shown:,}")] if size > shown else []
     rows += [{"label": label, **many} for label in (*others, "Σ")]
 
     def values(whole: Tensor) -> list[float]:
@@ -64,77 +64,78 @@ def drawn_ranking(subject: Subject, sampling: Sampling, drawn: Sampled, key: str
         return [*whole[:shown].tolist(), *map(float, sums)]
 
     columns = [
-        Column(_("before"), values(drawn.before), "softmax(z)", "bar", BEFORE),
-        Column(_("after"), values(drawn.after), "softmax(z/T)", "bar", AFTER),
+        Column(Message("before"), values(drawn.before), "softmax(z)", "bar", BEFORE),
+        Column(Message("after"), values(drawn.after), "softmax(z/T)", "bar", AFTER),
     ]
     if (other := subject.pinned_logits) is not None:
         pinned = sampling(other.to(drawn.tokens.device))[drawn.tokens]
-        columns.append(Column(_("pinned, after"), values(pinned), "softmax(z′/T)", "bar", PINNED))
-    sentence = subject.with_pin(_("before and after, no new forward pass"))
-    name, file = subject.asked(position), f"probabilities-at-{position}"
+        columns.append(Column(Message("pinned, after"), values(pinned), "softmax(z′/T)", "bar", PINNED))
+    sentence = subject.with_pin(Message("before and after, no new forward pass"))
+    name, file = subject.question(position), f"probabilities-at-{position}"
     above = Caption(name, file, f"{stamp(subject.trace)} {sampling}", sentence=sentence, about=about_drawn())
-    return view(key, Ranking(above, rows, columns, position, facts(drawn)), choice=on_choice)
+    return Ranking(above, rows, columns, position, facts(drawn))
 
 
 def facts(drawn: Sampled) -> list[str]:
     size = len(drawn.tokens)
     before, after = (float(entropies(each)) for each in (drawn.before, drawn.after))
     return [
-        _("{left} of {size} tokens left").format(left=f"{drawn.left:,}", size=f"{size:,}"),
-        _("they had probability {kept}").format(kept=significant(drawn.kept)),
-        _("entropy {before} → {after} nats").format(before=significant(before), after=significant(after)),
+        Message("{left} of {size} tokens left", left=f"{drawn.left:,}", size=f"{size:,}"),
+        Message("they had probability {kept}", kept=significant(drawn.kept)),
+        Message("entropy {before} → {after} nats", before=significant(before), after=significant(after)),
     ]
 
 
-def rank_chart(subject: Subject, drawn: Sampled, key: str) -> FigureView:
+def rank_chart(subject: Subject, drawn: Sampled) -> Chart:
     """Probability by rank, before and after, on logarithmic axes."""
     ranks = np.arange(1, len(drawn.tokens) + 1, dtype=np.float32)
     picked = np.unique(np.geomspace(1, len(ranks), 300).round().astype(int)) - 1  # evenly on the axis
     before, after = array(drawn.before), array(drawn.after)
     series = [
-        Series(_("before"), ranks[picked], before[picked], BEFORE),
-        Series(_("after"), ranks[picked], np.where(after > 0, after, np.nan)[picked], AFTER),
+        Series(Message("before"), ranks[picked], before[picked], BEFORE),
+        Series(Message("after"), ranks[picked], np.where(after > 0, after, np.nan)[picked], AFTER),
     ]
     if (other := subject.pinned_logits) is not None:
         sorted_ones = array(other.softmax(dim=-1).sort(descending=True).values)
-        series.append(Series(_("pinned"), ranks[picked], sorted_ones[picked], PINNED, dash=True))
-    note = _("{left} of {size} tokens left").format(left=f"{drawn.left:,}", size=f"{len(ranks):,}")
-    above = heading(subject.trace, _("Probability by rank"), "probability-by-rank", note, about=about_rank())
-    x, y = Axis(_("rank"), log=True), Axis(_("probability"), log=True, low=1e-8, high=1.0)
-    return view(key, Chart(above, series, x, y, tall=150))
+        series.append(Series(Message("pinned"), ranks[picked], sorted_ones[picked], PINNED, dash=True))
+    note = Message("{left} of {size} tokens left", left=f"{drawn.left:,}", size=f"{len(ranks):,}")
+    above = caption(subject.inputs, Message("Probability by rank"), "probability-by-rank", note, about=about_rank())
+    x, y = Axis(Message("rank"), log=True), Axis(Message("probability"), log=True, low=1e-8, high=1.0)
+    return Chart(above, series, x, y, tall=150)
 
 
-def saturation_chart(subject: Subject, temperature: float, key: str) -> FigureView:
+def saturation_chart(subject: Subject, temperature: float) -> Chart:
     """The largest probability, the entropy and the softmax's derivative over the temperature."""
     logits = subject.logits[subject.chosen]
     found, here = saturation(logits, TEMPERATURES), saturation(logits, [temperature])
-    xs, largest = np.array(TEMPERATURES, np.float32), _("largest probability")
+    xs, largest = np.array(TEMPERATURES, np.float32), Message("largest probability")
     series = [
         Series(largest, xs, array(found.largest), LOSS),
-        Series(_("entropy / ln n"), xs, array(found.entropy), GOOD),
+        Series(Message("entropy / ln n"), xs, array(found.entropy), GOOD),
         Series("‖∂softmax‖", xs, array(found.derivative), "#d55e00"),
     ]
     if (other := subject.pinned_logits) is not None:
         before = array(saturation(other, TEMPERATURES).largest)
-        series.append(Series(f"{largest}, {_('pinned')}", xs, before, PINNED, dash=True))
-    series.append(Series(_("chosen temperature"), np.full(2, temperature), np.array([0, 1]), BEFORE))
-    note = _("T = {temperature}: p ≤ {largest}, ‖∂‖ = {derivative}").format(
+        series.append(Series(joined(", ", largest, Message("pinned")), xs, before, PINNED, dash=True))
+    series.append(Series(Message("chosen temperature"), np.full(2, temperature), np.array([0, 1]), BEFORE))
+    note = Message(
+        "T = {temperature}: p ≤ {largest}, ‖∂‖ = {derivative}",
         temperature=significant(temperature),
         largest=significant(float(here.largest)),
         derivative=significant(float(here.derivative)),
     )
-    name, about = _("Saturation of the softmax"), about_saturation()
-    above = heading(subject.trace, name, "softmax-saturation", note, about=about)
-    x, y = Axis(_("temperature T"), log=True), Axis(_("value"), low=0.0, high=1.0)
-    return view(key, Chart(above, series, x, y, tall=150))
+    name, about = Message("Saturation of the softmax"), about_saturation()
+    above = caption(subject.inputs, name, "softmax-saturation", note, about=about)
+    x, y = Axis(Message("temperature T"), log=True), Axis(Message("value"), low=0.0, high=1.0)
+    return Chart(above, series, x, y, tall=150)
 
 
-def table(subject: Subject, drawn: Sampled) -> pd.DataFrame:
+def table(subject: Subject, drawn: Sampled) -> DataFrame:
     """The chosen position's whole distribution, most probable first."""
-    columns = {
-        _("rank"): range(1, len(drawn.tokens) + 1),
-        _("token"): [subject.label(token) for token in drawn.tokens.tolist()],
-        _("before"): drawn.before.tolist(),
-        _("after"): drawn.after.tolist(),
+    columns: dict[str, Any] = {
+        Message("rank"): range(1, len(drawn.tokens) + 1),
+        Message("token"): [subject.label(token) for token in drawn.tokens.tolist()],
+        Message("before"): drawn.before.tolist(),
+        Message("after"): drawn.after.tolist(),
     }
-    return pd.DataFrame(columns)
+    return frame_of(columns)

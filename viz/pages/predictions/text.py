@@ -8,6 +8,7 @@ from model.analysis.predictions import derivative_norm, entropies, losses, ranks
 from model.inference.beam_search import SearchTree, beam_search
 from model.inference.decoding import Sampling, greedy
 from model.inference.text_model import TextModel
+from model.message import Message
 from viz.figures.figure import About
 from viz.i18n.catalogue import _
 from viz.i18n.format import no_predictions
@@ -25,11 +26,11 @@ def refusal(model: TextModel, writing: bool) -> str:
 
 def view_name(view: str) -> str:
     return {
-        "positions": _("Positions"),
-        "sampling": _("Temperature, top-k, top-p"),
-        "layers": _("Logit lens"),
-        "film": _("Decoding film"),
-        "search": _("Beam tree"),
+        "positions": Message("Positions"),
+        "sampling": Message("Temperature, top-k, top-p"),
+        "layers": Message("Logit lens"),
+        "film": Message("Decoding film"),
+        "search": Message("Beam tree"),
     }[view]
 
 
@@ -129,23 +130,29 @@ def about_losses(model: TextModel, differing: bool) -> About:
     asked = "z_t" if model.kind == "encoder-only" else "z_{t-1}"
     formula = rf"\ln p(y_t) = \ln\,\mathrm{{softmax}}({asked})_{{y_t}}"
     if differing:
-        sentence = _("Each bar is a token: how much more probable it is than in the pinned trace; below 0, less.")
+        sentence = Message("Each bar is a token: how much more probable it is than in the pinned trace; below 0, less.")
         return About(sentence, [formula, r"\ln p(y_t) - \ln p'(y_t)"], [losses])
-    sentence = _("Each bar is a token of the text: the higher, the less the model had expected it there.")
+    sentence = Message("Each bar is a token of the text: the higher, the less the model had expected it there.")
     return About(sentence, [formula, r"\ell_t = -\ln p(y_t)"], [losses])
 
 
 def about_top(model: TextModel, differing: bool) -> About:
     ran = classes(model.network.output)
     if differing:
-        sentence = _("Each row is a position with its most probable tokens; the colour is the change from the pin.")
+        sentence = Message(
+            "Each row is a position with its most probable tokens; the colour is the change from the pin."
+        )
         return About(sentence, [SOFTMAX, r"\ln p_i - \ln p'_i"], ran)
-    sentence = _("Each row is a position: the tokens that the model thinks most probable there, the first at the left.")
+    sentence = Message(
+        "Each row is a position: the tokens that the model thinks most probable there, the first at the left."
+    )
     return About(sentence, [SOFTMAX], ran)
 
 
 def about_position(model: TextModel) -> About:
-    sentence = _("The most probable tokens at this position: their probabilities, the logarithms of these, the logits.")
+    sentence = Message(
+        "The most probable tokens at this position: their probabilities, the logarithms of these, the logits."
+    )
     return About(sentence, [SOFTMAX], classes(model.network.output))
 
 
@@ -153,19 +160,23 @@ SAMPLED = r"p'_i = \frac{e^{z_i/T}}{\sum_{j \in S} e^{z_j/T}} \text{ for } i \in
 
 
 def about_drawn() -> About:
-    sentence = _(
+    sentence = Message(
         "The most probable tokens, before and after temperature, top-k and top-p; S is the set of those that are left."
     )
     return About(sentence, [SOFTMAX, SAMPLED], [sampled, Sampling])
 
 
 def about_rank() -> About:
-    sentence = _("Every token of the vocabulary, the most probable first: its probability before and after the choice.")
+    sentence = Message(
+        "Every token of the vocabulary, the most probable first: its probability before and after the choice."
+    )
     return About(sentence, [SOFTMAX, SAMPLED], [sampled, Sampling])
 
 
 def about_saturation() -> About:
-    sentence = _("What the temperature does to a softmax: the colder, the surer it is, and the less it can still move.")
+    sentence = Message(
+        "What the temperature does to a softmax: the colder, the surer it is, and the less it can still move."
+    )
     formulas = [
         r"p = \mathrm{softmax}(z/T)",
         r"\max_i p_i, \qquad -\frac{1}{\ln n}\sum_i p_i \ln p_i, \qquad \lVert \mathrm{diag}(p) - pp^\top \rVert_F",
@@ -184,22 +195,26 @@ OF_LENS = {
 
 def about_lens(model: TextModel, shade: str) -> About:
     """Of the map. shade: what its colours are."""
-    sentence = _("Each row is a position, each column a layer: what the model would predict if it ended there.")
+    sentence = Message("Each row is a position, each column a layer: what the model would predict if it ended there.")
     return About(sentence, [rf"p_\ell = {lens_formula(model)}", OF_LENS[shade]], [lens_logits, read_layers])
 
 
 def about_layers(model: TextModel, quantity: str) -> About:
     """Of a chart of the chosen position over the layers."""
     sentence = {
-        "probability": _("How probable a token would be here if the model ended after each layer."),
-        "rank": _("How many tokens would stand before this one if the model ended after each layer; 1 is the best."),
-        "entropy": _("How unsure the model would be here if it ended after each layer: 0 is sure of one token."),
+        "probability": Message("How probable a token would be here if the model ended after each layer."),
+        "rank": Message(
+            "How many tokens would stand before this one if the model ended after each layer; 1 is the best."
+        ),
+        "entropy": Message("How unsure the model would be here if it ended after each layer: 0 is sure of one token."),
     }[quantity]
     return About(sentence, [rf"p_\ell = {lens_formula(model)}", OF_LENS[quantity]], [lens_logits, read_layers])
 
 
 def about_film(model: TextModel) -> About:
-    sentence = _("Each frame is a token: what else it could have been, and where the model looked as it predicted it.")
+    sentence = Message(
+        "Each frame is a token: what else it could have been, and where the model looked as it predicted it."
+    )
     formulas = [
         r"p(y \mid y_{<t}, x) = \mathrm{softmax}(z_{t-1})",
         r"\bar w_{t-1,j} = \frac{1}{LH} \sum_{\ell, h} w^{(\ell, h)}_{t-1,j}",
@@ -208,6 +223,8 @@ def about_film(model: TextModel) -> About:
 
 
 def about_tree(penalty: float) -> About:
-    sentence = _("Each column is a step: the best continuations of all texts in the beam; those cut go no further.")
+    sentence = Message(
+        "Each column is a step: the best continuations of all texts in the beam; those cut go no further."
+    )
     formula = rf"\mathrm{{score}}(y) = \frac{{\ln p(y \mid x)}}{{((5 + |y|)/6)^{{{penalty:g}}}}}"
     return About(sentence, [formula], [beam_search, SearchTree])
