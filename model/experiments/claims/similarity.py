@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 
 import torch
@@ -12,7 +13,7 @@ from torch import Tensor
 
 from model.analysis.predictions import derivative_norm, saturation
 from model.experiments.engines import scaling
-from model.experiments.engines.scaling import Against, against_width, first_below
+from model.experiments.engines.scaling import Against, against_width, first_below, last_alike
 from model.experiments.engines.similarity import cosines, dots
 from model.experiments.engines.timing import Fit, Task, Times, exponent_of, fit, rounds
 from model.experiments.experiment import (
@@ -30,7 +31,7 @@ from model.experiments.experiment import (
 )
 from model.experiments.rule import Margin, Quantity, Rule, alike, at_least, at_most, clearly_below
 from model.experiments.runner import Report
-from model.message import say
+from model.message import Message, say
 
 # Dot product and cosine (row 1).
 
@@ -244,7 +245,6 @@ def scaling_outcome(found: Sequence[Against]) -> Outcome:
         large=widths[-1],
         query=float(at_query[-1]),
     )
-    below = first_below(widths, mean, LOST), first_below(widths, at_query, LOST)
     quantities = [
         Quantity(say("derivative of the softmax without the factor, in times of that with it"), column(softmaxes)),
         Quantity(say("gradient at the query without the factor, in times of that with it"), column(queries)),
@@ -253,7 +253,15 @@ def scaling_outcome(found: Sequence[Against]) -> Outcome:
     lost, lost_too = (clearly_below(each, LOST) for each in quantities)
     rule = Rule([lost], wants=[lost_too, alike(at_first, Quantity("1", (1.0,) * len(found)), Margin(factor=ALIKE))])
     named = (say("derivative of the softmax"), say("gradient at the query"))
-    rows = [(name, "—" if at is None else at) for name, at in zip(named, below, strict=True)]
+    averaged = torch.stack([each.derivative.mean(dim=-1) for each in found]).mean(dim=0)
+    rows = [
+        (name, first_below(widths, each, LOST) or "—", float(each[-1]))
+        for name, each in (
+            (named[0], mean),
+            (say("its mean over the queries"), averaged[0] / averaged[1]),
+            (named[1], at_query),
+        )
+    ]
     figures: list[Figure] = [
         Curves(
             say("Without 1/√d_k, in times of what it is with it"),
@@ -266,19 +274,48 @@ def scaling_outcome(found: Sequence[Against]) -> Outcome:
             log_x=True,
             log_y=True,
         ),
-        Curves(
-            say("Entropy of the weights"),
-            "d_k",
-            say("entropy, nats"),
-            [
-                over_seeds(name, widths, torch.stack([each.entropy[way].mean(dim=-1) for each in found]).T.tolist())
-                for way, name in enumerate((say("without 1/√d_k"), say("with 1/√d_k")))
-            ],
-            log_x=True,
+        both_ways(found, "entropy", say("Entropy of the weights: mean, dashed the median"), say("entropy, nats")),
+        both_ways(found, "derivative", say("Derivative of the softmax: median, dashed the mean"), "‖∂w/∂s‖"),
+        both_ways(found, "gradient", say("Gradient of a loss at the query: median, dashed the mean"), "‖∂L/∂q‖"),
+        Table(
+            say("Where less than a tenth is left"),
+            (say("gradient"), say("from d_k on"), say("left at d_k = {large}", large=widths[-1])),
+            rows,
         ),
-        Table(say("Where less than a tenth is left"), (say("gradient"), say("from d_k on")), rows),
     ]
-    return Outcome(rule, reason, quantities, figures)
+    return Outcome(rule, reason, quantities, figures, remarks=[where_alike(widths, mean)])
+
+
+def both_ways(found: Sequence[Against], quantity: str, title: str, unit: str) -> Curves:
+    """Number of the queries over d_k, without the factor and with it: median and dashed mean, of the entropy the other
+    way round.
+    """
+    values = torch.stack([getattr(each, quantity) for each in found])  # (seed, way, width, query)
+    statistics = [values.median(dim=-1).values, values.mean(dim=-1)]
+    curves = []
+    for way, name in enumerate((say("without 1/√d_k"), say("with 1/√d_k"))):
+        whole, dashed = (
+            over_seeds(name, found[0].widths, each[:, way].T.tolist())
+            for each in (reversed(statistics) if quantity == "entropy" else statistics)
+        )
+        curves += [whole, replace(dashed, dash=True, beside=True)]
+    return Curves(title, "d_k", unit, curves, log_x=True, log_y=quantity != "entropy")
+
+
+def where_alike(widths: Sequence[int], ratios: Float[Tensor, " width"]) -> Message:
+    """Up to which d_k the factor hardly matters to the softmax's derivative."""
+    alike = last_alike(widths, ratios, ALIKE)
+    if alike is None:
+        return say(
+            "already at d_k = {width} the two derivatives differ by a factor {factor} or more",
+            width=widths[0],
+            factor=ALIKE,
+        )
+    return say(
+        "up to d_k = {width} the two derivatives differ by less than a factor {factor}: there it hardly matters",
+        width=alike,
+        factor=ALIKE,
+    )
 
 
 def ratios(found: Sequence[Against], name: str) -> Float[Tensor, "seed width"]:

@@ -86,7 +86,8 @@ class VerdictFindings(Findings):
         st.markdown(f"{chip} {literal(self.reason)}{said}")
         if self.rule:
             st.caption(f"**{_('Rule:')}** {literal(self.rule)}")
-        st.markdown(f"**{_('More exactly:')}** {literal(self.truth)}")
+        if self.truth:
+            st.markdown(f"**{_('More exactly:')}** {literal(self.truth)}")
         if self.machine:
             st.caption(literal(self.machine))
         return super().placed()
@@ -100,8 +101,12 @@ class VerdictFindings(Findings):
         return _("you guessed: {guess}").format(guess=verdict_words(Verdict(self.guess)))
 
 
-def verdict_findings(experiment: Experiment, guess: str, going: bool, outcome: Outcome) -> VerdictFindings:
-    """Findings of an outcome: its reason, its numbers, its figures. going: it is not the last one."""
+def verdict_findings(
+    experiment: Experiment, guess: str, going: bool, outcome: Outcome, embedded: bool = False
+) -> VerdictFindings:
+    """Findings of an outcome: its reason, its numbers, its figures. going: it is not the last one. embedded: what is
+    true is said elsewhere.
+    """
     about = About(statement_words(experiment), experiment.formulas, experiment.code)
     names = (f"statement_{experiment.name}_{number}" for number in range(len(outcome.figures)))
     drawn = [draw(figure, name, about) for figure, name in zip(outcome.figures, names, strict=True)]
@@ -116,7 +121,7 @@ def verdict_findings(experiment: Experiment, guess: str, going: bool, outcome: O
         guess=guess,
         reason=stopped(words(outcome.reason)),
         rule=stopped(words(outcome.rule.text)) if outcome.rule else "",
-        truth=words(experiment.truth),
+        truth="" if embedded else words(experiment.truth),
         machine="" if outcome.machine is None else machine_words(outcome.machine),
         going=going,
     )

@@ -24,8 +24,13 @@ LONGEST = 200_000  # letters of a text with many lines
 NAME = "^[^:;]+$"  # of a row of a table
 
 
-def fields(key: str, experiment: Experiment) -> tuple[tuple[tuple[str, Any], ...], tuple[int, ...]] | None:
-    """What its fields hold, and the seeds; None while one holds nothing that can be. key: beginning of their keys."""
+def fields(
+    key: str, experiment: Experiment, bound: bool = False
+) -> tuple[tuple[tuple[str, Any], ...], tuple[int, ...]] | None:
+    """Values of its fields, and the seeds; None while one holds nothing that can be. key: beginning of their keys.
+
+    bound: numbers are in the address.
+    """
     parameters = [*experiment.parameters]
     if experiment.seeded:
         parameters += [Parameter("seeds", _("seeds"), SEEDS, 1, MOST), Parameter("seed", _("first seed"), 1, 1, LAST)]
@@ -42,7 +47,7 @@ def fields(key: str, experiment: Experiment) -> tuple[tuple[tuple[str, Any], ...
     for first in range(0, len(narrow), in_a_row):
         places = together.columns(in_a_row if len(narrow) > IN_A_ROW else IN_A_ROW, gap="small")
         for each, place in zip(narrow[first : first + in_a_row], places, strict=False):
-            given[each.name] = field(place, key, each)
+            given[each.name] = field(place, key, each, bound)
     if any(value is None for value in given.values()):
         return None
     first, count = int(given.pop("seed", 1)), int(given.pop("seeds", 1))
@@ -91,7 +96,7 @@ def text_of_table(table: pd.DataFrame) -> str:
     return "; ".join(f"{name}: {', '.join(map(written, numbers))}" for name, *numbers in rows)
 
 
-def field(place: DeltaGenerator, key: str, parameter: Parameter) -> Any:
+def field(place: DeltaGenerator, key: str, parameter: Parameter, bound: bool) -> Any:
     """The value of a parameter's field; None where it holds none."""
     name, label = f"{key}_{parameter.name}", literal(words(parameter.label))
     if isinstance(parameter.default, str) and parameter.choices:
@@ -110,7 +115,7 @@ def field(place: DeltaGenerator, key: str, parameter: Parameter) -> Any:
         parameter.high,
         whole=whole,
         log=log or not whole,
-        bound=False,
+        bound=bound,
     )
     values = number_field(place, limits)
     return type(parameter.default)(values[0]) if values else None

@@ -109,27 +109,10 @@ def card(model: TextModel, experiment: Experiment, row: DeltaGenerator) -> Views
             key=f"{key}_guess",
             persist_state="session",
         )
-    values = fields(key, experiment)
-    if values is None:
+    found = measurement(key, experiment, model, guess or "")
+    if found is None:
         return no_views
-    numbers, seeds = values
-    try:
-        forecast = forecast_words(experiment, model, numbers, seeds)
-    except (ValueError, FloatingPointError) as error:
-        st.error(as_sentence(translate_error(error)))
-        return no_views
-    if experiment.forecast and training.is_moving(training.training(current_session())):
-        st.caption(_("A training runs on the page Training too: times suffer, losses do not."))
-    measurement: Measurement[Outcome] = Measurement(
-        measure=partial(run, experiment, model, text_of(model)),
-        settings=(numbers, seeds, *seen(experiment, model)),
-        findings=partial(
-            verdict_findings, experiment, guess or "", (job := job_of(f"{key}_run")) is not None and not job.ended
-        ),
-        forecast=forecast,
-        begin=_("Measure it"),
-    )
-    views = measurement.show(key, None)
+    views = found.show(key, None)
     offer_models(experiment, outcome_of(experiment))
     live = live_views().get(experiment.row)
     if live is not None:
@@ -138,6 +121,35 @@ def card(model: TextModel, experiment: Experiment, row: DeltaGenerator) -> Views
     told = [*([words(experiment.method)] if experiment.method else []), experiment.source]
     explanation(f"{key}_explanation", experiment.formulas, "\n\n".join(map(literal, told)), *experiment.code)
     return views
+
+
+def measurement(
+    key: str, experiment: Experiment, model: TextModel, guess: str = "", embedded: bool = False
+) -> Measurement[Outcome] | None:
+    """The fields of an experiment, and its measurement with what they hold; None while that cannot be run.
+
+    key: beginning of their keys. embedded: in an instrument, which says what is true; it begins of itself.
+    """
+    values = fields(key, experiment, bound=embedded)
+    if values is None:
+        return None
+    numbers, seeds = values
+    try:
+        forecast = forecast_words(experiment, model, numbers, seeds)
+    except (ValueError, FloatingPointError) as error:
+        st.error(as_sentence(translate_error(error)))
+        return None
+    if experiment.forecast and training.is_moving(training.training(current_session())):
+        st.caption(_("A training runs on the page Training too: times suffer, losses do not."))
+    going = (job := job_of(f"{key}_run")) is not None and not job.ended
+    return Measurement(
+        measure=partial(run, experiment, model, text_of(model)),
+        settings=(numbers, seeds, *seen(experiment, model)),
+        findings=partial(verdict_findings, experiment, guess, going, embedded=embedded),
+        forecast=forecast,
+        begin=_("Measure it"),
+        at_once=embedded,
+    )
 
 
 def forecast_words(

@@ -15,11 +15,12 @@ from model.experiments.claims.similarity import (
     find_dot_product,
     run_scaling,
     run_softmax,
+    scaling_outcome,
     share_alike,
     softmax,
     softmax_outcome,
 )
-from model.experiments.engines.scaling import against_width
+from model.experiments.engines.scaling import Against, against_width
 from model.experiments.engines.similarity import cosines, dots
 from model.experiments.engines.timing import Times
 from model.experiments.rule import Verdict
@@ -107,3 +108,21 @@ def test_it_would_be_wrong_if_the_factor_changed_nothing() -> None:
 
     *_others, last = run_scaling(request_of("scaled-scores"), same)
     assert last.result.verdict is Verdict.WRONG
+
+
+@pytest.mark.parametrize(
+    ("unscaled", "from_width", "words"),
+    [
+        ((1.0, 1.0, 0.01), 8, "up to d_k = 4 the two derivatives differ by less than a factor 2"),
+        ((1.0, 1.0, 0.9), "—", "up to d_k = 8"),
+        ((0.05, 0.05, 0.05), 2, "already at d_k = 2"),
+    ],
+)
+def test_where_gradients_are_lost_is_a_table_and_where_the_factor_hardly_matters_a_remark(
+    unscaled: tuple[float, ...], from_width: int | str, words: str
+) -> None:
+    values = torch.stack([torch.tensor(unscaled), torch.ones(3)])[..., None].double()
+    outcome = scaling_outcome([Against((2, 4, 8), 5, values, values, values)])
+    assert words in str(outcome.remarks[0])
+    table = outcome.figures[-1]
+    assert [row[1:] for row in table.rows] == [(from_width, pytest.approx(unscaled[-1]))] * 3  # type: ignore[union-attr]

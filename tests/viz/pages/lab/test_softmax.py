@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 import torch
 
-from model.experiments.engines.scaling import Against, BothWays, Thresholds, thresholds
+from model.experiments.engines.scaling import BothWays, Thresholds, thresholds
 from tests.app_reading import sent, sound
 from tests.viz.pages.lab.lab_page import page, said
 from viz.pages.lab import scaling, softmax
@@ -51,34 +51,23 @@ def test_a_softmax_that_is_none_is_said_so():
     assert "It is no distribution" in softmax.verdicts(subject, 1.0, Thresholds(1.0, None, None))[0]
 
 
-def test_the_experiment_begins_of_itself_and_says_where_gradients_are_lost(small):
-    app = page("scaling")
+def test_random_vectors_are_the_card_which_begins_of_itself(small):
+    app = page("scaling", scaling_keys="8")
     job = app.session_state["scaling_run"]
     assert job.wait(60.0)
     sound(app.run())
     assert job is app.session_state["scaling_run"]
-    found = job.result
-    assert len(found.widths) == 10
-    header, arrays = sent(app, "scaling_entropy")
+    assert job.settings[0] == (("keys", 8), ("largest", 1024))
+    shown = job.result
+    header, arrays = sent(app, "statement_scaled-scores_1")
     assert header["x"]["log"]
-    assert np.allclose(arrays[1], found.entropy[0].mean(dim=-1), atol=1e-5)
-    assert "without the factor below a tenth of that with it from d_k = 128 on" in said(app)
-    app.text_input(key="scaling_keys").set_value("4").run()
-    assert app.session_state["scaling_run"].settings == (4, 0)
-    assert app.session_state["scaling_run"].wait(60.0)
+    assert np.allclose(arrays[1], shown.figures[1].curves[0].ys, atol=1e-5)
+    written = " ".join(each.value for kind in (app.markdown, app.caption) for each in kind)
+    assert f"-badge[{shown.verdict}]" in written
+    assert "**Rule:** “derivative of the softmax" in written
+    assert written.count("**More exactly:**") == 1
     app.text_input(key="scaling_keys").set_value("none").run()
     assert any("is not a number" in each.proto.body for each in sound(app).get("html"))
-
-
-def test_the_verdicts_of_the_factor_can_come_out_either_way():
-    def verdict(unscaled: list[float]) -> str:
-        values = torch.stack([torch.tensor(unscaled), torch.ones(3)])[..., None].double()
-        return "\n".join(scaling.verdicts(Against((2, 4, 8), 5, values, values, values)))
-
-    assert "from d_k = 8 on" in verdict([1.0, 1.0, 0.01])
-    assert "Up to d_k = 4 the two derivatives differ by less than a factor 2" in verdict([1.0, 1.0, 0.01])
-    assert "never below a tenth" in verdict([1.0, 1.0, 0.9])
-    assert "Already at d_k = 2" in verdict([0.1, 0.1, 0.1])
 
 
 def test_what_a_model_would_lose_can_come_out_either_way():
@@ -111,7 +100,7 @@ def test_tables_hold_what_was_computed(small):
     assert app.session_state["scaling_run"].wait(60.0)
     app.session_state["scaling_data"] = True
     frames = [each.value for each in sound(app.run()).dataframe]
-    assert any("d_k" in frame.columns and len(frame) == 10 for frame in frames)
+    assert any(len(frame) > 10 * 12 and "‖∂w/∂s‖" not in frame.columns for frame in frames)
     app = page("example")
     app.session_state["example_data"] = True
     (frame,) = [each.value for each in sound(app.run()).dataframe]
