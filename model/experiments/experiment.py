@@ -191,7 +191,7 @@ class Parameter:
 
 @dataclass(frozen=True)
 class Request:
-    """What an experiment is run on. model, text: what is loaded and typed. values: of its parameters, by their names.
+    """Input of an experiment. model, text: what is loaded and typed. values: of its parameters, by their names.
 
     Experiments that need no model read neither of the first two. seeds: of weights, batches and random numbers.
     """

@@ -84,8 +84,8 @@ def order(these: Sequence[float], those: Sequence[float], least: float = 0.0) ->
 
 
 def above(values: Sequence[float], limit: float) -> bool | None:
-    """Whether a number lies above a limit by more than `SPREADS` times its spread over the seeds, or False: below it by
-    as much; None: neither can be said, or there are fewer than `SEEDS` seeds.
+    """True of a number above a limit by more than `SPREADS` times its spread over the seeds, False of one as far below
+    it; None: neither can be said, or there are fewer than `SEEDS` seeds.
     """
     if len(values) < SEEDS or not all(map(math.isfinite, values)):
         return None

@@ -153,7 +153,7 @@ def more_than_equation(trace: Trace, path: str) -> list[str]:
 
 
 def equation_end(verdict: Verdict, more: Sequence[str]) -> Message:
-    """What the difference means."""
+    """Meaning of the difference."""
     if verdict is Verdict.HOLDS:
         return say("it is what this model computes")
     if verdict is Verdict.ONLY_IF:
@@ -202,7 +202,7 @@ def signed(number: float) -> float | str:
 
 
 def find_cross(request: Request, kind: AttentionKind = "cross") -> Outcome:
-    """What queries, keys and values of the model follow: the target's text or the source's; and their numbers."""
+    """Texts that queries, keys and values of the model follow, the target's or the source's; and their numbers."""
     model = request.model
     if model.kind == "recurrent":
         return recurrent()
@@ -343,7 +343,7 @@ def run_heads(request: Request) -> Iterator[Report[Outcome]]:
 def heads_outcome(
     request: Request, near: Mapping[AttentionKind, list[list[float]]], effects: Mapping[Place, Effect], error: float
 ) -> Outcome:
-    """Whether heads look at different things, and how many of them the predictions need."""
+    """Outcome on heads: those that look elsewhere than others, and those that the predictions need."""
     least = float(request.values["least"])
     apart = [each for layers in near.values() for layer in layers for each in layer]
     twins = sum(each < TWIN for each in apart)
@@ -456,18 +456,18 @@ Encode = Callable[[Network, Tensor], Tensor]
 
 @torch.inference_mode()
 def encoder_states(network: Network, ids: Tensor) -> Float[Tensor, "position d_model"]:
-    """What leaves the encoder, of a text of ids (1, length)."""
+    """States that leave the encoder, of a text of ids (1, length)."""
     states: Tensor = network.encode(ids)[0] if network.kind == "encoder-decoder" else network.states(ids)[0]  # type: ignore[operator]
     return states
 
 
 def is_distribution(rows: Float[Tensor, "position outcome"]) -> bool:
-    """Whether every row is a probability distribution."""
+    """True where every row is a probability distribution."""
     return float(rows.min()) >= 0 and float((exact(rows).sum(dim=-1) - 1).abs().max()) < 1e-2
 
 
 def find_encoder_end(request: Request, encode: Encode = encoder_states) -> Outcome:
-    """What leaves the encoder beside the same after a linear map and a softmax."""
+    """States that leave the encoder, beside the same after a linear map and a softmax."""
     model = request.model
     if model.kind == "recurrent":
         return recurrent()
@@ -509,7 +509,7 @@ def row_of(name: Message, rows: Float[Tensor, "position outcome"]) -> tuple[Mess
 
 
 def encoder_end(verdict: Verdict) -> Message:
-    """What the rows are."""
+    """Meaning of the rows."""
     return {
         Verdict.HOLDS: say("they are probabilities"),
         Verdict.ONLY_IF: say("they are states; linear and softmax follow, as this model has no decoder"),

@@ -73,7 +73,7 @@ def error(heads: Tensor, reference: Tensor) -> float:
 
 
 def is_cheaper(variant: Variant) -> bool:
-    """Whether a variant promises less than full attention takes: time, or numbers that are kept."""
+    """True of a variant that promises less than full attention takes: time, or numbers that are kept."""
     whole = Shape(8, 64, 64)
     kept = variant.cached(whole) if variant.cached else 0
     return variant.exponents[0] < 2 or kept < 2 * whole.heads * whole.length * whole.width

@@ -65,7 +65,7 @@ def steps(
 
 @dataclass(frozen=True)
 class HidingEffects:
-    """What hiding each source token from the decoder does to each token that it wrote.
+    """Effects of hiding each source token from the decoder on each token that it wrote.
 
     map: weights (target, source). changed: whether another token becomes the most probable. lost: nats of its
     log-probability.

@@ -354,7 +354,7 @@ def what_takes_longer(timed: HeadTimes) -> Message:
 
 
 def dear_from(piece: str, found: dict[tuple[str, int], bool | None], more: list[int]) -> Message:
-    """What was found of a way to compute, from which number of heads on it is dearer than one head."""
+    """Sentence on a way to compute: the number of heads from which on it is dearer than one head."""
     dear = [count for count in more if found[piece, count]]
     if dear:
         return say(

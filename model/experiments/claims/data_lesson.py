@@ -50,7 +50,7 @@ def sentences(town: dict[str, dict[str, int]], count: int = SENTENCES, seed: int
 
 @dataclass(frozen=True)
 class Lesson:
-    """What was found of both corpora: distributions of the next token (corpus, seed, token), and answers so far.
+    """Findings of both corpora: distributions of the next token (corpus, seed, token), and answers so far.
 
     labels: of the tokens. answers: of each corpus and seed. step: of the trainings.
     """

@@ -89,7 +89,7 @@ def growth(sizes: Sequence[CacheSize]) -> Figure:
 
 
 def side(lengths: Sequence[int], found: Sequence[tuple[Variant, list[int], list[int]]]) -> list[Figure]:
-    """What each variant keeps, at the longest text and over all lengths."""
+    """Bytes that each variant keeps, at the longest text and over all lengths."""
     whole = found[0][2][-1]
     rows = [(each.name, made[-1], kept[-1], 100 * kept[-1] / whole) for each, kept, made in found]
     columns = (say("variant"), say("bytes by formula"), say("bytes measured"), say("share of full attention's, in %"))

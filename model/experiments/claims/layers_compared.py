@@ -266,7 +266,7 @@ def judge(found: LayerMeasurements) -> tuple[Rule, Message]:
     )
 
     def quicker(point: Point) -> bool | None:
-        """Whether attention is; None: within the noise."""
+        """True where attention is; None: within the noise."""
         name = say("time of attention, in times of the recurrent layer's")
         return clearly_below(ratio(point.times[attention], point.times[recurrent]).quantity(name), 1.0).met
 

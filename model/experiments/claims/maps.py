@@ -260,7 +260,7 @@ def rule_of(low: float, high: float, some_heads: bool) -> Rule:
 
 
 def strength(low: float, high: float) -> Message:
-    """How strong an agreement is, by its interval."""
+    """Strength of an agreement in words, by its interval."""
     if low > AGREES:
         return say("they agree")
     if high < 0:

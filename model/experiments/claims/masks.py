@@ -63,7 +63,7 @@ Hide = Callable[[int], Tensor]  # from a length to what is visible (query, key)
 
 
 def causal(length: int) -> Bool[Tensor, "query key"]:
-    """What a causal mask leaves visible."""
+    """Cells that a causal mask leaves visible."""
     return Mask(causal=True).visible(length, length, torch.device("cpu"))[0, 0]
 
 

@@ -108,7 +108,7 @@ def with_pieces(model: TextModel, texts: Sequence[Tokens]) -> Batch | None:
 
 
 def find_batch_norm(request: Request, make: MakeBatch = with_pieces) -> Outcome:
-    """What becomes of a text's normalised states in a padded batch: by LayerNorm and by BatchNorm."""
+    """Change of a text's normalised states in a padded batch: by LayerNorm and by BatchNorm."""
     model = request.model
     trace, texts = read(model, request.text)
     require(trace.network, f"{model.config.stacks[0]}.layers.0.self_attention_block.norm.output")

@@ -99,7 +99,7 @@ def grid(title: Message, table: Float[Tensor, "length d_model"]) -> Grid:
 
 
 def find_sinusoid(request: Request, code: CodeTable = sinusoidal) -> Outcome:
-    """Whether the pairs turn with the wavelengths of the paper, and no two positions have the same code."""
+    """Wavelengths of the pairs beside those of the paper, and the distance of the two codes that are most alike."""
     table = table_of(request, code)
     expected = wavelengths(table.shape[1], float(request.values["base"]))[::2]
     found = measured_wavelengths(table)
@@ -514,7 +514,7 @@ def order_masks(model: TextModel) -> list[Intervention]:
 
 
 def order_end(verdict: Verdict, without_masks: float) -> Message:
-    """What the differences mean."""
+    """Meaning of the differences."""
     if verdict is Verdict.ONLY_IF:
         return say("its mask tells the order too; without it they differ by {difference}", difference=without_masks)
     if verdict is Verdict.HOLDS:

@@ -290,7 +290,7 @@ def collected(
     steps: Sequence[int],
     pupils: Sequence[Sequence[Pupil]],
 ) -> Recommendations:
-    """What the pupils of each seed have learnt so far."""
+    """Results of the pupils of each seed so far."""
     bought, wanted = directions(history)[None], directions([candidate])
     by_way = {way: [group[number] for group in pupils] for number, way in enumerate(WAYS)}
     return Recommendations(

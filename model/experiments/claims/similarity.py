@@ -90,7 +90,7 @@ def counter_example(spread: float, seed: int, product: Product = dots) -> Table:
 
 
 def find_dot_product(request: Request, product: Product = dots) -> Outcome:
-    """Whether a larger dot product means a larger cosine, with keys of one norm and of different norms."""
+    """Share of pairs whose larger dot product has the larger cosine, with keys of one norm and of different norms."""
     spread = float(request.values["spread"])
     spreads = sorted({*SPREADS, spread})
     shares = {each: [ranked_alike(each, seed, product) for seed in request.seeds] for each in spreads}
@@ -145,7 +145,7 @@ def drawn_scores(n: int, seed: int, size: float) -> Float[Tensor, " n"]:
 
 
 def softmax_outcome(request: Request, times: Mapping[int, Times], turn: Softmax) -> Outcome:
-    """Whether the outputs are distributions, and whether the times grow as n."""
+    """Outcome on softmax: outputs that must be distributions, times that must grow as n."""
     errors, least = [], math.inf
     for seed in request.seeds:
         outputs = [turn(drawn_scores(1000, seed, size)).double() for size in (1.0, 10.0, 100.0)]
@@ -231,7 +231,7 @@ Measure = Callable[[int, int, Sequence[int]], Iterator[Report[Against]]]
 
 
 def scaling_outcome(found: Sequence[Against]) -> Outcome:
-    """Whether softmax and query lose their gradients at the largest d_k, and not at the smallest."""
+    """Outcome on the factor: gradients of softmax and query without it, at the largest d_k and at the smallest."""
     widths = found[0].widths
     softmaxes, queries = (ratios(found, name) for name in ("derivative", "gradient"))
     mean, at_query = softmaxes.mean(dim=0), queries.mean(dim=0)

@@ -33,7 +33,7 @@ ROWS = 4  # of a batch, where texts differ in length
 
 @dataclass(frozen=True)
 class Output:
-    """What was computed: numbers of any shape, and the tokens that they choose."""
+    """Numbers of any shape that were computed, and the tokens that they choose."""
 
     numbers: Tensor
     tokens: Sequence[Any]
@@ -131,7 +131,7 @@ def listed(found: Sequence[SpeedUpMeasurement | SpeedUp]) -> Message:
 
 
 def table(compared: Sequence[SpeedUpMeasurement], refused: Sequence[SpeedUp]) -> Table:
-    """What stands side by side, a speed-up a row."""
+    """Table of the speed-ups, one a row."""
     columns = (
         say("speed-up"),
         say("seconds without"),

@@ -573,7 +573,7 @@ def outcome(
     numbers: Callable[[Side], list[Quantity]],
     remarks: Callable[[Side], list[Message]] = lambda _side: [],
 ) -> Outcome:
-    """What the trainings have found: no verdict before their end."""
+    """Outcome of the trainings so far: no verdict before their end."""
     if not side.done:
         reason = say("so far, at step {step} of {steps}", step=side.step, steps=side.steps)
         return Outcome(None, reason, final_losses(side), [figure(side) for figure in (*draw, table)])
@@ -632,7 +632,7 @@ def answers(side: Side) -> list[Quantity]:
 
 
 def carried(side: Side) -> list[Message]:
-    """Whether each arm carries over to longer texts."""
+    """Remarks on the arms: which of them carry over to longer texts."""
     said = []
     for arm in arms_of(side):
         if pairs := answered(side, arm):

@@ -75,8 +75,8 @@ def task(variant: Variant, shape: Shape) -> Task:
 
 
 def saves(growth: Fit | None, full: Fit | None) -> bool | None:
-    """Whether time grows more slowly than that of full attention, by the 95 % interval of the difference of exponents;
-    None: it does not tell.
+    """True where time grows more slowly than that of full attention, by the 95 % interval of the difference of
+    exponents; None: it does not tell.
     """
     if growth is None or full is None or math.isnan(growth.error + full.error):
         return None
@@ -112,7 +112,7 @@ def judge(compared: Sequence[Variant], fits: Mapping[str, Fit | None]) -> tuple[
 
 
 def outcome(compared: Sequence[Variant], courses: Mapping[str, Course]) -> Outcome:
-    """What the measurements say so far."""
+    """Outcome of the measurements so far."""
     times = {key: fit(course.lengths, course.seconds) for key, course in courses.items()}
     memory = {key: fit(course.lengths, course.memory) for key, course in courses.items()}
     rows, quantities = [], []

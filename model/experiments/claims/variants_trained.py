@@ -88,7 +88,7 @@ def judge(compared: Sequence[Variant], side: Side) -> tuple[Rule | None, Message
 
 
 def outcome(compared: Sequence[Variant], side: Side) -> Outcome:
-    """What the trainings say so far."""
+    """Outcome of the trainings so far."""
     names: Mapping[str, Variant] = {each.key: each for each in compared}
     quantities, rows, curves = [], [], []
     for key, each in names.items():

@@ -354,7 +354,7 @@ class Side:
 
     @property
     def done(self) -> bool:
-        """Whether all trainings and tests have ended."""
+        """True once all trainings and tests have ended."""
         trained = all(len(course.losses) == self.steps or course.diverged for course in self.courses)
         return trained and len(self.tests) == self.due
 

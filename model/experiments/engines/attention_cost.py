@@ -111,7 +111,7 @@ class Room:
 
     @property
     def enough(self) -> bool:
-        """Whether the length fits, with some bytes to spare."""
+        """True of a length that fits, with some bytes to spare."""
         return SPARE * self.needed <= self.free
 
 

@@ -79,7 +79,7 @@ class Fit:
         return self.factor * x**self.exponent
 
     def agrees(self, exponent: int | float) -> bool:
-        """Whether an exponent is within the 95 % interval."""
+        """True of an exponent within the 95 % interval."""
         return abs(self.exponent - exponent) <= self.error
 
 

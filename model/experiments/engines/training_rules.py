@@ -102,13 +102,13 @@ def learnt(side: Side, arm: str, name: str = "") -> Condition:
 
 
 def share_learnt(side: Side, arm: str, whole: str, name: str = "") -> Quantity:
-    """What an arm learns, in shares of what another does, by the falls of their losses."""
+    """Share of what another arm learns that an arm does, by the falls of their losses."""
     text = say("share that is learnt, {arm}", arm=name or arm_name(arm))
     return Quantity(text, tuple(shares_of_fall(side, arm, whole)))
 
 
 def needed(side: Side, without: str, whole: str) -> Condition:
-    """What an arm leaves out is needed: less than `NEEDED` is left of what the whole learns. Open where the whole has
+    """Need of what an arm leaves out: less than `NEEDED` is left of what the whole learns. Open where the whole has
     learnt nothing.
     """
     known = learnt(side, whole)

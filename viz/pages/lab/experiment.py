@@ -104,7 +104,7 @@ class Titled:
 
 @dataclass(frozen=True)
 class Findings:
-    """What is known: sentences, rows of plots and tables under them, and every number behind these as a table.
+    """Knowledge so far: sentences, rows of plots and tables under them, and every number behind these as a table.
 
     file: of the numbers. info: what cannot be known, and why.
     """
@@ -192,7 +192,7 @@ class Live:
 
 @dataclass(frozen=True, kw_only=True)
 class Measurement(Generic[Result]):
-    """What takes a while, as a job: a button that begins it, its progress, what it has found so far.
+    """What takes a while, as a job: a button that begins it, progress, findings so far.
 
     settings: what `measure` is called with; after others were chosen, results are still shown, and said to be of those
     before. findings: of the result so far. forecast: how long it will take, in words. begin: words of the button.
@@ -314,7 +314,7 @@ class ExperimentJob(Job[Result]):
 
 
 def job_of(run: str) -> ExperimentJob[Any] | None:
-    """What was begun in this session under this key."""
+    """Measurement of this session under this key; None before it was begun."""
     job: ExperimentJob[Any] | None = st.session_state.get(run)
     return job
 

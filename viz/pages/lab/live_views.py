@@ -8,7 +8,7 @@ PAGES = "viz/pages/{}/page.py"
 
 
 def live_views() -> dict[int, tuple[str, dict[str, str], str]]:
-    """By the row of a statement: the page, what its address says, and what the link calls it."""
+    """Page, values of its address and label of the link, by the row of a statement."""
     positions, attention, masks, residual, lab = (
         PAGES.format(name) for name in ("positions", "attention", "masks", "residual", "lab")
     )

@@ -1,4 +1,4 @@
-"""What an experiment says and shows, in the language in use: its sentences, its numbers, its figures."""
+"""Outcome of an experiment in the language in use: its sentences, its numbers, its figures."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ class VerdictFindings(Findings):
         return super().placed()
 
     def guess_words(self) -> str:
-        """What became of the guess; nothing where there was none, or nothing is decided."""
+        """Sentence on the guess; nothing where there was none, or nothing is decided."""
         if not self.guess or self.going or self.verdict is Verdict.OPEN:
             return ""
         if self.guess == self.verdict:
@@ -261,5 +261,5 @@ def cells_of(grid: Grid) -> list[tuple[str, str, str, float | str]]:
 
 
 def statement_words(experiment: Experiment) -> str:
-    """What tutorials say, safe in Markdown."""
+    """Statement of tutorials, safe in Markdown."""
     return literal(words(experiment.statement))

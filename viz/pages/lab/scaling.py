@@ -1,4 +1,4 @@
-"""What 1/√d_k is for: entropy and gradients against d_k, with random vectors and in the loaded model."""
+"""Purpose of 1/√d_k: entropy and gradients against d_k, with random vectors and in the loaded model."""
 
 from __future__ import annotations
 
@@ -107,7 +107,7 @@ def in_model(model: TextModel) -> Live:
 
 
 def of_model(session: Session, kind: AttentionKind) -> Findings:
-    """What is said of the loaded model's heads, and their maps.
+    """Findings on the loaded model's heads, and their maps.
 
     Raises:
         MissingQuantityError: the model does not show its scores.

@@ -66,7 +66,7 @@ class Part(StrEnum):
 
 
 def experiment(model: TextModel) -> Instrument:
-    """Whether a larger dot product means more similar vectors: in the plane, and in the loaded model."""
+    """Larger dot products beside more similar vectors: in the plane, and in the loaded model."""
     return Instrument(
         key="similarity",
         claim=_("A larger dot product means more similar vectors."),
@@ -175,7 +175,7 @@ def drawn_vectors(places: Places) -> FigureView:
 
 
 def plane_verdict(places: Places) -> str:
-    """Whether the key with the larger dot product is the one with the larger cosine too."""
+    """Sentence on two keys: the larger dot product has the larger cosine too, or not."""
     dot, norm, cosine = plane(places)
     if bool(cosine.isnan().any()):
         return _("A vector of length 0 has no direction and so no cosine: move it.")
@@ -227,7 +227,7 @@ def in_model(model: TextModel) -> Live:
 
 
 def model_findings(kind: AttentionKind) -> Findings:
-    """What is said of the loaded model, and the keys of the chosen query.
+    """Findings on the loaded model, and the keys of the chosen query.
 
     Raises:
         MissingQuantityError: the model does not show its queries and keys.
@@ -328,7 +328,7 @@ def query_chart(trace: Trace, found: Agreement, other: Agreement | None, side: s
 
 
 def model_verdict(found: Agreement, other: Agreement | None) -> str:
-    """How often the best key is the same, over all heads and queries."""
+    """Share of queries whose best key is the same, over all heads."""
     usable = int((~found.same_best.isnan()).sum())
     if not usable:
         return _("No query of this text sees two keys: there is nothing to rank.")

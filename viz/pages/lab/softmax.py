@@ -253,7 +253,7 @@ def curves(subject: Subject, temperature: float) -> FigureView:
 
 
 def verdicts(subject: Subject, temperature: float, limits: Thresholds) -> list[str]:
-    """Whether it is a distribution, how sure it is, and by which factor the scores must grow until it saturates."""
+    """Sentences on it: distribution or none, how sure, and the factor by which scores must grow until it saturates."""
     weights = (exact(subject.scores) / temperature).softmax(dim=-1)
     single = (subject.scores.float() / temperature).softmax(dim=-1)
     error = abs(float(exact(single).sum()) - 1)

@@ -78,7 +78,7 @@ def key_of(experiment: Experiment) -> str:
 
 
 def outcome_of(experiment: Experiment) -> Outcome | None:
-    """What an experiment has found in this session, once it has ended."""
+    """Outcome of an experiment in this session, once it has ended."""
     job = job_of(f"{key_of(experiment)}_run")
     return job.result if job is not None and job.status == "finished" else None
 
@@ -155,7 +155,7 @@ def measurement(
 def forecast_words(
     experiment: Experiment, model: TextModel, values: tuple[tuple[str, Any], ...], seeds: tuple[int, ...]
 ) -> str:
-    """How long it will take: as it always does, or by a piece of it that is measured once for these values.
+    """Forecast of its time: as it always is, or by a piece of it that is measured once for these values.
 
     Raises:
         ValueError, FloatingPointError: it cannot be run with them.
@@ -172,7 +172,7 @@ def forecast_words(
 
 
 def seen(experiment: Experiment, model: TextModel) -> tuple[Hashable, ...]:
-    """What it is measured on besides its numbers: the model and the text, where it looks at them."""
+    """Input besides its numbers: the model and the text, where it looks at them."""
     return (model.name, model, text_of(model)) if experiment.of_model else ()
 
 

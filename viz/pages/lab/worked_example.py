@@ -107,7 +107,7 @@ def findings(scaled: bool, step: float) -> Findings:
 
 
 def matrices(steps: Steps, texts: Sequence[str], step: float, bad: CellError | None) -> FigureView:
-    """What is typed, and each step from there to the outputs."""
+    """Matrices that are typed, and each step from there to the outputs."""
     inputs, queries, keys, values = ([f"{letter}{number}" for number in range(1, 4)] for letter in ("", "q", "k", "v"))
     of_inputs = partial(Matrix, rows=inputs, columns=inputs)
     of_queries = partial(Matrix, rows=queries, columns=keys)
@@ -191,7 +191,7 @@ def bad_words(bad: CellError) -> str:
 
 
 def verdicts(steps: Steps, other: Steps, step: float, scaled: bool) -> list[str]:
-    """What the rounding and the factor do to these numbers. other: the same with the factor, or without it."""
+    """Sentences on the effect of the rounding and of the factor. other: the same with the factor, or without it."""
     rounded, outputs = steps.rounded(step)
     error = (outputs - steps.outputs).abs()
     first = _(
@@ -255,7 +255,7 @@ def keep(typed: list[str]) -> None:
 
 @live
 def on_edit(clicked: dict[str, Any]) -> None:
-    """What was typed, cell by cell."""
+    """Take in what was typed, cell by cell."""
     typed = [str(each)[:24] for each in clicked["texts"]]
     if len(typed) == len(texts_of(DOCUMENT)):
         keep(typed)
