@@ -153,12 +153,12 @@ def run_of(scorer: Scorer = score) -> Callable[[Request], Iterator[Report[Outcom
                     said = say("{share} % of the words are wrong", share=100 * share)
                     yield Report(0.5 + 0.5 * done, Outcome(None, said))
             courses.append(course)
-        yield Report(1.0, judged(data, own, written, shares, courses))
+        yield Report(1.0, outcome_of(data, own, written, shares, courses))
 
     return run
 
 
-def judged(
+def outcome_of(
     data: HeldOut, own: Scores, written: Mapping[str, str], shares: Sequence[float], courses: Sequence[Sequence[Scores]]
 ) -> Outcome:
     """Verdict on BLEU, with chrF beside it."""

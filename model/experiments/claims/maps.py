@@ -196,7 +196,7 @@ def run_of(changes: Planted = ()) -> Callable[[Request], Iterator[Report[Outcome
                 last = each is not None and number == len(texts) - 1
                 if not last:
                     yield Report((number + (each is not None)) / len(texts), so_far(number, len(texts)))
-        yield Report(1.0, judged(found, request.seeds[0]))
+        yield Report(1.0, outcome_of(found, request.seeds[0]))
 
     return run
 
@@ -205,7 +205,7 @@ def so_far(number: int, count: int) -> Outcome:
     return Outcome(None, say("text {number} of {count}", number=number + 1, count=count))
 
 
-def judged(found: Sequence[TokenEffects], seed: int) -> Outcome:
+def outcome_of(found: Sequence[TokenEffects], seed: int) -> Outcome:
     """Verdict on the tokens of all texts, their correlations by head, and the tokens that disagree most."""
     tokens = sum(len(each.labels) for each in found)
     if tokens < LEAST:

@@ -66,9 +66,9 @@ def judge(compared: Sequence[Variant], side: Side) -> tuple[Rule | None, Message
         return Rule(given=given), say(
             "this task may be learnt as well without self-attention, so that it tells nothing"
         )
-    judged = [each for each in compared[1:] if each.key != NONE]
-    least, *_, most = sorted(judged, key=lambda each: shares[each.key])
-    found = [as_well[each.key].met for each in judged]
+    candidates = [each for each in compared[1:] if each.key != NONE]
+    least, *_, most = sorted(candidates, key=lambda each: shares[each.key])
+    found = [as_well[each.key].met for each in candidates]
     reason = say(
         "{good} of {count} variants learn as well as full attention, {bad} do not, and of {unsure} the seeds do not "
         "decide it; the loss of {most} falls {more} % as far, that of {least} {less} %, and without self-attention "
@@ -76,7 +76,7 @@ def judge(compared: Sequence[Variant], side: Side) -> tuple[Rule | None, Message
         good=found.count(True),
         bad=found.count(False),
         unsure=found.count(None),
-        count=len(judged),
+        count=len(candidates),
         most=most.name,
         more=100 * shares[most.key],
         least=least.name,
@@ -84,7 +84,7 @@ def judge(compared: Sequence[Variant], side: Side) -> tuple[Rule | None, Message
         none=100 * shares.get(NONE, 0.0),
     )
     every_one = clearly_above(Quantity(say("share that is learnt, each variant"), ()), AS_WELL).text
-    return replace(each_of([as_well[each.key] for each in judged], every_one), given=given), reason
+    return replace(each_of([as_well[each.key] for each in candidates], every_one), given=given), reason
 
 
 def outcome(compared: Sequence[Variant], side: Side) -> Outcome:
