@@ -122,7 +122,7 @@ print(kept - before, kept - resident())
 """
 ENDED = "assert ExperimentJob((), experiment).wait(60.0)"
 BEGINS = """
-from tests.model.experiments.test_attention_memory import BIG
+from tests.model.experiments.engines.test_attention_memory import BIG
 from model.experiments.engines.attention_cost import require_room
 before += resident() - kept
 kept = resident()
