@@ -192,7 +192,7 @@ class Live:
 
 @dataclass(frozen=True, kw_only=True)
 class Measurement(Generic[Result]):
-    """What takes a while, as a job: a button that begins it, progress, findings so far.
+    """Measurement that takes a while, as a job: a button that begins it, progress, findings so far.
 
     settings: what `measure` is called with; after others were chosen, results are still shown, and said to be of those
     before. findings: of the result so far. forecast: how long it will take, in words. begin: words of the button.
