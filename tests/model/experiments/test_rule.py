@@ -14,11 +14,13 @@ from model.experiments.rule import (
     Verdict,
     above,
     alike,
+    at_least,
     at_most,
     clearly_above,
     clearly_below,
     clearly_within,
     each_of,
+    enough,
     every,
     exceeds,
     greater,
@@ -136,6 +138,7 @@ def test_an_interval_lies_within_two_limits_outside_or_neither(low, high, met) -
 def test_exact_numbers_need_no_spread_and_every_seed_counts(values, at_most_it, above_it) -> None:
     assert at_most(seeds(*values), 0.5).met is at_most_it
     assert exceeds(seeds(*values), 0.5).met is above_it
+    assert at_least(seeds(*values), 0.5).met is (min(values) >= 0.5)
     assert not at_most(seeds(*values), 0.5).chance
 
 
@@ -175,6 +178,7 @@ def test_conditions_together_are_known_where_one_of_them_decides(met) -> None:
     assert (one | other).met is some((one, other), say("so")).met is either
     assert (~one).met is {T: F, F: T, N: N}[met[0]]
     assert one.surely.met is (met[0] is T)
+    assert one.or_open.met is (T if met[0] is T else N)
 
 
 @pytest.mark.parametrize(
@@ -253,6 +257,14 @@ def test_a_rule_says_its_conditions_and_what_becomes_of_the_statement_without_th
     assert str(each_of([clearly_above(timed(1.0, 2.0), 0.5)], say("each of them"))) == (
         "in one case at least: each of them, else wrong; in every case, else “holds only if”; undecided: open"
     )
+
+
+@pytest.mark.parametrize(("count", "expected"), [(1, OPEN), (2, OPEN), (3, HOLDS), (9, HOLDS)])
+def test_a_rule_may_ask_for_seeds_where_no_spread_is_taken(count: int, expected: Verdict) -> None:
+    rule = Rule([at_most(seeds(1.0), 2.0)], given=[enough(count)])
+    assert rule.verdict is expected
+    assert len(rule.remarks) == (expected is OPEN)
+    assert str(rule) == "3 seeds at least, else open; “a” at most 2, else wrong"
 
 
 def test_that_seeds_are_too_few_is_remarked_once() -> None:
