@@ -6,7 +6,7 @@ import gettext
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
-from functools import cache
+from functools import cache, lru_cache
 from pathlib import Path
 
 LANGUAGES = {"en": "EN", "zh": "中文"}
@@ -53,7 +53,12 @@ def everywhere(text: str) -> list[str]:
 
 def _(text: str) -> str:
     """`text` in the language in use. Placeholders are for `str.format`."""
-    return _catalogue(language()).gettext(text)
+    return _lookup(language(), text)
+
+
+@lru_cache(maxsize=1 << 14)  # a figure asks for hundreds at a keystroke, and each catalogue would be looked into
+def _lookup(name: str, text: str) -> str:
+    return _catalogue(name).gettext(text)
 
 
 @cache

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from viz.i18n.catalogue import _, language
 from viz.i18n.messages import in_language
-from viz.i18n.names import attention_reading, attention_title, side_title
+from viz.i18n.names import NO_PREDICTIONS, attention_reading, attention_title, page_title, scale_title, side_title
 
 if TYPE_CHECKING:
     from model.capture.trace import AttentionKind, Trace
@@ -32,7 +32,7 @@ def not_ours() -> str:
 
 def no_predictions() -> str:
     """Said where predictions would stand, of a bare encoder."""
-    return _("This model has no output head: it reads, and predicts nothing.")
+    return in_language(NO_PREDICTIONS)
 
 
 def no_training(ours: bool, predicts: bool) -> str:
@@ -109,19 +109,8 @@ def stopped(text: str) -> str:
 
 
 def page_name(name: str) -> str:
-    """What a page is called in the navigation."""
-    return {
-        "map": _("Map"),
-        "positions": _("Tokens and positions"),
-        "attention": _("Attention"),
-        "masks": _("Masks"),
-        "residual": _("Norms and residual"),
-        "feed_forward": _("Feed-forward"),
-        "predictions": _("Predictions"),
-        "training": _("Training"),
-        "checkpoints": _("Checkpoints"),
-        "lab": _("Lab"),
-    }[name]
+    """A page in the navigation."""
+    return in_language(page_title(name))
 
 
 def attention_name(kind: str) -> str:
@@ -135,14 +124,7 @@ def attention_sentence(trace: Trace, kind: AttentionKind, layer: int) -> str:
 
 
 def scale_name(name: str, weights: bool = True) -> str:
-    """weights: of which none is above 1; of other quantities one scale ends at the largest of all heads."""
-    one = _("scale 0 to 1") if weights else _("one scale for all heads")
-    return {
-        "one": one,
-        "largest": _("scale 0 to largest") if weights else _("a scale for each head"),
-        "others": _("without the first key"),
-        "log": _("log scale"),
-    }[name]
+    return in_language(scale_title(name, weights))
 
 
 def check_name(name: str) -> str:

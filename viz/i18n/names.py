@@ -10,6 +10,9 @@ if TYPE_CHECKING:
     from model.capture.trace import AttentionKind, Trace
 
 
+NO_PREDICTIONS = Message("This model has no output head: it reads, and predicts nothing.")
+
+
 def attention_title(kind: str) -> Message:
     """A kind of attention, as on its button."""
     return {"encoder": Message("Encoder"), "decoder": Message("Decoder"), "cross": Message("Cross")}[kind]
@@ -33,3 +36,30 @@ def attention_reading(trace: Trace, kind: AttentionKind, layer: int) -> Message:
     if kind == "encoder":
         return Message("source looks at source")
     return Message("target looks at all of the target") if ahead else Message("target looks at earlier target")
+
+
+def page_title(name: str) -> Message:
+    """A page, as in the navigation."""
+    return {
+        "map": Message("Map"),
+        "positions": Message("Tokens and positions"),
+        "attention": Message("Attention"),
+        "masks": Message("Masks"),
+        "residual": Message("Norms and residual"),
+        "feed_forward": Message("Feed-forward"),
+        "predictions": Message("Predictions"),
+        "training": Message("Training"),
+        "checkpoints": Message("Checkpoints"),
+        "lab": Message("Lab"),
+    }[name]
+
+
+def scale_title(name: str, weights: bool = True) -> Message:
+    """Scale of maps. weights: none is above 1; of other quantities one scale ends at the largest of all heads."""
+    one = Message("scale 0 to 1") if weights else Message("one scale for all heads")
+    return {
+        "one": one,
+        "largest": Message("scale 0 to largest") if weights else Message("a scale for each head"),
+        "others": Message("without the first key"),
+        "log": Message("log scale"),
+    }[name]

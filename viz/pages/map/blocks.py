@@ -9,11 +9,13 @@ from typing import TYPE_CHECKING, Any
 from model.analysis.blocks import Block, elsewhere, rows, total_flops
 from model.analysis.experts import load
 from model.capture.trace import ATTENTION_PATHS
+from model.message import Message
 from model.network.config import TWO_STACKS
-from viz.i18n.catalogue import _
-from viz.i18n.format import attention_name, no_predictions, page_name, scale_name, significant, tokens
+from viz.i18n.format import significant, tokens
+from viz.i18n.messages import joined
+from viz.i18n.names import NO_PREDICTIONS, attention_title, page_title, scale_title
 from viz.pages.map.pictures import Pictures
-from viz.pages.map.text import block_name, flops_text, lines, place_name, short_name, title
+from viz.pages.map.text import BLOCK_NAMES, flops_text, lines, place_name, short_name, title
 from viz.state.session import Key
 
 if TYPE_CHECKING:
@@ -48,7 +50,7 @@ def stacks(trace: Trace, found: list[Block], merged: Mapping[str, Pieces] = {}) 
         labels = merged[side].labels if side in merged else tokens(trace, side)
         special = [label in trace.special_labels for label in labels]
         own = [row for row in rows(found) if found[row[0]].stack == name]
-        made.append({"name": attention_name(name), "side": side, "labels": labels, "special": special, "rows": own})
+        made.append({"name": attention_title(name), "side": side, "labels": labels, "special": special, "rows": own})
     return made
 
 
@@ -72,15 +74,15 @@ def describe(block: Block, model: TextModel, pictures: Pictures, changes: Said) 
     flow = math.nan if block.kind == "output" else pictures.flow(block)
     said = lines(block, model.config)
     if math.isnan(flow) and block.kind != "output" and not pictures.differing:
-        said.append((_("mean norm of what it gives"), _("not a number")))
+        said.append((Message("mean norm of what it gives"), Message("not a number")))
     if not math.isnan(flow):
-        name = _("mean norm of the change") if pictures.differing else _("mean norm of what it gives")
+        name = Message("mean norm of the change") if pictures.differing else Message("mean norm of what it gives")
         said.append((name, significant(flow)))
     note = activity(pictures, block) if block.kind == "feed-forward" else ""
     if pictures.has_experts(block):
-        said.append((_("load"), loads(pictures, block)))
+        said.append((Message("load"), loads(pictures, block)))
     elif note:
-        said.append((_("activations"), note))
+        said.append((Message("activations"), note))
     return {
         "kind": block.kind,
         "name": place_name(block),
@@ -90,7 +92,7 @@ def describe(block: Block, model: TextModel, pictures: Pictures, changes: Said) 
         "note": note,
         "flow": None if math.isnan(flow) else flow,
         "lines": said + changes,
-        "open": _("Open: {page}").format(page=page_name(PAGES[block.kind])),
+        "open": Message("Open: {page}", page=page_title(PAGES[block.kind])),
     }
 
 
@@ -101,9 +103,7 @@ def activity(pictures: Pictures, block: Block) -> str:
     if pictures.has_experts(block):
         shares = load(pictures.trace[f"{block.path}.gates"])
         expert = int(shares.argmax())
-        return _("most loaded: expert {expert}, {share}").format(
-            expert=expert + 1, share=f"{float(shares[expert]):.0%}"
-        )
+        return Message("most loaded: expert {expert}, {share}", expert=expert + 1, share=f"{float(shares[expert]):.0%}")
     if pictures.units_name(block) == block.output:
         return ""  # what it gives is shown, for its units are not known
     units = pictures.units(block)
@@ -111,12 +111,12 @@ def activity(pictures: Pictures, block: Block) -> str:
         return ""
     zeros = float((units == 0).float().mean())
     if zeros > 0:
-        return _("{share} zero").format(share=f"{zeros:.0%}")
+        return Message("{share} zero", share=f"{zeros:.0%}")
     largest = units.abs().mean(dim=0)
     if not bool(largest.isfinite().all()):
-        return _("not a number")
+        return Message("not a number")
     unit = int(largest.argmax())
-    return _("most active: unit {unit}").format(unit=unit + 1)
+    return Message("most active: unit {unit}", unit=unit + 1)
 
 
 def loads(pictures: Pictures, block: Block) -> str:
@@ -138,25 +138,25 @@ def changes(comparison: Comparison | None, found: list[Block]) -> list[Said]:
         said = [_largest_change(comparison, block)]
         if block.path in heads.index:
             row = heads.loc[block.path]
-            change = _("head {head}: {change} of its weight moved")
-            text = change.format(head=int(row["head"]) + 1, change=f"{row['change']:.1%}")
-            said.append((_("head that changed most"), text))
+            head, change = int(row["head"]) + 1, f"{row['change']:.1%}"
+            text = Message("head {head}: {change} of its weight moved", head=head, change=change)
+            said.append((Message("head that changed most"), text))
         made.append([(name, text) for name, text in said if text])
     return made
 
 
 def _largest_change(comparison: Comparison, block: Block) -> tuple[str, str]:
-    name = _("largest change since the pin")
+    name = Message("largest change since the pin")
     difference = comparison.difference(block.output)
     if difference is None:
-        return name, _("none to be had: the pinned model gives nothing of this shape here")
+        return name, Message("none to be had: the pinned model gives nothing of this shape here")
     sizes = difference.float().norm(dim=-1)
     if bool(sizes.isnan().all()):
-        return name, _("none to be had: no token is in both texts")
+        return name, Message("none to be had: no token is in both texts")
     place = int(sizes.nan_to_num(-1.0).argmax())
     label = comparison.trace.tokens_of(block.path)[place]
-    text = _("norm {size} at {token}, position {position}")
-    return name, text.format(size=significant(float(sizes[place])), token=label, position=place)
+    size = significant(float(sizes[place]))
+    return name, Message("norm {size} at {token}, position {position}", size=size, token=label, position=place)
 
 
 def last_prediction(trace: Trace, model: TextModel) -> int:
@@ -169,15 +169,18 @@ def predictions(trace: Trace, comparison: Comparison | None, model: TextModel, p
     """The most probable tokens at a position, and how probable they were in the pinned trace."""
     logits = trace["output.logits"][place].float()
     if bool(logits.isnan().any()):
-        return NOTHING | {"title": _("not a number")}
+        return NOTHING | {"title": Message("not a number")}
     best = logits.softmax(dim=-1).topk(min(GUESSES, len(logits)))
     numbers = best.indices.tolist()
     before = comparison.counterpart("output.logits") if comparison else None
     pinned = None if before is None else before[place].float().softmax(dim=-1)[best.indices].tolist()
     side = "target" if trace.target_tokens else "source"
-    name = _("softmax in the place of {token}") if model.kind == "encoder-only" else _("softmax after {token}")
+    token = tokens(trace, side)[place]
+    hidden = model.kind == "encoder-only"
     return {
-        "title": name.format(token=tokens(trace, side)[place]),
+        "title": Message("softmax in the place of {token}", token=token)
+        if hidden
+        else Message("softmax after {token}", token=token),
         "labels": [model.target_tokenizer.label(number) for number in numbers],
         "probabilities": best.values.tolist(),
         "pinned": pinned if pinned and not math.isnan(pinned[0]) else None,
@@ -197,54 +200,63 @@ def summary(trace: Trace, model: TextModel, found: list[Block]) -> Said:
     for block in found:
         by_kind.setdefault(block.kind, []).append(block.flops)
     placement = {
-        "pre": _("before each block (pre-norm)"),
-        "post": _("after each block (post-norm)"),
-        "sandwich": _("before and after each block (sandwich)"),
+        "pre": Message("before each block (pre-norm)"),
+        "post": Message("after each block (post-norm)"),
+        "sandwich": Message("before and after each block (sandwich)"),
     }[config.norm_placement]
     said = [
-        (_("parameters"), f"{model.network.parameter_count():,}"),
-        *([(_("in its file"), _in_file(int(model.training["in_file"])))] if "in_file" in model.training else []),
-        *([(_("in no block"), f"{rest:,}")] if (rest := elsewhere(model.network, found)) else []),
-        (_("matrix products"), flops_text(total_flops(trace, found))),
-        *((f"· {block_name(kind)}", flops_text(_sum(flops))) for kind, flops in by_kind.items() if _sum(flops) != 0),
-        (_("norms"), _("none: this model has no norms") if config.norm == "none" else placement),
+        (Message("parameters"), f"{model.network.parameter_count():,}"),
+        *([(Message("in its file"), _in_file(int(model.training["in_file"])))] if "in_file" in model.training else []),
+        *([(Message("in no block"), f"{rest:,}")] if (rest := elsewhere(model.network, found)) else []),
+        (Message("matrix products"), flops_text(total_flops(trace, found))),
+        *(
+            (joined(" ", "·", BLOCK_NAMES[kind]), flops_text(_sum(flops)))
+            for kind, flops in by_kind.items()
+            if _sum(flops) != 0
+        ),
+        (Message("norms"), Message("none: this model has no norms") if config.norm == "none" else placement),
     ]
     if not model.predicts:
-        said.append((_("output"), no_predictions()))
+        said.append((Message("output"), NO_PREDICTIONS))
     if config.parallel:
-        said.append((_("blocks"), _("parallel: all blocks of a layer read what enters it")))
+        said.append((Message("blocks"), Message("parallel: all blocks of a layer read what enters it")))
     if not config.residual and config.kind != "recurrent":
-        said.append((_("residual"), _("no short cut: each block's output replaces the stream")))
+        said.append((Message("residual"), Message("no short cut: each block's output replaces the stream")))
     if model.kind == "recurrent":
-        said.append((_("output"), _("only the decoder ends in a softmax; the encoder gives annotations")))
+        said.append((Message("output"), Message("only the decoder ends in a softmax; the encoder gives annotations")))
     elif model.kind in TWO_STACKS:
-        said.append((_("output"), _("only the decoder ends in a softmax; the encoder gives keys and values")))
-    said.append((_("arrows"), _("as thick as the mean norm of what flows")))
+        said.append(
+            (Message("output"), Message("only the decoder ends in a softmax; the encoder gives keys and values"))
+        )
+    said.append((Message("arrows"), Message("as thick as the mean norm of what flows")))
     return said
 
 
 def _in_file(count: int) -> str:
-    sentence = _("{count}: here rows of its positions and token types are added up, and unused ones left out")
-    return sentence.format(count=f"{count:,}")
+    return Message(
+        "{count}: here rows of its positions and token types are added up, and unused ones left out",
+        count=f"{count:,}",
+    )
 
 
 def alternative(model: TextModel, guess: dict[str, Any], note: str) -> str:
     """The picture in words."""
     config = model.config
-    layers = ", ".join(
-        _("{stack} of {count} layers").format(stack=attention_name(name), count=count)
-        for name in config.stacks
-        if (count := config.depth(name))
+    layers = joined(
+        ", ",
+        *(
+            Message("{stack} of {count} layers", stack=attention_title(name), count=count)
+            for name in config.stacks
+            if (count := config.depth(name))
+        ),
     )
     heads = "+".join(dict.fromkeys(str(config.shape_of(name).heads) for name in config.stacks))
     if not guess["labels"]:
-        text = _("Map of the model: {layers}, {heads} heads each. {note}.")
-        return f"{text.format(layers=layers, heads=heads, note=note)} {no_predictions()}"
-    text = _(
+        text = Message("Map of the model: {layers}, {heads} heads each. {note}.", layers=layers, heads=heads, note=note)
+        return joined(" ", text, NO_PREDICTIONS)
+    return Message(
         "Map of the model: {layers}, {heads} heads each. {note}. "
-        "At the top the {place}: most probable is {token}, {probability}."
-    )
-    return text.format(
+        "At the top the {place}: most probable is {token}, {probability}.",
         layers=layers,
         heads=heads,
         note=note,
@@ -257,14 +269,14 @@ def alternative(model: TextModel, guess: dict[str, Any], note: str) -> str:
 def words(differing: bool) -> dict[str, Any]:
     """Words of the component."""
     return {
-        "odd": _("not a number, or infinite"),
-        "layer": _("layer {number}"),
-        "head": _("head"),
-        "more": _("{count} more"),
-        "largest": _("largest of the head"),
-        "scale": _("weight difference") if differing else _("attention weight"),
-        "scales": {name: scale_name(name) for name in ("one", "largest")},
-        "pooled": _("largest of several cells"),
-        "whole": _("The whole model"),
-        "pointed": _("Point at a block to see its shapes; click to open its page."),
+        "odd": Message("not a number, or infinite"),
+        "layer": Message("layer {number}"),
+        "head": Message("head"),
+        "more": Message("{count} more"),
+        "largest": Message("largest of the head"),
+        "scale": Message("weight difference") if differing else Message("attention weight"),
+        "scales": {name: scale_title(name) for name in ("one", "largest")},
+        "pooled": Message("largest of several cells"),
+        "whole": Message("The whole model"),
+        "pointed": Message("Point at a block to see its shapes; click to open its page."),
     }

@@ -9,13 +9,13 @@ import numpy as np
 import streamlit as st
 
 from model.analysis.kv_cache import CacheSize, formula, measure, numbers_per_token
+from model.message import Message
 from viz.figures.axis import Axis
 from viz.figures.chart import Chart, Series
 from viz.figures.figure import About, Caption
 from viz.i18n.catalogue import _
 from viz.i18n.errors import translate_error
 from viz.i18n.format import as_sentence, bytes_text, in_turn, literal
-from viz.render.view import FigureView, view
 from viz.ui.parts import expander, stamp
 from viz.ui.plots import EXPECTED, FIRST
 
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from streamlit.elements.lib.mutable_expander_container import ExpanderContainer
 
     from model.inference.text_model import TextModel
+    from viz.state.inputs import Inputs
     from viz.state.session import Session
 
 KEY = "map_kv_cache"
@@ -54,10 +55,10 @@ def sizes(session: Session, model: TextModel) -> list[CacheSize]:
     return session.cached(KEY, (session.trace, model), measured)
 
 
-def chart_of(session: Session, model: TextModel) -> FigureView | None:
+def chart_of(session: Session, model: TextModel) -> Chart | None:
     """The chart; None of a model that goes on without a cache."""
     try:
-        return chart(session, model, sizes(session, model))
+        return chart(session.inputs, sizes(session, model))
     except ValueError:
         return None
 
@@ -109,25 +110,25 @@ def sentence(model: TextModel, last: CacheSize) -> str:
     return said
 
 
-def chart(session: Session, model: TextModel, found: list[CacheSize]) -> FigureView:
+def chart(inputs: Inputs, found: list[CacheSize]) -> Chart:
     """Measured bytes over the tokens of this text, and the formula on to the longest text that the model takes."""
-    tokens = np.array([size.tokens for size in found])
-    series = [Series(_("measured"), tokens, np.array([size.measured for size in found]) / 1e3, FIRST, "dots")]
+    model, tokens = inputs.model, np.array([size.tokens for size in found])
+    series = [Series(Message("measured"), tokens, np.array([size.measured for size in found]) / 1e3, FIRST, "dots")]
     ends = [1, max(found[-1].tokens, min(model.config.max_length, 4 * found[-1].tokens))]
     line = [formula(model, end, found[0].source) for end in ends]
     if None not in line:
         ys = np.array([float(each or 0) for each in line]) / 1e3
-        series.insert(0, Series(_("formula"), np.array(ends), ys, EXPECTED, dash=True))
+        series.insert(0, Series(Message("formula"), np.array(ends), ys, EXPECTED, dash=True))
     about = About(
-        _("A model that writes keeps the keys and values of all tokens until now, so that each is computed once."),
+        Message(
+            "A model that writes keeps the keys and values of all tokens until now, so that each is computed once."
+        ),
         [r"2 \cdot L \cdot h_{kv} \cdot d_k \cdot n \cdot b"],
         [measure],
     )
-    note = _("{bytes} now").format(bytes=bytes_text(found[-1].measured))
-    above = Caption(
-        _("Size of the KV cache"), f"kv-cache-{model.name}", f"cache {stamp(session.trace)}", note, about=about
-    )
-    return view("map_kv_cache_chart", Chart(above, series, Axis(_("tokens")), Axis("kB", zero=True), tall=150))
+    note, mark = Message("{bytes} now", bytes=bytes_text(found[-1].measured)), f"cache {stamp(inputs.trace)}"
+    above = Caption(Message("Size of the KV cache"), f"kv-cache-{model.name}", mark, note, about=about)
+    return Chart(above, series, Axis(Message("tokens")), Axis("kB", zero=True), tall=150)
 
 
 def tell(where: DeltaGenerator, session: Session, model: TextModel) -> None:

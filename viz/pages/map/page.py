@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from enum import StrEnum
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 import streamlit as st
@@ -12,6 +12,7 @@ import streamlit as st
 from model.analysis.blocks import Block, blocks, elsewhere, total_flops
 from model.analysis.downsample import mean_norm
 from model.inference.text_model import TextModel
+from model.message import Message
 from model.network.layers import BLOCKS, Residual
 from model.network.recurrent import GRU, AdditiveAttention, AttendingGRU, Readout, RecurrentEncoder
 from viz.components.view import live
@@ -21,12 +22,16 @@ from viz.pages.map import blocks as of_blocks
 from viz.pages.map import kv_cache
 from viz.pages.map.components import ModelMap
 from viz.pages.map.pictures import Pictures
-from viz.pages.map.text import block_name, flops_text, place_name, shape_text
-from viz.render.view import FigureView, view
-from viz.state.pieces import merged, run_of
-from viz.state.session import Key, Parameter, Session, choice, current_session
-from viz.ui.parts import Drawing, Placed, Views, data_table, explanation, under_figures
-from viz.ui.plots import heading
+from viz.pages.map.text import BLOCK_NAMES, flops_text, place_name, shape_text
+from viz.render.grouping import place_of
+from viz.render.view import view
+from viz.state.pieces import merged
+from viz.state.session import Key, Parameter, choice, current_session
+from viz.ui.parts import Drawing, Placed, Views, data_table, explanation, frame_of, under_figures
+from viz.ui.plots import caption
+
+if TYPE_CHECKING:
+    from viz.state.inputs import Inputs
 
 
 class Part(StrEnum):
@@ -57,40 +62,40 @@ def page(model: TextModel) -> Views:
 
     def views(model: TextModel) -> Drawing:
         session = current_session()
-        found = blocks(session.trace)
-        pictures = Pictures(session.trace, session.comparison, session.differing, merged(session))
-        picture = model_map(session, model, found, pictures)
-        mounts: list[Placed] = [(place, picture)]
+        session.selection.side = "target" if session.trace.target_tokens else "source"
+        inputs = session.inputs
+        pictures = Pictures(inputs.trace, inputs.comparison, session.differing, merged(session))
+        query = None if session.address.get(Parameter.QUERY) is None else session.selection.query
+        picture = model_map(inputs, pictures, query, choice(SCALES, SCALES[0], Key.SCALE))
+        mounts: list[Placed] = [(place, view(Part.MAP, picture, open=on_open, token=on_token, scale=on_scale))]
         chart = kv_cache.chart_of(session, model) if plot is not None else None
         if plot is not None and chart is not None:
-            mounts.append((plot, chart))
+            mounts.append((plot, view("map_kv_cache_chart", chart)))
         yield mounts
 
         def rest() -> None:
             if words is not None:
                 kv_cache.tell(words, session, model)
-            data_table(Part.DATA, lambda: table(model, found, pictures), "map", place=data)
+            data_table(Part.DATA, lambda: table(model, blocks(inputs.trace), pictures), "map", place=data)
 
         return rest
 
     return views
 
 
-def model_map(session: Session, model: TextModel, found: list[Block], pictures: Pictures) -> FigureView:
-    trace, comparison = pictures.trace, pictures.comparison
-    guess = of_blocks.NOTHING
-    session.selection.side = "target" if trace.target_tokens else "source"
+def model_map(inputs: Inputs, pictures: Pictures, query: int | None = None, scale: str = SCALES[0]) -> ModelMap:
+    """The model block by block. query: position whose prediction is shown, see `last_prediction`."""
+    model, trace, comparison = inputs.model, inputs.trace, inputs.comparison
+    found, guess = blocks(trace), of_blocks.NOTHING
     if model.predicts:
-        chosen = of_blocks.last_prediction(trace, model)
-        if session.address.get(Parameter.QUERY) is not None:
-            chosen = min(session.selection.query, len(trace["output.logits"]) - 1)
+        last = of_blocks.last_prediction(trace, model)
+        chosen = last if query is None else min(query, len(trace["output.logits"]) - 1)
         guess = of_blocks.predictions(trace, comparison, model, chosen)
-        guess |= {"position": run_of(session, guess["side"], guess["position"])}
-    flops = flops_text(total_flops(trace, found))
-    note = _("matrix products on this input: {flops}").format(flops=flops)
-    sentence = _("from bottom to top, in a row from left to right")
+        guess |= {"position": place_of(pictures.merged.get(guess["side"]), guess["position"])}
+    note = Message("matrix products on this input: {flops}", flops=flops_text(total_flops(trace, found)))
+    sentence = Message("from bottom to top, in a row from left to right")
     if comparison and all(comparison.counterpart(block.output) is None for block in found if block.kind != "output"):
-        sentence = _("the pinned model is of other shapes inside: no block can be compared")
+        sentence = Message("the pinned model is of other shapes inside: no block can be compared")
     changed = zip(found, of_blocks.changes(comparison, found), strict=True)
     described = {
         "stacks": of_blocks.stacks(trace, found, pictures.merged),
@@ -99,22 +104,23 @@ def model_map(session: Session, model: TextModel, found: list[Block], pictures: 
         "summary": of_blocks.summary(trace, model, found),
         "bypass": model.config.residual,
         "parallel": model.config.parallel,
-        "differing": session.differing,
-        "scale": choice(SCALES, SCALES[0], Key.SCALE),
-        "top": pictures.top if session.differing else 1.0,
+        "differing": pictures.differing,
+        "scale": scale,
+        "top": pictures.top if pictures.differing else 1.0,
     }
-    alt, words = of_blocks.alternative(model, guess, note), of_blocks.words(session.differing)
-    above = heading(trace, _("The whole model"), f"map-{model.name}", note, sentence, alt, about(model))
-    shown = [pictures.of(block) for block in found]
-    return view(Part.MAP, ModelMap(above, described, shown, words=words), open=on_open, token=on_token, scale=on_scale)
+    alt, words = of_blocks.alternative(model, guess, note), of_blocks.words(pictures.differing)
+    above = caption(inputs, Message("The whole model"), f"map-{model.name}", note, sentence, alt, about(model))
+    return ModelMap(above, described, [pictures.of(block) for block in found], words=words)
 
 
 def about(model: TextModel) -> About:
     """The map in a sentence: what a block does to the stream, and how thick a line is."""
-    sentence = _("Each block reads the stream at its left and adds to it; a line is as thick as its vectors are long.")
+    sentence = Message(
+        "Each block reads the stream at its left and adds to it; a line is as thick as its vectors are long."
+    )
     config, added = model.config, r"x + \mathrm{Sublayer}(x)"
     if not config.residual:
-        sentence = _("Each block writes what the next one reads; a line is as thick as its vectors are long.")
+        sentence = Message("Each block writes what the next one reads; a line is as thick as its vectors are long.")
         added = r"\mathrm{Sublayer}(x)"
     if config.kind == "recurrent":
         return About(sentence, list(RECURRENT_FORMULAS), [GRU, mean_norm])
@@ -174,26 +180,25 @@ def show_explanation(model: TextModel) -> None:
 
 def table(model: TextModel, found: list[Block], pictures: Pictures) -> pd.DataFrame:
     """A row for each block, and one for the parameters that are in none."""
-    made = pd.DataFrame(
-        {
-            _("block"): [place_name(block) for block in found],
-            _("kind"): [block_name(block.kind) for block in found],
-            _("path"): [block.path for block in found],
-            _("reads"): [", ".join(shape_text(shape) for shape in block.inputs.values()) for block in found],
-            _("gives"): [shape_text(block.shape) for block in found],
-            _("parameters"): [block.parameters for block in found],
-            _("tied"): [block.tied for block in found],
-            "FLOP": [block.flops for block in found],
-            _("mean norm of what it gives"): [pictures.size(block) for block in found],
-        }
-    )
+    norm = Message("mean norm of what it gives")
+    columns: dict[str, Any] = {
+        Message("block"): [place_name(block) for block in found],
+        Message("kind"): [BLOCK_NAMES[block.kind] for block in found],
+        Message("path"): [block.path for block in found],
+        Message("reads"): [", ".join(shape_text(shape) for shape in block.inputs.values()) for block in found],
+        Message("gives"): [shape_text(block.shape) for block in found],
+        Message("parameters"): [block.parameters for block in found],
+        Message("tied"): [block.tied for block in found],
+        "FLOP": [block.flops for block in found],
+        norm: [pictures.size(block) for block in found],
+    }
     if pictures.comparison:
-        name = _("{name}, pinned").format(name=_("mean norm of what it gives"))
-        made[name] = [pictures.pinned_size(block) for block in found]
-        made[_("mean norm of the change")] = [pictures.change(block) for block in found]
+        columns[Message("{name}, pinned", name=norm)] = [pictures.pinned_size(block) for block in found]
+        columns[Message("mean norm of the change")] = [pictures.change(block) for block in found]
+    frame = frame_of(columns)
     if rest := elsewhere(model.network, found):
-        made.loc[len(made), [_("block"), _("parameters")]] = [_("in no block"), rest]
-    return made
+        frame.loc[len(frame), [_("block"), _("parameters")]] = [_("in no block"), rest]
+    return frame
 
 
 def on_open(clicked: dict[str, Any]) -> None:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import cache
 from typing import TYPE_CHECKING
 
-from viz.i18n.catalogue import _, language
-from viz.i18n.format import attention_name, significant
+from model.message import Message
+from viz.i18n.format import significant
+from viz.i18n.messages import joined
+from viz.i18n.names import attention_title
 
 if TYPE_CHECKING:
     from model.analysis.blocks import Block, Shape
@@ -19,43 +20,36 @@ LISTED = 6  # names of weights of one shape
 POSITIONS_ADDED = ("sinusoidal", "sinusoidal-halves", "learned")
 
 
-def block_name(kind: str) -> str:
-    """What a kind of block is called; asked for hundreds of times at a keystroke."""
-    return _block_names(language())[kind]
-
-
-@cache
-def _block_names(_language: str) -> dict[str, str]:
-    return {
-        "embedding": _("embedding"),
-        "norm": _("norm"),
-        "self-attention": _("self-attention"),
-        "cross-attention": _("cross-attention"),
-        "feed-forward": _("feed-forward"),
-        "residual": _("residual"),
-        "recurrence": _("recurrent unit (GRU)"),
-        "readout": _("readout (maxout)"),
-        "output": _("output"),
-    }
+BLOCK_NAMES = {
+    "embedding": Message("embedding"),
+    "norm": Message("norm"),
+    "self-attention": Message("self-attention"),
+    "cross-attention": Message("cross-attention"),
+    "feed-forward": Message("feed-forward"),
+    "residual": Message("residual"),
+    "recurrence": Message("recurrent unit (GRU)"),
+    "readout": Message("readout (maxout)"),
+    "output": Message("output"),
+}
 
 
 def short_name(kind: str) -> str:
     """Of a block that has a picture, where there is little room."""
     return {
-        "self-attention": _("self-att."),
-        "cross-attention": _("cross-att."),
-        "feed-forward": _("FFN"),
+        "self-attention": Message("self-att."),
+        "cross-attention": Message("cross-att."),
+        "feed-forward": Message("FFN"),
     }.get(kind, "")
 
 
 def place_name(block: Block) -> str:
     """Which block this is, for a heading."""
-    stack, name = attention_name(block.stack), block_name(block.kind)
+    stack, name = attention_title(block.stack), BLOCK_NAMES[block.kind]
     if block.sublayer and block.kind in ("norm", "residual"):
-        name = _("{name} of {sublayer}").format(name=name, sublayer=block_name(block.sublayer.replace("_", "-")))
+        name = Message("{name} of {sublayer}", name=name, sublayer=BLOCK_NAMES[block.sublayer.replace("_", "-")])
     if block.layer is None:
-        return f"{stack} · {name}"
-    return _("{stack} · layer {layer} · {name}").format(stack=stack, layer=block.layer + 1, name=name)
+        return joined(" · ", stack, name)
+    return Message("{stack} · layer {layer} · {name}", stack=stack, layer=block.layer + 1, name=name)
 
 
 def title(block: Block, trace: Trace, config: TransformerConfig) -> str:
@@ -63,109 +57,118 @@ def title(block: Block, trace: Trace, config: TransformerConfig) -> str:
     if block.kind == "embedding":
         times = f" × √{config.shape_of(block.stack).width}" if config.scale_embedding else ""
         sign = "+" if config.position in POSITIONS_ADDED else "·"
-        return f"{_('embedding')}{times} {sign} {position_name(config)}"
+        return joined("", BLOCK_NAMES["embedding"], f"{times} {sign} ", position_name(config))
     if block.kind == "output":
         sizes = f"{config.d_model} → {config.vocabulary:,}"
-        tied = f" · {_('tied')}" if block.tied else ""
-        return f"{_('linear')} {sizes}{tied}"
-    name = block_name(block.kind)
+        return joined(" · ", joined(" ", Message("linear"), sizes), Message("tied") if block.tied else "")
+    name = BLOCK_NAMES[block.kind]
     if block.kind == "recurrence":
-        side = {"forwards": _("from the left"), "backwards": _("from the right")}.get(block.sublayer or "")
-        return " · ".join([name, *([side] if side else []), _("{count} channels").format(count=block.shape[-1])])
+        side = {"forwards": Message("from the left"), "backwards": Message("from the right")}.get(
+            block.sublayer or "", ""
+        )
+        return joined(" · ", name, side, Message("{count} channels", count=block.shape[-1]))
     if config.kind == "recurrent" and block.kind == "cross-attention":
-        return f"{name} · vᵀ tanh(W s + U h)"
+        return joined(" · ", name, "vᵀ tanh(W s + U h)")
     if block.kind == "feed-forward":
-        return f"{name} · {units_text(config.units_of(block.stack, block.layer or 0))}"
+        return joined(" · ", name, units_text(config.units_of(block.stack, block.layer or 0)))
     if block.kind not in ("self-attention", "cross-attention"):
         return name
-    heads = _("{count} heads").format(count=config.shape_of(block.stack).heads)
+    heads = Message("{count} heads", count=config.shape_of(block.stack).heads)
     mask = trace.mask(block.path)
-    seen = [_("causal")] if mask.causal else []
-    seen += [_("window {count}").format(count=mask.window)] if mask.window else []
-    return " · ".join([name, heads, *seen])
+    seen = [Message("causal")] if mask.causal else []
+    seen += [Message("window {count}", count=mask.window)] if mask.window else []
+    return joined(" · ", name, heads, *seen)
 
 
 def units_text(units: Units) -> str:
     """What a feed-forward network consists of."""
     if units.width is None and not units.experts:
-        return _("of a form that is unknown")
-    width = _("unknown") if units.width is None else f"{units.width:,}"
-    each = f"{width} × {units.activation or _('unknown')}"
+        return Message("of a form that is unknown")
+    unknown = Message("unknown")
+    width = unknown if units.width is None else f"{units.width:,}"
+    each = joined(" × ", width, units.activation or unknown)
     if not units.experts:
         return each
-    parts = [_("{chosen} of {count} experts").format(chosen=units.chosen, count=units.experts), each]
-    return " · ".join([*parts, *([_("and {count} units for all").format(count=units.shared)] if units.shared else [])])
+    experts = Message("{chosen} of {count} experts", chosen=units.chosen, count=units.experts)
+    shared = Message("and {count} units for all", count=units.shared) if units.shared else ""
+    return joined(" · ", experts, each, shared)
 
 
 def position_name(config: TransformerConfig) -> str:
     return {
-        "sinusoidal": _("sinusoidal positions"),
-        "sinusoidal-halves": _("sinusoidal positions, sines first"),
-        "learned": _("learned positions"),
-        "rotary": _("queries and keys are turned (rotary)"),
-        "alibi": _("scores fall with distance (ALiBi)"),
-        "relative": _("scores have a distance bias (T5)"),
-        "none": _("no positions"),
-        "other": _("positions in a way of its own"),
+        "sinusoidal": Message("sinusoidal positions"),
+        "sinusoidal-halves": Message("sinusoidal positions, sines first"),
+        "learned": Message("learned positions"),
+        "rotary": Message("queries and keys are turned (rotary)"),
+        "alibi": Message("scores fall with distance (ALiBi)"),
+        "relative": Message("scores have a distance bias (T5)"),
+        "none": Message("no positions"),
+        "other": Message("positions in a way of its own"),
     }[config.position]
 
 
 def lines(block: Block, config: TransformerConfig) -> list[tuple[str, str]]:
     """Shapes, weights and costs of a block."""
-    memory = _("keys, values from the encoder") if block.kind == "cross-attention" else _("keys, values from")
-    memory = _("annotations from the encoder") if config.kind == "recurrent" else memory
+    memory = (
+        Message("keys, values from the encoder") if block.kind == "cross-attention" else Message("keys, values from")
+    )
+    memory = Message("annotations from the encoder") if config.kind == "recurrent" else memory
     names = {
-        "ids": _("token ids"),
-        "stream": _("input"),
-        "written": _("what the block writes"),
-        "queries": _("queries from") if block.kind == "self-attention" else _("queries from the decoder"),
+        "ids": Message("token ids"),
+        "stream": Message("input"),
+        "written": Message("what the block writes"),
+        "queries": Message("queries from") if block.kind == "self-attention" else Message("queries from the decoder"),
         "memory": memory,
     }
-    found = [(names[role], shape_text(shape)) for role, shape in block.inputs.items()]
+    found: list[tuple[str, str]] = [(names[role], shape_text(shape)) for role, shape in block.inputs.items()]
     if "attention" in block.kind:
         _width, count, shared, channels = config.shape_of(block.stack)
-        heads = f"{count} × {block.shape[0]} × {channels}"
+        heads: str = f"{count} × {block.shape[0]} × {channels}"
         if shared < count:
-            heads += _(", keys and values of {count}").format(count=shared)
+            heads = joined("", heads, Message(", keys and values of {count}", count=shared))
         latent = config.latent_of(block.layer or 0) if block.kind == "self-attention" else None
         if latent and latent.value != channels:
-            heads += _(", values of {width} channels").format(width=latent.value)
-        found.append((_("heads"), heads))
+            heads = joined("", heads, Message(", values of {width} channels", width=latent.value))
+        found.append((Message("heads"), heads))
         if latent:
-            found.append((_("latent"), latent_text(latent)))
+            found.append((Message("latent"), latent_text(latent)))
         if block.kind == "self-attention" and block.stack == "decoder":
-            found.append((_("cache"), cache_text(config, block.layer or 0)))
+            found.append((Message("cache"), cache_text(config, block.layer or 0)))
     if block.kind == "feed-forward":
         units = config.units_of(block.stack, block.layer or 0)
-        found.append((_("units"), units_text(units)))
-    found.append((_("gives"), shape_text(block.shape)))
-    found += [(_("weights"), weights_text(block.weights))] if block.weights else []
+        found.append((Message("units"), units_text(units)))
+    found.append((Message("gives"), shape_text(block.shape)))
+    found += [(Message("weights"), weights_text(block.weights))] if block.weights else []
     if block.weights:
-        tied = _(", {count} tied").format(count=f"{block.tied:,}") if block.tied else ""
-        found.append((_("parameters"), f"{block.parameters:,}{tied}"))
-    found.append((_("matrix products"), _("none") if block.flops == 0 else flops_text(block.flops)))
+        tied = Message(", {count} tied", count=f"{block.tied:,}") if block.tied else ""
+        found.append((Message("parameters"), joined("", f"{block.parameters:,}", tied)))
+    found.append((Message("matrix products"), Message("none") if block.flops == 0 else flops_text(block.flops)))
     return found
 
 
 def latent_text(latent: Latent) -> str:
     """What keys, values and queries are made of."""
-    text = _("keys and values of {width} channels, and {turned} that rotary positions turn, for all heads")
-    said = text.format(width=latent.width, turned=latent.turned)
-    if latent.query is None:
-        return said
-    return said + "; " + _("queries of {width}").format(width=latent.query)
+    return joined(
+        "; ",
+        Message(
+            "keys and values of {width} channels, and {turned} that rotary positions turn, for all heads",
+            width=latent.width,
+            turned=latent.turned,
+        ),
+        "" if latent.query is None else Message("queries of {width}", width=latent.query),
+    )
 
 
 def cache_text(config: TransformerConfig, layer: int) -> str:
     """What is kept of each token when the model writes, as it is run here."""
     kept, latent = config.cached_of(layer), config.latent_of(layer)
     if kept is None:
-        return _("unknown")
-    said = _("{count} numbers for each token").format(count=f"{kept:,}")
+        return Message("unknown")
+    said = Message("{count} numbers for each token", count=f"{kept:,}")
     if latent is None:
         return said
     whole = config.n_heads * (config.d_head + latent.value)
-    return said + _("; keys and values of all heads would be {count}").format(count=f"{whole:,}")
+    return joined("", said, Message("; keys and values of all heads would be {count}", count=f"{whole:,}"))
 
 
 def weights_text(weights: dict[str, Shape]) -> str:
@@ -190,7 +193,7 @@ def shape_text(shape: Sequence[int]) -> str:
 def flops_text(flops: int | None) -> str:
     """Three significant digits, with a unit."""
     if flops is None:
-        return _("unknown")
+        return Message("unknown")
     for unit, size in UNITS.items():
         if flops >= size or size == 1:
             value = flops / size

@@ -34,7 +34,7 @@ def test_the_panel_has_the_models_numbers_and_its_caches_bytes(tmp_path, options
     assert f"After the {tokens} tokens" in said
     assert f"{source} tokens, once" in said
     assert "exactly these bytes" in said
-    line, dots = chart.drawn.series
+    line, dots = chart.series
     assert dots.ys[-1] * 1e3 == pytest.approx(each * (tokens + source))
     assert np.interp(dots.xs, line.xs, line.ys) == pytest.approx(dots.ys)
 

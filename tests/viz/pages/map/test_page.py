@@ -7,13 +7,17 @@ import pytest
 
 import viz.pages.map.page
 import viz.state.checkpoints
+from model.analysis.blocks import blocks
 from model.checkpoints.load import open_checkpoint
 from model.checkpoints.native import save_checkpoint
-from tests.app_reading import component, opened, type_in
+from tests.app_reading import component, opened
 from tests.model.examples import one_stack
 from tests.model.network.test_kinds import TOKENIZERS
 from tests.viz.no_server import no_server
-from tests.viz.small import write_small
+from tests.viz.small import looking, write_small
+from viz.pages.map.components import ModelMap
+from viz.pages.map.page import model_map, table
+from viz.pages.map.pictures import Pictures
 from viz.state.session import Key, Selection, Session
 
 TEXT = "The cat sees."
@@ -26,33 +30,27 @@ def small(tmp_path, monkeypatch):
     return open_checkpoint(write_small(tmp_path / "small", n_decoder_layers=1))
 
 
-def on_map(**address: str):
-    app = opened("map", **address)
-    assert not app.exception
-    return app
+def drawn(inputs, query: int | None = None) -> ModelMap:
+    return model_map(inputs, Pictures(inputs.trace, inputs.comparison, False), query)
 
 
 def test_the_map_is_the_whole_traced_model(small):
-    app = on_map(source=TEXT)
-    header, pictures = component(app, "model_map")
-    trace = small.trace(TEXT)
-    assert [stack["name"] for stack in header["stacks"]] == ["Encoder", "Decoder"]
-    assert [stack["labels"] for stack in header["stacks"]] == [trace.source_tokens, trace.target_tokens]
-    shown = [number for stack in header["stacks"] for row in stack["rows"] for number in row]
-    assert sorted(shown) == list(range(len(header["blocks"])))
-    assert [picture.shape for picture in pictures] == [tuple(shape) for shape in header["shapes"]]
-    heads = [p for block, p in zip(header["blocks"], pictures, strict=True) if block["kind"] == "cross-attention"]
+    figure = drawn(looking(small, TEXT).inputs)
+    trace, stacks, blocks = small.trace(TEXT), figure.model["stacks"], figure.model["blocks"]
+    assert [stack["name"] for stack in stacks] == ["Encoder", "Decoder"]
+    assert [stack["labels"] for stack in stacks] == [trace.source_tokens, trace.target_tokens]
+    assert sorted(number for stack in stacks for row in stack["rows"] for number in row) == list(range(len(blocks)))
+    heads = [p for block, p in zip(blocks, figure.pictures, strict=True) if block["kind"] == "cross-attention"]
     expected = trace["decoder.layers.0.cross_attention.weights"].numpy()
     assert np.abs((heads[0] - 1.0) / 65534 - expected).max() < 1e-4
-    guess = header["predictions"]
-    logits = trace["output.logits"][-1]
+    guess, logits = figure.model["predictions"], trace["output.logits"][-1]
     assert guess["position"] == len(trace.target_tokens) - 1
     assert guess["probabilities"] == pytest.approx(logits.softmax(-1).sort(descending=True).values[:5].tolist())
     assert guess["labels"][0] == small.target_tokenizer.label(int(logits.argmax()))
-    assert header["words"]["scales"].keys() == {"one", "largest"}
-    encoder = [header["blocks"][number]["kind"] for row in header["stacks"][0]["rows"] for number in row]
+    assert figure.words["scales"].keys() == {"one", "largest"}
+    encoder = [blocks[number]["kind"] for row in stacks[0]["rows"] for number in row]
     assert "output" not in encoder  # claim 33
-    flows = {block["name"]: block["flow"] for block in header["blocks"]}
+    flows = {block["name"]: block["flow"] for block in blocks}
     for layer in range(2):
         stream = trace[f"encoder.layers.{layer}.feed_forward_block.residual"]
         name = f"Encoder · layer {layer + 1} · residual of feed-forward"
@@ -64,103 +62,85 @@ def test_a_model_of_48_heads_is_drawn_whole_from_little(here):
     made = TOKENIZERS["decoder-only"]
     shape = {"vocabulary": len(made), "layers": 6, "n_heads": 8, "max_length": 256}
     save_checkpoint(here / "wide", one_stack("decoder-only", **shape), (made, made), {"example": TEXT})
-    text = "The cat sees the dog. " * 20
-    app = on_map(source=text)
-    header, pictures = component(app, "model_map")
-    trace = open_checkpoint(here / "wide").trace(text)
+    inputs = looking(open_checkpoint(here / "wide"), "The cat sees the dog. " * 20).inputs
+    trace, figure = inputs.trace, drawn(inputs)
     length = len(trace.source_tokens)
     assert length > 128
-    blocks = zip(header["blocks"], pictures, strict=True)
+    blocks = zip(figure.model["blocks"], figure.pictures, strict=True)
     maps = [picture for block, picture in blocks if block["kind"].endswith("attention")]
-    cells = -(-length // -(-length // 64))
-    assert [each.shape for each in maps] == [(8, cells, cells)] * 6
     step = -(-length // 64)
+    cells = -(-length // step)
+    assert [each.shape for each in maps] == [(8, cells, cells)] * 6
     for layer, shown in enumerate(maps):
         weights = trace[f"decoder.layers.{layer}.self_attention.weights"].numpy()
         corner = weights[:, -1 - (length - 1) % step :, :step].max(axis=(1, 2))  # the last queries, the first keys
         assert np.abs((shown[:, -1, 0] - 1.0) / 65534 - corner).max() < 1e-4
         assert (shown[:, 0, -1] == 0).all()  # the future
-    assert sum(picture.nbytes for picture in pictures) < 2 * 8 * 6 * 64 * 64 + 60_000
+    assert sum(picture.nbytes for picture in figure.pictures) < 2 * 8 * 6 * 64 * 64 + 60_000
 
 
 def test_a_chosen_query_is_the_position_that_predicts(small):
-    header, _ = component(on_map(source=TEXT, query="1"), "model_map")
-    assert header["predictions"]["position"] == 1
+    assert drawn(looking(small, TEXT).inputs, 1).model["predictions"]["position"] == 1
 
 
 @pytest.mark.parametrize("kind", ["decoder-only", "encoder-only"])
-def test_a_model_of_one_stack_has_its_output_on_top(tmp_path, monkeypatch, kind):
-    monkeypatch.setattr(viz.state.checkpoints, "CHECKPOINTS", tmp_path)
+def test_a_model_of_one_stack_has_its_output_on_top(here, kind):
     made = TOKENIZERS[kind]
-    model = one_stack(kind, vocabulary=len(made), norm="none", position="rotary", residual=False)
-    save_checkpoint(tmp_path / "one", model, (made, made), {"example": "The <mask> sees <mask>."})
-    app = on_map()
-    header, _ = component(app, "model_map")
-    (stack,) = header["stacks"]
-    assert header["blocks"][stack["rows"][-1][-1]]["kind"] == "output"
-    assert not [block for block in header["blocks"] if block["kind"] == "norm"]
-    assert ["norms", "none: this model has no norms"] in header["summary"]
-    assert any("no short cut" in text for _, text in header["summary"])
-    assert header["bypass"] is False
+    network = one_stack(kind, vocabulary=len(made), norm="none", position="rotary", residual=False)
+    save_checkpoint(here / "one", network, (made, made))
+    model = open_checkpoint(here / "one")
+    text = "The <mask> sees <mask>."
+    described = drawn(looking(model, text).inputs).model
+    (stack,) = described["stacks"]
+    assert described["blocks"][stack["rows"][-1][-1]]["kind"] == "output"
+    assert not [block for block in described["blocks"] if block["kind"] == "norm"]
+    assert ("norms", "none: this model has no norms") in described["summary"]
+    assert any("no short cut" in text for _, text in described["summary"])
+    assert described["bypass"] is False
     if kind == "encoder-only":
-        first = open_checkpoint(tmp_path / "one").source_tokens("The <mask> sees <mask>.").labels.index("<mask>")
-        assert header["predictions"]["position"] == first
+        assert described["predictions"]["position"] == model.source_tokens(text).labels.index("<mask>")
     for text in ("", "</script><script>alert(1)</script>"):
-        type_in(app, "source", text)
-        assert not app.exception
-        header, _ = component(app, "model_map")
-        assert header["stacks"][0]["labels"] == open_checkpoint(tmp_path / "one").source_tokens(text).labels
+        (stack,) = drawn(looking(model, text).inputs).model["stacks"]
+        assert stack["labels"] == model.source_tokens(text).labels
 
 
 def test_a_pin_adds_what_changed_most_and_differences(small, tmp_path):
-    write_small(tmp_path / "wide", seed=3, d_ff=8, n_heads=4, d_model=32)
-    app = on_map(source=TEXT, target="。", model="small")
-    app.session_state[Key.SESSION].keep()
-    type_in(app, "source", "The dog sees.")
-    header, pictures = component(app, "model_map")
-    said = [dict(block["lines"]) for block in header["blocks"]]
-    assert all("largest change since the pin" in each for each in said)
-    assert (
-        "of its weight moved"
-        in next(each for each in said if "head that changed most" in each)["head that changed most"]
-    )
-    assert len(header["predictions"]["pinned"]) == len(header["predictions"]["labels"])
-    norm = next(number for number, block in enumerate(header["blocks"]) if block["kind"] == "norm")
-    assert pictures[norm].shape[0] == 4
-    session = app.session_state[Key.SESSION]
-    session.differing = True
-    app.session_state["map_data"] = True
-    app.run()
-    (found,) = [each.value for each in app.dataframe]
-    row = found.set_index("path").loc["decoder.layers.0.feed_forward"]
+    inputs = looking(small, "The dog sees.", "。", pinned=(small, TEXT, "。")).inputs
+    figure = drawn(inputs)
+    lines = [dict(block["lines"]) for block in figure.model["blocks"]]
+    assert all("largest change since the pin" in each for each in lines)
+    head = next(each["head that changed most"] for each in lines if "head that changed most" in each)
+    assert "of its weight moved" in head
+    assert len(figure.model["predictions"]["pinned"]) == len(figure.model["predictions"]["labels"])
+    norm = next(number for number, block in enumerate(figure.model["blocks"]) if block["kind"] == "norm")
+    assert figure.pictures[norm].shape[0] == 4
+    pictures = Pictures(inputs.trace, inputs.comparison, True)
+    row = table(small, blocks(inputs.trace), pictures).set_index("path").loc["decoder.layers.0.feed_forward"]
     names = ("mean norm of what it gives", "mean norm of what it gives, pinned", "mean norm of the change")
-    own = session.trace["decoder.layers.0.feed_forward.output"]
-    before = session.comparison.counterpart("decoder.layers.0.feed_forward.output")
+    own, before = (get("decoder.layers.0.feed_forward.output") for get in (inputs.now, inputs.before))
     for name, x in zip(names, (own, before, own - before), strict=True):
         assert row[name] == pytest.approx(float(x.norm(dim=-1).nanmean()), rel=1e-4), name
-    assert not app.exception
-    header, _ = component(app, "model_map")
-    assert header["differing"]
-    assert header["top"] < 1
-    app.selectbox(key="model").set_value("wide").run()
-    assert not app.exception
-    header, _ = component(app, "model_map")
-    assert "no block can be compared" in header["sentence"]
-    assert all(block["flow"] is None for block in header["blocks"])
+    described = model_map(inputs, pictures).model
+    assert described["differing"]
+    assert described["top"] < 1
+    wide = open_checkpoint(write_small(tmp_path / "wide", seed=3, d_ff=8, n_heads=4, d_model=32))
+    inputs = looking(wide, TEXT, "。", pinned=(small, TEXT, "。")).inputs
+    figure = model_map(inputs, Pictures(inputs.trace, inputs.comparison, True))
+    assert "no block can be compared" in figure.caption.sentence
+    assert all(block["flow"] is None for block in figure.model["blocks"])
 
 
-def test_explanation_and_table_open(small):
-    app = on_map(source=TEXT)
-    blocks = len(component(app, "model_map")[0]["blocks"])
+def test_the_page_has_the_map_its_explanation_and_its_table(small):
+    app = opened("map", source=TEXT)
     for key in ("map_explanation", "map_data"):
         app.session_state[key] = True
     app.run()
     assert not app.exception
     assert "class Encoder(nn.Module)" in app.code[0].value
     assert "class PreNorm(nn.Module)" in app.code[0].value
-    table = app.dataframe[0].value
-    assert len(table) == blocks
-    assert table["parameters"].sum() == small.network.parameter_count()
+    lines = app.dataframe[0].value
+    assert len(lines) == len(component(app, "model_map")[0]["blocks"])
+    assert lines["parameters"].sum() == small.network.parameter_count()
 
 
 @pytest.fixture
@@ -203,14 +183,14 @@ def session(small, monkeypatch):
     ],
 )
 def test_a_click_leads_to_the_blocks_page(session, path, head, leads, address):
-    number = [block.path for block in viz.pages.map.page.blocks(session.trace)].index(path)
+    number = [block.path for block in blocks(session.trace)].index(path)
     viz.pages.map.page.on_open({"block": number, "head": head})
     assert session.fake.session_state["map_opened"] == leads
     assert session.fake.query_params == address
 
 
 def test_an_opened_block_changes_the_page_and_keeps_the_address(small):
-    app = on_map(source=TEXT, head="1")
+    app = opened("map", source=TEXT, head="1")
     app.session_state["map_opened"] = "attention"
     app.run()
     assert not app.exception
