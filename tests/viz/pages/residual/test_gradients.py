@@ -1,9 +1,9 @@
-"""The gradients on the page: torch's own on a deep copy, of this text; the pin's beside; or why there are none."""
+"""Gradients of the text: torch's own on a deep copy; the pin's beside; or why there are none."""
 
 from __future__ import annotations
 
 import copy
-import shutil
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -12,26 +12,16 @@ import torch.nn.functional as F
 
 from model.analysis.residual import blocks, states
 from tests.app_reading import opened, sent, sound, type_in
-from tests.model.checkpoints.bridge.models import theirs, write_tokenizer
 from tests.test_app_kinds import write
+from tests.viz.small import looking
 from viz.pages.residual import gradients
+from viz.pages.residual.gradients import gradients_of
 
 SOURCE, TARGET = "The cat sees the dog.", "一七丞世"
 
 
-def page(**address):
-    return sound(opened("residual", **({"source": SOURCE, "residual_view": "gradients"} | address)))
-
-
-def turned(app, **choices):
-    for name, value in choices.items():
-        app.session_state[name] = value
-    return sound(app.run())
-
-
-def series(app):
-    header, arrays = sent(app, "residual_second")
-    return {each["name"]: arrays[2 * index + 1] for index, each in enumerate(header["series"])}
+def series(chart):
+    return {each.name: each.ys for each in chart.series}
 
 
 def backward(model, source=SOURCE, target=TARGET):
@@ -49,72 +39,69 @@ def length(tensors):
 
 
 def test_blocks_and_heads_have_the_gradients_of_the_typed_target(small):
-    app = page(target=TARGET, stack="decoder")
+    session = looking(small, SOURCE, TARGET)
+    inputs, sizes = session.inputs, gradients_of(session)
     network, loss = backward(small)
-    found = series(app)
+    blocks_of = series(gradients.block_chart(inputs, "decoder", sizes, "gradient"))
     for name, part in (("self-att.", "self_attention"), ("cross", "cross_attention"), ("FFN", "feed_forward")):
         expected = [
             length(weight.grad for weight in getattr(layer, part).parameters()) for layer in network.decoder.layers
         ]
-        assert found[name].tolist() == pytest.approx(expected, rel=1e-4)
-    assert f"{loss:.3g} nats" in " ".join(each.value for each in app.caption)
-    header, arrays = sent(app, "residual_heads")
-    assert [each["name"] for each in header["panels"]][3:5] == ["Decoder Wᴼ", "Cross W_Q"]
+        assert blocks_of[name].tolist() == pytest.approx(expected, rel=1e-4)
+    assert f"{loss:.3g} nats" in gradients.loss_sentence(sizes)
+    panels = gradients.head_panels(inputs, "decoder", sizes, "gradient", difference=False).panels
+    assert [each.name for each in panels][3:5] == ["Decoder Wᴼ", "Cross W_Q"]
     weight = network.decoder.layers[1].cross_attention.output.weight
-    assert arrays[14][1].tolist() == pytest.approx([float(weight.grad[:, at : at + 8].norm()) for at in (0, 8)], 1e-4)
-    app = turned(app, gradient_of="relative")
+    expected = [float(weight.grad[:, at : at + 8].norm()) for at in (0, 8)]
+    assert panels[7].values[1].tolist() == pytest.approx(expected, 1e-4)
     weights = network.decoder.layers[0].feed_forward
     expected = length(weight.grad for weight in weights.parameters()) / length(weights.parameters())
-    assert float(series(app)["FFN"][0]) == pytest.approx(expected, rel=1e-4)
+    relative = series(gradients.block_chart(inputs, "decoder", sizes, "relative"))
+    assert float(relative["FFN"][0]) == pytest.approx(expected, rel=1e-4)
 
 
 def test_the_stream_is_shown_from_the_first_state_to_the_last(small):
-    app = page(target=TARGET, stack="encoder", layer="1", query="2")
+    session = looking(small, SOURCE, TARGET)
+    inputs, sizes = session.inputs, gradients_of(session)
     names = states(blocks(small.config, "encoder"))
-    header, (values, visible) = sent(app, "residual_map")
-    own = app.session_state["session"].memory["gradients"][1]
-    assert np.allclose(values, [own.stream[name] for name in names], rtol=1e-5)
-    assert (header["chosen"], header["column"]) == (3, 2)
-    assert visible.all()
-    header, (growth, _visible) = sent(turned(app, gradient="growth"), "residual_map")
-    assert np.allclose(growth, np.log10(values / values[-1].mean()), atol=1e-5)
-    assert header["scale"]["low"] == -header["scale"]["high"]
+    figure = gradients.stream_map(inputs, "encoder", sizes, "length", (3, 2))
+    values = figure.values.now
+    assert np.allclose(values, [sizes.own.stream[name] for name in names], rtol=1e-5)
+    assert (figure.chosen, figure.column) == (3, 2)
+    assert figure.visible.all()
+    figure = gradients.stream_map(inputs, "encoder", sizes, "growth", (3, 2))
+    assert np.allclose(figure.values.now, np.log10(values / values[-1].mean()), atol=1e-5)
+    assert figure.scale.low == -figure.scale.high
 
 
-def test_a_state_that_no_loss_depends_on_is_hatched(here):
-    write(here / "small", "decoder-only")
-    _header, (_values, visible) = sent(page(), "residual_map")
+def test_a_state_that_no_loss_depends_on_is_hatched(tmp_path):
+    session = looking(write(tmp_path / "one", "decoder-only"), SOURCE)
+    visible = gradients.stream_map(session.inputs, "decoder", gradients_of(session), "length", (0, 0)).visible
     assert not visible[:, -1].any()
     assert visible[:, :-1].all()
 
 
-def test_differences_from_the_pin_are_shown_where_they_are_wanted(small):
-    app = page(target=TARGET, stack="encoder")
-    session = app.session_state["session"]
-    session.keep()
-    before = session.memory["gradients"][1]
-    type_in(app, "source", "The cat hears the dog.")
-    session.differing = True
-    header, (values, _visible) = sent(sound(app.run()), "residual_map")
-    own, name = session.memory["gradients"][1], "encoder.embedding.output"
-    assert header["scale"]["difference"]
-    places = session.comparison.source.places
+def test_gradients_are_compared_with_those_of_the_pinned_text(small):
+    session = looking(small, "The cat hears the dog.", TARGET, pinned=(small, SOURCE, TARGET))
+    inputs, sizes = session.inputs, gradients_of(session)
+    own, kept, name = sizes.own, sizes.pinned, "encoder.embedding.output"
     expected = [
-        float(own.stream[name][at] - before.stream[name][place]) if place >= 0 else np.nan
-        for at, place in enumerate(places)
+        float(own.stream[name][at] - kept.stream[name][place]) if place >= 0 else np.nan
+        for at, place in enumerate(session.comparison.source.places)
     ]
-    assert np.allclose(values[0], expected, atol=1e-6, equal_nan=True)
-    found = series(app)
-    assert found["FFN, pinned"].tolist() == pytest.approx(
-        [before.parts["encoder", layer, "feed_forward"].gradient for layer in (0, 1)], rel=1e-5
-    )
-    header, arrays = sent(app, "residual_heads")
-    assert np.allclose(arrays[0], own.heads["encoder"][0, 0] - before.heads["encoder"][0, 0], atol=1e-6)
+    figure = gradients.stream_map(inputs, "encoder", sizes, "length", (0, 0))
+    assert np.allclose(figure.values.difference[0], expected, atol=1e-6, equal_nan=True)
+    pinned = series(gradients.block_chart(inputs, "encoder", sizes, "gradient"))["FFN, pinned"]
+    expected = [kept.parts["encoder", layer, "feed_forward"].gradient for layer in (0, 1)]
+    assert pinned.tolist() == pytest.approx(expected, rel=1e-5)
+    panel = gradients.head_panels(inputs, "encoder", sizes, "gradient", difference=True).panels[0]
+    assert np.allclose(panel.values, own.heads["encoder"][0, 0] - kept.heads["encoder"][0, 0], atol=1e-6)
+    assert panel.scale.difference
 
 
 def test_what_takes_long_waits_to_be_asked_for(small, monkeypatch):
     monkeypatch.setattr(gradients, "LIGHT", 0)
-    app = page(target=TARGET)
+    app = sound(opened("residual", source=SOURCE, target=TARGET, residual_view="gradients"))
     (button,) = [each for each in app.button if each.key == "gradients_ask"]
     assert "kB of memory" in button.label
     assert "gradients" not in app.session_state["session"].memory
@@ -126,15 +113,13 @@ def test_what_takes_long_waits_to_be_asked_for(small, monkeypatch):
 
 def test_what_does_not_fit_is_refused_with_a_sentence(small, monkeypatch):
     monkeypatch.setattr("model.analysis.gradients.available", lambda device: 1000)
-    app = page(target=TARGET)
-    assert any("the gradients need about" in each.value and "shorter text" in each.value for each in app.info)
+    lack = gradients_of(looking(small, SOURCE, TARGET))
+    assert "the gradients need about" in lack.sentence
+    assert "shorter text" in lack.sentence
 
 
-def test_a_model_without_logits_or_of_others_code_says_why_it_has_none(here):
-    write(here / "small", "encoder-only", output_head="none")
-    app = page()
-    assert any("predicts nothing" in each.value for each in app.info)
-    shutil.copytree(theirs("gemma2")[1], here / "gemma2")
-    write_tokenizer(here / "gemma2")
-    app = page(model="gemma2")
-    assert any("run by transformers' own code" in each.value for each in app.info)
+@pytest.mark.parametrize(
+    ("predicts", "ours", "reason"), [(False, True, "predicts nothing"), (True, False, "transformers' own code")]
+)
+def test_a_model_without_logits_or_of_others_code_has_none(predicts, ours, reason):
+    assert reason in gradients.refusal(SimpleNamespace(predicts=predicts, network=SimpleNamespace(ours=ours)))
