@@ -37,5 +37,7 @@ def test_a_saved_page_shows_at_a_click_on_the_chosen_head_what_is_shown_of_it(ap
     header, arrays = unpack(session.views["learnt"].data)
     chosen = session.fit_selection(3, 8, 99)
     click = f"{Part.HEADS} head {json.dumps({'layer': chosen.layer, 'head': chosen.head}, separators=(',', ':'))}"
-    saved = {shown: array.tobytes() for (by, shown), array in zip(header["choices"], arrays, strict=True) if by == click}
+    saved = {
+        shown: array.tobytes() for (by, shown), array in zip(header["choices"], arrays, strict=True) if by == click
+    }
     assert saved == {key: session.views[key].data for key in FIGURES[1:]}
