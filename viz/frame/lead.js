@@ -38,6 +38,7 @@ function showHint(parent, parts) {
 
 /** @param {Given} given */
 export default function ({ data, parentElement }) {
+  /** @type {LeadHeader & Behind} */
   const { page, sentence, hints, words } = unpack(data);
   let root = parentElement.querySelector(".vitrine");
   if (!root) {

@@ -11,12 +11,13 @@ import { bus } from "../web/bus.js";
 export default function ({ data, parentElement }) {
   const root = parentElement.querySelector(".vitrine") ?? newRoot(parentElement, "");
   root.stop = () => {};
+  /** @type {LearntHeader & Behind} */
   const { turn, looks, followed, saving, choices, left_out, arrays } = unpack(data);
   bus.looks = looks;
   bus.followed = new Set(followed);
   bus.channel?.lookByScript();
   if (saving && bus.preparing?.number === saving) {
-    bus.preparing?.done({ leftOut: left_out, choices: choices.map((/** @type {number[]} */ [click, key], /** @type {number} */ index) => ({ click, key, bytes: arrays[index] })) });
+    bus.preparing?.done({ leftOut: left_out, choices: choices.map((/** @type {string[]} */ [click, key], /** @type {number} */ index) => ({ click, key, bytes: arrays[index] })) });
   }
   document.documentElement.toggleAttribute("data-turned", false);
   if (!bus.due && turn >= (bus.turn ?? 0)) document.documentElement.toggleAttribute("data-unlearnt", false);

@@ -262,6 +262,7 @@ function showTokens(root, rows, data) {
 
 /** @param {Given} given */
 export default function ({ data: bytes, parentElement, setTriggerValue }) {
+  /** @type {TokenBarHeader & Behind} */
   const data = unpack(bytes);
   const root = parentElement.querySelector(".vitrine") ?? build(parentElement);
   root.choose = (/** @type {string} */ side, /** @type {number} */ position) => setTriggerValue("token", { side, position });

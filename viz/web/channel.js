@@ -29,6 +29,7 @@ const isUndrawn = () => channel.isOpen() && [...bus.fields.values()].some(({ key
 // Frames of one input are painted together; of a long text, those that are still to come are marked.
 /** @param {Uint8Array} bytes */
 function receive(bytes) {
+  /** @type {MessageHeader} */
   const { number, edits, frames, more, gone, moved, took } = unpack(bytes);
   if (gone) channel.took = took; // for those who measure: of the pictures, which the checks follow
   let from = 4 + new DataView(bytes.buffer).getUint32(0, true);
@@ -77,10 +78,11 @@ function openChannel() {
     if (channel.socket !== socket) return; // of a session that is no more
     Object.assign(channel, { failures: 0, heard: performance.now() });
     if (data instanceof ArrayBuffer) return receive(new Uint8Array(data));
+    /** @type {Partial<Hello & RunScript & Waiting>} */
     const { hello, script, waiting, typing } = JSON.parse(data); // or {works}: a sign of life
     if (hello) channel.say("");
     if (script) channel.run();
-    if (waiting) channel.say(channel.words.waiting.replace("{seconds}", waiting).replace("{typing}", typing));
+    if (waiting) channel.say(channel.words.waiting.replace("{seconds}", String(waiting)).replace("{typing}", String(typing)));
   };
   socket.onclose = ({ code }) => {
     if (channel.socket !== socket) return; // another session's has taken its place

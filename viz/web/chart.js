@@ -339,6 +339,7 @@ const CHART = {
 /** @param {Given} given */
 export default function ({ data, parentElement, setTriggerValue }) {
   const root = parentElement.querySelector(".vitrine") ?? buildPlot(parentElement, "chart", CHART);
+  /** @type {ShownChartHeader & Behind} */
   const header = unpack(data);
   header.series.forEach((/** @type {ShownSeries} */ series, /** @type {number} */ index) => {
     series.xs = header.arrays[2 * index];

@@ -8,6 +8,7 @@ import { HEAT } from "./heat.js";
 /** @param {Given} given */
 export default function ({ data, parentElement, setTriggerValue }) {
   const root = parentElement.querySelector(".vitrine") ?? buildPlot(parentElement, "heatmap", HEAT);
+  /** @type {HeatmapHeader & Behind} */
   const header = unpack(data);
   const [values, visible] = header.arrays;
   root.choose = (/** @type {number} */ row, /** @type {number} */ column) => (header.cells ? setTriggerValue("cell", { row, column }) : setTriggerValue("row", row));

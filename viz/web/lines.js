@@ -144,6 +144,7 @@ const LINES = {
 /** @param {Given} given */
 export default function ({ data, parentElement, setTriggerValue }) {
   const root = parentElement.querySelector(".vitrine") ?? buildPlot(parentElement, "lines", LINES);
+  /** @type {LinesHeader & Behind} */
   const header = unpack(data);
   const [values, visible] = header.arrays;
   root.choose = (/** @type {number} */ row) => setTriggerValue("row", row);

@@ -41,6 +41,11 @@ interface Node {
   getRootNode(): any;
 }
 
+/** What stands behind a header. */
+interface Behind {
+  arrays: Numbers[];
+}
+
 type Hues = number[][];
 type Point = number[];
 type Rect = [number, number, number, number];
@@ -83,7 +88,7 @@ interface Channel {
   came: Set<string>;
   failures: number;
   isOpen(): boolean;
-  send(message: object): boolean;
+  send(message: Edit | Click | Painted | Visible | Hidden): boolean;
   isBehind(): boolean;
   lookByScript(): void;
   await(): void;

@@ -338,6 +338,7 @@ const PANELS = {
 /** @param {Given} given */
 export default function ({ data, parentElement, setTriggerValue }) {
   const root = parentElement.querySelector(".vitrine") ?? buildPlot(parentElement, "panels", PANELS);
+  /** @type {ShownPanelsHeader & Behind} */
   const header = unpack(data);
   header.panels.forEach((/** @type {ShownPanel} */ panel, /** @type {number} */ index) => {
     panel.values = header.arrays[2 * index];

@@ -5,6 +5,7 @@ import { element, ending, firstIn, lastIn, newRoot, write } from "./elements.js"
 
 /** @param {Given} given */
 export default function ({ data, parentElement, setTriggerValue }) {
+  /** @type {ProgressHeader & Behind} */
   const { share, text, button } = unpack(data);
   let root = parentElement.querySelector(".vitrine");
   if (!root) {
@@ -24,9 +25,9 @@ export default function ({ data, parentElement, setTriggerValue }) {
   write(act, button);
   act.hidden = !button;
   track.hidden = share === null;
-  track.setAttribute("aria-valuenow", Math.round(100 * share));
+  track.setAttribute("aria-valuenow", Math.round(100 * (share ?? 0)));
   track.setAttribute("aria-label", text);
-  firstIn(track).style.width = `${100 * share}%`;
+  firstIn(track).style.width = `${100 * (share ?? 0)}%`;
   // What has nothing to say takes no room, not even that between two others.
   const host = root.getRootNode().host?.closest(".stElementContainer");
   if (host) host.style.display = text ? "" : "none";

@@ -151,6 +151,7 @@ function learn(root) {
 /** @param {Given} given */
 export default function ({ data, key, parentElement, setStateValue, setTriggerValue }) {
   const root = parentElement.querySelector(".vitrine") ?? buildField(parentElement, key);
+  /** @type {TextFieldHeader & Behind} */
   const { label, text, edit, first, placeholder, most, words, several } = unpack(data);
   const field = (root.field = bus.fields.get(key) ?? { key, text, edit });
   bus.fields.set(key, field);

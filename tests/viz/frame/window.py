@@ -16,7 +16,9 @@ from starlette.websockets import WebSocket, WebSocketDisconnect, WebSocketDiscon
 from tests.app_reading import body
 from tests.event_loop import run
 from tests.viz.components.test_registry import unpack
+from tests.viz.render.header_checks import misfits
 from viz.frame import channel
+from viz.protocol import MessageHeader
 from viz.state.session import Session
 
 PATIENCE = 60.0  # seconds
@@ -67,6 +69,7 @@ class Window:
             told = dict(json.loads(message))
             return await self.message(paint) if "works" in told else told  # a sign of life, on a busy machine
         header, _arrays = unpack(message)
+        assert not list(misfits(header, MessageHeader))
         if paint:
             self.say(seen=header["number"])
         views, end = {}, 4 + int.from_bytes(message[:4], "little")

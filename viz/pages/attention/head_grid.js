@@ -176,6 +176,7 @@ function showHeads(root) {
 /** @param {Given} given */
 export default function ({ data, parentElement, setTriggerValue }) {
   const root = parentElement.querySelector(".vitrine") ?? build(parentElement);
+  /** @type {HeadGridHeader & Behind} */
   const shown = unpack(data);
   const { order, columns, chosen, stamp, rows, cells, alt, words } = shown;
   const [levels, states] = shown.arrays;

@@ -174,6 +174,7 @@ function runOf(arrays, named) {
 
 /** @param {Given} given */
 export default function ({ data, parentElement, setTriggerValue }) {
+  /** @type {StepsHeader & Behind} */
   const header = unpack(data);
   const { queries, keys, places, sides, chosen, words, special, note, arrays, stamp, masked, pinned, alt } = header;
   const root = rootFor(parentElement, words.columns.length, Boolean(pinned));
@@ -201,7 +202,7 @@ export default function ({ data, parentElement, setTriggerValue }) {
   });
 
   const tops = [...steps, weights].map(largest);
-  const [top, topBefore] = [own, before].map((found) => found && Math.max(...found.slice(-2).map(largest)));
+  const [top, topBefore] = [own, before ?? []].map((found) => Math.max(...found.slice(-2).map(largest)));
   const common = before && !differing ? Math.max(top, topBefore) : top;
   // Two vectors: what is shown, and below it the pinned one.
   /** @param {Element} cell @param {string} name @param {any} now @param {any} then */
@@ -236,7 +237,7 @@ export default function ({ data, parentElement, setTriggerValue }) {
       cell.style.background = hidden || !Number.isFinite(stage[key]) ? "" : signedColour(stage[key], tops[index], 0.5, hues);
     });
     const weight = cells[root.columns - 2];
-    const then = before?.at(-3)[key];
+    const then = before?.at(-3)?.[key];
     weight.className = masked[key] ? "masked weight" : "weight";
     number(weight, weights[key], then);
     firstIn(weight).style.width = differing ? "0" : `${100 * weights[key]}%`;

@@ -69,6 +69,7 @@ function draw(root, { groups, words }) {
 
 /** @param {Given} given */
 export default function ({ data: bytes, parentElement, setTriggerValue }) {
+  /** @type {CheckpointListHeader & Behind} */
   const data = unpack(bytes);
   let root = parentElement.querySelector(".vitrine");
   if (!root) {

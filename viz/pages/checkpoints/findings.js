@@ -62,6 +62,7 @@ function showGroup(root, made, { title, explanation, items, more }, group) {
 /** @param {Given} given */
 export default function ({ data, parentElement, setTriggerValue }) {
   const root = parentElement.querySelector(".vitrine") ?? buildFindings(parentElement);
+  /** @type {FindingsHeader & Behind} */
   const { name, sentence, alt, stamp, groups } = unpack(data);
   root.choose = (/** @type {any} */ finding) => setTriggerValue("finding", finding);
   root.setAttribute("aria-label", alt);

@@ -408,6 +408,7 @@ function showProgress(root, { progress }) {
 /** @param {Given} given */
 export default function ({ data, parentElement, setTriggerValue }) {
   const root = parentElement.querySelector(".vitrine") ?? buildTree(parentElement);
+  /** @type {TensorTreeHeader & Behind & Record<string, any>} */
   const header = unpack(data);
   [header.values, header.pictures, header.states] = header.arrays;
   root.choose = (/** @type {any} */ row) => setTriggerValue("tensor", row);

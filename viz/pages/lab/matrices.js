@@ -86,7 +86,7 @@ function build(root, header) {
 }
 
 /**
- * @param {HTMLElement} made @param {MatrixHeader} matrix @param {Numbers | []} values
+ * @param {HTMLElement} made @param {MatrixHeader} matrix @param {Numbers | number[]} values
  * @param {MatricesHeader} header @param {Element | null} active
  */
 function showMatrix(made, matrix, values, { texts, wrong, words }, active) {
@@ -133,6 +133,7 @@ function matrixLines({ shown: { header } }) {
 
 /** @param {Given} given */
 export default function ({ data, parentElement, setTriggerValue }) {
+  /** @type {MatricesHeader & Behind} */
   const header = unpack(data);
   let root = parentElement.querySelector(".vitrine");
   if (!root) {

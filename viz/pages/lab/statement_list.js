@@ -26,6 +26,7 @@ function drawStatements(root, { groups, words }) {
 
 /** @param {Given} given */
 export default function ({ data: bytes, parentElement, setTriggerValue }) {
+  /** @type {StatementListHeader & Behind} */
   const data = unpack(bytes);
   let root = parentElement.querySelector(".vitrine");
   if (!root) {

@@ -161,6 +161,7 @@ export default function ({ data, parentElement, setTriggerValue }) {
   }
   root.move = (/** @type {any} */ places) => setTriggerValue("move", { places });
   root.explain = () => setTriggerValue("about", performance.now());
+  /** @type {VectorsHeader & Behind} */
   const header = unpack(data);
   // What is being moved is ahead of what comes back.
   const ahead = isBehind(root, placesOf(header)) || root.dragged !== undefined || root.waiting !== undefined;

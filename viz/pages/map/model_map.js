@@ -275,6 +275,7 @@ export default function ({ data, parentElement, setTriggerValue }) {
   const root = parentElement.querySelector(".model_map") ?? buildMap(parentElement);
   root.tell = setTriggerValue;
   root.explain = () => setTriggerValue("about", performance.now());
+  /** @type {ShownMap & Behind} */
   const header = unpack(data);
   header.pictures = header.arrays.map((/** @type {Numbers} */ values, /** @type {number} */ number) => ({ values, shape: header.shapes[number] }));
   header.covered = covered();

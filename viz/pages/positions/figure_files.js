@@ -64,6 +64,7 @@ export default function ({ data, parentElement, setTriggerValue }) {
     root.heading = root.appendChild(element("div", "heading"));
     root.heading.append(element("b"), buildAbout(root), buildMenu(root));
   }
+  /** @type {FigureFilesHeader & Behind} */
   const header = unpack(data);
   root.shown = { header };
   root.explain = () => setTriggerValue("about", performance.now());

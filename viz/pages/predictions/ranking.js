@@ -34,6 +34,7 @@ function rankingLines({ shown: { header } }) {
 /** @param {Given} given */
 export default function ({ data, parentElement, setTriggerValue }) {
   const root = parentElement.querySelector(".vitrine") ?? build(parentElement);
+  /** @type {RankingHeader & Behind} */
   const header = unpack(data);
   const { name, sentence, facts, columns, rows, words, position, stamp, arrays } = header;
   const [title, aside] = root.querySelector(".heading").children;

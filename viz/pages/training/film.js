@@ -457,6 +457,7 @@ function showWords(root) {
 /** @param {any} given */
 export default function ({ data, parentElement, setStateValue, setTriggerValue }) {
   const root = parentElement.querySelector(".vitrine.training-film") ?? buildFilm(parentElement);
+  /** @type {TrainingFilmHeader & Behind} */
   const header = unpack(data);
   root.header = { ...header, visible: header.arrays[0] };
   root.trigger = (/** @type {string} */ name, /** @type {unknown} */ value) => setTriggerValue(name, value);
