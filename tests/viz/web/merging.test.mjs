@@ -4,6 +4,8 @@ import { test } from "node:test";
 import { bus } from "../../../viz/web/bus.js";
 import { filmError, filmLabels, filmShape, filmWeights, forgetFilm, frameAt, goToFrame, isFilmed, lastOfRun, overRuns, receiveFilm } from "../../../viz/web/film_store.js";
 
+globalThis.CustomEvent ??= Event; // Node 18 has none
+
 const HEADER = {
   edition: 1,
   run: 1,
