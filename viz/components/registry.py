@@ -16,21 +16,35 @@ from numpy.typing import NDArray
 from viz.web.modules import base_path, styles, version
 
 VENDOR = Path(__file__).parent / "vendor"
-# Streamlit sends a component's script with each of its messages: it is as short as can be, and fetches the module.
+# Streamlit sends a component's script with each of its messages: it is as short as can be, and fetches the module, more
+# than once where that is lost on its way.
 LOADER = """\
-const viz = new URL({place}, location.origin);
-const [{ mount }, module] = await Promise.all(["web/views.js", {module}].map((path) => import(new URL(path, viz))));
+const load = async (path, wait = 250) => {
+  try {
+    return await import(new URL(path, new URL({place}, location.href)));
+  } catch (error) {
+    if (wait > 4000) throw error;
+    await new Promise((done) => setTimeout(done, wait));
+    return load(path, 2 * wait);
+  }
+};
+const [{ mount }, module] = await Promise.all([load("web/views.js"), load({module})]);
 export default (given) => mount({name}, module, given);
 """
 
 
 def component(name: str) -> Callable[..., Any]:
     """The component of the module viz/{name}.js, with its style and those of what it imports."""
-    words = {"place": f"{base_path()}/web/{version()}/", "module": f"{name}.js", "name": name}
-    script = re.sub(r"{(\w+)}", lambda word: json.dumps(words[word[1]]), LOADER)
+    script = loader(name, f"{base_path()}/web/{version()}/")
     style = "".join(each.read_text("utf-8") for each in styles(f"{name}.js"))
     mount: Callable[..., Any] = st.components.v2.component(f"vitrine_{Path(name).name}", js=script, css=style)
     return mount
+
+
+def loader(name: str, place: str) -> str:
+    """The script that Streamlit mounts. place: the path of viz/ on the server."""
+    words = {"place": place, "module": f"{name}.js", "name": name}
+    return re.sub(r"{(\w+)}", lambda word: json.dumps(words[word[1]]), LOADER)
 
 
 def pack(header: Mapping[str, Any], arrays: Sequence[NDArray[Any]] = ()) -> bytes:
