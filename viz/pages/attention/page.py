@@ -18,7 +18,7 @@ from viz.i18n.catalogue import _
 from viz.i18n.errors import translate_error, unless_absent
 from viz.i18n.format import as_sentence
 from viz.i18n.messages import in_language
-from viz.pages.attention import bertviz, importance
+from viz.pages.attention import bertviz, components, importance  # noqa: F401  # components: the renderers of its figures
 from viz.pages.attention.bertviz_scripts import VIEWS
 from viz.pages.attention.controls import Choice, show_below, show_controls, show_figure_controls, show_head_controls
 from viz.pages.attention.figure import (
