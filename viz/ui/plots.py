@@ -18,7 +18,6 @@ from viz.figures.chart import Series
 from viz.figures.compared import Compared
 from viz.figures.figure import About, Caption
 from viz.figures.panels import Panel
-from viz.i18n.catalogue import _
 from viz.i18n.format import significant
 from viz.i18n.messages import joined
 from viz.ui.parts import stamp
@@ -157,12 +156,6 @@ def scored_name(attention: Any, step: str) -> str:
         return Message("scores / √d_k")
     unscaled = step == "scaled" and attention.scaled.factor == 1
     return Message("score") if unscaled else step_names([step])[step]
-
-
-def block_label(layer: int, sublayer: str) -> str:
-    """A block's short name; layers are counted from 0 here and from 1 on the screen."""
-    names = {"self_attention": _("self-att."), "cross_attention": _("cross"), "feed_forward": _("FFN")}
-    return f"{layer + 1} {names[sublayer]}"
 
 
 def chosen_token(session: Session, stack: str) -> int:
