@@ -12,12 +12,14 @@ from streamlit.delta_generator import DeltaGenerator
 from model.analysis.weights import adapter_changes
 from model.checkpoints.adapters import AdapterBaseError
 from model.checkpoints.tensors import TensorInfo
+from model.message import Message
 from viz.figures.axis import Axis
 from viz.figures.chart import Chart, Series
 from viz.figures.figure import About, Caption
 from viz.i18n.catalogue import _
 from viz.i18n.errors import translate_error
 from viz.i18n.format import as_sentence, literal, shape_text, significant
+from viz.i18n.messages import joined
 from viz.pages.checkpoints.compare import COLOURS, layer_chart, layered, stacks_of, trace_button
 from viz.pages.checkpoints.components import Column
 from viz.pages.checkpoints.heads import leave
@@ -26,7 +28,7 @@ from viz.pages.checkpoints.subjects import Subject, chosen_place, merged, merged
 from viz.pages.checkpoints.tensor import beside, title
 from viz.pages.checkpoints.tensor_figures import spectrum_sentence
 from viz.pages.checkpoints.tensors import tree
-from viz.render.view import FigureView, view
+from viz.render.view import view
 from viz.state import adapter_bases, assumptions, shown_model
 from viz.state.checkpoints import all_places
 from viz.state.session import Session, choose
@@ -60,7 +62,7 @@ def show(session: Session, subject: Subject, row: DeltaGenerator) -> None:
     if stacks and not found.nothing:
         stack = choose(_("Stack"), stacks, stacks[0], STACK, str, chart) if len(stacks) > 1 else stacks[0]
         with chart:
-            follow([found], lambda: layer_chart(found, stack, subject.name, LAYERS, RELATION))
+            follow([found], lambda: view(LAYERS, layer_chart(found, stack, subject.name, RELATION)))
     chosen = chosen_place(found.table, np.nan_to_num(found.column("relative"), posinf=0.0).__getitem__)
     columns = partial(adapter_columns, found)
     follow([found], tree(found, subject.name, columns, TREE, chosen, RELATIVE, _("weights that are changed")))
@@ -156,20 +158,21 @@ def values(subject: Subject, found: Adapting, info: TensorInfo) -> None:
     if not len(change.values):
         st.caption(literal(f"{line} · {_('a vector has no singular values')}"))
         return
-    values_chart(subject.name, info.name, change, f"{line} · {spectrum_sentence(change.values)}")()
+    sentence = joined(" · ", line, spectrum_sentence(change.values))
+    view(VALUES, values_chart(subject.name, info.name, change, sentence))()
 
 
-def values_chart(file: str, name: str, change: adapter_changes.AdapterChange, sentence: str) -> FigureView:
+def values_chart(file: str, name: str, change: adapter_changes.AdapterChange, sentence: str) -> Chart:
     """σ over its number."""
     numbers = np.arange(1, len(change.values) + 1)
     few = len(numbers) <= 64
     series = Series("σ", numbers, change.values.numpy(), COLOURS[0], mark="dots" if few else "line")
-    told = _("How strongly the adapter's change acts along each of its directions, the largest first.")
+    told = Message("How strongly the adapter's change acts along each of its directions, the largest first.")
     formulas = [r"\Delta W = \tfrac{\alpha}{r} B A = \sum_i \sigma_i\, u_i v_i^\top"]
     about = About(told, formulas, [adapter_changes.factored_values])
-    title, stamp = _("Singular values of ΔW"), f"{file} {name}"
+    title, stamp = Message("Singular values of ΔW"), f"{file} {name}"
     heading = Caption(title, f"adapter-values-{file}", stamp, sentence=sentence, alt=sentence, about=about)
-    return view(VALUES, Chart(heading, [series], Axis(_("number, largest first")), Axis("σ", zero=True), tall=150))
+    return Chart(heading, [series], Axis(Message("number, largest first")), Axis("σ", zero=True), tall=150)
 
 
 def explain() -> None:

@@ -17,10 +17,11 @@ from model.analysis.weights import movement
 from model.analysis.weights.heads import CROSS, head_tensors, moved_heads, projection_of
 from model.checkpoints.catalog import catalog_entry
 from model.checkpoints.load_hints import LoadHints
-from viz.components.view import Answer
+from model.message import Message
 from viz.figures.axis import Axis, Scale
 from viz.figures.chart import Chart, Series
 from viz.figures.figure import About, Caption
+from viz.figures.panels import Panels
 from viz.i18n.catalogue import _
 from viz.i18n.errors import translate_error
 from viz.i18n.format import as_sentence, attention_name, literal, shape_text, significant
@@ -44,7 +45,7 @@ from viz.pages.checkpoints.subjects import (
 )
 from viz.pages.checkpoints.tensor import beside
 from viz.pages.checkpoints.tensors import tree
-from viz.render.view import FigureView, view
+from viz.render.view import view as figure_view
 from viz.state import assumptions, texts
 from viz.state.pin import Pin
 from viz.state.session import Key, Session, choose, current_session
@@ -174,7 +175,7 @@ def layers(before: Subject, after: Subject, found: Moving) -> None:
         return
     place = st.container()
     stack = choose(_("Stack"), stacks, stacks[0], "compare_stack", str, place) if len(stacks) > 1 else stacks[0]
-    follow([found], lambda: layer_chart(found, stack, f"{before.name}-{after.name}", LAYERS))
+    follow([found], lambda: figure_view(LAYERS, layer_chart(found, stack, f"{before.name}-{after.name}")))
     beside(explain, partial(moved_data, before, after, found))
 
 
@@ -293,7 +294,7 @@ def stacks_of(kinds: Mapping[str, Any]) -> list[str]:
     return list(dict.fromkeys(kind.split(".*.")[0] for kind in kinds))
 
 
-def layer_chart(found: TensorTable, stack: str, file: str, key: str, relation: str = RELATION) -> FigureView:
+def layer_chart(found: TensorTable, stack: str, file: str, relation: str = RELATION) -> Chart:
     """How far the matrices of each layer moved, or by how much an adapter changes them: a line for each kind."""
     infos = {info.name: info for info in found.table if len(info.shape) > 1}
     kinds = {kind: names for kind, names in layered(list(infos)).items() if kind.startswith(f"{stack}.*.")}
@@ -311,35 +312,35 @@ def layer_chart(found: TensorTable, stack: str, file: str, key: str, relation: s
         colour = next(others) if part is None else COLOURS[part]
         dash = CROSS.search(short) is not None
         series.append(Series(short, np.arange(count), changes, colour, dash=dash, quiet=number >= NAMED))
-    sentence = _("{stack}: {relation} of every matrix of a layer").format(stack=stack, relation=relation)
-    alt = _("{sentence}; most moved: {name}, {change}.").format(
-        sentence=sentence, name=most[1][:120], change=significant(most[0])
+    sentence = Message("{stack}: {relation} of every matrix of a layer", stack=stack, relation=relation)
+    alt = Message(
+        "{sentence}; most moved: {name}, {change}.", sentence=sentence, name=most[1][:120], change=significant(most[0])
     )
-    told = _("How far each matrix has moved, measured by its own length, layer by layer.")
+    told = Message("How far each matrix has moved, measured by its own length, layer by layer.")
     formula = r"\frac{\lVert \Delta W \rVert_F}{\lVert W \rVert_F}, \qquad \Delta W = B - A"
     heading = Caption(
-        _("Change by layer"),
+        Message("Change by layer"),
         f"moved-layers-{file}",
         f"{file} {stack}",
         sentence=sentence,
         alt=alt,
         about=About(told, [formula], [movement.moved]),
     )
-    x = Axis(_("layer"), [str(layer + 1) for layer in range(count)], "")
-    return view(key, Chart(heading, series, x, Axis(_("relative change"), zero=True), tall=240, of=_("kind")))
+    x = Axis(Message("layer"), [str(layer + 1) for layer in range(count)], "")
+    return Chart(heading, series, x, Axis(Message("relative change"), zero=True), tall=240, of=Message("kind"))
 
 
-def moved_head_panels(changes: np.ndarray, file: str, chosen: tuple[int, int], key: str, on_cell: Answer) -> FigureView:
+def moved_head_panels(changes: np.ndarray, file: str, chosen: tuple[int, int]) -> Panels:
     """All projections on one scale."""
     finite = changes[np.isfinite(changes)]
     scale = Scale(0, float(finite.max(initial=0.0)) or 1.0, RELATION)
     notes = [f"{significant(float(np.nanmin(each)))} – {significant(float(np.nanmax(each)))}" for each in changes]
-    sentence = _("‖B−A‖/‖A‖ of each head's part, one scale for all; a click opens the head")
-    told = _("Each cell is a head: how far its part of this projection has moved from A to B.")
+    sentence = Message("‖B−A‖/‖A‖ of each head's part, one scale for all; a click opens the head")
+    told = Message("Each cell is a head: how far its part of this projection has moved from A to B.")
     about = About(told, [r"\frac{\|B_h - A_h\|_F}{\|A_h\|_F}"], [moved_heads])
-    heading = Caption(_("Change by head"), f"moved-heads-{file}", file, sentence=sentence, about=about)
+    heading = Caption(Message("Change by head"), f"moved-heads-{file}", file, sentence=sentence, about=about)
     shown = np.where(np.isfinite(changes), changes, np.nan)
-    return weights_heads.head_panels(key, heading, shown, [scale] * 4, chosen, on_cell, notes=notes, cell=40)
+    return weights_heads.head_panels(heading, shown, [scale] * 4, chosen, notes=notes, cell=40)
 
 
 def head_table(changes: np.ndarray, cosines: np.ndarray) -> pd.DataFrame:
@@ -383,7 +384,8 @@ def show_moved_heads(
         return
     changes, cosines = measured.float().numpy()
     framed = (min(session.selection.layer, changes.shape[1] - 1), min(session.selection.head, changes.shape[2] - 1))
-    moved_head_panels(changes, f"{before.name}-{after.name}", framed, HEADS, partial(on_head, after.name, kind))()
+    figure = moved_head_panels(changes, f"{before.name}-{after.name}", framed)
+    figure_view(HEADS, figure, cell=partial(on_head, after.name, kind))()
     file = f"moved-heads-{before.name}-{after.name}-{kind}"
     table = partial(head_table, changes, cosines)
     beside(explain, lambda: data_table("moved_heads_data", table, file))

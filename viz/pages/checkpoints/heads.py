@@ -14,8 +14,8 @@ import torch
 from model.analysis.weights import heads as head_weights
 from model.analysis.weights.heads import attentions, head_norms, head_similarity
 from model.capture.trace import ATTENTION_PATHS
+from model.message import Message
 from model.network.attention import MultiHeadAttention
-from viz.components.view import Answer
 from viz.figures.axis import Axis, Scale
 from viz.figures.figure import About, Caption
 from viz.figures.heatmap import Heatmap
@@ -23,11 +23,12 @@ from viz.figures.panels import Panel, Panels
 from viz.i18n.catalogue import _
 from viz.i18n.errors import reason_words
 from viz.i18n.format import attention_name, literal, significant
+from viz.i18n.messages import joined
 from viz.pages.checkpoints.measuring import Measured
 from viz.pages.checkpoints.subjects import CHECKPOINT, REGION, Subject, closed_words, model_of
 from viz.pages.checkpoints.tensor import beside
-from viz.pages.checkpoints.tensor_figures import not_finite
-from viz.render.view import FigureView, view
+from viz.pages.checkpoints.tensor_figures import NOT_FINITE
+from viz.render.view import view
 from viz.state.session import Key, Session, attention_kinds, choose, current_session
 from viz.ui.parts import data_table, explanation
 from viz.ui.plots import array
@@ -74,11 +75,11 @@ def show(session: Session, subject: Subject, found: Measured) -> None:
     clicked = partial(on_head, subject.name, kind, heads)
     left, right = st.columns([11, 9], gap="medium")
     with left:
-        norm_panels(norms, subject.name, framed, NORMS, partial(clicked, NORMS))()
+        view(NORMS, norm_panels(norms, subject.name, framed), cell=partial(clicked, NORMS))()
     with right:
         similarity = similarity_of(model, kind, circuit, found.remember)
         labels = head_labels(layers, heads)
-        similarity_map(similarity, labels, circuit, subject.name, ALIKE, partial(clicked, ALIKE))()
+        view(ALIKE, similarity_map(similarity, labels, circuit, subject.name), cell=partial(clicked, ALIKE))()
     beside(
         explain,
         lambda: data_table("heads_data", lambda: norm_table(norms), f"heads-{subject.name}-{kind}"),
@@ -163,55 +164,57 @@ def norms_of(model: TextModel, kind: AttentionKind, remember: Remember) -> Tenso
     return found
 
 
-def norm_panels(norms: Tensor, file: str, chosen: tuple[int, int], key: str, on_cell: Answer) -> FigureView:
+def norm_panels(norms: Tensor, file: str, chosen: tuple[int, int]) -> Panels:
     """Each projection on a scale of its own."""
     values = array(norms)
     scales, ranges = [], []
     for name, each in zip(NAMES, values, strict=True):
         low, high = float(each.min()), float(each.max())
-        scales.append(Scale(low if low < high else 0, high or 1.0, _("norm")))
+        scales.append(Scale(low if low < high else 0, high or 1.0, Message("norm")))
         ranges.append(f"{name} {significant(low)} – {significant(high)}")
-    title = _("Norms of the projections")
-    sentence = _("the Frobenius norm of each head's part; a click opens the head")
-    alt = _("{title} of {layers} layers with {heads} heads: {ranges}.").format(
-        title=title, layers=values.shape[1], heads=values.shape[2], ranges="; ".join(ranges)
+    title = Message("Norms of the projections")
+    sentence = Message("the Frobenius norm of each head's part; a click opens the head")
+    alt = Message(
+        "{title} of {layers} layers with {heads} heads: {ranges}.",
+        title=title,
+        layers=values.shape[1],
+        heads=values.shape[2],
+        ranges="; ".join(ranges),
     )
-    heading = Caption(title, f"heads-{file}", f"{file} {title}", sentence=sentence, alt=alt, about=about_norms())
-    return head_panels(key, heading, values, scales, chosen, on_cell, notes=("",) * 4, lines=(0, 0, 1, 1), cell=34)
+    heading = Caption(title, f"heads-{file}", joined(" ", file, title), sentence=sentence, alt=alt, about=about_norms())
+    return head_panels(heading, values, scales, chosen, notes=("",) * 4, lines=(0, 0, 1, 1), cell=34)
 
 
 def head_panels(
-    key: str,
     heading: Caption,
     values: NDArray[np.float32],
     scales: Sequence[Scale],
     chosen: tuple[int, int],
-    on_cell: Answer,
     *,
     notes: Sequence[str],
     lines: Sequence[int] = (0, 0, 0, 0),
     cell: int,
-) -> FigureView:
-    """Four maps of layer by head, one of each projection; a click opens the head."""
+) -> Panels:
+    """Four maps of layer by head, one of each projection."""
     layers, heads = ([str(number + 1) for number in range(count)] for count in values.shape[1:])
-    rows, columns = Axis(_("layer"), layers, "layers"), Axis(_("head"), heads, "heads")
+    rows, columns = Axis(Message("layer"), layers, "layers"), Axis(Message("head"), heads, "heads")
     visible = np.ones((len(layers), len(heads)), bool)
     panels = [
         Panel(name, rows, columns, visible, part, note=note, scale=scale, line=line, framed=chosen, choose=True)
         for name, part, scale, note, line in zip(NAMES, values, scales, notes, lines, strict=True)
     ]
-    titles = (_("layer"), _("head"), scales[0].title, _("masked"))
-    return view(key, Panels(heading, panels, slot=150, cell=cell, cells=titles, words=not_finite()), cell=on_cell)
+    titles = (Message("layer"), Message("head"), scales[0].title, Message("masked"))
+    return Panels(heading, panels, slot=150, cell=cell, cells=titles, words=NOT_FINITE)
 
 
 def about_norms() -> About:
-    sentence = _("Each cell is a head of a layer: how large its part of this projection's weights is.")
+    sentence = Message("Each cell is a head of a layer: how large its part of this projection's weights is.")
     return About(sentence, [r"\|W_h\|_F = \sqrt{\textstyle\sum_{ij} w_{ij}^2}"], [head_norms])
 
 
 def about_alike(circuit: str) -> About:
     product = {"scores": "W_Q^\\top W_K", "output": "W_O W_V"}[circuit]
-    sentence = _("Each row and each column is a head: whether the products of their weights are alike.")
+    sentence = Message("Each row and each column is a head: whether the products of their weights are alike.")
     formula = rf"\cos(h, g) = \frac{{\langle M_h, M_g\rangle}}{{\|M_h\|\,\|M_g\|}},\quad M = {product}"
     return About(sentence, [formula], [head_similarity])
 
@@ -220,29 +223,30 @@ def head_labels(layers: int, heads: int) -> list[str]:
     return [f"{layer + 1}.{head + 1}" for layer in range(layers) for head in range(heads)]
 
 
-def similarity_map(
-    similarity: Tensor, labels: Sequence[str], circuit: str, file: str, key: str, on_cell: Answer
-) -> FigureView:
+def similarity_map(similarity: Tensor, labels: Sequence[str], circuit: str, file: str) -> Heatmap:
     """The cosine of every head's circuit with every other's."""
     values = array(similarity)
     apart = np.abs(values) * (1 - np.eye(len(values)))
     one, other = divmod(int(apart.argmax()), len(values))
     # A head has cosine 1 with itself: the scale is that of the others, or they would all be pale.
     top = float(apart.max()) or 1.0
-    most = _("most alike: {one} and {other}, cosine {cosine}; the diagonal is 1").format(
-        one=labels[one], other=labels[other], cosine=significant(float(values[one, other]))
+    most = Message(
+        "most alike: {one} and {other}, cosine {cosine}; the diagonal is 1",
+        one=labels[one],
+        other=labels[other],
+        cosine=significant(float(values[one, other])),
     )
     product = {"scores": "W_Qᵀ W_K", "output": "W_O W_V"}[circuit]
-    alt = _("Cosines of {product} of {count} heads; {sentence}.").format(
-        product=product, count=len(values), sentence=most
+    alt = Message(
+        "Cosines of {product} of {count} heads; {sentence}.", product=product, count=len(values), sentence=most
     )
-    name, sentence = _("Heads that are alike"), f"{product} · {most}"
+    name, sentence = Message("Heads that are alike"), joined(" · ", product, most)
     heading = Caption(
         name, f"similar-{circuit}-{file}", f"{file} {circuit}", sentence=sentence, alt=alt, about=about_alike(circuit)
     )
-    rows, columns = (Axis(title, labels, "weight heads") for title in (_("head"), _("other head")))
-    scale = Scale(-top, top, _("cosine"))
-    return view(key, Heatmap(heading, values, rows, columns, scale, square=True), cell=on_cell)
+    rows, columns = (Axis(title, labels, "weight heads") for title in (Message("head"), Message("other head")))
+    scale = Scale(-top, top, Message("cosine"))
+    return Heatmap(heading, values, rows, columns, scale, square=True)
 
 
 def similarity_of(model: TextModel, kind: AttentionKind, circuit: str, remember: Remember) -> Tensor:

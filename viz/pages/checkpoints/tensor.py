@@ -16,10 +16,12 @@ from model.checkpoints.tensors import TensorInfo
 from viz.i18n.catalogue import _
 from viz.i18n.errors import translate_error
 from viz.i18n.format import bytes_text, duration, literal, shape_text, token_code, type_text
+from viz.i18n.messages import in_language
 from viz.pages.checkpoints import tensor_figures
 from viz.pages.checkpoints.measuring import Measured, measured
 from viz.pages.checkpoints.subjects import REGION, Subject, model_of
 from viz.pages.checkpoints.tensor_figures import Blocks, Region, Weight, short, summary, whole
+from viz.render.view import view as figure_view
 from viz.state.session import choose, current_session
 from viz.ui.parts import explanation
 
@@ -39,7 +41,7 @@ def show(subject: Subject, found: Measured, info: TensorInfo) -> None:
     if isinstance(weight, str):
         st.caption(literal(weight))
         return
-    heading.caption(summary(weight.statistics), width="content")
+    heading.caption(in_language(summary(weight.statistics)), width="content")
     if not info.shape:
         return
     left, right = st.columns([11, 9], gap="medium")
@@ -48,7 +50,7 @@ def show(subject: Subject, found: Measured, info: TensorInfo) -> None:
         if matrix:
             draw_matrix(weight, partial(tensor_figures.blocks_of, weight))
         else:
-            tensor_figures.feature_chart([weight], FEATURES)()
+            figure_view(FEATURES, tensor_figures.feature_chart([weight]))()
     with right:
         spread([weight])
         if matrix:
@@ -94,7 +96,7 @@ def weight_of(subject: Subject, found: Measured, info: TensorInfo) -> Weight | s
 def spread(shown: list[Weight]) -> None:
     """The histogram, of one tensor or of two."""
     log = choose(_("Counts"), ("linear", "log"), "linear", LOG, counts_name, st.container()) == "log"
-    tensor_figures.histogram(shown, log, HISTOGRAM)()
+    figure_view(HISTOGRAM, tensor_figures.histogram(shown, log))()
 
 
 def draw_matrix(weight: Weight, blocks: Callable[[Region, bool], Blocks], difference: bool = False) -> None:
@@ -109,7 +111,8 @@ def draw_matrix(weight: Weight, blocks: Callable[[Region, bool], Blocks], differ
     if region != full:
         row.button(_("whole"), on_click=forget_region, key="w_whole")
     made = blocks(region, largest)
-    tensor_figures.value_map(weight, made, region, largest, MAP, partial(on_cell, region, made[1], full), difference)()
+    figure = tensor_figures.value_map(weight, made, region, largest, difference)
+    figure_view(MAP, figure, cell=partial(on_cell, region, made[1], full))()
 
 
 def range_field(place: DeltaGenerator, key: str, end: int) -> tuple[int, int]:
@@ -163,14 +166,14 @@ def details(subject: Subject, weight: Weight) -> None:
     row = st.container(horizontal=True)
     view = choose(_("Detail"), views, views[0], DETAIL, detail_name, row) if len(views) > 1 else views[0]
     if view == "positions":
-        tensor_figures.position_map(weight, POSITIONS)()
+        figure_view(POSITIONS, tensor_figures.position_map(weight))()
     elif view == "neighbours":
         neighbours(subject, weight, row)
     elif reason := tensor_figures.why_none(weight):
         st.caption(reason)
     elif view == "vectors":
-        for chart in tensor_figures.vector_charts(weight, (LEFT, RIGHT)):
-            chart()
+        for key, chart in zip((LEFT, RIGHT), tensor_figures.vector_charts(weight), strict=True):
+            figure_view(key, chart)()
     else:
         spectrum([weight])
 
@@ -183,8 +186,8 @@ def spectrum(weights: list[Weight]) -> None:
         if not st.button(label, key=f"w_compute_{weights[-1].file}"):
             return
     with st.spinner(_("Computing the singular values …")):
-        chart = tensor_figures.spectrum_chart(weights, SPECTRUM)
-    chart()
+        chart = tensor_figures.spectrum_chart(weights)
+    figure_view(SPECTRUM, chart)()
 
 
 def neighbours(subject: Subject, weight: Weight, place: DeltaGenerator) -> None:
@@ -200,7 +203,7 @@ def neighbours(subject: Subject, weight: Weight, place: DeltaGenerator) -> None:
     except ValueError as error:
         st.caption(literal(translate_error(error)))
         return
-    tensor_figures.neighbour_chart(weight, row, tokenizer, NEAR)()
+    figure_view(NEAR, tensor_figures.neighbour_chart(weight, row, tokenizer))()
 
 
 def explain() -> None:
@@ -277,14 +280,15 @@ def show_pair(before: Subject, after: Subject, info: TensorInfo, equal: bool) ->
             st.caption(literal(f"{subject.name}: {weight}"))
             return
         weights.append(weight.called(f"{letter}: {weight.file}"))
-    st.caption("  \n".join(f"{letter}: {summary(each.statistics)}" for letter, each in zip("AB", weights, strict=True)))
+    lines = (f"{letter}: {in_language(summary(each.statistics))}" for letter, each in zip("AB", weights, strict=True))
+    st.caption("  \n".join(lines))
     left, right = st.columns([11, 9], gap="medium")
     matrix = tensor_figures.is_matrix(weights[1])
     with left:
         if matrix:
             draw_matrix(weights[1], partial(tensor_figures.difference_blocks, weights), difference=True)
         else:
-            tensor_figures.feature_chart(weights, FEATURES)()
+            figure_view(FEATURES, tensor_figures.feature_chart(weights))()
     with right:
         spread(weights)
         if matrix and not any(tensor_figures.why_none(weight) for weight in weights):

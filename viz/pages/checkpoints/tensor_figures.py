@@ -12,14 +12,14 @@ import numpy as np
 from model.analysis.downsample import as_matrix, exact_histogram, in_blocks
 from model.analysis.embeddings import nearest
 from model.analysis.weights.spectra import Leading, effective_rank, has_spectrum, leading, singular_values, stable_rank
-from viz.components.view import Answer
+from model.message import Message
 from viz.figures.axis import Axis, Scale
 from viz.figures.chart import Chart, Series
 from viz.figures.figure import About, Caption
 from viz.figures.heatmap import Heatmap
 from viz.i18n.catalogue import _
 from viz.i18n.format import significant
-from viz.render.view import FigureView, view
+from viz.i18n.messages import joined
 from viz.ui.plots import EXPECTED, array
 
 if TYPE_CHECKING:
@@ -91,7 +91,8 @@ def short(name: str) -> str:
 
 def summary(statistics: Statistics) -> str:
     """What a tensor measures, in a line."""
-    line = _("mean {mean} · deviation {deviation} · from {low} to {high} · zeros {zeros}").format(
+    line: str = Message(
+        "mean {mean} · deviation {deviation} · from {low} to {high} · zeros {zeros}",
         mean=significant(statistics.mean),
         deviation=significant(statistics.deviation),
         low=significant(statistics.minimum),
@@ -99,8 +100,12 @@ def summary(statistics: Statistics) -> str:
         zeros="<\xa00.01\xa0%" if 0 < statistics.zeros < 1e-4 else f"{significant(100 * statistics.zeros)}\xa0%",
     )
     if statistics.nan or statistics.infinite:
-        line += _(" · {nan} NaN · {infinite} infinite").format(
-            nan=f"{statistics.nan:,}", infinite=f"{statistics.infinite:,}"
+        line = joined(
+            "",
+            line,
+            Message(
+                " · {nan} NaN · {infinite} infinite", nan=f"{statistics.nan:,}", infinite=f"{statistics.infinite:,}"
+            ),
         )
     return line
 
@@ -112,9 +117,7 @@ def above(
     return Caption(name, file, weight.stamp, note, sentence, alt, about)
 
 
-def not_finite() -> dict[str, str]:
-    """What a hatched cell of weights is, for a plot's words."""
-    return {"missing": _("not a finite number")}
+NOT_FINITE = {"missing": Message("not a finite number")}  # a hatched cell of weights, among the words of a figure
 
 
 def labelled(weights: Sequence[Weight], alone: str) -> Iterator[tuple[Weight, str, str]]:
@@ -125,7 +128,7 @@ def labelled(weights: Sequence[Weight], alone: str) -> Iterator[tuple[Weight, st
 
 def measures(weights: Sequence[Weight]) -> str:
     """What they measure, for screen readers."""
-    return "; ".join(f"{weight.file}: {summary(weight.statistics)}" for weight in weights)
+    return joined("; ", *(joined("", f"{weight.file}: ", summary(weight.statistics)) for weight in weights))
 
 
 def ends(weights: Sequence[Weight]) -> tuple[float, float]:
@@ -135,7 +138,7 @@ def ends(weights: Sequence[Weight]) -> tuple[float, float]:
     return (low, high) if low < high else (low - 0.5, high + 0.5)
 
 
-def histogram(weights: Sequence[Weight], log: bool, key: str) -> FigureView:
+def histogram(weights: Sequence[Weight], log: bool) -> Chart:
     """How many values lie where, of one tensor or of two on the same bins."""
     first = weights[0]
     low, high = ends(weights)
@@ -144,15 +147,15 @@ def histogram(weights: Sequence[Weight], log: bool, key: str) -> FigureView:
     middles = (edges[:-1] + edges[1:]) / 2
     mark = "line" if len(weights) > 1 or log else "bars"
     series = []
-    for weight, name, colour in labelled(weights, _("values")):
+    for weight, name, colour in labelled(weights, Message("values")):
         counts = weight.histogram(bins, low, high)
         series.append(Series(name, middles, np.where(counts == 0, np.nan, counts) if log else counts, colour, mark))
-    sentence = _("all {count} finite values, in {bins} bins").format(count=f"{first.finite:,}", bins=bins)
-    told = _("How many of the tensor's values lie in each interval: all of them are counted.")
+    sentence = Message("all {count} finite values, in {bins} bins", count=f"{first.finite:,}", bins=bins)
+    told = Message("How many of the tensor's values lie in each interval: all of them are counted.")
     about = About(told, [r"c_b = \#\{\,i : e_b \le w_i < e_{b+1}\,\}"], [exact_histogram])
-    heading = above(first, _("Histogram"), f"histogram-{first.title}", about, sentence, alt=measures(weights))
-    x, y = Axis(_("value"), low=low, high=high), Axis(_("count"), log=log, zero=not log)
-    return view(key, Chart(heading, series, x, y, tall=130, of=_("checkpoint")))
+    heading = above(first, Message("Histogram"), f"histogram-{first.title}", about, sentence, alt=measures(weights))
+    x, y = Axis(Message("value"), low=low, high=high), Axis(Message("count"), log=log, zero=not log)
+    return Chart(heading, series, x, y, tall=130, of=Message("checkpoint"))
 
 
 def whole(shape: Sequence[int]) -> Region:
@@ -192,57 +195,61 @@ def value_map(
     blocks: Blocks,
     region: Region,
     largest: bool,
-    key: str,
-    on_cell: Answer,
     difference: bool = False,
-) -> FigureView:
-    """The values of a rectangle, in blocks where there are more than a screen shows; a click looks closer."""
+) -> Heatmap:
+    """The values of a rectangle, in blocks where there are more than a screen shows."""
     shown, (high, wide) = blocks
     (top, bottom), (left, right) = region.rows, region.columns
     biggest = float(np.nanmax(np.abs(shown), initial=0.0)) or 1.0
-    kind = "B − A" if difference else _("value")
-    sentence = _("rows {top} to {bottom}, columns {left} to {right}").format(
-        top=f"{top:,}", bottom=f"{bottom - 1:,}", left=f"{left:,}", right=f"{right - 1:,}"
+    kind = "B − A" if difference else Message("value")
+    sentence: str = Message(
+        "rows {top} to {bottom}, columns {left} to {right}",
+        top=f"{top:,}",
+        bottom=f"{bottom - 1:,}",
+        left=f"{left:,}",
+        right=f"{right - 1:,}",
     )
     if high * wide > 1:
-        kind = _("largest |x| of a block") if largest else _("mean of a block")
-        sentence += _(" · each cell is a block of {high}\xa0×\xa0{wide}").format(high=high, wide=wide)
+        kind = Message("largest |x| of a block") if largest else Message("mean of a block")
+        sentence = joined(
+            "", sentence, Message(" · each cell is a block of {high}\xa0×\xa0{wide}", high=high, wide=wide)
+        )
     if len(weight.info.shape) > 2:
-        sentence += _(" · the first dimension against the others")
-    name, file = (_("Difference"), "difference") if difference else (_("Values"), "values")
-    rows = Axis(_("row"), [f"{row:,}" for row in range(top, bottom, high)], "weight rows")
-    columns = Axis(_("column"), [f"{column:,}" for column in range(left, right, wide)], "weight columns")
+        sentence = joined("", sentence, Message(" · the first dimension against the others"))
+    name, file = (Message("Difference"), "difference") if difference else (Message("Values"), "values")
+    rows = Axis(Message("row"), [f"{row:,}" for row in range(top, bottom, high)], "weight rows")
+    columns = Axis(Message("column"), [f"{column:,}" for column in range(left, right, wide)], "weight columns")
     scale = Scale(0 if largest else -biggest, biggest, kind, difference)
     heading = above(weight, name, f"{file}-{weight.title}", about_values(largest, difference), sentence)
-    return view(key, Heatmap(heading, shown, rows, columns, scale, highest=TALL, words=not_finite()), cell=on_cell)
+    return Heatmap(heading, shown, rows, columns, scale, highest=TALL, words=NOT_FINITE)
 
 
 def about_values(largest: bool, difference: bool) -> About:
     """Of a map of a tensor's values."""
-    sentence = _("The numbers of the tensor where they stand: a cell is one, or a block of neighbours.")
+    sentence = Message("The numbers of the tensor where they stand: a cell is one, or a block of neighbours.")
     if difference:
-        sentence = _("What the second checkpoint's tensor has more than the first one's, where it stands.")
+        sentence = Message("What the second checkpoint's tensor has more than the first one's, where it stands.")
     value = "b_{ij} - a_{ij}" if difference else "w_{ij}"
     block = r"\max_{ij \in B} |%s|" if largest else r"\frac{1}{|B|} \sum_{ij \in B} %s"
     return About(sentence, [block % f"({value})" if difference else block % value], [in_blocks])
 
 
-def feature_chart(weights: Sequence[Weight], key: str) -> FigureView:
+def feature_chart(weights: Sequence[Weight]) -> Chart:
     """A vector over its features: γ, β, a bias."""
     first, several = weights[0], len(weights) > 1
     series = []
-    for weight, name, colour in labelled(weights, _("value")):
+    for weight, name, colour in labelled(weights, Message("value")):
         values = array(weight.info.load().reshape(-1))
         mark = "line" if several or len(values) > BARS else "bars"
         series.append(Series(name, np.arange(len(values)), values, colour, mark))
     if not several and np.isfinite(first.statistics.mean):
         edge = np.array([0, max(1, first.info.elements - 1)])
-        series.append(Series(_("mean"), edge, np.full(2, first.statistics.mean), EXPECTED, dash=True))
-    sentence = _("{count} features").format(count=f"{first.info.elements:,}")
-    about = About(_("Each number of the vector over the feature that it belongs to; dashed: their mean."))
-    heading = above(first, _("Values"), f"values-{first.title}", about, sentence, alt=measures(weights))
-    features = Axis(_("feature"), low=-0.5, high=first.info.elements - 0.5)
-    return view(key, Chart(heading, series, features, Axis(_("value")), tall=190, of=_("checkpoint")))
+        series.append(Series(Message("mean"), edge, np.full(2, first.statistics.mean), EXPECTED, dash=True))
+    sentence = Message("{count} features", count=f"{first.info.elements:,}")
+    about = About(Message("Each number of the vector over the feature that it belongs to; dashed: their mean."))
+    heading = above(first, Message("Values"), f"values-{first.title}", about, sentence, alt=measures(weights))
+    features = Axis(Message("feature"), low=-0.5, high=first.info.elements - 0.5)
+    return Chart(heading, series, features, Axis(Message("value")), tall=190, of=Message("checkpoint"))
 
 
 # The rows of a table: which tokens of an embedding are near each other, which positions.
@@ -312,7 +319,7 @@ def label(row: int, tokenizer: Tokenizer | None) -> str:
     return f"{row:,}" if tokenizer is None else tokenizer.label(row)
 
 
-def neighbour_chart(weight: Weight, row: int, tokenizer: Tokenizer | None, key: str) -> FigureView:
+def neighbour_chart(weight: Weight, row: int, tokenizer: Tokenizer | None) -> Chart:
     """The rows with the largest cosine with the chosen one."""
     rows = weight.info.shape[0]
     ids, cosines = weight.remember(
@@ -321,18 +328,18 @@ def neighbour_chart(weight: Weight, row: int, tokenizer: Tokenizer | None, key: 
     labels = [label(each, tokenizer) for each in ids.tolist()]
     listed = ", ".join(f"{name} {significant(value)}" for name, value in zip(labels, cosines.tolist(), strict=True))
     own = label(row, tokenizer)
-    name = _("Nearest tokens") if tokenizer else _("Nearest rows")
-    sentence = _("of {count} in the embedding, by cosine").format(count=f"{rows:,}")
-    alt = _("Nearest to {label}: {listed}.").format(label=own, listed=listed)
-    told = _("The rows of the table that point most nearly the same way as the chosen one.")
+    name = Message("Nearest tokens") if tokenizer else Message("Nearest rows")
+    sentence = Message("of {count} in the embedding, by cosine", count=f"{rows:,}")
+    alt = Message("Nearest to {label}: {listed}.", label=own, listed=listed)
+    told = Message("The rows of the table that point most nearly the same way as the chosen one.")
     about = About(told, [r"\cos(w_a, w_b) = \frac{w_a \cdot w_b}{\lVert w_a \rVert\, \lVert w_b \rVert}"], [nearest])
     heading = above(weight, name, f"nearest-{row}", about, sentence, f"{own} · #{row}", alt)
-    series = Series(_("cosine"), np.arange(len(labels)), cosines.numpy(), COLOURS[0], "bars")
-    x = Axis(_("token of the vocabulary") if tokenizer else _("row"), labels)
-    return view(key, Chart(heading, [series], x, Axis(_("cosine"), zero=True), tall=130, of=_("quantity")))
+    series = Series(Message("cosine"), np.arange(len(labels)), cosines.numpy(), COLOURS[0], "bars")
+    x = Axis(Message("token of the vocabulary") if tokenizer else Message("row"), labels)
+    return Chart(heading, [series], x, Axis(Message("cosine"), zero=True), tall=130, of=Message("quantity"))
 
 
-def position_map(weight: Weight, key: str) -> FigureView:
+def position_map(weight: Weight) -> Heatmap:
     """p·q of every position's vector with every other's."""
 
     def products() -> Blocks:
@@ -344,15 +351,17 @@ def position_map(weight: Weight, key: str) -> FigureView:
     rows = weight.info.shape[0]
     top = float(np.nanmax(np.abs(shown), initial=0.0)) or 1.0
     labels = [f"{row:,}" for row in range(0, rows, size)]
-    sentence = _("p·q of the vectors of {count} positions").format(count=f"{rows:,}")
+    sentence: str = Message("p·q of the vectors of {count} positions", count=f"{rows:,}")
     if size > 1:
-        sentence += _(" · each cell is a block of {high}\xa0×\xa0{wide}").format(high=size, wide=size)
-    told = _("The dot product of each position's vector with each other's: how alike places are.")
+        sentence = joined(
+            "", sentence, Message(" · each cell is a block of {high}\xa0×\xa0{wide}", high=size, wide=size)
+        )
+    told = Message("The dot product of each position's vector with each other's: how alike places are.")
     about = About(told, [r"p_i \cdot p_j"], [in_blocks])
-    heading = above(weight, _("Similarity of positions"), f"positions-{weight.title}", about, sentence)
-    p, q = Axis(_("position p"), labels, "position rows"), Axis(_("position q"), labels, "position columns")
+    heading = above(weight, Message("Similarity of positions"), f"positions-{weight.title}", about, sentence)
+    p, q = Axis(Message("position p"), labels, "position rows"), Axis(Message("position q"), labels, "position columns")
     scale = Scale(-top if shown.min() < 0 else 0, top, "p·q")
-    return view(key, Heatmap(heading, shown, p, q, scale, square=True, words=not_finite()))
+    return Heatmap(heading, shown, p, q, scale, square=True, words=NOT_FINITE)
 
 
 # The singular values of a matrix of weights, and its leading singular vectors.
@@ -410,52 +419,54 @@ def spectrum_sentence(values: Tensor) -> str:
     energy = values.double().square().cumsum(0)
     whole = float(energy[-1]) or 1.0
     shares = [
-        _("{count}: {share}").format(count=count, share=f"{100 * float(energy[count - 1]) / whole:.1f} %")
+        Message("{count}: {share}", count=count, share=f"{100 * float(energy[count - 1]) / whole:.1f} %")
         for count in TOPS
         if count < len(values)
     ]
-    line = _("spectral norm {norm} · effective rank {effective} of {all} · stable rank {stable}").format(
+    line = Message(
+        "spectral norm {norm} · effective rank {effective} of {all} · stable rank {stable}",
         norm=significant(float(values[0])),
         effective=significant(effective_rank(values)),
         all=f"{len(values):,}",
         stable=significant(stable_rank(values)),
     )
-    return line + (_(" · energy in the top {shares}").format(shares=", ".join(shares)) if shares else "")
+    energies = Message(" · energy in the top {shares}", shares=joined(", ", *shares)) if shares else ""
+    return joined("", line, energies)
 
 
-def spectrum_chart(weights: Sequence[Weight], key: str) -> FigureView:
+def spectrum_chart(weights: Sequence[Weight]) -> Chart:
     """σ over its number, on a logarithmic axis."""
     series, sentences = [], []
     for weight, name, colour in labelled(weights, "σ"):
         values = values_of(weight)
         series.append(Series(name, np.arange(1, len(values) + 1), values.numpy(), colour))
-        sentences.append((f"{weight.file}: " if len(weights) > 1 else "") + spectrum_sentence(values))
+        sentences.append(joined("", f"{weight.file}: " if len(weights) > 1 else "", spectrum_sentence(values)))
     first = weights[0]
-    name, sentence = _("Singular values"), "\n".join(sentences)
-    told = _("How much the matrix stretches each of its directions, the largest first.")
+    name, sentence = Message("Singular values"), joined("\n", *sentences)
+    told = Message("How much the matrix stretches each of its directions, the largest first.")
     about = About(told, [SVD, r"\lVert W \rVert_2 = \sigma_1"], [singular_values, effective_rank, stable_rank])
-    heading = above(first, name, f"spectrum-{first.title}", about, sentence, alt="; ".join(sentences))
-    x, y = Axis(_("number, largest first")), Axis("σ", log=True)
-    return view(key, Chart(heading, series, x, y, tall=130, of=_("checkpoint"), place=_("number")))
+    heading = above(first, name, f"spectrum-{first.title}", about, sentence, alt=joined("; ", *sentences))
+    x, y = Axis(Message("number, largest first")), Axis("σ", log=True)
+    return Chart(heading, series, x, y, tall=130, of=Message("checkpoint"), place=Message("number"))
 
 
-def vector_charts(weight: Weight, keys: tuple[str, str]) -> Iterator[FigureView]:
+def vector_charts(weight: Weight) -> Iterator[Chart]:
     """The leading left singular vectors over the rows, the right ones over the columns."""
     found = vectors_of(weight)
     sides = (
-        (_("Left singular vectors"), _("row"), found.left.T, "left"),
-        (_("Right singular vectors"), _("column"), found.right, "right"),
+        (Message("Left singular vectors"), Message("row"), found.left.T, "left"),
+        (Message("Right singular vectors"), Message("column"), found.right, "right"),
     )
     names = [f"σ{number} = {significant(sigma)}" for number, sigma in enumerate(found.values.tolist(), 1)]
-    for (title, place, vectors, file), key in zip(sides, keys, strict=True):
+    for title, place, vectors, file in sides:
         series = [
             Series(name, np.arange(len(vector)), vector.numpy(), hue)
             for name, vector, hue in zip(names, vectors, HUES, strict=False)
         ]
         about = About(
-            _("The directions that the matrix stretches most: inputs on the right, outputs on the left."),
+            Message("The directions that the matrix stretches most: inputs on the right, outputs on the left."),
             [SVD],
             [leading],
         )
         heading = above(weight, title, f"{file}-{weight.title}", about)
-        yield view(key, Chart(heading, series, Axis(place), Axis(_("component")), tall=95, of=_("singular value")))
+        yield Chart(heading, series, Axis(place), Axis(Message("component")), tall=95, of=Message("singular value"))
