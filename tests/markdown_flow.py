@@ -49,7 +49,7 @@ NUMBERS = frozenset(
 )
 OF_TEXTS = frozenset({"strip", "rstrip", "lstrip", "lower", "upper", "removesuffix", "removeprefix", "replace", "join"})
 OF_TABLES = frozenset({"values", "keys", "items", "get", "pop", "copy", "capitalize", "partition", "rpartition"})
-COLLECT = frozenset({"sorted", "list", "tuple", "dict", "set", "reversed", "enumerate", "zip", "str", "next"})
+COLLECT = frozenset({"joined", "sorted", "list", "tuple", "dict", "set", "reversed", "enumerate", "zip", "str", "next"})
 NUMERIC = re.compile(r"(int|float|bool|None)(\s*\|\s*(int|float|bool|None))*|Literal\[.*\]")
 TRANSLATED = ("_", "Message")
 SPECIFIED = re.compile(r"[+,.\d]*[defgn%]|,|0\d+d?|\+")  # a format that no text can have

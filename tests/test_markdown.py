@@ -27,16 +27,16 @@ UNDERSTOOD = {
     ),
     ("viz/pages/checkpoints/open.py", "model"): "text of a popover of its own, of assumptions.in_short",
     ("viz/pages/checkpoints/subjects.py", "said"): "kept from one run to the next, made with literal above",
-    (
-        "viz/pages/checkpoints/tensor.py",
-        r"'  \n'.join((f'{letter}: {summary(each.statistics)}' for letter, each in zip('AB', weights, strict=True)))",
-    ): "numbers",
+    ("viz/pages/checkpoints/tensor.py", r"'  \n'.join(lines)"): "numbers",
     ("viz/pages/feed_forward/page.py", "sentence"): "of beside_pin",
     ("viz/pages/feed_forward/page.py", "in_language(summary)"): "numbers",
     ("viz/pages/masks/page.py", "_('The layers differ in their window: {widths}').format(widths=widths)"): "numbers",
-    ("viz/pages/masks/page.py", "told"): "words of our own beside a chart",
+    ("viz/pages/masks/page.py", "in_language(sentence)"): "words of our own beside a chart",
     ("viz/pages/positions/applied.py", "possible"): "names of our options, through position_name",
-    ("viz/pages/residual/page.py", "batch_norm.sentence(made, found, path)"): "numbers, and paths of our own network",
+    (
+        "viz/pages/residual/page.py",
+        "batch_norm.sentence(batch, measured, path)",
+    ): "numbers, and paths of our own network",
     (
         "viz/ui/parts.py",
         "f'<div class=\"saved_table\">{html}</div>'",
